@@ -1,0 +1,70 @@
+# Holdfast. `make` alone lists the targets.
+#
+# Needs Go and make only. The linter is built from tools/go.mod; the server for the
+# tests is installed by tools/setup.sh where there is none.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO       ?= go
+DURATION ?= 10s
+# What to benchmark, and how often: make bench BENCH=Pair COUNT=10
+BENCH    ?= .
+COUNT    ?= 1
+
+# In a checkout that git does not trust (another user's, or no repository at all) the
+# go command would refuse to stamp a binary instead of leaving the stamp out.
+ifneq ($(shell git rev-parse --git-dir >/dev/null 2>&1; echo $$?),0)
+export GOFLAGS += -buildvcs=false
+endif
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: build
+build: ## build the load generator: bin/loadgen
+	$(GO) build -o bin/loadgen ./cmd/loadgen
+
+.PHONY: run
+run: build ## run the load generator on a server of its own (DURATION=10s)
+	bin/loadgen run --duration $(DURATION)
+
+.PHONY: setup
+setup: ## install a redis-server if neither redis-server nor valkey-server is on PATH
+	@tools/setup.sh server
+
+.PHONY: test
+test: setup ## run every test, against real servers, and compile the benchmarks
+	$(GO) test ./... -timeout 10m
+	cd bench && $(GO) vet ./...
+
+.PHONY: unit
+unit: ## run the tests that need no server, in seconds
+	$(GO) test -short ./...
+
+.PHONY: race
+race: setup ## run every test under the race detector (needs a C compiler)
+	@tools/setup.sh cc
+	CGO_ENABLED=1 $(GO) test -race ./... -timeout 20m
+
+# The modfile must be an absolute path once the directory changes.
+GOLANGCI := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+
+.PHONY: lint
+lint: ## lint both modules with the pinned golangci-lint
+	$(GOLANGCI) run ./...
+	cd bench && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
+
+.PHONY: fmt
+fmt: ## format the code: gofumpt, and imports in groups
+	$(GOLANGCI) fmt ./...
+	cd bench && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...
+
+.PHONY: bench
+bench: setup ## run the benchmarks (BENCH=., COUNT=1); see bench/README.md
+	cd bench && $(GO) test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -timeout 60m .
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

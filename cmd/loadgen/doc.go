@@ -1,0 +1,17 @@
+// Loadgen drives a Holdfast engine against a Redis server and says what it saw: how many
+// locks a second, how long each took, what it cost, and whether two holders ever had one
+// lock at once.
+//
+//	loadgen run                                       a server of its own, ten seconds
+//	loadgen run --addr localhost:6379 --json -        a server that is there, for a script
+//	loadgen run --scenario hold --locks 100000        what the watchdog keeps, and its cost
+//
+// The way of a run: the flags are read and checked (flags.go); a server is found or
+// started, and a client of loadgen's own connects to it (server.go); the engines open; the
+// scenario prepares, warms up, measures and finishes (scenario.go, lock.go, hold.go); what
+// it saw becomes one report (report.go), printed as a table or as JSON.
+//
+// What counts as an operation is one pair: a lock taken and freed. Each phase ends when
+// its last answer has come, so that the server's counters, read before and after, belong
+// to it alone; throughput is pairs over that whole time.
+package main

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+// Bounds of the flags. They keep a slip of the finger from becoming a machine without
+// memory; nothing else hangs on them.
+const (
+	maxInflight = 1 << 20
+	maxClients  = 1 << 16
+	maxEngines  = 256
+	maxKeys     = 1 << 26
+	maxLocks    = 1 << 24
+	maxRate     = 10_000_000
+	maxRounds   = 101
+	maxPrefix   = 64
+
+	keysPerSlot  = 16 // distinct keys for each operation in flight
+	syncCallers  = 512
+	asyncClients = 2
+	defaultHeld  = 10_000
+)
+
+// config is what the flags said, after checking: nothing in it can be wrong any more,
+// except that a server may not answer.
+type config struct {
+	addrs       []string
+	checkServer string // auto, on, off
+
+	scenario string
+	api      string // async, sync
+	inflight int    // operations in flight, over all clients
+	clients  int    // goroutines that drive
+	engines  int
+	rate     float64 // pairs a second, open loop; 0: closed loop
+	keys     int
+	locks    int // held beside the load, or by the scenario hold
+	lease    time.Duration
+	duration time.Duration
+	warmup   time.Duration
+	prefix   string
+	seed     uint64
+
+	yardstick bool
+	rounds    int
+
+	json        string // file, "-", or empty
+	noProgress  bool
+	cpuprofile  string
+	pprof       string // host:port, or empty
+	pprofPublic bool
+}
+
+// flagGroup is one heading of the usage text and its flags.
+type flagGroup struct {
+	title string
+	set   *pflag.FlagSet
+}
+
+// newFlags declares every flag of `loadgen run`, writing into c.
+func newFlags(c *config) []flagGroup {
+	group := func(title string) flagGroup {
+		set := pflag.NewFlagSet(title, pflag.ContinueOnError)
+		set.SortFlags = false
+		return flagGroup{title, set}
+	}
+	server, load, life, out := group("Server"), group("Load"), group("Time and names"), group("Output and profiling")
+
+	s := server.set
+	s.StringArrayVarP(&c.addrs, "addr", "a", nil,
+		"`host:port` of a server, repeatable, or one redis:// or rediss:// URL;\nwithout it loadgen starts a server of its own")
+	s.StringVar(&c.checkServer, "check-server", "auto",
+		"compare the server's command counters with what was granted:\nauto (when no other client is connected), on, off")
+
+	l := load.set
+	l.StringVarP(&c.scenario, "scenario", "s", "lock",
+		"`name`: lock (uncontended pairs) or hold (take --locks, keep, verify)")
+	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers)")
+	l.IntVarP(&c.inflight, "inflight", "w", 1024, "operations in flight, over all clients")
+	l.IntVarP(&c.clients, "clients", "c", 0,
+		"goroutines that drive (default 2; with --api sync the blocking callers, 512)")
+	l.IntVar(&c.engines, "engines", 1, "engines, each with connections of its own")
+	l.Float64VarP(&c.rate, "rate", "r", 0,
+		"pairs a second, open loop: latency counts from the intended start\n(0: closed loop, as fast as answers come)")
+	l.IntVar(&c.keys, "keys", 0, "distinct locks (default 16 for each in flight)")
+	l.IntVar(&c.locks, "locks", 0,
+		"locks held meanwhile under the watchdog (hold: locks to take, default 10000)")
+	l.BoolVar(&c.yardstick, "yardstick", false,
+		"run the raw pipeline and the scenario in turn, and show medians and ratio")
+	l.IntVar(&c.rounds, "rounds", 5, "with --yardstick: turns of each, --duration long")
+
+	t := life.set
+	t.DurationVarP(&c.duration, "duration", "d", 10*time.Second, "measured time")
+	t.DurationVar(&c.warmup, "warmup", time.Second, "time before it that is not measured")
+	t.DurationVar(&c.lease, "lease", 30*time.Second, "lease the watchdog renews, at least 1s")
+	t.StringVar(&c.prefix, "prefix", "", "put before every name (default one of this run's own)")
+	t.Uint64Var(&c.seed, "seed", 1, "seed of whatever is random")
+
+	o := out.set
+	o.StringVar(&c.json, "json", "", "write the report as JSON to `file`; - is standard output, and then\nnothing else goes there")
+	o.BoolVar(&c.noProgress, "no-progress", false, "no progress line, even on a terminal")
+	o.StringVar(&c.cpuprofile, "cpuprofile", "", "write a CPU profile of the measured time to `file`")
+	o.StringVar(&c.pprof, "pprof", "", "serve net/http/pprof on `addr`; without a host, on loopback")
+	o.BoolVar(&c.pprofPublic, "pprof-public", false, "let --pprof listen on every interface")
+	return []flagGroup{server, load, life, out}
+}
+
+// parseFlags reads and checks the flags of `loadgen run`.
+//
+// Errors: [pflag.ErrHelp], or what is wrong, in words that name the flag.
+func parseFlags(args []string) (config, error) {
+	var c config
+	all := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	all.SortFlags = false
+	all.Usage = func() {}
+	for _, g := range newFlags(&c) {
+		all.AddFlagSet(g.set)
+	}
+	if err := all.Parse(args); err != nil {
+		return config{}, err
+	}
+	if all.NArg() > 0 {
+		return config{}, fmt.Errorf("unexpected argument %q", all.Arg(0))
+	}
+	if err := c.checkNumbers(); err != nil {
+		return config{}, err
+	}
+	if err := c.settle(all.Changed); err != nil {
+		return config{}, err
+	}
+	return c, errors.Join(c.checkAddrs(), c.checkPprof())
+}
+
+// checkNumbers refuses what no scenario could use.
+func (c *config) checkNumbers() error {
+	between := func(flag string, v, low, high int) error {
+		if v < low || v > high {
+			return fmt.Errorf("--%s must be between %d and %d, not %d", flag, low, high, v)
+		}
+		return nil
+	}
+	oneOf := func(flag, v string, of ...string) error {
+		if !slices.Contains(of, v) {
+			return fmt.Errorf("--%s must be one of %s, not %q", flag, strings.Join(of, ", "), v)
+		}
+		return nil
+	}
+	errs := []error{
+		oneOf("scenario", c.scenario, scenarioNames()...),
+		oneOf("api", c.api, "async", "sync"),
+		oneOf("check-server", c.checkServer, "auto", "on", "off"),
+		between("inflight", c.inflight, 1, maxInflight),
+		between("clients", c.clients, 0, maxClients),
+		between("engines", c.engines, 1, maxEngines),
+		between("keys", c.keys, 0, maxKeys),
+		between("locks", c.locks, 0, maxLocks),
+		between("rounds", c.rounds, 1, maxRounds),
+	}
+	if c.duration <= 0 {
+		errs = append(errs, fmt.Errorf("--duration must be more than 0, not %v", c.duration))
+	}
+	if c.warmup < 0 {
+		errs = append(errs, fmt.Errorf("--warmup must not be negative, not %v", c.warmup))
+	}
+	if c.lease < engine.MinWatchdogLease || c.lease > engine.MaxLease || c.lease%time.Millisecond != 0 {
+		errs = append(errs, fmt.Errorf("--lease must be whole milliseconds, between %v and %v, not %v",
+			engine.MinWatchdogLease, engine.MaxLease, c.lease))
+	}
+	if math.IsNaN(c.rate) || c.rate < 0 || c.rate > maxRate {
+		errs = append(errs, fmt.Errorf("--rate must be between 0 and %d, not %v", maxRate, c.rate))
+	}
+	if len(c.prefix) > maxPrefix || strings.ContainsAny(c.prefix, "{} \t\r\n\x00") {
+		errs = append(errs, fmt.Errorf("--prefix must be at most %d bytes without braces or blanks, not %q", maxPrefix, c.prefix))
+	}
+	return errors.Join(errs...)
+}
+
+// settle fills in the defaults that hang on other flags, and refuses combinations that
+// mean nothing. changed reports whether a flag was given.
+func (c *config) settle(changed func(string) bool) error {
+	if err := c.settleScenario(changed); err != nil {
+		return err
+	}
+	if changed("clients") && c.clients == 0 {
+		return errors.New("--clients must be at least 1")
+	}
+	if changed("keys") && c.keys == 0 {
+		return errors.New("--keys must be at least 1")
+	}
+	switch {
+	case c.api == "async" && c.clients == 0:
+		c.clients = min(asyncClients, c.inflight)
+	case c.api == "async" && c.clients > c.inflight:
+		return fmt.Errorf("--clients %d is more than --inflight %d: a client needs an operation to drive", c.clients, c.inflight)
+	case c.api == "sync" && c.clients == 0 && changed("inflight"):
+		c.clients = c.inflight
+	case c.api == "sync" && c.clients == 0:
+		c.clients = syncCallers
+	case c.api == "sync" && changed("inflight") && c.inflight != c.clients:
+		return fmt.Errorf("--inflight %d and --clients %d: a blocking caller has one operation in flight, give one of them", c.inflight, c.clients)
+	}
+	if c.api == "sync" {
+		c.inflight = c.clients
+	}
+	if c.engines > c.inflight {
+		return fmt.Errorf("--engines %d is more than the %d operations in flight", c.engines, c.inflight)
+	}
+	if c.keys == 0 {
+		c.keys = keysPerSlot * c.inflight
+	}
+	if c.keys < c.inflight {
+		return fmt.Errorf("--keys %d is less than the %d operations in flight: a key would meet itself", c.keys, c.inflight)
+	}
+	if c.prefix == "" {
+		c.prefix = "lg-" + randomID()
+	}
+	return nil
+}
+
+func (c *config) settleScenario(changed func(string) bool) error {
+	if changed("rounds") && !c.yardstick {
+		return errors.New("--rounds needs --yardstick")
+	}
+	if !c.yardstick {
+		c.rounds = 1
+	}
+	if c.scenario != "hold" {
+		return nil
+	}
+	if c.locks == 0 {
+		if changed("locks") {
+			return errors.New("--locks must be at least 1 with --scenario hold")
+		}
+		c.locks = defaultHeld
+	}
+	for _, flag := range []string{"yardstick", "rate", "keys"} {
+		if changed(flag) {
+			return fmt.Errorf("--%s means nothing with --scenario hold", flag)
+		}
+	}
+	return nil
+}
+
+// checkAddrs refuses addresses that cannot be dialled whatever the network does.
+func (c *config) checkAddrs() error {
+	for _, a := range c.addrs {
+		if strings.Contains(a, "://") {
+			if len(c.addrs) > 1 {
+				return errors.New("--addr: give one URL, or several host:port")
+			}
+			if _, err := rueidis.ParseURL(a); err != nil {
+				// The text of err may hold a password.
+				return fmt.Errorf("--addr %q is not a redis://, rediss:// or unix:// URL", redactURL(a))
+			}
+			continue
+		}
+		if err := checkHostPort(a); err != nil {
+			return fmt.Errorf("--addr %q: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// checkPprof puts a missing host to loopback and refuses every interface at once, which
+// has to be asked for.
+func (c *config) checkPprof() error {
+	if c.pprof == "" {
+		if c.pprofPublic {
+			return errors.New("--pprof-public needs --pprof")
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.pprof)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("--pprof %q must be host:port or :port", c.pprof)
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host == "" && c.pprofPublic:
+	case host == "":
+		c.pprof = net.JoinHostPort("127.0.0.1", port)
+	case ip != nil && ip.IsUnspecified() && !c.pprofPublic:
+		return fmt.Errorf("--pprof %q would listen on every interface: add --pprof-public if that is meant", c.pprof)
+	}
+	return nil
+}
+
+func checkHostPort(a string) error {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return errors.New("must be host:port or a redis:// URL")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("bad port %q", port)
+	}
+	if host == "" {
+		return errors.New("needs a host")
+	}
+	return nil
+}
+
+// redactURL hides what stands between scheme and host, and the query: either may hold a
+// password.
+func redactURL(u string) string {
+	u, _, _ = strings.Cut(u, "?")
+	scheme, rest, _ := strings.Cut(u, "://")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		rest = "…" + rest[at:]
+	}
+	return scheme + "://" + rest
+}
+
+func randomID() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

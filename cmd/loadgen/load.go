@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+// drainGrace is how long operations that have begun may take to end after a phase is
+// over. What is still unanswered then is given up and counted as an error.
+const drainGrace = 15 * time.Second
+
+// load is a set of locks, cut into slots, and what drives them. A slot has one operation
+// in flight at a time and keys that are nobody else's, so no key ever repeats in flight.
+type load struct {
+	cfg    *config
+	locks  []*engine.Lock // by key
+	slots  []keyRange     // by slot
+	ledger *ledger
+
+	mu   sync.Mutex
+	recs []*recorder // of the phase that runs; mu: the progress line looks in from outside
+}
+
+// keyRange is the part of the keys that one slot goes round.
+type keyRange struct{ first, count int }
+
+// newLoad makes the lock of every key, with the engine of its slot.
+func newLoad(cfg *config, engines []*engine.Engine) *load {
+	name := func(key int) string { return lockName(cfg.prefix, 'k', key) }
+	l := &load{
+		cfg:    cfg,
+		locks:  make([]*engine.Lock, cfg.keys),
+		slots:  cut(cfg.keys, cfg.inflight),
+		ledger: newLedger(cfg.keys, name),
+	}
+	for i, r := range l.slots {
+		eng := engines[i%len(engines)]
+		for key := r.first; key < r.first+r.count; key++ {
+			l.locks[key] = eng.Lock(name(key), engine.WatchdogLease(cfg.lease))
+		}
+	}
+	return l
+}
+
+// cut divides n things into parts that differ by one at most. n >= parts.
+func cut(n, parts int) []keyRange {
+	ranges := make([]keyRange, parts)
+	for i := range ranges {
+		first := i * n / parts
+		ranges[i] = keyRange{first, (i+1)*n/parts - first}
+	}
+	return ranges
+}
+
+// lockName is the name of the i-th lock of a kind: 24 bytes, unless the prefix is long.
+func lockName(prefix string, kind byte, i int) string {
+	const length, least = 24, 8
+	return fmt.Sprintf("%s:%c:%0*d", prefix, kind, max(length-len(prefix)-3, least), i)
+}
+
+// drive runs the load for length and returns what was seen, when the last answer has
+// come. The end of ctx ends it early, not unfinished.
+func (l *load) drive(ctx context.Context, length time.Duration) (total *recorder, skipped int64) {
+	p := newPhase(length)
+	ops, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer time.AfterFunc(length+drainGrace, giveUp).Stop()
+	defer context.AfterFunc(ctx, func() {
+		p.end()
+		time.AfterFunc(drainGrace, giveUp)
+	})()
+
+	var pace *pacer
+	var starts <-chan time.Duration
+	if l.cfg.rate > 0 {
+		pace = startPacer(p, l.cfg.rate)
+		starts = pace.starts
+	}
+	var wg sync.WaitGroup
+	if l.cfg.api == "sync" {
+		l.startCallers(ops, &wg, p, starts)
+	} else {
+		l.startClients(ops, &wg, p, starts)
+	}
+	wg.Wait()
+
+	total = newRecorder()
+	for _, r := range l.recs {
+		total.merge(r)
+	}
+	if pace != nil {
+		skipped = pace.skipped // the clients end only after starts is closed
+	}
+	return total, skipped
+}
+
+// startClients starts the async clients, each with a window of the slots.
+func (l *load) startClients(ctx context.Context, wg *sync.WaitGroup, p *phase, starts <-chan time.Duration) {
+	windows := cut(len(l.slots), l.cfg.clients)
+	for i, rec := range l.newRecorders(len(windows)) {
+		c := newClient(ctx, l, windows[i], rec)
+		c.phase, c.starts = p, starts
+		wg.Go(c.run) // ends with the phase
+	}
+}
+
+// recorderShards is how many recorders blocking callers share.
+const recorderShards = 16
+
+// startCallers starts the blocking callers, one a slot.
+func (l *load) startCallers(ctx context.Context, wg *sync.WaitGroup, p *phase, starts <-chan time.Duration) {
+	recs := l.newRecorders(min(recorderShards, len(l.slots)))
+	for i := range l.slots {
+		c := caller{load: l, slot: i, rec: recs[i%len(recs)], phase: p, starts: starts}
+		wg.Go(func() { c.run(ctx) }) // ends with the phase
+	}
+}
+
+// newRecorders replaces the recorders of the last phase.
+func (l *load) newRecorders(n int) []*recorder {
+	recs := make([]*recorder, n)
+	for i := range recs {
+		recs[i] = newRecorder()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recs = recs
+	return recs
+}
+
+// pairs is how many pairs the running phase has done so far.
+func (l *load) pairs() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.recs {
+		n += r.live.Load()
+	}
+	return n
+}
+
+// firstKey is where slot begins in its range, by the seed.
+func (l *load) firstKey(slot int) int {
+	r := l.slots[slot]
+	rng := rand.New(rand.NewPCG(l.cfg.seed, uint64(slot)))
+	return r.first + rng.IntN(r.count)
+}
+
+// next is the key after key in slot's range.
+func (r keyRange) next(key int) int {
+	if key++; key < r.first+r.count {
+		return key
+	}
+	return r.first
+}

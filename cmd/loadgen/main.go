@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// Exit statuses.
+const (
+	statusOK          = 0
+	statusFailed      = 1
+	statusUsage       = 2
+	statusConnect     = 3
+	statusViolation   = 4
+	statusInterrupted = 130
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // lives as long as the process
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(statusInterrupted)
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole program: it does what args say and returns the exit status. The end of
+// ctx ends a load early; the report of what ran is written all the same.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		writeOverview(stderr)
+		return statusUsage
+	}
+	switch args[0] {
+	case "run":
+		return runCommand(ctx, args[1:], stdout, stderr)
+	case "help", "-h", "--help":
+		return helpCommand(args[1:], stdout, stderr)
+	case "version", "--version":
+		fmt.Fprintln(stdout, "loadgen", version())
+		return statusOK
+	default:
+		return usageError(stderr, fmt.Errorf("unknown command %q", args[0]), "loadgen help")
+	}
+}
+
+func helpCommand(topics []string, stdout, stderr io.Writer) int {
+	switch {
+	case len(topics) == 0:
+		writeOverview(stdout)
+	case len(topics) == 1 && topics[0] == "run":
+		writeRunUsage(stdout)
+	default:
+		return usageError(stderr, fmt.Errorf("no help on %q", topics), "loadgen help")
+	}
+	return statusOK
+}
+
+func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cfg, err := parseFlags(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		writeRunUsage(stdout)
+		return statusOK
+	case err != nil:
+		return usageError(stderr, err, "loadgen help run")
+	}
+	out, err := openOutputs(&cfg, stdout)
+	if err != nil {
+		return usageError(stderr, err, "loadgen help run")
+	}
+	s := session{cfg: &cfg, out: out, stderr: stderr}
+	r, status := s.run(ctx)
+	if r == nil {
+		_ = out.close() // nothing was written
+		return status
+	}
+	if err := out.write(r); err != nil {
+		fmt.Fprintln(stderr, "loadgen: write the report:", err)
+		return max(r.Status, statusFailed)
+	}
+	if r.Status != statusOK {
+		fmt.Fprintf(stderr, "loadgen: %s\n", r.Failures[0])
+	}
+	return r.Status
+}
+
+func usageError(w io.Writer, err error, help string) int {
+	fmt.Fprintf(w, "loadgen: %v\nSee %q.\n", err, help)
+	return statusUsage
+}
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v, revision := info.Main.Version, ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		if revision != "" {
+			v += " " + revision[:min(12, len(revision))]
+		}
+	}
+	return v + " " + info.GoVersion
+}

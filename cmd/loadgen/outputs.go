@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// outputs are where a run's results go: a table, or JSON, or both; and the profile.
+type outputs struct {
+	table io.Writer // nil: none, standard output belongs to the JSON
+	json  io.Writer // nil: none
+	file  *os.File  // behind json, if it is not standard output
+	cpu   *cpuProfile
+}
+
+// openOutputs opens the files, so that a bad name is a usage error and not the end of a
+// long run.
+func openOutputs(cfg *config, stdout io.Writer) (*outputs, error) {
+	o := &outputs{table: stdout}
+	switch cfg.json {
+	case "":
+	case "-":
+		o.table, o.json = nil, stdout
+	default:
+		f, err := os.Create(cfg.json)
+		if err != nil {
+			return nil, fmt.Errorf("--json: %w", err)
+		}
+		o.file, o.json = f, f
+	}
+	var err error
+	if o.cpu, err = newCPUProfile(cfg.cpuprofile); err != nil {
+		_ = o.close() // the name of the profile is the news
+		return nil, err
+	}
+	return o, nil
+}
+
+// write writes the report and closes the files.
+func (o *outputs) write(r *report) error {
+	if o.table != nil {
+		r.writeTable(o.table)
+	}
+	if o.json != nil {
+		if err := r.writeJSON(o.json); err != nil {
+			_ = o.close() // the first error is the news
+			return err
+		}
+	}
+	return o.close()
+}
+
+func (o *outputs) close() error {
+	var err error
+	if o.file != nil {
+		err = o.file.Close()
+		o.file = nil
+	}
+	if o.cpu != nil {
+		if stopErr := o.cpu.stop(); err == nil {
+			err = stopErr
+		}
+	}
+	return err
+}

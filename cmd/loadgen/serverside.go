@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// serverCommands are the server's own counters over one measured phase: how often it ran
+// the commands a lock is made of, whoever sent them.
+type serverCommands struct {
+	Evalsha int64 `json:"evalsha"`
+	HSet    int64 `json:"hset"`
+	Copy    int64 `json:"copy"`
+	HDel    int64 `json:"hdel"`
+	Publish int64 `json:"publish"` // PUBLISH and SPUBLISH
+}
+
+func (c serverCommands) minus(b serverCommands) serverCommands {
+	return serverCommands{
+		Evalsha: c.Evalsha - b.Evalsha,
+		HSet:    c.HSet - b.HSet,
+		Copy:    c.Copy - b.Copy,
+		HDel:    c.HDel - b.HDel,
+		Publish: c.Publish - b.Publish,
+	}
+}
+
+func (c serverCommands) plus(b serverCommands) serverCommands {
+	return c.minus(serverCommands{}.minus(b))
+}
+
+// snapshot is what the server says at one quiet moment.
+type snapshot struct {
+	commands serverCommands
+	known    bool // the server keeps such counters and lets us see them
+	alone    bool // no connection but ours
+}
+
+// snapshot reads the counters. It is taken when everything sent has been answered.
+func (s *server) snapshot(ctx context.Context) snapshot {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	var snap snapshot
+	for _, node := range s.nodes() {
+		text, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
+		if err != nil {
+			return snapshot{}
+		}
+		snap.commands = snap.commands.plus(parseCommands(text))
+		snap.known = true
+	}
+	foreign, ok := s.foreign(ctx)
+	snap.alone = s.embedded != nil || ok && foreign == 0
+	return snap
+}
+
+// parseCommands picks the commands of a lock out of an INFO commandstats answer.
+func parseCommands(text string) serverCommands {
+	info := parseInfo(text)
+	calls := func(command string) int64 {
+		for part := range strings.SplitSeq(info["cmdstat_"+command], ",") {
+			if digits, ok := strings.CutPrefix(part, "calls="); ok {
+				n, _ := strconv.ParseInt(digits, 10, 64) // the server's own number; 0 fails the check
+				return n
+			}
+		}
+		return 0
+	}
+	return serverCommands{
+		Evalsha: calls("evalsha"),
+		HSet:    calls("hset"),
+		Copy:    calls("copy"),
+		HDel:    calls("hdel"),
+		Publish: calls("publish") + calls("spublish"),
+	}
+}
+
+// verdict is what comparing the server's counters with ours came to.
+type verdict struct {
+	note     string   // why nothing was compared, or that all was well
+	failures []string // disagreements
+	ghosts   []string // grants the server knows nothing of: two may have held one lock
+}
+
+// judge compares what the engine granted and released in a phase with what the server
+// did. With errors there were repeats, which may run a command twice: then the server may
+// have done more, but never less.
+func judge(mode string, before, after snapshot, rec *recorder) verdict {
+	switch {
+	case mode == "off":
+		return verdict{note: "not checked (--check-server off)"}
+	case !before.known || !after.known:
+		return verdict{note: "not available (the server has no command counters to show)"}
+	case mode == "auto" && (!before.alone || !after.alone):
+		return verdict{note: "shared server: not checked (--check-server on compares all the same)"}
+	}
+	did := after.commands.minus(before.commands)
+	took, exact := did.HSet+did.Copy, rec.errorCount() == 0
+	var v verdict
+	if took < rec.granted {
+		v.ghosts = append(v.ghosts, fmt.Sprintf(
+			"%d grants, but the server ran only %d acquiring commands (%d HSET + %d COPY): some lock was granted without being taken",
+			rec.granted, took, did.HSet, did.Copy))
+	}
+	if took > rec.granted && exact {
+		v.failures = append(v.failures, fmt.Sprintf(
+			"%d grants, but the server ran %d acquiring commands (%d HSET + %d COPY): %d too many, by this run or by another client that came and went",
+			rec.granted, took, did.HSet, did.Copy, took-rec.granted))
+	}
+	if did.HDel < rec.released || did.HDel > rec.released && exact {
+		v.failures = append(v.failures, fmt.Sprintf(
+			"%d releases, but the server ran %d HDEL", rec.released, did.HDel))
+	}
+	if did.Publish < rec.released || did.Publish > rec.released && exact {
+		v.failures = append(v.failures, fmt.Sprintf(
+			"%d releases, but the server ran %d PUBLISH", rec.released, did.Publish))
+	}
+	if len(v.failures)+len(v.ghosts) == 0 {
+		v.note = "agrees: one acquiring command, one HDEL and one PUBLISH a pair"
+		if !exact {
+			v.note = "agrees, errors allowed for"
+		}
+	}
+	return v
+}

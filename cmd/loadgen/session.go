@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+// closeTimeout bounds the end of an engine.
+const closeTimeout = 30 * time.Second
+
+// session is one run from the first connection to the report.
+type session struct {
+	cfg    *config
+	out    *outputs
+	stderr io.Writer
+
+	srv      *server
+	engines  []*engine.Engine
+	scenario scenario
+	rival    *rival // nil without --yardstick
+	progress *progress
+	report   *report
+}
+
+// run does the whole of it. A nil report means that nothing ran, and status says why.
+func (s *session) run(ctx context.Context) (r *report, status int) {
+	stopPprof, err := servePprof(s.cfg.pprof, s.stderr)
+	if err != nil {
+		return s.fail(err, statusUsage)
+	}
+	defer stopPprof()
+	if s.srv, err = openServer(ctx, s.cfg, s.stderr); err != nil {
+		return s.fail(err, statusConnect)
+	}
+	defer s.srv.close()
+	if err := s.openEngines(ctx); err != nil {
+		status := statusConnect
+		if errors.Is(err, engine.ErrConfig) {
+			status = statusUsage
+		}
+		return s.fail(errors.Join(err, s.closeEngines()), status)
+	}
+	if s.cfg.yardstick {
+		if s.rival, err = newRival(s.cfg, s.srv); err != nil {
+			return s.fail(errors.Join(err, s.closeEngines()), statusConnect)
+		}
+		defer s.rival.close()
+	}
+	crowd := watchCrowd()
+	s.report = newReport(s.cfg, s.srv)
+	s.play(ctx)
+	s.report.GoroutinesMax = crowd.stop()
+	if err := s.closeEngines(); err != nil {
+		s.report.fail("%v", err)
+	}
+	s.report.Interrupted = ctx.Err() != nil
+	s.report.settle()
+	return s.report, s.report.Status
+}
+
+func (s *session) fail(err error, status int) (*report, int) {
+	fmt.Fprintln(s.stderr, "loadgen:", err)
+	return nil, status
+}
+
+// play takes the scenario through its acts. What goes wrong ends up in the report.
+func (s *session) play(ctx context.Context) {
+	s.scenario = scenarios()[s.cfg.scenario](stage{cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter()})
+	s.progress = newProgress(s.cfg, s.stderr, s.scenario.pairs)
+	note := func(err error) {
+		if err != nil {
+			s.report.fail("%v", err)
+		}
+	}
+	note(s.scenario.prepare(ctx))
+	note(s.warm(ctx))
+	rounds, err := s.measure(ctx)
+	note(err)
+	s.report.addRounds(s.cfg, rounds)
+	if s.rival != nil {
+		s.rival.addTo(s.report, rounds)
+	}
+	note(s.scenario.finish(context.WithoutCancel(ctx), s.report))
+	s.addStats()
+}
+
+func (s *session) warm(ctx context.Context) error {
+	if s.cfg.warmup == 0 || ctx.Err() != nil {
+		return nil
+	}
+	s.progress.during("warming up", s.cfg.warmup, func() { s.scenario.warm(ctx) })
+	if s.rival == nil {
+		return nil
+	}
+	return unlessEnded(ctx, s.rival.warm(ctx, s.cfg.warmup))
+}
+
+// measure runs the rounds; with --yardstick its turn comes before each.
+func (s *session) measure(ctx context.Context) (rounds []round, err error) {
+	for i := range s.cfg.rounds {
+		if ctx.Err() != nil {
+			break
+		}
+		name := s.cfg.scenario
+		if s.rival != nil {
+			name = fmt.Sprintf("%s %d/%d", name, i+1, s.cfg.rounds)
+			s.progress.during(fmt.Sprintf("yardstick %d/%d", i+1, s.cfg.rounds), s.cfg.duration, func() { err = s.rival.turn(ctx) })
+			if err != nil {
+				return rounds, unlessEnded(ctx, err)
+			}
+		}
+		var one round
+		s.progress.during(name, s.cfg.duration, func() { one, err = s.profiled(ctx) })
+		if one.rec != nil {
+			rounds = append(rounds, one)
+		}
+		if err != nil {
+			return rounds, err
+		}
+	}
+	return rounds, nil
+}
+
+// profiled measures one round, the first of them under the CPU profile.
+func (s *session) profiled(ctx context.Context) (round, error) {
+	if err := s.out.cpu.start(); err != nil {
+		return round{}, fmt.Errorf("--cpuprofile: %w", err)
+	}
+	one, err := s.scenario.measure(ctx)
+	return one, errors.Join(err, s.out.cpu.stop())
+}
+
+// unlessEnded drops an error that only says that ctx ended.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *session) openEngines(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	for range s.cfg.engines {
+		eng, err := engine.Open(ctx, s.srv.engineConfig())
+		if err != nil {
+			return fmt.Errorf("connect to %s: %w", s.srv.where(), err)
+		}
+		s.engines = append(s.engines, eng)
+	}
+	return nil
+}
+
+func (s *session) closeEngines() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var errs []error
+	for _, eng := range s.engines {
+		if err := eng.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("close: %w", err))
+		}
+	}
+	s.engines = nil
+	return errors.Join(errs...)
+}

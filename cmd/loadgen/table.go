@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// writeTable prints the report for a reader.
+func (r *report) writeTable(w io.Writer) {
+	fmt.Fprintf(w, "%s on %s, %s\n", r.Scenario, r.serverText(), r.loadText())
+	writeRows(w, r.rows())
+	if r.Acquire != nil {
+		r.writeLatency(w)
+	}
+	if r.Yardstick != nil {
+		r.writeYardstick(w)
+	}
+	if r.Status == statusOK {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	fmt.Fprintln(w, map[int]string{statusFailed: "FAILED", statusViolation: "EXCLUSION VIOLATED"}[r.Status])
+	for _, f := range r.Failures {
+		fmt.Fprintln(w, "  "+f)
+	}
+}
+
+func (r *report) serverText() string {
+	s := r.Server
+	if r.Embedded {
+		s += " of its own"
+	}
+	if r.Topology != "single" {
+		s += " (" + r.Topology + ")"
+	}
+	return s
+}
+
+func (r *report) loadText() string {
+	s := fmt.Sprintf("%s, %d in flight, clients %d, engines %d, keys %d", r.API, r.Inflight, r.Clients, r.Engines, r.Keys)
+	if r.Scenario == "hold" {
+		s = fmt.Sprintf("%d locks kept %.1f s under a lease of %g s", r.Locks, r.KeptS, r.LeaseS)
+	} else if r.Rate > 0 {
+		s += fmt.Sprintf(", open loop at %g pairs/s", r.Rate)
+	}
+	if r.Interrupted {
+		s += ", interrupted"
+	}
+	return s
+}
+
+// rows are what is worth a line of the table, with its value.
+func (r *report) rows() [][2]string {
+	rows := [][2]string{
+		{"pairs", count(r.Pairs)},
+		{"pairs/s", number(r.PairsPerS)},
+		{"measured", fmt.Sprintf("%.2f s", r.DurationS)},
+	}
+	add := func(name string, show bool, value string) {
+		if show {
+			rows = append(rows, [2]string{name, value})
+		}
+	}
+	opt := func(name string, v *float64, unit string) {
+		if v != nil {
+			rows = append(rows, [2]string{name, number(*v) + unit})
+		}
+	}
+	opt("client CPU a pair", r.ClientCPU, " µs")
+	opt("allocations a pair", r.Allocs, "")
+	opt("heap a held lock", r.HeapPerLock, " bytes")
+	opt("CPU while keeping", r.KeepingCPU, " cores")
+	add("locks held", r.Locks > 0, count(r.Held))
+	add("lost", r.Locks > 0 || r.Lost > 0, count(r.Lost))
+	add("not as the server has it", r.Scenario == "hold", count(r.Mismatches))
+	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
+	add("skipped starts", r.Skipped > 0, count(r.Skipped))
+	add("goroutines at most", true, count(r.GoroutinesMax))
+	add("errors", len(r.Errors) > 0, formatErrors(r.Errors))
+	add("violations", true, count(r.Violations))
+	if c := r.Commands; c != nil {
+		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, hdel %s, publish %s",
+			count(c.Evalsha), count(c.HSet), count(c.Copy), count(c.HDel), count(c.Publish)))
+	}
+	add("server check", r.ServerCheck != "", r.ServerCheck)
+	return rows
+}
+
+func writeRows(w io.Writer, rows [][2]string) {
+	t := newTable(w)
+	for _, row := range rows {
+		t.AppendRow(table.Row{row[0], row[1]})
+	}
+	t.Render()
+}
+
+func (r *report) writeLatency(w io.Writer) {
+	t := newTable(w)
+	t.AppendHeader(table.Row{"latency, µs", "p50", "p90", "p99", "p99.9", "max"})
+	numbers := make([]table.ColumnConfig, 0, 5)
+	for column := 2; column <= 6; column++ {
+		numbers = append(numbers, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(numbers)
+	for _, row := range []struct {
+		name string
+		l    *latency
+	}{{"acquire", r.Acquire}, {"release", r.Release}} {
+		if l := row.l; l != nil {
+			t.AppendRow(table.Row{row.name, number(l.P50), number(l.P90), number(l.P99), number(l.P999), number(l.Max)})
+		}
+	}
+	t.Render()
+}
+
+func (r *report) writeYardstick(w io.Writer) {
+	y := r.Yardstick
+	t := newTable(w)
+	t.AppendHeader(table.Row{"pairs/s", "yardstick (" + y.Kind + ")", r.Scenario, "ratio"})
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 2, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 4, Align: text.AlignRight, AlignHeader: text.AlignRight},
+	})
+	for i, one := range y.Rounds {
+		t.AppendRow(table.Row{fmt.Sprintf("round %d", i+1), number(one.Yardstick), number(one.Scenario), ratioText(one.Scenario, one.Yardstick)})
+	}
+	t.AppendSeparator()
+	t.AppendRow(table.Row{"median", number(y.PairsPerS), number(r.PairsPerS), ratioText(r.PairsPerS, y.PairsPerS)})
+	if r.ClientCPU != nil {
+		t.AppendRow(table.Row{"CPU a pair, µs", number(y.ClientCPU), number(*r.ClientCPU), ratioText(*r.ClientCPU, y.ClientCPU)})
+	}
+	t.Render()
+}
+
+func newTable(w io.Writer) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleRounded)
+	t.Style().Format.Header = text.FormatDefault
+	return t
+}
+
+func ratioText(a, b float64) string {
+	if b == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", a/b)
+}
+
+// number shows three digits that matter, and thousands in groups.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return count(int64(math.Round(v)))
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+}
+
+func count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	first := (len(digits)-1)%3 + 1
+	var b strings.Builder
+	b.WriteString(sign + digits[:first])
+	for i := first; i < len(digits); i += 3 {
+		b.WriteString("," + digits[i:i+3])
+	}
+	return b.String()
+}

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// patience is how long an operation that has never had an answer goes on trying through transient
+// trouble, in attempt limits. One that was told "busy" before waits as long as it may.
+const patience = 3
+
+// An acquireOp is one caller's wish for a lock: a future, and its place in the name's queue.
+type acquireOp struct {
+	Future[*Lease]
+	lock  *Lock
+	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
+	try   bool
+	async bool // nobody selects on ctx: the engine watches it when the op has to wait
+
+	// Guarded by the shard.
+	next, prev *acquireOp
+	queued     bool
+	parked     bool // was told "busy"
+	watched    bool
+	item       wheel.Item    // MaxWait
+	giveUp     clock.Instant // when MaxWait ends; 0: never
+	stop       func() bool   // ends the watch of ctx
+
+	// Set by whoever claimed the future, read by finish.
+	lease   *Lease
+	failure error
+}
+
+func (op *acquireOp) runner() *callbacks { return op.lock.eng.callbacks }
+
+// finish publishes the result of a claimed op.
+func (op *acquireOp) finish() {
+	if op.stop != nil {
+		op.stop()
+	}
+	if op.item.Owner != nil {
+		op.lock.eng.timers.Cancel(&op.item)
+	}
+	op.publish(op.lease, op.failure)
+}
+
+// abandon gives the op up with err: by Cancel, the end of its ctx, MaxWait or Close. The compare-
+// and-swap in claim decides against a grant that arrives at the same moment; the loser does nothing.
+func (op *acquireOp) abandon(err error) bool {
+	if !op.claim() {
+		return false
+	}
+	e := op.lock.eng
+	sh := e.shard(op.lock.hash)
+	var fx effects
+	sh.mu.Lock()
+	if ent := sh.names[op.lock.key]; ent != nil && op.queued {
+		ent.unlink(op)
+		if ent.head == nil {
+			e.idleLocked(sh, ent, &fx)
+		}
+	}
+	op.failure = err
+	sh.mu.Unlock()
+	op.finish()
+	fx.run()
+	return true
+}
+
+// due is MaxWait's end.
+func (op *acquireOp) due(now clock.Instant) {
+	op.abandon(op.lock.eng.heldError(op.lock, now))
+}
+
+// heldError says how long the present holder's lease lasts, as far as this engine knows.
+func (e *Engine) heldError(l *Lock, now clock.Instant) error {
+	sh := e.shard(l.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return &HeldError{Name: l.Name(), Remaining: remainingLocked(sh.names[l.key], now)}
+}
+
+func remainingLocked(ent *entry, now clock.Instant) time.Duration {
+	switch {
+	case ent == nil:
+		return 0
+	case ent.hold != nil:
+		return max(ent.hold.Deadline().Sub(now), 0)
+	case ent.park == nil:
+		return 0
+	case ent.park.busyUntil == 0:
+		return -1
+	default:
+		return max(ent.park.busyUntil.Sub(now), 0)
+	}
+}
+
+// submit puts an op into its name's queue and sends an acquire if nothing stands against it.
+// Blocks: never. Sends at most one command; none behind a trusted local hold.
+func (e *Engine) submit(op *acquireOp) {
+	l := op.lock
+	sh := e.shard(l.hash)
+	var fx effects
+	sh.mu.Lock()
+	switch ent := sh.names[l.key]; {
+	case e.closing.Load():
+		op.claim()
+		fx.fail(op, ErrClosed)
+	case op.try && ent != nil && ent.refusesTry():
+		op.claim()
+		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent, e.clock.Now())})
+		sh.counts.busy++
+	default:
+		if ent == nil {
+			ent = &entry{eng: e, key: l.key, hash: l.hash}
+			sh.names[l.key] = ent
+		}
+		behind := ent.head != nil || ent.hold != nil
+		ent.push(op)
+		if op.lock.set.maxWait > 0 && !op.try {
+			op.giveUp = e.clock.Now().Add(op.lock.set.maxWait)
+		}
+		if behind {
+			e.watchLocked(op)
+		}
+		e.kickLocked(sh, ent, &fx)
+	}
+	sh.mu.Unlock()
+	fx.run()
+}
+
+// refusesTry reports whether a Try can be answered without asking the server: the lock is held here,
+// or others wait for it. Behind an acquire that is on its way it takes that answer instead.
+func (ent *entry) refusesTry() bool {
+	return ent.hold != nil || ent.head != nil && (ent.park != nil || ent.att == nil || !ent.att.flying)
+}
+
+// watchLocked makes an op that has to wait see the end of its ctx and of MaxWait.
+func (e *Engine) watchLocked(op *acquireOp) {
+	if op.watched {
+		return
+	}
+	op.watched = true
+	if op.giveUp != 0 {
+		op.item.Owner = op
+		e.timers.Schedule(&op.item, op.giveUp)
+	}
+	if op.async && op.ctx.Done() != nil {
+		op.stop = context.AfterFunc(op.ctx, func() { op.abandon(op.ctx.Err()) })
+	}
+}
+
+// kickLocked sends the next acquire of a name unless something stands against it: one that is on
+// its way, a local hold, a release whose waiters take their turn, or a wake-up that is still to come.
+func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
+	for ent.head != nil && ent.hold == nil && !ent.cooling {
+		if ent.att != nil && ent.att.onItsWay() || ent.park != nil && ent.park.waiting {
+			return
+		}
+		if ent.att == nil {
+			ent.att = newAttempt(ent)
+		}
+		err := ent.att.send(ent.head.lock)
+		if err == nil {
+			sh.pending++
+			return
+		}
+		// Nothing was sent. One who was waiting before waits on; a new one is told.
+		if ent.park != nil && ent.head.parked {
+			e.parkLocked(ent, e.clock.Now(), fx)
+			return
+		}
+		e.dropAttemptLocked(sh, ent)
+		op := ent.head
+		ent.unlink(op)
+		if op.claim() {
+			fx.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
+		}
+	}
+	if ent.head == nil {
+		e.idleLocked(sh, ent, fx)
+	}
+}
+
+// idleLocked tidies an entry nobody waits in, and takes it out of the table if nothing is left.
+func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
+	if ent.head != nil {
+		return
+	}
+	e.unparkLocked(ent, fx)
+	if ent.att != nil {
+		if ent.att.flying {
+			ent.att.op.Cancel() // answered in any case
+		} else {
+			e.dropAttemptLocked(sh, ent)
+		}
+	}
+	if ent.att == nil && ent.hold == nil && ent.releases == 0 && !ent.gone {
+		ent.gone = true
+		delete(sh.names, ent.key)
+	}
+}
+
+// dropAttemptLocked forgets an attempt that is not on its way. If a copy of it may still run, what
+// it takes is released.
+func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
+	a := ent.att
+	ent.att = nil
+	e.timers.Cancel(&a.item)
+	a.scheduled = false
+	if a.everUnknown {
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.doubt.until, a.lease)
+	}
+	a.free()
+}
+
+// unparkLocked ends the waiting for somebody else's release.
+func (e *Engine) unparkLocked(ent *entry, fx *effects) {
+	p := ent.park
+	if p == nil {
+		return
+	}
+	ent.park = nil
+	p.waiting = false
+	e.timers.Cancel(&p.item)
+	if p.sub != nil {
+		fx.drop = p.sub
+		p.sub = nil
+	}
+}

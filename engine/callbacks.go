@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	"github.com/panjf2000/ants/v2"
+)
+
+const (
+	// maxCallbackWorkers bounds the pool's goroutines that run user callbacks.
+	maxCallbackWorkers = 256
+	// callbackBatch is how many callbacks may wait for each busy worker before another one starts.
+	callbackBatch = 64
+)
+
+// callbacks runs user code. A worker of the pool takes what has collected, one callback after the
+// other, so that a batch of answers costs one submit. More workers start when much collects, or
+// when a tick finds all of them stuck in user code; beyond the pool's size that is one counted
+// goroutine more. Nothing of ours ever waits for user code.
+type callbacks struct {
+	pool   *ants.Pool
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	queue   []func()      // bound: one for each OnComplete of the user
+	workers int           // running
+	busy    int           // of those, inside user code
+	idle    chan struct{} // closed when the last worker ends; nil while nobody waits for that
+
+	ran, ranAtTick    int64
+	panics, overflows int64
+}
+
+func newCallbacks(logger *slog.Logger) (*callbacks, error) {
+	pool, err := ants.NewPool(maxCallbackWorkers, ants.WithNonblocking(true))
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: callback pool: %w", err)
+	}
+	return &callbacks{pool: pool, logger: logger}, nil
+}
+
+// add queues one callback and sees to it that somebody runs it. Blocks: never.
+func (c *callbacks) add(fn func()) {
+	c.mu.Lock()
+	c.queue = append(c.queue, fn)
+	start := c.workers == 0 || c.busy == c.workers && c.workers < maxCallbackWorkers && len(c.queue) > callbackBatch*c.workers
+	if start {
+		c.workers++
+	}
+	c.mu.Unlock()
+	if start {
+		c.start()
+	}
+}
+
+// tick starts one more worker if every one was stuck in user code since the last tick while others
+// wait.
+func (c *callbacks) tick() {
+	c.mu.Lock()
+	stuck := len(c.queue) > 0 && c.busy == c.workers && c.ran == c.ranAtTick
+	c.ranAtTick = c.ran
+	if stuck {
+		c.workers++
+	}
+	c.mu.Unlock()
+	if stuck {
+		c.start()
+	}
+}
+
+func (c *callbacks) start() {
+	if c.pool.Submit(c.work) == nil {
+		return
+	}
+	c.mu.Lock()
+	c.overflows++
+	c.mu.Unlock()
+	go c.work()
+}
+
+func (c *callbacks) work() {
+	c.mu.Lock()
+	for len(c.queue) > 0 {
+		fn := c.queue[0]
+		c.queue[0] = nil
+		c.queue = c.queue[1:]
+		c.busy++
+		c.mu.Unlock()
+		panicked := c.call(fn)
+		c.mu.Lock()
+		c.busy--
+		c.ran++
+		if panicked {
+			c.panics++
+		}
+	}
+	c.queue = nil
+	c.workers--
+	if c.workers == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+	c.mu.Unlock()
+}
+
+func (c *callbacks) call(fn func()) (panicked bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			panicked = true
+			c.logger.Error("holdfast: a callback panicked", "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
+	return false
+}
+
+// close waits until every callback has returned or ctx ends, and says how many have not.
+func (c *callbacks) close(ctx context.Context) (stuck int) {
+	c.mu.Lock()
+	if c.workers > 0 && c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			c.mu.Lock()
+			stuck = c.busy
+			c.mu.Unlock()
+		}
+	}
+	c.pool.Release()
+	return stuck
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// A cleanup releases what nobody here believes to hold: a grant that came too late or that nobody
+// wanted, a lost hold, a wire id whose acquire was never answered. It is repeated until the answer is
+// definite and no copy of the acquire can run any more, or until one lease has passed: then the
+// server has let go by itself.
+type cleanup struct {
+	eng       *Engine
+	op        resp.Op
+	item      wheel.Item
+	notBefore clock.Instant // copies may run until then: an earlier answer is not the last
+	giveUp    clock.Instant
+	tries     int
+}
+
+// cleanLocked starts a cleanup now.
+func (e *Engine) cleanLocked(sh *shard, key string, hash uint64, field string, notBefore clock.Instant, lease time.Duration) {
+	c := e.newCleanup(key, hash, field, notBefore, lease)
+	sh.pending++
+	c.send(sh)
+}
+
+// cleanLaterLocked starts one when no copy can run any more: what could be released was.
+func (e *Engine) cleanLaterLocked(sh *shard, key string, hash uint64, field string, notBefore clock.Instant, lease time.Duration) {
+	c := e.newCleanup(key, hash, field, notBefore, lease)
+	sh.pending++
+	e.timers.Schedule(&c.item, notBefore.Add(clockSlack))
+}
+
+func (e *Engine) newCleanup(key string, hash uint64, field string, notBefore clock.Instant, lease time.Duration) *cleanup {
+	c := &cleanup{eng: e, notBefore: notBefore}
+	c.giveUp = max(e.clock.Now(), notBefore).Add(lease + e.node(hash).node.AttemptLimit())
+	c.op = resp.Op{Kind: resp.OpRelease, Key: key, Hash: hash, Field: field, Sink: c}
+	c.item.Owner = c
+	return c
+}
+
+func (c *cleanup) send(sh *shard) {
+	if c.eng.node(c.op.Hash).node.Submit(&c.op) != nil { // closed: it expires by itself
+		c.eng.settledLocked(sh)
+	}
+}
+
+// due sends it again.
+func (c *cleanup) due(clock.Instant) {
+	sh := c.eng.shard(c.op.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	c.send(sh)
+}
+
+// Answered takes the server's answer. It runs on the lane.
+func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
+	e := c.eng
+	sh := e.shard(c.op.Hash)
+	now := e.clock.Now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if r.Code == resp.CodeReleased {
+		sh.counts.ghosts++
+	}
+	switch {
+	case r.Err != nil && now.Before(c.giveUp):
+		c.tries++
+		e.timers.Schedule(&c.item, now.Add(backoff(c.tries)))
+	case r.Err == nil && now.Before(c.notBefore):
+		e.timers.Schedule(&c.item, c.notBefore.Add(clockSlack))
+	default:
+		if r.Err != nil {
+			sh.counts.abandoned++
+		}
+		e.settledLocked(sh)
+	}
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// Config says where Redis is and how the engine behaves. The zero value of every field but Addrs
+// (or Client) is its default.
+type Config struct {
+	// Addrs is the server: one "host:port", or one redis://, rediss:// or unix:// URL.
+	Addrs []string
+	// Username and Password authenticate every connection.
+	Username, Password string
+	// ClientName is what CLIENT LIST shows. Default: "holdfast".
+	ClientName string
+	// DB is the database; Redisson's locks of another database are other locks. Channels have none.
+	DB int
+	// TLS switches TLS on.
+	TLS *tls.Config
+	// Prefix is put before every name, as Redisson's name mapper does.
+	Prefix string
+	// Client is used instead of connecting; it is never closed. It must have been made with
+	// ClientOption, for correctness: see there.
+	Client rueidis.Client
+	// Logger hears of background failures and panics in callbacks. Default: nobody does.
+	Logger *slog.Logger
+	// KeepOnClose lets held locks expire when the engine closes, instead of releasing them.
+	KeepOnClose bool
+	// NoSubscribe makes waiters poll instead of subscribing to the release message, for servers where
+	// SUBSCRIBE is refused. A waiter then learns of a release within about a second.
+	NoSubscribe bool
+}
+
+const connBuffer = 128 << 10
+
+// ClientOption is what the client of an engine must be made with. A client of other options may
+// lose answers that had arrived (without AlwaysPipelining), reorder a key's commands (with
+// PipelineMultiplex), or notice a dead connection too late (with a long ConnWriteTimeout).
+func ClientOption(cfg Config) rueidis.ClientOption {
+	option := rueidis.ClientOption{}
+	if len(cfg.Addrs) == 1 && strings.Contains(cfg.Addrs[0], "://") {
+		if parsed, err := rueidis.ParseURL(cfg.Addrs[0]); err == nil {
+			option = parsed
+		}
+	} else {
+		option.InitAddress = cfg.Addrs
+	}
+	if cfg.Username != "" {
+		option.Username = cfg.Username
+	}
+	if cfg.Password != "" {
+		option.Password = cfg.Password
+	}
+	if cfg.DB != 0 {
+		option.SelectDB = cfg.DB
+	}
+	if cfg.TLS != nil {
+		option.TLSConfig = cfg.TLS
+	}
+	option.ClientName = cfg.ClientName
+	if option.ClientName == "" {
+		option.ClientName = "holdfast"
+	}
+	option.ForceSingleClient = true
+	option.AlwaysPipelining = true
+	option.PipelineMultiplex = -1
+	option.DisableCache = true
+	option.DisableRetry = true
+	option.ConnWriteTimeout = 2 * time.Second
+	option.Dialer.Timeout = 2 * time.Second
+	option.Dialer.KeepAlive = time.Second
+	option.ReadBufferEachConn = connBuffer
+	option.WriteBufferEachConn = connBuffer
+	if option.DialCtxFn == nil && option.DialFn == nil { // unix:// brings its own
+		option.DialCtxFn = resp.Dial
+	}
+	return option
+}
+
+// check refuses a configuration that cannot work, before anything is connected.
+func (cfg *Config) check() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case cfg.Client != nil && len(cfg.Addrs) > 0:
+		return bad("both Client and Addrs are given")
+	case cfg.Client != nil && (cfg.Username != "" || cfg.Password != "" || cfg.DB != 0 || cfg.TLS != nil || cfg.ClientName != ""):
+		return bad("the connection of a given Client is already configured")
+	case cfg.Client == nil && len(cfg.Addrs) == 0:
+		return bad("no address")
+	case len(cfg.Addrs) > 1:
+		return bad("%d addresses: this version serves a single server", len(cfg.Addrs))
+	case cfg.DB < 0:
+		return bad("negative database %d", cfg.DB)
+	case cfg.Username != "" && cfg.Password == "":
+		return bad("a username without a password")
+	case strings.ContainsAny(cfg.ClientName, " \n\r"):
+		return bad("the client name %q has spaces", cfg.ClientName)
+	}
+	if cfg.Client != nil {
+		return nil
+	}
+	return checkAddr(cfg.Addrs[0], bad)
+}
+
+func checkAddr(addr string, bad func(string, ...any) error) error {
+	if strings.Contains(addr, "://") {
+		if _, err := rueidis.ParseURL(addr); err != nil {
+			// The text may hold a password: it is not repeated.
+			return bad("the address is not a redis://, rediss:// or unix:// URL")
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return bad("address %q is not host:port", addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return bad("address %q has no port from 1 to 65535", addr)
+	}
+	if host == "" {
+		return bad("address %q has no host", addr)
+	}
+	return nil
+}

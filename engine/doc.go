@@ -1,0 +1,2 @@
+// Package engine is Holdfast's public API.
+package engine

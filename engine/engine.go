@@ -1,0 +1,358 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/slot"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// An Engine is one client of the locks: its connections, its watchdog, its waiters. A process needs
+// one for each Redis. All methods may be called by any goroutine.
+type Engine struct {
+	cfg    Config
+	id     string // UUID, the first half of every wire id
+	logger *slog.Logger
+	clock  clock.Clock
+	client rueidis.Client
+	nodes  []*member
+
+	wheel     *wheel.Wheel
+	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
+	callbacks *callbacks
+	shards    [shardCount]shard
+
+	tickItem wheel.Item
+	overdue  []string // scratch of tick
+
+	closing  atomic.Bool
+	closed   chan struct{} // everything has ended
+	settled  chan struct{} // capacity 1: while closing, a shard has nothing pending any more
+	closeErr error
+	once     sync.Once
+}
+
+// A member is a node with its watchdog.
+type member struct {
+	node *resp.Node
+	dog  *renew.Cohorts
+}
+
+// timed is whoever waits in e.timers.
+type timed interface{ due(now clock.Instant) }
+
+const (
+	// timerWidth is how late a timer of ours may be, beside the wheel's tick.
+	timerWidth = 10 * time.Millisecond
+	// tickEvery paces the look at overdue answers and stuck callbacks.
+	tickEvery = 50 * time.Millisecond
+)
+
+// Open connects and returns when a node has answered.
+//
+// Errors: ErrConfig; *ServerError with what the server or the network said; ctx's own.
+func Open(ctx context.Context, cfg Config) (*Engine, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	type opened struct {
+		e   *Engine
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		e, err := open(cfg)
+		done <- opened{e, err}
+	}()
+	select {
+	case o := <-done:
+		return o.e, o.err
+	case <-ctx.Done():
+		go func() { // the dial ends by its own limit
+			if o := <-done; o.e != nil {
+				_ = o.e.Close(context.Background())
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+func open(cfg Config) (*Engine, error) {
+	e := &Engine{
+		cfg: cfg, id: newUUID(), logger: cfg.Logger, clock: clock.System(), client: cfg.Client,
+		closed: make(chan struct{}), settled: make(chan struct{}, 1),
+	}
+	if e.logger == nil {
+		e.logger = slog.New(slog.DiscardHandler)
+	}
+	for i := range e.shards {
+		e.shards[i].names = make(map[string]*entry)
+	}
+	if e.client == nil {
+		client, err := rueidis.NewClient(ClientOption(cfg))
+		if err != nil {
+			if client != nil {
+				client.Close()
+			}
+			return nil, resp.Unreachable(err)
+		}
+		e.client = client
+	}
+	addr := "client"
+	if len(cfg.Addrs) > 0 {
+		addr = ClientOption(cfg).InitAddress[0]
+	}
+	node, err := resp.Connect(e.client, addr, resp.Options{ID: e.id, Clock: e.clock, Logger: e.logger})
+	if err != nil {
+		e.closeClient()
+		return nil, err
+	}
+	if err := e.start(node); err != nil {
+		node.Close()
+		e.closeClient()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) start(nodes ...*resp.Node) error {
+	pool, err := newCallbacks(e.logger)
+	if err != nil {
+		return err
+	}
+	w, err := wheel.New(wheel.Config{Clock: e.clock})
+	if err != nil {
+		pool.pool.Release()
+		return fmt.Errorf("holdfast: timing wheel: %w", err)
+	}
+	e.callbacks, e.wheel = pool, w
+	e.timers = w.NewSet(timerWidth, func(now clock.Instant, due []*wheel.Item) {
+		for _, item := range due {
+			item.Owner.(timed).due(now)
+		}
+	})
+	for _, node := range nodes {
+		e.nodes = append(e.nodes, &member{node: node, dog: renew.New(e.clock, w, node, e)})
+	}
+	e.tickItem.Owner = ticking{e}
+	e.timers.Schedule(&e.tickItem, e.clock.Now().Add(tickEvery))
+	return nil
+}
+
+func (e *Engine) closeClient() {
+	if e.cfg.Client == nil {
+		e.client.Close()
+	}
+}
+
+func (e *Engine) shardOf(key string) *shard { return e.shard(xxhash.Sum64String(key)) }
+
+func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
+
+// node is where a key lives. With one node there is nothing to look up.
+func (e *Engine) node(uint64) *member { return e.nodes[0] }
+
+func (e *Engine) lockChannel(key string) string { return slot.LockChannel(key) }
+
+// ID returns the engine's UUID: the first half of every owner id it writes.
+func (e *Engine) ID() string { return e.id }
+
+// Ping asks every node for an answer: readiness. Blocks: until ctx ends, 2.5 s at most.
+func (e *Engine) Ping(ctx context.Context) error {
+	if e.closing.Load() {
+		return ErrClosed
+	}
+	for _, n := range e.nodes {
+		if err := n.node.Ping(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ticking is the engine's own regular look: at answers that are overdue, so that their callers'
+// contexts are watched, and at callbacks that are stuck.
+type ticking struct{ e *Engine }
+
+func (t ticking) due(now clock.Instant) {
+	e := t.e
+	e.callbacks.tick()
+	for _, n := range e.nodes {
+		e.overdue = n.node.Overdue(now, tickEvery, e.overdue[:0])
+		for _, key := range e.overdue {
+			e.watchName(key)
+		}
+	}
+	clear(e.overdue)
+	e.timers.Schedule(&e.tickItem, now.Add(tickEvery))
+}
+
+// watchName makes everybody in a name's queue see the end of their ctx.
+func (e *Engine) watchName(key string) {
+	sh := e.shardOf(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if ent := sh.names[key]; ent != nil {
+		for op := ent.head; op != nil; op = op.next {
+			e.watchLocked(op)
+		}
+	}
+}
+
+// settledLocked records that an op has its answer.
+func (e *Engine) settledLocked(sh *shard) {
+	sh.pending--
+	if sh.pending == 0 && e.closing.Load() {
+		select {
+		case e.settled <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Close ends the engine: waiters fail with ErrClosed, held locks are released (or left to expire
+// with KeepOnClose), renewals stop last. It returns nil when every goroutine of the engine is gone,
+// and ctx's error, naming what is left, if that takes longer; the rest then ends by itself.
+// A callback that never returns is counted in the error. Blocks: as ctx allows. Idempotent.
+func (e *Engine) Close(ctx context.Context) error {
+	e.once.Do(func() {
+		e.shutDoor()
+		go e.shutDown(ctx)
+	})
+	select {
+	case <-e.closed:
+		return e.closeErr
+	case <-ctx.Done():
+		select {
+		case <-e.closed:
+			return e.closeErr
+		default:
+			return fmt.Errorf("holdfast: close: %w, %d commands unanswered", ctx.Err(), e.unanswered())
+		}
+	}
+}
+
+// shutDoor lets nobody in any more and ends what can be ended at once.
+func (e *Engine) shutDoor() {
+	e.closing.Store(true)
+	for i := range e.shards {
+		e.shutShard(&e.shards[i])
+	}
+}
+
+func (e *Engine) shutShard(sh *shard) {
+	var fx effects
+	var holds []*hold
+	sh.mu.Lock()
+	for _, ent := range sh.names {
+		var drop effects
+		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
+		if ent.hold != nil {
+			holds = append(holds, ent.hold)
+		}
+		e.idleLocked(sh, ent, &drop)
+		if drop.drop != nil {
+			defer drop.drop.Drop()
+		}
+	}
+	sh.mu.Unlock()
+	fx.run()
+	for _, h := range holds {
+		if e.cfg.KeepOnClose {
+			e.keep(h)
+			continue
+		}
+		op := &releaseOp{eng: e, hold: h}
+		op.Future.op = op
+		e.release(op, fmt.Errorf("%w: %w", ErrReleased, ErrClosed))
+	}
+}
+
+// keep stops believing in a hold and lets its lease run out on the server.
+func (e *Engine) keep(h *hold) {
+	e.node(h.ent.hash).dog.Lose(h, renew.CauseClosed)
+}
+
+// settleLimit bounds how long Close waits for answers, whatever its ctx allows: later ones change
+// nothing, the leases run out.
+const settleLimit = 6 * time.Second
+
+// shutDown waits for what is on its way and ends every goroutine. It runs on its own, so that Close
+// can keep to its ctx.
+func (e *Engine) shutDown(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, settleLimit)
+	for e.unanswered() > 0 && limited.Err() == nil {
+		select {
+		case <-e.settled:
+		case <-limited.Done():
+		}
+	}
+	cancel()
+	left := e.unanswered()
+	for _, n := range e.nodes {
+		n.dog.Close()
+	}
+	e.wheel.Stop()
+	for _, n := range e.nodes {
+		n.node.Close()
+	}
+	e.closeClient()
+	stuck := e.callbacks.close(ctx)
+	var errs []error
+	if left > 0 {
+		errs = append(errs, fmt.Errorf("holdfast: close: %d commands had no answer, their locks expire by themselves", left))
+	}
+	if stuck > 0 {
+		errs = append(errs, fmt.Errorf("holdfast: close: %d callbacks have not returned", stuck))
+	}
+	e.closeErr = errors.Join(errs...)
+	close(e.closed)
+}
+
+// unanswered counts the ops on their way.
+func (e *Engine) unanswered() int {
+	n := 0
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		n += sh.pending
+		sh.mu.Unlock()
+	}
+	return n
+}
+
+// newUUID makes a random (version 4) UUID in its canonical form, as Java's UUID.randomUUID.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	text := make([]byte, 36)
+	hex.Encode(text, b[:4])
+	text[8] = '-'
+	hex.Encode(text[9:], b[4:6])
+	text[13] = '-'
+	hex.Encode(text[14:], b[6:8])
+	text[18] = '-'
+	hex.Encode(text[19:], b[8:10])
+	text[23] = '-'
+	hex.Encode(text[24:], b[10:])
+	return string(text)
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// shardCount shards the table of names: enough that two busy names seldom share a mutex.
+const shardCount = 256
+
+// A shard is one part of the table of names. Its mutex guards its entries and everything that hangs
+// on them; under it the lanes' and the wheel's mutexes may be taken, never another shard's, never
+// the multiplexer's, and no user code runs.
+type shard struct {
+	mu      sync.Mutex
+	names   map[string]*entry
+	pending int // ops on their way whose answer somebody here waits for
+	counts  counts
+
+	_ [64]byte // keeps neighbours off this cache line
+}
+
+// An entry is what goes on locally with one name: the queue of those who want it, the one unanswered
+// acquire, and the hold that closes the queue. It exists only while there is any of these.
+type entry struct {
+	eng  *Engine
+	key  string
+	hash uint64
+
+	head, tail *acquireOp // those who want the lock, in order
+	att        *attempt   // the unanswered acquire, or one that may still run
+	hold       *hold      // a trusted hold of this engine; closes the queue
+	park       *parking   // there while the head waits for somebody else's release
+
+	releases int32 // releases on their way
+	cooling  bool  // a release is on its way while others wait: they go when it is answered
+	gone     bool  // no longer in the table
+}
+
+// parking is the state of a queue whose head was told "busy".
+type parking struct {
+	ent       *entry
+	item      wheel.Item // the poll
+	sub       *resp.Sub
+	asked     bool          // a subscription was asked for
+	waiting   bool          // nothing is on its way: a message or the poll will send the next attempt
+	epoch     uint32        // grows with every wake-up; an older busy answer tries again at once
+	busyUntil clock.Instant // when the holder's lease ends, as last told; 0: it has no expiry
+}
+
+func (ent *entry) push(op *acquireOp) {
+	op.prev = ent.tail
+	if ent.tail == nil {
+		ent.head = op
+	} else {
+		ent.tail.next = op
+	}
+	ent.tail = op
+	op.queued = true
+}
+
+// unlink takes an op out of the queue; nothing happens if it is not in it.
+func (ent *entry) unlink(op *acquireOp) {
+	if !op.queued {
+		return
+	}
+	op.queued = false
+	if op.prev == nil {
+		ent.head = op.next
+	} else {
+		op.prev.next = op.next
+	}
+	if op.next == nil {
+		ent.tail = op.prev
+	} else {
+		op.next.prev = op.prev
+	}
+	op.next, op.prev = nil, nil
+}
+
+// effects collects what must happen after the shard's mutex is released: publishing results (user
+// code may be waiting for them) and talking to the multiplexer.
+type effects struct {
+	first, last *acquireOp // claimed ops with their result set, linked by next
+	subscribe   *parking
+	drop        *resp.Sub
+}
+
+func (fx *effects) grant(op *acquireOp, ls *Lease) {
+	op.lease = ls
+	fx.add(op)
+}
+
+// fail completes a claimed op with an error.
+func (fx *effects) fail(op *acquireOp, err error) {
+	op.failure = err
+	fx.add(op)
+}
+
+func (fx *effects) add(op *acquireOp) {
+	if fx.last == nil {
+		fx.first = op
+	} else {
+		fx.last.next = op
+	}
+	fx.last = op
+}
+
+// run does what was collected. Blocks: never.
+func (fx *effects) run() {
+	for op := fx.first; op != nil; {
+		next := op.next
+		op.next = nil
+		op.finish()
+		op = next
+	}
+	if fx.drop != nil {
+		fx.drop.Drop()
+	}
+	if fx.subscribe != nil {
+		fx.subscribe.open()
+	}
+}

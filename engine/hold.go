@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"sync/atomic"
+	"weak"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+)
+
+// A hold is one wire hold: the field in Redis under which this engine has a lock, from the grant to
+// its release or loss. Its renewals are the watchdog's; lease handles attach to it.
+type hold struct {
+	renew.Hold
+	ent       *entry
+	status    atomic.Uint32
+	openUntil clock.Instant // a late copy of the acquire may run until then: one more release follows
+
+	// Guarded by the shard.
+	watch *leaseContext        // made when somebody asked for the lease's context
+	lease *Lease               // until the first renewal; afterwards only weak
+	weak  weak.Pointer[Lease]  // finds out that nobody can release the lease any more
+	leak  bool                 // that was reported
+}
+
+// The states of a hold. Held ends once, in one of the other two.
+const (
+	holdHeld uint32 = iota
+	holdReleased
+	holdLost
+)
+
+// Watched makes a hold the watchdog's subject.
+func (h *hold) Watched() *renew.Hold { return &h.Hold }
+
+// Lost is the watchdog's word that a hold is over: final. The holder is told before anybody here can
+// be granted the lock again.
+func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
+	h := s.(*hold)
+	if !h.status.CompareAndSwap(holdHeld, holdLost) {
+		return
+	}
+	sh := e.shard(h.ent.hash)
+	sh.mu.Lock()
+	watch := h.watch
+	sh.mu.Unlock()
+	if watch != nil {
+		watch.cancel(ErrLost)
+	}
+	e.logger.Warn("holdfast: lock lost", "name", e.nameOf(h.Key), "cause", causeText(cause))
+
+	var fx effects
+	sh.mu.Lock()
+	sh.counts.lost++
+	if cause == renew.CauseDeadline {
+		// The server may still have it: what nobody believes here is given back, never renewed.
+		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.openUntil, h.Lease)
+	}
+	if h.ent.hold == h {
+		h.ent.hold = nil
+		e.kickLocked(sh, h.ent, &fx)
+	}
+	sh.mu.Unlock()
+	fx.run()
+}
+
+func causeText(c renew.Cause) string {
+	switch c {
+	case renew.CauseNotOurs:
+		return "the server says it is not ours"
+	case renew.CauseWrongType:
+		return "another value stands in its place"
+	case renew.CauseForced:
+		return "it was force-released"
+	case renew.CauseClosed:
+		return "the engine closes and lets it expire"
+	default:
+		return "its lease ran out unrenewed"
+	}
+}
+
+// Jeopardy is the watchdog's word that two periods have passed without a success.
+func (e *Engine) Jeopardy(s renew.Subject) {
+	h := s.(*hold)
+	e.logger.Warn("holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.Key))
+}
+
+// Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
+// one finds it gone, nobody can release it any more.
+func (e *Engine) Renewed(s renew.Subject) {
+	h := s.(*hold)
+	sh := e.shard(h.ent.hash)
+	leaked := false
+	sh.mu.Lock()
+	switch {
+	case h.lease != nil:
+		h.weak, h.lease = weak.Make(h.lease), nil
+	case !h.leak && h.watch == nil && h.weak.Value() == nil:
+		h.leak, leaked = true, true
+		sh.counts.leaks++
+	}
+	sh.mu.Unlock()
+	if leaked {
+		e.logger.Error("holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.Key))
+	}
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A Lease is a held lock. It is yours from the grant until Release, or until it is lost; keep it,
+// for a lease that is dropped unreleased is renewed until MaxHold or Close.
+//
+// All methods may be called by any goroutine.
+type Lease struct {
+	hold  *hold
+	lock  *Lock
+	ctx   context.Context //nolint:containedctx // the acquire's, for its values
+	spent atomic.Bool     // released through this handle
+}
+
+// Context returns a context that carries the values of the acquire's ctx, not its end: it ends when
+// the lease does, with cause ErrReleased or ErrLost. A loss ends it before the server would let
+// anybody else in: early by 75 ms or a quarter of the lease, and at once when the server says so.
+// What runs between a look at it and its effect is protected by fencing alone.
+//
+// It is made when first asked for.
+func (ls *Lease) Context() context.Context {
+	e, h := ls.lock.eng, ls.hold
+	sh := e.shard(ls.lock.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if h.watch == nil {
+		h.watch = newLeaseContext(ls)
+		switch h.status.Load() {
+		case holdLost:
+			h.watch.cancel(ErrLost)
+		case holdReleased:
+			h.watch.cancel(ErrReleased)
+		}
+	}
+	return h.watch
+}
+
+// Deadline returns until when the lease is trusted if nothing renews it: informative, since renewals
+// move it and wall clocks jump. Lost is the exact question.
+func (ls *Lease) Deadline() time.Time { return ls.lock.eng.clock.Wall(ls.hold.Deadline()) }
+
+// Lost reports whether the lease ended without its holder's will. It reads a clock that counts
+// suspend on every call and is exact: false means that no other holder can see the lock as held,
+// under the assumptions of the package page. Blocks: never. Allocates: never.
+func (ls *Lease) Lost() bool {
+	switch ls.hold.status.Load() {
+	case holdLost:
+		return true
+	case holdReleased:
+		return false
+	default:
+		return !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())
+	}
+}
+
+// OwnerID returns the wire id, the field in Redis: it names the engine and this hold, not the caller.
+func (ls *Lease) OwnerID() string { return ls.hold.Field }
+
+// Name returns the lock's name.
+func (ls *Lease) Name() string { return ls.lock.Name() }
+
+// StopRenewing ends the watchdog's care: the lease runs out at its present deadline unless it is
+// released before.
+func (ls *Lease) StopRenewing() { ls.hold.StopRenewing() }
+
+// Extend raises the remaining time of a fixed lease to d; it never shortens it. Blocks: for one
+// round trip, or until ctx ends.
+//
+// Errors: ErrLost, ErrNotHeld after Release, ErrLease for a bad d or a lease the watchdog renews,
+// ErrUnknown, *ServerError.
+func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
+	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
+		return err
+	}
+	if ls.lock.set.watchdog {
+		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
+	}
+	if ls.spent.Load() {
+		return &nameError{ls.lock.Name(), ErrNotHeld}
+	}
+	if ls.Lost() {
+		return &nameError{ls.lock.Name(), ErrLost}
+	}
+	_, err := ls.lock.eng.extend(ctx, ls, d).Await(ctx)
+	return err
+}
+
+// Release gives the lock back. It is detached: the end of ctx ends only the wait for the answer.
+//
+// Errors: ErrLost if the lease was lost before; ErrNotHeld the second time; ErrUnknown if no answer
+// came, with the time by which the lock is free; *ServerError if the server refused.
+func (ls *Lease) Release(ctx context.Context) error {
+	_, err := ls.ReleaseAsync().Await(ctx)
+	return err
+}
+
+// ReleaseAsync is Release as a future. Cancelling it changes nothing: the release is on its way.
+func (ls *Lease) ReleaseAsync() *Future[struct{}] {
+	op := &releaseOp{eng: ls.lock.eng, hold: ls.hold}
+	op.Future.op = op
+	if ls.spent.Swap(true) {
+		op.resolve(struct{}{}, &nameError{ls.lock.Name(), ErrNotHeld})
+		return &op.Future
+	}
+	ls.lock.eng.release(op, ErrReleased)
+	return &op.Future
+}
+
+// leaseContext is a lease's context. Done, cause and children are those of a real cancelled context;
+// only two answers differ, see Err and Deadline.
+type leaseContext struct {
+	context.Context //nolint:containedctx // it is one
+	end             context.CancelCauseFunc
+	lease           *Lease // keeps the lease alive: whoever watches its context still holds it
+}
+
+func newLeaseContext(ls *Lease) *leaseContext {
+	inner, end := context.WithCancelCause(context.WithoutCancel(ls.ctx))
+	return &leaseContext{Context: inner, end: end, lease: ls}
+}
+
+func (c *leaseContext) cancel(cause error) { c.end(cause) }
+
+// Err looks at the clock first: past the deadline the lease is lost, whether or not the cohort has
+// noticed. The inner context ends before the answer, so that Err is never ahead of Done.
+func (c *leaseContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if c.lease.Lost() {
+		c.end(ErrLost)
+	}
+	return c.Context.Err()
+}
+
+// Deadline says there is none: a deadline that renewals move must not be frozen into children.
+func (c *leaseContext) Deadline() (time.Time, bool) { return time.Time{}, false }

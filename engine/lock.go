@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// A Lock is a handle on a name with options: cheap, immutable, usable by any number of goroutines.
+// On the wire it is Redisson's RLock.
+type Lock struct {
+	eng  *Engine
+	set  *settings
+	key  string // prefix and name
+	hash uint64
+}
+
+// Lock returns a handle on a lock. A bad name or option is the error of Err and of every operation;
+// nothing is sent for it. Blocks: never.
+func (e *Engine) Lock(name string, opts ...Option) *Lock {
+	set := defaultSettings.with(opts)
+	if err := slot.Check(e.cfg.Prefix+name, slot.KindLock, false); err != nil {
+		bad := *set
+		bad.err = err
+		set = &bad
+	}
+	key := name
+	if e.cfg.Prefix != "" {
+		key = e.cfg.Prefix + name
+	}
+	return &Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key)}
+}
+
+// With returns a handle on the same name with further options.
+func (l *Lock) With(opts ...Option) *Lock {
+	changed := *l
+	changed.set = l.set.with(opts)
+	return &changed
+}
+
+// Name returns the name without the engine's prefix.
+func (l *Lock) Name() string { return l.key[len(l.eng.cfg.Prefix):] }
+
+// Err returns what is wrong with the name or the options: ErrName, ErrLease, or nil.
+func (l *Lock) Err() error { return l.set.err }
+
+// Acquire takes the lock, waiting for it as long as ctx and MaxWait allow. A grant that arrives
+// together with the end of ctx is returned.
+//
+// Errors: ctx's own; *HeldError after MaxWait; ErrUnknown, *ServerError, ErrOverloaded, ErrClosed,
+// ErrWrongKind, ErrName, ErrLease.
+func (l *Lock) Acquire(ctx context.Context) (*Lease, error) { return l.wait(ctx, false) }
+
+// TryAcquire takes the lock if it is free: one attempt, *HeldError if somebody has it or others wait
+// for it here. Errors: as Acquire.
+func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.wait(ctx, true) }
+
+// AcquireAsync is Acquire as a future. ctx bounds the operation: when it ends first, the future
+// completes at once with ctx's error, and the engine releases what the server may still grant.
+// Blocks: never.
+func (l *Lock) AcquireAsync(ctx context.Context) *Future[*Lease] { return &l.begin(ctx, false, true).Future }
+
+// TryAcquireAsync is TryAcquire as a future. Blocks: never.
+func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
+	return &l.begin(ctx, true, true).Future
+}
+
+// begin starts an acquire.
+func (l *Lock) begin(ctx context.Context, try, async bool) *acquireOp {
+	op := &acquireOp{lock: l, ctx: ctx, try: try, async: async}
+	op.Future.op = op
+	if err := l.set.err; err != nil {
+		op.resolve(nil, err)
+		return op
+	}
+	if err := ctx.Err(); err != nil {
+		op.resolve(nil, err)
+		return op
+	}
+	l.eng.submit(op)
+	return op
+}
+
+// wait is the blocking form. It watches ctx itself; the one compare-and-swap of abandon decides
+// between the end of ctx and a grant at the same moment.
+func (l *Lock) wait(ctx context.Context, try bool) (*Lease, error) {
+	op := l.begin(ctx, try, false)
+	if ls, err, ok := op.Result(); ok {
+		return ls, err
+	}
+	select {
+	case <-op.Done():
+	case <-ctx.Done():
+		op.abandon(ctx.Err())
+		<-op.Done()
+	}
+	return op.value, op.err
+}
+
+// Do runs fn while holding the lock. Its ctx ends with the caller's or with the lease, whichever is
+// first; a panic releases the lock and goes on. If the lease is lost, ErrLost is joined with fn's
+// error: what fn did then may have overlapped with another holder.
+func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
+	ls, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(ls.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		released := ls.Release(context.WithoutCancel(ctx))
+		cancel(ErrReleased)
+		err = errors.Join(err, released)
+	}()
+	if deadline, ok := ctx.Deadline(); ok {
+		var end context.CancelFunc
+		held, end = context.WithDeadline(held, deadline)
+		defer end()
+	}
+	return fn(held)
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+)
+
+// Leases and limits.
+const (
+	// DefaultLease is the watchdog lease of a lock without options: Redisson's lockWatchdogTimeout.
+	DefaultLease = 30 * time.Second
+	// MinFixedLease is the shortest lease that is not renewed.
+	MinFixedLease = 100 * time.Millisecond
+	// MinWatchdogLease is the shortest lease the watchdog renews.
+	MinWatchdogLease = time.Second
+	// MaxLease is the longest lease, wait or hold.
+	MaxLease = 10 * 365 * 24 * time.Hour
+)
+
+// settings are a lock handle's options, immutable and shared by all its operations.
+type settings struct {
+	lease    time.Duration
+	watchdog bool
+	maxWait  time.Duration // 0: until ctx ends
+	maxHold  time.Duration // 0: no limit
+	err      error         // the first bad option
+}
+
+//nolint:gochecknoglobals // a constant in all but name
+var defaultSettings = &settings{lease: DefaultLease, watchdog: true}
+
+// An Option belongs to a lock handle.
+type Option func(*settings)
+
+// WatchdogLease makes the lease d, renewed at most every third of it for as long as the lock is
+// held: what a crashed holder leaves is free after d. Default: 30 s. At least 1 s, whole
+// milliseconds. Smaller frees a crashed holder's lock sooner; larger survives longer outages.
+func WatchdogLease(d time.Duration) Option {
+	return func(s *settings) {
+		s.refuse(checkDuration("WatchdogLease", d, MinWatchdogLease))
+		s.lease, s.watchdog = d, true
+	}
+}
+
+// FixedLease makes the lease d and never renews it: the lock is lost after d unless it is released
+// or extended. At least 100 ms, whole milliseconds.
+func FixedLease(d time.Duration) Option {
+	return func(s *settings) {
+		s.refuse(checkDuration("FixedLease", d, MinFixedLease))
+		s.lease, s.watchdog = d, false
+	}
+}
+
+// MaxWait bounds how long an Acquire waits for the lock; it then answers *HeldError. Default: until
+// its ctx ends. At least 1 ms, whole milliseconds; kept to about 15 ms.
+func MaxWait(d time.Duration) Option {
+	return func(s *settings) {
+		s.refuse(checkDuration("MaxWait", d, time.Millisecond))
+		s.maxWait = d
+	}
+}
+
+// MaxHold stops the watchdog d after the lock was acquired: a guard against holders that forget to
+// release. The lease then runs out. Default: no limit. At least 1 s, whole milliseconds.
+func MaxHold(d time.Duration) Option {
+	return func(s *settings) {
+		s.refuse(checkDuration("MaxHold", d, MinWatchdogLease))
+		s.maxHold = d
+	}
+}
+
+func (s *settings) refuse(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// with returns the settings with options applied.
+func (s *settings) with(opts []Option) *settings {
+	if len(opts) == 0 {
+		return s
+	}
+	changed := *s
+	for _, opt := range opts {
+		if opt == nil {
+			changed.refuse(fmt.Errorf("%w: a nil option", ErrLease))
+			continue
+		}
+		opt(&changed)
+	}
+	return &changed
+}
+
+func checkDuration(what string, d, least time.Duration) error {
+	switch {
+	case d < least:
+		return fmt.Errorf("%w: %s(%v) is below %v", ErrLease, what, d, least)
+	case d > MaxLease:
+		return fmt.Errorf("%w: %s(%v) is above %v", ErrLease, what, d, MaxLease)
+	case d%time.Millisecond != 0:
+		return fmt.Errorf("%w: %s(%v) is not a whole number of milliseconds", ErrLease, what, d)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// A releaseOp gives one wire hold back. It is repeated until a definite answer; callers that wait
+// for it are told earlier that the outcome is unknown.
+type releaseOp struct {
+	Future[struct{}]
+	eng  *Engine
+	hold *hold
+	op   resp.Op
+	item wheel.Item
+
+	unknown bool // an earlier sending got no answer
+	tries   int
+	since   clock.Instant // of the first failure
+}
+
+func (op *releaseOp) runner() *callbacks { return op.eng.callbacks }
+
+// abandon changes nothing: a release is detached from its caller.
+func (op *releaseOp) abandon(error) bool { return false }
+
+// release ends a hold and sends its release. From here on nobody here believes the hold.
+func (e *Engine) release(op *releaseOp, cause error) {
+	h := op.hold
+	ent := h.ent
+	sh := e.shard(ent.hash)
+	if !h.status.CompareAndSwap(holdHeld, holdReleased) {
+		err := ErrLost
+		if h.status.Load() == holdReleased {
+			err = ErrNotHeld // Close released it
+		}
+		op.resolve(struct{}{}, &nameError{e.nameOf(h.Key), err})
+		return
+	}
+	e.node(ent.hash).dog.Forget(h)
+	var fx effects
+	sh.mu.Lock()
+	watch := h.watch
+	ent.hold = nil
+	ent.releases++
+	// Those who were already waiting try when the release is answered: at the moment it leaves, this
+	// engine's next acquire would win every race against waiters elsewhere.
+	ent.cooling = ent.head != nil
+	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Field: h.Field, Sink: op}
+	err := e.node(ent.hash).node.Submit(&op.op)
+	if err == nil {
+		sh.pending++
+	} else {
+		ent.releases--
+		ent.cooling = false
+		e.kickLocked(sh, ent, &fx)
+	}
+	sh.mu.Unlock()
+	if watch != nil {
+		watch.cancel(cause)
+	}
+	fx.run()
+	if err != nil {
+		op.resolve(struct{}{}, fromServer(e.nameOf(h.Key), resp.AsServerError(err)))
+	}
+}
+
+// Answered takes the server's answer. It runs on the lane.
+func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
+	e, h := op.eng, op.hold
+	sh := e.shard(h.ent.hash)
+	var err error
+	switch r.Code {
+	case resp.CodeReleased:
+	case resp.CodeNotOurs:
+		if !op.unknown { // after an unanswered sending it means that one did it
+			err = &nameError{e.nameOf(h.Key), ErrLost}
+		}
+	default:
+		if op.again(r) {
+			return
+		}
+		err = op.failed(r)
+	}
+	var fx effects
+	sh.mu.Lock()
+	ent := h.ent
+	switch {
+	case err == nil:
+		sh.counts.releases++
+		if r.Value > 0 {
+			sh.counts.heard++
+		}
+	case r.Err != nil:
+		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.openUntil, h.Lease)
+	}
+	if r.Err == nil && h.openUntil != 0 && r.ReceivedAt.Before(h.openUntil) {
+		e.cleanLaterLocked(sh, h.Key, ent.hash, h.Field, h.openUntil, h.Lease)
+	}
+	if ent.releases--; ent.releases == 0 {
+		ent.cooling = false
+	}
+	e.kickLocked(sh, ent, &fx)
+	e.settledLocked(sh)
+	sh.mu.Unlock()
+	fx.run()
+	op.resolve(struct{}{}, err)
+}
+
+// again schedules another sending if that may help. The op stays pending.
+func (op *releaseOp) again(r *resp.Result) bool {
+	e := op.eng
+	now := e.clock.Now()
+	if !r.Definite() {
+		op.unknown = true
+	}
+	if op.since == 0 {
+		op.since = now
+	}
+	op.tries++
+	if !r.Err.Class.Transient() && r.Definite() || now.Sub(op.since) > patience*e.node(op.op.Hash).node.AttemptLimit() {
+		return false
+	}
+	op.item.Owner = op
+	e.timers.Schedule(&op.item, now.Add(backoff(op.tries)))
+	return true
+}
+
+// due sends the release again.
+func (op *releaseOp) due(clock.Instant) {
+	e := op.eng
+	if err := e.node(op.op.Hash).node.Submit(&op.op); err != nil {
+		op.tries = 1 << 16
+		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+	}
+}
+
+func (op *releaseOp) failed(r *resp.Result) error {
+	e, h := op.eng, op.hold
+	if op.unknown || !r.Definite() {
+		return &UnknownError{Name: e.nameOf(h.Key), FreeBy: e.clock.Wall(h.Deadline().Add(h.Lease)), cause: r.Err}
+	}
+	err := fromServer(e.nameOf(h.Key), r.Err)
+	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.Deadline().Add(h.Lease)).Format("15:04:05.000"))
+}

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/slot"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// A singleOp is a command that stands outside a name's queue: Inspect, ForceRelease, Extend.
+type singleOp[T any] struct {
+	Future[T]
+	eng    *Engine
+	name   string
+	op     resp.Op
+	item   wheel.Item
+	repeat bool // sending it again changes nothing
+	tries  int
+	since  clock.Instant
+	read   func(*resp.Result) (T, error)
+	stop   func() bool
+}
+
+func (op *singleOp[T]) runner() *callbacks { return op.eng.callbacks }
+
+func (op *singleOp[T]) abandon(err error) bool {
+	var none T
+	return op.resolve(none, err)
+}
+
+// start sends the command. The op is pending until it is answered, also when its caller has left.
+func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
+	op.Future.op = op
+	e := op.eng
+	if err := ctx.Err(); err != nil {
+		op.abandon(err)
+		return &op.Future
+	}
+	if ctx.Done() != nil {
+		op.stop = context.AfterFunc(ctx, func() { op.abandon(ctx.Err()) })
+	}
+	op.op.Sink = op
+	sh := e.shard(op.op.Hash)
+	sh.mu.Lock()
+	err := error(nil)
+	if e.closing.Load() {
+		err = ErrClosed
+	} else if submitted := e.node(op.op.Hash).node.Submit(&op.op); submitted != nil {
+		err = fromServer(op.name, resp.AsServerError(submitted))
+	} else {
+		sh.pending++
+	}
+	sh.mu.Unlock()
+	if err != nil {
+		op.abandon(err)
+	}
+	return &op.Future
+}
+
+// Answered takes the server's answer. It runs on the lane.
+func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
+	e := op.eng
+	if r.Err != nil && op.again(r) {
+		return
+	}
+	var v T
+	var err error
+	switch {
+	case r.Err == nil:
+		v, err = op.read(r)
+	case r.Definite():
+		err = fromServer(op.name, r.Err)
+	default:
+		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(e.clock.Now()), cause: r.Err}
+	}
+	if op.stop != nil {
+		op.stop()
+	}
+	sh := e.shard(op.op.Hash)
+	sh.mu.Lock()
+	e.settledLocked(sh)
+	sh.mu.Unlock()
+	op.resolve(v, err)
+}
+
+func (op *singleOp[T]) again(r *resp.Result) bool {
+	e := op.eng
+	now := e.clock.Now()
+	if op.since == 0 {
+		op.since = now
+	}
+	op.tries++
+	late := now.Sub(op.since) > patience*e.node(op.op.Hash).node.AttemptLimit()
+	if late || !r.Err.Class.Transient() || !op.repeat && !r.Definite() || op.state.Load() == futureDone || e.closing.Load() {
+		return false
+	}
+	op.item.Owner = op
+	e.timers.Schedule(&op.item, now.Add(backoff(op.tries)))
+	return true
+}
+
+func (op *singleOp[T]) due(clock.Instant) {
+	if err := op.eng.node(op.op.Hash).node.Submit(&op.op); err != nil {
+		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+	}
+}
+
+// Info is what the server knows of a lock.
+type Info struct {
+	Locked bool
+	// Mine: this engine holds it. OwnerID is then Lease.OwnerID of the holder.
+	Mine bool
+	// OwnerID is the field: "<uuid of the client>:<id of the hold or thread>".
+	OwnerID string
+	// Holds is how often the owner has taken it.
+	Holds int
+	// Remaining is the time until it expires by itself; negative: it never does.
+	Remaining time.Duration
+	// Waiters is how many acquires of this engine are waiting or on their way.
+	Waiters int
+}
+
+// Inspect asks the server who holds the lock. Blocks: for one round trip, or until ctx ends.
+// Errors: ErrWrongKind, ErrName, ErrClosed, *ServerError, ctx's own.
+func (l *Lock) Inspect(ctx context.Context) (Info, error) { return l.InspectAsync(ctx).Await(ctx) }
+
+// InspectAsync is Inspect as a future.
+func (l *Lock) InspectAsync(ctx context.Context) *Future[Info] {
+	op := &singleOp[Info]{eng: l.eng, name: l.Name(), repeat: true, read: l.readInfo}
+	op.op = resp.Op{Kind: resp.OpInspect, Key: l.key, Hash: l.hash}
+	return l.single(ctx, op)
+}
+
+func (l *Lock) single(ctx context.Context, op *singleOp[Info]) *Future[Info] {
+	if err := l.nameErr(); err != nil {
+		op.Future.op = op
+		op.abandon(err)
+		return &op.Future
+	}
+	return op.start(ctx)
+}
+
+// nameErr is Err for operations that need no lease: a bad option does not stop them.
+func (l *Lock) nameErr() error {
+	if errors.Is(l.set.err, ErrName) {
+		return l.set.err
+	}
+	return nil
+}
+
+func (l *Lock) readInfo(r *resp.Result) (Info, error) {
+	info := Info{Waiters: l.waiters()}
+	if len(r.Fields) == 0 {
+		return info, nil
+	}
+	for i := 0; i+1 < len(r.Fields); i += 2 {
+		if r.Fields[i] == "mode" {
+			return info, &nameError{l.Name(), ErrWrongKind}
+		}
+	}
+	holds, err := strconv.Atoi(r.Fields[1])
+	if err != nil {
+		return info, &nameError{l.Name(), ErrWrongKind}
+	}
+	info.Locked, info.OwnerID, info.Holds = true, r.Fields[0], holds
+	info.Mine = strings.HasPrefix(info.OwnerID, l.eng.id+":")
+	info.Remaining = time.Duration(r.Value) * time.Millisecond
+	if r.Value < 0 {
+		info.Remaining = -1
+	}
+	return info, nil
+}
+
+func (l *Lock) waiters() int {
+	sh := l.eng.shard(l.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	n := 0
+	if ent := sh.names[l.key]; ent != nil {
+		for op := ent.head; op != nil; op = op.next {
+			n++
+		}
+	}
+	return n
+}
+
+// ForceRelease takes the lock away from whoever holds it and wakes the waiters; it says whether
+// there was a lock. A holder in this engine is told that it lost the lock before the command is
+// sent; one elsewhere learns it by its next renewal.
+// Blocks: for one round trip, or until ctx ends. Errors: as Inspect, and ErrUnknown.
+func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
+	return l.ForceReleaseAsync(ctx).Await(ctx)
+}
+
+// ForceReleaseAsync is ForceRelease as a future.
+func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
+	op := &singleOp[bool]{eng: l.eng, name: l.Name()}
+	op.Future.op = op
+	op.read = func(r *resp.Result) (bool, error) {
+		switch r.Code {
+		case resp.CodeReleased:
+			return true, nil
+		case resp.CodeNone:
+			return false, nil
+		default:
+			return false, &nameError{l.Name(), ErrWrongKind}
+		}
+	}
+	if err := l.nameErr(); err != nil {
+		op.abandon(err)
+		return &op.Future
+	}
+	if ctx.Err() == nil {
+		l.eng.disown(l)
+	}
+	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Channel: slot.LockChannel(l.key)}
+	return op.start(ctx)
+}
+
+// disown makes the local hold of a name lost, if there is one.
+func (e *Engine) disown(l *Lock) {
+	sh := e.shard(l.hash)
+	sh.mu.Lock()
+	var h *hold
+	if ent := sh.names[l.key]; ent != nil {
+		h = ent.hold
+	}
+	sh.mu.Unlock()
+	if h != nil {
+		e.node(l.hash).dog.Lose(h, renew.CauseForced)
+	}
+}
+
+// extend raises a fixed lease.
+func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future[struct{}] {
+	h := ls.hold
+	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}
+	op.op = resp.Op{Kind: resp.OpExtend, Key: h.Key, Hash: ls.lock.hash, Field: h.Field, LeaseMs: d.Milliseconds()}
+	op.read = func(r *resp.Result) (struct{}, error) {
+		if r.Code != resp.CodeRenewed {
+			e.node(ls.lock.hash).dog.Lose(h, renew.CauseNotOurs)
+			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+		}
+		h.Extended(r.SentAt, d)
+		if ls.Lost() {
+			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+		}
+		return struct{}{}, nil
+	}
+	return op.start(ctx)
+}

@@ -1,0 +1,115 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+	"runtime/pprof"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/yardstick"
+	"github.com/redis/rueidis"
+)
+
+func TestSmoke(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	ctx := context.Background()
+	e, err := engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
+	require.NoError(t, err)
+	l := e.Lock("a")
+	ls, err := l.Acquire(ctx)
+	require.NoError(t, err)
+	fmt.Println(l.Inspect(ctx))
+	_, err = l.TryAcquire(ctx)
+	fmt.Println(err)
+	go func() { time.Sleep(100 * time.Millisecond); fmt.Println(ls.Release(ctx)) }()
+	ls2, err := l.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, ls2.Release(ctx))
+	fmt.Printf("%+v\n", e.Stats())
+	require.NoError(t, e.Close(ctx))
+}
+
+func BenchmarkQuick(b *testing.B) {
+	s := redistest.Run(b, redistest.Options{})
+	ctx := context.Background()
+	c, err := rueidis.NewClient(yardstick.ClientOption(s.Addr()))
+	require.NoError(b, err)
+	e, err := engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
+	require.NoError(b, err)
+	const inflight = 4096
+	const drivers = 2
+	round := func(d time.Duration) float64 {
+		end := time.Now().Add(d)
+		done := make(chan int, drivers)
+		for g := range drivers {
+			go func() {
+				n := inflight / drivers
+				locks := make([]*engine.Lock, n)
+				for i := range locks {
+					locks[i] = e.Lock(fmt.Sprintf("lock:%d:%d", g, i))
+				}
+				acq := make([]*engine.Future[*engine.Lease], n)
+				rel := make([]*engine.Future[struct{}], n)
+				pairs := 0
+				for i := range n {
+					acq[i] = locks[i].AcquireAsync(ctx)
+				}
+				for time.Now().Before(end) {
+					for i := range n {
+						if acq[i] != nil {
+							ls, err := acq[i].Await(ctx)
+							if err != nil {
+								panic(err)
+							}
+							acq[i] = nil
+							rel[i] = ls.ReleaseAsync()
+						} else {
+							if _, err := rel[i].Await(ctx); err != nil {
+								panic(err)
+							}
+							pairs++
+							rel[i] = nil
+							acq[i] = locks[i].AcquireAsync(ctx)
+						}
+					}
+				}
+				for i := range n {
+					if acq[i] != nil {
+						ls, err := acq[i].Await(ctx)
+						if err != nil {
+							panic(err)
+						}
+						ls.ReleaseAsync().Await(ctx)
+					} else {
+						rel[i].Await(ctx)
+					}
+				}
+				done <- pairs
+			}()
+		}
+		total := 0
+		for range drivers {
+			total += <-done
+		}
+		return float64(total) / d.Seconds()
+	}
+	if p := os.Getenv("CPUPROF"); p != "" {
+		f, _ := os.Create(p)
+		pprof.StartCPUProfile(f)
+		round(3 * time.Second)
+		pprof.StopCPUProfile()
+	}
+	for range 4 {
+		y, err := yardstick.Pipeline(ctx, c, yardstick.Options{Duration: 2 * time.Second})
+		require.NoError(b, err)
+		r := round(2 * time.Second)
+		fmt.Printf("yard %.0f ours %.0f ratio %.2f\n", y.PairsPerSecond(), r, r/y.PairsPerSecond())
+	}
+	require.NoError(b, e.Close(ctx))
+}

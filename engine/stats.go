@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"strings"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// counts are a shard's counters, guarded by its mutex.
+type counts struct {
+	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
+	ghosts, abandoned, unclaimed, tooLate, messages, subscribed, reconnects, polls int64
+}
+
+func (c *counts) add(o *counts) {
+	c.grants += o.grants
+	c.releases += o.releases
+	c.heard += o.heard
+	c.busy += o.busy
+	c.busyReplies += o.busyReplies
+	c.waits += o.waits
+	c.errors += o.errors
+	c.lost += o.lost
+	c.leaks += o.leaks
+	c.ghosts += o.ghosts
+	c.abandoned += o.abandoned
+	c.unclaimed += o.unclaimed
+	c.tooLate += o.tooLate
+	c.messages += o.messages
+	c.subscribed += o.subscribed
+	c.reconnects += o.reconnects
+	c.polls += o.polls
+}
+
+// Stats count what an engine did since Open. Counters only grow; the gauges say so.
+type Stats struct {
+	Grants   int64 // leases given to callers
+	Releases int64 // leases given back
+	Heard    int64 // of those, releases that somebody was subscribed to
+	Refused  int64 // Trys answered ErrHeld
+	Waits    int64 // acquires that were told "busy" and waited
+	Errors   int64 // acquires ended by an error of the server or of the network
+
+	Lost      int64 // leases lost
+	Leaked    int64 // leases dropped without Release, found by the watchdog
+	Ghosts    int64 // grants that nobody could use, given back
+	Abandoned int64 // of those, left to expire because the server did not answer
+	TooLate   int64 // grants whose answer took so long that the lease could not be trusted
+
+	WokenByMessage, WokenBySubscribe, WokenByReconnect, WokenByPoll int64
+
+	Held, Waiting, Names int64 // gauges: holds, acquires in queues, names with anything going on
+	Renewals             renew.Stats
+	Nodes                []resp.NodeStats
+
+	Callbacks, CallbackPanics, CallbackOverflows int64
+}
+
+// Stats adds up the engine's counters. Blocks: for each shard's mutex in turn.
+func (e *Engine) Stats() Stats {
+	var c counts
+	var s Stats
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		c.add(&sh.counts)
+		s.Names += int64(len(sh.names))
+		for _, ent := range sh.names {
+			if ent.hold != nil {
+				s.Held++
+			}
+			for op := ent.head; op != nil; op = op.next {
+				s.Waiting++
+			}
+		}
+		sh.mu.Unlock()
+	}
+	s.Grants, s.Releases, s.Heard, s.Refused = c.grants, c.releases, c.heard, c.busy
+	s.Waits, s.Errors, s.Lost, s.Leaked = c.waits, c.errors, c.lost, c.leaks
+	s.Ghosts, s.Abandoned, s.TooLate = c.ghosts, c.abandoned, c.tooLate
+	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
+	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
+	for _, n := range e.nodes {
+		d := n.dog.Stats()
+		s.Renewals.Watched += d.Watched
+		s.Renewals.Sent += d.Sent
+		s.Renewals.Failed += d.Failed
+		s.Renewals.Jeopardies += d.Jeopardies
+		s.Nodes = append(s.Nodes, n.node.Stats())
+	}
+	e.callbacks.mu.Lock()
+	s.Callbacks, s.CallbackPanics, s.CallbackOverflows = e.callbacks.ran, e.callbacks.panics, e.callbacks.overflows
+	e.callbacks.mu.Unlock()
+	return s
+}
+
+// HeldInfo is one hold of this engine.
+type HeldInfo struct {
+	Name     string
+	OwnerID  string
+	Lease    time.Duration
+	Deadline time.Time // until when it is trusted if nothing renews it
+	Waiters  int       // acquires of this engine queued behind it
+}
+
+// Held lists what this engine holds, for shutdown and debugging. Blocks: for each shard's mutex in
+// turn.
+func (e *Engine) Held() []HeldInfo {
+	var held []HeldInfo
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		for _, ent := range sh.names {
+			if ent.hold == nil {
+				continue
+			}
+			h := ent.hold
+			info := HeldInfo{Name: e.nameOf(h.Key), OwnerID: h.Field, Lease: h.Lease, Deadline: e.clock.Wall(h.Deadline())}
+			for op := ent.head; op != nil; op = op.next {
+				info.Waiters++
+			}
+			held = append(held, info)
+		}
+		sh.mu.Unlock()
+	}
+	return held
+}
+
+// nameOf is a key without the engine's prefix.
+func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.cfg.Prefix) }

@@ -1,0 +1,243 @@
+package renew
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// Cause says why a hold was lost.
+type Cause uint8
+
+// The causes.
+const (
+	CauseDeadline Cause = iota // no renewal was answered in time, or a fixed lease ran out
+	CauseNotOurs               // the server said so
+	CauseWrongType             // something else stands in the lock's place
+	CauseForced                // it was force-released here
+	CauseClosed                // the engine closes and lets it expire
+)
+
+// Events is how the watchdog tells the engine. Its methods run on the watchdog's goroutines, hold
+// none of its locks, and must not block.
+type Events interface {
+	// Lost is final and comes at most once for a hold.
+	Lost(s Subject, cause Cause)
+	// Jeopardy says that two periods have passed without a success.
+	Jeopardy(s Subject)
+	// Renewed follows each success.
+	Renewed(s Subject)
+}
+
+// Renewer sends renewals; *resp.Node is one.
+type Renewer interface {
+	Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal)
+}
+
+// Cohorts is the watchdog of one node.
+type Cohorts struct {
+	clock  clock.Clock
+	node   Renewer
+	events Events
+	set    *wheel.Set
+
+	mu sync.Mutex // guards the plain fields of holds under watch; no other lock is taken inside but the wheel's
+
+	first, again *sender
+	wg           sync.WaitGroup
+
+	watched, sent, failed, jeopardies atomic.Int64
+}
+
+// Stats count what the watchdog of a node did.
+type Stats struct {
+	Watched    int64 // holds under watch now
+	Sent       int64 // renewals sent, a key each
+	Failed     int64 // of those, answered with an error or not at all
+	Jeopardies int64
+}
+
+// New starts the watchdog of a node: two goroutines, one for each renewal connection.
+func New(c clock.Clock, w *wheel.Wheel, node Renewer, events Events) *Cohorts {
+	k := &Cohorts{clock: c, node: node, events: events}
+	k.set = w.NewSet(bucket, k.fire)
+	k.first, k.again = newSender(k, false), newSender(k, true)
+	k.wg.Add(2)
+	go k.first.work()
+	go k.again.work()
+	return k
+}
+
+// Terms are the conditions of a watch.
+type Terms struct {
+	SentAt clock.Instant // when the answered acquire was sent
+	Renew  bool          // a watchdog lease; else it runs out at its deadline
+	Until  clock.Instant // MaxHold: no renewals from then on; 0 none
+}
+
+// Watch puts a hold under watch. Blocks: never. s must not be under watch already.
+func (k *Cohorts) Watch(s Subject, t Terms) {
+	h := s.Watched()
+	h.sentAt, h.until = t.SentAt, t.Until
+	h.deadline.Store(int64(TrustUntil(t.SentAt, h.Lease)))
+	h.stopped.Store(!t.Renew)
+	h.state.Store(stateWatched)
+	h.item.Owner = s
+	h.next = nextRenewal(t.SentAt, h.Lease)
+	k.watched.Add(1)
+	k.set.Schedule(&h.item, h.wake())
+}
+
+// wake is when the hold needs a look: its next renewal, or its end.
+func (h *Hold) wake() clock.Instant {
+	end := SignalAt(h.Deadline(), h.Lease)
+	switch {
+	case h.stopped.Load():
+		return end
+	case h.inFlight && !h.jeopardy:
+		return min(jeopardyAt(h.sentAt, h.Lease), end)
+	case h.inFlight:
+		return end
+	default:
+		return min(h.next, end)
+	}
+}
+
+// Forget ends the watch: a release begins. It says whether the hold was still under watch; if not,
+// it is lost, and Lost was or will be called.
+func (k *Cohorts) Forget(s Subject) bool {
+	h := s.Watched()
+	if !h.leave() {
+		return false
+	}
+	k.watched.Add(-1)
+	k.set.Cancel(&h.item)
+	return true
+}
+
+// Lose declares a hold lost for a reason the watchdog did not find itself.
+func (k *Cohorts) Lose(s Subject, cause Cause) {
+	if k.Forget(s) {
+		k.events.Lost(s, cause)
+	}
+}
+
+// fire is the wheel's callback: some holds need a look.
+func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
+	var lost, endangered []Subject
+	var first, again []Subject
+	k.mu.Lock()
+	for _, item := range due {
+		s := item.Owner.(Subject)
+		h := s.Watched()
+		if h.state.Load() == stateGone {
+			continue
+		}
+		if !now.Before(SignalAt(h.Deadline(), h.Lease)) {
+			lost = append(lost, s)
+			continue
+		}
+		if h.until != 0 && !now.Before(h.until) {
+			h.stopped.Store(true)
+		}
+		if !h.stopped.Load() {
+			if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease)) {
+				h.jeopardy = true
+				endangered = append(endangered, s)
+			}
+			if !h.inFlight && !now.Before(h.next) {
+				h.inFlight = true
+				if h.failing {
+					again = append(again, s)
+				} else {
+					first = append(first, s)
+				}
+			}
+		}
+		k.reschedule(h)
+	}
+	k.mu.Unlock()
+	k.jeopardies.Add(int64(len(endangered)))
+	k.first.add(first)
+	k.again.add(again)
+	for _, s := range endangered {
+		k.events.Jeopardy(s)
+	}
+	for _, s := range lost {
+		k.Lose(s, CauseDeadline)
+	}
+}
+
+// reschedule puts a hold into the cohort of its next look. One that left meanwhile is taken out
+// again: Forget may have run between our check and the insertion.
+func (k *Cohorts) reschedule(h *Hold) {
+	k.set.Schedule(&h.item, h.wake())
+	if h.state.Load() == stateGone {
+		k.set.Cancel(&h.item)
+	}
+}
+
+// answered takes the answers of a batch.
+func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
+	var lost []Subject
+	var causes []Cause
+	failed := int64(0)
+	now := k.clock.Now()
+	k.mu.Lock()
+	for i, s := range subjects {
+		h := s.Watched()
+		if h.state.Load() == stateGone {
+			continue
+		}
+		h.inFlight = false
+		a := &answers[i]
+		switch {
+		case a.Code == resp.CodeRenewed:
+			h.failing, h.jeopardy = false, false
+			h.sentAt = a.SentAt
+			h.raise(TrustUntil(a.SentAt, h.Lease))
+			h.next = nextRenewal(a.SentAt, h.Lease)
+		case a.Code == resp.CodeNotOurs:
+			lost, causes = append(lost, s), append(causes, CauseNotOurs)
+			continue
+		case a.Err != nil && a.Err.Class == resp.ClassWrongType:
+			lost, causes = append(lost, s), append(causes, CauseWrongType)
+			continue
+		default:
+			failed++
+			h.failing = true
+			h.next = now.Add(retryAfter(h.Lease))
+		}
+		k.reschedule(h)
+	}
+	k.mu.Unlock()
+	k.sent.Add(int64(len(subjects)))
+	k.failed.Add(failed)
+	for i, s := range lost {
+		k.Lose(s, causes[i])
+	}
+	for i, s := range subjects {
+		if answers[i].Code == resp.CodeRenewed {
+			k.events.Renewed(s)
+		}
+	}
+}
+
+// Stats returns the counters.
+func (k *Cohorts) Stats() Stats {
+	return Stats{
+		Watched: k.watched.Load(), Sent: k.sent.Load(), Failed: k.failed.Load(), Jeopardies: k.jeopardies.Load(),
+	}
+}
+
+// Close ends the watchdog's goroutines. Holds still under watch are neither renewed nor told lost;
+// the caller has released or abandoned them. Blocks: up to one attempt's limit.
+func (k *Cohorts) Close() {
+	k.first.close()
+	k.again.close()
+	k.wg.Wait()
+}

@@ -1,0 +1,337 @@
+package resp
+
+import (
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// maxKeys bounds the keys of one EVALSHA: about 130 µs of server time, so that nobody waits long
+// behind it.
+const maxKeys = 128
+
+// unlockMessage is Redisson's UNLOCK_MESSAGE.
+const unlockMessage = "0"
+
+// A command is one EVALSHA on its way: a stretch of the run's ops that share script, lease and,
+// when acquiring, the wire id.
+type command struct {
+	script   *script
+	ops      []*Op
+	results  []Result // parallel to ops
+	field    string   // acquiring: the batch's wire id
+	refusals int      // how often the not-after had passed
+	reloads  int      // how often the script was missing
+}
+
+// appendCommands cuts ops of one kind into commands. Acquires are expected to be sorted by lease;
+// a key that comes twice starts a new command, because COPY onto itself is an error and two grants
+// of one key would be worse.
+func appendCommands(cmds []command, ops []*Op, results []Result, id string) []command {
+	for start := 0; start < len(ops); {
+		end := start + 1
+		if batched(ops[start].Kind) {
+			end = stretch(ops, start)
+		}
+		c := command{script: scriptOf(ops[start].Kind), ops: ops[start:end], results: results[start:end]}
+		if ops[start].Kind == OpAcquire {
+			c.field = newWireID(id)
+			for _, op := range c.ops {
+				op.Field = c.field
+			}
+		}
+		cmds = append(cmds, c)
+		start = end
+	}
+	return cmds
+}
+
+func batched(k OpKind) bool { return k == OpAcquire || k == OpRelease }
+
+func scriptOf(k OpKind) *script {
+	switch k {
+	case OpAcquire:
+		return scriptAcquire
+	case OpReacquire:
+		return scriptReacquire
+	case OpRelease:
+		return scriptRelease
+	case OpExtend:
+		return scriptRenew
+	case OpInspect:
+		return scriptInspect
+	default:
+		return scriptForce
+	}
+}
+
+// stretch finds how many ops from start on may travel in one command.
+func stretch(ops []*Op, start int) int {
+	var seen keySet
+	first := ops[start]
+	end := start
+	for end < len(ops) && end-start < maxKeys {
+		op := ops[end]
+		if op.Kind != first.Kind || op.LeaseMs != first.LeaseMs && op.Kind == OpAcquire {
+			break
+		}
+		if !seen.add(op) {
+			break
+		}
+		end++
+	}
+	return end
+}
+
+// A keySet finds duplicate keys of one batch by their hashes: open addressing, no allocation.
+type keySet struct {
+	slots [4 * maxKeys]*Op
+}
+
+func (s *keySet) add(op *Op) bool {
+	for i := op.Hash % uint64(len(s.slots)); ; i = (i + 1) % uint64(len(s.slots)) {
+		switch other := s.slots[i]; {
+		case other == nil:
+			s.slots[i] = op
+			return true
+		case other.Key == op.Key:
+			return false
+		}
+	}
+}
+
+// newWireID makes a wire id: the engine's UUID and 63 random bits, Redisson's "uuid:threadId".
+func newWireID(id string) string {
+	buf := make([]byte, 0, len(id)+20)
+	buf = append(buf, id...)
+	buf = append(buf, ':')
+	buf = strconv.AppendInt(buf, rand.Int64()|1, 10)
+	return string(buf)
+}
+
+// build makes the EVALSHA. scratch is reused between commands: the builder copies it.
+func (c *command) build(b rueidis.Builder, w *wire, notAfter int64, publish string, scratch []string) (rueidis.Completed, []string) {
+	scratch = scratch[:0]
+	for _, op := range c.ops {
+		scratch = append(scratch, op.Key)
+	}
+	keyed := b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.ops))).Key(scratch...)
+	args := scratch[:0]
+	first := c.ops[0]
+	switch first.Kind {
+	case OpAcquire:
+		args = append(args, strconv.FormatInt(first.LeaseMs, 10), c.field, strconv.FormatInt(notAfter, 10),
+			flag(w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
+	case OpReacquire:
+		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(notAfter, 10),
+			strconv.FormatInt(first.Count, 10))
+	case OpRelease:
+		args = append(args, publish, unlockMessage)
+		for _, op := range c.ops {
+			args = append(args, op.Field)
+		}
+	case OpExtend:
+		args = append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), first.Field)
+	case OpInspect:
+		return keyed.Build(), args
+	case OpForce:
+		args = append(args, publish, unlockMessage, first.Channel)
+	}
+	return keyed.Arg(args...).Build(), args
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+// outcome is what has to happen with a command after its reply.
+type outcome uint8
+
+const (
+	settled  outcome = iota // every op has its result
+	tooLate                 // the not-after had passed: send again, with the time it told us
+	noScript                // load the scripts, send again
+	split                   // refused as a whole for what may be one key's fault
+)
+
+// settle reads the reply of a command into the results of its ops.
+func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received clock.Instant) outcome {
+	for i := range c.results {
+		c.results[i] = Result{SentAt: sentAt, ReceivedAt: received}
+	}
+	if c.ops[0].Kind == OpForce {
+		n, err := reply.AsInt64()
+		if err != nil {
+			return c.fail(classify(err))
+		}
+		c.results[0].Code = forceCode(n)
+		return settled
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return c.fail(classify(err))
+	}
+	if c.ops[0].Kind == OpInspect {
+		return c.settleInspect(values)
+	}
+	if len(values) == 0 {
+		return c.fail(malformed)
+	}
+	now, err := values[0].AsInt64()
+	if err != nil {
+		return c.fail(malformed)
+	}
+	w.est.learn(now, received)
+	switch c.ops[0].Kind {
+	case OpAcquire:
+		if len(values) == 1 {
+			return tooLate
+		}
+		return c.settleSparse(w, values, CodeGranted)
+	case OpReacquire:
+		if len(values) == 1 {
+			return tooLate
+		}
+		return c.settleReacquire(values)
+	case OpRelease:
+		return c.settleSparse(w, values, CodeReleased)
+	default:
+		return c.settleSparse(w, values, CodeRenewed)
+	}
+}
+
+// malformed is the answer to a reply no script of ours gives. What the script did is not known.
+var malformed = &ServerError{Class: ClassPartly, Text: "the reply is not one of our scripts'"}
+
+// fail gives every op the same error, unless something can be done about it first.
+func (c *command) fail(err *ServerError) outcome {
+	if err.Class == ClassNoScript && c.reloads < maxReloads {
+		return noScript
+	}
+	if err.Class.perKey() && len(c.ops) > 1 {
+		return split
+	}
+	for i := range c.results {
+		c.results[i].Code, c.results[i].Err = CodeError, err
+	}
+	return settled
+}
+
+// settleSparse reads {now, n, i, v, ...}: n keys answered normal, the others are named.
+func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Code) outcome {
+	n, err := values[1].AsInt64()
+	if err != nil {
+		return c.fail(malformed)
+	}
+	for i := range c.results {
+		c.results[i].Code = normal
+	}
+	named, normals := int64(0), int64(0) // keys named in the reply, and those of them that are normal after all
+	for p := 2; p+1 < len(values); p += 2 {
+		i, err := values[p].AsInt64()
+		if err != nil || i < 0 || i > int64(len(c.ops)) {
+			return c.fail(malformed)
+		}
+		if i == 0 {
+			w.noCopy.Store(true)
+			continue
+		}
+		r := &c.results[i-1]
+		named++
+		v, err := values[p+1].AsInt64()
+		if err != nil {
+			r.Code, r.Err = CodeError, classify(err)
+			continue
+		}
+		r.Code, r.Value = codeOf(normal, v)
+		if r.Code == normal {
+			normals++
+		}
+	}
+	if n+named-normals != int64(len(c.ops)) {
+		return c.fail(malformed)
+	}
+	return settled
+}
+
+// codeOf reads the number of a key that did not answer as most do.
+func codeOf(normal Code, v int64) (Code, int64) {
+	switch {
+	case normal == CodeGranted && v == -3:
+		return CodeWrongKind, 0
+	case normal == CodeGranted:
+		return CodeBusy, v
+	case normal == CodeReleased && v == -2:
+		return CodeReleased, -1
+	case normal == CodeReleased && v > 0:
+		return CodeReleased, v
+	default:
+		return CodeNotOurs, 0
+	}
+}
+
+func forceCode(n int64) Code {
+	switch n {
+	case 0:
+		return CodeNone
+	case 1:
+		return CodeReleased
+	default:
+		return CodeWrongKind
+	}
+}
+
+func (c *command) settleReacquire(values []rueidis.RedisMessage) outcome {
+	if len(values) != 3 {
+		return c.fail(malformed)
+	}
+	code, err1 := values[1].AsInt64()
+	v, err2 := values[2].AsInt64()
+	if err1 != nil || err2 != nil {
+		return c.fail(malformed)
+	}
+	r := &c.results[0]
+	r.Value = v
+	switch code {
+	case 1:
+		r.Code = CodeGranted
+	case 2:
+		r.Code = CodeOurs
+	case 0:
+		r.Code = CodeBusy
+	case -1:
+		r.Code = CodeGone
+	case -3:
+		r.Code = CodeWrongKind
+	default:
+		return c.fail(malformed)
+	}
+	return settled
+}
+
+func (c *command) settleInspect(values []rueidis.RedisMessage) outcome {
+	r := &c.results[0]
+	r.Code, r.Value = CodeInspected, -2
+	for i, v := range values {
+		if i == 0 {
+			left, err := v.AsInt64()
+			if err != nil {
+				return c.fail(malformed)
+			}
+			r.Value = left
+			continue
+		}
+		text, err := v.ToString()
+		if err != nil {
+			return c.fail(malformed)
+		}
+		r.Fields = append(r.Fields, text)
+	}
+	return settled
+}

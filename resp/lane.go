@@ -1,0 +1,299 @@
+package resp
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A lane is one worker of a node. Group commit, as databases do it: while one batch is on its way
+// the next one collects; when the answers are in, everything that has collected travels together.
+// There is no delay timer: a lone op leaves at once, and the busier the lane, the larger its
+// batches. A key always uses the same lane, so its commands keep their order.
+type lane struct {
+	node *Node
+
+	mu       sync.Mutex
+	queue    laneQueue
+	flying   []*Op         // what the current run carries; guarded for overdue
+	since    clock.Instant // when it left; 0: nothing is on its way
+	reported bool          // overdue has seen this run
+	closed   bool
+	wake     chan struct{} // capacity 1
+
+	// Owned by the worker.
+	spare    laneQueue
+	ops      []*Op
+	dropped  []*Op // cancelled while they were queued
+	results  []Result
+	commands []command
+	again    []command
+	built    []rueidis.Completed
+	scratch  []string
+}
+
+// laneQueue holds ops by urgency. Releases are never refused: holds bound them.
+type laneQueue struct {
+	releases, singles, acquires []*Op
+}
+
+func (q *laneQueue) empty() bool { return len(q.releases)+len(q.singles)+len(q.acquires) == 0 }
+
+func (q *laneQueue) reset() {
+	clear(q.releases)
+	clear(q.singles)
+	clear(q.acquires)
+	q.releases, q.singles, q.acquires = q.releases[:0], q.singles[:0], q.acquires[:0]
+}
+
+// maxReloads and maxTooLate bound how often one run repairs the same command.
+const (
+	maxReloads = 8
+	maxTooLate = 3
+)
+
+func newLane(n *Node) *lane { return &lane{node: n, wake: make(chan struct{}, 1)} }
+
+// submit queues an op. Blocks: never. Acquires and re-sends are refused when the queue is full.
+func (l *lane) submit(op *Op) *ServerError {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return errClosed
+	}
+	switch op.Kind {
+	case OpRelease:
+		l.queue.releases = append(l.queue.releases, op)
+	case OpAcquire:
+		if len(l.queue.acquires) >= l.node.opts.QueueMax {
+			l.mu.Unlock()
+			l.node.stats.overloaded.Add(1)
+			return errOverloaded
+		}
+		l.queue.acquires = append(l.queue.acquires, op)
+	default:
+		l.queue.singles = append(l.queue.singles, op)
+	}
+	op.state.Store(opQueued)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// work is the lane's goroutine: started by the node, ended by close.
+func (l *lane) work() {
+	defer l.node.workers.Done()
+	for l.take() {
+		l.run()
+		l.land()
+	}
+}
+
+// take waits for ops and swaps the queue. It says false when the lane is closed; what was still
+// queued has then been answered.
+func (l *lane) take() bool {
+	for {
+		l.mu.Lock()
+		if !l.queue.empty() {
+			l.queue, l.spare = l.spare, l.queue
+			l.load()
+			l.mu.Unlock()
+			return true
+		}
+		closed := l.closed
+		l.mu.Unlock()
+		if closed {
+			return false
+		}
+		<-l.wake
+	}
+}
+
+// load puts what was taken in order: releases before re-sends before acquires, acquires by lease.
+// From here on an op cannot be taken back; those that were are set aside. Called with mu held.
+func (l *lane) load() {
+	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
+	l.claim(l.spare.releases)
+	l.claim(l.spare.singles)
+	others := len(l.ops)
+	l.claim(l.spare.acquires)
+	acquires := l.ops[others:]
+	byLease := func(a, b *Op) int { return cmp.Compare(a.LeaseMs, b.LeaseMs) }
+	if !slices.IsSortedFunc(acquires, byLease) {
+		slices.SortStableFunc(acquires, byLease)
+	}
+	l.spare.reset()
+	l.flying = l.ops
+}
+
+func (l *lane) claim(ops []*Op) {
+	for _, op := range ops {
+		if op.state.CompareAndSwap(opQueued, opSent) {
+			l.ops = append(l.ops, op)
+		} else {
+			l.dropped = append(l.dropped, op)
+		}
+	}
+}
+
+// run sends what was loaded, in rounds: the first carries everything, later ones only what has to
+// be sent again for a reason that is known to have kept it from running.
+func (l *lane) run() {
+	if cap(l.results) < len(l.ops) {
+		l.results = make([]Result, len(l.ops)*2)
+	}
+	l.results = l.results[:len(l.ops)]
+	l.commands = appendCommands(l.commands[:0], l.ops, l.results, l.node.opts.ID)
+	for len(l.commands) > 0 {
+		l.round()
+		l.commands, l.again = l.again, l.commands[:0]
+	}
+}
+
+// land forgets the run and answers its ops.
+func (l *lane) land() {
+	l.mu.Lock()
+	l.flying, l.since, l.reported = nil, 0, false
+	l.mu.Unlock()
+	for i, op := range l.dropped {
+		l.dropped[i] = nil
+		answer(op, &Result{Code: CodeCancelled})
+	}
+	for i, op := range l.ops {
+		l.ops[i] = nil
+		answer(op, &l.results[i])
+	}
+	clear(l.results)
+	if after := l.node.opts.AfterBatch; after != nil {
+		after()
+	}
+}
+
+func answer(op *Op, r *Result) {
+	op.state.Store(opIdle)
+	op.Sink.Answered(op, r)
+}
+
+// round sends l.commands in one write and settles their replies; what has to go again is in
+// l.again afterwards.
+func (l *lane) round() {
+	l.again = l.again[:0]
+	w, failed := l.node.commands.get()
+	if failed != nil {
+		for i := range l.commands {
+			l.failAll(&l.commands[i], failed)
+		}
+		return
+	}
+	limit := l.node.opts.AttemptLimit
+	scripts := l.node.reloaded.Load()
+	sentAt := l.node.opts.Clock.Now()
+	l.mu.Lock()
+	l.since = sentAt
+	l.mu.Unlock()
+
+	notAfter := w.est.notAfter(sentAt, limit)
+	l.built = l.built[:0]
+	for i := range l.commands {
+		var built rueidis.Completed
+		built, l.scratch = l.commands[i].build(w.client.B(), w, notAfter, l.node.opts.Publish, l.scratch)
+		l.built = append(l.built, built)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	replies := w.client.DoMulti(ctx, l.built...)
+	cancel()
+	received := l.node.opts.Clock.Now()
+	l.node.stats.batches.Add(1)
+
+	lost, missing := false, false
+	for i := range replies {
+		if replies[i].NonRedisError() != nil {
+			lost = true
+		}
+		c := &l.commands[i]
+		switch c.settle(w, replies[i], sentAt, received) {
+		case settled:
+		case tooLate:
+			l.sendAgain(c)
+		case noScript:
+			c.reloads++
+			missing = true
+			l.again = append(l.again, *c)
+		case split:
+			l.halve(c)
+		}
+	}
+	if lost {
+		l.node.commands.giveUp(w)
+		l.built = nil // the connection may still read it
+	} else if missing {
+		l.node.repairScripts(w, scripts)
+	}
+}
+
+// sendAgain repeats a command the server refused because its not-after had passed. Its reply has
+// just told us the server's time.
+func (l *lane) sendAgain(c *command) {
+	if c.refusals++; c.refusals >= maxTooLate {
+		l.failAll(c, errTooLate)
+		return
+	}
+	l.again = append(l.again, *c)
+}
+
+func (l *lane) failAll(c *command, err *ServerError) {
+	for i := range c.results {
+		c.results[i] = Result{Code: CodeError, Err: err}
+	}
+}
+
+// halve splits a command that was refused as a whole, until the guilty key stands alone.
+func (l *lane) halve(c *command) {
+	middle := len(c.ops) / 2
+	for _, part := range [...][2]int{{0, middle}, {middle, len(c.ops)}} {
+		half := *c
+		half.ops, half.results = c.ops[part[0]:part[1]], c.results[part[0]:part[1]]
+		l.again = append(l.again, half)
+	}
+}
+
+// overdue lists the keys whose answer has been outstanding for longer than patience, once a run:
+// only then is it worth watching their callers' contexts.
+func (l *lane) overdue(now clock.Instant, patience time.Duration, keys []string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since == 0 || now.Sub(l.since) < patience {
+		return keys
+	}
+	if !l.reported {
+		l.reported = true
+		for _, op := range l.flying {
+			keys = append(keys, op.Key)
+		}
+	}
+	for _, q := range [...][]*Op{l.queue.singles, l.queue.acquires} {
+		for _, op := range q {
+			keys = append(keys, op.Key)
+		}
+	}
+	return keys
+}
+
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}

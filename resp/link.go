@@ -1,0 +1,204 @@
+package resp
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A wire is one dedicated connection of a link, with what is known of the server behind it. It is
+// never mended: after an error or a missed limit it is given up, and the link dials another.
+type wire struct {
+	client rueidis.DedicatedClient
+	caps   capabilities
+	est    estimate
+	noCopy atomic.Bool // learnt from the ACL's refusal; forgotten with the connection
+}
+
+// A link keeps one wire to its node, dialled on demand. Lanes share one link; renewals have their
+// own, and a second one for retries, so that acquires never delay a renewal.
+type link struct {
+	name  string
+	clock clock.Clock
+	dial  func() (rueidis.DedicatedClient, error)
+	limit time.Duration // of the handshake
+	wg    *sync.WaitGroup
+
+	cur atomic.Pointer[wire]
+
+	mu       sync.Mutex // held while dialling: one dial at a time
+	closed   bool
+	failed   *ServerError // the last dial's failure, shared by those who come right after it
+	failedAt clock.Instant
+	epoch    atomic.Uint64 // wires made so far
+}
+
+// shareFailure is how long a failed dial answers for the next ones: without it, each lane in turn
+// would wait for a host that swallows connections.
+const shareFailure = 25 * time.Millisecond
+
+// get returns the wire, dialling if there is none. Blocks: for a dial and one round trip.
+func (l *link) get() (*wire, *ServerError) {
+	if w := l.cur.Load(); w != nil {
+		return w, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.cur.Load(); w != nil {
+		return w, nil
+	}
+	if l.closed {
+		return nil, errClosed
+	}
+	if l.failed != nil && l.clock.Now().Sub(l.failedAt) < shareFailure {
+		return nil, l.failed
+	}
+	w, err := l.connect()
+	if err != nil {
+		l.failed, l.failedAt = err, l.clock.Now()
+		return nil, err
+	}
+	l.failed = nil
+	l.epoch.Add(1)
+	l.cur.Store(w)
+	return w, nil
+}
+
+// connect makes a wire: scripts loaded, the server's clock and version known.
+func (l *link) connect() (*wire, *ServerError) {
+	client, err := l.dial()
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	w := &wire{client: client}
+	b := client.B()
+	cmds := make([]rueidis.Completed, 0, len(catalogue)+2)
+	for _, s := range catalogue {
+		cmds = append(cmds, b.ScriptLoad().Script(s.text).Build())
+	}
+	cmds = append(cmds, b.Info().Section("server").Build(), b.Time().Build())
+	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
+	defer cancel()
+	replies := client.DoMulti(ctx, cmds...)
+	received := l.clock.Now()
+	serverMs, err := timeOf(replies[len(replies)-1])
+	if err != nil {
+		l.discard(w)
+		return nil, unreachable(err)
+	}
+	w.est.learn(serverMs, received)
+	// INFO may be refused or unknown: then nothing is presumed of the version.
+	if info, err := replies[len(replies)-2].ToString(); err == nil {
+		w.caps = parseInfo(info)
+	}
+	return w, nil
+}
+
+func timeOf(r rueidis.RedisResult) (int64, error) {
+	parts, err := r.AsIntSlice()
+	if err != nil {
+		return 0, err
+	}
+	if len(parts) != 2 {
+		return 0, &ServerError{Class: ClassOther, Text: "unexpected reply to TIME"}
+	}
+	return parts[0]*1000 + parts[1]/1000, nil
+}
+
+// giveUp ends a wire that has an unanswered command or an error. Everything else in flight on it is
+// answered with an error, too.
+func (l *link) giveUp(w *wire) {
+	if l.cur.CompareAndSwap(w, nil) {
+		l.discard(w)
+	}
+}
+
+// discard closes in the background: rueidis waits up to a second for a silent peer.
+func (l *link) discard(w *wire) {
+	l.wg.Add(1)
+	go func() {
+		defer l.wg.Done()
+		w.client.Close()
+	}()
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	if w := l.cur.Swap(nil); w != nil {
+		l.discard(w)
+	}
+}
+
+// reload puts the scripts back on a server that has lost them.
+func (w *wire) reload(ctx context.Context) *ServerError {
+	b := w.client.B()
+	cmds := make([]rueidis.Completed, 0, len(catalogue))
+	for _, s := range catalogue {
+		cmds = append(cmds, b.ScriptLoad().Script(s.text).Build())
+	}
+	for _, r := range w.client.DoMulti(ctx, cmds...) {
+		if err := r.Error(); err != nil {
+			return classify(err)
+		}
+	}
+	return nil
+}
+
+// capabilities are what the version of a server promises. Nothing is probed by writing.
+type capabilities struct {
+	Version string
+	Copy    bool // COPY: 6.2
+	Greater bool // PEXPIRE GT: 7.0
+	Cluster bool
+}
+
+// parseInfo reads the "server" section of INFO. Valkey gives the Redis version it is compatible
+// with in redis_version.
+func parseInfo(info string) capabilities {
+	var c capabilities
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch key {
+		case "redis_version":
+			c.Version = value
+		case "redis_mode":
+			c.Cluster = value == "cluster"
+		}
+	}
+	c.Copy = atLeast(c.Version, 6, 2)
+	c.Greater = atLeast(c.Version, 7, 0)
+	return c
+}
+
+func atLeast(version string, major, minor int) bool {
+	have, rest := leadingInt(version)
+	if have != major {
+		return have > major
+	}
+	if !strings.HasPrefix(rest, ".") {
+		return minor == 0
+	}
+	have, _ = leadingInt(rest[1:])
+	return have >= minor
+}
+
+// leadingInt reads digits; -1 if there are none.
+func leadingInt(s string) (int, string) {
+	n, i := 0, 0
+	for i < len(s) && i < 6 && s[i] >= '0' && s[i] <= '9' {
+		n = n*10 + int(s[i]-'0')
+		i++
+	}
+	if i == 0 {
+		return -1, s
+	}
+	return n, s[i:]
+}

@@ -1,0 +1,252 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// Options are what a node needs to know. The zero value of a field means its default.
+type Options struct {
+	ID           string        // the engine's UUID, first half of every wire id
+	Clock        clock.Clock   // default clock.System()
+	Logger       *slog.Logger  // default: discards
+	Lanes        int           // default 4
+	QueueMax     int           // acquires a lane holds before it refuses; default 65,536
+	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
+	Publish      string        // PUBLISH or SPUBLISH; default PUBLISH
+	Linger       time.Duration // how long an unused channel stays subscribed
+	AfterBatch   func()        // called by a lane after it answered a batch; must not block
+}
+
+func (o *Options) fill() {
+	if o.Clock == nil {
+		o.Clock = clock.System()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Lanes <= 0 {
+		o.Lanes = 4
+	}
+	if o.QueueMax <= 0 {
+		o.QueueMax = 65536
+	}
+	if o.AttemptLimit <= 0 {
+		o.AttemptLimit = 2500 * time.Millisecond
+	}
+	if o.Publish == "" {
+		o.Publish = "PUBLISH"
+	}
+}
+
+var (
+	errClosed     = &ServerError{Class: ClassClosed, Text: "the engine is closed"}
+	errOverloaded = &ServerError{Class: ClassOverloaded, Text: "the lane's queue is full"}
+	errTooLate    = &ServerError{Class: ClassRefused, Text: "the server's clock runs away from the attempt's not-after"}
+)
+
+// A Node is one Redis server: its lanes, its connections, its subscriptions. What one node suffers
+// delays no other.
+type Node struct {
+	client rueidis.Client
+	opts   Options
+	addr   string
+
+	lanes    []*lane
+	commands *link // acquires, releases and single ops
+	renewals *link // renewals alone, so that nothing delays them
+	retries  *link // renewals that failed once
+	subs     *SubMux
+
+	reloading sync.Mutex
+	reloaded  atomic.Uint64 // how often the scripts were put back
+
+	workers sync.WaitGroup // lanes
+	wg      sync.WaitGroup // closing connections and pings
+	stats nodeStats
+}
+
+type nodeStats struct {
+	batches, overloaded atomic.Int64
+}
+
+// NodeStats count what a node did.
+type NodeStats struct {
+	Addr          string
+	Version       string
+	Batches       int64 // pipeline writes of the lanes
+	Overloaded    int64 // acquires refused because a lane was full
+	Queued        int   // ops waiting in lanes now
+	Reconnects    int64 // connections made beyond the first of each link
+	ScriptReloads int64
+	Subscriptions SubMuxStats
+}
+
+// Connect makes a node of a single server, or of whatever master the client follows, and waits for
+// its first answer.
+//
+// Errors: *ServerError; ClassUnreachable if there was no answer.
+func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
+	o.fill()
+	n := &Node{client: client, opts: o, addr: addr}
+	n.commands = n.newLink("commands")
+	n.renewals = n.newLink("renewals")
+	n.retries = n.newLink("retries")
+	w, failed := n.commands.get()
+	if failed != nil {
+		n.commands.close()
+		n.wg.Wait()
+		return nil, failed
+	}
+	if w.caps.Cluster {
+		n.commands.close()
+		n.wg.Wait()
+		return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a node of a cluster; this version serves single servers", addr)}
+	}
+	n.subs = NewSubMux(SubMuxConfig{Dedicate: n.dedicate, Linger: o.Linger})
+	for range o.Lanes {
+		l := newLane(n)
+		n.lanes = append(n.lanes, l)
+		n.workers.Add(1)
+		go l.work()
+	}
+	return n, nil
+}
+
+func (n *Node) newLink(name string) *link {
+	return &link{
+		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg,
+		dial: func() (rueidis.DedicatedClient, error) {
+			client, _ := n.client.Dedicate()
+			return client, nil
+		},
+	}
+}
+
+func (n *Node) dedicate(context.Context) (rueidis.DedicatedClient, func(), error) {
+	client, release := n.client.Dedicate()
+	return client, release, nil
+}
+
+// Submit hands an op to its lane. Blocks: never.
+// Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
+// not called.
+func (n *Node) Submit(op *Op) error {
+	if err := n.lanes[(op.Hash>>32)%uint64(len(n.lanes))].submit(op); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Subscriptions returns the node's multiplexer.
+func (n *Node) Subscriptions() *SubMux { return n.subs }
+
+// Addr names the node in logs and errors.
+func (n *Node) Addr() string { return n.addr }
+
+// AttemptLimit is how long one attempt may take; no copy of it runs later than that.
+func (n *Node) AttemptLimit() time.Duration { return n.opts.AttemptLimit }
+
+// Overdue appends the keys whose answers have been outstanding for longer than patience.
+func (n *Node) Overdue(now clock.Instant, patience time.Duration, keys []string) []string {
+	for _, l := range n.lanes {
+		keys = l.overdue(now, patience, keys)
+	}
+	return keys
+}
+
+// Ping asks the server for an answer. Blocks: until ctx ends or the attempt limit has passed.
+func (n *Node) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.opts.AttemptLimit)
+	defer cancel()
+	type answer struct{ err error }
+	done := make(chan answer, 1)
+	n.wg.Add(1)
+	go func() {
+		defer n.wg.Done()
+		w, failed := n.commands.get()
+		if failed != nil {
+			done <- answer{failed}
+			return
+		}
+		if err := w.client.Do(ctx, w.client.B().Ping().Build()).Error(); err != nil {
+			done <- answer{classify(err)}
+			return
+		}
+		done <- answer{nil}
+	}()
+	select {
+	case a := <-done:
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// repairScripts puts the scripts back, once for all that miss them at the same time: seen is how
+// often it had been done when the command that met NOSCRIPT was sent.
+func (n *Node) repairScripts(w *wire, seen uint64) {
+	n.reloading.Lock()
+	defer n.reloading.Unlock()
+	if n.reloaded.Load() != seen {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), n.opts.AttemptLimit)
+	defer cancel()
+	if err := w.reload(ctx); err != nil {
+		n.opts.Logger.Warn("holdfast: cannot load scripts", "node", n.addr, "error", err)
+		return
+	}
+	n.reloaded.Add(1)
+}
+
+// Stats returns the node's counters.
+func (n *Node) Stats() NodeStats {
+	s := NodeStats{
+		Addr: n.addr, Batches: n.stats.batches.Load(), Overloaded: n.stats.overloaded.Load(),
+		ScriptReloads: int64(n.reloaded.Load()), Subscriptions: n.subs.Stats(),
+	}
+	if w := n.commands.cur.Load(); w != nil {
+		s.Version = w.caps.Version
+	}
+	for _, l := range []*link{n.commands, n.renewals, n.retries} {
+		if made := l.epoch.Load(); made > 1 {
+			s.Reconnects += int64(made - 1)
+		}
+	}
+	for _, l := range n.lanes {
+		l.mu.Lock()
+		s.Queued += len(l.queue.acquires) + len(l.queue.releases) + len(l.queue.singles)
+		l.mu.Unlock()
+	}
+	return s
+}
+
+// Close ends the lanes, the subscriptions and the connections. What was queued is still sent.
+// Blocks: at most about two attempt limits, when the server is silent.
+func (n *Node) Close() {
+	n.subs.Close()
+	for _, l := range n.lanes {
+		l.close()
+	}
+	n.workers.Wait()
+	n.commands.close()
+	n.renewals.close()
+	n.retries.close()
+	n.wg.Wait()
+}
+
+// Dead reports whether err says that no answer can be expected at the moment.
+func Dead(err error) bool {
+	var s *ServerError
+	return errors.As(err, &s) && (s.Class == ClassUnreachable || s.Class == ClassUnknown)
+}

@@ -1,0 +1,86 @@
+package resp
+
+import (
+	"sync/atomic"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// OpKind says which script an op needs.
+type OpKind uint8
+
+// The kinds of op.
+const (
+	OpAcquire   OpKind = iota // a free key under a wire id made for the batch; batched
+	OpReacquire               // under a given wire id that may hold the key already; alone
+	OpRelease                 // give back what the field holds, and publish; batched
+	OpExtend                  // raise the TTL of what the field holds; alone
+	OpInspect                 // read; alone
+	OpForce                   // take the lock away from anybody; alone
+)
+
+// An Op is one key's command on its way through a lane. Its owner fills it, submits it, and must
+// not touch it again until its sink was answered.
+type Op struct {
+	Kind    OpKind
+	Key     string
+	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
+	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer
+	LeaseMs int64
+	Count   int64 // OpReacquire: the wanted hold count
+	Channel string
+	Sink    Sink
+
+	state atomic.Uint32
+}
+
+const (
+	opIdle uint32 = iota
+	opQueued
+	opSent
+	opCancelled
+)
+
+// Cancel takes an op back that was not sent yet. On true nothing was sent nor will be; the sink is
+// still answered, with CodeCancelled.
+func (op *Op) Cancel() bool { return op.state.CompareAndSwap(opQueued, opCancelled) }
+
+// A Sink receives the answer of an op. Answered runs on the lane's goroutine: it must not block.
+// The result is the lane's and is only valid during the call.
+type Sink interface {
+	Answered(op *Op, r *Result)
+}
+
+// Code is what one key answered.
+type Code uint8
+
+// The codes.
+const (
+	CodeError     Code = iota // see Result.Err
+	CodeGranted               // the key is ours
+	CodeOurs                  // it was ours already, with its full lease again
+	CodeBusy                  // somebody else's; Value: remaining ms, -1 no expiry
+	CodeGone                  // a re-entry found no lock of ours
+	CodeWrongKind             // a read-write hash in a mutex's place
+	CodeReleased              // given back; Value: how many heard the message, -1 publish refused
+	CodeNotOurs               // our field is not there; nothing changed
+	CodeRenewed               // the TTL is at least the lease
+	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ...
+	CodeNone                  // there was no lock
+	CodeCancelled             // taken back before it was sent
+)
+
+// A Result is the answer of one op.
+type Result struct {
+	Code   Code
+	Value  int64
+	Fields []string
+	Err    *ServerError
+	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:
+	// nothing was sent.
+	SentAt, ReceivedAt clock.Instant
+}
+
+// Definite reports whether the server's state is known from this answer. If not, the command may
+// have run, or may still run until its not-after.
+func (r *Result) Definite() bool { return r.Err == nil || r.Err.Class.Definite() }

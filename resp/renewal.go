@@ -1,0 +1,162 @@
+package resp
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A Renewal is one key's renewal and, afterwards, its answer.
+type Renewal struct {
+	Key, Field string
+	Code       Code         // CodeRenewed, CodeNotOurs or CodeError
+	Err        *ServerError // of CodeError
+	SentAt     clock.Instant
+}
+
+// maxRenewCommands bounds the EVALSHAs of one pipeline write: the limit of an attempt has to cover
+// the server's work for all of them.
+const maxRenewCommands = 16
+
+// Renew raises the TTL of every key that its field still holds to the lease, and answers in
+// batch. With retry it uses the second connection, so that a first one that hangs does not decide.
+// The keys of one call should be different.
+//
+// Blocks: up to limit for every 2,048 keys; callers are the watchdog's own goroutines.
+func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Renewal) {
+	link := n.renewals
+	if retry {
+		link = n.retries
+	}
+	pending := make([][]Renewal, 0, len(batch)/maxKeys+1)
+	for start := 0; start < len(batch); start += maxKeys {
+		pending = append(pending, batch[start:min(start+maxKeys, len(batch))])
+	}
+	reloads := 0
+	for len(pending) > 0 {
+		round := pending[:min(maxRenewCommands, len(pending))]
+		again, missing := n.renewRound(link, limit, leaseMs, round)
+		if missing {
+			reloads++
+		}
+		if reloads > maxReloads {
+			fail(again, &ServerError{Class: ClassNoScript, Text: "the server keeps forgetting its scripts"})
+			again = nil
+		}
+		pending = append(pending[len(round):], again...)
+	}
+}
+
+func fail(parts [][]Renewal, err *ServerError) {
+	for _, part := range parts {
+		for i := range part {
+			part[i].Code, part[i].Err = CodeError, err
+		}
+	}
+}
+
+// renewRound sends one pipeline write and returns what must go again: parts refused as a whole, in
+// halves, and parts that met NOSCRIPT.
+func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][]Renewal) (again [][]Renewal, missing bool) {
+	w, failed := l.get()
+	if failed != nil {
+		fail(parts, failed)
+		return nil, false
+	}
+	scripts := n.reloaded.Load()
+	cmds := make([]rueidis.Completed, len(parts))
+	args := make([]string, 0, maxKeys+2)
+	for i, part := range parts {
+		cmds[i] = renewCommand(w, leaseMs, part, args)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	sentAt := n.opts.Clock.Now()
+	replies := w.client.DoMulti(ctx, cmds...)
+	cancel()
+	received := n.opts.Clock.Now()
+	lost := false
+	for i, part := range parts {
+		if replies[i].NonRedisError() != nil {
+			lost = true
+		}
+		switch readRenewals(w, replies[i], part, sentAt, received) {
+		case split:
+			again = append(again, part[:len(part)/2], part[len(part)/2:])
+		case noScript:
+			missing = true
+			again = append(again, part)
+		default:
+		}
+	}
+	if lost {
+		l.giveUp(w)
+	} else if missing {
+		n.repairScripts(w, scripts)
+	}
+	return again, missing
+}
+
+func renewCommand(w *wire, leaseMs int64, part []Renewal, args []string) rueidis.Completed {
+	for i := range part {
+		args = append(args, part[i].Key)
+	}
+	keyed := w.client.B().Evalsha().Sha1(scriptRenew.sha).Numkeys(int64(len(part))).Key(args...)
+	args = append(args[:0], strconv.FormatInt(leaseMs, 10), flag(w.caps.Greater))
+	for i := range part {
+		args = append(args, part[i].Field)
+	}
+	return keyed.Arg(args...).Build()
+}
+
+// readRenewals reads {now, renewed, i, v, ...} into part.
+func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, received clock.Instant) outcome {
+	refuse := func(err *ServerError) outcome {
+		switch {
+		case err.Class == ClassNoScript:
+			return noScript
+		case err.Class.perKey() && len(part) > 1:
+			return split
+		}
+		fail([][]Renewal{part}, err)
+		return settled
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return refuse(classify(err))
+	}
+	numbers := make([]int64, 0, len(values))
+	for _, v := range values {
+		number, err := v.AsInt64()
+		if err != nil && len(numbers) < 3 {
+			return refuse(malformed)
+		}
+		numbers = append(numbers, number)
+	}
+	if len(values) < 2 {
+		return refuse(malformed)
+	}
+	w.est.learn(numbers[0], received)
+	for i := range part {
+		part[i].Code, part[i].Err, part[i].SentAt = CodeRenewed, nil, sentAt
+	}
+	named := 0
+	for p := 2; p+1 < len(values); p += 2 {
+		i := numbers[p]
+		if i < 1 || i > int64(len(part)) {
+			return refuse(malformed)
+		}
+		named++
+		part[i-1].Code = CodeNotOurs
+		if err := values[p+1].Error(); err != nil {
+			part[i-1].Code, part[i-1].Err = CodeError, classify(err)
+		}
+	}
+	if int(numbers[1])+named != len(part) {
+		return refuse(malformed)
+	}
+	return settled
+}

@@ -1,0 +1,58 @@
+package resp
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
+	_ "embed"
+	"encoding/hex"
+)
+
+// A script is one entry of the catalogue: Lua text and the name EVALSHA knows it by.
+type script struct {
+	name string
+	text string
+	sha  string
+}
+
+func newScript(name, text string) *script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+var (
+	//go:embed scripts/acquire.lua
+	acquireText string
+	//go:embed scripts/reacquire.lua
+	reacquireText string
+	//go:embed scripts/release.lua
+	releaseText string
+	//go:embed scripts/renew.lua
+	renewText string
+	//go:embed scripts/inspect.lua
+	inspectText string
+	//go:embed scripts/force.lua
+	forceText string
+)
+
+// The catalogue is constant: scripts are texts of this package, never assembled at run time.
+var (
+	scriptAcquire   = newScript("acquire", acquireText)
+	scriptReacquire = newScript("reacquire", reacquireText)
+	scriptRelease   = newScript("release", releaseText)
+	scriptRenew     = newScript("renew", renewText)
+	scriptInspect   = newScript("inspect", inspectText)
+	scriptForce     = newScript("force", forceText)
+
+	catalogue = []*script{
+		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
+	}
+)
+
+// ScriptTexts returns the Lua text of every script by its name: for benchmarks that send the same
+// scripts without the engine, and for operators who grant rights by what the scripts call.
+func ScriptTexts() map[string]string {
+	texts := make(map[string]string, len(catalogue))
+	for _, s := range catalogue {
+		texts[s.name] = s.text
+	}
+	return texts
+}

@@ -1,0 +1,82 @@
+-- acquire: takes every free key of KEYS under one wire id that was never used before.
+--
+-- KEYS     lock keys, all different
+-- ARGV[1]  lease in ms
+-- ARGV[2]  field: the wire id
+-- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
+-- ARGV[4]  '1': further keys may be copied from the first one granted
+-- returns  {now} when the not-after has passed; else {now, granted, i, v, i, v, ...} where a key
+--          that is not named was granted, and v is: >= 0 busy, its remaining ms; -1 busy, no expiry;
+--          -3 another kind of lock; or the error of this key alone. i = 0: COPY was refused here.
+-- cost     first key: exists, hset, pexpire; every further one: copy. Busy: hexists, pttl on top.
+local call = redis.pcall
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+local lease, field, copying = ARGV[1], ARGV[2], ARGV[4] == '1'
+local out, granted, template = {now, 0}, 0, nil
+
+local function busy(key)
+  local mode = call('HEXISTS', key, 'mode')
+  if mode == 0 then
+    return call('PTTL', key)
+  elseif mode == 1 then
+    return -3
+  end
+  return mode
+end
+
+-- Answers nil for granted. A key that cannot get its TTL must not stay: it would be immortal.
+local function take(key)
+  local there = call('EXISTS', key)
+  if there == 1 then
+    return busy(key)
+  elseif there ~= 0 then
+    return there
+  end
+  local set = call('HSET', key, field, 1)
+  if type(set) == 'table' then
+    return set
+  end
+  local ttl = call('PEXPIRE', key, lease)
+  if ttl == 1 then
+    return nil
+  end
+  local undone = call('HDEL', key, field)
+  if undone ~= 1 then
+    return {err = 'HOLDFAST key without expiry could not be undone, delete it by hand: ' .. key}
+  end
+  return ttl
+end
+
+for i = 1, #KEYS do
+  local key, v = KEYS[i], nil
+  if template then
+    v = call('COPY', template, key)
+    if v == 1 then
+      v = nil
+    elseif v == 0 then
+      v = busy(key)
+    else
+      copying, template = false, nil
+      out[#out + 1] = 0
+      out[#out + 1] = 0
+      v = take(key)
+    end
+  else
+    v = take(key)
+    if copying and v == nil then
+      template = key
+    end
+  end
+  if v == nil then
+    granted = granted + 1
+  else
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = granted
+return out

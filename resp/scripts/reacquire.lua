@@ -1,0 +1,75 @@
+-- reacquire: asks again for one key under a wire id that may hold it already. Sending it any
+-- number of times counts once: it carries the wanted hold count, never a step.
+--
+-- KEYS[1]  lock key
+-- ARGV[1]  lease in ms
+-- ARGV[2]  field: the wire id
+-- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
+-- ARGV[4]  wanted hold count (1: the first hold; more: re-entry, which needs the lock to be ours)
+-- returns  {now} when the not-after has passed; else {now, code, v} with code 1 granted,
+--          2 already ours (the TTL is the full lease again), 0 busy (v: remaining ms, -1 none),
+--          -1 gone (a re-entry found no lock of ours), -3 another kind of lock.
+-- cost     hexists twice, then hset and pexpire, or pttl.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+local key, lease, field, wanted = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
+local call = redis.pcall
+
+local mine = call('HEXISTS', key, field)
+if type(mine) == 'table' then
+  return mine
+end
+if mine == 1 then
+  local left = call('PTTL', key)
+  if type(left) == 'table' then
+    return left
+  end
+  if left < tonumber(lease) then
+    local set = call('PEXPIRE', key, lease)
+    if type(set) == 'table' then
+      return set
+    end
+  end
+  local count = call('HGET', key, field)
+  if type(count) == 'table' then
+    return count
+  end
+  if wanted ~= tonumber(count) then
+    local set = call('HSET', key, field, wanted)
+    if type(set) == 'table' then
+      return set
+    end
+  end
+  return {now, 2, 0}
+end
+if call('EXISTS', key) == 1 then
+  if call('HEXISTS', key, 'mode') == 1 then
+    return {now, -3, 0}
+  end
+  if wanted > 1 then
+    return {now, -1, 0}
+  end
+  local left = call('PTTL', key)
+  if type(left) == 'table' then
+    return left
+  end
+  return {now, 0, left}
+end
+if wanted > 1 then
+  return {now, -1, 0}
+end
+local set = call('HSET', key, field, 1)
+if type(set) == 'table' then
+  return set
+end
+local ttl = call('PEXPIRE', key, lease)
+if ttl == 1 then
+  return {now, 1, 0}
+end
+if call('HDEL', key, field) ~= 1 then
+  return {err = 'HOLDFAST key without expiry could not be undone, delete it by hand: ' .. key}
+end
+return ttl

@@ -1,0 +1,40 @@
+-- release: gives back every key of KEYS that its field still holds, and tells the waiters.
+-- HDEL frees under memory pressure, where HINCRBY would be refused.
+--
+-- KEYS     lock keys, all different
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[2]  message
+-- ARGV[3+] field of each key
+-- returns  {now, released, i, v, i, v, ...} where a key that is not named was released and heard
+--          by nobody, and v is: > 0 released, heard by so many; -1 not ours, nothing changed;
+--          -2 released, but publish was refused; or the error of this key alone.
+-- cost     hdel, publish
+local call, find = redis.pcall, string.find
+local time = redis.call('TIME')
+local publish, message = ARGV[1], ARGV[2]
+local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+for i = 1, #KEYS do
+  local key = KEYS[i]
+  local v = call('HDEL', key, ARGV[i + 2])
+  if v == 1 then
+    released = released + 1
+    local channel
+    if find(key, '{', 1, true) then
+      channel = 'redisson_lock__channel:' .. key
+    else
+      channel = 'redisson_lock__channel:{' .. key .. '}'
+    end
+    v = call(publish, channel, message)
+    if type(v) == 'table' then
+      v = -2
+    end
+  elseif v == 0 then
+    v = -1
+  end
+  if v ~= 0 then
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = released
+return out

@@ -1,0 +1,51 @@
+-- renew: raises the TTL of every key that its field still holds to the lease. Never lowers one,
+-- never makes a key.
+--
+-- KEYS     lock keys, all different
+-- ARGV[1]  lease in ms
+-- ARGV[2]  '1': PEXPIRE knows GT
+-- ARGV[3+] field of each key
+-- returns  {now, renewed, i, v, i, v, ...} where a key that is not named was renewed, and v is
+--          -1 not ours, or the error of this key alone.
+-- cost     hexists, pexpire (without GT: pttl on top)
+local call = redis.pcall
+local time = redis.call('TIME')
+local lease, greater = ARGV[1], ARGV[2] == '1'
+local wanted = tonumber(lease)
+local out, renewed = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+
+-- Answers 1, or an error. GT says 0 for "no TTL" too: then there is one to set.
+local function raise(key)
+  if greater then
+    local set = call('PEXPIRE', key, lease, 'GT')
+    if set ~= 0 then
+      return set
+    end
+  end
+  local left = call('PTTL', key)
+  if type(left) == 'table' or left >= wanted then
+    return left
+  end
+  return call('PEXPIRE', key, lease)
+end
+
+for i = 1, #KEYS do
+  local key = KEYS[i]
+  local v = call('HEXISTS', key, ARGV[i + 2])
+  if v == 1 then
+    v = raise(key)
+    if type(v) ~= 'table' then
+      v = nil
+    end
+  elseif v == 0 then
+    v = -1
+  end
+  if v == nil then
+    renewed = renewed + 1
+  else
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = renewed
+return out

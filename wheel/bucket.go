@@ -1,0 +1,110 @@
+package wheel
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// never is later than any instant.
+const never = clock.Instant(math.MaxInt64)
+
+// Item is what an owner embeds to be scheduled. Its zero value is unscheduled and ready
+// for use; it must not be copied, and belongs to one [Set] at a time. It is 48 bytes.
+type Item struct {
+	next, prev *Item   // neighbours in the bucket's ring; guarded by the set's mutex
+	bucket     *bucket // nil: unscheduled; guarded by the set's mutex
+	due        atomic.Int64
+
+	// Owner leads back from a delivered item to what it stands for. It is set once,
+	// before the first Schedule; the wheel never reads it.
+	Owner any
+}
+
+// Due returns what the item is scheduled for, or zero if it is not. It may be read at
+// any time, but means something only under a lock of the owner's that is held around
+// every Schedule and Cancel; even then a delivery may clear it at any moment.
+func (it *Item) Due() clock.Instant { return clock.Instant(it.due.Load()) }
+
+// bucket holds the items of a set that are due within ((index-1)*width, index*width].
+// All of them are due when it ends. It is guarded by its set's mutex.
+type bucket struct {
+	root  Item // of the ring: next is the first item, prev the last
+	count int  // items in the ring
+	index int64
+	set   *Set
+	timer stopper // on the timing wheel, nil if none
+	open  bool    // in the set's map and heap; false while it is being delivered
+}
+
+func newBucket(s *Set) *bucket {
+	b := &bucket{set: s}
+	b.root.next, b.root.prev = &b.root, &b.root
+	return b
+}
+
+// end is when the bucket is delivered.
+func (b *bucket) end() clock.Instant { return clock.Instant(b.index * b.set.width) }
+
+// push appends an unscheduled item.
+func (b *bucket) push(it *Item) {
+	last := b.root.prev
+	it.prev, it.next, it.bucket = last, &b.root, b
+	last.next, b.root.prev = it, it
+	b.count++
+}
+
+// remove takes one of its items out; its due is left alone.
+func (b *bucket) remove(it *Item) {
+	it.prev.next, it.next.prev = it.next, it.prev
+	it.next, it.prev, it.bucket = nil, nil, nil
+	b.count--
+}
+
+// take unschedules up to n items and appends them to due.
+func (b *bucket) take(due []*Item, n int) []*Item {
+	it := b.root.next
+	for ; n > 0 && it != &b.root; n-- {
+		next := it.next
+		it.next, it.prev, it.bucket = nil, nil, nil
+		it.due.Store(0)
+		due = append(due, it)
+		b.count--
+		it = next
+	}
+	b.root.next, it.prev = it, &b.root
+	return due
+}
+
+// clear unschedules all items and returns how many there were.
+func (b *bucket) clear() int {
+	n := b.count
+	for it := b.root.next; it != &b.root; {
+		next := it.next
+		it.next, it.prev, it.bucket = nil, nil, nil
+		it.due.Store(0)
+		it = next
+	}
+	b.root.next, b.root.prev, b.count = &b.root, &b.root, 0
+	return n
+}
+
+// bucketHeap orders the open buckets of a set, earliest first, for container/heap.
+type bucketHeap []*bucket
+
+func (h bucketHeap) Len() int           { return len(h) }
+func (h bucketHeap) Less(i, j int) bool { return h[i].index < h[j].index }
+func (h bucketHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push is for container/heap.
+func (h *bucketHeap) Push(x any) { *h = append(*h, x.(*bucket)) } //nolint:forcetypeassert // ours alone
+
+// Pop is for container/heap.
+func (h *bucketHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,438 @@
+package wheel
+
+import (
+	"container/heap"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+const (
+	// chunk is how many items are detached in one hold of the set's mutex.
+	chunk = 512
+
+	// keepFree is how many buckets a set keeps for reuse.
+	keepFree = 256
+
+	// keepBatch is the largest delivery, in items, whose slice is kept for the next.
+	keepBatch = 16 << 10
+
+	// keepEmpty is how many open buckets may be empty whatever the number of others.
+	// They are kept because schedule and cancel tend to come back to the same bucket.
+	keepEmpty = 64
+)
+
+// Set is a family of items that share a width and a function. It is made by
+// [Wheel.NewSet]; all methods may be called from any goroutine.
+type Set struct {
+	w     *Wheel
+	width int64 // nanoseconds
+	fire  func(now clock.Instant, due []*Item)
+	look  func() // s.onTimer, made once so that a timer costs no closure
+
+	next atomic.Int64 // end of the earliest open bucket, or never; written under mu
+
+	mu      sync.Mutex
+	buckets map[int64]*bucket // the open ones by index
+	order   bucketHeap        // the same, earliest first
+	last    *bucket           // the open one used last, or nil
+	leaving *bucket           // the one being delivered, or nil
+	free    []*bucket         // at most keepFree
+	empty   int               // open buckets without items
+	items   int               // scheduled items
+	running bool              // a goroutine is in run
+	closed  bool
+	rest    sync.Cond // running has become false
+
+	batch []*Item // the slice of the last delivery; belongs to the goroutine in run
+}
+
+// NewSet makes a family of items. Items due within one width are delivered together:
+// none before it is due, and at most width plus tick late while the process gets to run.
+//
+// The function gets what is due, in the order of scheduling, in a slice that is its own
+// until it returns. It runs in a goroutine of the set, with no lock of the wheel held,
+// never twice at once, and may call Schedule and Cancel on any set. The items in the
+// slice are unscheduled, unless another goroutine has scheduled one again meanwhile:
+// see the package comment on the race.
+//
+// It panics if width is not positive or fire is nil. Of a stopped wheel it returns a
+// closed set.
+func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*Item)) *Set {
+	if width <= 0 || fire == nil {
+		panic("wheel: a set needs a positive width and a function")
+	}
+	s := &Set{w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket)}
+	s.look = s.onTimer
+	s.rest.L = &s.mu
+	s.next.Store(int64(never))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.closed = w.stopped
+	if !w.stopped {
+		w.sets = append(slices.Clip(w.sets), s)
+	}
+	return s
+}
+
+// Schedule sets the item to be delivered when due has come, in place of an earlier
+// schedule. An instant that has passed is delivered as soon as possible, never in the
+// caller's goroutine; so is one that is not positive. After Close or Stop it does nothing.
+//
+// It panics if the item is scheduled in another set.
+//
+// Blocks: never for long. Allocates: only when it opens a bucket.
+func (s *Set) Schedule(it *Item, due clock.Instant) {
+	due = s.clamp(due)
+	alarm := s.schedule(it, due, (int64(due)-1)/s.width+1)
+	s.w.arm(alarm)
+}
+
+// clamp keeps instants away from zero, which means unscheduled, and from overflow.
+func (s *Set) clamp(due clock.Instant) clock.Instant {
+	return max(1, min(due, never-clock.Instant(s.width)))
+}
+
+// schedule returns what the alarm must be armed to, or never. That is left to the
+// caller because it needs another mutex.
+func (s *Set) schedule(it *Item, due clock.Instant, index int64) clock.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return never
+	}
+	s.checkLocked(it)
+	if b := it.bucket; b != nil {
+		if b.index == index {
+			it.due.Store(int64(due))
+			return never
+		}
+		s.detachLocked(it)
+	}
+	b, alarm := s.bucketLocked(index)
+	if b.count == 0 {
+		s.empty--
+	}
+	b.push(it)
+	it.due.Store(int64(due))
+	s.items++
+	return alarm
+}
+
+// checkLocked stops a mistake that would corrupt the lists of two sets.
+func (s *Set) checkLocked(it *Item) {
+	if it.bucket != nil && it.bucket.set != s {
+		panic("wheel: the item is scheduled in another set")
+	}
+}
+
+// detachLocked takes a scheduled item out of its bucket.
+func (s *Set) detachLocked(it *Item) {
+	b := it.bucket
+	b.remove(it)
+	s.items--
+	if b.count > 0 || !b.open {
+		return
+	}
+	s.empty++
+	if s.empty > keepEmpty && s.empty > len(s.order)/2 {
+		s.compactLocked()
+	}
+}
+
+// Cancel unschedules the item and reports whether it was scheduled: if so, it will not
+// be delivered for that schedule. False also means that a delivery is on its way.
+//
+// It panics if the item is scheduled in another set.
+func (s *Set) Cancel(it *Item) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it.bucket == nil {
+		return false
+	}
+	s.checkLocked(it)
+	s.detachLocked(it)
+	it.due.Store(0)
+	return true
+}
+
+// Len returns the number of scheduled items.
+func (s *Set) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.items
+}
+
+// Close unschedules every item and takes the set off the wheel. After it the function
+// is not running and will not run. It is idempotent, and must not be called from inside
+// the set's own function.
+func (s *Set) Close() {
+	s.close()
+	s.w.mu.Lock()
+	s.w.sets = slices.DeleteFunc(slices.Clone(s.w.sets), func(o *Set) bool { return o == s })
+	s.w.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.running {
+		s.rest.Wait()
+	}
+}
+
+// close empties the set; no delivery begins after it.
+func (s *Set) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, b := range s.order {
+		b.stopTimer()
+		b.clear()
+	}
+	if s.leaving != nil {
+		s.leaving.clear()
+	}
+	clear(s.buckets)
+	s.order, s.last, s.free = nil, nil, nil
+	s.items, s.empty = 0, 0
+	s.next.Store(int64(never))
+}
+
+// bucketLocked returns the open bucket of that index, opening it if need be, and what
+// the alarm must then be armed to.
+func (s *Set) bucketLocked(index int64) (*bucket, clock.Instant) {
+	if s.last != nil && s.last.index == index {
+		return s.last, never
+	}
+	b, alarm := s.buckets[index], never
+	if b == nil {
+		b, alarm = s.openLocked(index)
+	}
+	s.last = b
+	return b, alarm
+}
+
+// openLocked makes an empty bucket and sees to it that somebody looks when it ends: the
+// timing wheel, and the alarm if the bucket is now the earliest. The ticker does anyway.
+func (s *Set) openLocked(index int64) (*bucket, clock.Instant) {
+	b := s.newBucketLocked()
+	b.index, b.open = index, true
+	s.buckets[index] = b
+	heap.Push(&s.order, b)
+	s.empty++
+	s.publishLocked()
+	left := b.end().Sub(s.w.clock.Now())
+	if left <= 0 {
+		s.kickLocked()
+		return b, never
+	}
+	if s.w.after != nil && left < horizon {
+		b.timer = s.w.after(left+s.w.tick, s.look)
+	}
+	if s.order[0] != b || s.running { // a running set arms the alarm when it rests
+		return b, never
+	}
+	return b, b.end()
+}
+
+func (s *Set) newBucketLocked() *bucket {
+	n := len(s.free)
+	if n == 0 {
+		return newBucket(s)
+	}
+	b := s.free[n-1]
+	s.free = s.free[:n-1]
+	return b
+}
+
+// retireLocked makes a bucket that has left the heap unknown to Schedule.
+func (s *Set) retireLocked(b *bucket) {
+	delete(s.buckets, b.index)
+	b.open = false
+	b.stopTimer()
+	if s.last == b {
+		s.last = nil
+	}
+	if b.count == 0 {
+		s.empty--
+	}
+}
+
+// recycleLocked keeps an empty retired bucket for reuse.
+func (s *Set) recycleLocked(b *bucket) {
+	if len(s.free) < keepFree && !s.closed {
+		s.free = append(s.free, b)
+	}
+}
+
+// stopTimer takes the bucket's timer off the timing wheel.
+func (b *bucket) stopTimer() {
+	if b.timer != nil {
+		b.timer.Stop() // too late is no matter: a look too many
+		b.timer = nil
+	}
+}
+
+// publishLocked makes the earliest end known to sweep.
+func (s *Set) publishLocked() {
+	if len(s.order) == 0 {
+		s.next.Store(int64(never))
+		return
+	}
+	s.next.Store(int64(s.order[0].end()))
+}
+
+// compactLocked drops the empty buckets. At least half are empty, so each bucket pays
+// for it once.
+func (s *Set) compactLocked() {
+	kept := s.order[:0]
+	for _, b := range s.order {
+		if b.count > 0 {
+			kept = append(kept, b)
+			continue
+		}
+		s.retireLocked(b)
+		s.recycleLocked(b)
+	}
+	clear(s.order[len(kept):])
+	s.order = kept
+	heap.Init(&s.order)
+	s.publishLocked()
+}
+
+// earliest is when the set next has something to deliver, or never.
+func (s *Set) earliest() clock.Instant { return clock.Instant(s.next.Load()) }
+
+// onTimer is what a timer of the timing wheel calls; it may come early or late.
+func (s *Set) onTimer() {
+	if !s.earliest().After(s.w.clock.Now()) {
+		s.kick()
+	}
+}
+
+// kick starts deliveries unless they are going on.
+func (s *Set) kick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kickLocked()
+}
+
+// kickLocked: a goroutine in run cannot miss what is due now, because it comes to rest
+// only under mu, after a look at the clock.
+func (s *Set) kickLocked() {
+	if s.running || s.closed {
+		return
+	}
+	s.running = true
+	s.w.running.Add(1)
+	go s.run()
+}
+
+// run delivers what is overdue, bucket by bucket, then ends.
+func (s *Set) run() {
+	defer s.w.running.Done()
+	for {
+		now, due, more := s.collect()
+		if !more {
+			return
+		}
+		if len(due) > 0 { // all may have been cancelled meanwhile
+			s.fire(now, due)
+		}
+		s.keep(due)
+	}
+}
+
+// keep reuses the slice of a delivery, without holding on to its items.
+func (s *Set) keep(due []*Item) {
+	s.batch = nil
+	if cap(due) <= keepBatch {
+		clear(due)
+		s.batch = due[:0]
+	}
+}
+
+// collect detaches the earliest bucket that has ended and unschedules its items. It
+// reports false when there is none: the set is then at rest.
+func (s *Set) collect() (clock.Instant, []*Item, bool) {
+	s.mu.Lock()
+	b, now := s.overdueLocked()
+	if b == nil {
+		next := s.restLocked()
+		s.mu.Unlock()
+		s.w.arm(next)
+		return 0, nil, false
+	}
+	count := b.count
+	s.mu.Unlock()
+	due := slices.Grow(s.batch[:0], count)
+	due, more := s.drain(b, due)
+	for more {
+		runtime.Gosched() // whoever waits for the mutex goes first, not after a fair fight
+		due, more = s.drain(b, due)
+	}
+	return now, due, true
+}
+
+// drain unschedules the next chunk of the bucket that is being delivered and reports
+// whether there is more.
+//
+// The mutex is let go between chunks, so that a bucket of any size holds nobody up.
+// What is left in the bucket is still scheduled: it can be cancelled or moved away.
+// Nothing is added, since Schedule no longer finds the bucket. If the set is closed
+// meanwhile, nothing is delivered.
+func (s *Set) drain(b *bucket, due []*Item) (_ []*Item, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		clear(due)
+		return due[:0], false
+	}
+	before := len(due)
+	due = b.take(due, chunk)
+	s.items -= len(due) - before
+	if b.count > 0 {
+		return due, true
+	}
+	s.leaving = nil
+	s.recycleLocked(b)
+	return due, false
+}
+
+// overdueLocked detaches the earliest bucket that has ended and has items.
+func (s *Set) overdueLocked() (*bucket, clock.Instant) {
+	now := s.w.clock.Now()
+	defer s.publishLocked()
+	for len(s.order) > 0 && !s.order[0].end().After(now) {
+		b := heap.Pop(&s.order).(*bucket) //nolint:forcetypeassert // ours alone
+		s.retireLocked(b)
+		if b.count > 0 {
+			s.leaving = b
+			return b, now
+		}
+		s.recycleLocked(b)
+	}
+	return nil, now
+}
+
+// restLocked ends the running and returns what the alarm must be armed to.
+func (s *Set) restLocked() clock.Instant {
+	s.running = false
+	s.rest.Broadcast()
+	return s.earliest()
+}
+
+// settle delivers what is due, waits until the set rests with nothing overdue, and
+// reports whether there was anything to do.
+func (s *Set) settle() (worked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.running || !s.earliest().After(s.w.clock.Now()) {
+		worked = true
+		s.kickLocked()
+		s.rest.Wait()
+	}
+	return worked
+}

@@ -25,27 +25,28 @@ type acquireOp struct {
 	next, prev *acquireOp
 	queued     bool
 	parked     bool // was told "busy"
-	watched    bool
-	item       wheel.Item    // MaxWait
-	giveUp     clock.Instant // when MaxWait ends; 0: never
-	stop       func() bool   // ends the watch of ctx
+	watch      *watching
+}
 
-	// Set by whoever claimed the future, read by finish.
-	lease   *Lease
-	failure error
+// watching is what an op needs only once it has to wait.
+type watching struct {
+	item   wheel.Item    // MaxWait
+	giveUp clock.Instant // when MaxWait ends; 0: never
+	on     bool
+	stop   func() bool // ends the watch of ctx
 }
 
 func (op *acquireOp) runner() *callbacks { return op.lock.eng.callbacks }
 
 // finish publishes the result of a claimed op.
 func (op *acquireOp) finish() {
-	if op.stop != nil {
-		op.stop()
+	if w := op.watch; w != nil {
+		if w.stop != nil {
+			w.stop()
+		}
+		op.lock.eng.timers.Cancel(&w.item)
 	}
-	if op.item.Owner != nil {
-		op.lock.eng.timers.Cancel(&op.item)
-	}
-	op.publish(op.lease, op.failure)
+	op.publish(op.value, op.err)
 }
 
 // abandon gives the op up with err: by Cancel, the end of its ctx, MaxWait or Close. The compare-
@@ -58,13 +59,13 @@ func (op *acquireOp) abandon(err error) bool {
 	sh := e.shard(op.lock.hash)
 	var fx effects
 	sh.mu.Lock()
-	if ent := sh.names[op.lock.key]; ent != nil && op.queued {
+	if ent := sh.names.get(op.lock.hash, op.lock.key); ent != nil && op.queued {
 		ent.unlink(op)
 		if ent.head == nil {
 			e.idleLocked(sh, ent, &fx)
 		}
 	}
-	op.failure = err
+	op.err = err
 	sh.mu.Unlock()
 	op.finish()
 	fx.run()
@@ -81,7 +82,7 @@ func (e *Engine) heldError(l *Lock, now clock.Instant) error {
 	sh := e.shard(l.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return &HeldError{Name: l.Name(), Remaining: remainingLocked(sh.names[l.key], now)}
+	return &HeldError{Name: l.Name(), Remaining: remainingLocked(sh.names.get(l.hash, l.key), now)}
 }
 
 func remainingLocked(ent *entry, now clock.Instant) time.Duration {
@@ -106,7 +107,7 @@ func (e *Engine) submit(op *acquireOp) {
 	sh := e.shard(l.hash)
 	var fx effects
 	sh.mu.Lock()
-	switch ent := sh.names[l.key]; {
+	switch ent := sh.names.get(l.hash, l.key); {
 	case e.closing.Load():
 		op.claim()
 		fx.fail(op, ErrClosed)
@@ -117,12 +118,12 @@ func (e *Engine) submit(op *acquireOp) {
 	default:
 		if ent == nil {
 			ent = &entry{eng: e, key: l.key, hash: l.hash}
-			sh.names[l.key] = ent
+			sh.names.put(ent)
 		}
 		behind := ent.head != nil || ent.hold != nil
 		ent.push(op)
 		if op.lock.set.maxWait > 0 && !op.try {
-			op.giveUp = e.clock.Now().Add(op.lock.set.maxWait)
+			op.watch = &watching{giveUp: e.clock.Now().Add(op.lock.set.maxWait)}
 		}
 		if behind {
 			e.watchLocked(op)
@@ -141,16 +142,24 @@ func (ent *entry) refusesTry() bool {
 
 // watchLocked makes an op that has to wait see the end of its ctx and of MaxWait.
 func (e *Engine) watchLocked(op *acquireOp) {
-	if op.watched {
+	w := op.watch
+	if w == nil {
+		if !op.async || op.ctx.Done() == nil {
+			return
+		}
+		w = &watching{}
+		op.watch = w
+	}
+	if w.on {
 		return
 	}
-	op.watched = true
-	if op.giveUp != 0 {
-		op.item.Owner = op
-		e.timers.Schedule(&op.item, op.giveUp)
+	w.on = true
+	if w.giveUp != 0 {
+		w.item.Owner = op
+		e.timers.Schedule(&w.item, w.giveUp)
 	}
 	if op.async && op.ctx.Done() != nil {
-		op.stop = context.AfterFunc(op.ctx, func() { op.abandon(op.ctx.Err()) })
+		w.stop = context.AfterFunc(op.ctx, func() { op.abandon(op.ctx.Err()) })
 	}
 }
 
@@ -201,7 +210,7 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 	}
 	if ent.att == nil && ent.hold == nil && ent.releases == 0 && !ent.gone {
 		ent.gone = true
-		delete(sh.names, ent.key)
+		sh.names.remove(ent)
 	}
 }
 

@@ -102,9 +102,6 @@ func open(cfg Config) (*Engine, error) {
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
-	for i := range e.shards {
-		e.shards[i].names = make(map[string]*entry)
-	}
 	if e.client == nil {
 		client, err := rueidis.NewClient(ClientOption(cfg))
 		if err != nil {
@@ -162,8 +159,6 @@ func (e *Engine) closeClient() {
 	}
 }
 
-func (e *Engine) shardOf(key string) *shard { return e.shard(xxhash.Sum64String(key)) }
-
 func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
 
 // node is where a key lives. With one node there is nothing to look up.
@@ -206,10 +201,11 @@ func (t ticking) due(now clock.Instant) {
 
 // watchName makes everybody in a name's queue see the end of their ctx.
 func (e *Engine) watchName(key string) {
-	sh := e.shardOf(key)
+	hash := xxhash.Sum64String(key)
+	sh := e.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if ent := sh.names[key]; ent != nil {
+	if ent := sh.names.get(hash, key); ent != nil {
 		for op := ent.head; op != nil; op = op.next {
 			e.watchLocked(op)
 		}
@@ -261,7 +257,7 @@ func (e *Engine) shutShard(sh *shard) {
 	var fx effects
 	var holds []*hold
 	sh.mu.Lock()
-	for _, ent := range sh.names {
+	for ent := range sh.names.all {
 		var drop effects
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
 		if ent.hold != nil {
@@ -279,9 +275,7 @@ func (e *Engine) shutShard(sh *shard) {
 			e.keep(h)
 			continue
 		}
-		op := &releaseOp{eng: e, hold: h}
-		op.Future.op = op
-		e.release(op, fmt.Errorf("%w: %w", ErrReleased, ErrClosed))
+		e.release(newReleaseOp(h), fmt.Errorf("%w: %w", ErrReleased, ErrClosed))
 	}
 }
 

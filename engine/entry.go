@@ -16,7 +16,7 @@ const shardCount = 256
 // the multiplexer's, and no user code runs.
 type shard struct {
 	mu      sync.Mutex
-	names   map[string]*entry
+	names   table
 	pending int // ops on their way whose answer somebody here waits for
 	counts  counts
 
@@ -35,9 +35,10 @@ type entry struct {
 	hold       *hold      // a trusted hold of this engine; closes the queue
 	park       *parking   // there while the head waits for somebody else's release
 
-	releases int32 // releases on their way
-	cooling  bool  // a release is on its way while others wait: they go when it is answered
-	gone     bool  // no longer in the table
+	chain    *entry // the table's
+	releases int32  // releases on their way
+	cooling  bool   // a release is on its way while others wait: they go when it is answered
+	gone     bool   // no longer in the table
 }
 
 // parking is the state of a queue whose head was told "busy".
@@ -90,13 +91,13 @@ type effects struct {
 }
 
 func (fx *effects) grant(op *acquireOp, ls *Lease) {
-	op.lease = ls
+	op.value = ls
 	fx.add(op)
 }
 
 // fail completes a claimed op with an error.
 func (fx *effects) fail(op *acquireOp, err error) {
-	op.failure = err
+	op.err = err
 	fx.add(op)
 }
 

@@ -150,4 +150,3 @@ func (f *Future[T]) then(fn func()) {
 		}
 	}
 }
-

@@ -17,10 +17,10 @@ type hold struct {
 	openUntil clock.Instant // a late copy of the acquire may run until then: one more release follows
 
 	// Guarded by the shard.
-	watch *leaseContext        // made when somebody asked for the lease's context
-	lease *Lease               // until the first renewal; afterwards only weak
-	weak  weak.Pointer[Lease]  // finds out that nobody can release the lease any more
-	leak  bool                 // that was reported
+	watch *leaseContext       // made when somebody asked for the lease's context
+	lease *Lease              // until the first renewal; afterwards only weak
+	weak  weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	leak  bool                // that was reported
 }
 
 // The states of a hold. Held ends once, in one of the other two.

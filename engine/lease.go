@@ -102,8 +102,7 @@ func (ls *Lease) Release(ctx context.Context) error {
 
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the release is on its way.
 func (ls *Lease) ReleaseAsync() *Future[struct{}] {
-	op := &releaseOp{eng: ls.lock.eng, hold: ls.hold}
-	op.Future.op = op
+	op := newReleaseOp(ls.hold)
 	if ls.spent.Swap(true) {
 		op.resolve(struct{}{}, &nameError{ls.lock.Name(), ErrNotHeld})
 		return &op.Future

@@ -61,7 +61,9 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.wait(c
 // AcquireAsync is Acquire as a future. ctx bounds the operation: when it ends first, the future
 // completes at once with ctx's error, and the engine releases what the server may still grant.
 // Blocks: never.
-func (l *Lock) AcquireAsync(ctx context.Context) *Future[*Lease] { return &l.begin(ctx, false, true).Future }
+func (l *Lock) AcquireAsync(ctx context.Context) *Future[*Lease] {
+	return &l.begin(ctx, false, true).Future
+}
 
 // TryAcquireAsync is TryAcquire as a future. Blocks: never.
 func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {

@@ -12,17 +12,26 @@ import (
 // for it are told earlier that the outcome is unknown.
 type releaseOp struct {
 	Future[struct{}]
-	eng  *Engine
-	hold *hold
-	op   resp.Op
-	item wheel.Item
+	hold  *hold
+	op    resp.Op
+	retry *releaseRetry // there once a sending has failed
+}
 
+// releaseRetry is what a releaseOp needs only in trouble.
+type releaseRetry struct {
+	item    wheel.Item
 	unknown bool // an earlier sending got no answer
 	tries   int
 	since   clock.Instant // of the first failure
 }
 
-func (op *releaseOp) runner() *callbacks { return op.eng.callbacks }
+func newReleaseOp(h *hold) *releaseOp {
+	op := &releaseOp{hold: h}
+	op.Future.op = op
+	return op
+}
+
+func (op *releaseOp) runner() *callbacks { return op.hold.ent.eng.callbacks }
 
 // abandon changes nothing: a release is detached from its caller.
 func (op *releaseOp) abandon(error) bool { return false }
@@ -70,13 +79,14 @@ func (e *Engine) release(op *releaseOp, cause error) {
 
 // Answered takes the server's answer. It runs on the lane.
 func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
-	e, h := op.eng, op.hold
+	h := op.hold
+	e := h.ent.eng
 	sh := e.shard(h.ent.hash)
 	var err error
 	switch r.Code {
 	case resp.CodeReleased:
 	case resp.CodeNotOurs:
-		if !op.unknown { // after an unanswered sending it means that one did it
+		if op.retry == nil || !op.retry.unknown { // after an unanswered sending it means that one did it
 			err = &nameError{e.nameOf(h.Key), ErrLost}
 		}
 	default:
@@ -112,35 +122,36 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 
 // again schedules another sending if that may help. The op stays pending.
 func (op *releaseOp) again(r *resp.Result) bool {
-	e := op.eng
+	e := op.hold.ent.eng
 	now := e.clock.Now()
+	if op.retry == nil {
+		op.retry = &releaseRetry{since: now}
+		op.retry.item.Owner = op
+	}
+	retry := op.retry
+	retry.tries++
 	if !r.Definite() {
-		op.unknown = true
+		retry.unknown = true
 	}
-	if op.since == 0 {
-		op.since = now
-	}
-	op.tries++
-	if !r.Err.Class.Transient() && r.Definite() || now.Sub(op.since) > patience*e.node(op.op.Hash).node.AttemptLimit() {
+	if !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.node(op.op.Hash).node.AttemptLimit() {
 		return false
 	}
-	op.item.Owner = op
-	e.timers.Schedule(&op.item, now.Add(backoff(op.tries)))
+	e.timers.Schedule(&retry.item, now.Add(backoff(retry.tries)))
 	return true
 }
 
 // due sends the release again.
 func (op *releaseOp) due(clock.Instant) {
-	e := op.eng
+	e := op.hold.ent.eng
 	if err := e.node(op.op.Hash).node.Submit(&op.op); err != nil {
-		op.tries = 1 << 16
 		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
 }
 
 func (op *releaseOp) failed(r *resp.Result) error {
-	e, h := op.eng, op.hold
-	if op.unknown || !r.Definite() {
+	h := op.hold
+	e := h.ent.eng
+	if op.retry.unknown || !r.Definite() {
 		return &UnknownError{Name: e.nameOf(h.Key), FreeBy: e.clock.Wall(h.Deadline().Add(h.Lease)), cause: r.Err}
 	}
 	err := fromServer(e.nameOf(h.Key), r.Err)

@@ -183,7 +183,7 @@ func (l *Lock) waiters() int {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	n := 0
-	if ent := sh.names[l.key]; ent != nil {
+	if ent := sh.names.get(l.hash, l.key); ent != nil {
 		for op := ent.head; op != nil; op = op.next {
 			n++
 		}
@@ -220,7 +220,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 	if ctx.Err() == nil {
 		l.eng.disown(l)
 	}
-	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Channel: slot.LockChannel(l.key)}
+	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Field: slot.LockChannel(l.key)}
 	return op.start(ctx)
 }
 
@@ -229,7 +229,7 @@ func (e *Engine) disown(l *Lock) {
 	sh := e.shard(l.hash)
 	sh.mu.Lock()
 	var h *hold
-	if ent := sh.names[l.key]; ent != nil {
+	if ent := sh.names.get(l.hash, l.key); ent != nil {
 		h = ent.hold
 	}
 	sh.mu.Unlock()

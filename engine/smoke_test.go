@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
-	"runtime/pprof"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redis/rueidis"
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/internal/yardstick"
-	"github.com/redis/rueidis"
 )
 
 func TestSmoke(t *testing.T) {
@@ -102,13 +105,33 @@ func BenchmarkQuick(b *testing.B) {
 	if p := os.Getenv("CPUPROF"); p != "" {
 		f, _ := os.Create(p)
 		pprof.StartCPUProfile(f)
-		round(3 * time.Second)
+		round(8 * time.Second)
 		pprof.StopCPUProfile()
 	}
+	cpu := func() (srv, cli float64) {
+		for _, f := range []string{"used_cpu_user", "used_cpu_sys"} {
+			v, err := s.InfoField("cpu", f)
+			require.NoError(b, err)
+			x, _ := strconv.ParseFloat(v, 64)
+			srv += x
+		}
+		var ru syscall.Rusage
+		syscall.Getrusage(0, &ru)
+		return srv, float64(ru.Utime.Nano()+ru.Stime.Nano()) / 1e9
+	}
 	for range 4 {
+		s0, c0 := cpu()
 		y, err := yardstick.Pipeline(ctx, c, yardstick.Options{Duration: 2 * time.Second})
 		require.NoError(b, err)
+		s1, c1 := cpu()
+		var m0, m1 runtime.MemStats
+		runtime.ReadMemStats(&m0)
 		r := round(2 * time.Second)
+		runtime.ReadMemStats(&m1)
+		s2, c2 := cpu()
+		n1, n2 := float64(y.Pairs), r*2
+		fmt.Printf("server us/pair %.2f vs %.2f (%.2f)  client %.2f vs %.2f (%.2f) allocs %.2f bytes %.0f\n", (s1-s0)/n1*1e6, (s2-s1)/n2*1e6, (s1-s0)/n1/((s2-s1)/n2),
+			(c1-c0)/n1*1e6, (c2-c1)/n2*1e6, (c2-c1)/n2/((c1-c0)/n1), float64(m1.Mallocs-m0.Mallocs)/n2, float64(m1.TotalAlloc-m0.TotalAlloc)/n2)
 		fmt.Printf("yard %.0f ours %.0f ratio %.2f\n", y.PairsPerSecond(), r, r/y.PairsPerSecond())
 	}
 	require.NoError(b, e.Close(ctx))

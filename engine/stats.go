@@ -66,8 +66,8 @@ func (e *Engine) Stats() Stats {
 		sh := &e.shards[i]
 		sh.mu.Lock()
 		c.add(&sh.counts)
-		s.Names += int64(len(sh.names))
-		for _, ent := range sh.names {
+		s.Names += int64(sh.names.n)
+		for ent := range sh.names.all {
 			if ent.hold != nil {
 				s.Held++
 			}
@@ -112,7 +112,7 @@ func (e *Engine) Held() []HeldInfo {
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()
-		for _, ent := range sh.names {
+		for ent := range sh.names.all {
 			if ent.hold == nil {
 				continue
 			}

@@ -50,7 +50,9 @@ func (h *Hold) raise(to clock.Instant) {
 }
 
 // Extended records that the server has proven a lease for an attempt sent at sentAt.
-func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration) { h.raise(TrustUntil(sentAt, lease)) }
+func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration) {
+	h.raise(TrustUntil(sentAt, lease))
+}
 
 // StopRenewing lets the hold run out at its present deadline.
 func (h *Hold) StopRenewing() { h.stopped.Store(true) }

@@ -15,11 +15,11 @@ type Cause uint8
 
 // The causes.
 const (
-	CauseDeadline Cause = iota // no renewal was answered in time, or a fixed lease ran out
-	CauseNotOurs               // the server said so
-	CauseWrongType             // something else stands in the lock's place
-	CauseForced                // it was force-released here
-	CauseClosed                // the engine closes and lets it expire
+	CauseDeadline  Cause = iota // no renewal was answered in time, or a fixed lease ran out
+	CauseNotOurs                // the server said so
+	CauseWrongType              // something else stands in the lock's place
+	CauseForced                 // it was force-released here
+	CauseClosed                 // the engine closes and lets it expire
 )
 
 // Events is how the watchdog tells the engine. Its methods run on the watchdog's goroutines, hold

@@ -127,20 +127,31 @@ func (c *command) build(b rueidis.Builder, w *wire, notAfter int64, publish stri
 			flag(w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
 	case OpReacquire:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(notAfter, 10),
-			strconv.FormatInt(first.Count, 10))
+			strconv.FormatInt(int64(first.Count), 10))
 	case OpRelease:
-		args = append(args, publish, unlockMessage)
-		for _, op := range c.ops {
-			args = append(args, op.Field)
-		}
+		args = appendFields(append(args, publish, unlockMessage), c.ops)
 	case OpExtend:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), first.Field)
 	case OpInspect:
 		return keyed.Build(), args
 	case OpForce:
-		args = append(args, publish, unlockMessage, first.Channel)
+		args = append(args, publish, unlockMessage, first.Field)
 	}
 	return keyed.Arg(args...).Build(), args
+}
+
+// appendFields lists the fields of ops as stretches: a field, and how many keys in a row it is for.
+// What was acquired together is mostly released together.
+func appendFields(args []string, ops []*Op) []string {
+	for start := 0; start < len(ops); {
+		end := start + 1
+		for end < len(ops) && ops[end].Field == ops[start].Field {
+			end++
+		}
+		args = append(args, ops[start].Field, strconv.Itoa(end-start))
+		start = end
+	}
+	return args
 }
 
 func flag(on bool) string {

@@ -24,6 +24,7 @@ type lane struct {
 	flying   []*Op         // what the current run carries; guarded for overdue
 	since    clock.Instant // when it left; 0: nothing is on its way
 	reported bool          // overdue has seen this run
+	asleep   bool          // the worker waits for wake
 	closed   bool
 	wake     chan struct{} // capacity 1
 
@@ -81,10 +82,11 @@ func (l *lane) submit(op *Op) *ServerError {
 		l.queue.singles = append(l.queue.singles, op)
 	}
 	op.state.Store(opQueued)
+	ring := l.asleep
+	l.asleep = false
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if ring {
+		l.wake <- struct{}{} // it is empty: whoever clears asleep rings once
 	}
 	return nil
 }
@@ -109,11 +111,12 @@ func (l *lane) take() bool {
 			l.mu.Unlock()
 			return true
 		}
-		closed := l.closed
-		l.mu.Unlock()
-		if closed {
+		if l.closed {
+			l.mu.Unlock()
 			return false
 		}
+		l.asleep = true
+		l.mu.Unlock()
 		<-l.wake
 	}
 }
@@ -291,9 +294,10 @@ func (l *lane) overdue(now clock.Instant, patience time.Duration, keys []string)
 func (l *lane) close() {
 	l.mu.Lock()
 	l.closed = true
+	ring := l.asleep
+	l.asleep = false
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if ring {
+		l.wake <- struct{}{}
 	}
 }

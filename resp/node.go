@@ -72,7 +72,7 @@ type Node struct {
 
 	workers sync.WaitGroup // lanes
 	wg      sync.WaitGroup // closing connections and pings
-	stats nodeStats
+	stats   nodeStats
 }
 
 type nodeStats struct {

@@ -22,16 +22,14 @@ const (
 // An Op is one key's command on its way through a lane. Its owner fills it, submits it, and must
 // not touch it again until its sink was answered.
 type Op struct {
-	Kind    OpKind
+	Sink    Sink
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
-	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer
+	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
 	LeaseMs int64
-	Count   int64 // OpReacquire: the wanted hold count
-	Channel string
-	Sink    Sink
-
-	state atomic.Uint32
+	Count   int32 // OpReacquire: the wanted hold count
+	state   atomic.Uint32
+	Kind    OpKind
 }
 
 const (

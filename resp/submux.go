@@ -131,7 +131,7 @@ type SubMux struct {
 		sync.Mutex
 		todo  []*subChannel // to be subscribed; each at most once (subChannel.queued)
 		moved []*subChannel // the server dropped them; to be tried again after a delay
-		greet []*Sub        // joined a channel whose state is known already
+		greet []*subChannel // joined by a waiter while their state was known already
 	}
 	pressure atomic.Bool // the cap was hit: sweep lingering channels at once
 
@@ -171,6 +171,7 @@ type subChannel struct {
 	epoch  uint64 // the connection that phase speaks of
 	queued bool   // on the work list
 	gone   bool   // the server dropped it while the unsubscribe was in flight
+	greet  bool   // on the greeter's list
 
 	idling             bool // on the idle list
 	idleSince          time.Time
@@ -244,9 +245,7 @@ func (m *SubMux) Subscribe(channel string, w Waker) (*Sub, error) {
 		sh.mu.Unlock()
 		m.kick()
 	case phaseConfirmed, phaseRefused:
-		m.work.Lock()
-		m.work.greet = append(m.work.greet, s)
-		m.work.Unlock()
+		m.greetLaterLocked(ch)
 		sh.mu.Unlock()
 		signal(m.greeted)
 	default: // a command is in flight; its end finds the new reference
@@ -298,7 +297,7 @@ func (s *Sub) Drop() {
 func (m *SubMux) Close() {
 	m.closed.Store(true)
 	m.cancel()
-	m.gate.Lock() // waits for the Wake that is running; every later one sees closed
+	m.gate.Lock()   // waits for the Wake that is running; every later one sees closed
 	m.gate.Unlock() //nolint:staticcheck // the empty section is the wait
 	m.wg.Wait()
 }
@@ -357,6 +356,17 @@ func (m *SubMux) enqueueLocked(ch *subChannel) {
 	ch.queued = true
 	m.work.Lock()
 	m.work.todo = append(m.work.todo, ch)
+	m.work.Unlock()
+}
+
+// greetLaterLocked puts ch on the greeter's list, once. The list is bounded by MaxChannels.
+func (m *SubMux) greetLaterLocked(ch *subChannel) {
+	if ch.greet {
+		return
+	}
+	ch.greet = true
+	m.work.Lock()
+	m.work.greet = append(m.work.greet, ch)
 	m.work.Unlock()
 }
 

@@ -246,11 +246,13 @@ func TestSubMux_CloseWithEverythingInFlight(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return m.Stats().Unsubscribes > 10 }, subTestWait, time.Millisecond)
 	srv.Pause()
+	begun := time.Now()
 	var closers sync.WaitGroup
 	for range 3 {
 		closers.Go(m.Close)
 	}
 	closers.Wait()
+	require.Less(t, time.Since(begun), 3*time.Second)
 	closed.Store(true)
 	srv.Resume()
 	close(stop)

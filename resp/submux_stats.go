@@ -27,10 +27,10 @@ type SubMuxStats struct {
 }
 
 type subCounters struct {
-	channels, confirmed, lingering, refs            atomic.Int64
-	messages, unheard, connects, dialFailures       atomic.Int64
-	subscribes, unsubscribes, rounds, refused       atomic.Int64
-	moved, probes, probesLost                       atomic.Int64
+	channels, confirmed, lingering, refs      atomic.Int64
+	messages, unheard, connects, dialFailures atomic.Int64
+	subscribes, unsubscribes, rounds, refused atomic.Int64
+	moved, probes, probesLost                 atomic.Int64
 }
 
 // Stats returns the counters. They are read one by one, so they need not fit together

@@ -330,28 +330,7 @@ func TestSubMux_C120_ChurnLeavesNoChannel(t *testing.T) {
 	const workers, each = 8, 12_500
 	var wg sync.WaitGroup
 	for g := range workers {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(g)))
-			w := &subCount{}
-			var held []*Sub
-			for range each {
-				s, err := m.Subscribe("ch"+strconv.Itoa(rng.IntN(200)), w)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				held = append(held, s)
-				for len(held) > rng.IntN(3) {
-					i := rng.IntN(len(held))
-					held[i].Drop()
-					held[i] = held[len(held)-1]
-					held = held[:len(held)-1]
-				}
-			}
-			for _, s := range held {
-				s.Drop()
-			}
-		})
+		wg.Go(func() { churn(t, m, rand.New(rand.NewPCG(1, uint64(g))), each) })
 	}
 	wg.Wait()
 	require.Zero(t, m.Stats().Refs)
@@ -369,9 +348,44 @@ func TestSubMux_C120_ChurnLeavesNoChannel(t *testing.T) {
 	w.expect(t, WakeSubscribed)
 }
 
+// churn subscribes and drops; every so often it waits for the confirmation, so that the
+// server takes part.
+func churn(t *testing.T, m *SubMux, rng *rand.Rand, n int) {
+	ignore := &subCount{}
+	var held []*Sub
+	for i := range n {
+		var waker Waker = ignore
+		w := &subWaiter{}
+		if i%25 == 0 {
+			w = newSubWaiter()
+			waker = w
+		}
+		s, err := m.Subscribe("ch"+strconv.Itoa(rng.IntN(200)), waker)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if i%25 == 0 {
+			if got := <-w.wakes; got.cause != WakeSubscribed {
+				t.Errorf("woken with %v", got.cause)
+			}
+		}
+		held = append(held, s)
+		for len(held) > rng.IntN(3) {
+			i := rng.IntN(len(held))
+			held[i].Drop()
+			held[i] = held[len(held)-1]
+			held = held[:len(held)-1]
+		}
+	}
+	for _, s := range held {
+		s.Drop()
+	}
+}
+
 func TestSubMux_ChurnWithKillsEndsConfirmed(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 2 * time.Millisecond})
+	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 2 * time.Millisecond, BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond})
 	w := &subCount{}
 	var wg sync.WaitGroup
 	stop := make(chan struct{})

@@ -168,33 +168,27 @@ func (m *SubMux) greetLoop() {
 		case <-m.greeted:
 		}
 		m.work.Lock()
-		subs := m.work.greet
+		chs := m.work.greet
 		m.work.greet = nil
 		m.work.Unlock()
-		for _, s := range subs {
-			m.greet(s)
+		for _, ch := range chs {
+			m.greet(ch)
 		}
 	}
 }
 
-func (m *SubMux) greet(s *Sub) {
-	var wake [1]pendingWake
-	sh := m.shard(s.ch.name)
+func (m *SubMux) greet(ch *subChannel) {
+	var buf [16]pendingWake
+	wakes := buf[:0]
+	sh := m.shard(ch.name)
 	sh.mu.Lock()
-	if !s.dropped {
-		wake[0].waker = s.waker
-		switch s.ch.phase.Load() {
-		case phaseConfirmed:
-			wake[0].cause = s.confirmedLocked()
-		case phaseRefused:
-			if !s.lost {
-				s.lost = true
-				wake[0].cause = WakeLost
-			}
-		}
+	ch.greet = false
+	switch ch.phase.Load() {
+	case phaseConfirmed:
+		wakes = ch.confirmedLocked(wakes)
+	case phaseRefused:
+		wakes = ch.lostLocked(wakes)
 	}
 	sh.mu.Unlock()
-	if wake[0].cause != 0 {
-		m.wakeAll(wake[:], "")
-	}
+	m.wakeAll(wakes, "")
 }

@@ -102,7 +102,7 @@ func TestNameErrorIsShort(t *testing.T) {
 func TestCheckIsNotFooledByChance(t *testing.T) {
 	chances := 0
 	for i := range 100_000 {
-		name := "a{" + strconv.Itoa(i)
+		name := "a}" + strconv.Itoa(i) // its channel hashes "a"
 		err := Check(name, KindSemaphore, true)
 		require.ErrorIs(t, err, ErrName, "%q", name)
 		if Of(name) == Of(SemaphoreChannel(name)) {

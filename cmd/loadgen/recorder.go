@@ -101,7 +101,7 @@ var errorClasses = []struct {
 func errorClass(err error) string {
 	var server *engine.ServerError
 	if errors.As(err, &server) {
-		return serverClass(server)
+		return "server:" + server.Class.String()
 	}
 	for _, c := range errorClasses {
 		if errors.Is(err, c.is) {

@@ -168,3 +168,15 @@ func (s *session) closeEngines() error {
 	s.engines = nil
 	return errors.Join(errs...)
 }
+
+// addStats adds what the engines counted themselves, from the first lock to the last.
+func (s *session) addStats() {
+	var lost int64
+	for _, eng := range s.engines {
+		stats := eng.Stats()
+		s.report.Renewals.Sent += stats.Renewals.Sent
+		s.report.Renewals.Failed += stats.Renewals.Failed
+		lost += stats.Lost
+	}
+	s.report.Lost = max(s.report.Lost, lost) // the same leases, seen by both
+}

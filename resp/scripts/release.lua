@@ -4,7 +4,7 @@
 -- KEYS     lock keys, all different
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
 -- ARGV[2]  message
--- ARGV[3+] field of each key
+-- ARGV[3+] field, n, field, n, ...: the field of the next n keys
 -- returns  {now, released, i, v, i, v, ...} where a key that is not named was released and heard
 --          by nobody, and v is: > 0 released, heard by so many; -1 not ours, nothing changed;
 --          -2 released, but publish was refused; or the error of this key alone.
@@ -13,9 +13,14 @@ local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local publish, message = ARGV[1], ARGV[2]
 local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+local at, left, field = 3, 0, nil
 for i = 1, #KEYS do
+  if left == 0 then
+    field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
+  end
+  left = left - 1
   local key = KEYS[i]
-  local v = call('HDEL', key, ARGV[i + 2])
+  local v = call('HDEL', key, field)
   if v == 1 then
     released = released + 1
     local channel

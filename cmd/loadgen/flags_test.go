@@ -1,0 +1,137 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseFlags(t *testing.T) {
+	t.Run("Defaults", func(t *testing.T) {
+		c, err := parseFlags(nil)
+		require.NoError(t, err)
+		require.Equal(t, "lock", c.scenario)
+		require.Equal(t, 1024, c.inflight)
+		require.Equal(t, 2, c.clients)
+		require.Equal(t, 16*1024, c.keys)
+		require.Equal(t, 10*time.Second, c.duration)
+		require.Equal(t, 1, c.rounds)
+		require.NotEmpty(t, c.prefix)
+	})
+	for _, tc := range []struct {
+		name, args string
+		check      func(*testing.T, config)
+	}{
+		{"OneInFlightHasOneClient", "--inflight 1", func(t *testing.T, c config) {
+			require.Equal(t, 1, c.clients)
+			require.Equal(t, 16, c.keys)
+		}},
+		{"SyncCallersAreTheOperationsInFlight", "--api sync --clients 77", func(t *testing.T, c config) {
+			require.Equal(t, 77, c.inflight)
+			require.Equal(t, 16*77, c.keys)
+		}},
+		{"SyncTakesInflightForClients", "--api sync --inflight 9", func(t *testing.T, c config) {
+			require.Equal(t, 9, c.clients)
+		}},
+		{"SyncDefault", "--api sync", func(t *testing.T, c config) { require.Equal(t, 512, c.clients) }},
+		{"HoldDefault", "--scenario hold", func(t *testing.T, c config) { require.Equal(t, 10_000, c.locks) }},
+		{"Yardstick", "--yardstick", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
+		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config) {
+			require.Equal(t, "127.0.0.1:6060", c.pprof)
+		}},
+		{"PprofPublicIfAsked", "--pprof :6060 --pprof-public", func(t *testing.T, c config) {
+			require.Equal(t, ":6060", c.pprof)
+		}},
+		{"Addresses", "--addr a:1 --addr [::1]:6379", func(t *testing.T, c config) {
+			require.Equal(t, []string{"a:1", "[::1]:6379"}, c.addrs)
+		}},
+		{"URL", "--addr redis://user:secret@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := parseFlags(strings.Fields(tc.args))
+			require.NoError(t, err)
+			tc.check(t, c)
+		})
+	}
+}
+
+func TestParseFlagsRefuses(t *testing.T) {
+	for _, tc := range []struct{ args, says string }{
+		{"now", `unexpected argument "now"`},
+		{"--nonsense", "unknown flag"},
+		{"--duration 5", "duration"},
+		{"--duration 0s", "--duration must be more than 0"},
+		{"--duration -1s", "--duration must be more than 0"},
+		{"--warmup -1s", "--warmup"},
+		{"--lease 999ms", "--lease"},
+		{"--lease 1s1us", "whole milliseconds"},
+		{"--lease 1000000h", "--lease"},
+		{"--inflight 0", "--inflight must be between 1"},
+		{"--inflight many", "invalid"},
+		{"--inflight 99999999", "--inflight"},
+		{"--clients 0", "--clients must be at least 1"},
+		{"--clients -1", "--clients"},
+		{"--clients 9 --inflight 8", "--clients 9 is more than --inflight 8"},
+		{"--api sync --clients 9 --inflight 8", "give one of them"},
+		{"--api both", "--api must be one of"},
+		{"--engines 0", "--engines"},
+		{"--engines 3 --inflight 2", "--engines 3"},
+		{"--keys 0", "--keys"},
+		{"--keys 1023", "--keys 1023 is less than"},
+		{"--locks -1", "--locks"},
+		{"--rate -1", "--rate"},
+		{"--rate NaN", "--rate"},
+		{"--rate 1e12", "--rate"},
+		{"--rounds 3", "needs --yardstick"},
+		{"--yardstick --rounds 0", "--rounds"},
+		{"--scenario nap", "--scenario must be one of hold, lock"},
+		{"--scenario hold --locks 0", "--locks must be at least 1"},
+		{"--scenario hold --yardstick", "--yardstick means nothing"},
+		{"--scenario hold --rate 3", "--rate means nothing"},
+		{"--check-server maybe", "--check-server"},
+		{"--prefix {x}", "--prefix"},
+		{"--addr localhost", "must be host:port"},
+		{"--addr localhost:0", "bad port"},
+		{"--addr localhost:66000", "bad port"},
+		{"--addr :6379", "needs a host"},
+		{"--addr http://localhost:6379", "not a redis://"},
+		{"--addr redis://h:1 --addr h:2", "one URL"},
+		{"--pprof 6060", "--pprof"},
+		{"--pprof :http-alt-x", "--pprof"},
+		{"--pprof 0.0.0.0:6060", "--pprof-public"},
+		{"--pprof [::]:6060", "--pprof-public"},
+		{"--pprof-public", "needs --pprof"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			_, err := parseFlags(strings.Fields(tc.args))
+			require.ErrorContains(t, err, tc.says)
+		})
+	}
+	t.Run("APasswordIsNotRepeated", func(t *testing.T) {
+		for _, addr := range []string{"redis://u:secret@h:port", "http://u:secret@h:1", "x://h?password=secret"} {
+			_, err := parseFlags([]string{"--addr", addr})
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "secret")
+		}
+	})
+}
+
+func TestCutLeavesNothingOutAndOverlapsNowhere(t *testing.T) {
+	for n := 1; n < 60; n++ {
+		for parts := 1; parts <= n; parts++ {
+			next := 0
+			for _, r := range cut(n, parts) {
+				require.Equal(t, next, r.first)
+				require.Contains(t, []int{n / parts, n/parts + 1}, r.count)
+				next += r.count
+			}
+			require.Equal(t, n, next)
+		}
+	}
+}
+
+func TestLockNameHas24Bytes(t *testing.T) {
+	require.Len(t, lockName("lg-"+randomID(), 'h', 123456), 24)
+}

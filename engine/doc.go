@@ -1,2 +1,84 @@
-// Package engine is Holdfast's public API.
+// Package engine takes and gives back distributed locks on Redis through futures: hundreds of
+// thousands a second from a few goroutines. On the wire it is Redisson, so that Go and Java
+// services contend for the very same locks.
+//
+// # Five ways to hold a lock
+//
+// Run a function while holding it. Its context ends when the lock is lost:
+//
+//	err := eng.Lock("invoice:42").Do(ctx, func(ctx context.Context) error { ... })
+//
+// Hold it across functions:
+//
+//	lease, err := eng.Lock("invoice:42").Acquire(ctx)
+//	defer lease.Release(context.Background())
+//
+// Take it only if it is free ([ErrHeld] otherwise), or wait no longer than a moment:
+//
+//	lease, err := lock.TryAcquire(ctx)
+//	lease, err := lock.With(engine.MaxWait(200*time.Millisecond)).Acquire(ctx)
+//
+// Start many and wait for none of them yet:
+//
+//	f := lock.AcquireAsync(ctx)
+//	lease, err := f.Await(ctx)
+//
+// Take several, all or none: [AllLeases]. Take whichever comes first: [AnyLease].
+//
+// A [Lock] is a cheap handle on a name with options. Make it once and use it from any number of
+// goroutines: an operation allocates nothing for its options.
+//
+// # What a lease promises
+//
+// Two holders of one lock never both see it as held: [Lease.Lost] is false for at most one of them,
+// as long as Redis loses and evicts nothing, nobody deletes the key, the server's clock is not
+// stepped and clock rates agree within 1 %. A holder trusts its lease until its trust deadline: the
+// moment the answered command was sent, plus the lease, minus a margin (1 %, at least 10 ms). It
+// needs no connection to know when that is over. The clock counts suspend.
+//
+// The loss of a lease is told: [Lease.Context] ends with cause [ErrLost], early by 75 ms or a
+// quarter of the lease, and at once when the server says the lock is not ours.
+//
+// What is not promised. Redis replicates asynchronously: a failover can lose a lock that was
+// granted, and then two holders believe. A process that stops between looking at Lost and acting on
+// it acts late. Against both only fencing helps: a token that grows with each grant and a store that
+// refuses older ones.
+//
+// # Leases and the watchdog
+//
+// [WatchdogLease], the default with 30 s, is renewed every third of it for as long as it is held, in
+// batches with all others: no goroutine and no timer belongs to a lock. What a crashed process leaves
+// is free after one lease. [FixedLease] is never renewed; [Lease.Extend] raises it. [MaxHold] stops
+// the watchdog of a holder that forgot.
+//
+// # Two contexts, two meanings
+//
+// The ctx of an acquire bounds the operation: when it ends first, the operation is given up and
+// whatever the server may still grant is released by the engine. The ctx of [Future.Await], and of
+// [Lease.Release], bounds only that wait. Only [Future.Cancel] or the acquire's ctx abandon an
+// acquire; nothing takes back a release.
+//
+// # Waiting
+//
+// Waiters of one name queue inside the engine; only the first of them talks to Redis. It sleeps on
+// the name's release message, over one subscription connection for all names, and polls about once a
+// second in case a message is lost. A lock held by this engine costs its other waiters no command at
+// all.
+//
+// # Errors
+//
+// Every error is one of the sentinels, tested with errors.Is; [HeldError], [UnknownError] and
+// [ServerError] carry data. [SafeToRetry] says whether trying again is safe. An operation whose
+// answer never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the
+// lock is free.
+//
+// Scripts carry what is wanted, never a step, so sending one again counts once. A lock that was
+// granted to nobody (the caller had left, the answer was lost) is given back; if that is impossible
+// it is at least never renewed.
+//
+// # Where it runs
+//
+// On one Redis server from 5.0 on, or Valkey; faster from 6.2 (COPY) and 7.0 (PEXPIRE GT) on. Linux
+// first. Elsewhere the clock of leases may stop while the machine sleeps: after a suspend a lease can
+// look held until its next renewal is answered.
 package engine

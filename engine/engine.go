@@ -190,7 +190,7 @@ func (t ticking) due(now clock.Instant) {
 	e := t.e
 	e.callbacks.tick()
 	for _, n := range e.nodes {
-		e.overdue = n.node.Overdue(now, tickEvery, e.overdue[:0])
+		e.overdue = n.node.Tick(now, tickEvery, e.overdue[:0])
 		for _, key := range e.overdue {
 			e.watchName(key)
 		}

@@ -136,3 +136,29 @@ func BenchmarkQuick(b *testing.B) {
 	}
 	require.NoError(b, e.Close(ctx))
 }
+
+func BenchmarkOne(b *testing.B) {
+	s := redistest.Run(b, redistest.Options{})
+	ctx := context.Background()
+	c, err := rueidis.NewClient(yardstick.ClientOption(s.Addr()))
+	require.NoError(b, err)
+	e, err := engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
+	require.NoError(b, err)
+	l := e.Lock("one")
+	for range 6 {
+		y, err := yardstick.Single(ctx, c, yardstick.Options{Duration: time.Second})
+		require.NoError(b, err)
+		n := 0
+		var m0, m1 runtime.MemStats
+		runtime.ReadMemStats(&m0)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); n++ {
+			ls, err := l.AcquireAsync(ctx).Await(ctx)
+			require.NoError(b, err)
+			_, err = ls.ReleaseAsync().Await(ctx)
+			require.NoError(b, err)
+		}
+		runtime.ReadMemStats(&m1)
+		fmt.Printf("single: bare %.0f ours %d ratio %.2f allocs %.1f bytes %.0f\n", y.PairsPerSecond(), n, float64(n)/y.PairsPerSecond(), float64(m1.Mallocs-m0.Mallocs)/float64(n), float64(m1.TotalAlloc-m0.TotalAlloc)/float64(n))
+	}
+	require.NoError(b, e.Close(ctx))
+}

@@ -105,8 +105,8 @@ func (s *keySet) add(op *Op) bool {
 
 // newWireID makes a wire id: the engine's UUID and 63 random bits, Redisson's "uuid:threadId".
 func newWireID(id string) string {
-	buf := make([]byte, 0, len(id)+20)
-	buf = append(buf, id...)
+	var space [64]byte
+	buf := append(space[:0], id...)
 	buf = append(buf, ':')
 	buf = strconv.AppendInt(buf, rand.Int64()|1, 10)
 	return string(buf)

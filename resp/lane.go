@@ -21,14 +21,15 @@ type lane struct {
 
 	mu       sync.Mutex
 	queue    laneQueue
-	flying   []*Op         // what the current run carries; guarded for overdue
-	since    clock.Instant // when it left; 0: nothing is on its way
-	reported bool          // overdue has seen this run
+	flying   []*Op         // what the current run carries; guarded for tick
+	since    clock.Instant // when its round began; 0: nothing is on its way
+	reported bool          // tick has listed this run
 	asleep   bool          // the worker waits for wake
 	closed   bool
 	wake     chan struct{} // capacity 1
 
 	// Owned by the worker.
+	limit    *limit // ends the round on its way when it takes too long; replaced under mu
 	spare    laneQueue
 	ops      []*Op
 	dropped  []*Op // cancelled while they were queued
@@ -37,6 +38,7 @@ type lane struct {
 	again    []command
 	built    []rueidis.Completed
 	scratch  []string
+	rounds   int // of this run
 }
 
 // laneQueue holds ops by urgency. Releases are never refused: holds bound them.
@@ -59,7 +61,32 @@ const (
 	maxTooLate = 3
 )
 
-func newLane(n *Node) *lane { return &lane{node: n, wake: make(chan struct{}, 1)} }
+func newLane(n *Node) *lane {
+	return &lane{node: n, wake: make(chan struct{}, 1), limit: newLimit()}
+}
+
+// A limit is the context of a lane's rounds. It ends when a tick finds the round on its way too old:
+// a timer for each round would cost more than a lone lock operation does.
+type limit struct {
+	context.Context //nolint:containedctx // it is one
+	done            chan struct{}
+	over            bool // guarded by the lane's mu
+}
+
+func newLimit() *limit { return &limit{Context: context.Background(), done: make(chan struct{})} }
+
+// Done ends with the round's time.
+func (l *limit) Done() <-chan struct{} { return l.done }
+
+// Err says whether it has.
+func (l *limit) Err() error {
+	select {
+	case <-l.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
 
 // submit queues an op. Blocks: never. Acquires and re-sends are refused when the queue is full.
 func (l *lane) submit(op *Op) *ServerError {
@@ -135,7 +162,7 @@ func (l *lane) load() {
 		slices.SortStableFunc(acquires, byLease)
 	}
 	l.spare.reset()
-	l.flying = l.ops
+	l.flying, l.since = l.ops, l.node.opts.Clock.Now()
 }
 
 func (l *lane) claim(ops []*Op) {
@@ -156,7 +183,7 @@ func (l *lane) run() {
 	}
 	l.results = l.results[:len(l.ops)]
 	l.commands = appendCommands(l.commands[:0], l.ops, l.results, l.node.opts.ID)
-	for len(l.commands) > 0 {
+	for l.rounds = 0; len(l.commands) > 0; {
 		l.round()
 		l.commands, l.again = l.again, l.commands[:0]
 	}
@@ -166,6 +193,9 @@ func (l *lane) run() {
 func (l *lane) land() {
 	l.mu.Lock()
 	l.flying, l.since, l.reported = nil, 0, false
+	if l.limit.over {
+		l.limit = newLimit()
+	}
 	l.mu.Unlock()
 	for i, op := range l.dropped {
 		l.dropped[i] = nil
@@ -190,6 +220,7 @@ func answer(op *Op, r *Result) {
 // l.again afterwards.
 func (l *lane) round() {
 	l.again = l.again[:0]
+	connected := l.node.commands.cur.Load() != nil
 	w, failed := l.node.commands.get()
 	if failed != nil {
 		for i := range l.commands {
@@ -199,11 +230,10 @@ func (l *lane) round() {
 	}
 	limit := l.node.opts.AttemptLimit
 	scripts := l.node.reloaded.Load()
-	sentAt := l.node.opts.Clock.Now()
-	l.mu.Lock()
-	l.since = sentAt
-	l.mu.Unlock()
-
+	if l.rounds++; l.rounds > 1 || !connected {
+		l.restart()
+	}
+	sentAt := l.since
 	notAfter := w.est.notAfter(sentAt, limit)
 	l.built = l.built[:0]
 	for i := range l.commands {
@@ -211,9 +241,7 @@ func (l *lane) round() {
 		built, l.scratch = l.commands[i].build(w.client.B(), w, notAfter, l.node.opts.Publish, l.scratch)
 		l.built = append(l.built, built)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	replies := w.client.DoMulti(ctx, l.built...)
-	cancel()
+	replies := w.client.DoMulti(l.limit, l.built...)
 	received := l.node.opts.Clock.Now()
 	l.node.stats.batches.Add(1)
 
@@ -243,6 +271,16 @@ func (l *lane) round() {
 	}
 }
 
+// restart counts the time of a round from now: the one before it, or a dial, took some.
+func (l *lane) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = l.node.opts.Clock.Now()
+	if l.limit.over {
+		l.limit = newLimit()
+	}
+}
+
 // sendAgain repeats a command the server refused because its not-after had passed. Its reply has
 // just told us the server's time.
 func (l *lane) sendAgain(c *command) {
@@ -269,13 +307,18 @@ func (l *lane) halve(c *command) {
 	}
 }
 
-// overdue lists the keys whose answer has been outstanding for longer than patience, once a run:
-// only then is it worth watching their callers' contexts.
-func (l *lane) overdue(now clock.Instant, patience time.Duration, keys []string) []string {
+// tick ends a round that has taken its time, and lists the keys whose answer has been outstanding
+// for longer than patience: only then is it worth watching their callers' contexts. What is queued
+// behind is listed with every tick, what is on its way once.
+func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.since == 0 || now.Sub(l.since) < patience {
 		return keys
+	}
+	if now.Sub(l.since) >= l.node.opts.AttemptLimit && !l.limit.over {
+		l.limit.over = true
+		close(l.limit.done)
 	}
 	if !l.reported {
 		l.reported = true

@@ -156,10 +156,11 @@ func (n *Node) Addr() string { return n.addr }
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
 func (n *Node) AttemptLimit() time.Duration { return n.opts.AttemptLimit }
 
-// Overdue appends the keys whose answers have been outstanding for longer than patience.
-func (n *Node) Overdue(now clock.Instant, patience time.Duration, keys []string) []string {
+// Tick must be called about every 50 ms: it ends attempts that have reached their limit, and appends
+// the keys whose answers have been outstanding for longer than patience.
+func (n *Node) Tick(now clock.Instant, patience time.Duration, keys []string) []string {
 	for _, l := range n.lanes {
-		keys = l.overdue(now, patience, keys)
+		keys = l.tick(now, patience, keys)
 	}
 	return keys
 }

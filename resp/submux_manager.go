@@ -205,8 +205,8 @@ func (m *SubMux) closeConn(c *subConn) {
 	})
 }
 
-// loseAll makes every channel unsubscribed, forgets those that nobody references, puts the
-// others on the work list and tells their waiters.
+// loseAll makes every channel unsubscribed, puts it on the work list (which forgets it before
+// the next connection if nobody references it) and tells its waiters.
 func (m *SubMux) loseAll() {
 	m.mgr.retries, m.mgr.nextRetry = nil, time.Time{}
 	var wakes []pendingWake
@@ -216,10 +216,6 @@ func (m *SubMux) loseAll() {
 		sh.mu.Lock()
 		for _, ch := range sh.channels {
 			ch.gone = false
-			if ch.refs == 0 && !ch.queued {
-				m.forgetLocked(sh, ch)
-				continue
-			}
 			m.unidleLocked(sh, ch)
 			m.setPhaseLocked(ch, phaseIdle)
 			m.enqueueLocked(ch)

@@ -170,6 +170,10 @@ func TestSubMux(t *testing.T) {
 		require.EqualValues(t, 1, m.Stats().Subscribes)
 		require.Empty(t, w.wakes)
 	})
+}
+
+func TestSubMux_Many(t *testing.T) {
+	srv := subServer(t)
 
 	t.Run("C116_TenThousandChannels", func(t *testing.T) {
 		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 50 * time.Millisecond})
@@ -216,8 +220,12 @@ func TestSubMux(t *testing.T) {
 		waiters[7].expect(t, WakeMessage)
 		waiters[2007].expect(t, WakeMessage)
 	})
+}
 
-	t.Run("LingeringChannelsDoNotSurviveAReconnect", func(t *testing.T) {
+func TestSubMux_Lingering(t *testing.T) {
+	srv := subServer(t)
+
+	t.Run("ChannelsDoNotSurviveAReconnect", func(t *testing.T) {
 		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: time.Hour})
 		w := newSubWaiter()
 		mustSubscribe(t, m, "idle", w).Drop()
@@ -231,7 +239,7 @@ func TestSubMux(t *testing.T) {
 		require.Equal(t, "kept", srv.Do(t, "PUBSUB", "CHANNELS"))
 	})
 
-	t.Run("CapRefusesAndLetsGoOfLingeringChannels", func(t *testing.T) {
+	t.Run("ChannelsAreLetGoOfAtTheCap", func(t *testing.T) {
 		m := subMuxAt(t, srv.Addr(), SubMuxConfig{MaxChannels: 2, Linger: time.Hour})
 		w := newSubWaiter()
 		s := mustSubscribe(t, m, "a", w)
@@ -481,6 +489,10 @@ func TestSubMux_UnsubscribeIsRefusedInPeace(t *testing.T) {
 		require.Zero(t, m.Stats().Reconnects)
 		m.Close()
 	})
+}
+
+// TestSubMux_WithoutTransactions: where MULTI cannot be had, the connection is replaced.
+func TestSubMux_WithoutTransactions(t *testing.T) {
 	t.Run("NoPermForMulti", func(t *testing.T) {
 		srv := subServer(t)
 		srv.Do(t, "ACL", "SETUSER", "notx", "on", "nopass", "+@all", "-multi", "allkeys", "allchannels")

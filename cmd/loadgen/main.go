@@ -40,7 +40,7 @@ func main() {
 // ctx ends a load early; the report of what ran is written all the same.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		writeOverview(stderr)
+		say(stderr, "%s", overview)
 		return statusUsage
 	}
 	switch args[0] {
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "help", "-h", "--help":
 		return helpCommand(args[1:], stdout, stderr)
 	case "version", "--version":
-		fmt.Fprintln(stdout, "loadgen", version())
+		say(stdout, "loadgen %s\n", version())
 		return statusOK
 	default:
 		return usageError(stderr, fmt.Errorf("unknown command %q", args[0]), "loadgen help")
@@ -59,9 +59,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func helpCommand(topics []string, stdout, stderr io.Writer) int {
 	switch {
 	case len(topics) == 0:
-		writeOverview(stdout)
+		say(stdout, "%s", overview)
 	case len(topics) == 1 && topics[0] == "run":
-		writeRunUsage(stdout)
+		say(stdout, "%s", runUsage())
 	default:
 		return usageError(stderr, fmt.Errorf("no help on %q", topics), "loadgen help")
 	}
@@ -72,7 +72,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	cfg, err := parseFlags(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		writeRunUsage(stdout)
+		say(stdout, "%s", runUsage())
 		return statusOK
 	case err != nil:
 		return usageError(stderr, err, "loadgen help run")
@@ -88,19 +88,22 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		return status
 	}
 	if err := out.write(r); err != nil {
-		fmt.Fprintln(stderr, "loadgen: write the report:", err)
+		say(stderr, "loadgen: write the report: %v\n", err)
 		return max(r.Status, statusFailed)
 	}
 	if r.Status != statusOK {
-		fmt.Fprintf(stderr, "loadgen: %s\n", r.Failures[0])
+		say(stderr, "loadgen: %s\n", r.Failures[0])
 	}
 	return r.Status
 }
 
 func usageError(w io.Writer, err error, help string) int {
-	fmt.Fprintf(w, "loadgen: %v\nSee %q.\n", err, help)
+	say(w, "loadgen: %v\nSee %q.\n", err, help)
 	return statusUsage
 }
+
+// say writes to a terminal or a pipe whose end nothing could be done about.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 // version is the module's version, or the commit it was built from.
 func version() string {

@@ -78,11 +78,15 @@ func TestCommands(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Run("EmbeddedServer", func(t *testing.T) {
 		needServer(t)
-		status, stdout, stderr := invoke(t, "run", "--duration", "500ms", "--warmup", "50ms")
+		profile := filepath.Join(t.TempDir(), "cpu.out")
+		status, stdout, stderr := invoke(t, "run", "--duration", "500ms", "--warmup", "50ms", "--cpuprofile", profile)
 		require.Equal(t, statusOK, status, stderr)
 		require.Contains(t, stdout, "pairs/s")
 		require.Contains(t, stdout, "agrees")
 		require.Contains(t, stderr, "-server of its own on 127.0.0.1:")
+		info, err := os.Stat(profile)
+		require.NoError(t, err)
+		require.Positive(t, info.Size())
 	})
 	t.Run("MiniredisWhereThereIsNoServer", func(t *testing.T) {
 		withoutServer(t)
@@ -154,12 +158,12 @@ func TestRunAgainstAServer(t *testing.T) {
 		}},
 		{"Yardstick", "--yardstick --rounds 2 --inflight 256", func(t *testing.T, r map[string]any) {
 			require.Positive(t, r["ratio_to_yardstick"])
-			y := r["yardstick"].(map[string]any) //nolint:forcetypeassert,errcheck // a failure here is a failure
+			y := r["yardstick"].(map[string]any)
 			require.Equal(t, "pipeline", y["kind"])
 			require.Len(t, y["rounds"], 2)
 		}},
 		{"YardstickOfOne", "--yardstick --rounds 1 --inflight 1", func(t *testing.T, r map[string]any) {
-			y := r["yardstick"].(map[string]any) //nolint:forcetypeassert,errcheck // a failure here is a failure
+			y := r["yardstick"].(map[string]any)
 			require.Equal(t, "single", y["kind"])
 			require.Positive(t, y["pairs_per_s"])
 		}},
@@ -168,7 +172,7 @@ func TestRunAgainstAServer(t *testing.T) {
 			require.EqualValues(t, 2000, r["pairs"])
 			require.EqualValues(t, 0, r["mismatches"])
 			require.Positive(t, r["heap_bytes_per_held_lock"])
-			sent := r["renewals"].(map[string]any)["sent"] //nolint:forcetypeassert,errcheck // a failure here is a failure
+			sent := r["renewals"].(map[string]any)["sent"]
 			require.GreaterOrEqual(t, sent, 4000.0)
 		}},
 	} {
@@ -201,7 +205,7 @@ func requireReport(t *testing.T, text []byte) map[string]any {
 		for i, name := range names {
 			require.Contains(t, at, name, field)
 			if i < len(names)-1 {
-				at = at[name].(map[string]any) //nolint:forcetypeassert,errcheck // a failure here is a failure
+				at = at[name].(map[string]any)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,17 +39,14 @@ func openOutputs(cfg *config, stdout io.Writer) (*outputs, error) {
 }
 
 // write writes the report and closes the files.
-func (o *outputs) write(r *report) error {
+func (o *outputs) write(r *report) (err error) {
 	if o.table != nil {
-		r.writeTable(o.table)
+		_, err = io.WriteString(o.table, r.table())
 	}
-	if o.json != nil {
-		if err := r.writeJSON(o.json); err != nil {
-			_ = o.close() // the first error is the news
-			return err
-		}
+	if err == nil && o.json != nil {
+		err = r.writeJSON(o.json)
 	}
-	return o.close()
+	return errors.Join(err, o.close())
 }
 
 func (o *outputs) close() error {

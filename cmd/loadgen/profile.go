@@ -33,10 +33,10 @@ func servePprof(addr string, w io.Writer) (stop func(), err error) {
 	go func() { // ends with stop
 		defer close(gone)
 		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintln(w, "loadgen: pprof:", err)
+			say(w, "loadgen: pprof: %v\n", err)
 		}
 	}()
-	fmt.Fprintf(w, "loadgen: profiles on http://%s/debug/pprof/\n", listener.Addr())
+	say(w, "loadgen: profiles on http://%s/debug/pprof/\n", listener.Addr())
 	return func() {
 		_ = srv.Close() // there is nothing to save
 		<-gone

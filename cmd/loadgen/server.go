@@ -49,7 +49,7 @@ func openServer(ctx context.Context, cfg *config, w io.Writer) (*server, error) 
 	s.client = client
 	s.identify(ctx)
 	if s.embedded != nil {
-		fmt.Fprintf(w, "loadgen: no --addr: started %s of its own on %s (%s)\n", s.embedded.Kind, s.embedded.Addr(), s.product)
+		say(w, "loadgen: no --addr: started %s of its own on %s (%s)\n", s.embedded.Kind, s.embedded.Addr(), s.product)
 	}
 	return s, nil
 }

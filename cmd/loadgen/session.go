@@ -64,7 +64,7 @@ func (s *session) run(ctx context.Context) (r *report, status int) {
 }
 
 func (s *session) fail(err error, status int) (*report, int) {
-	fmt.Fprintln(s.stderr, "loadgen:", err)
+	say(s.stderr, "loadgen: %v\n", err)
 	return nil, status
 }
 

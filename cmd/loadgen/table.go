@@ -11,8 +11,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// writeTable prints the report for a reader.
-func (r *report) writeTable(w io.Writer) {
+// table is the report for a reader.
+func (r *report) table() string {
+	w := new(strings.Builder)
 	fmt.Fprintf(w, "%s on %s, %s\n", r.Scenario, r.serverText(), r.loadText())
 	writeRows(w, r.rows())
 	if r.Acquire != nil {
@@ -23,12 +24,13 @@ func (r *report) writeTable(w io.Writer) {
 	}
 	if r.Status == statusOK {
 		fmt.Fprintln(w, "ok")
-		return
+		return w.String()
 	}
 	fmt.Fprintln(w, map[int]string{statusFailed: "FAILED", statusViolation: "EXCLUSION VIOLATED"}[r.Status])
 	for _, f := range r.Failures {
 		fmt.Fprintln(w, "  "+f)
 	}
+	return w.String()
 }
 
 func (r *report) serverText() string {

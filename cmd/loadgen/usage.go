@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"strings"
 )
 
 const overview = `loadgen drives Holdfast locks on a Redis server and reports what it saw.
@@ -40,12 +40,13 @@ Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holde
 one lock at once; 130 interrupted twice. One interrupt ends the run early, with a report.
 `
 
-func writeOverview(w io.Writer) { fmt.Fprint(w, overview) }
-
-func writeRunUsage(w io.Writer) {
-	fmt.Fprint(w, runHead)
+// runUsage is the text of `loadgen help run`.
+func runUsage() string {
+	var b strings.Builder
+	b.WriteString(runHead)
 	for _, g := range newFlags(new(config)) {
-		fmt.Fprintf(w, "\n%s:\n%s", g.title, g.set.FlagUsagesWrapped(100))
+		fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.set.FlagUsagesWrapped(100))
 	}
-	fmt.Fprint(w, runTail)
+	b.WriteString(runTail)
+	return b.String()
 }

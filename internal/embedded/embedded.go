@@ -34,7 +34,7 @@ type Server struct {
 // Errors: the real server's, if there is one and it does not start. That none is on PATH
 // is no error.
 func Start(ctx context.Context) (*Server, error) {
-	real, err := redistest.Start(ctx, redistest.Options{})
+	child, err := redistest.Start(ctx, redistest.Options{})
 	switch {
 	case errors.Is(err, redistest.ErrNoServer):
 		return startMini()
@@ -45,7 +45,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if path, err := redistest.Binary(); err == nil {
 		kind = filepath.Base(path)
 	}
-	return &Server{Kind: kind, addr: real.Addr(), stop: real.Stop}, nil
+	return &Server{Kind: kind, addr: child.Addr(), stop: child.Stop}, nil
 }
 
 // startMini starts miniredis and the ticker that moves its time.

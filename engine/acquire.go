@@ -17,6 +17,7 @@ const patience = 3
 type acquireOp struct {
 	Future[*Lease]
 	lock  *Lock
+	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
 	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
 	try   bool
 	async bool // nobody selects on ctx: the engine watches it when the op has to wait
@@ -122,8 +123,8 @@ func (e *Engine) submit(op *acquireOp) {
 		}
 		behind := ent.head != nil || ent.hold != nil
 		ent.push(op)
-		if op.lock.set.maxWait > 0 && !op.try {
-			op.watch = &watching{giveUp: e.clock.Now().Add(op.lock.set.maxWait)}
+		if op.set.maxWait > 0 && !op.try {
+			op.watch = &watching{giveUp: e.clock.Now().Add(op.set.maxWait)}
 		}
 		if behind {
 			e.watchLocked(op)
@@ -171,7 +172,7 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 			return
 		}
 		if ent.att == nil {
-			ent.att = newAttempt(ent)
+			ent.att = sh.newAttempt(ent)
 		}
 		err := ent.att.send(ent.head.lock)
 		if err == nil {
@@ -219,12 +220,14 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 	a := ent.att
 	ent.att = nil
-	e.timers.Cancel(&a.item)
-	a.scheduled = false
-	if a.everUnknown {
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.doubt.until, a.lease)
+	if t := a.trouble; t != nil {
+		e.timers.Cancel(&t.item)
+		t.scheduled = false
 	}
-	a.free()
+	if a.unknown() {
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
+	}
+	sh.recycle(a)
 }
 
 // unparkLocked ends the waiting for somebody else's release.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -14,40 +13,62 @@ import (
 // An attempt is the one acquire of a name that has no final answer. Its wire id changes with every
 // sending, except while an earlier copy may still run.
 type attempt struct {
-	op    resp.Op
-	ent   *entry
-	lease time.Duration
-
-	epoch       uint32 // of the parking when it was sent
-	flying      bool   // in a lane
-	scheduled   bool   // waits to be sent again
-	everUnknown bool   // its present wire id was sent without an answer
-	doubt       doubt
-	tries       int           // failures in a row
-	failedSince clock.Instant // of the first of them
-	item        wheel.Item    // the next sending
+	op      resp.Op
+	ent     *entry
+	lease   time.Duration
+	epoch   uint32 // of the parking when it was sent
+	flying  bool   // in a lane
+	trouble *trouble
+	next    *attempt // the shard's free ones
 }
 
-//nolint:gochecknoglobals // pools have no state anybody can see
-var attempts = sync.Pool{New: func() any { return new(attempt) }}
+// trouble is what an attempt needs only once a sending has failed.
+type trouble struct {
+	unknown   bool // the present wire id was sent without an answer
+	doubt     doubt
+	scheduled bool          // waits to be sent again
+	tries     int           // failures in a row
+	since     clock.Instant // of the first of them
+	item      wheel.Item    // the next sending
+}
 
-func newAttempt(ent *entry) *attempt {
-	a := attempts.Get().(*attempt)
-	a.ent = ent
+// maxFree bounds the attempts a shard keeps for the next acquire.
+const maxFree = 32
+
+func (sh *shard) newAttempt(ent *entry) *attempt {
+	a := sh.free
+	if a == nil {
+		return &attempt{ent: ent}
+	}
+	sh.free, sh.nFree = a.next, sh.nFree-1
+	a.ent, a.next = ent, nil
 	return a
 }
 
-// free gives the attempt back. Only one that was never scheduled is used again: the wheel may still
-// be about to deliver the others.
-func (a *attempt) free() {
-	if a.item.Owner == nil {
-		*a = attempt{}
-		attempts.Put(a)
+// recycle keeps an attempt for the next acquire of the shard. One that was ever scheduled is not
+// used again: the wheel may still be about to deliver it.
+func (sh *shard) recycle(a *attempt) {
+	if a.trouble != nil || sh.nFree >= maxFree {
+		return
 	}
+	a.ent, a.op.Field = nil, ""
+	a.next = sh.free
+	sh.free, sh.nFree = a, sh.nFree+1
 }
 
 // onItsWay reports whether another sending would be one too many.
-func (a *attempt) onItsWay() bool { return a.flying || a.scheduled }
+func (a *attempt) onItsWay() bool { return a.flying || a.trouble != nil && a.trouble.scheduled }
+
+// unknown reports whether the present wire id was sent without an answer.
+func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
+
+// openUntil is when the last unanswered copy has become harmless; 0: there is none.
+func (a *attempt) openUntil() clock.Instant {
+	if a.trouble == nil {
+		return 0
+	}
+	return a.trouble.doubt.until
+}
 
 // send submits the attempt for the head's lock. While a copy under the present wire id may still
 // run, that id is kept and the key is asked for alone; otherwise the lane makes a new one.
@@ -57,7 +78,7 @@ func (a *attempt) send(l *Lock) error {
 	a.op.Key, a.op.Hash = l.key, l.hash
 	a.op.LeaseMs = a.lease.Milliseconds()
 	a.op.Sink = a
-	if a.everUnknown {
+	if a.unknown() {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	} else {
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
@@ -79,8 +100,8 @@ func (a *attempt) due(clock.Instant) {
 	sh := e.shard(a.ent.hash)
 	var fx effects
 	sh.mu.Lock()
-	if a.scheduled && a.ent.att == a {
-		a.scheduled = false
+	if a.trouble.scheduled && a.ent.att == a {
+		a.trouble.scheduled = false
 		e.kickLocked(sh, a.ent, &fx)
 	}
 	sh.mu.Unlock()
@@ -101,9 +122,9 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeBusy:
 		e.busyLocked(sh, a, r, &fx)
 	case resp.CodeCancelled:
-		if !a.everUnknown {
+		if !a.unknown() {
 			ent.att = nil
-			a.free()
+			sh.recycle(a)
 		}
 		e.kickLocked(sh, ent, &fx)
 	case resp.CodeWrongKind:
@@ -125,40 +146,40 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sh.counts.tooLate++
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.doubt.until, a.lease)
-		a.free()
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
+		sh.recycle(a)
 		e.kickLocked(sh, ent, fx)
 		return
 	}
 	op := ent.claimFirst(a.lease)
 	if op == nil {
 		sh.counts.unclaimed++
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.doubt.until, a.lease)
-		a.free()
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
+		sh.recycle(a)
 		e.kickLocked(sh, ent, fx)
 		return
 	}
 	sh.counts.grants++
-	h := &hold{ent: ent, openUntil: a.doubt.until}
+	h := &hold{ent: ent, openUntil: a.openUntil()}
 	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease = ls
-	terms := renew.Terms{SentAt: r.SentAt, Renew: op.lock.set.watchdog}
-	if limit := op.lock.set.maxHold; limit > 0 {
+	terms := renew.Terms{SentAt: r.SentAt, Renew: op.set.watchdog}
+	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
 	e.node(ent.hash).dog.Watch(h, terms)
 	fx.grant(op, ls)
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	e.unparkLocked(ent, fx)
-	a.free()
+	sh.recycle(a)
 }
 
 // claimFirst takes the first live op out of the queue, if it asks for the lease that was granted.
 func (ent *entry) claimFirst(lease time.Duration) *acquireOp {
 	for op := ent.head; op != nil; op = ent.head {
-		if op.lock.set.lease != lease {
+		if op.set.lease != lease {
 			return nil
 		}
 		ent.unlink(op)
@@ -188,7 +209,9 @@ func (e *Engine) answerTriesLocked(sh *shard, ent *entry, now clock.Instant, fx 
 func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
 	ent := a.ent
 	sh.counts.busyReplies++
-	a.tries, a.failedSince = 0, 0
+	if t := a.trouble; t != nil {
+		t.tries, t.since = 0, 0
+	}
 	epoch := a.epoch
 	if ent.park == nil {
 		ent.park = &parking{ent: ent, epoch: epoch}
@@ -199,9 +222,9 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	if r.Value >= 0 {
 		p.busyUntil = r.ReceivedAt.Add(time.Duration(r.Value) * time.Millisecond)
 	}
-	if !a.doubt.open(r.ReceivedAt) {
+	if t := a.trouble; t == nil || !t.doubt.open(r.ReceivedAt) {
 		ent.att = nil
-		a.free()
+		sh.recycle(a)
 	}
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	if ent.head == nil {
@@ -224,32 +247,37 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
 	ent := a.ent
 	now := e.clock.Now()
+	if a.trouble == nil {
+		a.trouble = &trouble{}
+		a.trouble.item.Owner = a
+	}
+	t := a.trouble
 	if !r.Definite() {
-		a.everUnknown = true
-		a.doubt.unanswered(r.SentAt, e.node(ent.hash).node.AttemptLimit())
+		t.unknown = true
+		t.doubt.unanswered(r.SentAt, e.node(ent.hash).node.AttemptLimit())
 	}
-	if a.failedSince == 0 {
-		a.failedSince = now
+	if t.since == 0 {
+		t.since = now
 	}
-	a.tries++
+	t.tries++
 	if ent.head == nil {
 		e.idleLocked(sh, ent, fx)
 		return
 	}
 	class := r.Err.Class
-	out := now.Sub(a.failedSince) > patience*e.node(ent.hash).node.AttemptLimit()
+	out := now.Sub(t.since) > patience*e.node(ent.hash).node.AttemptLimit()
 	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error {
 		switch {
 		case op.parked && (class.Transient() || memoryClass(class)):
 			return nil
-		case class == resp.ClassUnknown && !out:
-			return nil // sent again under the same wire id: that answer is definite
+		case t.unknown && class != resp.ClassPartly && (class.Transient() || !class.Definite()) && !out:
+			return nil // asked again under the same wire id: that answer is definite
 		case class.Transient() && !out && !op.try:
 			return nil
-		case !class.Definite():
+		case t.unknown:
 			return &UnknownError{
 				Name: op.lock.Name(), cause: r.Err,
-				FreeBy: e.clock.Wall(max(a.doubt.until, now).Add(a.lease)),
+				FreeBy: e.clock.Wall(max(t.doubt.until, now).Add(a.lease)),
 			}
 		default:
 			return fromServer(op.lock.Name(), r.Err)
@@ -259,9 +287,8 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		e.idleLocked(sh, ent, fx)
 		return
 	}
-	a.scheduled = true
-	a.item.Owner = a
-	e.timers.Schedule(&a.item, now.Add(backoff(a.tries)))
+	t.scheduled = true
+	e.timers.Schedule(&t.item, now.Add(backoff(t.tries)))
 }
 
 // memoryClass reports whether a waiter treats the refusal as "busy": it passes without its help.

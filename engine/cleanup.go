@@ -68,6 +68,12 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sh.counts.ghosts++
 	}
 	switch {
+	case e.draining.Load():
+		if r.Err != nil {
+			sh.counts.abandoned++
+			e.givenUp.Add(1)
+		}
+		e.settledLocked(sh)
 	case r.Err != nil && now.Before(c.giveUp):
 		c.tries++
 		e.timers.Schedule(&c.item, now.Add(backoff(c.tries)))

@@ -40,6 +40,8 @@ type Engine struct {
 	overdue  []string // scratch of tick
 
 	closing  atomic.Bool
+	draining atomic.Bool  // what fails now is not sent again
+	givenUp  atomic.Int64 // releases that failed while draining
 	closed   chan struct{} // everything has ended
 	settled  chan struct{} // capacity 1: while closing, a shard has nothing pending any more
 	closeErr error
@@ -240,9 +242,24 @@ func (e *Engine) Close(ctx context.Context) error {
 		case <-e.closed:
 			return e.closeErr
 		default:
-			return fmt.Errorf("holdfast: close: %w, %d commands unanswered", ctx.Err(), e.unanswered())
+			return e.unfinished(ctx.Err())
 		}
 	}
+}
+
+// unfinished says what a Close that ran out of time leaves behind.
+func (e *Engine) unfinished(cause error) error {
+	text := "holdfast: close"
+	if left := e.unanswered(); left > 0 {
+		text += fmt.Sprintf(": %d commands unanswered", left)
+	}
+	e.callbacks.mu.Lock()
+	busy := e.callbacks.busy
+	e.callbacks.mu.Unlock()
+	if busy > 0 {
+		text += fmt.Sprintf(": %d callbacks have not returned", busy)
+	}
+	return fmt.Errorf("%s: %w", text, cause)
 }
 
 // shutDoor lets nobody in any more and ends what can be ended at once.
@@ -291,15 +308,16 @@ const settleLimit = 6 * time.Second
 // shutDown waits for what is on its way and ends every goroutine. It runs on its own, so that Close
 // can keep to its ctx.
 func (e *Engine) shutDown(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, settleLimit)
-	for e.unanswered() > 0 && limited.Err() == nil {
-		select {
-		case <-e.settled:
-		case <-limited.Done():
+	e.settle(ctx, settleLimit)
+	if e.unanswered() > 0 { // once more, and then every future gets its answer, definite or not
+		e.draining.Store(true)
+		now := e.clock.Now()
+		for _, item := range e.timers.Drain() {
+			item.Owner.(timed).due(now)
 		}
+		e.settle(context.WithoutCancel(ctx), e.nodes[0].node.AttemptLimit()+time.Second)
 	}
-	cancel()
-	left := e.unanswered()
+	e.draining.Store(true)
 	for _, n := range e.nodes {
 		n.dog.Close()
 	}
@@ -310,14 +328,26 @@ func (e *Engine) shutDown(ctx context.Context) {
 	e.closeClient()
 	stuck := e.callbacks.close(ctx)
 	var errs []error
-	if left > 0 {
-		errs = append(errs, fmt.Errorf("holdfast: close: %d commands had no answer, their locks expire by themselves", left))
+	if left := e.givenUp.Load(); left > 0 {
+		errs = append(errs, fmt.Errorf("holdfast: close: %d releases had no answer, their locks expire by themselves", left))
 	}
 	if stuck > 0 {
 		errs = append(errs, fmt.Errorf("holdfast: close: %d callbacks have not returned", stuck))
 	}
 	e.closeErr = errors.Join(errs...)
 	close(e.closed)
+}
+
+// settle waits until everything on its way is answered, as long as it may.
+func (e *Engine) settle(ctx context.Context, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for e.unanswered() > 0 && ctx.Err() == nil {
+		select {
+		case <-e.settled:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // unanswered counts the ops on their way.

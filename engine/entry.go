@@ -20,6 +20,9 @@ type shard struct {
 	pending int // ops on their way whose answer somebody here waits for
 	counts  counts
 
+	free  *attempt // for the next acquires
+	nFree int
+
 	_ [64]byte // keeps neighbours off this cache line
 }
 

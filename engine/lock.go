@@ -72,7 +72,7 @@ func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
 
 // begin starts an acquire.
 func (l *Lock) begin(ctx context.Context, try, async bool) *acquireOp {
-	op := &acquireOp{lock: l, ctx: ctx, try: try, async: async}
+	op := &acquireOp{lock: l, set: l.set, ctx: ctx, try: try, async: async}
 	op.Future.op = op
 	if err := l.set.err; err != nil {
 		op.resolve(nil, err)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -16,6 +17,12 @@ import (
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(workerEnv); addr != "" {
 		os.Exit(runWorker(addr))
+	}
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen { // tests that run in parallel mostly wait for a lease or a limit to pass
+		_ = flag.Set("test.parallel", "12")
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }

@@ -104,6 +104,8 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		if r.Value > 0 {
 			sh.counts.heard++
 		}
+	case r.Err != nil && e.draining.Load():
+		e.givenUp.Add(1)
 	case r.Err != nil:
 		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.openUntil, h.Lease)
 	}
@@ -133,7 +135,7 @@ func (op *releaseOp) again(r *resp.Result) bool {
 	if !r.Definite() {
 		retry.unknown = true
 	}
-	if !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.node(op.op.Hash).node.AttemptLimit() {
+	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.node(op.op.Hash).node.AttemptLimit() {
 		return false
 	}
 	e.timers.Schedule(&retry.item, now.Add(backoff(retry.tries)))

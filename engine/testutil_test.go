@@ -116,10 +116,9 @@ func requireHeldOnce(tb testing.TB, s *redistest.Server, ls *engine.Lease) {
 // expiry returns when a key expires, as wall time of this machine.
 func expiry(tb testing.TB, s *redistest.Server, key string) time.Time {
 	tb.Helper()
-	ms, err := strconv.ParseInt(s.Do(tb, "PEXPIRETIME", key), 10, 64)
-	require.NoError(tb, err)
-	require.Positive(tb, ms, "key %q has no expiry or is not there", key)
-	return time.UnixMilli(ms)
+	at := expiryOf(tb, s.Do(tb, "PEXPIRETIME", key))
+	require.Positive(tb, at.UnixMilli(), "key %q has no expiry or is not there", key)
+	return at
 }
 
 func exists(tb testing.TB, s *redistest.Server, key string) bool {
@@ -146,7 +145,8 @@ func scriptCall(names ...string) faultproxy.Match {
 // watchCommands signals each command that matches, and lets it pass.
 func watchCommands(p *faultproxy.Proxy, match faultproxy.Match) <-chan []string {
 	seen := make(chan []string, 4096)
-	p.Hold(func(cmd []string) bool {
+	p.DropCommand(func(cmd []string) bool { // a rule that never applies
+
 		if match(cmd) {
 			select {
 			case seen <- cmd:
@@ -181,3 +181,13 @@ func (w *witness) enter() {
 }
 
 func (w *witness) leave() { w.inside.Add(-1) }
+
+func numbered(prefix string, i int) string { return prefix + ":" + strconv.Itoa(i) }
+
+// expiryOf reads an answer of PEXPIRETIME.
+func expiryOf(tb testing.TB, text string) time.Time {
+	tb.Helper()
+	ms, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(tb, err)
+	return time.UnixMilli(ms)
+}

@@ -182,6 +182,28 @@ func (s *Set) Close() {
 	}
 }
 
+// Drain cancels everything that is scheduled and returns it, for an owner that is about to stop and
+// must settle what still waits. What a running delivery has taken already is delivered by it.
+func (s *Set) Drain() []*Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := make([]*Item, 0, s.items)
+	buckets := slices.Clone(s.order)
+	if s.leaving != nil {
+		buckets = append(buckets, s.leaving)
+	}
+	for _, b := range buckets {
+		for it := b.root.next; it != &b.root; it = it.next {
+			items = append(items, it)
+		}
+	}
+	for _, it := range items {
+		s.detachLocked(it)
+		it.due.Store(0)
+	}
+	return items
+}
+
 // close empties the set; no delivery begins after it.
 func (s *Set) close() {
 	s.mu.Lock()

@@ -1,0 +1,257 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// attemptLimit is how late a copy of an acquire may run: P4's bound on a ghost. What comes on top of
+// it is the slack for clock rates, the wheel's tick and a busy machine.
+const (
+	attemptLimit = 2500 * time.Millisecond
+	limitSlack   = 400 * time.Millisecond
+)
+
+// A cutter is a client whose connections a test can close at its own end, while what was written
+// stays on its way: a half-open connection.
+type cutter struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// client makes the client of an engine. The engine does not close it.
+func (c *cutter) client(tb testing.TB, addr string) rueidis.Client {
+	tb.Helper()
+	option := engine.ClientOption(engine.Config{Addrs: []string{addr}})
+	dial := option.DialCtxFn
+	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, addr, d, config)
+		if err == nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.conns = append(c.conns, conn)
+		}
+		return conn, err
+	}
+	client, err := rueidis.NewClient(option)
+	require.NoError(tb, err)
+	tb.Cleanup(client.Close)
+	return client
+}
+
+// cut closes every connection.
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.conns = nil
+}
+
+// late is an acquire whose bytes the proxy keeps, while its client may do what it likes.
+type late struct {
+	s     *redistest.Server
+	p     *faultproxy.Proxy
+	e     *engine.Engine
+	cut   func()
+	sent  time.Time // before the acquire
+	heldC <-chan []string
+}
+
+func holdAcquire(t *testing.T) *late {
+	t.Helper()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	c := &cutter{}
+	client := c.client(t, p.Addr())
+	e := openEngine(t, "", func(cfg *engine.Config) { cfg.Addrs, cfg.Client = nil, client })
+	return &late{s: s, p: p, e: e, cut: c.cut, heldC: p.Hold(scriptCall("acquire"), 1).C(), sent: time.Now()}
+}
+
+// deliver lets the late copy go and returns when the server has answered it.
+func (l *late) deliver(t *testing.T) {
+	t.Helper()
+	require.Positive(t, l.p.ReleaseCommands(), "nothing was held")
+	require.NoError(t, l.p.Idle(limited(t)))
+}
+
+// requireGoneInTime waits for the end of the ghost and checks P4's bound.
+func (l *late) requireGoneInTime(t *testing.T) {
+	t.Helper()
+	eventually(t, "the ghost is gone", func() bool { return !exists(t, l.s, "a") })
+	require.Less(t, time.Since(l.sent), attemptLimit+limitSlack)
+}
+
+// evalshas counts the scripts the server has run.
+func evalshas(t *testing.T, s *redistest.Server) int64 {
+	t.Helper()
+	stats, err := s.CommandStats()
+	require.NoError(t, err)
+	return stats["evalsha"]
+}
+
+// TestFault_C029_LateCopyOfAnAcquire: the bytes of an acquire reach the server after its caller has
+// given up.
+func TestFault_C029_LateCopyOfAnAcquire(t *testing.T) {
+	t.Parallel()
+	giveUp := func(t *testing.T, l *late) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(context.Background())
+		f := l.e.Lock("a").AcquireAsync(ctx) // 30 s
+		await(t, l.heldC, "the acquire is held")
+		cancel()
+		begun := time.Now()
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Less(t, time.Since(begun), 300*time.Millisecond)
+	}
+	t.Run("AfterItsNotAfterItDoesNothing", func(t *testing.T) {
+		t.Parallel()
+		l := holdAcquire(t)
+		// Every release of the engine is done when its second one (behind the doubt) is.
+		releases := watchCommands(l.p, scriptCall("release"))
+		giveUp(t, l)
+		l.cut()
+		await(t, releases, "the first release")
+		await(t, releases, "the release behind the doubt")
+		require.Greater(t, time.Since(l.sent), attemptLimit)
+		require.NoError(t, l.e.Close(limited(t)))
+		before := evalshas(t, l.s)
+		l.deliver(t)
+		require.Equal(t, before+1, evalshas(t, l.s), "the copy ran")
+		require.Empty(t, l.s.Keys(t))
+	})
+	t.Run("BeforeItTheGhostLivesNoLongerThanTheAttempt", func(t *testing.T) {
+		t.Parallel()
+		l := holdAcquire(t)
+		releases := watchCommands(l.p, scriptCall("release"))
+		giveUp(t, l)
+		l.cut()
+		await(t, releases, "the first release")
+		eventually(t, "it was answered", func() bool { return evalshas(t, l.s) == 1 })
+		l.deliver(t)
+		require.True(t, exists(t, l.s, "a"), "the copy ran")
+		require.Empty(t, l.s.ImmortalKeys(t))
+		l.requireGoneInTime(t)
+		require.Greater(t, time.Since(l.sent), attemptLimit, "until then another copy could come")
+		require.EqualValues(t, 1, l.e.Stats().Ghosts)
+		finish(t, l.s, l.e)
+	})
+	t.Run("OnALivingConnectionItIsReleasedWithItsAnswer", func(t *testing.T) {
+		t.Parallel()
+		l := holdAcquire(t)
+		giveUp(t, l)
+		gone := watchCommands(l.p, scriptCall("release"))
+		delivered := time.Now()
+		l.p.ReleaseCommands()
+		await(t, gone, "the grant nobody wants is given back")
+		eventually(t, "it is free", func() bool { return !exists(t, l.s, "a") })
+		require.Less(t, time.Since(delivered), 300*time.Millisecond)
+		finish(t, l.s, l.e)
+	})
+	t.Run("WhileItsRetryIsHeldItDoesNothing", func(t *testing.T) {
+		t.Parallel()
+		l := holdAcquire(t)
+		f := l.e.Lock("a").AcquireAsync(limited(t))
+		await(t, l.heldC, "the acquire is held")
+		l.cut()
+		ls, err := f.Await(limited(t))
+		require.NoError(t, err)
+		end := expiry(t, l.s, "a")
+		l.deliver(t)
+		requireHeldOnce(t, l.s, ls)
+		require.Equal(t, end, expiry(t, l.s, "a"))
+		release(t, ls)
+		require.False(t, exists(t, l.s, "a"))
+		finish(t, l.s, l.e)
+	})
+	t.Run("AfterItsRetryWasGrantedAndReleased", func(t *testing.T) {
+		t.Parallel()
+		l := holdAcquire(t)
+		f := l.e.Lock("a").AcquireAsync(limited(t))
+		await(t, l.heldC, "the acquire is held")
+		l.cut()
+		ls, err := f.Await(limited(t))
+		require.NoError(t, err)
+		release(t, ls)
+		require.False(t, exists(t, l.s, "a"))
+		// The next holder is not disturbed by the copy, nor by what ends it.
+		next := acquire(t, l.e.Lock("b"))
+		l.deliver(t)
+		require.True(t, exists(t, l.s, "a"), "the copy ran")
+		require.Equal(t, ls.OwnerID()+"\n1", l.s.Do(t, "HGETALL", "a"))
+		// A caller that comes now waits for the ghost's end, not for its lease.
+		later := acquire(t, l.e.Lock("a"))
+		require.Less(t, time.Since(l.sent), attemptLimit+limitSlack)
+		require.NotEqual(t, ls.OwnerID(), later.OwnerID())
+		requireHeldOnce(t, l.s, later)
+		requireHeldOnce(t, l.s, next)
+		release(t, next)
+		release(t, later)
+		finish(t, l.s, l.e)
+	})
+	t.Run("AfterItsRetryWasLostToADeletion", func(t *testing.T) {
+		t.Parallel()
+		l := holdAcquire(t)
+		f := l.e.Lock("a").AcquireAsync(limited(t))
+		await(t, l.heldC, "the acquire is held")
+		l.cut()
+		ls, err := f.Await(limited(t))
+		require.NoError(t, err)
+		forced, err := l.e.Lock("a").ForceRelease(limited(t))
+		require.NoError(t, err)
+		require.True(t, forced)
+		require.True(t, ls.Lost())
+		l.deliver(t)
+		require.True(t, exists(t, l.s, "a"), "the copy ran")
+		l.requireGoneInTime(t)
+		finish(t, l.s, l.e)
+	})
+}
+
+// TestFault_P4_StoppedServerCompletesAnAcquireLate: the copy lies in the socket of a stopped server
+// when its retry was long granted and released; the server runs it when it goes on.
+func TestFault_P4_StoppedServerCompletesAnAcquireLate(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name string
+		at   time.Duration // when the server goes on
+	}{
+		{"InTimeAGhostOfTheAttemptLimit", 2 * time.Second},
+		{"TooLateNothing", attemptLimit + 200*time.Millisecond},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			l := holdAcquire(t)
+			f := l.e.Lock("a").AcquireAsync(limited(t))
+			await(t, l.heldC, "the acquire is held")
+			l.cut()
+			ls, err := f.Await(limited(t))
+			require.NoError(t, err)
+			release(t, ls)
+			before := evalshas(t, l.s)
+			l.s.Pause()
+			require.Positive(t, l.p.ReleaseCommands())
+			lastUntil(l.sent.Add(how.at))
+			l.s.Resume()
+			require.NoError(t, l.p.Idle(limited(t)))
+			ghost := exists(t, l.s, "a")
+			require.Greater(t, evalshas(t, l.s), before, "the copy ran")
+			require.Equal(t, how.at < attemptLimit, ghost)
+			l.requireGoneInTime(t)
+			finish(t, l.s, l.e)
+		})
+	}
+}

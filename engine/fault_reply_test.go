@@ -1,0 +1,375 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// faultForms are the ways to ask for a lock.
+//
+//nolint:gochecknoglobals // a table of the tests
+var faultForms = []struct {
+	name string
+	take func(l *engine.Lock, ctx context.Context) (*engine.Lease, error)
+}{
+	{"Acquire", (*engine.Lock).Acquire},
+	{"TryAcquire", (*engine.Lock).TryAcquire},
+	{"AcquireAsync", func(l *engine.Lock, ctx context.Context) (*engine.Lease, error) {
+		return l.AcquireAsync(ctx).Await(context.Background())
+	}},
+}
+
+// TestFault_C021_AcquireReplyLost: the script ran and its answer is lost. The lock is held once,
+// trusted no longer than the server keeps it, and one release frees it.
+func TestFault_C021_AcquireReplyLost(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name  string
+		times int
+		after faultproxy.After
+	}{
+		{"ConnectionCut", 1, faultproxy.Cut},
+		{"CutFiveTimesInARow", 5, faultproxy.Cut},
+		{"ConnectionHangsUntilTheAttemptLimit", 1, faultproxy.Hang},
+	} {
+		for _, form := range faultForms {
+			t.Run(how.name+"/"+form.name, func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Run(t, redistest.Options{})
+				p := faultproxy.Run(t, s.Addr())
+				e := openEngine(t, p.Addr())
+				lost := p.DropReply(scriptCall("acquire", "reacquire"), how.times, how.after)
+				begun := time.Now()
+				ls, err := form.take(e.Lock("a"), limited(t))
+				require.NoError(t, err)
+				require.Less(t, time.Since(begun), 5*time.Second)
+				require.Equal(t, how.times, lost.Hits())
+				requireHeldOnce(t, s, ls)
+				release(t, ls)
+				require.False(t, exists(t, s, "a"), "one release frees it")
+				release(t, acquire(t, e.Lock("a")))
+				finish(t, s, e)
+			})
+		}
+	}
+}
+
+// TestFault_C021_RepliesLostInABatch: hundreds of locks were granted by scripts whose answers were
+// lost; each is found again under its own wire id.
+func TestFault_C021_RepliesLostInABatch(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	lost := p.DropReply(scriptCall("acquire"), 4)
+	futures := make([]*engine.Future[*engine.Lease], n)
+	for i := range futures {
+		futures[i] = e.Lock(numbered("a", i)).AcquireAsync(limited(t))
+	}
+	leases, err := engine.AllLeases(futures...).Await(limited(t))
+	require.NoError(t, err)
+	require.Positive(t, lost.Hits())
+	for _, ls := range leases {
+		requireHeldOnce(t, s, ls)
+	}
+	p.DropReply(scriptCall("release"), 4)
+	for _, ls := range leases {
+		release(t, ls)
+	}
+	require.Empty(t, s.Keys(t))
+	finish(t, s, e)
+}
+
+// TestFault_C023_ServerGoneAfterTheLostReply: the answer is lost and the server never comes back for
+// this engine. The caller learns it when its ctx ends; the ghost is not renewed and dies with its
+// lease, or is released as soon as the server can be reached (P3).
+func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	strand := func(t *testing.T) (*redistest.Server, *faultproxy.Proxy, *engine.Engine, *faultproxy.Rule) {
+		t.Helper()
+		s := redistest.Run(t, redistest.Options{})
+		p := faultproxy.Run(t, s.Addr())
+		e := openEngine(t, p.Addr())
+		p.RefuseNew(true) // the connections there are stay
+		return s, p, e, p.DropReply(scriptCall("acquire"), 1)
+	}
+	for _, form := range faultForms {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			s, _, e, lost := strand(t)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			ls, err := form.take(e.Lock("a", engine.WatchdogLease(lease)), ctx)
+			took := time.Since(begun)
+			require.Nil(t, ls)
+			await(t, lost.C(), "the reply was dropped")
+			end := expiry(t, s, "a") // the script ran
+			require.Empty(t, s.ImmortalKeys(t))
+			require.NotErrorIs(t, err, engine.ErrHeld)
+			if form.name != "TryAcquire" {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.GreaterOrEqual(t, took, time.Second)
+				require.Less(t, took, 1300*time.Millisecond)
+			} else if !errors.Is(err, context.DeadlineExceeded) {
+				// One that does not wait for the server may answer at once, but it must not say that
+				// nothing was sent.
+				require.ErrorIs(t, err, engine.ErrUnknown)
+				require.Less(t, took, 1300*time.Millisecond)
+				var unknown *engine.UnknownError
+				require.ErrorAs(t, err, &unknown)
+				require.False(t, unknown.FreeBy.Before(end), "free by %v, it lives until %v", unknown.FreeBy, end)
+			}
+			for exists(t, s, "a") {
+				if left := s.Do(t, "PEXPIRETIME", "a"); left != "-2" {
+					require.Equal(t, end, expiryOf(t, left), "it was renewed")
+				}
+				require.True(t, time.Now().Before(end.Add(100*time.Millisecond)), "it outlived its lease")
+			}
+			ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			require.Error(t, e.Close(ctx), "the ghost's release was never answered")
+			require.Empty(t, s.Keys(t))
+		})
+	}
+	t.Run("ReleasedAsSoonAsTheServerIsBack", func(t *testing.T) {
+		t.Parallel()
+		s, p, e, lost := strand(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		f := e.Lock("a").AcquireAsync(ctx) // 30 s
+		await(t, lost.C(), "the reply was dropped")
+		cancel()
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, exists(t, s, "a"))
+		p.RefuseNew(false)
+		back := time.Now()
+		eventually(t, "the ghost is released", func() bool { return !exists(t, s, "a") })
+		require.Less(t, time.Since(back), 1500*time.Millisecond)
+		release(t, acquire(t, e.Lock("a")))
+		finish(t, s, e)
+	})
+	t.Run("UnknownWithoutACtx", func(t *testing.T) {
+		t.Parallel()
+		s, p, e, _ := strand(t)
+		_, err := e.Lock("a", engine.WatchdogLease(lease)).Acquire(limited(t))
+		require.ErrorIs(t, err, engine.ErrUnknown)
+		p.RefuseNew(false)
+		finish(t, s, e)
+	})
+}
+
+// TestFault_C026_ReleaseReplyLost: the release ran, its answer is lost. It is success, and a waiter
+// elsewhere was told by the first sending.
+func TestFault_C026_ReleaseReplyLost(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name  string
+		times int
+		after faultproxy.After
+		most  time.Duration
+	}{
+		{"ConnectionCut", 1, faultproxy.Cut, time.Second},
+		{"CutThreeTimes", 3, faultproxy.Cut, 2 * time.Second},
+		{"ConnectionHangsUntilTheAttemptLimit", 1, faultproxy.Hang, 4 * time.Second},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+			ls := acquire(t, e.Lock("a"))
+			waiter := other.Lock("a").AcquireAsync(limited(t))
+			eventually(t, "the waiter is subscribed", func() bool { return other.Stats().WokenBySubscribe > 0 })
+			lost := p.DropReply(scriptCall("release"), how.times, how.after)
+			begun := time.Now()
+			released := ls.ReleaseAsync()
+			theirs, err := waiter.Await(limited(t))
+			require.NoError(t, err)
+			require.Less(t, time.Since(begun), 700*time.Millisecond, "the first sending told the waiter")
+			_, err = released.Await(limited(t))
+			require.NoError(t, err)
+			require.Less(t, time.Since(begun), how.most)
+			require.Equal(t, how.times, lost.Hits())
+			requireHeldOnce(t, s, theirs)
+			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrNotHeld)
+			require.False(t, ls.Lost())
+			requireHeldOnce(t, s, theirs)
+			release(t, theirs)
+			finish(t, s, e, other)
+		})
+	}
+}
+
+// TestFault_C026_ReleaseOfUnknownOutcome: the server cannot be reached any more. Release says by when
+// the lock is free, the engine does not renew it and releases it when it can.
+func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name string
+		drop func(p *faultproxy.Proxy) *faultproxy.Rule
+	}{
+		{"ItRan", func(p *faultproxy.Proxy) *faultproxy.Rule { return p.DropReply(scriptCall("release"), 1) }},
+		{"ItNeverArrived", func(p *faultproxy.Proxy) *faultproxy.Rule { return p.DropCommand(scriptCall("release"), 1) }},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e := openEngine(t, p.Addr())
+			ls := acquire(t, e.Lock("a"))
+			end := expiry(t, s, "a")
+			p.RefuseNew(true)
+			rule := how.drop(p)
+			released := ls.ReleaseAsync()
+			await(t, rule.C(), "the release was lost")
+			require.Equal(t, how.name == "ItNeverArrived", exists(t, s, "a"))
+
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			_, err := released.Await(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded, "the wait ends, the release goes on")
+
+			_, err = released.Await(limited(t))
+			var unknown *engine.UnknownError
+			require.ErrorAs(t, err, &unknown)
+			require.ErrorIs(t, err, engine.ErrUnknown)
+			require.True(t, engine.SafeToRetry(err))
+			require.Equal(t, "a", unknown.Name)
+			require.False(t, unknown.FreeBy.Before(end), "free by %v, it can live until %v", unknown.FreeBy, end)
+			require.WithinRange(t, unknown.FreeBy, time.Now(), time.Now().Add(2*engine.DefaultLease))
+			if how.name == "ItNeverArrived" {
+				require.Equal(t, end, expiry(t, s, "a"), "it was renewed")
+			}
+			p.RefuseNew(false)
+			eventually(t, "the engine goes on releasing", func() bool { return !exists(t, s, "a") })
+			release(t, acquire(t, e.Lock("a")))
+			finish(t, s, e)
+		})
+	}
+}
+
+// TestFault_C028_RenewalRepliesLost: a renewal without an answer earns nothing, even if it ran.
+func TestFault_C028_RenewalRepliesLost(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second // renewed after 0.8 to 1 s, retried each 0.25 s
+	for _, how := range []struct {
+		name  string
+		times int
+		after faultproxy.After
+	}{
+		{"OnceCut", 1, faultproxy.Cut},
+		{"OnceHanging", 1, faultproxy.Hang},
+		{"FourTimesCut", 4, faultproxy.Cut},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e := openEngine(t, p.Addr())
+			lost := p.DropReply(scriptCall("renew"), how.times, how.after)
+			ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+			first, end := ls.Deadline(), expiry(t, s, "a")
+			for range how.times {
+				await(t, lost.C(), "a renewal's reply was dropped")
+				require.WithinDuration(t, first, ls.Deadline(), 5*time.Millisecond, "trusted on no answer")
+				require.False(t, ls.Lost())
+			}
+			require.True(t, expiry(t, s, "a").After(end), "the renewals ran")
+			eventually(t, "a retry gets through", func() bool { return ls.Deadline().After(first.Add(500 * time.Millisecond)) })
+			requireHeldOnce(t, s, ls)
+			require.NoError(t, ls.Context().Err())
+			stats := e.Stats()
+			require.EqualValues(t, how.times, stats.Renewals.Failed)
+			require.EqualValues(t, 1, stats.Renewals.Sent-stats.Renewals.Failed)
+			require.GreaterOrEqual(t, p.Stats().Accepted, 3, "acquires, renewals and retries have connections of their own")
+			release(t, ls)
+			finish(t, s, e)
+		})
+	}
+	t.Run("AllLost", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Run(t, redistest.Options{})
+		p := faultproxy.Run(t, s.Addr())
+		e := openEngine(t, p.Addr())
+		lost := p.DropReply(scriptCall("renew"), -1)
+		ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+		ended := ls.Context().Done()
+		deadline := ls.Deadline()
+		await(t, ended, "the lease is lost")
+		at := time.Now()
+		require.WithinRange(t, at, deadline.Add(-200*time.Millisecond), deadline, "told early, not too early")
+		require.WithinDuration(t, deadline, ls.Deadline(), 5*time.Millisecond)
+		require.True(t, ls.Lost())
+		require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
+		require.Greater(t, lost.Hits(), 2)
+		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+		// The renewals that nobody was told of kept the key alive: the engine gives it back.
+		eventually(t, "what is not believed is released", func() bool { return !exists(t, s, "a") })
+		require.Less(t, time.Since(at), time.Second)
+		require.EqualValues(t, 1, e.Stats().Lost)
+		finish(t, s, e)
+	})
+}
+
+// TestFault_C035_RefusedCommandsChangeNothing: the server answers, and refuses. Nothing is retried
+// that cannot help, nothing is left behind, and a waiter waits on.
+func TestFault_C035_RefusedCommandsChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name      string
+		on, off   []string
+		class     engine.Class
+		transient bool
+	}{
+		{"OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}, engine.ClassOOM, false},
+		{"NoReplicas", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}, engine.ClassNoReplicas, false},
+		{"ReadOnly", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}, engine.ClassReadOnly, true},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			e := openEngine(t, s.Addr())
+			foreign := "7cf7e4e1-0000-4000-8000-000000000000:1"
+			s.Do(t, "HSET", "waited", foreign, "1")
+			s.Do(t, "PEXPIRE", "waited", "60000")
+			waiter := e.Lock("waited").AcquireAsync(limited(t))
+			eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+			s.Do(t, how.on...)
+			_, err := e.Lock("a").TryAcquire(limited(t))
+			require.Equal(t, how.class, serverClass(err), "%v", err)
+			require.Equal(t, []string{"waited"}, s.Keys(t))
+			if how.transient {
+				ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+				defer cancel()
+				_, err = e.Lock("a").Acquire(ctx)
+				require.ErrorIs(t, err, context.DeadlineExceeded, "it tries on")
+			} else {
+				_, err = e.Lock("a").Acquire(limited(t))
+				require.Equal(t, how.class, serverClass(err), "%v", err)
+			}
+			_, _, done := waiter.Result()
+			require.False(t, done, "a waiter waits on")
+			s.Do(t, how.off...)
+			s.Do(t, "DEL", "waited")
+			ls, err := waiter.Await(limited(t))
+			require.NoError(t, err)
+			requireHeldOnce(t, s, ls)
+			release(t, ls)
+			release(t, acquire(t, e.Lock("a")))
+			finish(t, s, e)
+		})
+	}
+	require.Equal(t, resp.ClassNone, serverClass(nil))
+}

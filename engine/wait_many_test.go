@@ -1,0 +1,344 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// apiExclusive finds two holders of one lock at once, and measures how long it was free.
+type apiExclusive struct {
+	grants, violations atomic.Int32
+
+	mu     sync.Mutex
+	inside int
+	freed  time.Time
+	worst  time.Duration // the longest time between leave and enter
+}
+
+func (x *apiExclusive) enter() {
+	x.grants.Add(1)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.inside++; x.inside != 1 {
+		x.violations.Add(1)
+	}
+	if !x.freed.IsZero() {
+		x.worst = max(x.worst, time.Since(x.freed))
+	}
+}
+
+func (x *apiExclusive) leave() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.inside--
+	x.freed = time.Now()
+}
+
+func TestThousandAcquiresAndTrysOfOneNameInOneEngineAreGrantedOneByOneInOrder(t *testing.T) {
+	const n = 500
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := apiOpen(t, p.Addr())
+	l := e.Lock("name")
+	var x apiExclusive
+	var order []int // guarded by the lock itself
+	acquires, trys := make([]*engine.Future[*engine.Lease], n), make([]*engine.Future[*engine.Lease], n)
+	p.Hold(faultproxy.Command("EVALSHA"), -1) // the first is in flight while the others come
+	for i := range n {
+		acquires[i], trys[i] = l.AcquireAsync(context.Background()), l.TryAcquireAsync(context.Background())
+	}
+	var wg sync.WaitGroup
+	for i, f := range acquires {
+		wg.Go(func() {
+			ls, err := f.Await(context.Background())
+			if err != nil {
+				t.Errorf("acquire %d: %v", i, err)
+				return
+			}
+			x.enter()
+			order = append(order, i)
+			x.leave()
+			if err := ls.Release(context.Background()); err != nil {
+				t.Errorf("release %d: %v", i, err)
+			}
+		})
+	}
+	p.ReleaseCommands()
+	wg.Wait()
+	for _, f := range trys {
+		err := apiErr(t, f)
+		require.ErrorIs(t, err, engine.ErrHeld, "somebody had it, or others waited")
+	}
+	require.Zero(t, x.violations.Load())
+	require.Len(t, order, n)
+	require.True(t, slices.IsSorted(order), "first come, first served: %v", order)
+	calls := apiCalls(t, s)
+	require.EqualValues(t, n, calls["hset"]+calls["copy"], "one acquire a grant, and none for a Try")
+	require.EqualValues(t, n, calls["hdel"])
+	require.LessOrEqual(t, calls["evalsha"], int64(2*n+4))
+	require.Empty(t, s.Keys(t))
+	require.Zero(t, e.Stats().Names)
+}
+
+func TestThousandAcquiresAndTrysOfOneNameInFourEnginesExcludeEachOther(t *testing.T) {
+	const n = 250
+	s := redistest.Run(t, redistest.Options{})
+	var x apiExclusive
+	var trysGranted, trysHeld atomic.Int32
+	var wg sync.WaitGroup
+	var engines []*engine.Engine
+	for range 4 {
+		engines = append(engines, apiOpen(t, s.Addr()))
+	}
+	for g, e := range engines {
+		l := e.Lock("name")
+		for i := range 2 * n {
+			try := i%2 == 1
+			begin := l.AcquireAsync
+			if try {
+				begin = l.TryAcquireAsync
+			}
+			f := begin(context.Background())
+			wg.Go(func() {
+				ls, err := f.Await(context.Background())
+				if try && errors.Is(err, engine.ErrHeld) {
+					trysHeld.Add(1)
+					return
+				}
+				if err != nil {
+					t.Errorf("engine %d, op %d: %v", g, i, err)
+					return
+				}
+				if try {
+					trysGranted.Add(1)
+				}
+				x.enter()
+				x.leave()
+				if err := ls.Release(context.Background()); err != nil {
+					t.Errorf("engine %d, release %d: %v", g, i, err)
+				}
+			})
+		}
+	}
+	start := time.Now()
+	wg.Wait()
+	require.Less(t, time.Since(start), 15*time.Second)
+	require.Zero(t, x.violations.Load())
+	require.EqualValues(t, 4*n+int(trysGranted.Load()), x.grants.Load())
+	require.NotZero(t, trysHeld.Load())
+	require.Empty(t, s.Keys(t))
+	for _, e := range engines {
+		require.Zero(t, e.Stats().Names)
+	}
+}
+
+func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
+	const engines, waiters = 4, 250
+	s := redistest.Run(t, redistest.Options{})
+	foreign := apiNewForeign(t, s)
+	foreign.lock("name", time.Minute)
+	var all []*engine.Engine
+	granted := make(chan *engine.Lease, engines*waiters)
+	for range engines {
+		e := apiOpen(t, s.Addr())
+		all = append(all, e)
+		for range waiters {
+			e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(ls *engine.Lease, err error) {
+				if err == nil {
+					granted <- ls
+				}
+			})
+		}
+	}
+	apiParked(t, s, "name", engines, engines*waiters, all...)
+	woken := func() (n int64) {
+		for _, e := range all {
+			n += e.Stats().WokenByMessage
+		}
+		return n
+	}
+	polled := func() (n int64) {
+		for _, e := range all {
+			n += e.Stats().WokenByPoll
+		}
+		return n
+	}
+	before := polled()
+	apiReset(t, s)
+	foreign.unlock("name")
+	apiWithin(t, granted, 2*time.Second, "one waiter has the lock")
+	apiUntil(t, "every engine has heard the message", func() bool { return woken() >= engines })
+	calls := apiCalls(t, s)
+	require.LessOrEqual(t, calls["evalsha"], engines+polled()-before+1, "one try an engine, whatever the number of waiters")
+	require.NotZero(t, calls["evalsha"])
+	require.EqualValues(t, 1, calls["hset"], "one was granted")
+	require.Empty(t, granted)
+}
+
+// Issue 3, point 5.
+func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed(t *testing.T) {
+	callers, limit := 10_000, 35*time.Second
+	if apiRace {
+		callers = 2_000
+	}
+	const engines = 4
+	s := redistest.Run(t, redistest.Options{})
+	foreign := apiNewForeign(t, s)
+	foreign.lock("name", time.Minute)
+	var all []*engine.Engine
+	var drops []*faultproxy.Rule
+	for i := range engines {
+		p := faultproxy.Run(t, s.Addr())
+		drops = append(drops, p.DropMessages(faultproxy.Probability(0.5, uint64(i))))
+		all = append(all, apiOpen(t, p.Addr()))
+	}
+	bg, stop := context.WithTimeout(context.Background(), limit)
+	defer stop()
+
+	var x apiExclusive
+	var served, cancelled, lucky atomic.Int32
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	begin := make(chan struct{}) // cancelling begins when all wait
+	var wg sync.WaitGroup
+	for i := range callers {
+		ctx, cancel := context.WithCancel(bg)
+		stays := i%5 == 0
+		after := time.Duration(random.Int64N(int64(2 * time.Second)))
+		wg.Go(func() {
+			defer cancel()
+			if !stays {
+				wg.Go(func() {
+					<-begin
+					select {
+					case <-time.After(after):
+						cancel()
+					case <-ctx.Done():
+					}
+				})
+			}
+			ls, err := all[i%engines].Lock("name").Acquire(ctx)
+			switch {
+			case err == nil:
+				x.enter()
+				if stays {
+					served.Add(1)
+				} else {
+					lucky.Add(1)
+				}
+				<-time.After(time.Millisecond) // the work
+				x.leave()
+				if err := ls.Release(context.Background()); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			case stays:
+				t.Errorf("caller %d, who was not cancelled: %v", i, err)
+			case errors.Is(err, context.Canceled):
+				cancelled.Add(1)
+			default:
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	apiParked(t, s, "name", engines, int64(callers), all...)
+	close(begin)
+	start := time.Now()
+	x.enter()
+	x.leave()
+	foreign.unlock("name")
+	// A foreign client takes its turns, too: what it releases the engines learn by message, or not.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	turns := 0
+	for over := false; !over; {
+		if foreign.tryLock("name", time.Minute) {
+			turns++
+			x.enter()
+			x.leave()
+			foreign.unlock("name")
+		}
+		select {
+		case <-done:
+			over = true
+		case <-time.After(time.Duration(random.Int64N(int64(40 * time.Millisecond)))):
+		}
+	}
+	took := time.Since(start)
+	hits := 0
+	for _, d := range drops {
+		hits += d.Hits()
+	}
+	t.Logf("%d callers: %d served, %d granted before their cancel, %d cancelled in %v; longest free time %v, %d messages dropped, %d turns of a foreign client",
+		callers, served.Load(), lucky.Load(), cancelled.Load(), took, x.worst, hits, turns)
+	require.Zero(t, x.violations.Load())
+	require.EqualValues(t, callers/5, served.Load())
+	require.Greater(t, int(cancelled.Load()), callers/2, "the test wants many cancelled")
+	require.NotZero(t, hits, "the test wants messages dropped")
+	require.Greater(t, turns, 3)
+	require.LessOrEqual(t, x.worst, 2*time.Second, "nobody waits longer than that while the lock is free")
+	apiGone(t, s)
+	for _, e := range all {
+		apiUntil(t, "the engine has forgotten the name", func() bool { return e.Stats().Names == 0 })
+		stats := e.Stats()
+		require.Zero(t, stats.Waiting)
+		require.Zero(t, stats.Held)
+		require.Zero(t, stats.Lost)
+		require.Zero(t, stats.Nodes[0].Subscriptions.Refs)
+	}
+}
+
+// Many names, many waiters: nobody's queue depends on another's.
+func TestManyContendedNamesAllMakeProgress(t *testing.T) {
+	names, rounds := 300, 4
+	if apiRace {
+		names = 60
+	}
+	s := redistest.Run(t, redistest.Options{})
+	engines := []*engine.Engine{apiOpen(t, s.Addr()), apiOpen(t, s.Addr())}
+	exclusive := make([]apiExclusive, names)
+	var wg sync.WaitGroup
+	for i := range names {
+		for _, e := range engines {
+			for range rounds {
+				f := e.Lock(fmt.Sprint("name:", i)).AcquireAsync(context.Background())
+				wg.Go(func() {
+					ls, err := f.Await(context.Background())
+					if err != nil {
+						t.Errorf("name %d: %v", i, err)
+						return
+					}
+					exclusive[i].enter()
+					exclusive[i].leave()
+					if err := ls.Release(context.Background()); err != nil {
+						t.Errorf("name %d: %v", i, err)
+					}
+				})
+			}
+		}
+	}
+	start := time.Now()
+	wg.Wait()
+	require.Less(t, time.Since(start), 10*time.Second)
+	for i := range exclusive {
+		require.Zero(t, exclusive[i].violations.Load())
+		require.EqualValues(t, 2*rounds, exclusive[i].grants.Load())
+	}
+	require.Empty(t, s.Keys(t))
+}

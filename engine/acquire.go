@@ -27,6 +27,7 @@ type acquireOp struct {
 	queued     bool
 	parked     bool // was told "busy"
 	watch      *watching
+	att        attempt // used while the op is first
 }
 
 // watching is what an op needs only once it has to wait.
@@ -172,7 +173,8 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 			return
 		}
 		if ent.att == nil {
-			ent.att = sh.newAttempt(ent)
+			ent.att = &ent.head.att
+			ent.att.ent, ent.att.trouble = ent, nil
 		}
 		err := ent.att.send(ent.head.lock)
 		if err == nil {
@@ -227,7 +229,6 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 	if a.unknown() {
 		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
 	}
-	sh.recycle(a)
 }
 
 // unparkLocked ends the waiting for somebody else's release.

@@ -11,7 +11,8 @@ import (
 )
 
 // An attempt is the one acquire of a name that has no final answer. Its wire id changes with every
-// sending, except while an earlier copy may still run.
+// sending, except while an earlier copy may still run. It is part of the op that was first when it
+// was sent, but outlives its interest: who is first when the answer comes gets it.
 type attempt struct {
 	op      resp.Op
 	ent     *entry
@@ -19,41 +20,17 @@ type attempt struct {
 	epoch   uint32 // of the parking when it was sent
 	flying  bool   // in a lane
 	trouble *trouble
-	next    *attempt // the shard's free ones
 }
 
 // trouble is what an attempt needs only once a sending has failed.
 type trouble struct {
+	a         *attempt
 	unknown   bool // the present wire id was sent without an answer
 	doubt     doubt
 	scheduled bool          // waits to be sent again
 	tries     int           // failures in a row
 	since     clock.Instant // of the first of them
 	item      wheel.Item    // the next sending
-}
-
-// maxFree bounds the attempts a shard keeps for the next acquire.
-const maxFree = 32
-
-func (sh *shard) newAttempt(ent *entry) *attempt {
-	a := sh.free
-	if a == nil {
-		return &attempt{ent: ent}
-	}
-	sh.free, sh.nFree = a.next, sh.nFree-1
-	a.ent, a.next = ent, nil
-	return a
-}
-
-// recycle keeps an attempt for the next acquire of the shard. One that was ever scheduled is not
-// used again: the wheel may still be about to deliver it.
-func (sh *shard) recycle(a *attempt) {
-	if a.trouble != nil || sh.nFree >= maxFree {
-		return
-	}
-	a.ent, a.op.Field = nil, ""
-	a.next = sh.free
-	sh.free, sh.nFree = a, sh.nFree+1
 }
 
 // onItsWay reports whether another sending would be one too many.
@@ -94,15 +71,16 @@ func (a *attempt) send(l *Lock) error {
 	return nil
 }
 
-// due sends the attempt again.
-func (a *attempt) due(clock.Instant) {
-	e := a.ent.eng
-	sh := e.shard(a.ent.hash)
+// due sends the attempt again, unless it was settled meanwhile.
+func (t *trouble) due(clock.Instant) {
+	ent := t.a.ent
+	e := ent.eng
+	sh := e.shard(ent.hash)
 	var fx effects
 	sh.mu.Lock()
-	if a.trouble.scheduled && a.ent.att == a {
-		a.trouble.scheduled = false
-		e.kickLocked(sh, a.ent, &fx)
+	if t.scheduled && t.a.trouble == t && ent.att == t.a {
+		t.scheduled = false
+		e.kickLocked(sh, ent, &fx)
 	}
 	sh.mu.Unlock()
 	fx.run()
@@ -124,7 +102,6 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeCancelled:
 		if !a.unknown() {
 			ent.att = nil
-			sh.recycle(a)
 		}
 		e.kickLocked(sh, ent, &fx)
 	case resp.CodeWrongKind:
@@ -147,7 +124,6 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sh.counts.tooLate++
 		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
-		sh.recycle(a)
 		e.kickLocked(sh, ent, fx)
 		return
 	}
@@ -155,12 +131,12 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if op == nil {
 		sh.counts.unclaimed++
 		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
-		sh.recycle(a)
 		e.kickLocked(sh, ent, fx)
 		return
 	}
 	sh.counts.grants++
-	h := &hold{ent: ent, openUntil: a.openUntil()}
+	h := ent.newHold()
+	h.openUntil = a.openUntil()
 	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
@@ -173,7 +149,6 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	fx.grant(op, ls)
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	e.unparkLocked(ent, fx)
-	sh.recycle(a)
 }
 
 // claimFirst takes the first live op out of the queue, if it asks for the lease that was granted.
@@ -224,7 +199,6 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	}
 	if t := a.trouble; t == nil || !t.doubt.open(r.ReceivedAt) {
 		ent.att = nil
-		sh.recycle(a)
 	}
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	if ent.head == nil {
@@ -248,8 +222,8 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	ent := a.ent
 	now := e.clock.Now()
 	if a.trouble == nil {
-		a.trouble = &trouble{}
-		a.trouble.item.Owner = a
+		a.trouble = &trouble{a: a}
+		a.trouble.item.Owner = a.trouble
 	}
 	t := a.trouble
 	if !r.Definite() {

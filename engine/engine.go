@@ -40,8 +40,8 @@ type Engine struct {
 	overdue  []string // scratch of tick
 
 	closing  atomic.Bool
-	draining atomic.Bool  // what fails now is not sent again
-	givenUp  atomic.Int64 // releases that failed while draining
+	draining atomic.Bool   // what fails now is not sent again
+	givenUp  atomic.Int64  // releases that failed while draining
 	closed   chan struct{} // everything has ended
 	settled  chan struct{} // capacity 1: while closing, a shard has nothing pending any more
 	closeErr error

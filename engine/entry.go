@@ -20,9 +20,6 @@ type shard struct {
 	pending int // ops on their way whose answer somebody here waits for
 	counts  counts
 
-	free  *attempt // for the next acquires
-	nFree int
-
 	_ [64]byte // keeps neighbours off this cache line
 }
 
@@ -42,6 +39,19 @@ type entry struct {
 	releases int32  // releases on their way
 	cooling  bool   // a release is on its way while others wait: they go when it is answered
 	gone     bool   // no longer in the table
+	used     bool   // first is taken
+	first    hold   // most entries see one hold
+}
+
+// newHold makes the hold of a grant.
+func (ent *entry) newHold() *hold {
+	h := &ent.first
+	if ent.used {
+		h = new(hold)
+	}
+	ent.used = true
+	h.ent = ent
+	return h
 }
 
 // parking is the state of a queue whose head was told "busy".

@@ -52,9 +52,13 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	var fx effects
 	sh.mu.Lock()
 	sh.counts.lost++
-	if cause == renew.CauseDeadline {
+	switch {
+	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
 		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.openUntil, h.Lease)
+	case h.openUntil != 0 && cause != renew.CauseClosed:
+		// It is gone, but a late copy of its acquire could bring it back.
+		e.cleanLaterLocked(sh, h.Key, h.ent.hash, h.Field, h.openUntil, h.Lease)
 	}
 	if h.ent.hold == h {
 		h.ent.hold = nil

@@ -191,3 +191,7 @@ func expiryOf(tb testing.TB, text string) time.Time {
 	require.NoError(tb, err)
 	return time.UnixMilli(ms)
 }
+
+func errorsIsAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}

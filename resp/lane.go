@@ -267,8 +267,26 @@ func (l *lane) round() {
 		l.node.commands.giveUp(w)
 		l.built = nil // the connection may still read it
 	} else if missing {
-		l.node.repairScripts(w, scripts)
+		l.repair(w, scripts)
 	}
+}
+
+// repair puts the scripts back. If the server refuses that for good, so it does the commands that
+// wait for them.
+func (l *lane) repair(w *wire, seen uint64) {
+	err := l.node.repairScripts(w, seen)
+	if err == nil {
+		return
+	}
+	waiting := l.again[:0]
+	for i := range l.again {
+		if c := &l.again[i]; c.reloads > 0 {
+			l.failAll(c, err)
+		} else {
+			waiting = append(waiting, *c)
+		}
+	}
+	l.again = waiting
 }
 
 // restart counts the time of a round from now: the one before it, or a dial, took some.

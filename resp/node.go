@@ -194,20 +194,25 @@ func (n *Node) Ping(ctx context.Context) error {
 }
 
 // repairScripts puts the scripts back, once for all that miss them at the same time: seen is how
-// often it had been done when the command that met NOSCRIPT was sent.
-func (n *Node) repairScripts(w *wire, seen uint64) {
+// often it had been done when the command that met NOSCRIPT was sent. It returns the server's
+// refusal, if that will not pass by itself.
+func (n *Node) repairScripts(w *wire, seen uint64) *ServerError {
 	n.reloading.Lock()
 	defer n.reloading.Unlock()
 	if n.reloaded.Load() != seen {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.opts.AttemptLimit)
 	defer cancel()
 	if err := w.reload(ctx); err != nil {
 		n.opts.Logger.Warn("holdfast: cannot load scripts", "node", n.addr, "error", err)
-		return
+		if err.Class.Transient() {
+			return nil
+		}
+		return err
 	}
 	n.reloaded.Add(1)
+	return nil
 }
 
 // Stats returns the node's counters.

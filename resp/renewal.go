@@ -95,7 +95,10 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 	if lost {
 		l.giveUp(w)
 	} else if missing {
-		n.repairScripts(w, scripts)
+		if err := n.repairScripts(w, scripts); err != nil {
+			fail(again, err)
+			return nil, false
+		}
 	}
 	return again, missing
 }

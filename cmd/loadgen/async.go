@@ -34,7 +34,7 @@ type asyncSlot struct {
 	acquire *engine.Future[*engine.Lease] // nil: the release is in flight
 	release *engine.Future[struct{}]
 	since   time.Duration // submitted, or to be submitted, since the phase began
-	keys    keyRange
+	keys    keyRound
 	key     int
 	holder  uint64
 }

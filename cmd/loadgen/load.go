@@ -19,15 +19,28 @@ const drainGrace = 15 * time.Second
 type load struct {
 	cfg    *config
 	locks  []*engine.Lock // by key
-	slots  []keyRange     // by slot
+	slots  []keyRound     // by slot
 	ledger *ledger
 
 	mu   sync.Mutex
 	recs []*recorder // of the phase that runs; mu: the progress line looks in from outside
 }
 
-// keyRange is the part of the keys that one slot goes round.
+// keyRange is a stretch of numbers.
 type keyRange struct{ first, count int }
+
+// keyRound is the part of the keys that one slot goes round: every step-th. Neighbouring slots use
+// neighbouring keys at about the same time, so that the load generator's own memory is read in
+// order and what is measured is the engine.
+type keyRound struct{ first, step, end int }
+
+// next is the key after key.
+func (r keyRound) next(key int) int {
+	if key += r.step; key < r.end {
+		return key
+	}
+	return r.first
+}
 
 // newLoad makes the lock of every key, with the engine of its slot.
 func newLoad(cfg *config, engines []*engine.Engine) *load {
@@ -35,14 +48,15 @@ func newLoad(cfg *config, engines []*engine.Engine) *load {
 	l := &load{
 		cfg:    cfg,
 		locks:  make([]*engine.Lock, cfg.keys),
-		slots:  cut(cfg.keys, cfg.inflight),
+		slots:  make([]keyRound, cfg.inflight),
 		ledger: newLedger(cfg.keys, name),
 	}
-	for i, r := range l.slots {
-		eng := engines[i%len(engines)]
-		for key := r.first; key < r.first+r.count; key++ {
-			l.locks[key] = eng.Lock(name(key), engine.WatchdogLease(cfg.lease))
-		}
+	for i := range l.slots {
+		l.slots[i] = keyRound{i, cfg.inflight, cfg.keys}
+	}
+	for key := range l.locks {
+		eng := engines[key%cfg.inflight%len(engines)]
+		l.locks[key] = eng.Lock(name(key), engine.WatchdogLease(cfg.lease))
 	}
 	return l
 }
@@ -143,17 +157,9 @@ func (l *load) pairs() (n int64) {
 	return n
 }
 
-// firstKey is where slot begins in its range, by the seed.
+// firstKey is where slot begins its round, by the seed: all slots on the same lap.
 func (l *load) firstKey(slot int) int {
-	r := l.slots[slot]
-	rng := rand.New(rand.NewPCG(l.cfg.seed, uint64(slot)))
-	return r.first + rng.IntN(r.count)
-}
-
-// next is the key after key in slot's range.
-func (r keyRange) next(key int) int {
-	if key++; key < r.first+r.count {
-		return key
-	}
-	return r.first
+	laps := l.cfg.keys / l.cfg.inflight
+	rng := rand.New(rand.NewPCG(l.cfg.seed, 0))
+	return slot + rng.IntN(laps)*l.cfg.inflight
 }

@@ -1,0 +1,563 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+type apiKey struct{}
+
+// apiEnded checks a lease context that must have ended, and its children.
+func apiEnded(t testing.TB, ctx, child context.Context, cause error) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	default:
+		require.FailNow(t, "it has not ended")
+	}
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	require.ErrorIs(t, context.Cause(ctx), cause)
+	apiWithin(t, child.Done(), apiSoon, "children end, too")
+	require.ErrorIs(t, child.Err(), context.Canceled)
+	require.ErrorIs(t, context.Cause(child), cause)
+}
+
+func TestLeaseContextHasTheValuesOfTheAcquireButNotItsEnd(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	base := context.WithValue(context.Background(), apiKey{}, "value")
+	acquire, cancel := context.WithTimeout(base, time.Minute)
+	ls, err := e.Lock("name").Acquire(acquire)
+	require.NoError(t, err)
+	ctx := ls.Context()
+	cancel()
+	require.NoError(t, ctx.Err(), "the end of the acquire's ctx is not the lease's")
+	require.Equal(t, "value", ctx.Value(apiKey{}))
+	_, has := ctx.Deadline()
+	require.False(t, has, "a deadline that moves must not be frozen")
+	child, stop := context.WithTimeout(ctx, time.Hour)
+	defer stop()
+	require.Equal(t, "value", child.Value(apiKey{}))
+	other, stopOther := context.WithCancel(ctx)
+	require.Same(t, ctx, ls.Context(), "the same for everybody")
+	stopOther()
+	require.Error(t, other.Err())
+	require.NoError(t, ctx.Err(), "the end of a child is the child's")
+
+	require.False(t, ls.Lost())
+	require.InDelta(t, time.Until(ls.Deadline()).Seconds(), engine.DefaultLease.Seconds(), 2)
+	require.Equal(t, "name", ls.Name())
+	apiRelease(t, ls)
+	apiEnded(t, ctx, child, engine.ErrReleased)
+	require.NotErrorIs(t, context.Cause(ctx), engine.ErrLost)
+	require.False(t, ls.Lost(), "released is not lost")
+}
+
+func TestLeaseContextMadeAfterTheReleaseHasEnded(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ls := apiAcquire(t, e.Lock("name"))
+	apiRelease(t, ls)
+	ctx := ls.Context()
+	child, cancel := context.WithCancel(ctx)
+	defer cancel()
+	apiEnded(t, ctx, child, engine.ErrReleased)
+}
+
+// Each way in which a lease is lost, with the context made before and after.
+func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		option engine.Option
+		lose   func(t *testing.T, s *redistest.Server, e *engine.Engine)
+		within time.Duration // of the loss
+	}{
+		{name: "AFixedLeaseLapses", option: engine.FixedLease(200 * time.Millisecond), within: 200 * time.Millisecond},
+		{name: "C007SomebodyDeletesTheKey", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "DEL", "name")
+		}},
+		{name: "C008SomebodyElseStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "DEL", "name")
+			apiNewForeign(t, s).lock("name", time.Minute)
+		}},
+		{name: "AnotherTypeStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "SET", "name", "text")
+		}},
+		{name: "ForceReleaseHere", option: engine.WatchdogLease(time.Minute), within: 100 * time.Millisecond, lose: func(t *testing.T, _ *redistest.Server, e *engine.Engine) {
+			was, err := e.Lock("name").ForceRelease(apiCtx(t))
+			require.NoError(t, err)
+			require.True(t, was)
+		}},
+		{name: "ForceReleaseElsewhere", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			was, err := apiOpen(t, s.Addr()).Lock("name").ForceRelease(apiCtx(t))
+			require.NoError(t, err)
+			require.True(t, was)
+		}},
+		{name: "TheServerForgetsEverything", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "FLUSHALL")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			logger, log := apiLogger()
+			e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+			ls := apiAcquire(t, e.Lock("name", c.option))
+			late := apiAcquire(t, e.Lock("other", engine.FixedLease(100*time.Millisecond)))
+			ctx := ls.Context()
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			require.False(t, ls.Lost())
+			if c.lose != nil {
+				c.lose(t, s, e)
+			}
+			apiWithin(t, ctx.Done(), c.within+apiSoon, "the context ends")
+			apiEnded(t, ctx, child, engine.ErrLost)
+			require.True(t, ls.Lost())
+			require.True(t, ls.Lost(), "it stays lost")
+			before := s.Do(t, "TYPE", "name")
+			require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+			require.Equal(t, before, s.Do(t, "TYPE", "name"), "a late release touches nothing")
+			require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld, "this handle is spent")
+			require.NotEmpty(t, log.with("WARN", "lost", "name"))
+
+			<-late.Context().Done() // asked for possibly after the loss
+			require.ErrorIs(t, context.Cause(late.Context()), engine.ErrLost)
+			require.EqualValues(t, 2, e.Stats().Lost)
+			require.Zero(t, e.Stats().Held)
+		})
+	}
+}
+
+// P2: Err is not nil exactly when Done is closed, also at the very deadline. The clock decides, not
+// the watchdog's tick.
+func TestLeaseContextErrAndDoneAgreeAtEveryMoment(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	for i := range 10 {
+		ls := apiAcquire(t, e.Lock(fmt.Sprint("name:", i), engine.FixedLease(100*time.Millisecond)))
+		ctx := ls.Context()
+		looks := 0
+		for deadline := time.Now().Add(apiLong); ; looks++ {
+			require.True(t, time.Now().Before(deadline), "the lease never ends")
+			done := false
+			select {
+			case <-ctx.Done():
+				done = true
+			default:
+			}
+			lost := ls.Lost()
+			err := ctx.Err()
+			if done || lost {
+				require.Error(t, err, "Done was closed (%v) or the lease lost (%v)", done, lost)
+			}
+			if err != nil {
+				<-ctx.Done() // closed already, or this hangs
+				require.True(t, ls.Lost())
+				require.ErrorIs(t, context.Cause(ctx), engine.ErrLost)
+				break
+			}
+			runtime.Gosched()
+		}
+		require.Greater(t, looks, 10)
+	}
+}
+
+// The early signal of a loss comes before the server lets anybody else in.
+func TestHolderIsToldBeforeAnybodyElseCanBeGranted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	holder, other := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
+	for i := range 10 {
+		name := fmt.Sprint("name:", i)
+		ls := apiAcquire(t, holder.Lock(name, engine.FixedLease(150*time.Millisecond)))
+		ctx := ls.Context()
+		next := apiAcquire(t, other.Lock(name)) // waits for it
+		require.Error(t, ctx.Err(), "the first holder's context is still alive, the second has the lock")
+		require.True(t, ls.Lost())
+		apiRelease(t, next)
+	}
+}
+
+func TestReleaseTwiceIsErrNotHeldAndSendsNothing(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ls := apiAcquire(t, e.Lock("name"))
+	apiRelease(t, ls)
+	next := apiAcquire(t, e.Lock("name"))
+	apiReset(t, s)
+	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld)
+	require.ErrorIs(t, apiErr(t, ls.ReleaseAsync()), engine.ErrNotHeld)
+	require.False(t, engine.SafeToRetry(ls.Release(apiCtx(t))))
+	require.Empty(t, apiCalls(t, s))
+	require.Equal(t, next.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"), "the next holder's lock is untouched")
+	apiRelease(t, next)
+}
+
+// Of many who release one lease at once, one succeeds.
+func TestReleaseByManyAtOnceSucceedsOnce(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	for i := range 50 {
+		ls := apiAcquire(t, e.Lock(fmt.Sprint("name:", i)))
+		results := make(chan error, 8)
+		for range cap(results) {
+			go func() { results <- ls.Release(context.Background()) }()
+		}
+		succeeded := 0
+		for range cap(results) {
+			if err := <-results; err == nil {
+				succeeded++
+			} else {
+				require.ErrorIs(t, err, engine.ErrNotHeld)
+			}
+		}
+		require.Equal(t, 1, succeeded)
+	}
+	require.Empty(t, s.Keys(t))
+}
+
+// A release is detached: the end of its ctx ends only the wait.
+func TestReleaseGoesOnWhenItsContextEnds(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ls := apiAcquire(t, e.Lock("name"))
+	s.Pause()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	err := ls.Release(ctx)
+	s.Resume()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	apiGone(t, s)
+	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld)
+
+	ls = apiAcquire(t, e.Lock("name"))
+	require.False(t, ls.ReleaseAsync().Cancel(), "cannot be cancelled")
+	apiGone(t, s)
+}
+
+func TestFixedLeaseThatLapsesIsFreedByTheEngineAndItsWaitersAreServed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	lease := 500 * time.Millisecond
+	start := time.Now()
+	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(lease)))
+	f := e.Lock("name").AcquireAsync(context.Background())
+	apiReset(t, s)
+	apiWithin(t, f.Done(), lease+apiSoon, "the waiter behind a forgotten lease is served")
+	require.GreaterOrEqual(t, time.Since(start), lease*3/4-20*time.Millisecond, "but not while it is trusted")
+	require.True(t, ls.Lost())
+	got := apiGet(t, f)
+	apiUntil(t, "the engine has given the lapsed field back", func() bool { return apiCalls(t, s)["hdel"] >= 1 })
+	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
+	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
+	require.Zero(t, e.Stats().Renewals.Sent, "neither was renewed yet")
+	apiRelease(t, got)
+
+	// One that nobody waits for goes, too, before the server's own expiry is needed.
+	long := apiAcquire(t, e.Lock("other", engine.FixedLease(300*time.Millisecond)))
+	s.Do(t, "PERSIST", "other") // the server would keep it for ever
+	<-long.Context().Done()
+	apiGone(t, s)
+}
+
+func TestExtendRaisesAFixedLeaseAndNeverShortensIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ctx := apiCtx(t)
+	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(500*time.Millisecond)))
+	end := ls.Context()
+	first := ls.Deadline()
+	require.NoError(t, ls.Extend(ctx, 20*time.Second))
+	require.InDelta(t, 20_000, apiInt(t, s, "PTTL", "name"), 2000)
+	require.InDelta(t, 19.8, ls.Deadline().Sub(first).Seconds(), 2)
+	require.NoError(t, ls.Extend(ctx, time.Second))
+	require.Greater(t, apiInt(t, s, "PTTL", "name"), int64(15_000), "it was not shortened")
+	require.Greater(t, time.Until(ls.Deadline()), 15*time.Second)
+	select {
+	case <-end.Done():
+		require.Fail(t, "lost although it was extended")
+	case <-time.After(700 * time.Millisecond): // the first lease is over by now
+	}
+	require.False(t, ls.Lost())
+	require.Zero(t, e.Stats().Renewals.Sent)
+
+	for _, d := range []time.Duration{0, -time.Second, 99 * time.Millisecond, 1500 * time.Microsecond, engine.MaxLease + time.Millisecond, 1<<63 - 1} {
+		apiReset(t, s)
+		require.ErrorIs(t, ls.Extend(ctx, d), engine.ErrLease, "%v", d)
+		require.Empty(t, apiCalls(t, s))
+	}
+	require.False(t, ls.Lost())
+	apiRelease(t, ls)
+	require.ErrorIs(t, ls.Extend(ctx, time.Second), engine.ErrNotHeld)
+
+	watched := apiAcquire(t, e.Lock("watched"))
+	require.ErrorIs(t, watched.Extend(ctx, time.Minute), engine.ErrLease, "the watchdog renews it")
+	apiRelease(t, watched)
+}
+
+func TestExtendOfALeaseThatIsGoneIsErrLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ctx := apiCtx(t)
+	lapsed := apiAcquire(t, e.Lock("lapsed", engine.FixedLease(100*time.Millisecond)))
+	<-lapsed.Context().Done()
+	require.ErrorIs(t, lapsed.Extend(ctx, time.Minute), engine.ErrLost)
+
+	stolen := apiAcquire(t, e.Lock("stolen", engine.FixedLease(time.Minute)))
+	s.Do(t, "DEL", "stolen")
+	apiNewForeign(t, s).lock("stolen", 5*time.Second)
+	require.ErrorIs(t, stolen.Extend(ctx, time.Minute), engine.ErrLost)
+	require.Error(t, stolen.Context().Err(), "what Extend learns, the context tells")
+	require.LessOrEqual(t, apiInt(t, s, "PTTL", "stolen"), int64(5000), "a foreign lock is not extended")
+	require.ErrorIs(t, stolen.Release(ctx), engine.ErrLost)
+}
+
+func TestWatchdogKeepsALeaseOfOneSecondWellAboveItsEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	eye := apiNewForeign(t, s)
+	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second)))
+	ctx := ls.Context()
+	deadline := ls.Deadline()
+	low := int64(1000)
+	looks := 0
+	for start := time.Now(); time.Since(start) < 3500*time.Millisecond; looks++ {
+		left := eye.do("PTTL", "name")
+		var n int64
+		_, err := fmt.Sscan(left, &n)
+		require.NoError(t, err)
+		low = min(low, n)
+		require.False(t, ls.Lost())
+		require.NoError(t, ctx.Err())
+		now := ls.Deadline()
+		require.GreaterOrEqual(t, now.Sub(deadline), -20*time.Millisecond, "the deadline only moves forward")
+		deadline = now
+		<-time.After(5 * time.Millisecond)
+	}
+	require.Greater(t, looks, 100)
+	require.Greater(t, low, int64(450), "renewed each third")
+	stats := e.Stats().Renewals
+	require.GreaterOrEqual(t, stats.Sent, int64(9), "three a second at least, in three and a half")
+	require.LessOrEqual(t, stats.Sent, int64(16), "and not many more")
+	require.Zero(t, stats.Failed)
+	require.EqualValues(t, 1, stats.Watched)
+	apiRelease(t, ls)
+	require.Zero(t, e.Stats().Renewals.Watched)
+}
+
+func TestStopRenewingLetsTheLeaseRunOut(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second)))
+	apiUntil(t, "a renewal", func() bool { return e.Stats().Renewals.Sent > 0 })
+	ls.StopRenewing()
+	sent := e.Stats().Renewals.Sent
+	require.False(t, ls.Lost())
+	apiWithin(t, ls.Context().Done(), time.Second+apiSoon, "it runs out")
+	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
+	require.LessOrEqual(t, e.Stats().Renewals.Sent, sent+1, "at most the one on its way")
+	apiGone(t, s)
+	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+
+	ls = apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Minute)))
+	ls.StopRenewing()
+	apiRelease(t, ls) // it can still be released in time
+	require.Empty(t, s.Keys(t))
+}
+
+func TestC020MaxHoldEndsALeaseThatNobodyReleases(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	start := time.Now()
+	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second), engine.MaxHold(1500*time.Millisecond)))
+	next := e.Lock("name").AcquireAsync(context.Background())
+	<-ls.Context().Done()
+	held := time.Since(start)
+	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
+	require.GreaterOrEqual(t, held, 1500*time.Millisecond, "the watchdog kept it until then")
+	require.LessOrEqual(t, held, 2500*time.Millisecond+apiSoon, "and one lease longer at most")
+	apiWithin(t, next.Done(), apiSoon, "whoever waits is served")
+	apiRelease(t, apiGet(t, next))
+	require.Empty(t, s.Keys(t))
+}
+
+// dropLease takes a lock and forgets the lease.
+//
+//go:noinline
+func apiDropLease(t testing.TB, l *engine.Lock) {
+	t.Helper()
+	apiAcquire(t, l)
+}
+
+func TestC020LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	logger, log := apiLogger()
+	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	apiDropLease(t, e.Lock("leaked", engine.WatchdogLease(time.Second)))
+	kept := apiAcquire(t, e.Lock("kept", engine.WatchdogLease(time.Second)))
+	watched := apiAcquire(t, e.Lock("watched", engine.WatchdogLease(time.Second))).Context()
+	apiUntil(t, "the leak is found", func() bool {
+		runtime.GC()
+		return e.Stats().Leaked > 0
+	})
+	sent := e.Stats().Renewals.Sent
+	apiUntil(t, "two more periods", func() bool {
+		runtime.GC()
+		return e.Stats().Renewals.Sent >= sent+6
+	})
+	require.EqualValues(t, 1, e.Stats().Leaked, "one, and only once")
+	require.Len(t, log.with("ERROR", "dropped without Release"), 1)
+	require.NotEmpty(t, log.with("dropped without Release", "leaked"))
+	require.Equal(t, []string{"kept", "leaked", "watched"}, s.Keys(t), "it is renewed until MaxHold or Close")
+	require.NoError(t, watched.Err(), "its context keeps a lease alive")
+	apiRelease(t, kept)
+	require.NoError(t, apiClose(e))
+	require.Empty(t, s.Keys(t))
+	require.Error(t, watched.Err())
+}
+
+// A lease released and forgotten is no leak, also when the answer of its last renewal comes after
+// the release.
+func TestLeaseThatWasReleasedBeforeItsLastRenewalWasAnsweredIsNoLeak(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	logger, log := apiLogger()
+	e := apiOpen(t, p.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(3*time.Second)))
+	apiUntil(t, "a first renewal", func() bool { return e.Stats().Renewals.Sent == 1 })
+	apiReset(t, s)
+	p.Delay(0, 300*time.Millisecond) // below the attempt's limit
+	apiUntil(t, "the server has renewed again", func() bool { return apiCalls(t, s)["pexpire"] > 0 })
+	p.Delay(0, 0)
+	require.EqualValues(t, 1, e.Stats().Renewals.Sent, "that answer is still on its way")
+	apiRelease(t, ls)
+	ls = nil
+	runtime.GC()
+	runtime.GC()
+	apiUntil(t, "the answer is here", func() bool { return e.Stats().Renewals.Sent == 2 })
+	require.NoError(t, apiClose(e))
+	require.Zero(t, e.Stats().Leaked)
+	require.Empty(t, log.with("dropped without Release"))
+}
+
+func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	l := e.Lock("name")
+	ctx := context.WithValue(apiCtx(t), apiKey{}, "value")
+	boom := errors.New("boom")
+	var inside context.Context
+	err := l.Do(ctx, func(held context.Context) error {
+		inside = held
+		require.Equal(t, "value", held.Value(apiKey{}))
+		require.NoError(t, held.Err())
+		deadline, has := held.Deadline()
+		want, _ := ctx.Deadline()
+		require.True(t, has, "the caller's deadline")
+		require.Equal(t, want, deadline)
+		info, err := l.Inspect(held)
+		require.NoError(t, err)
+		require.True(t, info.Mine)
+		return boom
+	})
+	require.ErrorIs(t, err, boom, "fn's own error")
+	require.NotErrorIs(t, err, engine.ErrLost)
+	require.Error(t, inside.Err(), "its context ends with it")
+	require.Empty(t, s.Keys(t))
+	require.NoError(t, l.Do(ctx, func(context.Context) error { return nil }))
+}
+
+func TestDoEndsItsContextWithTheCallers(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	err := e.Lock("name").Do(ctx, func(held context.Context) error {
+		cancel(why)
+		apiWithin(t, held.Done(), apiSoon, "it ends with the caller's")
+		require.ErrorIs(t, held.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(held), why)
+		return held.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, engine.ErrLost)
+	require.Empty(t, s.Keys(t), "released in spite of the ended ctx")
+
+	limited, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer stop()
+	err = e.Lock("name").Do(limited, func(held context.Context) error {
+		<-held.Done()
+		require.ErrorIs(t, held.Err(), context.DeadlineExceeded)
+		return held.Err()
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, s.Keys(t))
+}
+
+func TestDoJoinsErrLostWithTheFunctionsError(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	boom := errors.New("boom")
+	err := e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
+		<-held.Done()
+		require.ErrorIs(t, context.Cause(held), engine.ErrLost)
+		return boom
+	})
+	require.ErrorIs(t, err, boom)
+	require.ErrorIs(t, err, engine.ErrLost)
+	err = e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
+		<-held.Done()
+		return nil // it pretends that all is well
+	})
+	require.ErrorIs(t, err, engine.ErrLost)
+	apiGone(t, s)
+}
+
+func TestDoReleasesWhenTheFunctionPanics(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	var inside context.Context
+	require.PanicsWithValue(t, "boom", func() {
+		_ = e.Lock("name").Do(context.Background(), func(held context.Context) error {
+			inside = held
+			panic("boom")
+		})
+	})
+	require.Error(t, inside.Err())
+	require.Empty(t, s.Keys(t))
+	apiRelease(t, apiAcquire(t, e.Lock("name")))
+}
+
+func TestDoThatCannotHaveTheLockDoesNotRunTheFunction(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	apiNewForeign(t, s).lock("name", time.Minute)
+	never := func(context.Context) error { panic("must not run") }
+	require.ErrorIs(t, e.Lock("name", engine.MaxWait(20*time.Millisecond)).Do(context.Background(), never), engine.ErrHeld)
+	require.ErrorIs(t, e.Lock("").Do(context.Background(), never), engine.ErrName)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, e.Lock("free").Do(ctx, never), context.Canceled)
+}

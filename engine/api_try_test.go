@@ -1,0 +1,137 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+func TestTryOfALockHeldHereAnswersErrHeldWithoutACommand(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(10*time.Second)))
+	apiReset(t, s)
+	for range 100 {
+		got, err := e.Lock("name").TryAcquire(apiCtx(t))
+		require.Nil(t, got)
+		var held *engine.HeldError
+		require.ErrorAs(t, err, &held)
+		require.ErrorIs(t, err, engine.ErrHeld)
+		require.Equal(t, "name", held.Name)
+		require.Greater(t, held.Remaining, 5*time.Second)
+		require.LessOrEqual(t, held.Remaining, 10*time.Second)
+	}
+	require.Empty(t, apiCalls(t, s))
+	require.EqualValues(t, 100, e.Stats().Refused)
+	apiRelease(t, ls)
+	apiRelease(t, apiGet(t, e.Lock("name").TryAcquireAsync(apiCtx(t))))
+}
+
+func TestTryNeverBargesPastThoseWhoWaitHere(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := apiOpen(t, p.Addr())
+	foreign := apiNewForeign(t, s)
+	foreign.lock("name", time.Minute)
+	f := e.Lock("name").AcquireAsync(context.Background())
+	apiParked(t, s, "name", 1, 1, e)
+	drop := p.DropMessages(func(string) bool { return true })
+	foreign.unlock("name")
+	apiWithin(t, drop.C(), apiLong, "the waiter does not hear of it")
+	sent := p.Count("EVALSHA")
+	_, err := e.Lock("name").TryAcquire(apiCtx(t))
+	if _, _, done := f.Result(); !done { // the poll may come at this very moment
+		require.ErrorIs(t, err, engine.ErrHeld, "the lock is free, but somebody was there before")
+		require.LessOrEqual(t, p.Count("EVALSHA"), sent+1)
+	}
+	require.Error(t, err)
+	apiRelease(t, apiGet(t, f))
+}
+
+func TestTryBehindAnAcquireInFlightTakesItsAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// between happens while the acquire is in flight.
+		between func(t *testing.T, s *redistest.Server, first *engine.Future[*engine.Lease])
+		// first and try are what the two futures become: nil granted, ErrHeld, ErrCancelled, or pending.
+		first, try error
+		pending    bool
+	}{
+		{name: "GrantedMeansHeld", first: nil, try: engine.ErrHeld},
+		{name: "BusyMeansHeld", pending: true, try: engine.ErrHeld, between: func(t *testing.T, s *redistest.Server, _ *engine.Future[*engine.Lease]) {
+			apiNewForeign(t, s).lock("name", time.Minute)
+		}},
+		{name: "GrantedButNotWantedAnyMoreMeansGranted", first: engine.ErrCancelled, try: nil, between: func(t *testing.T, _ *redistest.Server, first *engine.Future[*engine.Lease]) {
+			require.True(t, first.Cancel())
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e := apiOpen(t, p.Addr())
+			hold := p.Hold(faultproxy.Command("EVALSHA"), -1)
+			first := e.Lock("name").AcquireAsync(context.Background())
+			apiWithin(t, hold.C(), apiLong, "the acquire is in flight")
+			try := e.Lock("name").TryAcquireAsync(context.Background())
+			if c.between != nil {
+				c.between(t, s, first)
+			}
+			apiPending(t, try)
+			require.Equal(t, 1, p.Count("EVALSHA"), "the Try sends nothing of its own")
+			p.ReleaseCommands()
+			ls, err := try.Await(apiCtx(t))
+			require.ErrorIs(t, err, c.try)
+			if c.try == nil {
+				require.Equal(t, "1", s.Do(t, "HGET", "name", ls.OwnerID()))
+			}
+			if c.pending {
+				apiPending(t, first)
+				require.True(t, first.Cancel())
+			} else {
+				_, err = first.Await(apiCtx(t))
+				require.ErrorIs(t, err, c.first)
+				require.Equal(t, 1, p.Count("EVALSHA"))
+			}
+		})
+	}
+}
+
+// Its answer was an error: the Try has an attempt of its own.
+func TestTryBehindAnAcquireThatFailedSendsItsOwn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := apiOpen(t, p.Addr())
+	s.Do(t, "SET", "name", "a value that is no lock")
+	hold := p.Hold(faultproxy.Command("EVALSHA"), 1)
+	first := e.Lock("name").AcquireAsync(context.Background())
+	apiWithin(t, hold.C(), apiLong, "the acquire is in flight")
+	try := e.Lock("name").TryAcquireAsync(context.Background())
+	p.ReleaseCommands()
+	require.ErrorIs(t, apiErr(t, first), engine.ErrWrongKind)
+	require.ErrorIs(t, apiErr(t, try), engine.ErrWrongKind, "the second answer is the same, in this case")
+	require.Equal(t, "string", s.Do(t, "TYPE", "name"))
+}
+
+func TestTryOfAForeignLockIsOneCommand(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	apiNewForeign(t, s).lock("name", 10*time.Second)
+	apiReset(t, s)
+	start := time.Now()
+	_, err := e.Lock("name").TryAcquire(apiCtx(t))
+	var held *engine.HeldError
+	require.ErrorAs(t, err, &held)
+	require.InDelta(t, 10, held.Remaining.Seconds(), 1)
+	require.Less(t, time.Since(start), apiSoon)
+	calls := apiCalls(t, s)
+	require.EqualValues(t, 1, calls["evalsha"])
+	require.Zero(t, calls["subscribe"], "it does not wait")
+	require.Zero(t, calls["hset"])
+	require.Zero(t, e.Stats().Names)
+}

@@ -1,0 +1,284 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// aclServer starts a server with a user who may do everything but what the rules say.
+func aclServer(t *testing.T, rules ...string) *redistest.Server {
+	t.Helper()
+	s := redistest.Run(t, redistest.Options{})
+	aclRules(t, s, append([]string{"on", ">secret", "~*", "&*", "+@all"}, rules...)...)
+	return s
+}
+
+func aclRules(t *testing.T, s *redistest.Server, rules ...string) {
+	t.Helper()
+	s.Do(t, append([]string{"ACL", "SETUSER", "app"}, rules...)...)
+}
+
+func asApp(cfg *engine.Config) { cfg.Username, cfg.Password = "app", "secret" }
+
+// TestFault_ACL_OneForbiddenNameInABatch: the server refuses a whole command for one key. The engine
+// splits it until the guilty key stands alone, for acquires, renewals and releases.
+func TestFault_ACL_OneForbiddenNameInABatch(t *testing.T) {
+	t.Parallel()
+	const n, lease = 200, 1500 * time.Millisecond
+	s := aclServer(t, "resetkeys", "~ok:*")
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr(), asApp)
+	p.Delay(0, 30*time.Millisecond) // while the first commands are on their way the others collect
+	before := p.Count("EVALSHA")
+	futures := make([]*engine.Future[*engine.Lease], n)
+	for i := range futures {
+		name := numbered("ok", i)
+		if i == 111 {
+			name = "forbidden"
+		}
+		futures[i] = e.Lock(name, engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+	}
+	var leases []*engine.Lease
+	for i, f := range futures {
+		ls, err := f.Await(limited(t))
+		if i == 111 {
+			require.Equal(t, engine.ClassNoPerm, serverClass(err), "%v", err)
+			require.NotErrorIs(t, err, engine.ErrUnknown)
+			continue
+		}
+		require.NoError(t, err)
+		leases = append(leases, ls)
+	}
+	require.Less(t, p.Count("EVALSHA")-before, n/4, "the others went in batches")
+	for _, ls := range leases {
+		requireHeldOnce(t, s, ls)
+	}
+	p.Delay(0, 0)
+
+	// From now on one held key is forbidden: it alone is not renewed, it alone is not released.
+	guilty := leases[42]
+	ended := guilty.Context().Done()
+	aclRules(t, s, "resetkeys", "~ok:?", "~ok:1*", "~ok:2*", "~ok:3*", "~ok:5*", "~ok:6*", "~ok:7*", "~ok:8*", "~ok:9*",
+		"~ok:40", "~ok:41", "~ok:43", "~ok:44", "~ok:45", "~ok:46", "~ok:47", "~ok:48", "~ok:49")
+	require.Equal(t, "ok:42", guilty.Name())
+	first := guilty.Deadline()
+	err := guilty.Release(limited(t))
+	require.Equal(t, engine.ClassNoPerm, serverClass(err), "%v", err)
+	await(t, ended, "it is over")
+	eventually(t, "the others are renewed", func() bool { return leases[0].Deadline().After(first.Add(lease)) })
+	for _, ls := range leases {
+		if ls != guilty {
+			requireHeldOnce(t, s, ls)
+		}
+	}
+	require.Zero(t, e.Stats().Renewals.Failed)
+	for _, ls := range leases {
+		if ls != guilty {
+			release(t, ls)
+		}
+	}
+	require.Empty(t, s.Keys(t))
+	finish(t, s, e)
+}
+
+// TestFault_ACL_OneForbiddenNameAmongRenewals: a key that may not be renewed any more is lost at its
+// deadline; those of its batch are renewed.
+func TestFault_ACL_OneForbiddenNameAmongRenewals(t *testing.T) {
+	t.Parallel()
+	const n, lease = 100, 1500 * time.Millisecond
+	s := aclServer(t)
+	e := openEngine(t, s.Addr(), asApp)
+	guilty := acquire(t, e.Lock("guilty", engine.WatchdogLease(lease)))
+	futures := make([]*engine.Future[*engine.Lease], n)
+	for i := range futures {
+		futures[i] = e.Lock(numbered("ok", i), engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+	}
+	leases, err := engine.AllLeases(futures...).Await(limited(t))
+	require.NoError(t, err)
+	ended := guilty.Context().Done()
+	aclRules(t, s, "resetkeys", "~ok:*")
+	deadline := guilty.Deadline()
+	await(t, ended, "it is lost")
+	require.False(t, time.Now().After(guilty.Deadline()))
+	require.WithinDuration(t, deadline, guilty.Deadline(), 5*time.Millisecond)
+	eventually(t, "the others are renewed", func() bool { return leases[0].Deadline().After(deadline.Add(lease)) })
+	for _, ls := range leases {
+		requireHeldOnce(t, s, ls)
+		release(t, ls)
+	}
+	require.EqualValues(t, 1, e.Stats().Lost)
+	finish(t, s, e)
+}
+
+// aclHundred takes a hundred locks at once, checks them, sees them renewed and gives them back.
+func aclHundred(t *testing.T, s *redistest.Server, e *engine.Engine) {
+	t.Helper()
+	const n, lease = 100, time.Second
+	futures := make([]*engine.Future[*engine.Lease], n)
+	for i := range futures {
+		futures[i] = e.Lock(numbered("a", i), engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+	}
+	leases, err := engine.AllLeases(futures...).Await(limited(t))
+	require.NoError(t, err)
+	require.Empty(t, s.ImmortalKeys(t))
+	for _, ls := range leases {
+		requireHeldOnce(t, s, ls)
+		require.LessOrEqual(t, time.Until(expiry(t, s, ls.Name())), lease)
+	}
+	first := leases[n-1].Deadline()
+	eventually(t, "they are renewed", func() bool { return leases[n-1].Deadline().After(first.Add(lease)) })
+	for _, ls := range leases {
+		requireHeldOnce(t, s, ls)
+		release(t, ls)
+	}
+	require.Zero(t, e.Stats().Renewals.Failed)
+}
+
+// TestFault_ACL_FallBacks: commands that make things faster are refused, or the server does not say
+// what it can. The plain path writes the same bytes.
+func TestFault_ACL_FallBacks(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name  string
+		rules []string
+		copy  bool
+	}{
+		{"Everything", nil, true},
+		{"CopyRefused", []string{"-copy"}, false},
+		{"VersionUnknown", []string{"-info"}, false}, // as of a server without COPY and PEXPIRE GT
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := aclServer(t, how.rules...)
+			p := faultproxy.Run(t, s.Addr())
+			e := openEngine(t, p.Addr(), asApp)
+			p.Delay(0, 20*time.Millisecond) // for batches
+			aclHundred(t, s, e)
+			p.Delay(0, 0)
+			stats, err := s.CommandStats()
+			require.NoError(t, err)
+			if how.copy {
+				require.Positive(t, stats["copy"])
+				require.Less(t, stats["hset"], int64(50))
+			} else {
+				require.EqualValues(t, 100, stats["hset"])
+			}
+			if how.name == "VersionUnknown" {
+				require.Zero(t, stats["copy"], "not even tried")
+				require.Empty(t, e.Stats().Nodes[0].Version)
+			}
+			finish(t, s, e)
+		})
+	}
+}
+
+// TestFault_ACL_PexpireRefused: a key that cannot be given an expiry does not stay (P6).
+func TestFault_ACL_PexpireRefused(t *testing.T) {
+	t.Parallel()
+	s := aclServer(t, "-pexpire")
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr(), asApp)
+	for _, form := range faultForms {
+		_, err := form.take(e.Lock("a"), limited(t))
+		require.Equal(t, engine.ClassNoPerm, serverClass(err), "%s: %v", form.name, err)
+		require.Empty(t, s.Keys(t))
+	}
+	t.Run("AfterALostReply", func(t *testing.T) { // the other script
+		p.DropCommand(scriptCall("acquire"), 1)
+		_, err := e.Lock("b").Acquire(limited(t))
+		require.Equal(t, engine.ClassNoPerm, serverClass(err), "%v", err)
+		require.Empty(t, s.Keys(t))
+	})
+	t.Run("NorCanItBeUndone", func(t *testing.T) {
+		aclRules(t, s, "-hdel")
+		_, err := e.Lock("c").TryAcquire(limited(t))
+		require.ErrorContains(t, err, "delete it by hand: c")
+		require.Equal(t, []string{"c"}, s.ImmortalKeys(t), "the one case without a remedy")
+		s.Do(t, "DEL", "c")
+		aclRules(t, s, "+hdel")
+	})
+	aclRules(t, s, "+pexpire")
+	release(t, acquire(t, e.Lock("a")))
+	finish(t, s, e)
+}
+
+// TestFault_ACL_PubSubRefused: without messages a release still frees (P8), and a waiter is served by
+// its poll.
+func TestFault_ACL_PubSubRefused(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name            string
+		holder, waiter  bool // has the restricted user
+		rules           []string
+		most            time.Duration
+		byPoll, refused bool
+	}{
+		{"PublishRefused", true, false, []string{"-publish"}, 1500 * time.Millisecond, true, false},
+		{"ChannelRefusedToTheHolder", true, false, []string{"resetchannels"}, 1500 * time.Millisecond, true, false},
+		{"SubscribeRefused", false, true, []string{"-subscribe"}, 1500 * time.Millisecond, true, true},
+		{"ChannelRefusedToTheWaiter", false, true, []string{"resetchannels"}, 1500 * time.Millisecond, true, true},
+		{"Nothing", true, true, nil, 500 * time.Millisecond, false, false},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := aclServer(t, how.rules...)
+			open := func(restricted bool) *engine.Engine {
+				if restricted {
+					return openEngine(t, s.Addr(), asApp)
+				}
+				return openEngine(t, s.Addr())
+			}
+			e, other := open(how.holder), open(how.waiter)
+			ls := acquire(t, e.Lock("a"))
+			waiter := other.Lock("a").AcquireAsync(limited(t))
+			eventually(t, "it waits, with a subscription or without", func() bool {
+				stats := other.Stats()
+				if how.refused {
+					return stats.Nodes[0].Subscriptions.Refused > 0
+				}
+				return stats.WokenBySubscribe > 0
+			})
+			begun := time.Now()
+			release(t, ls)
+			got, err := waiter.Await(limited(t))
+			require.NoError(t, err)
+			require.Less(t, time.Since(begun), how.most)
+			stats := other.Stats()
+			require.Equal(t, how.byPoll, stats.WokenByPoll > 0 && stats.WokenByMessage == 0)
+			requireHeldOnce(t, s, got)
+			release(t, got)
+			require.Empty(t, s.Keys(t))
+			finish(t, s, e, other)
+		})
+	}
+}
+
+// TestFault_ACL_ScriptsRefused: a user who may not run scripts is told so by Open or by the operation,
+// and nothing is left.
+func TestFault_ACL_ScriptsRefused(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{"-evalsha", "-time", "-script"} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			s := aclServer(t, rule)
+			cfg := engine.Config{Addrs: []string{s.Addr()}}
+			asApp(&cfg)
+			e, err := engine.Open(limited(t), cfg)
+			if err == nil {
+				defer func() { _ = e.Close(context.Background()) }()
+				_, err = e.Lock("a").TryAcquire(limited(t))
+			}
+			require.Equal(t, engine.ClassNoPerm, serverClass(err), "%v", err)
+			require.False(t, errors.Is(err, engine.ErrUnknown))
+			require.Empty(t, s.Keys(t))
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// TestFault_C175_CloseWithoutAServer: the server is silent or gone when the engine is closed. Close
+// keeps to its ctx and says what is left; every future is answered; every goroutine ends, with the
+// server back or without it (TestMain would find one that does not).
+func TestFault_C175_CloseWithoutAServer(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name string
+		gone func(s *redistest.Server, p *faultproxy.Proxy)
+		back func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy)
+	}{
+		{
+			"ServerStopped",
+			func(s *redistest.Server, _ *faultproxy.Proxy) { s.Pause() },
+			func(_ *testing.T, s *redistest.Server, _ *faultproxy.Proxy) { s.Resume() },
+		},
+		{"ServerStaysStopped", func(s *redistest.Server, _ *faultproxy.Proxy) { s.Pause() }, nil},
+		{
+			"BlackHole",
+			func(_ *redistest.Server, p *faultproxy.Proxy) { p.Pause() },
+			func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) { p.Resume() },
+		},
+		{"BlackHoleForEver", func(_ *redistest.Server, p *faultproxy.Proxy) { p.Pause() }, nil},
+		{
+			"BlackHoleWhileDialling",
+			func(_ *redistest.Server, p *faultproxy.Proxy) {
+				p.Pause()
+				p.CutAll()
+			}, nil,
+		},
+		{
+			"Refused",
+			func(_ *redistest.Server, p *faultproxy.Proxy) {
+				p.RefuseNew(true)
+				p.CutAll()
+			}, nil,
+		},
+		{"ServerKilled", func(s *redistest.Server, _ *faultproxy.Proxy) { s.Kill() }, nil},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e := openEngine(t, p.Addr())
+			const lease = 10 * time.Second
+			held := make([]*engine.Lease, 20)
+			for i := range held {
+				held[i] = acquire(t, e.Lock(numbered("held", i), engine.WatchdogLease(lease)))
+			}
+			foreign := "2f1f1f66-0000-4000-8000-000000000000:77"
+			s.Do(t, "HSET", "busy", foreign, "1")
+			s.Do(t, "PEXPIRE", "busy", "5000")
+			waiter := e.Lock("busy").AcquireAsync(limited(t))
+			eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+			ended := held[1].Context()
+			how.gone(s, p)
+			gone := time.Now()
+
+			// In flight when Close comes: a release, an acquire, a Try, an Inspect, a ForceRelease.
+			released := held[0].ReleaseAsync()
+			fresh, try := e.Lock("fresh").AcquireAsync(context.Background()), e.Lock("try").TryAcquireAsync(context.Background())
+			inspect, force := e.Lock("fresh").InspectAsync(context.Background()), e.Lock("x").ForceReleaseAsync(context.Background())
+
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			err := e.Close(ctx)
+			require.Error(t, err)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(begun), 1200*time.Millisecond)
+			for _, f := range []*engine.Future[*engine.Lease]{waiter, fresh} {
+				_, err, done := f.Result()
+				require.True(t, done, "who waits is told at once")
+				require.ErrorIs(t, err, engine.ErrClosed)
+			}
+			_, err = e.Lock("late").Acquire(limited(t))
+			require.ErrorIs(t, err, engine.ErrClosed)
+			await(t, ended.Done(), "a held lease's context ends")
+			require.ErrorIs(t, held[2].Release(limited(t)), engine.ErrNotHeld)
+			if how.back != nil {
+				how.back(t, s, p)
+			}
+			begun = time.Now()
+			err = e.Close(limited(t)) // waits for the last goroutine
+			t.Logf("ended %v after Close's ctx, %v", time.Since(begun).Round(time.Millisecond), err)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(gone), 9*time.Second, "the rest ends by itself")
+			for _, f := range []interface {
+				Done() <-chan struct{}
+			}{released, try, inspect, force} {
+				await(t, f.Done(), "an answer to what was in flight")
+			}
+			_, err = try.Await(limited(t))
+			require.Error(t, err)
+			switch how.name {
+			case "ServerStopped", "BlackHole":
+				// What it had received it has done, and nothing was renewed since.
+				for _, key := range s.Keys(t) {
+					require.False(t, expiry(t, s, key).After(gone.Add(lease)), "%s was renewed", key)
+				}
+			case "ServerStaysStopped":
+				s.Resume()
+				fallthrough
+			default:
+				if how.name != "ServerKilled" {
+					require.Empty(t, s.ImmortalKeys(t))
+				}
+			}
+		})
+	}
+}
+
+// TestFault_C173_CloseWithEverythingInFlight: hundreds of acquires, waiters, holds, releases and cancels
+// are under way when the engine is closed. Every future is answered, everything is released.
+func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	held := make([]*engine.Future[*engine.Lease], n)
+	for i := range held {
+		held[i] = e.Lock(numbered("held", i)).AcquireAsync(limited(t))
+	}
+	leases, err := engine.AllLeases(held...).Await(limited(t))
+	require.NoError(t, err)
+	theirs := acquire(t, other.Lock("theirs"))
+	var futures []*engine.Future[*engine.Lease]
+	for i := range n {
+		futures = append(futures, e.Lock(numbered("held", i)).AcquireAsync(context.Background()), // behind a local hold
+			e.Lock("theirs").AcquireAsync(context.Background())) // behind somebody else's
+	}
+	eventually(t, "they wait", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	p.Delay(20*time.Millisecond, 20*time.Millisecond)
+	var releases []*engine.Future[struct{}]
+	for i := range n {
+		switch i % 3 {
+		case 0:
+			releases = append(releases, leases[i].ReleaseAsync())
+		case 1:
+			futures[2*i].Cancel()
+		}
+		futures = append(futures, e.Lock(numbered("fresh", i)).AcquireAsync(context.Background()))
+	}
+	begun := time.Now()
+	require.NoError(t, e.Close(limited(t)))
+	require.Less(t, time.Since(begun), 2*time.Second)
+	for _, f := range futures {
+		ls, err, done := f.Result()
+		require.True(t, done)
+		if err == nil { // it was granted just before
+			require.False(t, ls.Lost())
+			require.Error(t, ls.Context().Err())
+			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrNotHeld)
+			continue
+		}
+		require.True(t, errorsIsAny(err, engine.ErrClosed, engine.ErrCancelled), "%v", err)
+	}
+	for _, f := range releases {
+		_, err, done := f.Result()
+		require.True(t, done)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"theirs"}, s.Keys(t))
+	require.NoError(t, e.Close(limited(t)), "closing twice")
+	release(t, theirs)
+	finish(t, s, other)
+}

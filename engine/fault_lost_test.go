@@ -1,0 +1,219 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// TestFault_C009_SilenceEndsTheLeaseInTime: nothing comes from the server any more while a lock is
+// held. The holder's context ends no later than its deadline, which is before the server lets go,
+// and nobody else holds the lock before that: one clock measures both.
+func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name    string
+		silence func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy)
+		end     func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy)
+		healthy bool // for the other engine
+	}{
+		{
+			name:    "ServerStopped",
+			silence: func(_ *testing.T, s *redistest.Server, _ *faultproxy.Proxy) { s.Pause() },
+			end:     func(_ *testing.T, s *redistest.Server, _ *faultproxy.Proxy) { s.Resume() },
+		},
+		{
+			name:    "BlackHole",
+			silence: func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) { p.Pause() },
+			end:     func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) { p.Resume() },
+			healthy: true,
+		},
+		{
+			name: "NetworkGone",
+			silence: func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) {
+				p.RefuseNew(true)
+				p.CutAll()
+			},
+			end:     func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) { p.RefuseNew(false) },
+			healthy: true,
+		},
+		{
+			name: "C071_ClientPauseWrite",
+			silence: func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) {
+				s.Do(t, "CLIENT", "PAUSE", "60000", "WRITE")
+			},
+			end: func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) { s.Do(t, "CLIENT", "UNPAUSE") },
+		},
+	} {
+		for _, lease := range []struct {
+			name string
+			opt  engine.Option
+			d    time.Duration
+		}{
+			{"Watched1s", engine.WatchdogLease(time.Second), time.Second},
+			{"Watched2s", engine.WatchdogLease(2 * time.Second), 2 * time.Second},
+			{"Fixed1s", engine.FixedLease(time.Second), time.Second},
+		} {
+			t.Run(how.name+"/"+lease.name, func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Run(t, redistest.Options{})
+				p := faultproxy.Run(t, s.Addr())
+				e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+				ls := acquire(t, e.Lock("a", lease.opt))
+				child, cancel := context.WithCancel(ls.Context())
+				defer cancel()
+				theirs := other.Lock("a").AcquireAsync(limited(t))
+				eventually(t, "the other engine waits", func() bool { return other.Stats().Waits == 1 })
+				if lease.name == "Watched2s" { // not from the first third of the first lease on
+					first := ls.Deadline()
+					eventually(t, "it is renewed", func() bool { return ls.Deadline().After(first.Add(lease.d / 4)) })
+				}
+				how.silence(t, s, p)
+				silent := time.Now()
+
+				await(t, ls.Context().Done(), "the lease's context ends")
+				told := time.Now()
+				deadline := ls.Deadline()
+				require.False(t, told.After(deadline), "told %v after the deadline", told.Sub(deadline))
+				require.False(t, deadline.After(silent.Add(lease.d)), "trusted beyond the last answer's lease")
+				require.True(t, ls.Lost())
+				require.Error(t, ls.Context().Err())
+				require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
+				await(t, child.Done(), "a child's context ends")
+				if how.healthy {
+					require.True(t, exists(t, s, "a"), "told before the server lets go")
+				}
+				_, _, granted := theirs.Result()
+				require.False(t, granted, "the other engine held it first")
+				require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+
+				if !how.healthy {
+					lastUntil(deadline.Add(300 * time.Millisecond))
+					how.end(t, s, p)
+				}
+				got, err := theirs.Await(limited(t))
+				grantedAt := time.Now()
+				require.NoError(t, err)
+				require.True(t, grantedAt.After(deadline), "two holders")
+				require.Less(t, grantedAt.Sub(deadline), 1500*time.Millisecond)
+				if how.healthy {
+					how.end(t, s, p) // what the first engine had sent arrives now
+				}
+				// It works again, and nothing of it touches the new holder.
+				release(t, acquire(t, e.Lock("b")))
+				requireHeldOnce(t, s, got)
+				require.True(t, ls.Lost())
+				release(t, got)
+				finish(t, s, e, other)
+				require.EqualValues(t, 1, e.Stats().Lost)
+				require.Zero(t, other.Stats().Lost)
+			})
+		}
+	}
+}
+
+// TestFault_C007_TheKeyIsTakenAway: an administrator deletes the key or the field, or somebody else's
+// hold stands in its place. The holder is told within a period, and no renewal makes the key again.
+func TestFault_C007_TheKeyIsTakenAway(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	const theirs = "2f1f1f66-0000-4000-8000-000000000000:77"
+	for _, how := range []struct {
+		name string
+		do   func(t *testing.T, s *redistest.Server, field string)
+		left string
+	}{
+		{"C007_DEL", func(t *testing.T, s *redistest.Server, _ string) { s.Do(t, "DEL", "a") }, ""},
+		{"C008_HDEL", func(t *testing.T, s *redistest.Server, field string) { s.Do(t, "HDEL", "a", field) }, ""},
+		{"C066_FLUSHALL", func(t *testing.T, s *redistest.Server, _ string) { s.Do(t, "FLUSHALL") }, ""},
+		{"C008_AnotherOwner", func(t *testing.T, s *redistest.Server, _ string) {
+			s.Do(t, "EVAL", `redis.call('del', 'a') redis.call('hset', 'a', ARGV[1], 1) redis.call('pexpire', 'a', 20000)`, "0", theirs)
+		}, theirs + "\n1"},
+		{"C008_AnotherKind", func(t *testing.T, s *redistest.Server, _ string) { s.Do(t, "SET", "a", "x", "PX", "20000") }, "x"},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e := openEngine(t, p.Addr())
+			renewals := watchCommands(p, scriptCall("renew"))
+			ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+			control := acquire(t, e.Lock("control", engine.WatchdogLease(lease)))
+			ended := ls.Context().Done()
+			how.do(t, s, ls.OwnerID())
+			if how.name == "C066_FLUSHALL" {
+				control = acquire(t, e.Lock("control2", engine.WatchdogLease(lease)))
+			}
+			taken := time.Now()
+			await(t, ended, "the holder is told")
+			require.Less(t, time.Since(taken), lease/3+150*time.Millisecond, "within a period")
+			require.True(t, ls.Lost())
+			require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
+			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+			// Two more renewals of the other lock: none is of this one.
+			for len(renewals) > 0 {
+				<-renewals
+			}
+			for range 2 {
+				cmd := await(t, renewals, "a renewal of another lock")
+				require.NotContains(t, cmd, "a")
+			}
+			read := "HGETALL"
+			if how.name == "C008_AnotherKind" {
+				read = "GET"
+			}
+			require.Equal(t, how.left, s.Do(t, read, "a"))
+			if how.left != "" {
+				require.Less(t, time.Until(expiry(t, s, "a")), 20*time.Second)
+				require.Greater(t, time.Until(expiry(t, s, "a")), 15*time.Second)
+				s.Do(t, "DEL", "a")
+			}
+			requireHeldOnce(t, s, control)
+			release(t, control)
+			release(t, acquire(t, e.Lock("a")))
+			finish(t, s, e)
+		})
+	}
+}
+
+// TestFault_C064_ServerComesBackEmpty: the server is killed and starts again on its port without its
+// data while a lock is held. The holder is told by its next renewal, others may take the lock, and
+// every engine recovers by itself.
+func TestFault_C064_ServerComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	s := redistest.Run(t, redistest.Options{})
+	e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+	ended := ls.Context().Done()
+	waiter := other.Lock("a").AcquireAsync(limited(t)) // waits through the restart
+	eventually(t, "it waits", func() bool { return other.Stats().WokenBySubscribe > 0 })
+	s.Kill()
+	killed := time.Now()
+	require.NoError(t, s.Restart(limited(t)))
+	back := time.Now()
+	require.Less(t, back.Sub(killed), time.Second, "the lease must not be over by then")
+	theirs, err := waiter.Await(limited(t))
+	require.NoError(t, err)
+	require.Less(t, time.Since(back), 1500*time.Millisecond)
+	await(t, ended, "the holder is told")
+	require.Less(t, time.Since(back), lease/3+lease/12+150*time.Millisecond, "within a period and one retry")
+	require.True(t, ls.Lost())
+	require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+	requireHeldOnce(t, s, theirs)
+	again := e.Lock("a").AcquireAsync(limited(t)) // and is woken by a message again
+	eventually(t, "it waits", func() bool { return e.Stats().Waiting == 1 && e.Stats().WokenBySubscribe > 0 })
+	release(t, theirs)
+	begun := time.Now()
+	mine, err := again.Await(limited(t))
+	require.NoError(t, err)
+	require.Less(t, time.Since(begun), 500*time.Millisecond)
+	release(t, mine)
+	finish(t, s, e, other)
+}

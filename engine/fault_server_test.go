@@ -1,0 +1,321 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// TestFault_C036_ScriptFlushAtAKilohertz: the server forgets its scripts a thousand times a second. No
+// operation fails, held locks are renewed, and the scripts are put back once for all that miss them.
+func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
+	const workers, rounds = 64, 150 // with three operations each: 28,800
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	held := acquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+	admin, err := s.Dial(limited(t))
+	require.NoError(t, err)
+	defer admin.Close()
+	stop, flushed := make(chan struct{}), make(chan int)
+	go func() {
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				flushed <- n
+				return
+			case <-ticker.C:
+				if _, err := admin.Do(context.Background(), "SCRIPT", "FLUSH", "SYNC"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	ctx := limited(t)
+	begun := time.Now()
+	failures := atomic.Int64{}
+	run := func(what string, w int, op func() error) {
+		if err := op(); err != nil && failures.Add(1) < 10 {
+			t.Errorf("%s of worker %d: %v", what, w, err)
+		}
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			l := e.Lock(numbered("a", w))
+			take := l.Acquire
+			if w%2 == 0 {
+				take = l.TryAcquire
+			}
+			for range rounds {
+				var ls *engine.Lease
+				run("acquire", w, func() (err error) {
+					ls, err = take(ctx)
+					return err
+				})
+				if ls == nil {
+					continue
+				}
+				run("inspect", w, func() error {
+					info, err := l.Inspect(ctx)
+					if err == nil && (!info.Mine || info.OwnerID != ls.OwnerID() || info.Holds != 1) {
+						err = fmt.Errorf("wrong: %+v", info)
+					}
+					return err
+				})
+				run("release", w, func() error { return ls.Release(ctx) })
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begun)
+	first := held.Deadline()
+	eventually(t, "renewals go on", func() bool { return held.Deadline().After(first.Add(500 * time.Millisecond)) })
+	close(stop)
+	n := <-flushed
+	stats := e.Stats()
+	t.Logf("%d operations in %v, %d flushes, %d reloads, %d batches", workers*rounds*3, took.Round(time.Millisecond), n,
+		stats.Nodes[0].ScriptReloads, stats.Nodes[0].Batches)
+	require.Zero(t, failures.Load())
+	require.Greater(t, n, int(took.Milliseconds()/4), "the scripts were hardly flushed")
+	require.Greater(t, stats.Nodes[0].ScriptReloads, int64(n/10))
+	requireHeldOnce(t, s, held)
+	release(t, held)
+	finish(t, s, e)
+}
+
+// TestFault_C053_MemoryIsFull: new locks are refused and change nothing; what is held is renewed, can be
+// released, and a waiter waits until there is memory again (P8).
+func TestFault_C053_MemoryIsFull(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, other := openEngine(t, s.Addr()), openEngine(t, p.Addr())
+	ls := acquire(t, e.Lock("a", engine.WatchdogLease(1200*time.Millisecond)))
+	dying := acquire(t, e.Lock("dying", engine.FixedLease(800*time.Millisecond)))
+	waiting := []*engine.Future[*engine.Lease]{
+		other.Lock("a").AcquireAsync(limited(t)), other.Lock("dying").AcquireAsync(limited(t)),
+	}
+	eventually(t, "both wait", func() bool { return other.Stats().WokenBySubscribe == 2 })
+
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	for _, form := range faultForms {
+		_, err := form.take(e.Lock("new"), limited(t))
+		require.Equal(t, engine.ClassOOM, serverClass(err), "%s: %v", form.name, err)
+		require.True(t, engine.SafeToRetry(err))
+	}
+	futures := make([]*engine.Future[*engine.Lease], 50) // the same for a batch
+	for i := range futures {
+		futures[i] = e.Lock(numbered("new", i)).AcquireAsync(limited(t))
+	}
+	for _, f := range futures {
+		_, err := f.Await(limited(t))
+		require.Equal(t, engine.ClassOOM, serverClass(err), "%v", err)
+	}
+	for _, key := range s.Keys(t) {
+		require.Contains(t, []string{"a", "dying"}, key)
+	}
+	first := ls.Deadline()
+	eventually(t, "renewals go on", func() bool { return ls.Deadline().After(first.Add(1200 * time.Millisecond)) })
+	require.Zero(t, e.Stats().Renewals.Failed)
+	require.True(t, dying.Lost())
+	asked := watchCommands(p, scriptCall("acquire", "reacquire"))
+	release(t, ls)
+	require.Empty(t, s.Keys(t))
+	for range 4 {
+		await(t, asked, "waiters ask and are refused")
+	}
+	require.NoError(t, p.Idle(limited(t)))
+	for _, f := range waiting {
+		_, err, done := f.Result()
+		require.False(t, done, "%v", err)
+	}
+	require.Empty(t, s.Keys(t))
+
+	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	back := time.Now()
+	for _, f := range waiting {
+		got, err := f.Await(limited(t))
+		require.NoError(t, err)
+		require.Less(t, time.Since(back), 1500*time.Millisecond)
+		requireHeldOnce(t, s, got)
+		release(t, got)
+	}
+	finish(t, s, e, other)
+}
+
+// TestFault_C059_ServerRestartsAndLoads: a waiter waits through a restart during which the server first
+// cannot be reached and then refuses everything because it loads its data.
+func TestFault_C059_ServerRestartsAndLoads(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := redistest.Run(t, redistest.Options{Args: []string{
+		"--dir", data, "--key-load-delay", "600", "--loading-process-events-interval-bytes", "1024",
+	}})
+	s.Do(t, "EVAL", `for i = 1, 3000 do redis.call('set', 'filler:' .. i, string.rep('x', 64), 'px', 3600000) end`, "0")
+	e := openEngine(t, s.Addr())
+	foreign := "2f1f1f66-0000-4000-8000-000000000000:77"
+	s.Do(t, "HSET", "a", foreign, "1")
+	s.Do(t, "PEXPIRE", "a", "60000")
+	waiter := e.Lock("a").AcquireAsync(limited(t))
+	eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	s.Do(t, "SAVE")
+	restarted := make(chan error, 1)
+	go func() { restarted <- s.Restart(limited(t)) }()
+	eventually(t, "it is loading", func() bool {
+		_, err := s.Command(limited(t), "EXISTS", "a")
+		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
+	})
+	fresh := e.Lock("b").AcquireAsync(limited(t))
+	late := openEngine(t, s.Addr())
+	_, err := late.Lock("b").TryAcquire(limited(t))
+	require.Equal(t, engine.ClassLoading, serverClass(err), "%v", err)
+	require.True(t, engine.SafeToRetry(err), "%v", err)
+	_, err, done := waiter.Result()
+	require.False(t, done, "%v", err)
+	require.NoError(t, await(t, restarted, "the server is back"))
+	ls, err := fresh.Await(limited(t))
+	require.NoError(t, err, "an acquire waits for the load")
+	release(t, ls)
+	require.Equal(t, foreign+"\n1", s.Do(t, "HGETALL", "a"), "the data is back")
+	_, err, done = waiter.Result()
+	require.False(t, done, "%v", err)
+	eventually(t, "it hears messages again", func() bool { return e.Stats().WokenByReconnect > 0 })
+	s.Do(t, "DEL", "a")
+	s.Do(t, "PUBLISH", "redisson_lock__channel:{a}", "0")
+	freed := time.Now()
+	ls, err = waiter.Await(limited(t))
+	require.NoError(t, err)
+	require.Less(t, time.Since(freed), 500*time.Millisecond)
+	requireHeldOnce(t, s, ls)
+	release(t, ls)
+	require.NoError(t, late.Close(limited(t)))
+	require.Empty(t, s.ImmortalKeys(t))
+	s.Do(t, "FLUSHALL")
+	finish(t, s, e)
+}
+
+// TestFault_C067_SomethingElseUnderTheName: a value that is no lock, or another kind of lock, stands
+// under the name. Every operation says so, touches nothing, and harms no other lock of its batch.
+func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	makers := map[string][]string{
+		"string":             {"SET", "string", "value"},
+		"zset":               {"ZADD", "zset", "1", "member"},
+		"stream":             {"XADD", "stream", "1-1", "f", "v"},
+		"list":               {"RPUSH", "list", "x"},
+		"set":                {"SADD", "set", "x"},
+		"C068_readwritelock": {"HSET", "C068_readwritelock", "mode", "write", "6e3814a1-e847-452b-a982-45baf93a1df2:1:write", "1"},
+	}
+	dumps := make(map[string]string)
+	for name, cmd := range makers {
+		s.Do(t, cmd...)
+		s.Do(t, "PEXPIRE", name, "3600000")
+		dumps[name] = s.Do(t, "DUMP", name)
+	}
+	for name := range makers {
+		t.Run(name, func(t *testing.T) {
+			l := e.Lock(name)
+			for _, form := range faultForms {
+				ls, err := form.take(l, limited(t))
+				require.ErrorIs(t, err, engine.ErrWrongKind, form.name)
+				require.Nil(t, ls)
+				require.False(t, engine.SafeToRetry(err))
+			}
+			_, err := l.Inspect(limited(t))
+			require.ErrorIs(t, err, engine.ErrWrongKind, "Inspect")
+			_, err = l.ForceRelease(limited(t))
+			require.ErrorIs(t, err, engine.ErrWrongKind, "ForceRelease")
+		})
+	}
+	t.Run("InABatchWithOthers", func(t *testing.T) {
+		var good, bad []*engine.Future[*engine.Lease]
+		for i := range 120 {
+			good = append(good, e.Lock(numbered("good", i)).AcquireAsync(limited(t)))
+			if i%20 == 0 {
+				for name := range makers {
+					bad = append(bad, e.Lock(name).AcquireAsync(limited(t)))
+				}
+			}
+		}
+		for _, f := range bad {
+			_, err := f.Await(limited(t))
+			require.ErrorIs(t, err, engine.ErrWrongKind)
+		}
+		for _, f := range good {
+			ls, err := f.Await(limited(t))
+			require.NoError(t, err)
+			requireHeldOnce(t, s, ls)
+			release(t, ls)
+		}
+	})
+	t.Run("ComesWhileOthersWait", func(t *testing.T) {
+		foreign := "2f1f1f66-0000-4000-8000-000000000000:77"
+		s.Do(t, "HSET", "late", foreign, "1")
+		s.Do(t, "PEXPIRE", "late", "60000")
+		f := e.Lock("late").AcquireAsync(limited(t))
+		eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+		s.Do(t, "SET", "late", "value", "PX", "60000")
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, engine.ErrWrongKind)
+		s.Do(t, "DEL", "late")
+	})
+	for name, dump := range dumps {
+		require.Equal(t, dump, s.Do(t, "DUMP", name))
+		require.Greater(t, time.Until(expiry(t, s, name)), 59*time.Minute)
+		s.Do(t, "DEL", name)
+	}
+	finish(t, s, e)
+}
+
+// TestFault_C167_PoisonKey: one of many held names is overwritten by a value of another type. Only that
+// one is lost; the renewals of the others go on (P7).
+func TestFault_C167_PoisonKey(t *testing.T) {
+	t.Parallel()
+	const n, lease = 300, 1500 * time.Millisecond
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	futures := make([]*engine.Future[*engine.Lease], n)
+	for i := range futures {
+		futures[i] = e.Lock(numbered("a", i), engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+	}
+	leases, err := engine.AllLeases(futures...).Await(limited(t))
+	require.NoError(t, err)
+	poisoned := leases[137]
+	ended := poisoned.Context().Done()
+	s.Do(t, "SET", poisoned.Name(), "poison", "PX", "60000")
+	at := time.Now()
+	await(t, ended, "its holder is told")
+	require.Less(t, time.Since(at), lease/3+150*time.Millisecond, "within a period")
+	require.ErrorIs(t, poisoned.Release(limited(t)), engine.ErrLost)
+	others := slices.Delete(slices.Clone(leases), 137, 138)
+	goal := at.Add(3 * lease)
+	eventually(t, "two more leases pass", func() bool { return others[0].Deadline().After(goal) })
+	for _, ls := range others {
+		requireHeldOnce(t, s, ls)
+	}
+	stats := e.Stats()
+	require.EqualValues(t, 1, stats.Lost)
+	require.EqualValues(t, n-1, stats.Held)
+	require.Zero(t, stats.Renewals.Failed)
+	require.Equal(t, "poison", s.Do(t, "GET", poisoned.Name()))
+	s.Do(t, "DEL", poisoned.Name())
+	for _, ls := range others {
+		release(t, ls)
+	}
+	finish(t, s, e)
+}

@@ -20,15 +20,49 @@ import (
 // TestFault_C036_ScriptFlushAtAKilohertz: the server forgets its scripts a thousand times a second. No
 // operation fails, held locks are renewed, and the scripts are put back once for all that miss them.
 func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
-	const workers, rounds = 64, 150 // with three operations each: 28,800
-	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	held := acquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+	for _, how := range []struct {
+		name            string
+		latency         time.Duration // each way: longer than a millisecond, no script survives a round trip
+		workers, rounds int           // three operations each
+	}{
+		{"NextDoor", 0, 64, 100},
+		{"FarAway", time.Millisecond, 128, 10},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e := openEngine(t, p.Addr())
+			p.Delay(how.latency, how.latency)
+			held := acquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+			flushes := flushScripts(t, s)
+			begun := time.Now()
+			failures := flushedLoad(t, e, how.workers, how.rounds)
+			took := time.Since(begun)
+			first := held.Deadline()
+			eventually(t, "renewals go on", func() bool { return held.Deadline().After(first.Add(500 * time.Millisecond)) })
+			n := flushes()
+			stats := e.Stats()
+			t.Logf("%d operations in %v, %d flushes, %d reloads, %d batches", how.workers*how.rounds*3, took.Round(time.Millisecond), n,
+				stats.Nodes[0].ScriptReloads, stats.Nodes[0].Batches)
+			require.Zero(t, failures)
+			require.Greater(t, n, int(took.Milliseconds()/4), "the scripts were hardly flushed")
+			require.Greater(t, stats.Nodes[0].ScriptReloads, int64(10))
+			requireHeldOnce(t, s, held)
+			release(t, held)
+			finish(t, s, e)
+		})
+	}
+}
+
+// flushScripts flushes the server's scripts each millisecond, until the function it returns is called;
+// that says how often.
+func flushScripts(t *testing.T, s *redistest.Server) (end func() int) {
+	t.Helper()
 	admin, err := s.Dial(limited(t))
 	require.NoError(t, err)
-	defer admin.Close()
 	stop, flushed := make(chan struct{}), make(chan int)
 	go func() {
+		defer admin.Close()
 		ticker := time.NewTicker(time.Millisecond)
 		defer ticker.Stop()
 		for n := 0; ; n++ {
@@ -43,8 +77,16 @@ func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
 			}
 		}
 	}()
+	return func() int {
+		close(stop)
+		return <-flushed
+	}
+}
+
+// flushedLoad acquires, inspects and releases, each worker its own lock, and counts failures.
+func flushedLoad(t *testing.T, e *engine.Engine, workers, rounds int) int64 {
+	t.Helper()
 	ctx := limited(t)
-	begun := time.Now()
 	failures := atomic.Int64{}
 	run := func(what string, w int, op func() error) {
 		if err := op(); err != nil && failures.Add(1) < 10 {
@@ -80,20 +122,7 @@ func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	took := time.Since(begun)
-	first := held.Deadline()
-	eventually(t, "renewals go on", func() bool { return held.Deadline().After(first.Add(500 * time.Millisecond)) })
-	close(stop)
-	n := <-flushed
-	stats := e.Stats()
-	t.Logf("%d operations in %v, %d flushes, %d reloads, %d batches", workers*rounds*3, took.Round(time.Millisecond), n,
-		stats.Nodes[0].ScriptReloads, stats.Nodes[0].Batches)
-	require.Zero(t, failures.Load())
-	require.Greater(t, n, int(took.Milliseconds()/4), "the scripts were hardly flushed")
-	require.Greater(t, stats.Nodes[0].ScriptReloads, int64(n/10))
-	requireHeldOnce(t, s, held)
-	release(t, held)
-	finish(t, s, e)
+	return failures.Load()
 }
 
 // TestFault_C053_MemoryIsFull: new locks are refused and change nothing; what is held is renewed, can be
@@ -198,7 +227,7 @@ func TestFault_C059_ServerRestartsAndLoads(t *testing.T) {
 	freed := time.Now()
 	ls, err = waiter.Await(limited(t))
 	require.NoError(t, err)
-	require.Less(t, time.Since(freed), 500*time.Millisecond)
+	require.Less(t, time.Since(freed), 1500*time.Millisecond) // its next try may be a second away
 	requireHeldOnce(t, s, ls)
 	release(t, ls)
 	require.NoError(t, late.Close(limited(t)))

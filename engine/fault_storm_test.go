@@ -83,7 +83,7 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	case 2:
 		ls, err = l.AcquireAsync(ctx).Await(context.Background())
 	default:
-		ls, err = l.With(engine.MaxWait(50*time.Millisecond)).AcquireAsync(ctx).Await(context.Background())
+		ls, err = l.With(engine.MaxWait(50 * time.Millisecond)).AcquireAsync(ctx).Await(context.Background())
 	}
 	switch {
 	case err == nil:

@@ -97,6 +97,7 @@ func (e *Engine) Renewed(s renew.Subject) {
 	leaked := false
 	sh.mu.Lock()
 	switch {
+	case h.status.Load() != holdHeld: // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
 	case !h.leak && h.watch == nil && h.weak.Value() == nil:

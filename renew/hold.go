@@ -32,7 +32,7 @@ type Hold struct {
 }
 
 const (
-	stateWatched uint32 = iota
+	stateWatched uint32 = iota // the zero value: a hold is born to be watched
 	stateGone
 )
 

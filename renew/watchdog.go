@@ -50,7 +50,7 @@ type Cohorts struct {
 	first, again *sender
 	wg           sync.WaitGroup
 
-	watched, sent, failed, jeopardies atomic.Int64
+	sent, failed, jeopardies atomic.Int64
 }
 
 // Stats count what the watchdog of a node did.
@@ -79,16 +79,16 @@ type Terms struct {
 	Until  clock.Instant // MaxHold: no renewals from then on; 0 none
 }
 
-// Watch puts a hold under watch. Blocks: never. s must not be under watch already.
+// Watch puts a new hold under watch. Blocks: never. A hold is watched once in its life.
 func (k *Cohorts) Watch(s Subject, t Terms) {
 	h := s.Watched()
 	h.sentAt, h.until = t.SentAt, t.Until
 	h.deadline.Store(int64(TrustUntil(t.SentAt, h.Lease)))
-	h.stopped.Store(!t.Renew)
-	h.state.Store(stateWatched)
+	if !t.Renew {
+		h.stopped.Store(true)
+	}
 	h.item.Owner = s
 	h.next = nextRenewal(t.SentAt, h.Lease)
-	k.watched.Add(1)
 	k.set.Schedule(&h.item, h.wake())
 }
 
@@ -114,7 +114,6 @@ func (k *Cohorts) Forget(s Subject) bool {
 	if !h.leave() {
 		return false
 	}
-	k.watched.Add(-1)
 	k.set.Cancel(&h.item)
 	return true
 }
@@ -185,6 +184,7 @@ func (k *Cohorts) reschedule(h *Hold) {
 func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 	var lost []Subject
 	var causes []Cause
+	renewed := make([]Subject, 0, len(subjects))
 	failed := int64(0)
 	now := k.clock.Now()
 	k.mu.Lock()
@@ -201,6 +201,7 @@ func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 			h.sentAt = a.SentAt
 			h.raise(TrustUntil(a.SentAt, h.Lease))
 			h.next = nextRenewal(a.SentAt, h.Lease)
+			renewed = append(renewed, s)
 		case a.Code == resp.CodeNotOurs:
 			lost, causes = append(lost, s), append(causes, CauseNotOurs)
 			continue
@@ -220,17 +221,15 @@ func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 	for i, s := range lost {
 		k.Lose(s, causes[i])
 	}
-	for i, s := range subjects {
-		if answers[i].Code == resp.CodeRenewed {
-			k.events.Renewed(s)
-		}
+	for _, s := range renewed {
+		k.events.Renewed(s)
 	}
 }
 
 // Stats returns the counters.
 func (k *Cohorts) Stats() Stats {
 	return Stats{
-		Watched: k.watched.Load(), Sent: k.sent.Load(), Failed: k.failed.Load(), Jeopardies: k.jeopardies.Load(),
+		Watched: int64(k.set.Len()), Sent: k.sent.Load(), Failed: k.failed.Load(), Jeopardies: k.jeopardies.Load(),
 	}
 }
 

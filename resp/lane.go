@@ -108,7 +108,9 @@ func (l *lane) submit(op *Op) *ServerError {
 	default:
 		l.queue.singles = append(l.queue.singles, op)
 	}
-	op.state.Store(opQueued)
+	if op.Kind != OpRelease { // a release cannot be taken back
+		op.state.Store(opQueued)
+	}
 	ring := l.asleep
 	l.asleep = false
 	l.mu.Unlock()
@@ -152,7 +154,7 @@ func (l *lane) take() bool {
 // From here on an op cannot be taken back; those that were are set aside. Called with mu held.
 func (l *lane) load() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
-	l.claim(l.spare.releases)
+	l.ops = append(l.ops, l.spare.releases...)
 	l.claim(l.spare.singles)
 	others := len(l.ops)
 	l.claim(l.spare.acquires)
@@ -199,21 +201,16 @@ func (l *lane) land() {
 	l.mu.Unlock()
 	for i, op := range l.dropped {
 		l.dropped[i] = nil
-		answer(op, &Result{Code: CodeCancelled})
+		op.Sink.Answered(op, &Result{Code: CodeCancelled})
 	}
 	for i, op := range l.ops {
 		l.ops[i] = nil
-		answer(op, &l.results[i])
+		op.Sink.Answered(op, &l.results[i])
 	}
 	clear(l.results)
 	if after := l.node.opts.AfterBatch; after != nil {
 		after()
 	}
-}
-
-func answer(op *Op, r *Result) {
-	op.state.Store(opIdle)
-	op.Sink.Answered(op, r)
 }
 
 // round sends l.commands in one write and settles their replies; what has to go again is in

@@ -34,7 +34,8 @@ Examples:
 
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET or COPY), one HDEL and one PUBLISH a pair. By default
-that is done whenever no other client is connected.
+that is done whenever no other client is connected. The collector runs at GOGC=200, the
+yardstick's too, unless the environment names another.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of
 one lock at once; 130 interrupted twice. One interrupt ends the run early, with a report.

@@ -217,3 +217,32 @@ func TestFault_C064_ServerComesBackEmpty(t *testing.T) {
 	release(t, mine)
 	finish(t, s, e, other)
 }
+
+// TestFault_C180_TheDeadlineCountsFromTheSending: the answers travel long. What a grant or a renewal earns
+// counts from before it was sent, so the server never lets go while the lease is trusted.
+func TestFault_C180_TheDeadlineCountsFromTheSending(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	const lease = 2 * time.Second
+	p.Delay(0, 250*time.Millisecond)
+	for _, form := range faultForms {
+		ls, err := form.take(e.Lock("a", engine.FixedLease(lease)), limited(t))
+		require.NoError(t, err)
+		requireHeldOnce(t, s, ls)
+		release(t, ls)
+	}
+	ls := acquire(t, e.Lock("b", engine.WatchdogLease(lease)))
+	fixed := acquire(t, e.Lock("c", engine.FixedLease(lease)))
+	requireHeldOnce(t, s, ls)
+	first := ls.Deadline()
+	eventually(t, "it is renewed", func() bool { return ls.Deadline().After(first.Add(100 * time.Millisecond)) })
+	requireHeldOnce(t, s, ls)
+	require.NoError(t, fixed.Extend(limited(t), 2*lease))
+	requireHeldOnce(t, s, fixed)
+	p.Delay(0, 0)
+	release(t, ls)
+	release(t, fixed)
+	finish(t, s, e)
+}

@@ -77,10 +77,17 @@ func flushScripts(t *testing.T, s *redistest.Server) (end func() int) {
 			}
 		}
 	}()
-	return func() int {
-		close(stop)
-		return <-flushed
+	n := 0
+	var once sync.Once
+	end = func() int {
+		once.Do(func() {
+			close(stop)
+			n = <-flushed
+		})
+		return n
 	}
+	t.Cleanup(func() { end() })
+	return end
 }
 
 // flushedLoad acquires, inspects and releases, each worker its own lock, and counts failures.

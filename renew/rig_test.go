@@ -1,0 +1,239 @@
+package renew
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ms    = time.Millisecond
+	start = clock.Instant(1_000_000 * ms) // a multiple of bucket
+	step  = 5 * ms                        // how finely the tests let time pass
+	long  = 20 * time.Second              // of real time: for what must happen some time
+)
+
+//nolint:gochecknoglobals // constants in all but name
+var (
+	unanswered = &resp.ServerError{Class: resp.ClassUnknown, Text: "no answer"}
+	wrongType  = &resp.ServerError{Class: resp.ClassWrongType, Text: "WRONGTYPE"}
+)
+
+// subject is what the engine would put under watch.
+type subject struct {
+	Hold
+	name string
+}
+
+func (s *subject) Watched() *Hold { return &s.Hold }
+
+// event is one word of the watchdog.
+type event struct {
+	what  string // lost, jeopardy, renewed
+	name  string
+	cause Cause
+	at    clock.Instant
+}
+
+// call is one call of Renew; it returns when the test has answered it.
+type call struct {
+	retry        bool
+	limit, lease time.Duration
+	batch        []resp.Renewal
+	at           clock.Instant
+	done         chan struct{}
+}
+
+func (c *call) keys() []string {
+	keys := make([]string, len(c.batch))
+	for i := range c.batch {
+		keys[i] = c.batch[i].Key
+	}
+	return keys
+}
+
+// rig is a watchdog on a fake clock with the Renewer in the test's hands. The clock moves only in
+// the test, and the test knows when a call must come: no real time passes.
+type rig struct {
+	*Cohorts
+	t     testing.TB
+	clock *clock.Fake
+	wheel *wheel.Wheel
+	calls chan *call
+
+	subjects []*subject
+	open     int   // subjects in calls taken and not answered
+	answers  int64 // given so far
+
+	mu     sync.Mutex
+	events []event
+	told   chan struct{} // replaced and closed with each event
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: clock.NewFake(start), calls: make(chan *call, 4096), told: make(chan struct{})}
+	w, err := wheel.New(wheel.Config{Clock: r.clock, Ticks: make(chan time.Time), NoTimingWheel: true})
+	require.NoError(t, err)
+	r.wheel = w
+	r.Cohorts = New(r.clock, w, r, r)
+	t.Cleanup(func() {
+		w.Stop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.Close()
+		}()
+		for over := false; !over; {
+			select {
+			case c := <-r.calls: // whoever still waits for an answer gets one
+				close(c.done)
+			case <-ended:
+				over = true
+			}
+		}
+	})
+	return r
+}
+
+// Renew is the Renewer.
+func (r *rig) Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal) {
+	c := &call{retry: retry, limit: limit, lease: time.Duration(leaseMs) * ms, batch: batch, at: r.clock.Now(), done: make(chan struct{})}
+	r.calls <- c
+	<-c.done
+}
+
+func (r *rig) Lost(s Subject, cause Cause) { r.say("lost", s, cause) }
+func (r *rig) Jeopardy(s Subject)          { r.say("jeopardy", s, 0) }
+func (r *rig) Renewed(s Subject)           { r.say("renewed", s, 0) }
+
+func (r *rig) say(what string, s Subject, cause Cause) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event{what, s.(*subject).name, cause, r.clock.Now()})
+	close(r.told)
+	r.told = make(chan struct{})
+}
+
+// heard returns the events of a kind so far; "" means all.
+func (r *rig) heard(what string) []event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.events), func(e event) bool { return what != "" && e.what != what })
+}
+
+// hear waits until there have been n events of a kind, and returns them.
+func (r *rig) hear(what string, n int) []event {
+	r.t.Helper()
+	limit := time.After(long)
+	for {
+		r.mu.Lock()
+		told := r.told
+		r.mu.Unlock()
+		if events := r.heard(what); len(events) >= n {
+			require.Len(r.t, events, n, "%v", events)
+			return events
+		}
+		select {
+		case <-told:
+		case <-limit:
+			require.FailNow(r.t, "not told: "+what)
+		}
+	}
+}
+
+// watch puts a fresh hold under watch, granted to an attempt sent now.
+func (r *rig) watch(name string, lease time.Duration, change ...func(*Terms)) *subject {
+	s := &subject{name: name}
+	s.Key, s.Field, s.Lease = name, "field of "+name, lease
+	terms := Terms{SentAt: r.clock.Now(), Renew: true}
+	for _, f := range change {
+		f(&terms)
+	}
+	r.subjects = append(r.subjects, s)
+	r.Watch(s, terms)
+	return s
+}
+
+// pass lets time go by.
+func (r *rig) pass(d time.Duration) {
+	for end := r.clock.Now().Add(d); r.clock.Now().Before(end); {
+		r.clock.Advance(min(step, end.Sub(r.clock.Now())))
+		r.wheel.Settle()
+	}
+}
+
+// due counts the subjects that the watchdog wants renewed and nobody has seen in a call yet.
+func (r *rig) due() int {
+	r.Cohorts.mu.Lock()
+	defer r.Cohorts.mu.Unlock()
+	n := -r.open
+	for _, s := range r.subjects {
+		if s.inFlight && s.state.Load() == stateWatched {
+			n++
+		}
+	}
+	return n
+}
+
+// next lets time go by until something is sent, at most limit.
+func (r *rig) next(limit time.Duration) *call {
+	r.t.Helper()
+	for end := r.clock.Now().Add(limit); r.due() == 0; r.pass(step) {
+		require.True(r.t, r.clock.Now().Before(end), "nothing was sent for %v", limit)
+	}
+	return r.take()
+}
+
+// take waits for a call that the watchdog owes already.
+func (r *rig) take() *call {
+	r.t.Helper()
+	select {
+	case c := <-r.calls:
+		r.open += len(c.batch)
+		return c
+	case <-time.After(long):
+		require.FailNow(r.t, "no call")
+		return nil
+	}
+}
+
+// answer gives every key of a call the same answer, for an attempt sent when the call was made.
+func (r *rig) answer(c *call, code resp.Code, err *resp.ServerError) {
+	r.t.Helper()
+	for i := range c.batch {
+		c.batch[i].Code, c.batch[i].Err, c.batch[i].SentAt = code, err, c.at
+	}
+	r.finish(c)
+}
+
+// finish returns the call, and waits until the watchdog has taken its answers.
+func (r *rig) finish(c *call) {
+	r.t.Helper()
+	n := len(c.batch)
+	r.answers += int64(n)
+	close(c.done)
+	for deadline := time.Now().Add(long); r.Stats().Sent < r.answers; runtime.Gosched() {
+		require.True(r.t, time.Now().Before(deadline), "the answers are not taken")
+	}
+	r.open -= n
+}
+
+// renewed answers a call with success and waits until that was told.
+func (r *rig) renewed(c *call) {
+	r.t.Helper()
+	before := len(r.heard("renewed"))
+	r.answer(c, resp.CodeRenewed, nil)
+	r.hear("renewed", before+len(c.batch))
+}

@@ -1,0 +1,523 @@
+package renew
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+func TestC028DeadlineCountsFromTheSendingOfTheAnsweredAttempt(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease, func(terms *Terms) { terms.SentAt = start.Add(-200 * ms) }) // the grant took 200 ms
+	require.Equal(t, start.Add(-200*ms+lease-30*ms), s.Deadline(), "lease minus 1 %, from the sending")
+
+	c := r.next(lease)
+	require.Equal(t, "name", c.batch[0].Key)
+	require.Equal(t, "field of name", c.batch[0].Field)
+	require.Equal(t, lease, c.lease)
+	before := s.Deadline()
+	r.pass(300 * ms) // the answer takes its time
+	require.Equal(t, before, s.Deadline(), "nothing is earned by sending")
+	r.renewed(c)
+	require.Equal(t, c.at.Add(lease-30*ms), s.Deadline())
+
+	c = r.next(lease)
+	before = s.Deadline()
+	r.answer(c, resp.CodeError, unanswered)
+	require.Equal(t, before, s.Deadline(), "no answer earns nothing")
+}
+
+func TestMarginIsOnePercentAndAtLeastTenMilliseconds(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{
+		100 * ms: 10 * ms, time.Second: 10 * ms, 2 * time.Second: 20 * ms, 30 * time.Second: 300 * ms,
+	} {
+		require.Equal(t, want, Margin(lease), "%v", lease)
+		require.Equal(t, start.Add(lease-want), TrustUntil(start, lease))
+	}
+}
+
+func TestLossIsToldEarlyByTheSmallerOfACohortAndAQuarterOfTheLease(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{
+		100 * ms: 25 * ms, 200 * ms: 50 * ms, 300 * ms: 75 * ms, time.Second: 75 * ms, time.Hour: 75 * ms,
+	} {
+		deadline := TrustUntil(start, lease)
+		require.Equal(t, deadline.Add(-want), SignalAt(deadline, lease), "%v", lease)
+	}
+}
+
+func TestDeadlineOnlyMovesForward(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	c := r.next(lease)
+	before := s.Deadline()
+	c.batch[0].Code, c.batch[0].SentAt = resp.CodeRenewed, start.Add(-time.Second) // an old answer
+	r.finish(c)
+	r.hear("renewed", 1)
+	require.Equal(t, before, s.Deadline())
+
+	s.Extended(start.Add(-time.Minute), lease)
+	require.Equal(t, before, s.Deadline())
+	s.Extended(r.clock.Now(), time.Second)
+	require.Equal(t, before, s.Deadline(), "shorter than what is proven already")
+	s.Extended(r.clock.Now(), time.Minute)
+	require.Equal(t, TrustUntil(r.clock.Now(), time.Minute), s.Deadline())
+
+	// Of many answers at once the latest counts, in whatever order they come.
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() { s.Extended(start.Add(time.Duration(i*37%64)*time.Minute), time.Hour) })
+	}
+	wg.Wait()
+	require.Equal(t, TrustUntil(start.Add(63*time.Minute), time.Hour), s.Deadline())
+}
+
+func TestRenewalsComeOncePerThirdOfTheLeaseForAsLongAsTheHoldLives(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	last := start
+	for range 50 {
+		c := r.next(lease)
+		gap := c.at.Sub(last)
+		require.GreaterOrEqual(t, gap, lease/3-lease/15)
+		require.LessOrEqual(t, gap, lease/3+bucket+step)
+		require.False(t, c.retry, "all is well: the first connection")
+		require.Equal(t, lease/6, c.limit)
+		last = c.at
+		r.renewed(c)
+		require.Equal(t, TrustUntil(c.at, lease), s.Deadline())
+	}
+	require.Empty(t, r.heard("lost"))
+	require.Empty(t, r.heard("jeopardy"))
+	require.Equal(t, Stats{Watched: 1, Sent: 50}, r.Stats())
+}
+
+func TestJitterOnlyShortensAndSpreadsHoldsTakenAtOneMoment(t *testing.T) {
+	const lease, n = 30 * time.Second, 2000
+	for range 10000 {
+		next := nextRenewal(start, lease)
+		require.LessOrEqual(t, next, start.Add(lease/3))
+		require.GreaterOrEqual(t, next, start.Add(lease/3-lease/15))
+	}
+	r := newRig(t)
+	for i := range n {
+		r.watch(fmt.Sprint("name:", i), lease)
+	}
+	seen, calls, largest := 0, 0, 0
+	for seen < n {
+		c := r.next(lease)
+		require.LessOrEqual(t, c.at.Sub(start), lease/3+bucket+step)
+		require.GreaterOrEqual(t, c.at.Sub(start), lease/3-lease/15)
+		seen += len(c.batch)
+		calls++
+		largest = max(largest, len(c.batch))
+		r.renewed(c)
+	}
+	require.Equal(t, n, seen, "each once")
+	require.Greater(t, calls, 20, "they do not renew in one moment")
+	require.Less(t, largest, n/5)
+}
+
+func TestAttemptLimitLeavesTimeForTheNext(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second / 6, 6 * time.Second: time.Second, 12 * time.Second: 2 * time.Second, time.Hour: 2 * time.Second,
+	} {
+		require.Equal(t, want, attemptLimit(lease))
+		require.Less(t, attemptLimit(lease)+retryAfter(lease)+attemptLimit(lease), lease-lease/3, "%v: a second try fits", lease)
+	}
+}
+
+func TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	r.watch("name", lease)
+	c := r.next(lease)
+	require.False(t, c.retry)
+	for range 3 {
+		r.answer(c, resp.CodeError, unanswered)
+		failedAt := r.clock.Now()
+		c = r.next(lease)
+		require.True(t, c.retry, "the first connection may be hung")
+		require.LessOrEqual(t, c.at.Sub(failedAt), lease/12+bucket+step)
+		require.GreaterOrEqual(t, c.at.Sub(failedAt), lease/12, "not in a tight loop")
+	}
+	r.renewed(c)
+	require.Equal(t, Stats{Watched: 1, Sent: 4, Failed: 3}, r.Stats())
+	c = r.next(lease)
+	require.False(t, c.retry, "after a success the first connection is trusted again")
+	r.renewed(c)
+	require.Empty(t, r.heard("lost"))
+}
+
+func TestC057JeopardyIsToldAfterTwoPeriodsWithoutASuccessAndOnce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hangs bool
+	}{{"BecauseRenewalsFail", false}, {"BecauseTheRenewerHangs", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			const lease = 3 * time.Second
+			r := newRig(t)
+			r.watch("name", lease)
+			calm := start.Add(2*lease/3 - 2*step)
+			var hung *call
+			for r.clock.Now().Before(calm) {
+				r.pass(step)
+				if hung == nil && r.due() > 0 {
+					if hung = r.take(); !c.hangs {
+						r.answer(hung, resp.CodeError, unanswered)
+						hung = nil
+					}
+				}
+			}
+			require.Empty(t, r.heard("jeopardy"), "not before two periods")
+			for r.clock.Now().Before(calm.Add(bucket + 4*step)) {
+				r.pass(step)
+				if hung == nil && r.due() > 0 {
+					hung = r.take()
+				}
+			}
+			require.Len(t, r.heard("jeopardy"), 1)
+			require.EqualValues(t, 1, r.Stats().Jeopardies)
+			if hung == nil {
+				hung = r.next(lease)
+			}
+			hung.at = r.clock.Now()
+			r.renewed(hung)
+			require.Empty(t, r.heard("lost"))
+
+			// It recovered; the next time it is told again.
+			for len(r.heard("jeopardy")) == 1 {
+				r.answer(r.next(lease), resp.CodeError, unanswered)
+			}
+			require.Empty(t, r.heard("lost"))
+			require.EqualValues(t, 2, r.Stats().Jeopardies)
+		})
+	}
+}
+
+func TestC006LossIsToldBeforeTheDeadlineEvenIfTheRenewerHangs(t *testing.T) {
+	for _, lease := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second} {
+		t.Run(lease.String(), func(t *testing.T) {
+			r := newRig(t)
+			s := r.watch("name", lease)
+			hung := r.next(lease)
+			signal, deadline := SignalAt(s.Deadline(), lease), s.Deadline()
+			r.pass(signal.Sub(r.clock.Now()) - 1)
+			require.Empty(t, r.heard("lost"), "not before the signal")
+			r.pass(bucket + step)
+			lost := r.heard("lost")
+			require.Len(t, lost, 1)
+			require.Equal(t, CauseDeadline, lost[0].cause)
+			require.False(t, lost[0].at.Before(signal))
+			require.True(t, lost[0].at.Before(deadline), "told at %v, the deadline was %v", lost[0].at, deadline)
+			require.Zero(t, r.Stats().Watched)
+
+			// Final: an answer that comes now changes nothing.
+			r.answer(hung, resp.CodeRenewed, nil)
+			r.pass(2 * lease)
+			require.Len(t, r.heard("lost"), 1)
+			require.Empty(t, r.heard("renewed"), "nobody is told that a lost hold was renewed")
+			require.Equal(t, deadline, s.Deadline())
+			require.Zero(t, r.due(), "it is never renewed again")
+			require.False(t, r.Forget(s))
+			r.Lose(s, CauseForced)
+			require.Len(t, r.heard("lost"), 1)
+		})
+	}
+}
+
+// The process stood still, or the machine slept: on a clock that counts it, what is over is over
+// before anything is sent.
+func TestC015AfterASuspendLongerThanTheLeaseEverythingIsLostBeforeAnythingIsSent(t *testing.T) {
+	r := newRig(t)
+	for i := range 100 {
+		r.watch(fmt.Sprint("name:", i), 30*time.Second)
+	}
+	r.clock.Set(start.Add(time.Hour))
+	r.wheel.Settle()
+	lost := r.heard("lost")
+	require.Len(t, lost, 100)
+	require.Equal(t, 100, len(slices.CompactFunc(slices.SortedFunc(slices.Values(lost), func(a, b event) int { return len(a.name) - len(b.name) }),
+		func(a, b event) bool { return a.name == b.name })), "each once")
+	require.Empty(t, r.calls)
+	require.Zero(t, r.Stats().Sent)
+}
+
+func TestC005StallShorterThanTheLeaseIsJeopardyAndThenARenewal(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	r.clock.Set(start.Add(2300 * ms))
+	r.wheel.Settle()
+	require.Len(t, r.heard("jeopardy"), 1)
+	c := r.take()
+	r.renewed(c)
+	require.Empty(t, r.heard("lost"))
+	require.Equal(t, TrustUntil(c.at, lease), s.Deadline())
+}
+
+func TestNotOursIsLostAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		code  resp.Code
+		err   *resp.ServerError
+		cause Cause
+	}{
+		{"TheServerSaysSo", resp.CodeNotOurs, nil, CauseNotOurs},
+		{"AnotherTypeStandsThere", resp.CodeError, wrongType, CauseWrongType},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const lease, n = 3 * time.Second, 10
+			r := newRig(t)
+			for i := range n {
+				r.watch(fmt.Sprint("name:", i), lease)
+			}
+			r.clock.Set(start.Add(lease / 3)) // all in one batch
+			r.wheel.Settle()
+			batch := r.take()
+			require.Len(t, batch.batch, n)
+			guilty := batch.batch[4].Key
+			for i := range batch.batch {
+				batch.batch[i].Code, batch.batch[i].SentAt = resp.CodeRenewed, batch.at
+			}
+			batch.batch[4].Code, batch.batch[4].Err = c.code, c.err
+			now := r.clock.Now()
+			r.finish(batch)
+			require.Equal(t, []event{{"lost", guilty, c.cause, now}}, r.hear("lost", 1))
+			r.hear("renewed", n-1) // C-167: a poison key is its own trouble
+			require.EqualValues(t, n-1, r.Stats().Watched)
+			for range 3 {
+				seen := 0
+				for seen < n-1 {
+					next := r.next(lease)
+					require.NotContains(t, next.keys(), guilty)
+					seen += len(next.batch)
+					r.renewed(next)
+				}
+			}
+			require.Len(t, r.heard("lost"), 1)
+		})
+	}
+}
+
+// A release begins while a renewal is on its way: whatever that answers means nothing any more.
+func TestC042AnswerAfterForgetIsIgnored(t *testing.T) {
+	for _, code := range []resp.Code{resp.CodeRenewed, resp.CodeNotOurs, resp.CodeError} {
+		t.Run(fmt.Sprint("Code", code), func(t *testing.T) {
+			const lease = 3 * time.Second
+			r := newRig(t)
+			s := r.watch("name", lease)
+			other := r.watch("other", time.Minute)
+			c := r.next(lease)
+			deadline := s.Deadline()
+			require.True(t, r.Forget(s))
+			require.False(t, r.Forget(s), "only one caller ends a watch")
+			require.EqualValues(t, 1, r.Stats().Watched)
+			var err *resp.ServerError
+			if code == resp.CodeError {
+				err = wrongType
+			}
+			r.answer(c, code, err)
+			r.pass(2 * lease)
+			require.Equal(t, deadline, s.Deadline())
+			require.Zero(t, r.due())
+			r.renewed(r.next(time.Minute)) // the other one: the sender has finished with the first
+			for _, e := range r.heard("") {
+				require.Equal(t, "other", e.name, "nobody is told anything of a hold that was released: %v", e)
+			}
+			require.True(t, r.Forget(other))
+		})
+	}
+}
+
+func TestForgottenWhileQueuedIsNotSent(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	r.watch("hung", lease)
+	hung := r.next(lease)
+	a, b := r.watch("a", lease), r.watch("b", lease)
+	r.pass(lease/3 + bucket + step) // both wait behind the hung call
+	require.Equal(t, 2, r.due())
+	require.True(t, r.Forget(a))
+	r.renewed(hung)
+	c := r.take()
+	require.Equal(t, []string{"b"}, c.keys())
+	r.renewed(c)
+	require.False(t, b.state.Load() == stateGone)
+}
+
+func TestWatchEndsOnceHoweverManyEndIt(t *testing.T) {
+	r := newRig(t)
+	for i := range 200 {
+		s := r.watch(fmt.Sprint("name:", i), time.Minute)
+		var forgot atomic.Int32
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				if g%2 == 0 {
+					if r.Forget(s) {
+						forgot.Add(1)
+					}
+				} else {
+					r.Lose(s, CauseForced)
+				}
+			})
+		}
+		wg.Wait()
+		lost := len(slices.DeleteFunc(r.heard("lost"), func(e event) bool { return e.name != s.name }))
+		require.EqualValues(t, 1, int(forgot.Load())+lost)
+	}
+	require.Zero(t, r.Stats().Watched)
+	r.pass(2 * time.Minute)
+	require.Zero(t, r.Stats().Sent)
+}
+
+func TestFixedLeaseIsNeverRenewedAndEndsAtItsSignal(t *testing.T) {
+	const lease = 500 * ms
+	r := newRig(t)
+	s := r.watch("name", lease, func(terms *Terms) { terms.Renew = false })
+	signal, deadline := SignalAt(s.Deadline(), lease), s.Deadline()
+	r.pass(signal.Sub(start) - 1)
+	require.Empty(t, r.heard(""))
+	r.pass(bucket + step)
+	lost := r.heard("lost")
+	require.Len(t, lost, 1)
+	require.False(t, lost[0].at.Before(signal))
+	require.True(t, lost[0].at.Before(deadline))
+	require.Empty(t, r.calls)
+	require.Empty(t, r.heard("jeopardy"), "nobody expected a renewal")
+}
+
+func TestExtendedFixedLeaseLivesOn(t *testing.T) {
+	const lease = 500 * ms
+	r := newRig(t)
+	s := r.watch("name", lease, func(terms *Terms) { terms.Renew = false })
+	r.pass(200 * ms)
+	s.Extended(r.clock.Now(), 10*time.Second)
+	r.pass(9 * time.Second)
+	require.Empty(t, r.heard(""))
+	r.pass(time.Second)
+	require.Len(t, r.heard("lost"), 1)
+	require.Empty(t, r.calls)
+}
+
+func TestStopRenewingLetsTheHoldRunOutAtItsDeadline(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	r.renewed(r.next(lease))
+	s.StopRenewing()
+	deadline := s.Deadline()
+	r.pass(deadline.Sub(r.clock.Now()))
+	lost := r.heard("lost")
+	require.Len(t, lost, 1)
+	require.False(t, lost[0].at.Before(SignalAt(deadline, lease)))
+	require.Zero(t, r.due())
+	require.EqualValues(t, 1, r.Stats().Sent)
+}
+
+func TestC020MaxHoldEndsTheRenewals(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	until := start.Add(10 * time.Second)
+	s := r.watch("name", lease, func(terms *Terms) { terms.Until = until })
+	for len(r.heard("lost")) == 0 {
+		r.pass(step)
+		if r.due() > 0 {
+			c := r.take()
+			require.True(t, c.at.Before(until), "renewed at %v, MaxHold ended at %v", c.at, until)
+			r.renewed(c)
+		}
+	}
+	end := r.heard("lost")[0].at
+	require.True(t, end.After(until), "it is kept for all of MaxHold")
+	require.True(t, end.Before(until.Add(lease)), "and one lease at most beyond")
+	require.GreaterOrEqual(t, len(r.heard("renewed")), 9)
+	require.False(t, r.Forget(s))
+}
+
+func TestBatchesHoldOneLeaseEachAndAtMostAChunk(t *testing.T) {
+	const n = chunk + 100
+	r := newRig(t)
+	r.watch("hung", 3*time.Second)
+	hung := r.next(3 * time.Second)
+	for i := range n { // they come due together, behind a call that takes long
+		r.watch(fmt.Sprint("long:", i), 12*time.Second)
+	}
+	r.clock.Set(r.clock.Now().Add(1200 * ms))
+	r.wheel.Settle()
+	for i := range 50 {
+		r.watch(fmt.Sprint("short:", i), 9*time.Second)
+	}
+	r.clock.Set(r.clock.Now().Add(3100 * ms))
+	r.wheel.Settle()
+	require.Equal(t, n+50, r.due())
+	r.answer(hung, resp.CodeRenewed, nil) // too late: it is lost by now
+	sizes := make(map[time.Duration]int)
+	for r.due() > 0 {
+		c := r.take()
+		require.LessOrEqual(t, len(c.batch), chunk)
+		for _, key := range c.keys() {
+			require.Equal(t, c.lease == 9*time.Second, key[0] == 's', "%q in a batch of %v", key, c.lease)
+		}
+		sizes[c.lease] += len(c.batch)
+		r.renewed(c)
+	}
+	require.Equal(t, map[time.Duration]int{12 * time.Second: n, 9 * time.Second: 50}, sizes)
+}
+
+// FAULTS rule 5, C-074: a connection that hangs costs those who share it, not holds with a shorter
+// lease that come due meanwhile: there is a second connection.
+func TestC074HungRenewalOfALongLeaseDoesNotLoseAShortOne(t *testing.T) {
+	r := newRig(t)
+	r.watch("long", 30*time.Second)
+	hung := r.next(30 * time.Second)
+	require.False(t, hung.retry)
+	require.Equal(t, 2*time.Second, hung.limit)
+	s := r.watch("short", time.Second)
+	end := r.clock.Now().Add(hung.limit)
+	for r.clock.Now().Before(end) { // the hung call returns when its limit is over
+		r.pass(step)
+		select {
+		case c := <-r.calls:
+			require.Equal(t, []string{"short"}, c.keys())
+			r.open += len(c.batch)
+			r.renewed(c)
+		default:
+		}
+		require.Empty(t, r.heard("lost"), "%v after its grant the short lease is lost: its renewal waited behind the hung one",
+			r.clock.Now().Sub(TrustUntil(0, time.Second)-clock.Instant(990*ms))-time.Duration(s.sentAt))
+	}
+	r.answer(hung, resp.CodeError, unanswered)
+	require.False(t, s.state.Load() == stateGone)
+}
+
+func TestCloseEndsWhileACallIsOnItsWay(t *testing.T) {
+	r := newRig(t)
+	r.watch("name", time.Second)
+	hung := r.next(time.Second)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		r.Close()
+	}()
+	r.pass(10 * time.Second) // lost, and nothing more is sent
+	select {
+	case <-closed:
+		require.FailNow(t, "Close did not wait for the call")
+	default:
+	}
+	r.answer(hung, resp.CodeError, unanswered)
+	<-closed
+	r.Close() // once more does no harm
+}

@@ -24,6 +24,7 @@ func BenchmarkPair(b *testing.B) {
 			pairs(b, yardstick.Pipeline, yardstick.Options{Goroutines: 4, Window: 1024})
 		})
 	})
+	b.Run("impl=holdfast", holdfastPairs)
 }
 
 // runner is [yardstick.Pipeline] or [yardstick.Single].

@@ -38,7 +38,8 @@ type lane struct {
 	again    []command
 	built    []rueidis.Completed
 	scratch  []string
-	rounds   int // of this run
+	rounds   int  // of this run
+	loads    bool // the next round loads the scripts first
 }
 
 // laneQueue holds ops by urgency. Releases are never refused: holds bound them.
@@ -233,6 +234,10 @@ func (l *lane) round() {
 	sentAt := l.since
 	notAfter := w.est.notAfter(sentAt, limit)
 	l.built = l.built[:0]
+	if l.loads {
+		l.built = w.appendLoads(l.built)
+	}
+	loads := len(l.built)
 	for i := range l.commands {
 		var built rueidis.Completed
 		built, l.scratch = l.commands[i].build(w.client.B(), w, notAfter, l.node.opts.Publish, l.scratch)
@@ -242,17 +247,22 @@ func (l *lane) round() {
 	received := l.node.opts.Clock.Now()
 	l.node.stats.batches.Add(1)
 
+	refused := loadRefusal(replies[:loads])
 	lost, missing := false, false
-	for i := range replies {
-		if replies[i].NonRedisError() != nil {
+	for i := range l.commands {
+		c, reply := &l.commands[i], replies[loads+i]
+		if reply.NonRedisError() != nil {
 			lost = true
 		}
-		c := &l.commands[i]
-		switch c.settle(w, replies[i], sentAt, received) {
+		switch c.settle(w, reply, sentAt, received) {
 		case settled:
 		case tooLate:
 			l.sendAgain(c)
 		case noScript:
+			if refused != nil {
+				l.failAll(c, refused)
+				continue
+			}
 			c.reloads++
 			missing = true
 			l.again = append(l.again, *c)
@@ -260,30 +270,11 @@ func (l *lane) round() {
 			l.halve(c)
 		}
 	}
+	l.loads = missing && (l.loads || l.node.claimReload(scripts))
 	if lost {
 		l.node.commands.giveUp(w)
 		l.built = nil // the connection may still read it
-	} else if missing {
-		l.repair(w, scripts)
 	}
-}
-
-// repair puts the scripts back. If the server refuses that for good, so it does the commands that
-// wait for them.
-func (l *lane) repair(w *wire, seen uint64) {
-	err := l.node.repairScripts(w, seen)
-	if err == nil {
-		return
-	}
-	waiting := l.again[:0]
-	for i := range l.again {
-		if c := &l.again[i]; c.reloads > 0 {
-			l.failAll(c, err)
-		} else {
-			waiting = append(waiting, *c)
-		}
-	}
-	l.again = waiting
 }
 
 // restart counts the time of a round from now: the one before it, or a dial, took some.

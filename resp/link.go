@@ -78,10 +78,7 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	w := &wire{client: client}
 	b := client.B()
-	cmds := make([]rueidis.Completed, 0, len(catalogue)+2)
-	for _, s := range catalogue {
-		cmds = append(cmds, b.ScriptLoad().Script(s.text).Build())
-	}
+	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+2))
 	cmds = append(cmds, b.Info().Section("server").Build(), b.Time().Build())
 	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
 	defer cancel()
@@ -137,16 +134,20 @@ func (l *link) close() {
 	}
 }
 
-// reload puts the scripts back on a server that has lost them.
-func (w *wire) reload(ctx context.Context) *ServerError {
-	b := w.client.B()
-	cmds := make([]rueidis.Completed, 0, len(catalogue))
+// appendLoads puts the scripts back on a server that has lost them. The commands that need them
+// follow in the same write, so that nothing but a FLUSH between two neighbours can come in between.
+func (w *wire) appendLoads(cmds []rueidis.Completed) []rueidis.Completed {
 	for _, s := range catalogue {
-		cmds = append(cmds, b.ScriptLoad().Script(s.text).Build())
+		cmds = append(cmds, w.client.B().ScriptLoad().Script(s.text).Build())
 	}
-	for _, r := range w.client.DoMulti(ctx, cmds...) {
-		if err := r.Error(); err != nil {
-			return classify(err)
+	return cmds
+}
+
+// loadRefusal finds why the server refuses to load scripts, if that will not pass by itself.
+func loadRefusal(replies []rueidis.RedisResult) *ServerError {
+	for _, r := range replies {
+		if err := classify(r.Error()); err != nil && !err.Class.Transient() {
+			return err
 		}
 	}
 	return nil

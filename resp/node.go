@@ -67,8 +67,7 @@ type Node struct {
 	retries  *link // renewals that failed once
 	subs     *SubMux
 
-	reloading sync.Mutex
-	reloaded  atomic.Uint64 // how often the scripts were put back
+	reloaded atomic.Uint64 // how often the scripts were put back
 
 	workers sync.WaitGroup // lanes
 	wg      sync.WaitGroup // closing connections and pings
@@ -193,27 +192,9 @@ func (n *Node) Ping(ctx context.Context) error {
 	}
 }
 
-// repairScripts puts the scripts back, once for all that miss them at the same time: seen is how
-// often it had been done when the command that met NOSCRIPT was sent. It returns the server's
-// refusal, if that will not pass by itself.
-func (n *Node) repairScripts(w *wire, seen uint64) *ServerError {
-	n.reloading.Lock()
-	defer n.reloading.Unlock()
-	if n.reloaded.Load() != seen {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), n.opts.AttemptLimit)
-	defer cancel()
-	if err := w.reload(ctx); err != nil {
-		n.opts.Logger.Warn("holdfast: cannot load scripts", "node", n.addr, "error", err)
-		if err.Class.Transient() {
-			return nil
-		}
-		return err
-	}
-	n.reloaded.Add(1)
-	return nil
-}
+// claimReload says who loads the scripts again, of all that miss them at the same time: seen is how
+// often it had been done when the command that met NOSCRIPT was sent.
+func (n *Node) claimReload(seen uint64) bool { return n.reloaded.CompareAndSwap(seen, seen+1) }
 
 // Stats returns the node's counters.
 func (n *Node) Stats() NodeStats {

@@ -36,10 +36,12 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 	for start := 0; start < len(batch); start += maxKeys {
 		pending = append(pending, batch[start:min(start+maxKeys, len(batch))])
 	}
-	reloads := 0
+	reloads, load := 0, false
 	for len(pending) > 0 {
 		round := pending[:min(maxRenewCommands, len(pending))]
-		again, missing := n.renewRound(link, limit, leaseMs, round)
+		scripts := n.reloaded.Load()
+		again, missing := n.renewRound(link, limit, leaseMs, round, load)
+		load = missing && (load || n.claimReload(scripts))
 		if missing {
 			reloads++
 		}
@@ -59,46 +61,47 @@ func fail(parts [][]Renewal, err *ServerError) {
 	}
 }
 
-// renewRound sends one pipeline write and returns what must go again: parts refused as a whole, in
-// halves, and parts that met NOSCRIPT.
-func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][]Renewal) (again [][]Renewal, missing bool) {
+// renewRound sends one pipeline write, loading the scripts first if asked to, and returns what must
+// go again: parts refused as a whole, in halves, and parts that met NOSCRIPT.
+func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][]Renewal, load bool) (again [][]Renewal, missing bool) {
 	w, failed := l.get()
 	if failed != nil {
 		fail(parts, failed)
 		return nil, false
 	}
-	scripts := n.reloaded.Load()
-	cmds := make([]rueidis.Completed, len(parts))
+	cmds := make([]rueidis.Completed, 0, len(parts)+len(catalogue))
+	if load {
+		cmds = w.appendLoads(cmds)
+	}
+	loads := len(cmds)
 	args := make([]string, 0, maxKeys+2)
-	for i, part := range parts {
-		cmds[i] = renewCommand(w, leaseMs, part, args)
+	for _, part := range parts {
+		cmds = append(cmds, renewCommand(w, leaseMs, part, args))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	sentAt := n.opts.Clock.Now()
 	replies := w.client.DoMulti(ctx, cmds...)
 	cancel()
 	received := n.opts.Clock.Now()
+	refused := loadRefusal(replies[:loads])
 	lost := false
 	for i, part := range parts {
-		if replies[i].NonRedisError() != nil {
+		reply := replies[loads+i]
+		if reply.NonRedisError() != nil {
 			lost = true
 		}
-		switch readRenewals(w, replies[i], part, sentAt, received) {
-		case split:
+		switch outcome := readRenewals(w, reply, part, sentAt, received); {
+		case outcome == split:
 			again = append(again, part[:len(part)/2], part[len(part)/2:])
-		case noScript:
+		case outcome == noScript && refused != nil:
+			fail([][]Renewal{part}, refused)
+		case outcome == noScript:
 			missing = true
 			again = append(again, part)
-		default:
 		}
 	}
 	if lost {
 		l.giveUp(w)
-	} else if missing {
-		if err := n.repairScripts(w, scripts); err != nil {
-			fail(again, err)
-			return nil, false
-		}
 	}
 	return again, missing
 }

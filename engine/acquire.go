@@ -200,7 +200,7 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 
 // idleLocked tidies an entry nobody waits in, and takes it out of the table if nothing is left.
 func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
-	if ent.head != nil {
+	if ent.head != nil || ent.quiet {
 		return
 	}
 	e.unparkLocked(ent, fx)
@@ -238,8 +238,9 @@ func (e *Engine) unparkLocked(ent *entry, fx *effects) {
 		return
 	}
 	ent.park = nil
-	p.waiting = false
+	p.waiting, p.pausing, ent.quiet = false, false, false
 	e.timers.Cancel(&p.item)
+	e.prompt.Cancel(&p.prompt)
 	if p.sub != nil {
 		fx.drop = p.sub
 		p.sub = nil

@@ -140,7 +140,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
-	h.lease = ls
+	h.lease, h.set, h.turn = ls, op.set, newTurn(r)
 	terms := renew.Terms{SentAt: r.SentAt, Renew: op.set.watchdog}
 	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
@@ -189,8 +189,7 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	}
 	epoch := a.epoch
 	if ent.park == nil {
-		ent.park = &parking{ent: ent, epoch: epoch}
-		ent.park.item.Owner = ent.park
+		ent.park = newParking(ent, epoch)
 	}
 	p := ent.park
 	p.busyUntil = 0

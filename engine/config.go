@@ -36,6 +36,9 @@ type Config struct {
 	Logger *slog.Logger
 	// KeepOnClose lets held locks expire when the engine closes, instead of releasing them.
 	KeepOnClose bool
+	// NoHandOff makes every release a release in Redis, instead of passing a lock on to the next waiter
+	// of this engine. Slower, and just as safe: for comparing, and for those who distrust it.
+	NoHandOff bool
 	// NoSubscribe makes waiters poll instead of subscribing to the release message, for servers where
 	// SUBSCRIBE is refused. A waiter then learns of a release within about a second.
 	NoSubscribe bool

@@ -33,6 +33,7 @@ type Engine struct {
 
 	wheel     *wheel.Wheel
 	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
+	prompt    *wheel.Set // short pauses, which a wide cohort would stretch
 	callbacks *callbacks
 	shards    [shardCount]shard
 
@@ -60,6 +61,8 @@ type timed interface{ due(now clock.Instant) }
 const (
 	// timerWidth is how late a timer of ours may be, beside the wheel's tick.
 	timerWidth = 10 * time.Millisecond
+	// promptWidth is the same for short pauses.
+	promptWidth = 250 * time.Microsecond
 	// tickEvery paces the look at overdue answers and stuck callbacks.
 	tickEvery = 50 * time.Millisecond
 )
@@ -142,11 +145,12 @@ func (e *Engine) start(nodes ...*resp.Node) error {
 		return fmt.Errorf("holdfast: timing wheel: %w", err)
 	}
 	e.callbacks, e.wheel = pool, w
-	e.timers = w.NewSet(timerWidth, func(now clock.Instant, due []*wheel.Item) {
+	deliver := func(now clock.Instant, due []*wheel.Item) {
 		for _, item := range due {
 			item.Owner.(timed).due(now)
 		}
-	})
+	}
+	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	for _, node := range nodes {
 		e.nodes = append(e.nodes, &member{node: node, dog: renew.New(e.clock, w, node, e)})
 	}
@@ -292,7 +296,7 @@ func (e *Engine) shutShard(sh *shard) {
 			e.keep(h)
 			continue
 		}
-		e.release(newReleaseOp(h), fmt.Errorf("%w: %w", ErrReleased, ErrClosed))
+		e.release(newReleaseOp(h), nil, fmt.Errorf("%w: %w", ErrReleased, ErrClosed))
 	}
 }
 

@@ -39,6 +39,7 @@ type entry struct {
 	releases int32  // releases on their way
 	cooling  bool   // a release is on its way while others wait: they go when it is answered
 	gone     bool   // no longer in the table
+	quiet    bool   // the lock is left to others for a moment
 	used     bool   // first is taken
 	first    hold   // most entries see one hold
 }
@@ -59,8 +60,11 @@ type parking struct {
 	ent       *entry
 	item      wheel.Item // the poll
 	sub       *resp.Sub
+	prompt    wheel.Item    // a short pause: courtesy, or a turn left to those who wait longer
 	asked     bool          // a subscription was asked for
-	waiting   bool          // nothing is on its way: a message or the poll will send the next attempt
+	waiting   bool          // nothing is on its way: a message, the poll or the pause's end sends the next attempt
+	pausing   bool          // in a short pause
+	heard     uint32        // releases that went by since this engine last had the lock
 	epoch     uint32        // grows with every wake-up; an older busy answer tries again at once
 	busyUntil clock.Instant // when the holder's lease ends, as last told; 0: it has no expiry
 }

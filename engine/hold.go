@@ -17,10 +17,44 @@ type hold struct {
 	openUntil clock.Instant // a late copy of the acquire may run until then: one more release follows
 
 	// Guarded by the shard.
-	watch *leaseContext       // made when somebody asked for the lease's context
-	lease *Lease              // until the first renewal; afterwards only weak
-	weak  weak.Pointer[Lease] // finds out that nobody can release the lease any more
-	leak  bool                // that was reported
+	watch  *leaseContext       // the contexts that were asked for, linked
+	lease  *Lease              // until the first renewal; afterwards only weak
+	weak   weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	leak   bool                // that was reported
+	forced bool                // a ForceRelease is on its way
+	set    *settings           // of the present lease
+	turn   turn
+}
+
+// contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
+// their children are user code.
+func (h *hold) contexts() []*leaseContext {
+	var all []*leaseContext
+	for c := h.watch; c != nil; c = c.next {
+		all = append(all, c)
+	}
+	return all
+}
+
+// watchOf finds the context of one lease.
+func (h *hold) watchOf(ls *Lease) *leaseContext {
+	for c := h.watch; c != nil; c = c.next {
+		if c.lease == ls {
+			return c
+		}
+	}
+	return nil
+}
+
+// unwatch takes the context of one lease out.
+func (h *hold) unwatch(ls *Lease) *leaseContext {
+	for at := &h.watch; *at != nil; at = &(*at).next {
+		if c := *at; c.lease == ls {
+			*at = c.next
+			return c
+		}
+	}
+	return nil
 }
 
 // The states of a hold. Held ends once, in one of the other two.
@@ -42,10 +76,10 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	}
 	sh := e.shard(h.ent.hash)
 	sh.mu.Lock()
-	watch := h.watch
+	contexts := h.contexts()
 	sh.mu.Unlock()
-	if watch != nil {
-		watch.cancel(ErrLost)
+	for _, c := range contexts {
+		c.cancel(ErrLost)
 	}
 	e.logger.Warn("holdfast: lock lost", "name", e.nameOf(h.Key), "cause", causeText(cause))
 

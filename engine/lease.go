@@ -15,8 +15,15 @@ type Lease struct {
 	hold  *hold
 	lock  *Lock
 	ctx   context.Context //nolint:containedctx // the acquire's, for its values
-	spent atomic.Bool     // released through this handle
+	state atomic.Uint32
 }
+
+// The states of a lease handle. A hold may outlive it: passed on to the next waiter of this engine.
+const (
+	leaseActive   uint32 = iota
+	leaseReleased        // given back through this handle, or by Close
+	leaseLost            // it was lost when its holder tried to give it back
+)
 
 // Context returns a context that carries the values of the acquire's ctx, not its end: it ends when
 // the lease does, with cause ErrReleased or ErrLost. A loss ends it before the server would let
@@ -29,16 +36,18 @@ func (ls *Lease) Context() context.Context {
 	sh := e.shard(ls.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if h.watch == nil {
-		h.watch = newLeaseContext(ls)
-		switch h.status.Load() {
-		case holdLost:
-			h.watch.cancel(ErrLost)
-		case holdReleased:
-			h.watch.cancel(ErrReleased)
-		}
+	if c := h.watchOf(ls); c != nil {
+		return c
 	}
-	return h.watch
+	c := newLeaseContext(ls)
+	switch {
+	case ls.state.Load() == leaseLost, ls.state.Load() == leaseActive && h.status.Load() == holdLost:
+		c.cancel(ErrLost)
+	case ls.state.Load() == leaseReleased, h.status.Load() == holdReleased:
+		c.cancel(ErrReleased)
+	}
+	c.next, h.watch = h.watch, c
+	return c
 }
 
 // Deadline returns until when the lease is trusted if nothing renews it: informative, since renewals
@@ -49,10 +58,16 @@ func (ls *Lease) Deadline() time.Time { return ls.lock.eng.clock.Wall(ls.hold.De
 // suspend on every call and is exact: false means that no other holder can see the lock as held,
 // under the assumptions of the package page. Blocks: never. Allocates: never.
 func (ls *Lease) Lost() bool {
+	switch ls.state.Load() {
+	case leaseReleased:
+		return false
+	case leaseLost:
+		return true
+	}
 	switch ls.hold.status.Load() {
 	case holdLost:
 		return true
-	case holdReleased:
+	case holdReleased: // by Close
 		return false
 	default:
 		return !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())
@@ -67,7 +82,11 @@ func (ls *Lease) Name() string { return ls.lock.Name() }
 
 // StopRenewing ends the watchdog's care: the lease runs out at its present deadline unless it is
 // released before.
-func (ls *Lease) StopRenewing() { ls.hold.StopRenewing() }
+func (ls *Lease) StopRenewing() {
+	if ls.state.Load() == leaseActive {
+		ls.hold.StopRenewing()
+	}
+}
 
 // Extend raises the remaining time of a fixed lease to d; it never shortens it. Blocks: for one
 // round trip, or until ctx ends.
@@ -81,7 +100,7 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if ls.lock.set.watchdog {
 		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
 	}
-	if ls.spent.Load() {
+	if ls.state.Load() != leaseActive {
 		return &nameError{ls.lock.Name(), ErrNotHeld}
 	}
 	if ls.Lost() {
@@ -103,11 +122,11 @@ func (ls *Lease) Release(ctx context.Context) error {
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the release is on its way.
 func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 	op := newReleaseOp(ls.hold)
-	if ls.spent.Swap(true) {
+	if !ls.state.CompareAndSwap(leaseActive, leaseReleased) {
 		op.resolve(struct{}{}, &nameError{ls.lock.Name(), ErrNotHeld})
 		return &op.Future
 	}
-	ls.lock.eng.release(op, ErrReleased)
+	ls.lock.eng.release(op, ls, ErrReleased)
 	return &op.Future
 }
 
@@ -116,7 +135,8 @@ func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 type leaseContext struct {
 	context.Context //nolint:containedctx // it is one
 	end             context.CancelCauseFunc
-	lease           *Lease // keeps the lease alive: whoever watches its context still holds it
+	lease           *Lease        // keeps the lease alive: whoever watches its context still holds it
+	next            *leaseContext // of the same hold; guarded by the shard
 }
 
 func newLeaseContext(ls *Lease) *leaseContext {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -36,45 +37,76 @@ func (op *releaseOp) runner() *callbacks { return op.hold.ent.eng.callbacks }
 // abandon changes nothing: a release is detached from its caller.
 func (op *releaseOp) abandon(error) bool { return false }
 
-// release ends a hold and sends its release. From here on nobody here believes the hold.
-func (e *Engine) release(op *releaseOp, cause error) {
+// release ends a lease. The lock goes to the next waiter here, or back to Redis; then nobody here
+// believes the hold any more. ls is nil when Close does it.
+func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
+	h := op.hold
+	sh := e.shard(h.ent.hash)
+	var fx effects
+	var err error
+	var contexts []*leaseContext
+	answered := true
+	sh.mu.Lock()
+	switch h.status.Load() {
+	case holdReleased: // Close did
+		err = &nameError{e.nameOf(h.Key), ErrNotHeld}
+	case holdLost:
+		err = e.spentLostLocked(ls, h)
+	default:
+		if ls != nil {
+			if c := h.unwatch(ls); c != nil {
+				contexts = append(contexts, c)
+			}
+		} else {
+			contexts, h.watch = h.contexts(), nil
+		}
+		if ls != nil && e.handOverLocked(sh, h, &fx) {
+			break
+		}
+		answered, err = e.sendReleaseLocked(sh, op, &fx)
+		if answered && errors.Is(err, ErrLost) {
+			err = e.spentLostLocked(ls, h)
+		}
+	}
+	sh.mu.Unlock()
+	for _, c := range contexts {
+		c.cancel(cause)
+	}
+	fx.run()
+	if answered {
+		op.resolve(struct{}{}, err)
+	}
+}
+
+// spentLostLocked marks a handle whose lock was lost before it was given back.
+func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
+	if ls != nil {
+		ls.state.Store(leaseLost)
+	}
+	return &nameError{e.nameOf(h.Key), ErrLost}
+}
+
+// sendReleaseLocked sends the release of a hold's last lease. It says whether the answer is known
+// already: only if nothing was sent.
+func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answered bool, err error) {
 	h := op.hold
 	ent := h.ent
-	sh := e.shard(ent.hash)
 	if !h.status.CompareAndSwap(holdHeld, holdReleased) {
-		err := ErrLost
-		if h.status.Load() == holdReleased {
-			err = ErrNotHeld // Close released it
-		}
-		op.resolve(struct{}{}, &nameError{e.nameOf(h.Key), err})
-		return
+		return true, ErrLost
 	}
 	e.node(ent.hash).dog.Forget(h)
-	var fx effects
-	sh.mu.Lock()
-	watch := h.watch
 	ent.hold = nil
+	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Field: h.Field, Sink: op}
+	if err := e.node(ent.hash).node.Submit(&op.op); err != nil {
+		e.kickLocked(sh, ent, fx)
+		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
+	}
+	sh.pending++
 	ent.releases++
 	// Those who were already waiting try when the release is answered: at the moment it leaves, this
 	// engine's next acquire would win every race against waiters elsewhere.
 	ent.cooling = ent.head != nil
-	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Field: h.Field, Sink: op}
-	err := e.node(ent.hash).node.Submit(&op.op)
-	if err == nil {
-		sh.pending++
-	} else {
-		ent.releases--
-		ent.cooling = false
-		e.kickLocked(sh, ent, &fx)
-	}
-	sh.mu.Unlock()
-	if watch != nil {
-		watch.cancel(cause)
-	}
-	fx.run()
-	if err != nil {
-		op.resolve(struct{}{}, fromServer(e.nameOf(h.Key), resp.AsServerError(err)))
-	}
+	return false, nil
 }
 
 // Answered takes the server's answer. It runs on the lane.
@@ -114,6 +146,9 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	if ent.releases--; ent.releases == 0 {
 		ent.cooling = false
+	}
+	if r.Err == nil && ent.hold == nil {
+		e.courtesyLocked(ent, h, r.Value, r.ReceivedAt, &fx)
 	}
 	e.kickLocked(sh, ent, &fx)
 	e.settledLocked(sh)

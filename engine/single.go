@@ -229,8 +229,9 @@ func (e *Engine) disown(l *Lock) {
 	sh := e.shard(l.hash)
 	sh.mu.Lock()
 	var h *hold
-	if ent := sh.names.get(l.hash, l.key); ent != nil {
+	if ent := sh.names.get(l.hash, l.key); ent != nil && ent.hold != nil {
 		h = ent.hold
+		h.forced = true
 	}
 	sh.mu.Unlock()
 	if h != nil {

@@ -11,7 +11,7 @@ import (
 // counts are a shard's counters, guarded by its mutex.
 type counts struct {
 	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
-	ghosts, abandoned, unclaimed, tooLate, messages, subscribed, reconnects, polls int64
+	ghosts, abandoned, unclaimed, tooLate, handOffs, messages, subscribed, reconnects, polls int64
 }
 
 func (c *counts) add(o *counts) {
@@ -28,6 +28,7 @@ func (c *counts) add(o *counts) {
 	c.abandoned += o.abandoned
 	c.unclaimed += o.unclaimed
 	c.tooLate += o.tooLate
+	c.handOffs += o.handOffs
 	c.messages += o.messages
 	c.subscribed += o.subscribed
 	c.reconnects += o.reconnects
@@ -48,6 +49,8 @@ type Stats struct {
 	Ghosts    int64 // grants that nobody could use, given back
 	Abandoned int64 // of those, left to expire because the server did not answer
 	TooLate   int64 // grants whose answer took so long that the lease could not be trusted
+
+	GrantsByHandOff int64 // of the grants, passed on inside this engine without a command
 
 	WokenByMessage, WokenBySubscribe, WokenByReconnect, WokenByPoll int64
 
@@ -80,6 +83,7 @@ func (e *Engine) Stats() Stats {
 	s.Grants, s.Releases, s.Heard, s.Refused = c.grants, c.releases, c.heard, c.busy
 	s.Waits, s.Errors, s.Lost, s.Leaked = c.waits, c.errors, c.lost, c.leaks
 	s.Ghosts, s.Abandoned, s.TooLate = c.ghosts, c.abandoned, c.tooLate
+	s.GrantsByHandOff = c.handOffs
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
 	for _, n := range e.nodes {

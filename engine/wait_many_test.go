@@ -86,9 +86,9 @@ func TestThousandAcquiresAndTrysOfOneNameInOneEngineAreGrantedOneByOneInOrder(t 
 	require.Len(t, order, n)
 	require.True(t, slices.IsSorted(order), "first come, first served: %v", order)
 	calls := apiCalls(t, s)
-	require.EqualValues(t, n, calls["hset"]+calls["copy"], "one acquire a grant, and none for a Try")
-	require.EqualValues(t, n, calls["hdel"])
-	require.LessOrEqual(t, calls["evalsha"], int64(2*n+4))
+	require.LessOrEqual(t, calls["hset"]+calls["copy"], int64(n), "one acquire a grant at most, and none for a Try")
+	require.Equal(t, calls["hset"]+calls["copy"], calls["hdel"], "what was taken was given back")
+	require.LessOrEqual(t, calls["evalsha"], 2*calls["hdel"]+4)
 	require.Empty(t, s.Keys(t))
 	require.Zero(t, e.Stats().Names)
 }
@@ -271,7 +271,7 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 		if x.grants.Load() >= next && foreign.tryLock("name", time.Minute) {
 			turns++
 			x.enter()
-			next = x.grants.Load() + 10 // it does not take again what it has just released
+			next = x.grants.Load() + 10        // it does not take again what it has just released
 			<-time.After(5 * time.Millisecond) // long enough for every engine to find it held
 			x.leave()
 			foreign.unlock("name")

@@ -57,5 +57,8 @@ func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration) {
 // StopRenewing lets the hold run out at its present deadline.
 func (h *Hold) StopRenewing() { h.stopped.Store(true) }
 
+// Renewing reports whether the watchdog still renews the hold.
+func (h *Hold) Renewing() bool { return !h.stopped.Load() }
+
 // leave claims the end of the watch; only one caller wins.
 func (h *Hold) leave() bool { return h.state.CompareAndSwap(stateWatched, stateGone) }

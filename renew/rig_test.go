@@ -73,8 +73,8 @@ type rig struct {
 	calls chan *call
 
 	subjects []*subject
-	open     int   // subjects in calls taken and not answered
-	answers  int64 // given so far
+	open     map[*call]bool // taken and not answered
+	answers  int64          // given so far
 
 	mu     sync.Mutex
 	events []event
@@ -83,13 +83,16 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(start), calls: make(chan *call, 4096), told: make(chan struct{})}
+	r := &rig{t: t, clock: clock.NewFake(start), calls: make(chan *call, 4096), told: make(chan struct{}), open: make(map[*call]bool)}
 	w, err := wheel.New(wheel.Config{Clock: r.clock, Ticks: make(chan time.Time), NoTimingWheel: true})
 	require.NoError(t, err)
 	r.wheel = w
 	r.Cohorts = New(r.clock, w, r, r)
 	t.Cleanup(func() {
 		w.Stop()
+		for c := range r.open {
+			close(c.done)
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -178,9 +181,15 @@ func (r *rig) pass(d time.Duration) {
 func (r *rig) due() int {
 	r.Cohorts.mu.Lock()
 	defer r.Cohorts.mu.Unlock()
-	n := -r.open
+	seen := make(map[string]bool)
+	for c := range r.open {
+		for _, key := range c.keys() {
+			seen[key] = true
+		}
+	}
+	n := 0
 	for _, s := range r.subjects {
-		if s.inFlight && s.state.Load() == stateWatched {
+		if s.inFlight && s.state.Load() == stateWatched && !seen[s.Key] {
 			n++
 		}
 	}
@@ -201,7 +210,7 @@ func (r *rig) take() *call {
 	r.t.Helper()
 	select {
 	case c := <-r.calls:
-		r.open += len(c.batch)
+		r.open[c] = true
 		return c
 	case <-time.After(long):
 		require.FailNow(r.t, "no call")
@@ -221,13 +230,12 @@ func (r *rig) answer(c *call, code resp.Code, err *resp.ServerError) {
 // finish returns the call, and waits until the watchdog has taken its answers.
 func (r *rig) finish(c *call) {
 	r.t.Helper()
-	n := len(c.batch)
-	r.answers += int64(n)
+	r.answers += int64(len(c.batch))
+	delete(r.open, c)
 	close(c.done)
 	for deadline := time.Now().Add(long); r.Stats().Sent < r.answers; runtime.Gosched() {
 		require.True(r.t, time.Now().Before(deadline), "the answers are not taken")
 	}
-	r.open -= n
 }
 
 // renewed answers a call with success and waits until that was told.

@@ -118,6 +118,14 @@ func (k *Cohorts) Forget(s Subject) bool {
 	return true
 }
 
+// StopAt ends the renewals of a hold at another instant than before: MaxHold starts anew with each
+// lease.
+func (k *Cohorts) StopAt(s Subject, until clock.Instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.Watched().until = until
+}
+
 // Lose declares a hold lost for a reason the watchdog did not find itself.
 func (k *Cohorts) Lose(s Subject, cause Cause) {
 	if k.Forget(s) {
@@ -147,6 +155,9 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 			if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease)) {
 				h.jeopardy = true
 				endangered = append(endangered, s)
+				if h.inFlight { // it hangs, or waits behind one that does: the other connection may be well
+					again = append(again, s)
+				}
 			}
 			if !h.inFlight && !now.Before(h.next) {
 				h.inFlight = true

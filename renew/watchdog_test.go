@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -180,7 +179,11 @@ func TestC057JeopardyIsToldAfterTwoPeriodsWithoutASuccessAndOnce(t *testing.T) {
 				}
 			}
 			require.Empty(t, r.heard("jeopardy"), "not before two periods")
-			for r.clock.Now().Before(calm.Add(bucket + 4*step)) {
+			latest := calm.Add(bucket + 4*step)
+			if !c.hangs {
+				latest = latest.Add(lease / 12) // between two tries nobody looks
+			}
+			for r.clock.Now().Before(latest) {
 				r.pass(step)
 				if hung == nil && r.due() > 0 {
 					hung = r.take()
@@ -491,12 +494,10 @@ func TestC074HungRenewalOfALongLeaseDoesNotLoseAShortOne(t *testing.T) {
 		select {
 		case c := <-r.calls:
 			require.Equal(t, []string{"short"}, c.keys())
-			r.open += len(c.batch)
 			r.renewed(c)
 		default:
 		}
-		require.Empty(t, r.heard("lost"), "%v after its grant the short lease is lost: its renewal waited behind the hung one",
-			r.clock.Now().Sub(TrustUntil(0, time.Second)-clock.Instant(990*ms))-time.Duration(s.sentAt))
+		require.Empty(t, r.heard("lost"), "the short lease is lost: its renewal waited behind the hung one")
 	}
 	r.answer(hung, resp.CodeError, unanswered)
 	require.False(t, s.state.Load() == stateGone)

@@ -263,6 +263,22 @@ func (s *Sub) Confirmed() bool {
 	return s.ch.phase.Load() == phaseConfirmed && !s.mux.closed.Load()
 }
 
+// Listens reports whether a message published on the channel now reaches this connection, or may:
+// subscribed, lingering, or with a command in flight.
+//
+// Blocks: never. Allocates: never.
+func (m *SubMux) Listens(channel string) bool {
+	sh := m.shard(channel)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	ch := sh.channels[channel]
+	if ch == nil {
+		return false
+	}
+	phase := ch.phase.Load()
+	return phase != phaseIdle && phase != phaseRefused
+}
+
 // Channel returns the name of the channel.
 func (s *Sub) Channel() string { return s.ch.name }
 

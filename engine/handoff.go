@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
+// stays, the lease goes on, no command is sent; the new handle takes the hold's present deadline, so
+// belief ends when it would have ended anyway. A turn bounds how long one engine may go on so.
+const (
+	turnLeast  = 20 * time.Millisecond
+	turnMost   = 200 * time.Millisecond
+	turnGrants = 256
+	// courtesyLeast is how long an engine that gave a wanted lock back leaves it to the others: its
+	// own next acquire would win every race against one that first has to hear the message.
+	courtesyLeast = 2 * time.Millisecond
+	courtesyMost  = 20 * time.Millisecond
+)
+
+// A turn is an engine's time with a lock: from the server's answer to its acquire.
+type turn struct {
+	until  clock.Instant
+	rtt    time.Duration
+	grants int32
+}
+
+func newTurn(r *resp.Result) turn {
+	rtt := r.ReceivedAt.Sub(r.SentAt)
+	return turn{until: r.ReceivedAt.Add(min(max(10*rtt, turnLeast), turnMost)), rtt: rtt, grants: 1}
+}
+
+// handOverLocked gives a hold that is being released to the next waiter here, if that is as safe as
+// a release and a new acquire, and says whether it did. ls is the handle that was given back.
+//
+// Nothing of the hold may be on its way but a renewal; it must be watched, half its lease still
+// trusted, and not about to be taken away; the waiter must want the very same kind of lease; and the
+// turn must not be over. Only the first live waiter is asked, claimed by one compare-and-swap
+// against its cancel, its timeout and Close.
+func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
+	ent := h.ent
+	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() {
+		return false
+	}
+	if h.forced || !h.set.watchdog || !h.Renewing() || h.turn.grants >= turnGrants {
+		return false
+	}
+	now := e.clock.Now()
+	if !now.Before(h.turn.until) || h.Deadline().Sub(now) < h.Lease/2 || now.Before(h.openUntil) {
+		return false
+	}
+	op := ent.claimAlike(h.set)
+	if op == nil {
+		return false
+	}
+	h.turn.grants++
+	h.set = op.set
+	if limit := op.set.maxHold; limit > 0 {
+		e.node(ent.hash).dog.StopAt(h, now.Add(limit))
+	}
+	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
+	h.lease, h.leak = ls, false
+	sh.counts.grants++
+	sh.counts.handOffs++
+	sh.counts.releases++
+	fx.grant(op, ls)
+	return true
+}
+
+// claimAlike takes the first live op out of the queue if it asks for the same kind of lease.
+func (ent *entry) claimAlike(set *settings) *acquireOp {
+	for op := ent.head; op != nil; op = ent.head {
+		if op.set != set && !op.set.alike(set) {
+			return nil
+		}
+		ent.unlink(op)
+		if op.claim() {
+			return op
+		}
+	}
+	return nil
+}
+
+// alike reports whether leases of both settings may follow each other under one hold.
+func (s *settings) alike(o *settings) bool {
+	return s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
+}
+
+// courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard
+// to wait for it. Without others nothing changes: one engine alone never waits.
+func (e *Engine) courtesyLocked(ent *entry, h *hold, heard int64, now clock.Instant, fx *effects) {
+	if heard <= 0 || e.closing.Load() {
+		return
+	}
+	if heard == 1 && e.node(ent.hash).node.Subscriptions().Listens(slot.LockChannel(ent.key)) {
+		return // that was us
+	}
+	if ent.park == nil {
+		ent.park = newParking(ent, 0)
+	}
+	pause := min(max(2*h.turn.rtt, courtesyLeast), courtesyMost)
+	ent.quiet = true
+	e.pauseLocked(ent.park, now.Add(pause), fx)
+}

@@ -17,6 +17,7 @@ const patience = 3
 type acquireOp struct {
 	Future[*Lease]
 	lock  *Lock
+	owner *Owner          // nil: nobody
 	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
 	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
 	try   bool
@@ -113,6 +114,11 @@ func (e *Engine) submit(op *acquireOp) {
 	case e.closing.Load():
 		op.claim()
 		fx.fail(op, ErrClosed)
+	case op.owner != nil && ent.ownedBy(op.owner):
+		e.enterLocked(sh, ent.hold, op, &fx)
+	case op.owner != nil && op.owner.hasLost(e, l.key):
+		op.claim()
+		fx.fail(op, &nameError{l.Name(), ErrLost})
 	case op.try && ent != nil && ent.refusesTry():
 		op.claim()
 		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent, e.clock.Now())})
@@ -122,7 +128,7 @@ func (e *Engine) submit(op *acquireOp) {
 			ent = &entry{eng: e, key: l.key, hash: l.hash}
 			sh.names.put(ent)
 		}
-		behind := ent.head != nil || ent.hold != nil
+		behind := ent.head != nil || ent.hold != nil || ent.cooling || ent.quiet
 		ent.push(op)
 		if op.set.maxWait > 0 && !op.try {
 			op.watch = &watching{giveUp: e.clock.Now().Add(op.set.maxWait)}
@@ -134,6 +140,11 @@ func (e *Engine) submit(op *acquireOp) {
 	}
 	sh.mu.Unlock()
 	fx.run()
+}
+
+// ownedBy reports whether the owner holds the name here.
+func (ent *entry) ownedBy(o *Owner) bool {
+	return ent != nil && ent.hold != nil && ent.hold.owner == o && ent.hold.status.Load() == holdHeld
 }
 
 // refusesTry reports whether a Try can be answered without asking the server: the lock is held here,

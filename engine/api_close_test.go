@@ -171,6 +171,32 @@ func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "everything has ended")
 }
 
+// A server that stands still keeps every connection open and answers nothing.
+func TestC175CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpenLoose(t, s.Addr())
+	for i := range 50 {
+		apiAcquire(t, e.Lock(fmt.Sprint("name:", i), engine.WatchdogLease(2*time.Second)))
+	}
+	ctx := apiAcquire(t, e.Lock("watched")).Context()
+	s.Pause()
+	flying := e.Lock("flying").AcquireAsync(context.Background())
+	limit, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	require.ErrorIs(t, e.Close(limit), context.DeadlineExceeded)
+	require.Less(t, time.Since(start), 300*time.Millisecond+apiSoon)
+	require.ErrorIs(t, apiErr(t, flying), engine.ErrClosed)
+	<-ctx.Done()
+	err := apiClose(e)
+	took := time.Since(start)
+	s.Resume()
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "expire")
+	require.Less(t, took, 12*time.Second, "every goroutine has ended, although the server says nothing")
+}
+
 func TestCloseNamesTheCallbacksThatDoNotReturn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpenLoose(t, s.Addr())

@@ -128,6 +128,15 @@ func apiGone(t testing.TB, s *redistest.Server) {
 	apiUntil(t, "the server has no keys", func() bool { return s.Do(t, "DBSIZE") == "0" })
 }
 
+// apiIdle waits until the engines have forgotten every name: after a release one may be remembered
+// for a moment, out of courtesy to waiters elsewhere.
+func apiIdle(t testing.TB, engines ...*engine.Engine) {
+	t.Helper()
+	for _, e := range engines {
+		apiUntil(t, "the engine has forgotten every name", func() bool { return e.Stats().Names == 0 })
+	}
+}
+
 // apiNoise are commands that are not the engine's, or that its client sends of itself.
 //
 //nolint:gochecknoglobals // a constant in all but name

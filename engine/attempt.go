@@ -141,12 +141,17 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease, h.set, h.turn = ls, op.set, newTurn(r)
+	h.owner, h.count = op.owner, 1
+	if op.set.watchdog {
+		h.watchers = 1
+	}
 	terms := renew.Terms{SentAt: r.SentAt, Renew: op.set.watchdog}
 	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
 	e.node(ent.hash).dog.Watch(h, terms)
 	fx.grant(op, ls)
+	e.adoptLocked(sh, h, fx)
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	e.unparkLocked(ent, fx)
 }

@@ -15,12 +15,14 @@ const (
 	maxCallbackWorkers = 256
 	// callbackBatch is how many callbacks may wait for each busy worker before another one starts.
 	callbackBatch = 64
+	// overflowStep is how many goroutines a tick adds beside a pool that is stuck.
+	overflowStep = 8
 )
 
 // callbacks runs user code. A worker of the pool takes what has collected, one callback after the
 // other, so that a batch of answers costs one submit. More workers start when much collects, or
-// when a tick finds all of them stuck in user code; beyond the pool's size that is one counted
-// goroutine more. Nothing of ours ever waits for user code.
+// when a tick finds all of them stuck in user code; beyond the pool's size a tick adds a few counted
+// goroutines. Nothing of ours ever waits for user code.
 type callbacks struct {
 	pool   *ants.Pool
 	logger *slog.Logger
@@ -57,23 +59,24 @@ func (c *callbacks) add(fn func()) {
 	}
 }
 
-// tick starts one more worker if every one was stuck in user code since the last tick while others
-// wait.
+// tick doubles the workers if every one was stuck in user code since the last tick while others
+// wait; when the pool is used up, it adds one beside it.
 func (c *callbacks) tick() {
 	c.mu.Lock()
-	stuck := len(c.queue) > 0 && c.busy == c.workers && c.ran == c.ranAtTick
-	c.ranAtTick = c.ran
-	if stuck {
-		c.workers++
+	more := 0
+	if len(c.queue) > 0 && c.busy == c.workers && c.ran == c.ranAtTick {
+		more = min(len(c.queue), max(overflowStep, min(c.workers, maxCallbackWorkers-c.workers)))
 	}
+	c.ranAtTick = c.ran
+	c.workers += more
 	c.mu.Unlock()
-	if stuck {
+	for range more {
 		c.start()
 	}
 }
 
 func (c *callbacks) start() {
-	if c.pool.Submit(c.work) == nil {
+	if c.pool != nil && c.pool.Submit(c.work) == nil {
 		return
 	}
 	c.mu.Lock()

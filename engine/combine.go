@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"log/slog"
 	"sync/atomic"
 )
 
@@ -31,12 +32,19 @@ var errNoFutures = errors.New("holdfast: no futures were given")
 func combine[T, U any](fs []*Future[T]) *combined[U] {
 	c := &combined[U]{}
 	c.op = c
+	c.run = idleCallbacks
 	if len(fs) > 0 {
 		c.run = fs[0].op.runner()
 	}
 	c.cancel = func() { cancelAll(fs) }
 	return c
 }
+
+// idleCallbacks runs the callbacks of futures that belong to no engine, being made of nothing. It has
+// no pool: each worker is a goroutine that ends with its queue.
+//
+//nolint:gochecknoglobals // it holds nothing while nothing runs
+var idleCallbacks = &callbacks{logger: slog.New(slog.DiscardHandler)}
 
 func cancelAll[T any](fs []*Future[T]) {
 	for _, f := range fs {

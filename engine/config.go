@@ -119,9 +119,12 @@ func (cfg *Config) check() error {
 
 func checkAddr(addr string, bad func(string, ...any) error) error {
 	if strings.Contains(addr, "://") {
-		if _, err := rueidis.ParseURL(addr); err != nil {
-			// The text may hold a password: it is not repeated.
+		parsed, err := rueidis.ParseURL(addr)
+		switch {
+		case err != nil: // its text may hold a password: it is not repeated
 			return bad("the address is not a redis://, rediss:// or unix:// URL")
+		case parsed.SelectDB < 0:
+			return bad("negative database %d", parsed.SelectDB)
 		}
 		return nil
 	}

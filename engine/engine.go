@@ -280,9 +280,11 @@ func (e *Engine) shutShard(sh *shard) {
 	sh.mu.Lock()
 	for ent := range sh.names.all {
 		var drop effects
+		ent.quiet = false
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
 		if ent.hold != nil {
 			holds = append(holds, ent.hold)
+			ent.hold.nesting.endLocked(ErrClosed, nil, &fx)
 		}
 		e.idleLocked(sh, ent, &drop)
 		if drop.drop != nil {

@@ -103,8 +103,19 @@ func (ent *entry) unlink(op *acquireOp) {
 // code may be waiting for them) and talking to the multiplexer.
 type effects struct {
 	first, last *acquireOp // claimed ops with their result set, linked by next
+	releases    []answered // of handles that shared a hold
 	subscribe   *parking
 	drop        *resp.Sub
+}
+
+// answered is a release with its result.
+type answered struct {
+	op  *releaseOp
+	err error
+}
+
+func (fx *effects) released(op *releaseOp, err error) {
+	fx.releases = append(fx.releases, answered{op, err})
 }
 
 func (fx *effects) grant(op *acquireOp, ls *Lease) {
@@ -134,6 +145,9 @@ func (fx *effects) run() {
 		op.next = nil
 		op.finish()
 		op = next
+	}
+	for _, r := range fx.releases {
+		r.op.resolve(struct{}{}, r.err)
 	}
 	if fx.drop != nil {
 		fx.drop.Drop()

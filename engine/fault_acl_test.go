@@ -251,6 +251,7 @@ func TestFault_ACL_PubSubRefused(t *testing.T) {
 			})
 			begun := time.Now()
 			release(t, ls)
+			require.EqualValues(t, 1, calls(t, s, "hdel"), "one sending was enough")
 			got, err := waiter.Await(limited(t))
 			require.NoError(t, err)
 			require.Less(t, time.Since(begun), how.most)

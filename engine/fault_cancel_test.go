@@ -120,15 +120,17 @@ func TestFault_C039_CancelRacesWithTheGrant(t *testing.T) {
 	for _, how := range []struct {
 		name   string
 		within time.Duration // of which it is cancelled
+		alone  bool          // no hand-off
 		key    func(worker, round int) string
 	}{
-		{"OwnNames", 800 * time.Microsecond, func(w, r int) string { return fmt.Sprintf("own:%d:%d", w, r) }},
-		{"OneNameEach", 800 * time.Microsecond, func(w, _ int) string { return numbered("one", w) }},
-		{"SharedNames", 2 * time.Millisecond, func(w, r int) string { return numbered("shared", (w+r)%3) }},
+		{"OwnNames", 800 * time.Microsecond, false, func(w, r int) string { return fmt.Sprintf("own:%d:%d", w, r) }},
+		{"OneNameEach", 800 * time.Microsecond, false, func(w, _ int) string { return numbered("one", w) }},
+		{"SharedNames", 2 * time.Millisecond, false, func(w, r int) string { return numbered("shared", (w+r)%3) }},
+		{"SharedNamesWithoutHandOff", 2 * time.Millisecond, true, func(w, r int) string { return numbered("shared", (w+r)%3) }},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
-			e := openEngine(t, s.Addr())
+			e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = how.alone })
 			witnesses := make(map[string]*witness)
 			for w := range workers {
 				for r := range rounds {

@@ -174,3 +174,29 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 	release(t, theirs)
 	finish(t, s, other)
 }
+
+// TestFault_C173_CloseDuringCourtesy: an engine that has just given back a lock that somebody else waits
+// for leaves it alone for a moment. Closed in that moment it leaves nothing behind.
+func TestFault_C173_CloseDuringCourtesy(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	other := openEngine(t, s.Addr())
+	for range 10 {
+		e := openEngine(t, s.Addr())
+		ls := acquire(t, e.Lock("a"))
+		before := other.Stats().WokenBySubscribe
+		waiter := other.Lock("a").AcquireAsync(limited(t))
+		eventually(t, "it is subscribed", func() bool { return other.Stats().WokenBySubscribe > before })
+		release(t, ls)
+		require.EqualValues(t, 1, e.Stats().Heard)
+		next := e.Lock("a").AcquireAsync(limited(t))
+		require.NoError(t, e.Close(limited(t)))
+		_, err := next.Await(limited(t))
+		require.ErrorIs(t, err, engine.ErrClosed)
+		require.Zero(t, e.Stats().Names)
+		got, err := waiter.Await(limited(t))
+		require.NoError(t, err)
+		release(t, got)
+	}
+	finish(t, s, other)
+}

@@ -246,3 +246,89 @@ func TestFault_C180_TheDeadlineCountsFromTheSending(t *testing.T) {
 	release(t, fixed)
 	finish(t, s, e)
 }
+
+// TestFault_HandOff: a lock passes from one caller of an engine to the next without a command, while
+// something is wrong. Passing it on earns nothing: the new lease has the old one's deadline, and its
+// holder is told as the old one would have been.
+func TestFault_HandOff(t *testing.T) {
+	t.Parallel()
+	// start lets two callers of an engine follow each other; between does what goes wrong in the turn.
+	start := func(t *testing.T, lease time.Duration, between func(s *redistest.Server, p *faultproxy.Proxy)) (*redistest.Server, *faultproxy.Proxy, *engine.Engine, *engine.Lease) {
+		t.Helper()
+		s := redistest.Run(t, redistest.Options{})
+		p := faultproxy.Run(t, s.Addr())
+		e := openEngine(t, p.Addr())
+		p.Delay(0, 30*time.Millisecond) // the longer the way, the longer the turn: 200 ms
+		first := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+		ended := first.Context()
+		next := e.Lock("a", engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+		between(s, p)
+		release(t, first)
+		ls, err := next.Await(limited(t))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, e.Stats().GrantsByHandOff)
+		require.Equal(t, first.OwnerID(), ls.OwnerID())
+		require.ErrorIs(t, context.Cause(ended), engine.ErrReleased)
+		require.False(t, first.Lost())
+		require.False(t, ls.Lost())
+		require.NoError(t, ls.Context().Err())
+		require.WithinDuration(t, first.Deadline(), ls.Deadline(), 5*time.Millisecond)
+		require.ErrorIs(t, first.Release(limited(t)), engine.ErrNotHeld)
+		return s, p, e, ls
+	}
+	t.Run("C007_KeyDeleted", func(t *testing.T) {
+		t.Parallel()
+		const lease = 1500 * time.Millisecond
+		var at time.Time
+		s, p, e, ls := start(t, lease, func(s *redistest.Server, _ *faultproxy.Proxy) {
+			s.Do(t, "DEL", "a")
+			at = time.Now()
+		})
+		await(t, ls.Context().Done(), "the second holder is told")
+		require.Less(t, time.Since(at), lease/3+200*time.Millisecond)
+		require.True(t, ls.Lost())
+		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+		require.False(t, exists(t, s, "a"))
+		p.Delay(0, 0)
+		release(t, acquire(t, e.Lock("a")))
+		finish(t, s, e)
+	})
+	t.Run("C009_BlackHole", func(t *testing.T) {
+		t.Parallel()
+		s, p, e, ls := start(t, time.Second, func(_ *redistest.Server, p *faultproxy.Proxy) { p.Pause() })
+		other := openEngine(t, s.Addr())
+		theirs := other.Lock("a").AcquireAsync(limited(t))
+		third := e.Lock("a").AcquireAsync(limited(t))
+		await(t, ls.Context().Done(), "the second holder is told")
+		require.False(t, time.Now().After(ls.Deadline()))
+		require.True(t, exists(t, s, "a"))
+		_, _, done := theirs.Result()
+		require.False(t, done)
+		got, err := theirs.Await(limited(t))
+		require.NoError(t, err)
+		require.True(t, time.Now().After(ls.Deadline()))
+		_, _, done = third.Result()
+		require.False(t, done, "nobody here gets it without the server")
+		p.Delay(0, 0)
+		p.Resume()
+		requireHeldOnce(t, s, got)
+		release(t, got)
+		mine, err := third.Await(limited(t))
+		require.NoError(t, err)
+		requireHeldOnce(t, s, mine)
+		release(t, mine)
+		finish(t, s, e, other)
+	})
+	t.Run("C026_ReplyOfTheLastReleaseLost", func(t *testing.T) {
+		t.Parallel()
+		s, p, e, ls := start(t, 3*time.Second, func(*redistest.Server, *faultproxy.Proxy) {})
+		requireHeldOnce(t, s, ls)
+		lost := p.DropReply(scriptCall("release"), 2)
+		release(t, ls)
+		require.Equal(t, 2, lost.Hits())
+		require.False(t, exists(t, s, "a"))
+		p.Delay(0, 0)
+		release(t, acquire(t, e.Lock("a")))
+		finish(t, s, e)
+	})
+}

@@ -267,7 +267,9 @@ func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := e.Lock(name)
 			for _, form := range faultForms {
-				ls, err := form.take(l, limited(t))
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				ls, err := form.take(l, ctx)
+				cancel()
 				require.ErrorIs(t, err, engine.ErrWrongKind, form.name)
 				require.Nil(t, ls)
 				require.False(t, engine.SafeToRetry(err))
@@ -277,6 +279,9 @@ func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
 			_, err = l.ForceRelease(limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind, "ForceRelease")
 		})
+	}
+	if t.Failed() {
+		return
 	}
 	t.Run("InABatchWithOthers", func(t *testing.T) {
 		var good, bad []*engine.Future[*engine.Lease]

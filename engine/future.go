@@ -58,7 +58,7 @@ func (f *Future[T]) claim() bool { return f.state.CompareAndSwap(futurePending, 
 func (f *Future[T]) publish(v T, err error) {
 	f.value, f.err = v, err
 	f.state.Store(futureDone)
-	for w := f.wait.Swap(settledMark); w != nil; w = w.next {
+	for w := inOrder(f.wait.Swap(settledMark)); w != nil; w = w.next {
 		if w.done != nil {
 			close(w.done)
 		}
@@ -66,6 +66,14 @@ func (f *Future[T]) publish(v T, err error) {
 			w.call()
 		}
 	}
+}
+
+// inOrder turns the list round: the first to ask is the first to be told. Nobody else has it any more.
+func inOrder(w *waiting) (first *waiting) {
+	for w != nil {
+		w, w.next, first = w.next, first, w
+	}
+	return first
 }
 
 // resolve claims and publishes; false if somebody else did.

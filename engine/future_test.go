@@ -445,7 +445,7 @@ func TestCombinedFuturesOfTheSameFutureTwice(t *testing.T) {
 	i, err, ok := first.Result()
 	require.True(t, ok)
 	require.NoError(t, err)
-	require.Equal(t, 0, i)
+	require.Contains(t, []int{0, 1}, i)
 }
 
 func TestCombinedFuturesOfNothingAreDone(t *testing.T) {

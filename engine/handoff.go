@@ -36,13 +36,13 @@ func newTurn(r *resp.Result) turn {
 // handOverLocked gives a hold that is being released to the next waiter here, if that is as safe as
 // a release and a new acquire, and says whether it did. ls is the handle that was given back.
 //
-// Nothing of the hold may be on its way but a renewal; it must be watched, half its lease still
+// Nothing of the hold may be on its way but a renewal, and its count is one; it must be watched, half its lease still
 // trusted, and not about to be taken away; the waiter must want the very same kind of lease; and the
 // turn must not be over. Only the first live waiter is asked, claimed by one compare-and-swap
 // against its cancel, its timeout and Close.
 func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	ent := h.ent
-	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() {
+	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() || h.count != 1 || !h.quietLocked() {
 		return false
 	}
 	if h.forced || !h.set.watchdog || !h.Renewing() || h.turn.grants >= turnGrants {
@@ -57,7 +57,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 		return false
 	}
 	h.turn.grants++
-	h.set = op.set
+	h.set, h.owner = op.set, op.owner
 	if limit := op.set.maxHold; limit > 0 {
 		e.node(ent.hash).dog.StopAt(h, now.Add(limit))
 	}
@@ -67,6 +67,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	sh.counts.handOffs++
 	sh.counts.releases++
 	fx.grant(op, ls)
+	e.adoptLocked(sh, h, fx)
 	return true
 }
 

@@ -22,8 +22,13 @@ type hold struct {
 	weak   weak.Pointer[Lease] // finds out that nobody can release the lease any more
 	leak   bool                // that was reported
 	forced bool                // a ForceRelease is on its way
-	set    *settings           // of the present lease
-	turn   turn
+
+	owner    *Owner // nil: nobody can enter again
+	count    int32  // handles, as confirmed on the wire
+	watchers int32  // of those, handles that want it renewed
+	nesting  *nesting
+	set      *settings // of the present lease
+	turn     turn
 }
 
 // contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
@@ -86,6 +91,8 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	var fx effects
 	sh.mu.Lock()
 	sh.counts.lost++
+	lost := &nameError{e.nameOf(h.Key), ErrLost}
+	h.owner.remember(e, h.Key, h.count-h.nesting.endLocked(lost, lost, &fx))
 	switch {
 	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
@@ -134,7 +141,7 @@ func (e *Engine) Renewed(s renew.Subject) {
 	case h.status.Load() != holdHeld: // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
-	case !h.leak && h.watch == nil && h.weak.Value() == nil:
+	case !h.leak && h.watch == nil && h.nesting == nil && h.weak.Value() == nil:
 		h.leak, leaked = true, true
 		sh.counts.leaks++
 	}

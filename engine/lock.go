@@ -22,7 +22,11 @@ type Lock struct {
 // nothing is sent for it. Blocks: never.
 func (e *Engine) Lock(name string, opts ...Option) *Lock {
 	set := defaultSettings.with(opts)
-	if err := slot.Check(e.cfg.Prefix+name, slot.KindLock, false); err != nil {
+	err := slot.Check(e.cfg.Prefix+name, slot.KindLock, false)
+	if name == "" { // a prefix is not a name
+		err = slot.Check("", slot.KindLock, false)
+	}
+	if err != nil {
 		bad := *set
 		bad.err = err
 		set = &bad
@@ -74,6 +78,9 @@ func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
 func (l *Lock) begin(ctx context.Context, try, async bool) *acquireOp {
 	op := &acquireOp{lock: l, set: l.set, ctx: ctx, try: try, async: async}
 	op.Future.op = op
+	if op.owner = l.set.owner; op.owner == nil {
+		op.owner, _ = OwnerFrom(ctx)
+	}
 	if err := l.set.err; err != nil {
 		op.resolve(nil, err)
 		return op
@@ -103,22 +110,31 @@ func (l *Lock) wait(ctx context.Context, try bool) (*Lease, error) {
 }
 
 // Do runs fn while holding the lock. Its ctx ends with the caller's or with the lease, whichever is
-// first; a panic releases the lock and goes on. If the lease is lost, ErrLost is joined with fn's
+// first, and carries an owner: taking the same lock again inside fn enters again instead of waiting
+// for itself. A panic releases the lock and goes on. If the lease is lost, ErrLost is joined with fn's
 // error: what fn did then may have overlapped with another holder.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
+	if _, ok := OwnerFrom(ctx); !ok {
+		ctx = WithOwner(ctx, NewOwner())
+	}
 	ls, err := l.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	held, cancel := context.WithCancelCause(ls.Context())
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	deadline, limited := ctx.Deadline()
+	stop := context.AfterFunc(ctx, func() {
+		if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) { // held has a timer of its own
+			cancel(context.Cause(ctx))
+		}
+	})
 	defer func() {
 		stop()
 		released := ls.Release(context.WithoutCancel(ctx))
 		cancel(ErrReleased)
 		err = errors.Join(err, released)
 	}()
-	if deadline, ok := ctx.Deadline(); ok {
+	if limited {
 		var end context.CancelFunc
 		held, end = context.WithDeadline(held, deadline)
 		defer end()

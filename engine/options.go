@@ -23,7 +23,8 @@ type settings struct {
 	watchdog bool
 	maxWait  time.Duration // 0: until ctx ends
 	maxHold  time.Duration // 0: no limit
-	err      error         // the first bad option
+	owner    *Owner
+	err      error // the first bad option
 }
 
 //nolint:gochecknoglobals // a constant in all but name
@@ -68,6 +69,9 @@ func MaxHold(d time.Duration) Option {
 		s.maxHold = d
 	}
 }
+
+// As makes every acquire through the handle the owner's. It beats the owner a ctx carries.
+func As(o *Owner) Option { return func(s *settings) { s.owner = o } }
 
 func (s *settings) refuse(err error) {
 	if s.err == nil {

@@ -28,7 +28,9 @@ func (t pausing) due(clock.Instant) { t.p.wake(func(*counts) {}, wakePause) }
 func (e *Engine) pauseLocked(p *parking, until clock.Instant, fx *effects) {
 	p.waiting, p.pausing = true, true
 	e.prompt.Schedule(&p.prompt, until)
-	p.listen(fx)
+	if p.ent.head != nil {
+		p.listen(fx)
+	}
 }
 
 // listen subscribes to the name's channel, once.

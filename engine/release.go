@@ -60,6 +60,13 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 		} else {
 			contexts, h.watch = h.contexts(), nil
 		}
+		if ls != nil && (h.count > 1 || !h.quietLocked()) {
+			n := h.nest()
+			n.queue = append(n.queue, change{release: op, lease: ls})
+			e.nestLocked(sh, n, &fx)
+			answered = false
+			break
+		}
 		if ls != nil && e.handOverLocked(sh, h, &fx) {
 			break
 		}
@@ -82,6 +89,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
 	if ls != nil {
 		ls.state.Store(leaseLost)
+		h.owner.forget(e, h.Key)
 	}
 	return &nameError{e.nameOf(h.Key), ErrLost}
 }

@@ -96,6 +96,7 @@ func finish(tb testing.TB, s *redistest.Server, engines ...*engine.Engine) {
 	tb.Helper()
 	require.Empty(tb, s.ImmortalKeys(tb), "keys without an expiry")
 	for _, e := range engines {
+		eventually(tb, "nothing goes on in the engine", func() bool { return e.Stats().Names == 0 })
 		require.NoError(tb, e.Close(limited(tb)))
 		require.Zero(tb, e.Stats().Names, "names left in the engine's table")
 		require.Zero(tb, e.Stats().Held, "holds left in the engine's table")

@@ -114,11 +114,25 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 			})
 			return e.Lock("name").AcquireAsync(ctx)
 		}, after: func(_ *redistest.Server, p *faultproxy.Proxy) { p.Resume() }},
+		{name: "WhileTheReleaseBeforeItIsRepeated", begin: func(t *testing.T, _ *redistest.Server, p *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
+			ls := apiAcquire(t, e.Lock("name"))
+			before := e.Lock("name").AcquireAsync(context.Background())
+			p.RefuseNew(true)
+			p.CutAll()
+			release := ls.ReleaseAsync()
+			require.True(t, before.Cancel())
+			for range 3 { // let it fail a few times, so that its pauses are long
+				refused := p.Stats().Refused
+				apiUntil(t, "the release is tried again", func() bool { return p.Stats().Refused > refused })
+			}
+			apiPending(t, release)
+			return e.Lock("name").AcquireAsync(ctx)
+		}, after: func(_ *redistest.Server, p *faultproxy.Proxy) { p.RefuseNew(false) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := apiOpen(t, p.Addr())
+			e := apiOpen(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			f := c.begin(t, s, p, e, ctx)

@@ -78,12 +78,13 @@ type rig struct {
 
 	mu     sync.Mutex
 	events []event
-	told   chan struct{} // replaced and closed with each event
+	counts map[string]int
+	told   chan struct{} // capacity 1: there is something new
 }
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(start), calls: make(chan *call, 4096), told: make(chan struct{}), open: make(map[*call]bool)}
+	r := &rig{t: t, clock: clock.NewFake(start), calls: make(chan *call, 4096), told: make(chan struct{}, 1), open: make(map[*call]bool), counts: make(map[string]int)}
 	w, err := wheel.New(wheel.Config{Clock: r.clock, Ticks: make(chan time.Time), NoTimingWheel: true})
 	require.NoError(t, err)
 	r.wheel = w
@@ -125,8 +126,18 @@ func (r *rig) say(what string, s Subject, cause Cause) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, event{what, s.(*subject).name, cause, r.clock.Now()})
-	close(r.told)
-	r.told = make(chan struct{})
+	r.counts[what]++
+	select {
+	case r.told <- struct{}{}:
+	default:
+	}
+}
+
+// count is how many events of a kind there were.
+func (r *rig) count(what string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[what]
 }
 
 // heard returns the events of a kind so far; "" means all.
@@ -140,20 +151,16 @@ func (r *rig) heard(what string) []event {
 func (r *rig) hear(what string, n int) []event {
 	r.t.Helper()
 	limit := time.After(long)
-	for {
-		r.mu.Lock()
-		told := r.told
-		r.mu.Unlock()
-		if events := r.heard(what); len(events) >= n {
-			require.Len(r.t, events, n, "%v", events)
-			return events
-		}
+	for r.count(what) < n {
 		select {
-		case <-told:
+		case <-r.told:
 		case <-limit:
 			require.FailNow(r.t, "not told: "+what)
 		}
 	}
+	events := r.heard(what)
+	require.Len(r.t, events, n)
+	return events
 }
 
 // watch puts a fresh hold under watch, granted to an attempt sent now.
@@ -241,7 +248,7 @@ func (r *rig) finish(c *call) {
 // renewed answers a call with success and waits until that was told.
 func (r *rig) renewed(c *call) {
 	r.t.Helper()
-	before := len(r.heard("renewed"))
+	before := r.count("renewed")
 	r.answer(c, resp.CodeRenewed, nil)
 	r.hear("renewed", before+len(c.batch))
 }

@@ -118,6 +118,18 @@ func (k *Cohorts) Forget(s Subject) bool {
 	return true
 }
 
+// Resume has a hold renewed again, from now on: somebody else holds it too who wants that.
+func (k *Cohorts) Resume(s Subject) {
+	h := s.Watched()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !h.stopped.CompareAndSwap(true, false) || h.state.Load() == stateGone {
+		return
+	}
+	h.until, h.next = 0, nextRenewal(k.clock.Now(), h.Lease)
+	k.reschedule(h)
+}
+
 // StopAt ends the renewals of a hold at another instant than before: MaxHold starts anew with each
 // lease.
 func (k *Cohorts) StopAt(s Subject, until clock.Instant) {

@@ -55,7 +55,7 @@ func scriptOf(k OpKind) *script {
 	switch k {
 	case OpAcquire:
 		return scriptAcquire
-	case OpReacquire:
+	case OpReacquire, OpCount:
 		return scriptReacquire
 	case OpRelease:
 		return scriptRelease
@@ -125,9 +125,9 @@ func (c *command) build(b rueidis.Builder, w *wire, notAfter int64, publish stri
 	case OpAcquire:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), c.field, strconv.FormatInt(notAfter, 10),
 			flag(w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
-	case OpReacquire:
+	case OpReacquire, OpCount:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(notAfter, 10),
-			strconv.FormatInt(int64(first.Count), 10))
+			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount))
 	case OpRelease:
 		args = appendFields(append(args, publish, unlockMessage), c.ops)
 	case OpExtend:
@@ -205,7 +205,7 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 			return tooLate
 		}
 		return c.settleSparse(w, values, CodeGranted)
-	case OpReacquire:
+	case OpReacquire, OpCount:
 		if len(values) == 1 {
 			return tooLate
 		}

@@ -128,10 +128,10 @@ func classOfReply(text string) Class {
 		return ClassMaxClients
 	case strings.Contains(text, "OOM command not allowed"):
 		return ClassOOM
+	case strings.Contains(text, "The user executing the script can't"), strings.Contains(text, "No permission"):
+		return ClassNoPerm // the only calls of our scripts that are not pcalls come before any write
 	case strings.Contains(text, "script: "):
 		return ClassPartly
-	case strings.Contains(text, "can't run this command or subcommand"), strings.Contains(text, "No permission"):
-		return ClassNoPerm
 	default:
 		return ClassOther
 	}

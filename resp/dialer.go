@@ -15,8 +15,9 @@ const dialTimeout = 2 * time.Second
 // (TCP_USER_TIMEOUT, where there is one). Both help on dead links only; a stopped server's socket
 // still holds what it received, which is what the not-after of every acquire is for.
 func Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	d := *dialer
-	d.Timeout = dialTimeout
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err

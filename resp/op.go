@@ -13,6 +13,7 @@ type OpKind uint8
 const (
 	OpAcquire   OpKind = iota // a free key under a wire id made for the batch; batched
 	OpReacquire               // under a given wire id that may hold the key already; alone
+	OpCount                   // set the hold count of what the field holds; alone
 	OpRelease                 // give back what the field holds, and publish; batched
 	OpExtend                  // raise the TTL of what the field holds; alone
 	OpInspect                 // read; alone
@@ -27,7 +28,7 @@ type Op struct {
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
 	LeaseMs int64
-	Count   int32 // OpReacquire: the wanted hold count
+	Count   int32 // OpReacquire, OpCount: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
 }

@@ -101,7 +101,7 @@ func TestJudge(t *testing.T) {
 		{"SomebodyElseButAskedFor", "on", snapshot{known: true}, pairs(10), 2, 1, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := judge(tc.mode, before, tc.after, tc.rec)
+			v := judge(tc.mode, round{before: before, after: tc.after, rec: tc.rec})
 			require.Len(t, v.failures, tc.failures, v.failures)
 			require.Len(t, v.ghosts, tc.ghosts, v.ghosts)
 			require.Contains(t, v.note, tc.note)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/witness"
 )
 
 // Bounds of the flags. They keep a slip of the finger from becoming a machine without
@@ -29,9 +30,12 @@ const (
 	maxRate     = 10_000_000
 	maxRounds   = 101
 	maxPrefix   = 64
+	maxHold     = 10 * time.Second
+	maxWait     = time.Hour
 
 	keysPerSlot  = 16 // distinct keys for each operation in flight
 	syncCallers  = 512
+	hotCallers   = 64 // contend
 	asyncClients = 2
 	defaultHeld  = 10_000
 )
@@ -54,9 +58,18 @@ type config struct {
 	duration time.Duration
 	warmup   time.Duration
 	prefix   string
-	seed     uint64
+
+	prefixGiven bool
+	seed        uint64
+
+	hold         time.Duration // contend: how long a holder keeps its lock
+	noHandOff    bool
+	witness      string        // file, or empty
+	witnessProcs int           // processes that run at the same time over it
+	witnessWait  time.Duration // for them to come
 
 	yardstick bool
+	mutex     bool
 	rounds    int
 
 	json        string // file, "-", or empty
@@ -79,7 +92,8 @@ func newFlags(c *config) []flagGroup {
 		set.SortFlags = false
 		return flagGroup{title, set}
 	}
-	server, load, life, out := group("Server"), group("Load"), group("Time and names"), group("Output and profiling")
+	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend)")
+	life, out := group("Time and names"), group("Output and profiling")
 
 	s := server.set
 	s.StringArrayVarP(&c.addrs, "addr", "a", nil,
@@ -89,20 +103,31 @@ func newFlags(c *config) []flagGroup {
 
 	l := load.set
 	l.StringVarP(&c.scenario, "scenario", "s", "lock",
-		"`name`: lock (uncontended pairs) or hold (take --locks, keep, verify)")
-	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers)")
+		"`name`: lock (uncontended pairs), contend (--clients callers on --keys locks),\nor hold (take --locks, keep, verify)")
+	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers; contend's default)")
 	l.IntVarP(&c.inflight, "inflight", "w", 1024, "operations in flight, over all clients")
 	l.IntVarP(&c.clients, "clients", "c", 0,
-		"goroutines that drive (default 2; with --api sync the blocking callers, 512)")
+		"goroutines that drive (default 2; with --api sync the blocking callers, 512);\ncontend: callers (default 64)")
 	l.IntVar(&c.engines, "engines", 1, "engines, each with connections of its own")
 	l.Float64VarP(&c.rate, "rate", "r", 0,
 		"pairs a second, open loop: latency counts from the intended start\n(0: closed loop, as fast as answers come)")
-	l.IntVar(&c.keys, "keys", 0, "distinct locks (default 16 for each in flight)")
+	l.IntVar(&c.keys, "keys", 0, "distinct locks (default 16 for each in flight; contend: 1)")
 	l.IntVar(&c.locks, "locks", 0,
 		"locks held meanwhile under the watchdog (hold: locks to take, default 10000)")
 	l.BoolVar(&c.yardstick, "yardstick", false,
 		"run the raw pipeline and the scenario in turn, and show medians and ratio")
-	l.IntVar(&c.rounds, "rounds", 5, "with --yardstick: turns of each, --duration long")
+	l.IntVar(&c.rounds, "rounds", 5, "with --yardstick or --mutex: turns of each, --duration long")
+
+	h := hot.set
+	h.DurationVar(&c.hold, "hold", 0,
+		"how long each holder keeps its lock; from 50µs it sleeps, below it spins")
+	h.BoolVar(&c.mutex, "mutex", false,
+		"run the same callers on a sync.Mutex and the scenario in turn, and show the ratio")
+	h.BoolVar(&c.noHandOff, "no-handoff", false, "make every release a release in Redis")
+	h.StringVar(&c.witness, "witness", "",
+		"share `file` with other loadgen processes of this machine (made if absent):\nexclusion is checked, and fairness measured, across all of them")
+	h.IntVar(&c.witnessProcs, "witness-procs", 1, "begin when so many processes have opened the file, and stay in step")
+	h.DurationVar(&c.witnessWait, "witness-wait", 30*time.Second, "how long to wait for them")
 
 	t := life.set
 	t.DurationVarP(&c.duration, "duration", "d", 10*time.Second, "measured time")
@@ -117,7 +142,7 @@ func newFlags(c *config) []flagGroup {
 	o.StringVar(&c.cpuprofile, "cpuprofile", "", "write a CPU profile of the measured time to `file`")
 	o.StringVar(&c.pprof, "pprof", "", "serve net/http/pprof on `addr`; without a host, on loopback")
 	o.BoolVar(&c.pprofPublic, "pprof-public", false, "let --pprof listen on every interface")
-	return []flagGroup{server, load, life, out}
+	return []flagGroup{server, load, hot, life, out}
 }
 
 // parseFlags reads and checks the flags of `loadgen run`.
@@ -170,12 +195,19 @@ func (c *config) checkNumbers() error {
 		between("keys", c.keys, 0, maxKeys),
 		between("locks", c.locks, 0, maxLocks),
 		between("rounds", c.rounds, 1, maxRounds),
+		between("witness-procs", c.witnessProcs, 1, witness.MaxProcesses),
 	}
 	if c.duration <= 0 {
 		errs = append(errs, fmt.Errorf("--duration must be more than 0, not %v", c.duration))
 	}
 	if c.warmup < 0 {
 		errs = append(errs, fmt.Errorf("--warmup must not be negative, not %v", c.warmup))
+	}
+	if c.hold < 0 || c.hold > maxHold {
+		errs = append(errs, fmt.Errorf("--hold must be between 0 and %v, not %v", maxHold, c.hold))
+	}
+	if c.witnessWait <= 0 || c.witnessWait > maxWait {
+		errs = append(errs, fmt.Errorf("--witness-wait must be more than 0 and at most %v, not %v", maxWait, c.witnessWait))
 	}
 	if c.lease < engine.MinWatchdogLease || c.lease > engine.MaxLease || c.lease%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("--lease must be whole milliseconds, between %v and %v, not %v",
@@ -202,6 +234,12 @@ func (c *config) settle(changed func(string) bool) error {
 	if changed("keys") && c.keys == 0 {
 		return errors.New("--keys must be at least 1")
 	}
+	if c.prefixGiven = c.prefix != ""; !c.prefixGiven {
+		c.prefix = "lg-" + randomID()
+	}
+	if c.scenario == "contend" {
+		return c.settleContend()
+	}
 	switch {
 	case c.api == "async" && c.clients == 0:
 		c.clients = min(asyncClients, c.inflight)
@@ -226,18 +264,43 @@ func (c *config) settle(changed func(string) bool) error {
 	if c.keys < c.inflight {
 		return fmt.Errorf("--keys %d is less than the %d operations in flight: a key would meet itself", c.keys, c.inflight)
 	}
-	if c.prefix == "" {
-		c.prefix = "lg-" + randomID()
+	return nil
+}
+
+// settleContend has one operation in flight for each caller, whichever the API.
+func (c *config) settleContend() error {
+	if c.clients == 0 {
+		c.clients = hotCallers
+	}
+	if c.keys == 0 {
+		c.keys = 1
+	}
+	c.inflight = c.clients
+	switch {
+	case c.keys > c.clients:
+		return fmt.Errorf("--keys %d is more than --clients %d: each key needs a caller", c.keys, c.clients)
+	case c.engines > c.clients:
+		return fmt.Errorf("--engines %d is more than --clients %d", c.engines, c.clients)
+	case c.witnessProcs > 1 && c.witness == "":
+		return errors.New("--witness-procs needs --witness")
+	case c.witnessProcs > 1 && len(c.addrs) == 0:
+		return errors.New("--witness-procs needs --addr: the processes are to share one server")
 	}
 	return nil
 }
 
 func (c *config) settleScenario(changed func(string) bool) error {
-	if changed("rounds") && !c.yardstick {
-		return errors.New("--rounds needs --yardstick")
+	if changed("rounds") && !c.yardstick && !c.mutex {
+		return errors.New("--rounds needs --yardstick or --mutex")
 	}
-	if !c.yardstick {
+	if !c.yardstick && !c.mutex {
 		c.rounds = 1
+	}
+	if err := refuse(changed, c.scenario); err != nil {
+		return err
+	}
+	if c.scenario == "contend" && !changed("api") {
+		c.api = "sync"
 	}
 	if c.scenario != "hold" {
 		return nil
@@ -248,9 +311,20 @@ func (c *config) settleScenario(changed func(string) bool) error {
 		}
 		c.locks = defaultHeld
 	}
-	for _, flag := range []string{"yardstick", "rate", "keys"} {
+	return nil
+}
+
+// refuse refuses the flags that mean nothing in a scenario.
+func refuse(changed func(string) bool, scenario string) error {
+	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
+	foreign := map[string][]string{
+		"lock":    contention,
+		"hold":    append(contention, "yardstick", "rate", "keys"),
+		"contend": {"yardstick", "rate", "inflight", "locks"},
+	}
+	for _, flag := range foreign[scenario] {
 		if changed(flag) {
-			return fmt.Errorf("--%s means nothing with --scenario hold", flag)
+			return fmt.Errorf("--%s means nothing with --scenario %s", flag, scenario)
 		}
 	}
 	return nil

@@ -53,11 +53,13 @@ type report struct {
 	Ratio         *float64         `json:"ratio_to_yardstick"`
 	Yardstick     *yardstickReport `json:"yardstick"`
 
+	*contendReport // in the scenario contend only
+
 	Interrupted bool     `json:"interrupted"`
 	Failures    []string `json:"failures"`
 	Status      int      `json:"status"`
 
-	violated bool // the server's side shows a grant without a lock
+	violated bool // the server's side, or another process, shows a grant without a lock
 }
 
 // latency is a distribution in microseconds.
@@ -74,7 +76,7 @@ type renewals struct {
 	Failed int64 `json:"failed"`
 }
 
-// fairness is the smallest and largest share of a holder; for scenarios in which holders
+// fairness is how often the least and the most served was; for scenarios in which holders
 // compete.
 type fairness struct {
 	Min float64 `json:"min"`
@@ -124,7 +126,7 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 		total.merge(one.rec)
 		r.DurationS += one.cost.wall.Seconds()
 		r.Skipped += one.skipped
-		r.addVerdict(judge(cfg.checkServer, one.before, one.after, one.rec), one)
+		r.addVerdict(judge(cfg.checkServer, one), one)
 		rates = append(rates, float64(one.rec.released)/one.cost.wall.Seconds())
 		if one.rec.released == 0 {
 			continue

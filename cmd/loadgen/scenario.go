@@ -34,6 +34,8 @@ type round struct {
 	skipped int64 // open loop: starts that were due and never made
 	before  snapshot
 	after   snapshot
+
+	handedOver int64 // grants that the server did not see
 }
 
 // stage is what a scenario works with.
@@ -42,13 +44,15 @@ type stage struct {
 	srv     *server
 	engines []*engine.Engine
 	meter   *costMeter
+	witness *bystander // nil: this process runs alone
 }
 
 // scenarios are those there are, by name.
 func scenarios() map[string]func(stage) scenario {
 	return map[string]func(stage) scenario{
-		"lock": newLockScenario,
-		"hold": newHoldScenario,
+		"lock":    newLockScenario,
+		"hold":    newHoldScenario,
+		"contend": newContendScenario,
 	}
 }
 

@@ -73,8 +73,8 @@ func (s *server) clientOption() rueidis.ClientOption {
 }
 
 // engineConfig returns the configuration of one engine.
-func (s *server) engineConfig() engine.Config {
-	return engine.Config{Addrs: s.addrs, ClientName: s.clientName}
+func (s *server) engineConfig(cfg *config) engine.Config {
+	return engine.Config{Addrs: s.addrs, ClientName: s.clientName, NoHandOff: cfg.noHandOff}
 }
 
 // inProcess reports whether the server is miniredis in this process.

@@ -22,7 +22,8 @@ type session struct {
 	srv      *server
 	engines  []*engine.Engine
 	scenario scenario
-	rival    *rival // nil without --yardstick
+	rival    rival      // nil: none runs beside the scenario
+	witness  *bystander // nil: this process runs alone
 	progress *progress
 	report   *report
 }
@@ -38,6 +39,10 @@ func (s *session) run(ctx context.Context) (r *report, status int) {
 		return s.fail(err, statusConnect)
 	}
 	defer s.srv.close()
+	if s.witness, err = openWitness(s.cfg); err != nil {
+		return s.fail(err, statusUsage)
+	}
+	defer func() { _ = s.witness.leave() }() // the file is mapped no longer, with or without an error
 	if err := s.openEngines(ctx); err != nil {
 		status := statusConnect
 		if errors.Is(err, engine.ErrConfig) {
@@ -45,10 +50,15 @@ func (s *session) run(ctx context.Context) (r *report, status int) {
 		}
 		return s.fail(errors.Join(err, s.closeEngines()), status)
 	}
-	if s.cfg.yardstick {
-		if s.rival, err = newRival(s.cfg, s.srv); err != nil {
+	switch {
+	case s.cfg.mutex:
+		s.rival = newMutexRival(s.cfg, s.witness)
+	case s.cfg.yardstick:
+		if s.rival, err = newYardstickRival(s.cfg, s.srv); err != nil {
 			return s.fail(errors.Join(err, s.closeEngines()), statusConnect)
 		}
+	}
+	if s.rival != nil {
 		defer s.rival.close()
 	}
 	crowd := watchCrowd()
@@ -70,22 +80,25 @@ func (s *session) fail(err error, status int) (*report, int) {
 
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
-	s.scenario = scenarios()[s.cfg.scenario](stage{cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter()})
+	s.scenario = scenarios()[s.cfg.scenario](stage{cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), witness: s.witness})
 	s.progress = newProgress(s.cfg, s.stderr, s.scenario.pairs)
 	note := func(err error) {
 		if err != nil {
 			s.report.fail("%v", err)
 		}
 	}
-	note(s.scenario.prepare(ctx))
-	note(s.warm(ctx))
-	rounds, err := s.measure(ctx)
-	note(err)
+	var rounds []round
+	err := s.scenario.prepare(ctx)
+	if note(err); err == nil {
+		note(s.warm(ctx))
+		rounds, err = s.measure(ctx)
+		note(err)
+	}
 	s.report.addRounds(s.cfg, rounds)
+	note(s.scenario.finish(context.WithoutCancel(ctx), s.report))
 	if s.rival != nil {
 		s.rival.addTo(s.report, rounds)
 	}
-	note(s.scenario.finish(context.WithoutCancel(ctx), s.report))
 	s.addStats()
 }
 
@@ -97,7 +110,7 @@ func (s *session) warm(ctx context.Context) error {
 	if s.rival == nil {
 		return nil
 	}
-	return unlessEnded(ctx, s.rival.warm(ctx, s.cfg.warmup))
+	return unlessEnded(ctx, s.rival.warm(ctx))
 }
 
 // measure runs the rounds; with --yardstick its turn comes before each.
@@ -109,7 +122,7 @@ func (s *session) measure(ctx context.Context) (rounds []round, err error) {
 		name := s.cfg.scenario
 		if s.rival != nil {
 			name = fmt.Sprintf("%s %d/%d", name, i+1, s.cfg.rounds)
-			s.progress.during(fmt.Sprintf("yardstick %d/%d", i+1, s.cfg.rounds), s.cfg.duration, func() { err = s.rival.turn(ctx) })
+			s.progress.during(fmt.Sprintf("%s %d/%d", s.rival.name(), i+1, s.cfg.rounds), s.cfg.duration, func() { err = s.rival.turn(ctx) })
 			if err != nil {
 				return rounds, unlessEnded(ctx, err)
 			}
@@ -147,7 +160,7 @@ func (s *session) openEngines(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	for range s.cfg.engines {
-		eng, err := engine.Open(ctx, s.srv.engineConfig())
+		eng, err := engine.Open(ctx, s.srv.engineConfig(s.cfg))
 		if err != nil {
 			return fmt.Errorf("connect to %s: %w", s.srv.where(), err)
 		}

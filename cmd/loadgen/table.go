@@ -45,16 +45,23 @@ func (r *report) serverText() string {
 }
 
 func (r *report) loadText() string {
+	if c := r.contendReport; c != nil {
+		return fmt.Sprintf("%s, callers %d, engines %d, keys %d, held %g ms each", r.API, r.Clients, r.Engines, r.Keys, c.HoldS*1e3) + r.endText()
+	}
 	s := fmt.Sprintf("%s, %d in flight, clients %d, engines %d, keys %d", r.API, r.Inflight, r.Clients, r.Engines, r.Keys)
 	if r.Scenario == "hold" {
 		s = fmt.Sprintf("%d locks kept %.1f s under a lease of %g s", r.Locks, r.KeptS, r.LeaseS)
 	} else if r.Rate > 0 {
 		s += fmt.Sprintf(", open loop at %g pairs/s", r.Rate)
 	}
+	return s + r.endText()
+}
+
+func (r *report) endText() string {
 	if r.Interrupted {
-		s += ", interrupted"
+		return ", interrupted"
 	}
-	return s
+	return ""
 }
 
 // rows are what is worth a line of the table, with its value.
@@ -63,6 +70,9 @@ func (r *report) rows() [][2]string {
 		{"pairs", count(r.Pairs)},
 		{"pairs/s", number(r.PairsPerS)},
 		{"measured", fmt.Sprintf("%.2f s", r.DurationS)},
+	}
+	if r.contendReport != nil {
+		rows = append(rows[2:], r.contendReport.rows(r.Fairness)...)
 	}
 	add := func(name string, show bool, value string) {
 		if show {

@@ -30,10 +30,14 @@ Examples:
   loadgen run --rate 20000 --duration 30s                latency at a load you choose
   loadgen run --locks 100000                             with others held meanwhile
   loadgen run --scenario hold --locks 100000 --lease 6s --duration 30s
+  loadgen run --scenario contend --mutex --hold 1ms      one lock that 64 callers want
+  loadgen run --scenario contend --addr localhost:6379 --witness /tmp/w --witness-procs 4
+                                                         with three more of the same
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must
-agree: one acquiring command (HSET or COPY), one HDEL and one PUBLISH a pair. By default
+agree: one acquiring command (HSET or COPY), one HDEL and one PUBLISH for each pair that
+was not handed from holder to holder inside the engine. By default
 that is done whenever no other client is connected. The collector runs at GOGC=200, the
 yardstick's too, unless the environment names another.
 

@@ -10,18 +10,32 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/yardstick"
 )
 
-// rival is the yardstick beside a scenario: the same server, one client, no engine.
-type rival struct {
+// rival is what a scenario is measured beside, in turns.
+type rival interface {
+	// name is for the progress line.
+	name() string
+	// warm runs it once, unmeasured.
+	warm(ctx context.Context) error
+	// turn runs it once.
+	turn(ctx context.Context) error
+	// addTo sets the medians side by side, when the scenario has finished its report.
+	addTo(r *report, rounds []round)
+	close()
+}
+
+// yardstickRival is the yardstick beside a scenario: the same server, one client, no engine.
+type yardstickRival struct {
 	client  rueidis.Client
 	kind    string
 	run     func(context.Context, rueidis.Client, yardstick.Options) (yardstick.Result, error)
 	options yardstick.Options
 	results []yardstick.Result
+	warmup  time.Duration
 }
 
-// newRival connects the yardstick. With one operation in flight it is bare calls of the
+// newYardstickRival connects the yardstick. With one operation in flight it is bare calls of the
 // scripts the engine sends; otherwise the pipeline of Redisson's scripts.
-func newRival(cfg *config, srv *server) (*rival, error) {
+func newYardstickRival(cfg *config, srv *server) (rival, error) {
 	option := yardstick.ClientOption(srv.addrs[0])
 	if srv.isURL() {
 		option = srv.clientOption()
@@ -32,7 +46,7 @@ func newRival(cfg *config, srv *server) (*rival, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the yardstick: %w", err)
 	}
-	r := &rival{client: client, kind: "pipeline", run: yardstick.Pipeline}
+	r := &yardstickRival{client: client, kind: "pipeline", run: yardstick.Pipeline, warmup: cfg.warmup}
 	r.options = yardstick.Options{Duration: cfg.duration, Lease: cfg.lease, Prefix: cfg.prefix + ":y:"}
 	if cfg.inflight == 1 {
 		r.kind, r.run, r.options.Scripts = "single", yardstick.Single, engineScripts()
@@ -40,19 +54,19 @@ func newRival(cfg *config, srv *server) (*rival, error) {
 	return r, nil
 }
 
-// warm runs the yardstick unmeasured.
-func (r *rival) warm(ctx context.Context, length time.Duration) error {
-	if length <= 0 {
+func (r *yardstickRival) name() string { return "yardstick" }
+
+func (r *yardstickRival) warm(ctx context.Context) error {
+	if r.warmup <= 0 {
 		return nil
 	}
 	o := r.options
-	o.Duration = length
+	o.Duration = r.warmup
 	_, err := r.run(ctx, r.client, o)
 	return err
 }
 
-// turn runs the yardstick once.
-func (r *rival) turn(ctx context.Context) error {
+func (r *yardstickRival) turn(ctx context.Context) error {
 	result, err := r.run(ctx, r.client, r.options)
 	if err != nil {
 		return fmt.Errorf("yardstick: %w", err)
@@ -61,8 +75,7 @@ func (r *rival) turn(ctx context.Context) error {
 	return nil
 }
 
-// addTo sets the medians side by side.
-func (r *rival) addTo(rep *report, rounds []round) {
+func (r *yardstickRival) addTo(rep *report, rounds []round) {
 	y := &yardstickReport{Kind: r.kind, Rounds: []yardstickRound{}}
 	var rates, cpus []float64
 	for i, one := range r.results {
@@ -88,4 +101,4 @@ func (r *rival) addTo(rep *report, rounds []round) {
 	}
 }
 
-func (r *rival) close() { r.client.Close() }
+func (r *yardstickRival) close() { r.client.Close() }

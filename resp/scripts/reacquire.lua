@@ -5,17 +5,21 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
--- ARGV[4]  wanted hold count (1: the first hold; more: re-entry, which needs the lock to be ours)
+-- ARGV[4]  wanted hold count
+-- ARGV[5]  '1': only if the lock is ours (re-entry, and giving back all but the last hold)
 -- returns  {now} when the not-after has passed; else {now, code, v} with code 1 granted,
 --          2 already ours (the TTL is the full lease again), 0 busy (v: remaining ms, -1 none),
---          -1 gone (a re-entry found no lock of ours), -3 another kind of lock.
+--          -1 gone (it was to be ours and is not), -3 another kind of lock.
 -- cost     hexists twice, then hset and pexpire, or pttl.
+-- A count that changes is written after a PEXPIRE: that command is never refused for lack of memory,
+-- and after it nothing of the script is.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
   return {now}
 end
 local key, lease, field, wanted = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
+local must = ARGV[5] == '1'
 local call = redis.pcall
 
 local mine = call('HEXISTS', key, field)
@@ -27,17 +31,22 @@ if mine == 1 then
   if type(left) == 'table' then
     return left
   end
-  if left < tonumber(lease) then
-    local set = call('PEXPIRE', key, lease)
-    if type(set) == 'table' then
-      return set
-    end
-  end
   local count = call('HGET', key, field)
   if type(count) == 'table' then
     return count
   end
-  if wanted ~= tonumber(count) then
+  local changes = tonumber(count) ~= wanted
+  if changes or left < tonumber(lease) then
+    local ttl = lease
+    if left > tonumber(lease) then
+      ttl = string.format('%.0f', left)
+    end
+    local set = call('PEXPIRE', key, ttl)
+    if type(set) == 'table' then
+      return set
+    end
+  end
+  if changes then
     local set = call('HSET', key, field, wanted)
     if type(set) == 'table' then
       return set
@@ -45,11 +54,15 @@ if mine == 1 then
   end
   return {now, 2, 0}
 end
-if call('EXISTS', key) == 1 then
+local there = call('EXISTS', key)
+if type(there) == 'table' then
+  return there
+end
+if there == 1 then
   if call('HEXISTS', key, 'mode') == 1 then
     return {now, -3, 0}
   end
-  if wanted > 1 then
+  if must then
     return {now, -1, 0}
   end
   local left = call('PTTL', key)
@@ -58,7 +71,7 @@ if call('EXISTS', key) == 1 then
   end
   return {now, 0, left}
 end
-if wanted > 1 then
+if must then
   return {now, -1, 0}
 end
 local set = call('HSET', key, field, 1)

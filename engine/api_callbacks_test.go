@@ -1,0 +1,93 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+func TestP7BlockingCallbacksDelayNeitherLocksNorRenewalsNorOtherCallbacks(t *testing.T) {
+	const blockers = 300
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	held := apiAcquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+	unblock := make(chan struct{})
+	var entered atomic.Int32
+	for i := range blockers {
+		e.Lock(fmt.Sprint("blocked:", i)).AcquireAsync(context.Background()).OnComplete(func(*engine.Lease, error) {
+			entered.Add(1)
+			<-unblock
+		})
+	}
+	apiUntil(t, "a callback blocks", func() bool { return entered.Load() > 0 })
+	ran := make(chan struct{})
+	start := time.Now()
+	e.Lock("quick").AcquireAsync(context.Background()).OnComplete(func(*engine.Lease, error) { close(ran) })
+
+	for i := range 100 { // locks go on
+		begin := time.Now()
+		apiRelease(t, apiAcquire(t, e.Lock(fmt.Sprint("free:", i))))
+		require.Less(t, time.Since(begin), apiSoon)
+	}
+	select {
+	case <-ran:
+	case <-time.After(apiLong):
+	}
+	took := time.Since(start)
+	sent := e.Stats().Renewals.Sent
+	apiUntil(t, "renewals go on", func() bool { return e.Stats().Renewals.Sent >= sent+3 })
+	lost := held.Lost()
+	close(unblock)
+	require.False(t, lost)
+	require.LessOrEqual(t, took, 2*time.Second, "a callback that does not block, behind %d that do", blockers)
+	apiUntil(t, "the blocked ones end", func() bool { return e.Stats().Callbacks == blockers+1 })
+	require.Zero(t, e.Stats().Lost)
+}
+
+func TestPanickingCallbackIsReportedToTheLoggerAndLocksGoOn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	logger, log := apiLogger()
+	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	after := make(chan error, 1)
+	e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(ls *engine.Lease, err error) {
+		defer func() { after <- err }()
+		ls.ReleaseAsync()
+		panic("boom in a callback")
+	})
+	require.NoError(t, <-after)
+	apiUntil(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics == 1 })
+	require.Len(t, log.with("ERROR", "panicked", "boom in a callback", "api_callbacks_test.go"), 1)
+	apiRelease(t, apiAcquire(t, e.Lock("name")))
+}
+
+// A callback holds no lock of ours: it may do whatever a caller may, blocking calls included.
+func TestCallbackMayAcquireAndReleaseLocks(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	done := make(chan error, 1)
+	e.Lock("outer").AcquireAsync(context.Background()).OnComplete(func(outer *engine.Lease, err error) {
+		ctx := context.Background()
+		inner, err := e.Lock("inner").Acquire(ctx)
+		if err == nil {
+			err = inner.Release(ctx)
+		}
+		if err == nil {
+			err = outer.Release(ctx)
+		}
+		if err == nil {
+			_, err = e.Lock("outer").Inspect(ctx)
+		}
+		_ = e.Stats()
+		done <- err
+	})
+	require.NoError(t, <-done)
+	require.Empty(t, s.Keys(t))
+}

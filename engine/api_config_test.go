@@ -1,0 +1,300 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+const apiSecret = "canary-dragon-42"
+
+func TestConfigThatCannotWorkIsRefusedBeforeAnythingIsConnected(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	touched := make(chan struct{}, 100)
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			touched <- struct{}{}
+			_ = c.Close()
+		}
+	}()
+	addr := listener.Addr().String()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	s := redistest.Run(t, redistest.Options{})
+	client, err := rueidis.NewClient(engine.ClientOption(engine.Config{Addrs: []string{s.Addr()}}))
+	require.NoError(t, err)
+	defer client.Close()
+
+	for what, cfg := range map[string]engine.Config{
+		"no address":                   {},
+		"an empty list":                {Addrs: []string{}},
+		"an empty address":             {Addrs: []string{""}},
+		"a host without a port":        {Addrs: []string{"127.0.0.1"}},
+		"a port without a host":        {Addrs: []string{":" + port}},
+		"a port that is no number":     {Addrs: []string{"127.0.0.1:redis"}},
+		"port zero":                    {Addrs: []string{"127.0.0.1:0"}},
+		"a port too high":              {Addrs: []string{"127.0.0.1:65536"}},
+		"a negative port":              {Addrs: []string{"127.0.0.1:-1"}},
+		"bare IPv6":                    {Addrs: []string{"::1"}},
+		"another scheme":               {Addrs: []string{"http://" + addr}},
+		"a URL with a bad database":    {Addrs: []string{"redis://" + addr + "/x"}},
+		"a URL with a secret, bad":     {Addrs: []string{"redis://user:" + apiSecret + "@127.0.0.1:port"}},
+		"a URL with a secret, escaped": {Addrs: []string{"redis://user:" + apiSecret + "%zz@127.0.0.1:1"}},
+		"two addresses":                {Addrs: []string{addr, addr}},
+		"a negative database":          {Addrs: []string{addr}, DB: -1},
+		"a negative database in a URL": {Addrs: []string{"redis://" + addr + "/-1"}},
+		"a username without password":  {Addrs: []string{addr}, Username: "user"},
+		"a client name with spaces":    {Addrs: []string{addr}, ClientName: "a b"},
+		"both client and addresses":    {Client: client, Addrs: []string{addr}},
+		"a client and a password":      {Client: client, Password: apiSecret},
+		"a client and a database":      {Client: client, DB: 1},
+		"a client and TLS":             {Client: client, TLS: &tls.Config{MinVersion: tls.VersionTLS12}},
+	} {
+		t.Run(strings.ReplaceAll(what, " ", "_"), func(t *testing.T) {
+			e, err := engine.Open(apiCtx(t), cfg)
+			if e != nil {
+				_ = apiClose(e)
+			}
+			require.Nil(t, e)
+			require.ErrorIs(t, err, engine.ErrConfig)
+			require.Regexp(t, `^holdfast: bad configuration: `, err.Error())
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), apiSecret, "C-158")
+			require.False(t, engine.SafeToRetry(err))
+		})
+	}
+	require.Empty(t, touched, "nobody was dialled")
+}
+
+// C-158: whatever goes wrong, what went wrong is not shown together with the password.
+func TestC158ThePasswordIsInNoError(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	free, err := redistest.FreePort()
+	require.NoError(t, err)
+	closed := fmt.Sprintf("127.0.0.1:%d", free)
+	logger, log := apiLogger()
+	for _, cfg := range []engine.Config{
+		{Addrs: []string{"redis://user:" + apiSecret + "@" + closed}},
+		{Addrs: []string{"redis://user:" + apiSecret + "@" + s.Addr()}},
+		{Addrs: []string{"rediss://user:" + apiSecret + "@" + closed}},
+		{Addrs: []string{"redis://:" + apiSecret + "@" + s.Addr() + "/99"}},
+		{Addrs: []string{"unix://user:" + apiSecret + "@" + filepath.Join(t.TempDir(), "no.sock")}},
+		{Addrs: []string{closed}, Password: apiSecret},
+		{Addrs: []string{s.Addr()}, Username: "user", Password: apiSecret},
+	} {
+		cfg.Logger = logger
+		e, err := engine.Open(apiCtx(t), cfg)
+		require.Error(t, err, "%q", cfg.Addrs)
+		require.Nil(t, e)
+		for wrapped := err; wrapped != nil; wrapped = errors.Unwrap(wrapped) {
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v %q", wrapped, wrapped, wrapped, wrapped), apiSecret)
+		}
+	}
+	require.Empty(t, log.with(apiSecret))
+}
+
+func TestWrongPasswordIsAClearServerErrorOfItsClass(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", apiSecret}})
+	for _, cfg := range []engine.Config{
+		{Addrs: []string{s.Addr()}},
+		{Addrs: []string{s.Addr()}, Password: "wrong"},
+		{Addrs: []string{s.Addr()}, Username: "nobody", Password: apiSecret},
+		{Addrs: []string{"redis://:wrong@" + s.Addr()}},
+	} {
+		start := time.Now()
+		e, err := engine.Open(apiCtx(t), cfg)
+		require.Nil(t, e)
+		var server *engine.ServerError
+		require.ErrorAs(t, err, &server)
+		require.Equal(t, engine.ClassNoAuth, server.Class, "%v", err)
+		require.False(t, engine.SafeToRetry(err))
+		require.Less(t, time.Since(start), 2*time.Second, "not retried")
+	}
+	for _, cfg := range []engine.Config{
+		{Addrs: []string{s.Addr()}, Password: apiSecret},
+		{Addrs: []string{"redis://:" + apiSecret + "@" + s.Addr()}},
+		{Addrs: []string{"redis://" + s.Addr()}, Username: "default", Password: apiSecret},
+	} {
+		e, err := engine.Open(apiCtx(t), cfg)
+		require.NoError(t, err)
+		apiRelease(t, apiAcquire(t, e.Lock("name")))
+		require.NoError(t, apiClose(e))
+	}
+}
+
+func TestUnreachableServerIsAnErrorWithinAFewSeconds(t *testing.T) {
+	t.Parallel()
+	free, err := redistest.FreePort()
+	require.NoError(t, err)
+	start := time.Now()
+	_, err = engine.Open(apiCtx(t), engine.Config{Addrs: []string{fmt.Sprintf("127.0.0.1:%d", free)}})
+	var server *engine.ServerError
+	require.ErrorAs(t, err, &server)
+	require.Equal(t, engine.ClassUnreachable, server.Class)
+	require.True(t, engine.SafeToRetry(err))
+	require.Less(t, time.Since(start), 5*time.Second)
+
+	s := redistest.Run(t, redistest.Options{})
+	s.Pause() // accepts connections, answers nothing
+	start = time.Now()
+	_, err = engine.Open(apiCtx(t), engine.Config{Addrs: []string{s.Addr()}})
+	require.ErrorAs(t, err, &server)
+	require.Equal(t, engine.ClassUnreachable, server.Class)
+	require.Less(t, time.Since(start), 8*time.Second)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	start = time.Now()
+	_, err = engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(start), 100*time.Millisecond+apiSoon)
+	ended, stop := context.WithCancel(context.Background())
+	stop()
+	_, err = engine.Open(ended, engine.Config{Addrs: []string{s.Addr()}})
+	require.ErrorIs(t, err, context.Canceled)
+	s.Resume()
+	// What was dialled in vain goes away by itself.
+	apiUntil(t, "no connection is left", func() bool { return strings.Count(s.Do(t, "CLIENT", "LIST"), "name=holdfast") == 0 })
+}
+
+// A plaintext server takes the handshake for the beginning of a command, and waits for its end.
+func TestC157TLSToAServerThatDoesNotAnswerTheHandshakeIsAnErrorWithinAFewSeconds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	defer cancel()
+	start := time.Now()
+	e, err := engine.Open(ctx, engine.Config{Addrs: []string{"rediss://user:" + apiSecret + "@" + s.Addr()}})
+	took := time.Since(start)
+	s.Stop() // ends a handshake that would go on for ever
+	require.Nil(t, e)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), apiSecret)
+	require.Less(t, took, 6*time.Second, "%v", err)
+	var server *engine.ServerError
+	require.ErrorAs(t, err, &server)
+	require.Equal(t, engine.ClassUnreachable, server.Class)
+}
+
+func TestNodeOfAClusterIsRefusedInClearWords(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{Cluster: true})
+	_, err := engine.Open(apiCtx(t), engine.Config{Addrs: []string{s.Addr()}})
+	require.ErrorContains(t, err, "cluster")
+	require.ErrorContains(t, err, s.Addr())
+	require.False(t, engine.SafeToRetry(err))
+}
+
+func TestBorrowedClientWorksAndIsNotClosed(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	client, err := rueidis.NewClient(engine.ClientOption(engine.Config{Addrs: []string{s.Addr()}, ClientName: "borrowed"}))
+	require.NoError(t, err)
+	defer client.Close()
+	for range 3 { // one after the other
+		e, err := engine.Open(apiCtx(t), engine.Config{Client: client})
+		require.NoError(t, err)
+		other, err := engine.Open(apiCtx(t), engine.Config{Client: client}) // and two at once
+		require.NoError(t, err)
+		require.NotEqual(t, e.ID(), other.ID())
+		ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second)))
+		f := other.Lock("name").AcquireAsync(apiCtx(t))
+		apiParked(t, s, "name", 1, 1, other)
+		apiUntil(t, "a renewal", func() bool { return e.Stats().Renewals.Sent > 0 })
+		apiRelease(t, ls)
+		apiRelease(t, apiGet(t, f))
+		require.NoError(t, apiClose(e))
+		require.NoError(t, apiClose(other))
+		require.Empty(t, s.Keys(t))
+		require.Equal(t, "PONG", apiPing(t, client), "the client lives on")
+	}
+	apiUntil(t, "the engines' own connections are closed", func() bool {
+		return strings.Count(s.Do(t, "CLIENT", "LIST"), "name=borrowed") <= 1
+	})
+}
+
+func apiPing(t *testing.T, client rueidis.Client) string {
+	t.Helper()
+	text, err := client.Do(apiCtx(t), client.B().Ping().Build()).ToString()
+	require.NoError(t, err)
+	return text
+}
+
+func TestPrefixIsPutBeforeEveryNameAndNowhereElse(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	plain := apiOpen(t, s.Addr())
+	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Prefix = "app:" })
+	l := e.Lock("name")
+	require.Equal(t, "name", l.Name())
+	ls := apiAcquire(t, l)
+	require.Equal(t, "name", ls.Name())
+	require.Equal(t, []string{"app:name"}, s.Keys(t))
+	require.Equal(t, "name", e.Held()[0].Name)
+	_, err := l.TryAcquire(apiCtx(t))
+	var held *engine.HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, "name", held.Name)
+	require.NotContains(t, err.Error(), "app:")
+
+	info, err := plain.Lock("app:name").Inspect(apiCtx(t))
+	require.NoError(t, err)
+	require.Equal(t, ls.OwnerID(), info.OwnerID, "the same lock by its whole name")
+	f := plain.Lock("app:name").AcquireAsync(apiCtx(t))
+	apiParked(t, s, "app:name", 1, 1, plain) // and the same channel
+	other := apiAcquire(t, plain.Lock("name"))
+	apiRelease(t, ls)
+	apiRelease(t, apiGet(t, f))
+	apiRelease(t, other)
+
+	require.ErrorIs(t, e.Lock(strings.Repeat("x", 1021)).Err(), engine.ErrName, "prefix and name together are the key")
+	require.NoError(t, e.Lock(strings.Repeat("x", 1020)).Err())
+	require.ErrorIs(t, e.Lock("").Err(), engine.ErrName, "a prefix is not a name")
+}
+
+func TestDatabaseIsAWorldOfItsOwn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	zero := apiOpen(t, s.Addr())
+	three := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.DB = 3 })
+	byURL := apiOpen(t, "redis://"+s.Addr()+"/3")
+	apiAcquire(t, zero.Lock("name"))
+	ls := apiAcquire(t, three.Lock("name"))
+	_, err := byURL.Lock("name").TryAcquire(apiCtx(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	require.Equal(t, []string{"name"}, s.Keys(t))
+	f := byURL.Lock("name").AcquireAsync(apiCtx(t))
+	apiParked(t, s, "name", 1, 1, byURL)
+	apiRelease(t, ls)
+	apiWithin(t, f.Done(), apiSoon, "channels have no database")
+	require.Equal(t, []string{"name"}, s.Keys(t), "database 0 is untouched")
+	apiRelease(t, apiGet(t, f))
+	require.Contains(t, s.Do(t, "INFO", "keyspace"), "db0:keys=1")
+	require.NotContains(t, s.Do(t, "INFO", "keyspace"), "db3:")
+
+	_, err = engine.Open(apiCtx(t), engine.Config{Addrs: []string{s.Addr()}, DB: 4711})
+	require.ErrorContains(t, err, "DB index", "the server's own words")
+}
+
+func TestUnixSocketAndClientNameAreServed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s := redistest.Run(t, redistest.Options{Args: []string{"--unixsocket", path}})
+	e := apiOpen(t, "unix://"+path, func(cfg *engine.Config) { cfg.ClientName = "my-service" })
+	apiRelease(t, apiAcquire(t, e.Lock("name")))
+	require.Contains(t, s.Do(t, "CLIENT", "LIST"), "name=my-service")
+	require.Contains(t, s.Do(t, "CLIENT", "LIST"), "addr="+path)
+}

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// Nesting is the changing of a hold's count: its owner enters again, or gives one of several handles
+// back. Changes are made one after the other, each by the count that is wanted, never by a step, so
+// that sending one again counts once. It exists only for holds that were ever entered twice.
+type nesting struct {
+	hold  *hold
+	queue []change // bound: the owner's callers
+	cur   change   // on its way, if busy
+	busy  bool
+
+	op      resp.Op
+	item    wheel.Item
+	unknown bool // the present change was sent without an answer
+	tries   int
+	since   clock.Instant
+}
+
+// A change is one step up or down. With neither op it only takes back what nobody wants any more.
+type change struct {
+	acquire *acquireOp
+	release *releaseOp
+	lease   *Lease // release's handle
+}
+
+func (h *hold) nest() *nesting {
+	if h.nesting == nil {
+		h.nesting = &nesting{hold: h}
+		h.nesting.item.Owner = h.nesting
+	}
+	return h.nesting
+}
+
+// quietLocked reports whether no change of the hold's count is on its way or waiting.
+func (h *hold) quietLocked() bool {
+	return h.nesting == nil || !h.nesting.busy && len(h.nesting.queue) == 0
+}
+
+// enterLocked lets the hold's owner in once more.
+func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
+	n := h.nest()
+	n.queue = append(n.queue, change{acquire: op})
+	e.watchLocked(op)
+	e.nestLocked(sh, n, fx)
+}
+
+// adoptLocked lets in those who wait in the queue for a lock their own owner has just been granted.
+func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
+	if h.owner == nil {
+		return
+	}
+	for op := h.ent.head; op != nil; {
+		next := op.next
+		if op.owner == h.owner {
+			h.ent.unlink(op)
+			e.enterLocked(sh, h, op, fx)
+		}
+		op = next
+	}
+}
+
+// nestLocked sends the next change, if none is on its way.
+func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
+	h := n.hold
+	for !n.busy && len(n.queue) > 0 {
+		c := n.queue[0]
+		n.queue = n.queue[1:]
+		target := h.count - 1
+		if c.acquire != nil {
+			if c.acquire.state.Load() != futurePending {
+				continue // its caller has left
+			}
+			target = h.count + 1
+		}
+		if target == 0 {
+			e.leaveLocked(sh, n, c, fx)
+			return
+		}
+		lease := h.Lease
+		if c.acquire != nil {
+			lease = max(lease, c.acquire.set.lease)
+		}
+		n.cur, n.busy, n.unknown, n.tries, n.since = c, true, false, 0, 0
+		n.op = resp.Op{
+			Kind: resp.OpCount, Key: h.Key, Hash: h.ent.hash, Field: h.Field, Sink: n,
+			LeaseMs: lease.Milliseconds(), Count: target,
+		}
+		sh.pending++
+		n.sendLocked(e, sh, fx)
+	}
+}
+
+func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
+	if err := e.node(n.op.Hash).node.Submit(&n.op); err != nil {
+		e.settledLocked(sh)
+		n.busy = false
+		n.failLocked(fromServer(e.nameOf(n.hold.Key), resp.AsServerError(err)), fx)
+	}
+}
+
+// leaveLocked gives the last handle back. Whoever wanted in behind it waits in the queue again.
+func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
+	for _, later := range n.queue {
+		if op := later.acquire; op != nil && op.state.Load() == futurePending {
+			n.hold.ent.push(op)
+		}
+	}
+	n.queue = nil
+	if c.lease != nil && e.handOverLocked(sh, n.hold, fx) {
+		fx.released(c.release, nil)
+		return
+	}
+	release := c.release
+	if release == nil {
+		release = newReleaseOp(n.hold)
+	}
+	if answered, err := e.sendReleaseLocked(sh, release, fx); answered {
+		fx.released(release, err)
+	}
+}
+
+// due sends the change again.
+func (n *nesting) due(clock.Instant) {
+	e := n.hold.ent.eng
+	sh := e.shard(n.hold.ent.hash)
+	var fx effects
+	sh.mu.Lock()
+	n.sendLocked(e, sh, &fx)
+	sh.mu.Unlock()
+	fx.run()
+}
+
+// Answered takes the server's answer. It runs on the lane.
+func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
+	h := n.hold
+	e := h.ent.eng
+	sh := e.shard(h.ent.hash)
+	var fx effects
+	lost := false
+	sh.mu.Lock()
+	switch {
+	case h.status.Load() != holdHeld: // Lost has answered everybody, or Close has
+		n.busy = false
+		e.settledLocked(sh)
+	case r.Err != nil && n.againLocked(e, r, &fx):
+	default:
+		n.busy = false
+		e.settledLocked(sh)
+		switch {
+		case r.Code == resp.CodeOurs:
+			n.doneLocked(e, sh, r, &fx)
+		case r.Err == nil:
+			lost = true
+		default:
+			n.failLocked(fromServer(e.nameOf(h.Key), r.Err), &fx)
+		}
+		if !lost {
+			e.nestLocked(sh, n, &fx)
+		}
+	}
+	sh.mu.Unlock()
+	if lost {
+		e.node(h.ent.hash).dog.Lose(h, renew.CauseNotOurs) // answers everybody
+	}
+	fx.run()
+}
+
+// doneLocked makes a confirmed change visible.
+func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
+	h, c := n.hold, n.cur
+	n.cur = change{}
+	h.count = n.op.Count
+	h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
+	switch {
+	case c.acquire != nil && c.acquire.claim():
+		op := c.acquire
+		sh.counts.grants++
+		if op.set.watchdog {
+			h.watchers++
+			e.node(h.ent.hash).dog.Resume(h)
+		}
+		fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx})
+	case c.acquire != nil: // it left while the answer was on its way: take the hold back
+		n.queue = append([]change{{}}, n.queue...)
+	case c.release != nil:
+		sh.counts.releases++
+		n.lessLocked(c.lease)
+		fx.released(c.release, nil)
+	}
+}
+
+// lessLocked stops the watchdog when the last handle that wanted it is gone.
+func (n *nesting) lessLocked(ls *Lease) {
+	if ls != nil && ls.lock.set.watchdog {
+		if n.hold.watchers--; n.hold.watchers == 0 {
+			n.hold.StopRenewing()
+		}
+	}
+}
+
+// failLocked answers the present change with an error. The count on the wire is what it was: the
+// error is definite.
+func (n *nesting) failLocked(err error, fx *effects) {
+	c := n.cur
+	n.cur = change{}
+	switch {
+	case c.acquire != nil && c.acquire.claim():
+		fx.fail(c.acquire, err)
+	case c.release != nil:
+		n.hold.count-- // nobody has that handle any more; the last release frees the lock whatever the count
+		n.lessLocked(c.lease)
+		fx.released(c.release, err)
+	}
+}
+
+// againLocked schedules another sending, and tells a caller who has waited long enough that the
+// outcome is unknown. The change itself goes on until its answer is definite or the hold is over.
+func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
+	now := e.clock.Now()
+	n.tries++
+	if n.since == 0 {
+		n.since = now
+	}
+	n.unknown = n.unknown || !r.Definite()
+	if e.draining.Load() || !n.unknown && !r.Err.Class.Transient() {
+		return false
+	}
+	if now.Sub(n.since) > patience*e.node(n.op.Hash).node.AttemptLimit() {
+		err := &UnknownError{Name: e.nameOf(n.hold.Key), FreeBy: e.clock.Wall(n.hold.Deadline().Add(n.hold.Lease)), cause: r.Err}
+		if c := n.cur.acquire; c != nil && c.claim() {
+			fx.fail(c, err)
+		}
+		if c := n.cur.release; c != nil {
+			n.cur.release = nil
+			fx.released(c, err)
+		}
+	}
+	e.timers.Schedule(&n.item, now.Add(backoff(n.tries)))
+	return true
+}
+
+// endLocked answers everybody, for the hold is over: those who want in with one error, those who
+// give back with another. It returns how many handles the latter were.
+func (n *nesting) endLocked(in, back error, fx *effects) (handles int32) {
+	if n == nil {
+		return 0
+	}
+	for _, c := range append([]change{n.cur}, n.queue...) {
+		if c.acquire != nil && c.acquire.claim() {
+			fx.fail(c.acquire, in)
+		}
+		if c.release == nil {
+			continue
+		}
+		handles++
+		if back != nil {
+			c.lease.state.Store(leaseLost)
+		}
+		fx.released(c.release, back)
+	}
+	n.cur, n.queue = change{}, nil
+	return handles
+}

@@ -1,0 +1,14 @@
+//go:build !unix || solaris || aix
+
+package witness
+
+import (
+	"errors"
+	"os"
+)
+
+func lock(*os.File) error { return errors.ErrUnsupported }
+
+func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmap([]byte) error { return nil }

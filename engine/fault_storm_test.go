@@ -190,7 +190,7 @@ func (st *storm) log(format string, args ...any) {
 // TestFault_C072_ConnectionsAreKilled: every connection dies again and again under mixed load of two
 // engines. Nobody holds what another holds, no operation fails, nothing stays behind.
 func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
-	const lasts = 4 * time.Second
+	const lasts = 3 * time.Second
 	for _, how := range []struct {
 		name  string
 		alone bool
@@ -243,7 +243,7 @@ func stormKills(t *testing.T, s *redistest.Server, lasts time.Duration) (kills i
 // turn: silence on the one's path or the other's, a stopped server, cut connections, lost answers, lost
 // messages, forgotten scripts. A lock may be lost; two may never believe in it at once.
 func TestFault_C179_MixedFaults(t *testing.T) {
-	const lasts = 10 * time.Second
+	const lasts = 8 * time.Second
 	s := redistest.Run(t, redistest.Options{})
 	proxies := []*faultproxy.Proxy{faultproxy.Run(t, s.Addr()), faultproxy.Run(t, s.Addr())}
 	e, other := openEngine(t, proxies[0].Addr()), openEngine(t, proxies[1].Addr())
@@ -285,7 +285,7 @@ func TestFault_C179_MixedFaults(t *testing.T) {
 	}
 	st.end()
 	st.log("%d faults, Lost %d and %d, Ghosts %d and %d", faults, e.Stats().Lost, other.Stats().Lost, e.Stats().Ghosts, other.Stats().Ghosts)
-	require.Greater(t, st.grants.Load(), int64(200))
+	require.Greater(t, st.grants.Load(), int64(50))
 	require.Positive(t, e.Stats().Lost+other.Stats().Lost, "the faults did no harm")
 	require.Positive(t, st.checked.Load())
 	finish(t, s, e, other)

@@ -87,21 +87,24 @@ func TestJudge(t *testing.T) {
 		failures int
 		ghosts   int
 		note     string
+		handed   int64
 	}{
-		{"Agrees", "auto", did(3, 7, 10, 10), pairs(10), 0, 0, "agrees"},
-		{"AGrantWithoutACommandIsAGhost", "auto", did(3, 6, 10, 10), pairs(10), 0, 1, ""},
-		{"OneAcquireTooMany", "auto", did(4, 7, 10, 10), pairs(10), 1, 0, ""},
-		{"AReleaseMissing", "auto", did(3, 7, 9, 9), pairs(10), 2, 0, ""},
-		{"AMessageMissing", "on", did(3, 7, 10, 9), pairs(10), 1, 0, ""},
-		{"MoreIsAllowedAfterErrors", "auto", did(5, 7, 12, 11), failing, 0, 0, "errors allowed for"},
-		{"LessIsNotEvenAfterErrors", "auto", did(1, 7, 9, 10), failing, 1, 1, ""},
-		{"NoCounters", "on", snapshot{}, pairs(10), 0, 0, "not available"},
-		{"Off", "off", did(0, 0, 0, 0), pairs(10), 0, 0, "off"},
-		{"SomebodyElseIsConnected", "auto", snapshot{known: true}, pairs(10), 0, 0, "shared server"},
-		{"SomebodyElseButAskedFor", "on", snapshot{known: true}, pairs(10), 2, 1, ""},
+		{"Agrees", "auto", did(3, 7, 10, 10), pairs(10), 0, 0, "agrees", 0},
+		{"AGrantWithoutACommandIsAGhost", "auto", did(3, 6, 10, 10), pairs(10), 0, 1, "", 0},
+		{"OneAcquireTooMany", "auto", did(4, 7, 10, 10), pairs(10), 1, 0, "", 0},
+		{"AReleaseMissing", "auto", did(3, 7, 9, 9), pairs(10), 2, 0, "", 0},
+		{"AMessageMissing", "on", did(3, 7, 10, 9), pairs(10), 1, 0, "", 0},
+		{"MoreIsAllowedAfterErrors", "auto", did(5, 7, 12, 11), failing, 0, 0, "errors allowed for", 0},
+		{"LessIsNotEvenAfterErrors", "auto", did(1, 7, 9, 10), failing, 1, 1, "", 0},
+		{"NoCounters", "on", snapshot{}, pairs(10), 0, 0, "not available", 0},
+		{"Off", "off", did(0, 0, 0, 0), pairs(10), 0, 0, "off", 0},
+		{"SomebodyElseIsConnected", "auto", snapshot{known: true}, pairs(10), 0, 0, "shared server", 0},
+		{"SomebodyElseButAskedFor", "on", snapshot{known: true}, pairs(10), 2, 1, "", 0},
+		{"WhatWasHandedOverTheServerDidNotSee", "auto", did(1, 2, 3, 3), pairs(10), 0, 0, "not handed over", 7},
+		{"AGhostBesideHandOffs", "auto", did(1, 1, 3, 3), pairs(10), 0, 1, "", 7},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := judge(tc.mode, round{before: before, after: tc.after, rec: tc.rec})
+			v := judge(tc.mode, round{before: before, after: tc.after, rec: tc.rec, handedOver: tc.handed})
 			require.Len(t, v.failures, tc.failures, v.failures)
 			require.Len(t, v.ghosts, tc.ghosts, v.ghosts)
 			require.Contains(t, v.note, tc.note)

@@ -37,6 +37,20 @@ func TestParseFlags(t *testing.T) {
 		}},
 		{"SyncDefault", "--api sync", func(t *testing.T, c config) { require.Equal(t, 512, c.clients) }},
 		{"HoldDefault", "--scenario hold", func(t *testing.T, c config) { require.Equal(t, 10_000, c.locks) }},
+		{"Contend", "--scenario contend", func(t *testing.T, c config) {
+			require.Equal(t, "sync", c.api)
+			require.Equal(t, []int{64, 64, 1, 1, 1}, []int{c.clients, c.inflight, c.keys, c.engines, c.rounds})
+		}},
+		{"ContendAsync", "--scenario contend --api async --clients 7 --keys 7 --engines 7 --hold 30us", func(t *testing.T, c config) {
+			require.Equal(t, "async", c.api)
+			require.Equal(t, 7, c.inflight)
+			require.Equal(t, 30*time.Microsecond, c.hold)
+		}},
+		{"ContendBesideAMutex", "--scenario contend --mutex", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
+		{"ContendInSeveralProcesses", "--scenario contend --addr a:1 --witness w --witness-procs 4", func(t *testing.T, c config) {
+			require.Equal(t, 30*time.Second, c.witnessWait)
+			require.False(t, c.prefixGiven)
+		}},
 		{"Yardstick", "--yardstick", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
 		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config) {
 			require.Equal(t, "127.0.0.1:6060", c.pprof)
@@ -84,12 +98,30 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--rate -1", "--rate"},
 		{"--rate NaN", "--rate"},
 		{"--rate 1e12", "--rate"},
-		{"--rounds 3", "needs --yardstick"},
+		{"--rounds 3", "needs --yardstick or --mutex"},
 		{"--yardstick --rounds 0", "--rounds"},
-		{"--scenario nap", "--scenario must be one of hold, lock"},
+		{"--scenario nap", "--scenario must be one of contend, hold, lock"},
 		{"--scenario hold --locks 0", "--locks must be at least 1"},
 		{"--scenario hold --yardstick", "--yardstick means nothing"},
 		{"--scenario hold --rate 3", "--rate means nothing"},
+		{"--hold 1ms", "--hold means nothing with --scenario lock"},
+		{"--mutex", "--mutex means nothing"},
+		{"--scenario hold --witness w", "--witness means nothing"},
+		{"--scenario contend --rate 3", "--rate means nothing"},
+		{"--scenario contend --yardstick", "--yardstick means nothing"},
+		{"--scenario contend --inflight 3", "--inflight means nothing"},
+		{"--scenario contend --locks 3", "--locks means nothing"},
+		{"--scenario contend --hold -1ms", "--hold"},
+		{"--scenario contend --hold 1h", "--hold"},
+		{"--scenario contend --clients 3 --keys 4", "each key needs a caller"},
+		{"--scenario contend --clients 3 --engines 4", "--engines 4 is more"},
+		{"--scenario contend --clients 0", "--clients must be at least 1"},
+		{"--scenario contend --keys 0", "--keys must be at least 1"},
+		{"--scenario contend --rounds 3", "needs --yardstick or --mutex"},
+		{"--scenario contend --witness-procs 2", "needs --witness"},
+		{"--scenario contend --witness w --witness-procs 2", "needs --addr"},
+		{"--scenario contend --witness w --witness-procs 65", "--witness-procs"},
+		{"--scenario contend --witness w --witness-wait 0s", "--witness-wait"},
 		{"--check-server maybe", "--check-server"},
 		{"--prefix {x}", "--prefix"},
 		{"--addr localhost", "must be host:port"},

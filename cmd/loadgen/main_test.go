@@ -17,7 +17,12 @@ import (
 )
 
 // The goroutines there are already belong to the callback pool's package, for good.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
+func TestMain(m *testing.M) {
+	if args := os.Getenv(childEnv); args != "" {
+		os.Exit(run(context.Background(), strings.Fields(args), os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+}
 
 // invoke runs the program and returns its status and what it wrote.
 func invoke(t *testing.T, args ...string) (status int, stdout, stderr string) {

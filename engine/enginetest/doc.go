@@ -11,7 +11,7 @@
 //		require.ErrorIs(t, <-done, engine.ErrLost)
 //	}
 //
-// A server starts in about a millisecond and is closed, with its engines, by the test's cleanup. Each
+// A server with its engine costs about ten milliseconds; the cleanup of the test closes both. Each
 // test has its own; nothing is shared.
 //
 // # Troubles

@@ -49,6 +49,22 @@ func TestLock(t *testing.T) {
 		require.Equal(t, 30, plain)
 		require.False(t, srv.Held("name"))
 	})
+	t.Run("ExcludesGoroutinesOfOneOwnerToo", func(t *testing.T) {
+		srv := enginetest.Start(t)
+		l := locker.New(srv.Engine().Lock("name", engine.As(engine.NewOwner())))
+		l.Lock()
+		require.False(t, l.TryLock())
+		count := 1
+		done := inBackground(func() {
+			l.Lock()
+			defer l.Unlock()
+			count++
+		})
+		l.Unlock()
+		await(t, done)
+		require.Equal(t, 2, count)
+		require.Eventually(t, func() bool { return !srv.Held("name") }, tooLong, time.Millisecond)
+	})
 	t.Run("UnlockedItIsFreeForOthers", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		l := locker.New(srv.Engine().Lock("name"))

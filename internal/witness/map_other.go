@@ -9,6 +9,8 @@ import (
 
 func lock(*os.File) error { return errors.ErrUnsupported }
 
+func unlock(*os.File) error { return nil }
+
 func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmap([]byte) error { return nil }

@@ -8,10 +8,15 @@ import (
 	"syscall"
 )
 
-// lock takes the file's lock until it is closed.
-func lock(f *os.File) error {
+// lock takes the file's lock. Closing the file does not free it as long as a mapping keeps
+// the open file alive.
+func lock(f *os.File) error { return flock(f, syscall.LOCK_EX) }
+
+func unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
+
+func flock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		err := syscall.Flock(int(f.Fd()), how)
 		if err != syscall.EINTR { //nolint:errorlint // Flock returns a bare Errno
 			return err
 		}

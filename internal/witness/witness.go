@@ -51,10 +51,11 @@ func Open(path string, o Options) (*Witness, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // frees the lock; the mapping stays
+	defer func() { _ = f.Close() }() // the mapping stays
 	if err := lock(f); err != nil {
 		return nil, fmt.Errorf("witness: lock %s: %w", path, err)
 	}
+	defer func() { _ = unlock(f) }() // a file that was locked can be unlocked
 	w := new(Witness)
 	if err := w.attach(f, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), w.unmap())

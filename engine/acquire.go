@@ -124,11 +124,8 @@ func (e *Engine) submit(op *acquireOp) {
 		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent, e.clock.Now())})
 		sh.counts.busy++
 	default:
-		if ent == nil {
-			ent = &entry{eng: e, key: l.key, hash: l.hash}
-			sh.names.put(ent)
-		}
-		behind := ent.head != nil || ent.hold != nil || ent.cooling || ent.quiet
+		ent = e.entryLocked(sh, l)
+		behind := ent.head != nil || ent.hold != nil || ent.att != nil || ent.cooling || ent.quiet
 		ent.push(op)
 		if op.set.maxWait > 0 && !op.try {
 			op.watch = &watching{giveUp: e.clock.Now().Add(op.set.maxWait)}
@@ -140,6 +137,16 @@ func (e *Engine) submit(op *acquireOp) {
 	}
 	sh.mu.Unlock()
 	fx.run()
+}
+
+// entryLocked finds the entry of a name, or makes it.
+func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
+	ent := sh.names.get(l.hash, l.key)
+	if ent == nil {
+		ent = &entry{eng: e, key: l.key, hash: l.hash}
+		sh.names.put(ent)
+	}
+	return ent
 }
 
 // ownedBy reports whether the owner holds the name here.
@@ -222,7 +229,7 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 			e.dropAttemptLocked(sh, ent)
 		}
 	}
-	if ent.att == nil && ent.hold == nil && ent.releases == 0 && !ent.gone {
+	if ent.att == nil && ent.hold == nil && ent.releases == 0 && ent.forces == 0 && !ent.gone {
 		ent.gone = true
 		sh.names.remove(ent)
 	}
@@ -238,7 +245,7 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 		t.scheduled = false
 	}
 	if a.unknown() {
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.open(), a.lease)
 	}
 }
 

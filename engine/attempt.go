@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -39,12 +40,12 @@ func (a *attempt) onItsWay() bool { return a.flying || a.trouble != nil && a.tro
 // unknown reports whether the present wire id was sent without an answer.
 func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
 
-// openUntil is when the last unanswered copy has become harmless; 0: there is none.
-func (a *attempt) openUntil() clock.Instant {
+// open is what is not known of the attempt's wire id.
+func (a *attempt) open() doubt {
 	if a.trouble == nil {
-		return 0
+		return doubt{}
 	}
-	return a.trouble.doubt.until
+	return a.trouble.doubt
 }
 
 // send submits the attempt for the head's lock. While a copy under the present wire id may still
@@ -123,20 +124,32 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sh.counts.tooLate++
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.open(), a.lease)
+		if ent.late++; ent.head != nil && (ent.head.try || ent.late >= maxLate) {
+			op := ent.head
+			ent.late = 0
+			ent.unlink(op)
+			if op.claim() {
+				fx.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
+			}
+		}
 		e.kickLocked(sh, ent, fx)
 		return
 	}
-	op := ent.claimFirst(a.lease)
+	ent.late = 0
+	var op *acquireOp
+	if ent.forces == 0 { // a force-release on its way may have taken it already
+		op = ent.claimFirst(a.lease)
+	}
 	if op == nil {
 		sh.counts.unclaimed++
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.openUntil(), a.lease)
+		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.open(), a.lease)
 		e.kickLocked(sh, ent, fx)
 		return
 	}
 	sh.counts.grants++
 	h := ent.newHold()
-	h.openUntil = a.openUntil()
+	h.doubt = a.open()
 	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
@@ -155,6 +168,9 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	e.unparkLocked(ent, fx)
 }
+
+// maxLate is how often an acquire is tried whose answers take as long as its lease.
+const maxLate = 3
 
 // claimFirst takes the first live op out of the queue, if it asks for the lease that was granted.
 func (ent *entry) claimFirst(lease time.Duration) *acquireOp {
@@ -201,7 +217,7 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	if r.Value >= 0 {
 		p.busyUntil = r.ReceivedAt.Add(time.Duration(r.Value) * time.Millisecond)
 	}
-	if t := a.trouble; t == nil || !t.doubt.open(r.ReceivedAt) {
+	if t := a.trouble; t == nil || !t.doubt.open(r.SentAt) {
 		ent.att = nil
 	}
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
@@ -232,7 +248,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	t := a.trouble
 	if !r.Definite() {
 		t.unknown = true
-		t.doubt.unanswered(r.SentAt, e.node(ent.hash).node.AttemptLimit())
+		t.doubt.unanswered(r.SentAt, e.node(ent.hash).node.AttemptLimit(), a.lease)
 	}
 	if t.since == 0 {
 		t.since = now
@@ -255,7 +271,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		case t.unknown:
 			return &UnknownError{
 				Name: op.lock.Name(), cause: r.Err,
-				FreeBy: e.clock.Wall(max(t.doubt.until, now).Add(a.lease)),
+				FreeBy: e.clock.Wall(max(t.doubt.until, now).Add(max(a.lease, t.doubt.lease))),
 			}
 		default:
 			return fromServer(op.lock.Name(), r.Err)

@@ -93,13 +93,8 @@ func (c *callbacks) work() {
 		c.queue = c.queue[1:]
 		c.busy++
 		c.mu.Unlock()
-		panicked := c.call(fn)
+		c.call(fn)
 		c.mu.Lock()
-		c.busy--
-		c.ran++
-		if panicked {
-			c.panics++
-		}
 	}
 	c.queue = nil
 	c.workers--
@@ -110,15 +105,28 @@ func (c *callbacks) work() {
 	c.mu.Unlock()
 }
 
-func (c *callbacks) call(fn func()) (panicked bool) {
+// call runs one callback. One that ends its goroutine (runtime.Goexit) takes the worker with it:
+// another one goes on in its place.
+func (c *callbacks) call(fn func()) {
+	returned := false
 	defer func() {
-		if r := recover(); r != nil {
-			panicked = true
+		r := recover()
+		c.mu.Lock()
+		c.busy--
+		c.ran++
+		if r != nil {
+			c.panics++
+		}
+		c.mu.Unlock()
+		switch {
+		case r != nil:
 			c.logger.Error("holdfast: a callback panicked", "panic", r, "stack", string(debug.Stack()))
+		case !returned:
+			go c.work()
 		}
 	}()
 	fn()
-	return false
+	returned = true
 }
 
 // close waits until every callback has returned or ctx ends, and says how many have not.

@@ -13,31 +13,31 @@ import (
 // definite and no copy of the acquire can run any more, or until one lease has passed: then the
 // server has let go by itself.
 type cleanup struct {
-	eng       *Engine
-	op        resp.Op
-	item      wheel.Item
-	notBefore clock.Instant // copies may run until then: an earlier answer is not the last
-	giveUp    clock.Instant
-	tries     int
+	eng    *Engine
+	op     resp.Op
+	item   wheel.Item
+	doubt  doubt // copies that may still run: an answer to what was sent before that is not the last
+	giveUp clock.Instant
+	tries  int
 }
 
 // cleanLocked starts a cleanup now.
-func (e *Engine) cleanLocked(sh *shard, key string, hash uint64, field string, notBefore clock.Instant, lease time.Duration) {
-	c := e.newCleanup(key, hash, field, notBefore, lease)
+func (e *Engine) cleanLocked(sh *shard, key string, hash uint64, field string, d doubt, lease time.Duration) {
+	c := e.newCleanup(key, hash, field, d, lease)
 	sh.pending++
 	c.send(sh)
 }
 
 // cleanLaterLocked starts one when no copy can run any more: what could be released was.
-func (e *Engine) cleanLaterLocked(sh *shard, key string, hash uint64, field string, notBefore clock.Instant, lease time.Duration) {
-	c := e.newCleanup(key, hash, field, notBefore, lease)
+func (e *Engine) cleanLaterLocked(sh *shard, key string, hash uint64, field string, d doubt, lease time.Duration) {
+	c := e.newCleanup(key, hash, field, d, lease)
 	sh.pending++
-	e.timers.Schedule(&c.item, notBefore.Add(clockSlack))
+	e.timers.Schedule(&c.item, d.until.Add(clockSlack))
 }
 
-func (e *Engine) newCleanup(key string, hash uint64, field string, notBefore clock.Instant, lease time.Duration) *cleanup {
-	c := &cleanup{eng: e, notBefore: notBefore}
-	c.giveUp = max(e.clock.Now(), notBefore).Add(lease + e.node(hash).node.AttemptLimit())
+func (e *Engine) newCleanup(key string, hash uint64, field string, d doubt, lease time.Duration) *cleanup {
+	c := &cleanup{eng: e, doubt: d}
+	c.giveUp = max(e.clock.Now(), d.until).Add(max(lease, d.lease) + e.node(hash).node.AttemptLimit())
 	c.op = resp.Op{Kind: resp.OpRelease, Key: key, Hash: hash, Field: field, Sink: c}
 	c.item.Owner = c
 	return c
@@ -77,8 +77,8 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Err != nil && now.Before(c.giveUp):
 		c.tries++
 		e.timers.Schedule(&c.item, now.Add(backoff(c.tries)))
-	case r.Err == nil && now.Before(c.notBefore):
-		e.timers.Schedule(&c.item, c.notBefore.Add(clockSlack))
+	case r.Err == nil && c.doubt.open(r.SentAt):
+		e.timers.Schedule(&c.item, c.doubt.until.Add(clockSlack))
 	default:
 		if r.Err != nil {
 			sh.counts.abandoned++

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 )
 
@@ -56,6 +57,7 @@ func cancelAll[T any](fs []*Future[T]) {
 // error as soon as one fails; the others are left alone. For leases use AllLeases. All of nothing
 // is an empty slice. Cancelling it cancels all.
 func All[T any](fs ...*Future[T]) *Future[[]T] {
+	fs = slices.Clone(fs)
 	c := combine[T, []T](fs)
 	values := make([]T, len(fs))
 	left := atomic.Int64{}
@@ -81,6 +83,7 @@ func All[T any](fs ...*Future[T]) *Future[[]T] {
 // Any completes with the index of the first future to succeed, and with all errors joined when
 // every one failed. The others are left alone: for leases use AnyLease. Cancelling it cancels all.
 func Any[T any](fs ...*Future[T]) *Future[int] {
+	fs = slices.Clone(fs)
 	c := combine[T, int](fs)
 	left := atomic.Int64{}
 	left.Store(int64(len(fs)))
@@ -113,6 +116,7 @@ func joined[T any](fs []*Future[T]) error {
 // Two callers that ask for the same locks in different orders can wait for each other for ever: give
 // them a MaxWait or a ctx, or sort the names.
 func AllLeases(fs ...*Future[*Lease]) *Future[[]*Lease] {
+	fs = slices.Clone(fs)
 	all := All(fs...)
 	all.then(func() {
 		if all.err != nil {
@@ -125,6 +129,7 @@ func AllLeases(fs ...*Future[*Lease]) *Future[[]*Lease] {
 // AnyLease completes with the first lease to be granted; every other is given back or cancelled. It
 // fails with all errors joined when every one failed. Cancelling it gives back all.
 func AnyLease(fs ...*Future[*Lease]) *Future[*Lease] {
+	fs = slices.Clone(fs)
 	c := combine[*Lease, *Lease](fs)
 	c.cancel = func() { giveBack(fs, nil) }
 	left := atomic.Int64{}

@@ -17,12 +17,15 @@ const clockSlack = 50 * time.Millisecond
 // "not yours" is not final, and a release is followed by one more when it closes.
 type doubt struct {
 	until clock.Instant // when the last unanswered copy has become harmless; 0: there is none
+	lease time.Duration // the longest any of them asks for
 }
 
 // unanswered records that an attempt sent at sentAt got no answer.
-func (d *doubt) unanswered(sentAt clock.Instant, limit time.Duration) {
+func (d *doubt) unanswered(sentAt clock.Instant, limit, lease time.Duration) {
 	d.until = max(d.until, sentAt.Add(limit+clockSlack))
+	d.lease = max(d.lease, lease)
 }
 
-// open reports whether a copy may still run.
-func (d *doubt) open(now clock.Instant) bool { return d.until != 0 && now.Before(d.until) }
+// open reports whether a copy may still run after a command that was sent at this instant: then its
+// answer is not the last word. When the answer came does not matter: a copy may have run in between.
+func (d doubt) open(sentAt clock.Instant) bool { return d.until != 0 && sentAt.Before(d.until) }

@@ -278,7 +278,7 @@ func (e *Engine) shutShard(sh *shard) {
 	var fx effects
 	var holds []*hold
 	sh.mu.Lock()
-	for ent := range sh.names.all {
+	for _, ent := range sh.names.list() {
 		var drop effects
 		ent.quiet = false
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })

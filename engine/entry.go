@@ -36,6 +36,8 @@ type entry struct {
 	park       *parking   // there while the head waits for somebody else's release
 
 	chain    *entry // the table's
+	forces   int32  // force-releases on their way: a grant that is answered meanwhile may be gone
+	late     int32  // grants in a row whose answers came too late to be trusted
 	releases int32  // releases on their way
 	cooling  bool   // a release is on its way while others wait: they go when it is answered
 	gone     bool   // no longer in the table

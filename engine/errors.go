@@ -144,10 +144,12 @@ func SafeToRetry(err error) bool {
 	case errors.Is(err, ErrName), errors.Is(err, ErrLease), errors.Is(err, ErrClosed),
 		errors.Is(err, ErrNotHeld), errors.Is(err, ErrWrongKind), errors.Is(err, ErrConfig):
 		return false
+	case errors.Is(err, ErrUnknown):
+		return true
 	case errors.As(err, &server):
 		return server.Class.Transient() || server.Class == ClassOOM || server.Class == ClassMisconf ||
 			server.Class == ClassNoReplicas
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrOverloaded), errors.Is(err, ErrUnknown), errors.Is(err, ErrLost),
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrOverloaded), errors.Is(err, ErrLost),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return true
 	default:

@@ -49,7 +49,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 		return false
 	}
 	now := e.clock.Now()
-	if !now.Before(h.turn.until) || h.Deadline().Sub(now) < h.Lease/2 || now.Before(h.openUntil) {
+	if !now.Before(h.turn.until) || h.Deadline().Sub(now) < h.Lease/2 || h.doubt.open(now) {
 		return false
 	}
 	op := ent.claimAlike(h.set)

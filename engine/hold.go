@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"context"
+	"log/slog"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -12,9 +15,9 @@ import (
 // its release or loss. Its renewals are the watchdog's; lease handles attach to it.
 type hold struct {
 	renew.Hold
-	ent       *entry
-	status    atomic.Uint32
-	openUntil clock.Instant // a late copy of the acquire may run until then: one more release follows
+	ent    *entry
+	status atomic.Uint32
+	doubt  doubt // late copies of the acquire may run: then one more release follows
 
 	// Guarded by the shard.
 	watch  *leaseContext       // the contexts that were asked for, linked
@@ -30,6 +33,14 @@ type hold struct {
 	set      *settings // of the present lease
 	turn     turn
 }
+
+// tail is how long the key can outlive now at most: what an Extend asked for counts.
+func (h *hold) tail(now clock.Instant) time.Duration {
+	return max(h.Lease, h.Deadline().Sub(now)+h.Lease, h.doubt.lease)
+}
+
+// freeBy is when the server has let go at the latest.
+func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease, h.doubt.lease)) }
 
 // contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
 // their children are user code.
@@ -86,7 +97,9 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	for _, c := range contexts {
 		c.cancel(ErrLost)
 	}
-	e.logger.Warn("holdfast: lock lost", "name", e.nameOf(h.Key), "cause", causeText(cause))
+	if cause != renew.CauseClosed {
+		e.log(slog.LevelWarn, "holdfast: lock lost", "name", e.nameOf(h.Key), "cause", causeText(cause))
+	}
 
 	var fx effects
 	sh.mu.Lock()
@@ -96,10 +109,10 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	switch {
 	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
-		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.openUntil, h.Lease)
-	case h.openUntil != 0 && cause != renew.CauseClosed:
+		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.doubt, h.tail(e.clock.Now()))
+	case h.doubt.until != 0 && cause != renew.CauseClosed:
 		// It is gone, but a late copy of its acquire could bring it back.
-		e.cleanLaterLocked(sh, h.Key, h.ent.hash, h.Field, h.openUntil, h.Lease)
+		e.cleanLaterLocked(sh, h.Key, h.ent.hash, h.Field, h.doubt, h.Lease)
 	}
 	if h.ent.hold == h {
 		h.ent.hold = nil
@@ -127,7 +140,7 @@ func causeText(c renew.Cause) string {
 // Jeopardy is the watchdog's word that two periods have passed without a success.
 func (e *Engine) Jeopardy(s renew.Subject) {
 	h := s.(*hold)
-	e.logger.Warn("holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.Key))
+	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.Key))
 }
 
 // Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
@@ -147,6 +160,13 @@ func (e *Engine) Renewed(s renew.Subject) {
 	}
 	sh.mu.Unlock()
 	if leaked {
-		e.logger.Error("holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.Key))
+		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.Key))
+	}
+}
+
+// log speaks to the user's logger from a callback worker: a handler may block, the watchdog may not.
+func (e *Engine) log(level slog.Level, text string, args ...any) {
+	if e.logger.Enabled(context.Background(), level) {
+		e.callbacks.add(func() { e.logger.Log(context.Background(), level, text, args...) })
 	}
 }

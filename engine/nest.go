@@ -235,7 +235,7 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 		return false
 	}
 	if now.Sub(n.since) > patience*e.node(n.op.Hash).node.AttemptLimit() {
-		err := &UnknownError{Name: e.nameOf(n.hold.Key), FreeBy: e.clock.Wall(n.hold.Deadline().Add(n.hold.Lease)), cause: r.Err}
+		err := &UnknownError{Name: e.nameOf(n.hold.Key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
 		if c := n.cur.acquire; c != nil && c.claim() {
 			fx.fail(c, err)
 		}

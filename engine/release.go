@@ -14,6 +14,7 @@ import (
 type releaseOp struct {
 	Future[struct{}]
 	hold  *hold
+	lease *Lease // the handle that is given back; nil: Close's
 	op    resp.Op
 	retry *releaseRetry // there once a sending has failed
 }
@@ -46,6 +47,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 	var err error
 	var contexts []*leaseContext
 	answered := true
+	op.lease = ls
 	sh.mu.Lock()
 	switch h.status.Load() {
 	case holdReleased: // Close did
@@ -128,6 +130,9 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeNotOurs:
 		if op.retry == nil || !op.retry.unknown { // after an unanswered sending it means that one did it
 			err = &nameError{e.nameOf(h.Key), ErrLost}
+			if op.lease != nil {
+				op.lease.state.Store(leaseLost)
+			}
 		}
 	default:
 		if op.again(r) {
@@ -147,10 +152,10 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Err != nil && e.draining.Load():
 		e.givenUp.Add(1)
 	case r.Err != nil:
-		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.openUntil, h.Lease)
+		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.doubt, h.tail(e.clock.Now()))
 	}
-	if r.Err == nil && h.openUntil != 0 && r.ReceivedAt.Before(h.openUntil) {
-		e.cleanLaterLocked(sh, h.Key, ent.hash, h.Field, h.openUntil, h.Lease)
+	if r.Err == nil && h.doubt.open(r.SentAt) {
+		e.cleanLaterLocked(sh, h.Key, ent.hash, h.Field, h.doubt, h.Lease)
 	}
 	if ent.releases--; ent.releases == 0 {
 		ent.cooling = false
@@ -197,8 +202,8 @@ func (op *releaseOp) failed(r *resp.Result) error {
 	h := op.hold
 	e := h.ent.eng
 	if op.retry.unknown || !r.Definite() {
-		return &UnknownError{Name: e.nameOf(h.Key), FreeBy: e.clock.Wall(h.Deadline().Add(h.Lease)), cause: r.Err}
+		return &UnknownError{Name: e.nameOf(h.Key), FreeBy: e.clock.Wall(h.freeBy()), cause: r.Err}
 	}
 	err := fromServer(e.nameOf(h.Key), r.Err)
-	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.Deadline().Add(h.Lease)).Format("15:04:05.000"))
+	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format("15:04:05.000"))
 }

@@ -26,6 +26,7 @@ type singleOp[T any] struct {
 	since  clock.Instant
 	read   func(*resp.Result) (T, error)
 	stop   func() bool
+	done   func() // when no command of it is on its way any more
 }
 
 func (op *singleOp[T]) runner() *callbacks { return op.eng.callbacks }
@@ -40,6 +41,7 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	op.Future.op = op
 	e := op.eng
 	if err := ctx.Err(); err != nil {
+		op.finished()
 		op.abandon(err)
 		return &op.Future
 	}
@@ -59,9 +61,16 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	}
 	sh.mu.Unlock()
 	if err != nil {
+		op.finished()
 		op.abandon(err)
 	}
 	return &op.Future
+}
+
+func (op *singleOp[T]) finished() {
+	if op.done != nil {
+		op.done()
+	}
 }
 
 // Answered takes the server's answer. It runs on the lane.
@@ -87,6 +96,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	sh.mu.Lock()
 	e.settledLocked(sh)
 	sh.mu.Unlock()
+	op.finished()
 	op.resolve(v, err)
 }
 
@@ -218,19 +228,22 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 		return &op.Future
 	}
 	if ctx.Err() == nil {
-		l.eng.disown(l)
+		l.eng.forcing(l)
+		op.done = func() { l.eng.forced(l) }
 	}
 	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Field: slot.LockChannel(l.key)}
 	return op.start(ctx)
 }
 
-// disown makes the local hold of a name lost, if there is one.
-func (e *Engine) disown(l *Lock) {
+// forcing makes the local hold of a name lost, if there is one, and keeps grants that are answered
+// until forced from being believed.
+func (e *Engine) forcing(l *Lock) {
 	sh := e.shard(l.hash)
 	sh.mu.Lock()
-	var h *hold
-	if ent := sh.names.get(l.hash, l.key); ent != nil && ent.hold != nil {
-		h = ent.hold
+	ent := e.entryLocked(sh, l)
+	ent.forces++
+	h := ent.hold
+	if h != nil {
 		h.forced = true
 	}
 	sh.mu.Unlock()
@@ -239,9 +252,26 @@ func (e *Engine) disown(l *Lock) {
 	}
 }
 
+// forced ends that.
+func (e *Engine) forced(l *Lock) {
+	sh := e.shard(l.hash)
+	var fx effects
+	sh.mu.Lock()
+	if ent := sh.names.get(l.hash, l.key); ent != nil {
+		ent.forces--
+		e.kickLocked(sh, ent, &fx)
+	}
+	sh.mu.Unlock()
+	fx.run()
+}
+
 // extend raises a fixed lease.
 func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future[struct{}] {
 	h := ls.hold
+	sh := e.shard(ls.lock.hash)
+	sh.mu.Lock()
+	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
+	sh.mu.Unlock()
 	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}
 	op.op = resp.Op{Kind: resp.OpExtend, Key: h.Key, Hash: ls.lock.hash, Field: h.Field, LeaseMs: d.Milliseconds()}
 	op.read = func(r *resp.Result) (struct{}, error) {

@@ -72,15 +72,22 @@ func (t *table) resize(size int) {
 	}
 }
 
-// all yields every entry. The entry at hand may be removed, others may not.
+// all yields every entry. The table must not change meanwhile; see list.
 func (t *table) all(yield func(*entry) bool) {
 	for i := range t.buckets {
-		for ent := t.buckets[i]; ent != nil; {
-			next := ent.chain
+		for ent := t.buckets[i]; ent != nil; ent = ent.chain {
 			if !yield(ent) {
 				return
 			}
-			ent = next
 		}
 	}
+}
+
+// list returns every entry, for callers that take some out on the way.
+func (t *table) list() []*entry {
+	list := make([]*entry, 0, t.n)
+	for ent := range t.all {
+		list = append(list, ent)
+	}
+	return list
 }

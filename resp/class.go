@@ -119,6 +119,10 @@ var replyPrefixes = map[string]Class{
 // classOfReply finds the class of an error reply. Text that names a running script without a known
 // prefix was raised in the middle of it.
 func classOfReply(text string) Class {
+	// Redis before 7 puts the place in front of what a command inside a script answers.
+	if rest, ok := strings.CutPrefix(text, "@user_script: "); ok {
+		_, text, _ = strings.Cut(rest, ": ")
+	}
 	word, _, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
 	if c, ok := replyPrefixes[word]; ok {
 		return c
@@ -128,7 +132,8 @@ func classOfReply(text string) Class {
 		return ClassMaxClients
 	case strings.Contains(text, "OOM command not allowed"):
 		return ClassOOM
-	case strings.Contains(text, "The user executing the script can't"), strings.Contains(text, "No permission"):
+	case strings.Contains(text, "The user executing the script can't"), strings.Contains(text, "No permission"),
+		strings.Contains(text, "has no permissions to"):
 		return ClassNoPerm // the only calls of our scripts that are not pcalls come before any write
 	case strings.Contains(text, "script: "):
 		return ClassPartly

@@ -36,6 +36,7 @@ type lane struct {
 	results  []Result
 	commands []command
 	again    []command
+	done     []command // settled in this round
 	built    []rueidis.Completed
 	scratch  []string
 	rounds   int  // of this run
@@ -125,6 +126,10 @@ func (l *lane) submit(op *Op) *ServerError {
 func (l *lane) work() {
 	defer l.node.workers.Done()
 	for l.take() {
+		for i, op := range l.dropped {
+			l.dropped[i] = nil
+			op.Sink.Answered(op, &Result{Code: CodeCancelled})
+		}
 		l.run()
 		l.land()
 	}
@@ -188,6 +193,10 @@ func (l *lane) run() {
 	l.commands = appendCommands(l.commands[:0], l.ops, l.results, l.node.opts.ID)
 	for l.rounds = 0; len(l.commands) > 0; {
 		l.round()
+		if len(l.again) > 0 {
+			l.publish()
+		}
+		l.done = l.done[:0]
 		l.commands, l.again = l.again, l.commands[:0]
 	}
 }
@@ -200,13 +209,11 @@ func (l *lane) land() {
 		l.limit = newLimit()
 	}
 	l.mu.Unlock()
-	for i, op := range l.dropped {
-		l.dropped[i] = nil
-		op.Sink.Answered(op, &Result{Code: CodeCancelled})
-	}
 	for i, op := range l.ops {
 		l.ops[i] = nil
-		op.Sink.Answered(op, &l.results[i])
+		if op != nil {
+			op.Sink.Answered(op, &l.results[i])
+		}
 	}
 	clear(l.results)
 	if after := l.node.opts.AfterBatch; after != nil {
@@ -218,7 +225,7 @@ func (l *lane) land() {
 // l.again afterwards.
 func (l *lane) round() {
 	l.again = l.again[:0]
-	connected := l.node.commands.cur.Load() != nil
+	before := l.node.commands.cur.Load()
 	w, failed := l.node.commands.get()
 	if failed != nil {
 		for i := range l.commands {
@@ -228,7 +235,7 @@ func (l *lane) round() {
 	}
 	limit := l.node.opts.AttemptLimit
 	scripts := l.node.reloaded.Load()
-	if l.rounds++; l.rounds > 1 || !connected {
+	if l.rounds++; l.rounds > 1 || w != before {
 		l.restart()
 	}
 	sentAt := l.since
@@ -256,6 +263,7 @@ func (l *lane) round() {
 		}
 		switch c.settle(w, reply, sentAt, received) {
 		case settled:
+			l.done = append(l.done, *c)
 		case tooLate:
 			l.sendAgain(c)
 		case noScript:
@@ -274,6 +282,24 @@ func (l *lane) round() {
 	if lost {
 		l.node.commands.giveUp(w)
 		l.built = nil // the connection may still read it
+	}
+}
+
+// publish answers what a round has settled when others have to go again: their rounds cost time, and
+// a grant is trusted from its sending on.
+func (l *lane) publish() {
+	var flying []*Op
+	for i := range l.again {
+		flying = append(flying, l.again[i].ops...)
+	}
+	l.mu.Lock()
+	l.flying = flying
+	l.mu.Unlock()
+	for _, c := range l.done {
+		for i, op := range c.ops {
+			c.ops[i] = nil
+			op.Sink.Answered(op, &c.results[i])
+		}
 	}
 }
 
@@ -301,6 +327,7 @@ func (l *lane) failAll(c *command, err *ServerError) {
 	for i := range c.results {
 		c.results[i] = Result{Code: CodeError, Err: err}
 	}
+	l.done = append(l.done, *c)
 }
 
 // halve splits a command that was refused as a whole, until the guilty key stands alone.

@@ -67,7 +67,20 @@ func (l *link) get() (*wire, *ServerError) {
 	l.failed = nil
 	l.epoch.Add(1)
 	l.cur.Store(w)
+	l.watch(w)
 	return w, nil
+}
+
+// watch gives a wire up as soon as its connection breaks, also while nothing is on its way: what
+// comes next then dials, instead of being sent nowhere and left in doubt.
+func (l *link) watch(w *wire) {
+	broken := w.client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+	l.wg.Add(1)
+	go func() { // ends with the connection
+		defer l.wg.Done()
+		<-broken
+		l.giveUp(w)
+	}()
 }
 
 // connect makes a wire: scripts loaded, the server's clock and version known.

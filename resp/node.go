@@ -178,7 +178,11 @@ func (n *Node) Ping(ctx context.Context) error {
 			done <- answer{failed}
 			return
 		}
-		if err := w.client.Do(ctx, w.client.B().Ping().Build()).Error(); err != nil {
+		r := w.client.Do(ctx, w.client.B().Ping().Build())
+		if r.NonRedisError() != nil && ctx.Err() == nil {
+			n.commands.giveUp(w)
+		}
+		if err := r.Error(); err != nil {
 			done <- answer{classify(err)}
 			return
 		}

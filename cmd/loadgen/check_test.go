@@ -112,6 +112,16 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestACopyThatFoundItsKeyTakenIsNoGrant(t *testing.T) {
+	rec := newRecorder()
+	rec.granted, rec.released = 10, 10
+	after := snapshot{known: true, alone: true, commands: serverCommands{HSet: 8, Copy: 4, HDel: 10, Publish: 10}}
+	r := round{before: snapshot{known: true, alone: true}, after: after, rec: rec, contended: true}
+	require.Empty(t, judge("auto", r).failures)
+	r.contended = false
+	require.Len(t, judge("auto", r).failures, 1)
+}
+
 func TestGhostsAreAViolation(t *testing.T) {
 	r := &report{Errors: map[string]int64{}}
 	r.addVerdict(verdict{ghosts: []string{"one"}}, round{})

@@ -36,6 +36,7 @@ type round struct {
 	after   snapshot
 
 	handedOver int64 // grants that the server did not see
+	contended  bool
 }
 
 // stage is what a scenario works with.

@@ -60,7 +60,7 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 	if err := s.witness.align(ctx); err != nil {
 		return round{}, err
 	}
-	var r round
+	r := round{contended: true}
 	r.before = s.srv.snapshot(ctx)
 	stats := s.readOrigins()
 	began := s.meter.read()

@@ -11,7 +11,7 @@ import (
 // alive reports whether pid lives and is the process that began at started. One that has
 // ended and was not yet waited for is not alive.
 func alive(pid int, started uint64) bool {
-	if err := syscall.Kill(pid, 0); err == syscall.ESRCH { //nolint:errorlint // Kill returns a bare Errno
+	if err := syscall.Kill(pid, 0); err == syscall.ESRCH {
 		return false
 	}
 	state, began, ok := stat(pid)

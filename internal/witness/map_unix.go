@@ -17,7 +17,7 @@ func unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
 func flock(f *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), how)
-		if err != syscall.EINTR { //nolint:errorlint // Flock returns a bare Errno
+		if err != syscall.EINTR {
 			return err
 		}
 	}

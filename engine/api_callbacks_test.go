@@ -73,7 +73,7 @@ func TestCallbackMayAcquireAndReleaseLocks(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpen(t, s.Addr())
 	done := make(chan error, 1)
-	e.Lock("outer").AcquireAsync(context.Background()).OnComplete(func(outer *engine.Lease, err error) {
+	e.Lock("outer").AcquireAsync(context.Background()).OnComplete(func(outer *engine.Lease, _ error) {
 		ctx := context.Background()
 		inner, err := e.Lock("inner").Acquire(ctx)
 		if err == nil {

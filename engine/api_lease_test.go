@@ -18,7 +18,7 @@ import (
 type apiKey struct{}
 
 // apiEnded checks a lease context that must have ended, and its children.
-func apiEnded(t testing.TB, ctx, child context.Context, cause error) {
+func apiEnded(t testing.TB, ctx, child context.Context, cause error) { //nolint:revive // two contexts: neither is a parameter to pass on
 	t.Helper()
 	select {
 	case <-ctx.Done():
@@ -452,7 +452,7 @@ func TestLeaseThatWasReleasedBeforeItsLastRenewalWasAnsweredIsNoLeak(t *testing.
 	p.Delay(0, 0)
 	require.EqualValues(t, 1, e.Stats().Renewals.Sent, "that answer is still on its way")
 	apiRelease(t, ls)
-	ls = nil
+	ls = nil //nolint:ineffassign,wastedassign // the last reference is what the collector must not see
 	runtime.GC()
 	runtime.GC()
 	apiUntil(t, "the answer is here", func() bool { return e.Stats().Renewals.Sent == 2 })

@@ -277,6 +277,7 @@ func (e *Engine) shutDoor() {
 func (e *Engine) shutShard(sh *shard) {
 	var fx effects
 	var holds []*hold
+	var drops []*resp.Sub
 	sh.mu.Lock()
 	for _, ent := range sh.names.list() {
 		var drop effects
@@ -288,10 +289,13 @@ func (e *Engine) shutShard(sh *shard) {
 		}
 		e.idleLocked(sh, ent, &drop)
 		if drop.drop != nil {
-			defer drop.drop.Drop()
+			drops = append(drops, drop.drop)
 		}
 	}
 	sh.mu.Unlock()
+	for _, sub := range drops {
+		sub.Drop()
+	}
 	fx.run()
 	for _, h := range holds {
 		if e.cfg.KeepOnClose {

@@ -148,6 +148,21 @@ func ExampleClientOption() {
 	defer eng.Close(context.Background())
 }
 
+// A function that takes a lock its caller may hold already.
+func ExampleWithOwner() {
+	ctx := engine.WithOwner(context.Background(), engine.NewOwner())
+	outer, err := eng.Lock("account:1").Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	inner, err := eng.Lock("account:1").Acquire(ctx) // enters again: the same owner
+	if err != nil {
+		log.Fatal(err)
+	}
+	inner.Release(ctx)
+	outer.Release(ctx) // now it is free
+}
+
 func ExampleSafeToRetry() {
 	_, err := eng.Lock("invoice:42").TryAcquire(context.Background())
 	if engine.SafeToRetry(err) {

@@ -106,7 +106,8 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	l := e.Lock(numbered("storm", n), st.opts...)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+rng.IntN(5000))*time.Millisecond)
 	defer cancel()
-	ls, err := stormTake(ctx, l, rng.IntN(4))
+	how := rng.IntN(4)
+	ls, err := stormTake(ctx, l, how)
 	switch {
 	case err == nil:
 	case errors.Is(err, engine.ErrHeld):
@@ -115,8 +116,8 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		st.ended.Add(1)
 		return
-	case st.lossy && engine.SafeToRetry(err):
-		st.failed.Add(1)
+	case st.lossy && engine.SafeToRetry(err), how == stormTry && serverClass(err) == engine.ClassUnreachable:
+		st.failed.Add(1) // a Try does not wait for a server to come back
 		return
 	default:
 		st.complain("acquire %s: %v", l.Name(), err)
@@ -152,9 +153,11 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	}
 }
 
+const stormTry = 0
+
 func stormTake(ctx context.Context, l *engine.Lock, how int) (*engine.Lease, error) {
 	switch how {
-	case 0:
+	case stormTry:
 		return l.TryAcquire(ctx)
 	case 1:
 		return l.Acquire(ctx)

@@ -86,7 +86,7 @@ func (f *Future[T]) resolve(v T, err error) bool {
 }
 
 // Result returns the result if there is one. Blocks: never. Allocates: never.
-func (f *Future[T]) Result() (v T, err error, ok bool) { //nolint:revive // the error belongs to the value, ok to both
+func (f *Future[T]) Result() (v T, err error, ok bool) {
 	if f.state.Load() != futureDone {
 		return v, nil, false
 	}

@@ -93,7 +93,7 @@ func TestGoroutinesOfOneOwnerJoinThePendingAcquire(t *testing.T) {
 	require.NoError(t, foreign.Release(ctx))
 	wg.Wait()
 	require.Len(t, leases, cap(leases))
-	require.Equal(t, "20", s.Do(t, "HGET", "name", (func() string { ls := <-leases; leases <- ls; return ls.OwnerID() })()))
+	require.Equal(t, "20", s.Do(t, "HGET", "name", func() string { ls := <-leases; leases <- ls; return ls.OwnerID() }()))
 	close(leases)
 	for ls := range leases {
 		require.NoError(t, ls.Release(ctx))

@@ -26,7 +26,7 @@ func TestBusyAnsweredAfterTheDoubtClosed(t *testing.T) {
 	}
 	l.p.DropMessages(func(string) bool { return true })
 	l.p.Delay(0, 900*time.Millisecond)
-	for !(time.Since(last) < 100*time.Millisecond) && time.Since(l.sent) < 2400*time.Millisecond {
+	for time.Since(last) >= 100*time.Millisecond && time.Since(l.sent) < 2400*time.Millisecond {
 		time.Sleep(time.Millisecond)
 	}
 	if time.Since(l.sent) < 1700*time.Millisecond || time.Since(l.sent) > 2350*time.Millisecond {

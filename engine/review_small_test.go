@@ -68,10 +68,6 @@ func TestResultsWaitForOthersRounds(t *testing.T) {
 	}
 	time.Sleep(20 * time.Millisecond)
 	p.Delay(0, 0)
-	type res struct {
-		ls  *engine.Lease
-		err error
-	}
 	var short []*engine.Future[*engine.Lease]
 	for i := range 64 {
 		short = append(short, e.Lock(numbered("ok:s", i), engine.FixedLease(300*time.Millisecond)).AcquireAsync(limited(t)))

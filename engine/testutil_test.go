@@ -196,3 +196,33 @@ func expiryOf(tb testing.TB, text string) time.Time {
 func errorsIsAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
+
+// watchScheduler measures how long this process was not scheduled: the function it returns says by how
+// much a timer of 5 ms was late at worst. A holder can be told before its deadline only if it runs; on
+// a machine that leaves it time this is next to nothing.
+func watchScheduler(tb testing.TB) (worst func() time.Duration) {
+	tb.Helper()
+	var most atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		const pause = 5 * time.Millisecond
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		for {
+			at := time.Now().Add(pause)
+			timer.Reset(pause)
+			select {
+			case <-stop:
+				return
+			case <-timer.C:
+				most.Store(max(most.Load(), int64(time.Since(at))))
+			}
+		}
+	}()
+	tb.Cleanup(func() {
+		close(stop)
+		<-stopped
+	})
+	return func() time.Duration { return time.Duration(most.Load()) }
+}

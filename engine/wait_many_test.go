@@ -210,8 +210,21 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 	}
 	const engines = 4
 	s := redistest.Run(t, redistest.Options{})
-	foreign := apiNewForeign(t, s)
+	foreign, ear := apiNewForeign(t, s), apiNewForeign(t, s)
 	foreign.lock("name", time.Minute)
+	ear.do("SUBSCRIBE", apiChannel("name"))
+	released := make(chan struct{}, 1)
+	go func() { // ends with the connection
+		for {
+			if _, err := ear.conn.Receive(context.Background()); err != nil {
+				return
+			}
+			select {
+			case released <- struct{}{}:
+			default:
+			}
+		}
+	}()
 	var all []*engine.Engine
 	var drops []*faultproxy.Rule
 	for i := range engines {
@@ -232,7 +245,7 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 	for i := range callers {
 		ctx, cancel := context.WithCancel(bg)
 		stays := i%5 == 0
-		after := time.Duration(random.Int64N(int64(2 * time.Second)))
+		after := time.Duration(random.Int64N(int64(time.Second)))
 		wg.Go(func() {
 			defer cancel()
 			if !stays {
@@ -268,13 +281,14 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 			}
 		})
 	}
-	apiParked(t, s, "name", engines, int64(callers), all...)
+	apiParked(t, s, "name", engines+1, int64(callers), all...)
 	close(begin)
 	start := time.Now()
 	x.enter()
 	x.leave()
 	foreign.unlock("name")
-	// A foreign client takes its turns, too: what it releases the engines learn by message, or not.
+	// A foreign client takes its turns, too, as Redisson would: it hears a release and tries. What it
+	// releases the engines learn by message, or not.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -282,19 +296,21 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 	}()
 	turns, next := 0, int32(0)
 	for over := false; !over; {
-		if x.grants.Load() >= next && foreign.tryLock("name", time.Minute) {
-			turns++
-			x.enter()
-			next = x.grants.Load() + 10        // it does not take again what it has just released
-			<-time.After(5 * time.Millisecond) // long enough for every engine to find it held
-			x.leave()
-			foreign.unlock("name")
-		}
 		select {
 		case <-done:
 			over = true
-		case <-time.After(time.Duration(random.Int64N(int64(40 * time.Millisecond)))):
+			continue
+		case <-released:
 		}
+		if x.grants.Load() < next || !foreign.tryLock("name", time.Minute) {
+			continue
+		}
+		turns++
+		x.enter()
+		next = x.grants.Load() + 10        // it does not take again what it has just released
+		<-time.After(5 * time.Millisecond) // long enough for every engine to find it held
+		x.leave()
+		foreign.unlock("name")
 	}
 	took := time.Since(start)
 	hits := 0
@@ -305,7 +321,7 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 		callers, served.Load(), lucky.Load(), cancelled.Load(), took, x.worst, hits, turns)
 	require.Zero(t, x.violations.Load())
 	require.EqualValues(t, callers/5, served.Load())
-	require.Greater(t, int(cancelled.Load()), callers/2, "the test wants many cancelled")
+	require.Greater(t, int(cancelled.Load()), callers*2/5, "the test wants many cancelled")
 	require.NotZero(t, hits, "the test wants messages dropped")
 	require.Greater(t, turns, 3)
 	require.LessOrEqual(t, x.worst, 2*time.Second, "nobody waits longer than that while the lock is free")

@@ -156,8 +156,11 @@ func TestC035RepliesOfTheRealServerHaveTheirClasses(t *testing.T) {
 	_, err = conn.Do(ctx, "AUTH", "weak", "pass")
 	require.NoError(t, err)
 	for _, args := range [][]string{
-		{"SET", "allowed", "x"}, {"GET", "forbidden"}, {"EVAL", "return 1", "1", "forbidden"},
-		{"EVAL", "return redis.call('TIME')", "0"}, {"EVAL", "return redis.call('GET', 'forbidden')", "0"},
+		{"SET", "allowed", "x"},
+		{"GET", "forbidden"},
+		{"EVAL", "return 1", "1", "forbidden"},
+		{"EVAL", "return redis.call('TIME')", "0"},
+		{"EVAL", "return redis.call('GET', 'forbidden')", "0"},
 		{"EVAL", "return redis.call('PUBLISH', 'forbidden', '0')", "0"},
 	} {
 		_, err = conn.Do(ctx, args...)

@@ -173,7 +173,7 @@ func TestEveryScriptBeginsWithItsContractAndHasNoShebang(t *testing.T) {
 	for name, text := range texts {
 		require.True(t, strings.HasPrefix(text, "-- "+name+": "), "%s: the first line says what it does", name)
 		require.NotContains(t, text, "#!lua", "%s: a shebang breaks cluster batches, OOM and miniredis", name)
-		header := text[:strings.Index(text, "\nlocal ")]
+		header, _, _ := strings.Cut(text, "\nlocal ")
 		for line := range strings.Lines(header) {
 			require.True(t, strings.HasPrefix(line, "--"), "%s: %q in the header", name, line)
 		}

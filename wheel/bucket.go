@@ -77,9 +77,8 @@ func (b *bucket) take(due []*Item, n int) []*Item {
 	return due
 }
 
-// clear unschedules all items and returns how many there were.
-func (b *bucket) clear() int {
-	n := b.count
+// clear unschedules all items.
+func (b *bucket) clear() {
 	for it := b.root.next; it != &b.root; {
 		next := it.next
 		it.next, it.prev, it.bucket = nil, nil, nil
@@ -87,7 +86,6 @@ func (b *bucket) clear() int {
 		it = next
 	}
 	b.root.next, b.root.prev, b.count = &b.root, &b.root, 0
-	return n
 }
 
 // bucketHeap orders the open buckets of a set, earliest first, for container/heap.

@@ -32,7 +32,7 @@ func TestInstant(t *testing.T) {
 	b := a.Add(time.Microsecond)
 	require.Equal(t, time.Microsecond, b.Sub(a))
 	require.True(t, a.Before(b) && b.After(a))
-	require.False(t, a.Before(a) || a.After(a)) //nolint:gocritic // equal instants are neither
+	require.False(t, a.Before(a) || a.After(a))
 }
 
 func TestNow(t *testing.T) {
@@ -109,7 +109,7 @@ func testAlarm(t *testing.T, c Clock) {
 			a.Arm(c.Now().Add(50 * time.Microsecond))
 			late := c.Now().Add(100 * time.Microsecond)
 			a.Arm(late)
-			for await(t, fired).Before(late) { //nolint:revive // the earlier one may fire first
+			for await(t, fired).Before(late) {
 			}
 		}
 	})
@@ -180,7 +180,7 @@ func BenchmarkAlarmArm(b *testing.B) {
 		b.Run("clock="+name, func(b *testing.B) {
 			a, err := c.NewAlarm(func() {})
 			require.NoError(b, err)
-			defer a.Close() //nolint:errcheck // a benchmark
+			defer a.Close()
 			at := c.Now().Add(time.Hour)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -195,7 +195,7 @@ func BenchmarkAlarmLateness(b *testing.B) {
 	fired := make(chan Instant)
 	a, err := c.NewAlarm(func() { fired <- c.Now() })
 	require.NoError(b, err)
-	defer a.Close() //nolint:errcheck // a benchmark
+	defer a.Close()
 	var late time.Duration
 	for b.Loop() {
 		at := c.Now().Add(time.Millisecond)

@@ -2,6 +2,7 @@ package faultproxy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -199,9 +200,20 @@ func TestRepliesAreMatchedAroundPubSub(t *testing.T) {
 	s.Do(t, "ACL", "SETUSER", "u", "on", "nopass", "+@all", "~*", "resetchannels", "&ok*")
 	do(t, c, "AUTH", "u", "any")
 	for _, cmd := range [][]string{
-		{"SUBSCRIBE", "ok1", "ok2"}, {"PSUBSCRIBE", "ok*"}, {"SSUBSCRIBE", "ok3"}, {"SUBSCRIBE", "forbidden"},
-		{"UNSUBSCRIBE"}, {"PUBLISH", "ok1", "hi"}, {"PUNSUBSCRIBE", "ok*"}, {"SUNSUBSCRIBE"}, {"UNSUBSCRIBE"},
-		{"MULTI"}, {"PING"}, {"EXEC"}, {"INCR", "n"}, {"ECHO", "last"},
+		{"SUBSCRIBE", "ok1", "ok2"},
+		{"PSUBSCRIBE", "ok*"},
+		{"SSUBSCRIBE", "ok3"},
+		{"SUBSCRIBE", "forbidden"},
+		{"UNSUBSCRIBE"},
+		{"PUBLISH", "ok1", "hi"},
+		{"PUNSUBSCRIBE", "ok*"},
+		{"SUNSUBSCRIBE"},
+		{"UNSUBSCRIBE"},
+		{"MULTI"},
+		{"PING"},
+		{"EXEC"},
+		{"INCR", "n"},
+		{"ECHO", "last"},
 	} {
 		require.NoError(t, c.Send(cmd...))
 	}
@@ -211,7 +223,8 @@ func TestRepliesAreMatchedAroundPubSub(t *testing.T) {
 	for {
 		v, err := c.Receive(limited(t))
 		if err != nil {
-			if _, ok := err.(redistest.ReplyError); ok {
+			var refused redistest.ReplyError
+			if errors.As(err, &refused) {
 				replies = append(replies, "error")
 				continue
 			}

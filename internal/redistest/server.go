@@ -289,7 +289,8 @@ func poll(ctx context.Context, try func() error) error {
 		if err == nil {
 			return nil
 		}
-		if f, ok := err.(fatal); ok {
+		var f fatal
+		if errors.As(err, &f) {
 			return f.error
 		}
 		select {

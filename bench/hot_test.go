@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/bench/hot"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
@@ -21,6 +22,9 @@ func BenchmarkHot(b *testing.B) {
 	}
 }
 
+// hotLimit bounds one measurement, should an implementation come to a stop.
+const hotLimit = time.Minute
+
 func hotLock(b *testing.B, impl hot.Impl, callers int) {
 	client, err := impl.Open(b.Context(), redistest.Run(b, redistest.Options{}).Addr(), callers)
 	if err != nil {
@@ -33,10 +37,12 @@ func hotLock(b *testing.B, impl hot.Impl, callers int) {
 	}()
 	b.ReportAllocs()
 	b.ResetTimer()
-	r := hot.Drive(b.Context(), client, hot.Load{Name: "bench:hot", Callers: callers, Grants: int64(b.N)})
+	ctx, cancel := context.WithTimeout(b.Context(), hotLimit)
+	defer cancel()
+	r := hot.Drive(ctx, client, hot.Load{Name: "bench:hot", Callers: callers, Grants: int64(b.N)})
 	b.StopTimer()
-	if r.Errors > 0 {
-		b.Fatalf("%d errors, such as: %v", r.Errors, r.First)
+	if r.Errors+r.Stuck > 0 {
+		b.Fatalf("%d errors, %d callers still waiting, such as: %v", r.Errors, r.Stuck, r.First)
 	}
 	b.ReportMetric(r.Rate(), "grants/s")
 	b.ReportMetric(float64(r.Waits.ValueAtPercentile(99))/1e6, "p99-wait-ms")

@@ -143,7 +143,12 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	}
 	if op == nil {
 		sh.counts.unclaimed++
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.open(), a.lease)
+		if d := a.open(); ent.forces > 0 { // after the force-release, which is to find it
+			d.until = max(d.until, r.ReceivedAt)
+			e.cleanLaterLocked(sh, ent.key, ent.hash, a.op.Field, d, a.lease)
+		} else {
+			e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, d, a.lease)
+		}
 		e.kickLocked(sh, ent, fx)
 		return
 	}

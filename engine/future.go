@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 )
 
@@ -58,7 +59,17 @@ func (f *Future[T]) claim() bool { return f.state.CompareAndSwap(futurePending, 
 func (f *Future[T]) publish(v T, err error) {
 	f.value, f.err = v, err
 	f.state.Store(futureDone)
-	for w := inOrder(f.wait.Swap(settledMark)); w != nil; w = w.next {
+	w := f.wait.Swap(settledMark)
+	if w == nil {
+		return
+	}
+	// The first to ask is the first to be told. Done may still be walking the list: it is only read.
+	var space [8]*waiting
+	list := space[:0]
+	for ; w != nil; w = w.next {
+		list = append(list, w)
+	}
+	for _, w := range slices.Backward(list) {
 		if w.done != nil {
 			close(w.done)
 		}
@@ -66,14 +77,6 @@ func (f *Future[T]) publish(v T, err error) {
 			w.call()
 		}
 	}
-}
-
-// inOrder turns the list round: the first to ask is the first to be told. Nobody else has it any more.
-func inOrder(w *waiting) (first *waiting) {
-	for w != nil {
-		w, w.next, first = w.next, first, w
-	}
-	return first
 }
 
 // resolve claims and publishes; false if somebody else did.

@@ -56,7 +56,7 @@ func TestMaxWaitBehindAbandonedAttempt(t *testing.T) {
 func TestCtxWhileCooling(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := openEngine(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
 	ls := acquire(t, e.Lock("a"))
 	w := e.Lock("a").AcquireAsync(context.Background())
 	p.RefuseNew(true)

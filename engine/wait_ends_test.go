@@ -248,7 +248,7 @@ func TestC039BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfIts
 // The same race for futures, decided by Cancel: it says true and the result is ErrCancelled, or it
 // says false and there is a lease.
 func TestC039CancelAndGrantDecideWithOneResult(t *testing.T) {
-	rounds := 20000
+	rounds := 8000
 	if apiRace {
 		rounds = 4000
 	}

@@ -229,7 +229,7 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 	var drops []*faultproxy.Rule
 	for i := range engines {
 		p := faultproxy.Run(t, s.Addr())
-		drops = append(drops, p.DropMessages(faultproxy.Probability(0.6, uint64(i))))
+		drops = append(drops, p.DropMessages(faultproxy.Probability(0.5, uint64(i))))
 		all = append(all, apiOpen(t, p.Addr()))
 	}
 	bg, stop := context.WithTimeout(context.Background(), limit)

@@ -78,7 +78,7 @@ func (l *link) watch(w *wire) {
 	l.wg.Add(1)
 	go func() { // ends with the connection
 		defer l.wg.Done()
-		_ = <-broken
+		<-broken //nolint:errcheck // why it ended does not matter
 		l.giveUp(w)
 	}()
 }

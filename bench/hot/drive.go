@@ -33,6 +33,7 @@ type Load struct {
 type Result struct {
 	Grants int64
 	Errors int64
+	Stuck  int64                   // callers that were still waiting long after the time was over
 	Wall   time.Duration           // to the end of the last caller's last turn
 	Waits  *hdrhistogram.Histogram // nanoseconds
 	Served []int64                 // by caller
@@ -79,6 +80,7 @@ func Drive(ctx context.Context, c Client, l Load) Result {
 		c := &callers[i]
 		out.Grants += c.grants
 		out.Errors += c.errors
+		out.Stuck += c.stuck
 		out.Waits.Merge(c.waits)
 		out.Served = append(out.Served, c.grants)
 		if out.First == nil {
@@ -95,18 +97,25 @@ type caller struct {
 	waits  *hdrhistogram.Histogram
 	grants int64
 	errors int64
+	stuck  int64
 	first  error
 	_      [64]byte // what one caller writes must not slow down the next
 }
 
 func (c *caller) loop(ctx context.Context) {
 	for ctx.Err() == nil && c.mayBegin() {
-		if err := c.turn(ctx); err != nil && ctx.Err() == nil {
+		err := c.turn(ctx)
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			c.stuck++
+		default:
 			c.errors++
-			if c.first == nil {
-				c.first = err
-			}
 			time.Sleep(errorPause)
+		}
+		if c.first == nil {
+			c.first = err
 		}
 	}
 }

@@ -91,14 +91,14 @@ func (c *redislockClient) Close(context.Context) error { return c.client.Close()
 // rueidislockClient waits for the invalidation message of client-side caching.
 type rueidislockClient struct{ rueidislock.Locker }
 
-// openRueidislock uses one key a lock, since there is one server, and no messages about its
-// own writes, which its documentation recommends from Redis 7.0.5 on.
+// openRueidislock uses one key a lock, since there is one server. It is not told to do without
+// the messages about its own writes (NoLoopTracking): then 64 callers come to a stop for good
+// when an acquire runs into its timeout, is taken back, and nobody hears of it.
 func openRueidislock(_ context.Context, addr string, _ int) (Client, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption:   rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true},
-		KeyMajority:    1,
-		KeyValidity:    lease,
-		NoLoopTracking: true,
+		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true},
+		KeyMajority:  1,
+		KeyValidity:  lease,
 	})
 	if err != nil {
 		return nil, err

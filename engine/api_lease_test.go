@@ -74,6 +74,50 @@ func TestLeaseContextMadeAfterTheReleaseHasEnded(t *testing.T) {
 	apiEnded(t, ctx, child, engine.ErrReleased)
 }
 
+func TestLeaseContextMadeAfterTheLossHasEnded(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(100*time.Millisecond)))
+	apiUntil(t, "it is lost", func() bool { return e.Stats().Lost == 1 })
+	require.True(t, ls.Lost())
+	ctx := ls.Context() // asked for the first time
+	child, cancel := context.WithCancel(ctx)
+	defer cancel()
+	apiEnded(t, ctx, child, engine.ErrLost)
+	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost, "a release that comes too late does not change the cause")
+}
+
+// A hold passed on to the next waiter of the engine is a lease of its own: values, context, handle.
+func TestEachOfSeveralHoldersInTurnHasAContextOfItsOwn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	for _, off := range []bool{false, true} {
+		e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = off })
+		var fs []*engine.Future[*engine.Lease]
+		for i := range 10 {
+			fs = append(fs, e.Lock("name").AcquireAsync(context.WithValue(context.Background(), apiKey{}, i)))
+		}
+		for i, f := range fs {
+			ls := apiGet(t, f)
+			ctx := ls.Context()
+			require.Equal(t, i, ctx.Value(apiKey{}))
+			require.NoError(t, ctx.Err())
+			require.Equal(t, "1", s.Do(t, "HGET", "name", ls.OwnerID()), "whoever holds it, the field is there")
+			if i > 0 {
+				before := apiGet(t, fs[i-1])
+				require.ErrorIs(t, context.Cause(before.Context()), engine.ErrReleased)
+				require.False(t, before.Lost())
+				require.ErrorIs(t, before.Release(apiCtx(t)), engine.ErrNotHeld, "a late second release of the holder before")
+				require.NoError(t, ctx.Err())
+				require.False(t, ls.Lost())
+			}
+			apiRelease(t, ls)
+			require.ErrorIs(t, context.Cause(ctx), engine.ErrReleased)
+		}
+		require.Empty(t, s.Keys(t))
+	}
+}
+
 // Each way in which a lease is lost, with the context made before and after.
 func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 	for _, c := range []struct {

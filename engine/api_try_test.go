@@ -118,6 +118,26 @@ func TestTryBehindAnAcquireThatFailedSendsItsOwn(t *testing.T) {
 	require.Equal(t, "string", s.Do(t, "TYPE", "name"))
 }
 
+// What was granted for one lease is not passed off as another: the op behind gets what it asked for.
+func TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := apiOpen(t, p.Addr())
+	hold := p.Hold(faultproxy.Command("EVALSHA"), -1)
+	first := e.Lock("name", engine.FixedLease(5*time.Second)).AcquireAsync(context.Background())
+	apiWithin(t, hold.C(), apiLong, "the acquire is in flight")
+	ctx := context.WithValue(context.Background(), apiKey{}, "second")
+	second := e.Lock("name", engine.FixedLease(50*time.Second)).AcquireAsync(ctx)
+	require.True(t, first.Cancel())
+	p.ReleaseCommands()
+	ls := apiGet(t, second)
+	require.Greater(t, apiInt(t, s, "PTTL", "name"), int64(45_000))
+	require.Greater(t, time.Until(ls.Deadline()), 45*time.Second)
+	require.Equal(t, "second", ls.Context().Value(apiKey{}))
+	apiRelease(t, ls)
+	require.Empty(t, s.Keys(t))
+}
+
 func TestTryOfAForeignLockIsOneCommand(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpen(t, s.Addr())

@@ -33,7 +33,7 @@ func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
 			p := faultproxy.Run(t, s.Addr())
 			e := openEngine(t, p.Addr())
 			p.Delay(how.latency, how.latency)
-			held := acquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+			held := acquire(t, e.Lock("held", engine.WatchdogLease(2*time.Second)))
 			flushes := flushScripts(t, s)
 			begun := time.Now()
 			failures := flushedLoad(t, e, how.workers, how.rounds)
@@ -139,7 +139,7 @@ func TestFault_C053_MemoryIsFull(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e, other := openEngine(t, s.Addr()), openEngine(t, p.Addr())
-	ls := acquire(t, e.Lock("a", engine.WatchdogLease(1200*time.Millisecond)))
+	ls := acquire(t, e.Lock("a", engine.WatchdogLease(3*time.Second)))
 	dying := acquire(t, e.Lock("dying", engine.FixedLease(800*time.Millisecond)))
 	waiting := []*engine.Future[*engine.Lease]{
 		other.Lock("a").AcquireAsync(limited(t)), other.Lock("dying").AcquireAsync(limited(t)),

@@ -230,7 +230,7 @@ func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed
 	for i := range engines {
 		p := faultproxy.Run(t, s.Addr())
 		drops = append(drops, p.DropMessages(faultproxy.Probability(0.5, uint64(i))))
-		all = append(all, apiOpen(t, p.Addr()))
+		all = append(all, apiOpen(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = i%2 == 0 })) // two with hand-off, two without
 	}
 	bg, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()

@@ -120,6 +120,72 @@ func TestC117WaitersPollWhereSubscribingIsImpossible(t *testing.T) {
 	}
 }
 
+func TestForceReleaseServesTheWaitersHereAndElsewhere(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	here, there := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
+	ls := apiAcquire(t, here.Lock("name"))
+	behind, elsewhere := here.Lock("name").AcquireAsync(context.Background()), there.Lock("name").AcquireAsync(context.Background())
+	apiParked(t, s, "name", 1, 1, there)
+	was, err := here.Lock("name").ForceRelease(apiCtx(t))
+	require.NoError(t, err)
+	require.True(t, was)
+	require.True(t, ls.Lost())
+	start := time.Now()
+	for range 2 { // one, then the other
+		select {
+		case <-behind.Done():
+			apiRelease(t, apiGet(t, behind))
+			behind = &engine.Future[*engine.Lease]{} // one that is never done
+		case <-elsewhere.Done():
+			apiRelease(t, apiGet(t, elsewhere))
+			elsewhere = &engine.Future[*engine.Lease]{}
+		case <-time.After(apiLong):
+			require.FailNow(t, "a waiter was not served")
+		}
+	}
+	require.Less(t, time.Since(start), 2*time.Second)
+	require.Error(t, ls.Release(apiCtx(t)))
+}
+
+// Somebody replaces the lock by another kind of object while others wait for it.
+func TestWaitersOfANameThatBecomesAnotherKindAreTold(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	foreign := apiNewForeign(t, s)
+	foreign.lock("name", time.Minute)
+	var fs []*engine.Future[*engine.Lease]
+	for range 10 {
+		fs = append(fs, e.Lock("name").AcquireAsync(context.Background()))
+	}
+	apiParked(t, s, "name", 1, 10, e)
+	s.Do(t, "HSET", "name", "mode", "write")
+	s.Do(t, "PUBLISH", apiChannel("name"), "0")
+	for _, f := range fs {
+		require.ErrorIs(t, apiErr(t, f), engine.ErrWrongKind)
+	}
+	apiIdle(t, e)
+}
+
+// Whatever is published on the channel, it is a hint at most.
+func TestForeignMessagesOnTheChannelDoNoHarm(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	foreign := apiNewForeign(t, s)
+	foreign.lock("name", time.Minute)
+	f := e.Lock("name").AcquireAsync(context.Background())
+	apiParked(t, s, "name", 1, 1, e)
+	apiReset(t, s)
+	const spam = 200
+	for i := range spam {
+		s.Do(t, "PUBLISH", apiChannel("name"), []string{"", "1", "-1", "junk", strings.Repeat("x", 10_000)}[i%5])
+	}
+	apiPending(t, f)
+	apiUntil(t, "it has looked", func() bool { return e.Stats().WokenByMessage > 0 })
+	require.LessOrEqual(t, apiCalls(t, s)["evalsha"], int64(spam+5), "one try a message at most")
+	foreign.unlock("name")
+	apiRelease(t, apiGet(t, f))
+}
+
 // The proxy swallows every message on connections that are in perfect health.
 func TestMessagesThatNeverArriveCostAtMostTwoSeconds(t *testing.T) {
 	t.Parallel()

@@ -153,6 +153,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		return
 	}
 	sh.counts.grants++
+	sh.counts.origin(ent.park)
 	h := ent.newHold()
 	h.doubt = a.open()
 	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease

@@ -64,6 +64,7 @@ type parking struct {
 	sub       *resp.Sub
 	prompt    wheel.Item    // a short pause: courtesy, or a turn left to those who wait longer
 	asked     bool          // a subscription was asked for
+	by        wakeKind      // what sent the attempt that is on its way, or the last
 	waiting   bool          // nothing is on its way: a message, the poll or the pause's end sends the next attempt
 	pausing   bool          // in a short pause
 	heard     uint32        // releases that went by since this engine last had the lock

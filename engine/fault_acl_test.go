@@ -123,7 +123,7 @@ func TestFault_ACL_OneForbiddenNameAmongRenewals(t *testing.T) {
 // aclHundred takes a hundred locks at once, checks them, sees them renewed and gives them back.
 func aclHundred(t *testing.T, s *redistest.Server, e *engine.Engine) {
 	t.Helper()
-	const n, lease = 100, 3*time.Second
+	const n, lease = 100, 3 * time.Second
 	futures := make([]*engine.Future[*engine.Lease], n)
 	for i := range futures {
 		futures[i] = e.Lock(numbered("a", i), engine.WatchdogLease(lease)).AcquireAsync(limited(t))

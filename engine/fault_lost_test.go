@@ -227,7 +227,7 @@ func TestFault_C180_TheDeadlineCountsFromTheSending(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr())
-	const lease = 2 * time.Second
+	const lease = 4 * time.Second // a renewal may take a sixth of it
 	p.Delay(0, 250*time.Millisecond)
 	for _, form := range faultForms {
 		ls, err := form.take(e.Lock("a", engine.FixedLease(lease)), limited(t))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -296,6 +297,25 @@ func TestPanickingCallbackIsReportedAndStopsNothing(t *testing.T) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	require.EqualValues(t, 50, run.panics)
+}
+
+// As t.FailNow does.
+func TestCallbackThatEndsItsGoroutineStopsNoOther(t *testing.T) {
+	run, _ := futureCallbacks(t)
+	ran := make(chan int, 20)
+	for i := range 20 {
+		op := newFutureOp(run)
+		op.OnComplete(func(int, error) {
+			ran <- i
+			if i%2 == 0 {
+				runtime.Goexit()
+			}
+		})
+		op.resolve(i, nil)
+	}
+	for range 20 {
+		futureAwait(t, ran)
+	}
 }
 
 func TestCallbackMayUseTheFuture(t *testing.T) {

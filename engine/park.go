@@ -99,8 +99,9 @@ func (p *parking) Wake(cause resp.WakeCause, _ string) {
 type wakeKind uint8
 
 const (
-	wakeMessage wakeKind = iota // a release was published
-	wakeLook                    // messages may have been missed: look now
+	wakeNone    wakeKind = iota
+	wakeMessage          // a release was published
+	wakeLook             // messages may have been missed: look now
 	wakePoll
 	wakePause // a short pause is over
 )
@@ -134,11 +135,15 @@ func (e *Engine) wakeLocked(sh *shard, p *parking, count func(*counts), kind wak
 	}
 	count(&sh.counts)
 	if pause := p.turnPause(); kind == wakeMessage && pause > 0 {
+		p.by = kind
 		e.timers.Cancel(&p.item)
 		e.pauseLocked(p, e.clock.Now().Add(pause), fx)
 		return
 	}
 	p.waiting, p.pausing, p.ent.quiet = false, false, false
+	if kind != wakePause { // that is the second half of a wake-up by message
+		p.by = kind
+	}
 	e.timers.Cancel(&p.item)
 	e.prompt.Cancel(&p.prompt)
 	e.kickLocked(sh, p.ent, fx)

@@ -11,7 +11,18 @@ import (
 // counts are a shard's counters, guarded by its mutex.
 type counts struct {
 	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
-	ghosts, abandoned, unclaimed, tooLate, handOffs, messages, subscribed, reconnects, polls int64
+	ghosts, abandoned, unclaimed, tooLate, handOffs, byMessage, byPoll, messages, subscribed, reconnects, polls int64
+}
+
+// origin counts what sent the attempt that was granted.
+func (c *counts) origin(p *parking) {
+	switch {
+	case p == nil:
+	case p.by == wakeMessage:
+		c.byMessage++
+	case p.by == wakePoll:
+		c.byPoll++
+	}
 }
 
 func (c *counts) add(o *counts) {
@@ -29,6 +40,8 @@ func (c *counts) add(o *counts) {
 	c.unclaimed += o.unclaimed
 	c.tooLate += o.tooLate
 	c.handOffs += o.handOffs
+	c.byMessage += o.byMessage
+	c.byPoll += o.byPoll
 	c.messages += o.messages
 	c.subscribed += o.subscribed
 	c.reconnects += o.reconnects
@@ -51,6 +64,8 @@ type Stats struct {
 	TooLate   int64 // grants whose answer took so long that the lease could not be trusted
 
 	GrantsByHandOff int64 // of the grants, passed on inside this engine without a command
+	GrantsByMessage int64 // of the others, those that a release message sent for
+	GrantsByPoll    int64 // of the others, those that the poll found
 
 	WokenByMessage, WokenBySubscribe, WokenByReconnect, WokenByPoll int64
 
@@ -83,7 +98,7 @@ func (e *Engine) Stats() Stats {
 	s.Grants, s.Releases, s.Heard, s.Refused = c.grants, c.releases, c.heard, c.busy
 	s.Waits, s.Errors, s.Lost, s.Leaked = c.waits, c.errors, c.lost, c.leaks
 	s.Ghosts, s.Abandoned, s.TooLate = c.ghosts, c.abandoned, c.tooLate
-	s.GrantsByHandOff = c.handOffs
+	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
 	for _, n := range e.nodes {

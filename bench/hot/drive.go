@@ -13,7 +13,7 @@ import (
 
 const (
 	longestWait = 5 * time.Minute  // told apart; a longer one counts as this
-	drainGrace  = 30 * time.Second // for the callers' last turns when the time is over
+	drainGrace  = 10 * time.Second // for the callers' last turns when the time is over
 	errorPause  = time.Millisecond // after an error
 	spinBelow   = 50 * time.Microsecond
 )
@@ -34,7 +34,7 @@ type Result struct {
 	Grants int64
 	Errors int64
 	Stuck  int64                   // callers that were still waiting long after the time was over
-	Wall   time.Duration           // to the end of the last caller's last turn
+	Wall   time.Duration           // to the end of the last turn
 	Waits  *hdrhistogram.Histogram // nanoseconds
 	Served []int64                 // by caller
 	First  error                   // the first error
@@ -75,10 +75,11 @@ func Drive(ctx context.Context, c Client, l Load) Result {
 		wg.Go(func() { callers[i].loop(ctx) })
 	}
 	wg.Wait()
-	out := Result{Wall: time.Since(r.began), Waits: NewWaits()}
+	out := Result{Waits: NewWaits()}
 	for i := range callers {
 		c := &callers[i]
 		out.Grants += c.grants
+		out.Wall = max(out.Wall, c.ended)
 		out.Errors += c.errors
 		out.Stuck += c.stuck
 		out.Waits.Merge(c.waits)
@@ -99,7 +100,8 @@ type caller struct {
 	errors int64
 	stuck  int64
 	first  error
-	_      [64]byte // what one caller writes must not slow down the next
+	ended  time.Duration // of the last turn, since the beginning
+	_      [64]byte      // what one caller writes must not slow down the next
 }
 
 func (c *caller) loop(ctx context.Context) {
@@ -143,6 +145,7 @@ func (c *caller) turn(ctx context.Context) error {
 	}
 	err = release(ctx)
 	c.grants++
+	c.ended = time.Since(c.began)
 	_ = c.waits.RecordValue(min(max(int64(waited), 1), int64(longestWait))) // in range, so it cannot fail
 	return err
 }

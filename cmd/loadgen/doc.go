@@ -5,11 +5,15 @@
 //	loadgen run                                       a server of its own, ten seconds
 //	loadgen run --addr localhost:6379 --json -        a server that is there, for a script
 //	loadgen run --scenario hold --locks 100000        what the watchdog keeps, and its cost
+//	loadgen run --scenario contend --mutex            one lock that 64 callers want
 //
 // The way of a run: the flags are read and checked (flags.go); a server is found or
 // started, and a client of loadgen's own connects to it (server.go); the engines open; the
-// scenario prepares, warms up, measures and finishes (scenario.go, lock.go, hold.go); what
+// scenario prepares, warms up, measures and finishes (scenario.go, scenario_*.go); what
 // it saw becomes one report (report.go), printed as a table or as JSON.
+//
+// Several processes may run the scenario contend over one witness file (witness.go): they
+// begin together, exclusion is checked across them, and each reports what all did.
 //
 // What counts as an operation is one pair: a lock taken and freed. Each phase ends when
 // its last answer has come, so that the server's counters, read before and after, belong

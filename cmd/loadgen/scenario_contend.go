@@ -88,7 +88,7 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 func (s *contendScenario) readOrigins() (o origins) {
 	for _, eng := range s.engines {
 		st := eng.Stats()
-		o = o.plus(origins{st.GrantsByHandOff, st.WokenByMessage, st.WokenBySubscribe, st.WokenByReconnect, st.WokenByPoll})
+		o = o.plus(origins{st.GrantsByHandOff, st.GrantsByMessage, st.WokenBySubscribe, st.WokenByReconnect, st.GrantsByPoll})
 	}
 	return o
 }

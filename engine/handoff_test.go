@@ -1,0 +1,258 @@
+package engine_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// crowd keeps callers taking and giving back one lock until stop.
+func crowd(t *testing.T, e *engine.Engine, callers int, stop <-chan struct{}, while func(*engine.Lease)) *sync.WaitGroup {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				ls, err := e.Lock("hot", engine.WatchdogLease(time.Second)).Acquire(context.Background())
+				if err != nil {
+					t.Errorf("acquire: %v", err)
+					return
+				}
+				while(ls)
+				_ = ls.Release(context.Background()) // lost now and then, where the test deletes the key
+			}
+		})
+	}
+	return &wg
+}
+
+func TestHandOffSendsNoCommandWithinATurn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	first, err := e.Lock("hot").Acquire(limited(t))
+	require.NoError(t, err)
+	second := e.Lock("hot").AcquireAsync(limited(t))
+	before, err := s.CommandStats()
+	require.NoError(t, err)
+	require.NoError(t, first.Release(limited(t)))
+	ls, err := second.Await(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, first.OwnerID(), ls.OwnerID(), "the field stays")
+	require.ErrorIs(t, first.Release(limited(t)), engine.ErrNotHeld, "the old handle is spent")
+	require.False(t, ls.Lost())
+	require.ErrorIs(t, context.Cause(first.Context()), engine.ErrReleased)
+	require.NoError(t, ls.Context().Err())
+	after, err := s.CommandStats()
+	require.NoError(t, err)
+	require.Equal(t, before["evalsha"], after["evalsha"])
+	require.EqualValues(t, 1, e.Stats().GrantsByHandOff)
+	require.NoError(t, ls.Release(limited(t)))
+	require.Empty(t, s.Keys(t))
+	finish(t, s, e)
+}
+
+func TestHandOffIsRefusedWhereItWouldNotBeAsSafe(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder, waiter []engine.Option
+		before         func(*engine.Lease)
+		change         func(*engine.Config)
+	}{
+		"FixedLease":     {holder: []engine.Option{engine.FixedLease(5 * time.Second)}, waiter: []engine.Option{engine.FixedLease(5 * time.Second)}},
+		"AnotherLease":   {waiter: []engine.Option{engine.WatchdogLease(10 * time.Second)}},
+		"AnotherMaxHold": {waiter: []engine.Option{engine.MaxHold(10 * time.Second)}},
+		"StoppedRenewal": {before: func(ls *engine.Lease) { ls.StopRenewing() }},
+		"SwitchedOff":    {change: func(cfg *engine.Config) { cfg.NoHandOff = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Run(t, redistest.Options{})
+			e := openEngine(t, s.Addr(), func(cfg *engine.Config) {
+				if c.change != nil {
+					c.change(cfg)
+				}
+			})
+			first, err := e.Lock("hot", c.holder...).Acquire(limited(t))
+			require.NoError(t, err)
+			second := e.Lock("hot", c.waiter...).AcquireAsync(limited(t))
+			if c.before != nil {
+				c.before(first)
+			}
+			require.NoError(t, first.Release(limited(t)))
+			ls, err := second.Await(limited(t))
+			require.NoError(t, err)
+			require.NotEqual(t, first.OwnerID(), ls.OwnerID())
+			require.Zero(t, e.Stats().GrantsByHandOff)
+			require.NoError(t, ls.Release(limited(t)))
+			finish(t, s, e)
+		})
+	}
+}
+
+// A waiter that behaves as Redisson's: subscribe, try, wait for the message or the TTL.
+func TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	stop := make(chan struct{})
+	wg := crowd(t, e, 64, stop, func(*engine.Lease) {})
+	sub, err := s.Dial(limited(t))
+	require.NoError(t, err)
+	defer sub.Close()
+	require.NoError(t, sub.Send("SUBSCRIBE", "redisson_lock__channel:{hot}"))
+	_, err = sub.Receive(limited(t))
+	require.NoError(t, err)
+	cmd, err := s.Dial(limited(t))
+	require.NoError(t, err)
+	defer cmd.Close()
+	const script = `if redis.call('exists', KEYS[1]) == 0 then
+		redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return -10 end
+		return redis.call('pttl', KEYS[1])`
+	var waits []time.Duration
+	for range 40 {
+		begun := time.Now()
+		for {
+			got, err := cmd.Do(limited(t), "EVAL", script, "1", "hot", "30000", "6e3814a1-e847-452b-a982-45baf93a1df2:57")
+			require.NoError(t, err)
+			if got == int64(-10) {
+				break
+			}
+			_, err = sub.Receive(limited(t))
+			require.NoError(t, err)
+		}
+		waits = append(waits, time.Since(begun))
+		s.Do(t, "DEL", "hot")
+		s.Do(t, "PUBLISH", "redisson_lock__channel:{hot}", "0")
+	}
+	close(stop)
+	wg.Wait()
+	slices.Sort(waits)
+	t.Logf("foreign waiter: median %v, worst %v", waits[len(waits)/2], waits[len(waits)-1])
+	require.Less(t, waits[len(waits)/2], 50*time.Millisecond)
+	require.Less(t, waits[len(waits)-1], 500*time.Millisecond)
+	finish(t, s, e)
+}
+
+func TestMessagesNotPollsServeEnginesThatContend(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	stop := make(chan struct{})
+	var engines []*engine.Engine
+	var crowds []*sync.WaitGroup
+	for range 4 {
+		e := openEngine(t, s.Addr())
+		engines = append(engines, e)
+		crowds = append(crowds, crowd(t, e, 8, stop, func(*engine.Lease) {}))
+	}
+	byServer := func() (all, byPoll int64) {
+		for _, e := range engines {
+			stats := e.Stats()
+			all += stats.Grants - stats.GrantsByHandOff
+			byPoll += stats.GrantsByPoll
+		}
+		return all, byPoll
+	}
+	eventually(t, "a thousand turns", func() bool { all, _ := byServer(); return all > 1000 })
+	close(stop)
+	for _, wg := range crowds {
+		wg.Wait()
+	}
+	all, byPoll := byServer()
+	t.Logf("%d grants by the server, %d by a poll", all, byPoll)
+	require.Less(t, byPoll*100, all)
+	finish(t, s, engines...)
+}
+
+// believed is one holder's time with the lock, as it could know it: from the grant until it gave it
+// back or was told that it is lost.
+type believed struct{ from, to time.Time }
+
+// Two believe at once only after somebody else deleted the lock, and no longer than until the first
+// one's trust deadline, one lease later at most.
+func TestHandOffUnderFireKeepsBeliefWithinItsBound(t *testing.T) {
+	const lease, grantsWanted = time.Second, 100_000
+	s := redistest.Run(t, redistest.Options{})
+	proxy := faultproxy.Run(t, s.Addr())
+	stop := make(chan struct{})
+	var mu sync.Mutex
+	var history []believed
+	var grants atomic.Int64
+	var engines []*engine.Engine
+	var crowds []*sync.WaitGroup
+	for i := range 2 {
+		addr := s.Addr()
+		if i == 0 {
+			addr = proxy.Addr()
+		}
+		e := openEngine(t, addr)
+		engines = append(engines, e)
+		crowds = append(crowds, crowd(t, e, 16, stop, func(ls *engine.Lease) {
+			b := believed{from: time.Now()}
+			if grants.Add(1)%512 == 0 { // a renewal or two passes now and then
+				select {
+				case <-ls.Context().Done():
+				case <-time.After(time.Duration(rand.N(int64(20 * time.Millisecond)))):
+				}
+			}
+			if b.to = time.Now(); ls.Lost() {
+				return // it did not believe any more; until when it did, its context told it before
+			}
+			mu.Lock()
+			history = append(history, b)
+			mu.Unlock()
+		}))
+	}
+	var deleted []time.Time
+	for i := 0; grants.Load() < grantsWanted || len(deleted) < 3; i++ {
+		next := grants.Load() + 12_000
+		eventually(t, "more grants", func() bool { return grants.Load() > next })
+		switch i % 3 {
+		case 0:
+			_, err := s.Command(limited(t), "DEL", "hot")
+			require.NoError(t, err)
+			deleted = append(deleted, time.Now())
+		case 1:
+			proxy.CutAll()
+		case 2:
+			s.Pause()
+			s.Resume()
+		}
+	}
+	close(stop)
+	for _, wg := range crowds {
+		wg.Wait()
+	}
+	slices.SortFunc(history, func(a, b believed) int { return a.from.Compare(b.from) })
+	overlaps := 0
+	last := history[0]
+	for _, b := range history[1:] {
+		if b.from.Before(last.to) {
+			overlaps++
+			end := last.to
+			if b.to.Before(end) {
+				end = b.to
+			}
+			after := slices.ContainsFunc(deleted, func(d time.Time) bool {
+				return d.Before(end) && end.Before(d.Add(lease)) || d.After(b.from) && d.Before(end)
+			})
+			require.True(t, after, "two believed from %v to %v, and nobody had deleted the lock", b.from, end)
+		}
+		if b.to.After(last.to) {
+			last = b
+		}
+	}
+	t.Logf("%d grants, %d deletions, %d overlaps, each within one lease of a deletion", grants.Load(), len(deleted), overlaps)
+	require.Greater(t, engines[0].Stats().GrantsByHandOff, int64(1000))
+	finish(t, s, engines...)
+}

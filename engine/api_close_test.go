@@ -46,7 +46,7 @@ func TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight(t *testing.
 		require.ErrorIs(t, apiErr(t, f), engine.ErrClosed)
 	}
 	for _, end := range ends {
-		<-end.Done()
+		apiWithin(t, end.Done(), apiLong, "it ends")
 		require.ErrorIs(t, context.Cause(end), engine.ErrReleased)
 	}
 	require.Less(t, time.Since(start), 2*time.Second, "nobody's future waits for the server")
@@ -126,7 +126,7 @@ func TestCloseWithKeepOnCloseLeavesTheKeysToExpireAndEndsTheContexts(t *testing.
 		require.LessOrEqual(t, left, engine.DefaultLease.Milliseconds())
 	}
 	require.Equal(t, ls.OwnerID()+"\n1", s.Do(t, "HGETALL", "kept"))
-	<-ctx.Done()
+	apiWithin(t, ctx.Done(), apiLong, "it ends")
 	require.Error(t, context.Cause(ctx))
 	require.Error(t, silent.Context().Err(), "one asked for afterwards has ended, too")
 	require.True(t, ls.Lost(), "nobody here may believe in it any more")
@@ -188,7 +188,7 @@ func TestC175CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
 	require.ErrorIs(t, e.Close(limit), context.DeadlineExceeded)
 	require.Less(t, time.Since(start), 300*time.Millisecond+apiSoon)
 	require.ErrorIs(t, apiErr(t, flying), engine.ErrClosed)
-	<-ctx.Done()
+	apiWithin(t, ctx.Done(), apiLong, "it ends")
 	err := apiClose(e)
 	took := time.Since(start)
 	s.Resume()

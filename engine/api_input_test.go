@@ -160,7 +160,7 @@ func TestLongestAndShortestLeasesWorkOnTheServer(t *testing.T) {
 	require.False(t, watched.Lost())
 	shortest := apiAcquire(t, e.Lock("short", engine.FixedLease(engine.MinFixedLease)))
 	require.LessOrEqual(t, apiInt(t, s, "PTTL", "short"), int64(100))
-	<-shortest.Context().Done()
+	apiWithin(t, shortest.Context().Done(), apiLong, "it ends")
 	require.ErrorIs(t, context.Cause(shortest.Context()), engine.ErrLost)
 	apiRelease(t, longest)
 	apiRelease(t, watched)

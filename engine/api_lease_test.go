@@ -175,7 +175,7 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 			require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld, "this handle is spent")
 			require.NotEmpty(t, log.with("WARN", "lost", "name"))
 
-			<-late.Context().Done() // asked for possibly after the loss
+			apiWithin(t, late.Context().Done(), apiLong, "it ends, too")
 			require.ErrorIs(t, context.Cause(late.Context()), engine.ErrLost)
 			require.EqualValues(t, 2, e.Stats().Lost)
 			require.Zero(t, e.Stats().Held)
@@ -314,7 +314,7 @@ func TestFixedLeaseThatLapsesIsFreedByTheEngineAndItsWaitersAreServed(t *testing
 	// One that nobody waits for goes, too, before the server's own expiry is needed.
 	long := apiAcquire(t, e.Lock("other", engine.FixedLease(300*time.Millisecond)))
 	s.Do(t, "PERSIST", "other") // the server would keep it for ever
-	<-long.Context().Done()
+	apiWithin(t, long.Context().Done(), apiLong, "it ends")
 	apiGone(t, s)
 }
 
@@ -360,7 +360,7 @@ func TestExtendOfALeaseThatIsGoneIsErrLost(t *testing.T) {
 	e := apiOpen(t, s.Addr())
 	ctx := apiCtx(t)
 	lapsed := apiAcquire(t, e.Lock("lapsed", engine.FixedLease(100*time.Millisecond)))
-	<-lapsed.Context().Done()
+	apiWithin(t, lapsed.Context().Done(), apiLong, "it ends")
 	require.ErrorIs(t, lapsed.Extend(ctx, time.Minute), engine.ErrLost)
 
 	stolen := apiAcquire(t, e.Lock("stolen", engine.FixedLease(time.Minute)))
@@ -434,7 +434,7 @@ func TestC020MaxHoldEndsALeaseThatNobodyReleases(t *testing.T) {
 	start := time.Now()
 	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second), engine.MaxHold(1500*time.Millisecond)))
 	next := e.Lock("name").AcquireAsync(context.Background())
-	<-ls.Context().Done()
+	apiWithin(t, ls.Context().Done(), apiLong, "it ends")
 	held := time.Since(start)
 	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
 	require.GreaterOrEqual(t, held, 1500*time.Millisecond, "the watchdog kept it until then")
@@ -551,7 +551,7 @@ func TestDoEndsItsContextWithTheCallers(t *testing.T) {
 	limited, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer stop()
 	err = e.Lock("name").Do(limited, func(held context.Context) error {
-		<-held.Done()
+		apiWithin(t, held.Done(), apiLong, "it ends")
 		require.ErrorIs(t, held.Err(), context.DeadlineExceeded)
 		return held.Err()
 	})
@@ -565,14 +565,14 @@ func TestDoJoinsErrLostWithTheFunctionsError(t *testing.T) {
 	e := apiOpen(t, s.Addr())
 	boom := errors.New("boom")
 	err := e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
-		<-held.Done()
+		apiWithin(t, held.Done(), apiLong, "it ends")
 		require.ErrorIs(t, context.Cause(held), engine.ErrLost)
 		return boom
 	})
 	require.ErrorIs(t, err, boom)
 	require.ErrorIs(t, err, engine.ErrLost)
 	err = e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
-		<-held.Done()
+		apiWithin(t, held.Done(), apiLong, "it ends")
 		return nil // it pretends that all is well
 	})
 	require.ErrorIs(t, err, engine.ErrLost)

@@ -155,11 +155,13 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	sh.counts.grants++
 	sh.counts.origin(ent.park)
 	h := ent.newHold()
-	h.doubt = a.open()
+	if a.trouble != nil {
+		h.doubt = &a.trouble.doubt
+	}
 	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
-	h.lease, h.set, h.turn = ls, op.set, newTurn(r)
+	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
 	h.owner, h.count = op.owner, 1
 	if op.set.watchdog {
 		h.watchers = 1

@@ -21,16 +21,10 @@ const (
 	courtesyMost  = 20 * time.Millisecond
 )
 
-// A turn is an engine's time with a lock: from the server's answer to its acquire.
-type turn struct {
-	until  clock.Instant
-	rtt    time.Duration
-	grants int32
-}
-
-func newTurn(r *resp.Result) turn {
-	rtt := r.ReceivedAt.Sub(r.SentAt)
-	return turn{until: r.ReceivedAt.Add(min(max(10*rtt, turnLeast), turnMost)), rtt: rtt, grants: 1}
+// turnEnd is when an engine's turn with a lock is over: it begins with the server's answer to the
+// acquire, and renewals do not prolong it.
+func turnEnd(r *resp.Result) clock.Instant {
+	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost))
 }
 
 // handOverLocked gives a hold that is being released to the next waiter here, if that is as safe as
@@ -45,18 +39,18 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() || h.count != 1 || !h.quietLocked() {
 		return false
 	}
-	if h.forced || !h.set.watchdog || !h.Renewing() || h.turn.grants >= turnGrants {
+	if h.forced || !h.set.watchdog || !h.Renewing() || h.grants >= turnGrants {
 		return false
 	}
 	now := e.clock.Now()
-	if !now.Before(h.turn.until) || h.Deadline().Sub(now) < h.Lease/2 || h.doubt.open(now) {
+	if !now.Before(h.turnUntil) || h.Deadline().Sub(now) < h.Lease/2 || h.open().open(now) {
 		return false
 	}
 	op := ent.claimAlike(h.set)
 	if op == nil {
 		return false
 	}
-	h.turn.grants++
+	h.grants++
 	h.set, h.owner = op.set, op.owner
 	if limit := op.set.maxHold; limit > 0 {
 		e.node(ent.hash).dog.StopAt(h, now.Add(limit))
@@ -92,17 +86,17 @@ func (s *settings) alike(o *settings) bool {
 
 // courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard
 // to wait for it. Without others nothing changes: one engine alone never waits.
-func (e *Engine) courtesyLocked(ent *entry, h *hold, heard int64, now clock.Instant, fx *effects) {
-	if heard <= 0 || e.closing.Load() {
+func (e *Engine) courtesyLocked(ent *entry, r *resp.Result, fx *effects) {
+	if r.Value <= 0 || e.closing.Load() {
 		return
 	}
-	if heard == 1 && e.node(ent.hash).node.Subscriptions().Listens(slot.LockChannel(ent.key)) {
+	if r.Value == 1 && e.node(ent.hash).node.Subscriptions().Listens(slot.LockChannel(ent.key)) {
 		return // that was us
 	}
 	if ent.park == nil {
 		ent.park = newParking(ent, 0)
 	}
-	pause := min(max(2*h.turn.rtt, courtesyLeast), courtesyMost)
+	pause := min(max(2*r.ReceivedAt.Sub(r.SentAt), courtesyLeast), courtesyMost)
 	ent.quiet = true
-	e.pauseLocked(ent.park, now.Add(pause), fx)
+	e.pauseLocked(ent.park, r.ReceivedAt.Add(pause), fx)
 }

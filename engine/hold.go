@@ -15,32 +15,40 @@ import (
 // its release or loss. Its renewals are the watchdog's; lease handles attach to it.
 type hold struct {
 	renew.Hold
-	ent    *entry
-	status atomic.Uint32
-	doubt  doubt // late copies of the acquire may run: then one more release follows
+	ent       *entry
+	status    atomic.Uint32
+	watchers  int32  // handles that want it renewed; guarded by the shard
+	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
+	turnUntil clock.Instant
 
 	// Guarded by the shard.
-	watch  *leaseContext       // the contexts that were asked for, linked
-	lease  *Lease              // until the first renewal; afterwards only weak
-	weak   weak.Pointer[Lease] // finds out that nobody can release the lease any more
-	leak   bool                // that was reported
-	forced bool                // a ForceRelease is on its way
-
-	owner    *Owner // nil: nobody can enter again
-	count    int32  // handles, as confirmed on the wire
-	watchers int32  // of those, handles that want it renewed
-	nesting  *nesting
-	set      *settings // of the present lease
-	turn     turn
+	watch   *leaseContext       // the contexts that were asked for, linked
+	lease   *Lease              // until the first renewal; afterwards only weak
+	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	set     *settings           // of the present lease
+	owner   *Owner              // nil: nobody can enter again
+	nesting *nesting            // nil: nobody ever did
+	count   int32               // handles, as confirmed on the wire
+	grants  int16               // of this turn
+	leak    bool                // a leak was reported
+	forced  bool                // a ForceRelease is on its way
 }
 
 // tail is how long the key can outlive now at most: what an Extend asked for counts.
 func (h *hold) tail(now clock.Instant) time.Duration {
-	return max(h.Lease, h.Deadline().Sub(now)+h.Lease, h.doubt.lease)
+	return max(h.Lease, h.Deadline().Sub(now)+h.Lease, h.open().lease)
 }
 
 // freeBy is when the server has let go at the latest.
-func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease, h.doubt.lease)) }
+func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease, h.open().lease)) }
+
+// open is what is not known of the hold's wire id.
+func (h *hold) open() doubt {
+	if h.doubt == nil {
+		return doubt{}
+	}
+	return *h.doubt
+}
 
 // contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
 // their children are user code.
@@ -109,10 +117,10 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	switch {
 	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
-		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.doubt, h.tail(e.clock.Now()))
-	case h.doubt.until != 0 && cause != renew.CauseClosed:
+		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.open(), h.tail(e.clock.Now()))
+	case h.open().until != 0 && cause != renew.CauseClosed:
 		// It is gone, but a late copy of its acquire could bring it back.
-		e.cleanLaterLocked(sh, h.Key, h.ent.hash, h.Field, h.doubt, h.Lease)
+		e.cleanLaterLocked(sh, h.Key, h.ent.hash, h.Field, h.open(), h.Lease)
 	}
 	if h.ent.hold == h {
 		h.ent.hold = nil

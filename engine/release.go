@@ -152,16 +152,16 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Err != nil && e.draining.Load():
 		e.givenUp.Add(1)
 	case r.Err != nil:
-		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.doubt, h.tail(e.clock.Now()))
+		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.open(), h.tail(e.clock.Now()))
 	}
-	if r.Err == nil && h.doubt.open(r.SentAt) {
-		e.cleanLaterLocked(sh, h.Key, ent.hash, h.Field, h.doubt, h.Lease)
+	if r.Err == nil && h.open().open(r.SentAt) {
+		e.cleanLaterLocked(sh, h.Key, ent.hash, h.Field, h.open(), h.Lease)
 	}
 	if ent.releases--; ent.releases == 0 {
 		ent.cooling = false
 	}
 	if r.Err == nil && ent.hold == nil {
-		e.courtesyLocked(ent, h, r.Value, r.ReceivedAt, &fx)
+		e.courtesyLocked(ent, r, &fx)
 	}
 	e.kickLocked(sh, ent, &fx)
 	e.settledLocked(sh)

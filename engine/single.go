@@ -270,6 +270,9 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 	h := ls.hold
 	sh := e.shard(ls.lock.hash)
 	sh.mu.Lock()
+	if h.doubt == nil {
+		h.doubt = new(doubt)
+	}
 	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
 	sh.mu.Unlock()
 	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}

@@ -69,13 +69,13 @@ func TestWireOfALockTakenAloneIsRedissons(t *testing.T) {
 
 			apiRelease(t, ls)
 			require.Empty(t, s.Keys(t))
+			require.EqualValues(t, 1, apiCalls(t, s)["publish"], "one message")
 			msg, err := exact.conn.Receive(ctx)
 			require.NoError(t, err)
 			require.Equal(t, []any{"message", c.channel, "0"}, msg)
 			msg, err = pattern.conn.Receive(ctx)
 			require.NoError(t, err)
 			require.Equal(t, []any{"pmessage", "*", c.channel, "0"}, msg)
-			require.EqualValues(t, 1, apiCalls(t, s)["publish"], "one message")
 			require.EqualValues(t, 1, apiCalls(t, s)["hdel"])
 		})
 	}

@@ -234,6 +234,30 @@ func TestHolderIsToldBeforeAnybodyElseCanBeGranted(t *testing.T) {
 	}
 }
 
+// The time an answer takes is the holder's loss: the server's lease began before.
+func TestDeadlineCountsFromTheSendingOfTheAcquire(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := apiOpen(t, p.Addr())
+	p.Delay(0, 300*time.Millisecond)
+	start := time.Now()
+	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(2*time.Second)))
+	require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
+	require.Less(t, ls.Deadline().Sub(start), 2*time.Second+100*time.Millisecond)
+	require.False(t, ls.Lost())
+
+	// An answer that takes as long as the lease brings nothing anybody could use.
+	_, err := e.Lock("short", engine.FixedLease(200*time.Millisecond)).TryAcquire(apiCtx(t))
+	require.ErrorIs(t, err, engine.ErrLost)
+	require.NotZero(t, e.Stats().TooLate)
+	p.Delay(0, 0)
+	apiRelease(t, ls)
+	apiIdle(t, e)
+	apiGone(t, s)
+	apiRelease(t, apiAcquire(t, e.Lock("short", engine.FixedLease(200*time.Millisecond))))
+}
+
 func TestReleaseTwiceIsErrNotHeldAndSendsNothing(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpen(t, s.Addr())

@@ -126,11 +126,8 @@ func TestFutureHasAnyNumberOfReaders(t *testing.T) {
 				<-op.Done()
 				v, err, _ = op.Result()
 			case 2:
-				for ok := false; !ok; {
+				for ok := false; !ok; runtime.Gosched() {
 					v, err, ok = op.Result()
-					if !ok {
-						<-op.Done()
-					}
 				}
 			default:
 				seen := make(chan struct{})
@@ -161,6 +158,17 @@ func TestFutureReadersRacingWithTheResultAllSeeIt(t *testing.T) {
 		called := make(chan int, 2)
 		wg.Go(func() { op.resolve(i, nil) })
 		wg.Go(func() { <-op.Done() })
+		wg.Go(func() {
+			for {
+				if v, err, ok := op.Result(); ok {
+					if v != i || err != nil {
+						t.Errorf("got %d, %v", v, err)
+					}
+					return
+				}
+				runtime.Gosched()
+			}
+		})
 		wg.Go(func() { op.OnComplete(func(v int, _ error) { called <- v }) })
 		wg.Go(func() {
 			if v, err := op.Await(context.Background()); v != i || err != nil {

@@ -169,6 +169,9 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 			apiEnded(t, ctx, child, engine.ErrLost)
 			require.True(t, ls.Lost())
 			require.True(t, ls.Lost(), "it stays lost")
+			if c.lose == nil {
+				apiGone(t, s) // the engine gives back what it does not believe in
+			}
 			before := s.Do(t, "TYPE", "name")
 			require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
 			require.Equal(t, before, s.Do(t, "TYPE", "name"), "a late release touches nothing")

@@ -143,7 +143,7 @@ func (e *Engine) submit(op *acquireOp) {
 func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
 	ent := sh.names.get(l.hash, l.key)
 	if ent == nil {
-		ent = &entry{eng: e, key: l.key, hash: l.hash}
+		ent = &entry{eng: e, key: l.key, hash: l.hash, slot: l.slot}
 		sh.names.put(ent)
 	}
 	return ent
@@ -245,7 +245,7 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 		t.scheduled = false
 	}
 	if a.unknown() {
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.open(), a.lease)
+		e.cleanLocked(sh, ent, a.op.Field, a.open(), a.lease)
 	}
 }
 

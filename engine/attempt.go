@@ -53,7 +53,7 @@ func (a *attempt) open() doubt {
 func (a *attempt) send(l *Lock) error {
 	e := l.eng
 	a.lease = l.set.lease
-	a.op.Key, a.op.Hash = l.key, l.hash
+	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
 	a.op.Sink = a
 	if a.unknown() {
@@ -65,7 +65,7 @@ func (a *attempt) send(l *Lock) error {
 	if p := a.ent.park; p != nil {
 		a.epoch = p.epoch
 	}
-	if err := e.node(l.hash).node.Submit(&a.op); err != nil {
+	if err := e.nodes.Submit(&a.op); err != nil {
 		return err
 	}
 	a.flying = true
@@ -124,7 +124,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sh.counts.tooLate++
-		e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, a.open(), a.lease)
+		e.cleanLocked(sh, ent, a.op.Field, a.open(), a.lease)
 		if ent.late++; ent.head != nil && (ent.head.try || ent.late >= maxLate) {
 			op := ent.head
 			ent.late = 0
@@ -145,9 +145,9 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		sh.counts.unclaimed++
 		if d := a.open(); ent.forces > 0 { // after the force-release, which is to find it
 			d.until = max(d.until, r.ReceivedAt)
-			e.cleanLaterLocked(sh, ent.key, ent.hash, a.op.Field, d, a.lease)
+			e.cleanLaterLocked(sh, ent, a.op.Field, d, a.lease)
 		} else {
-			e.cleanLocked(sh, ent.key, ent.hash, a.op.Field, d, a.lease)
+			e.cleanLocked(sh, ent, a.op.Field, d, a.lease)
 		}
 		e.kickLocked(sh, ent, fx)
 		return
@@ -158,7 +158,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if a.trouble != nil {
 		h.doubt = &a.trouble.doubt
 	}
-	h.Key, h.Field, h.Lease = ent.key, a.op.Field, a.lease
+	h.Key, h.Field, h.Lease, h.Slot = ent.key, a.op.Field, a.lease, ent.slot
 	ent.hold = h
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
@@ -170,7 +170,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
-	e.node(ent.hash).dog.Watch(h, terms)
+	e.dog.Watch(h, terms)
 	fx.grant(op, ls)
 	e.adoptLocked(sh, h, fx)
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
@@ -256,7 +256,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	t := a.trouble
 	if !r.Definite() {
 		t.unknown = true
-		t.doubt.unanswered(r.SentAt, e.node(ent.hash).node.AttemptLimit(), a.lease)
+		t.doubt.unanswered(r.SentAt, e.nodes.AttemptLimit(), a.lease)
 	}
 	if t.since == 0 {
 		t.since = now
@@ -267,7 +267,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		return
 	}
 	class := r.Err.Class
-	out := now.Sub(t.since) > patience*e.node(ent.hash).node.AttemptLimit()
+	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
 	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error {
 		switch {
 		case op.parked && (class.Transient() || memoryClass(class)):

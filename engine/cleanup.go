@@ -22,29 +22,29 @@ type cleanup struct {
 }
 
 // cleanLocked starts a cleanup now.
-func (e *Engine) cleanLocked(sh *shard, key string, hash uint64, field string, d doubt, lease time.Duration) {
-	c := e.newCleanup(key, hash, field, d, lease)
+func (e *Engine) cleanLocked(sh *shard, ent *entry, field string, d doubt, lease time.Duration) {
+	c := e.newCleanup(ent, field, d, lease)
 	sh.pending++
 	c.send(sh)
 }
 
 // cleanLaterLocked starts one when no copy can run any more: what could be released was.
-func (e *Engine) cleanLaterLocked(sh *shard, key string, hash uint64, field string, d doubt, lease time.Duration) {
-	c := e.newCleanup(key, hash, field, d, lease)
+func (e *Engine) cleanLaterLocked(sh *shard, ent *entry, field string, d doubt, lease time.Duration) {
+	c := e.newCleanup(ent, field, d, lease)
 	sh.pending++
 	e.timers.Schedule(&c.item, d.until.Add(clockSlack))
 }
 
-func (e *Engine) newCleanup(key string, hash uint64, field string, d doubt, lease time.Duration) *cleanup {
+func (e *Engine) newCleanup(ent *entry, field string, d doubt, lease time.Duration) *cleanup {
 	c := &cleanup{eng: e, doubt: d}
-	c.giveUp = max(e.clock.Now(), d.until).Add(max(lease, d.lease) + e.node(hash).node.AttemptLimit())
-	c.op = resp.Op{Kind: resp.OpRelease, Key: key, Hash: hash, Field: field, Sink: c}
+	c.giveUp = max(e.clock.Now(), d.until).Add(max(lease, d.lease) + e.nodes.AttemptLimit())
+	c.op = resp.Op{Kind: resp.OpRelease, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: field, Sink: c}
 	c.item.Owner = c
 	return c
 }
 
 func (c *cleanup) send(sh *shard) {
-	if c.eng.node(c.op.Hash).node.Submit(&c.op) != nil { // closed: it expires by itself
+	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
 		c.eng.settledLocked(sh)
 	}
 }

@@ -29,7 +29,8 @@ type Engine struct {
 	logger *slog.Logger
 	clock  clock.Clock
 	client rueidis.Client
-	nodes  []*member
+	nodes  *resp.Nodes
+	dog    *renew.Cohorts
 
 	wheel     *wheel.Wheel
 	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
@@ -47,12 +48,6 @@ type Engine struct {
 	settled  chan struct{} // capacity 1: while closing, a shard has nothing pending any more
 	closeErr error
 	once     sync.Once
-}
-
-// A member is a node with its watchdog.
-type member struct {
-	node *resp.Node
-	dog  *renew.Cohorts
 }
 
 // timed is whoever waits in e.timers.
@@ -126,7 +121,7 @@ func open(cfg Config) (*Engine, error) {
 		e.closeClient()
 		return nil, err
 	}
-	if err := e.start(node); err != nil {
+	if err := e.start(resp.One(node)); err != nil {
 		node.Close()
 		e.closeClient()
 		return nil, err
@@ -134,7 +129,7 @@ func open(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) start(nodes ...*resp.Node) error {
+func (e *Engine) start(nodes *resp.Nodes) error {
 	pool, err := newCallbacks(e.logger)
 	if err != nil {
 		return err
@@ -151,9 +146,8 @@ func (e *Engine) start(nodes ...*resp.Node) error {
 		}
 	}
 	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
-	for _, node := range nodes {
-		e.nodes = append(e.nodes, &member{node: node, dog: renew.New(e.clock, w, node, e)})
-	}
+	e.nodes = nodes
+	e.dog = renew.New(e.clock, w, func(h *renew.Hold) renew.Renewer { return nodes.Owner(h.Slot) }, e)
 	e.tickItem.Owner = ticking{e}
 	e.timers.Schedule(&e.tickItem, e.clock.Now().Add(tickEvery))
 	return nil
@@ -167,10 +161,10 @@ func (e *Engine) closeClient() {
 
 func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
 
-// node is where a key lives. With one node there is nothing to look up.
-func (e *Engine) node(uint64) *member { return e.nodes[0] }
-
-func (e *Engine) lockChannel(key string) string { return slot.LockChannel(key) }
+// listens reports whether a release of the name is heard by this engine.
+func (e *Engine) listens(ent *entry) bool {
+	return e.nodes.Owner(ent.slot).Subscriptions().Listens(slot.LockChannel(ent.key))
+}
 
 // ID returns the engine's UUID: the first half of every owner id it writes.
 func (e *Engine) ID() string { return e.id }
@@ -180,12 +174,7 @@ func (e *Engine) Ping(ctx context.Context) error {
 	if e.closing.Load() {
 		return ErrClosed
 	}
-	for _, n := range e.nodes {
-		if err := n.node.Ping(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.nodes.Ping(ctx)
 }
 
 // ticking is the engine's own regular look: at answers that are overdue, so that their callers'
@@ -195,11 +184,9 @@ type ticking struct{ e *Engine }
 func (t ticking) due(now clock.Instant) {
 	e := t.e
 	e.callbacks.tick()
-	for _, n := range e.nodes {
-		e.overdue = n.node.Tick(now, tickEvery, e.overdue[:0])
-		for _, key := range e.overdue {
-			e.watchName(key)
-		}
+	e.overdue = e.nodes.Tick(now, tickEvery, e.overdue[:0])
+	for _, key := range e.overdue {
+		e.watchName(key)
 	}
 	clear(e.overdue)
 	e.timers.Schedule(&e.tickItem, now.Add(tickEvery))
@@ -308,7 +295,7 @@ func (e *Engine) shutShard(sh *shard) {
 
 // keep stops believing in a hold and lets its lease run out on the server.
 func (e *Engine) keep(h *hold) {
-	e.node(h.ent.hash).dog.Lose(h, renew.CauseClosed)
+	e.dog.Lose(h, renew.CauseClosed)
 }
 
 // settleLimit bounds how long Close waits for answers, whatever its ctx allows: later ones change
@@ -325,16 +312,12 @@ func (e *Engine) shutDown(ctx context.Context) {
 		for _, item := range e.timers.Drain() {
 			item.Owner.(timed).due(now)
 		}
-		e.settle(context.WithoutCancel(ctx), e.nodes[0].node.AttemptLimit()+time.Second)
+		e.settle(context.WithoutCancel(ctx), e.nodes.AttemptLimit()+time.Second)
 	}
 	e.draining.Store(true)
-	for _, n := range e.nodes {
-		n.dog.Close()
-	}
+	e.dog.Close()
 	e.wheel.Stop()
-	for _, n := range e.nodes {
-		n.node.Close()
-	}
+	e.nodes.Close()
 	e.closeClient()
 	stuck := e.callbacks.close(ctx)
 	var errs []error

@@ -29,6 +29,7 @@ type entry struct {
 	eng  *Engine
 	key  string
 	hash uint64
+	slot uint16
 
 	head, tail *acquireOp // those who want the lock, in order
 	att        *attempt   // the unanswered acquire, or one that may still run

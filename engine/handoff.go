@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
@@ -53,7 +52,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	h.grants++
 	h.set, h.owner = op.set, op.owner
 	if limit := op.set.maxHold; limit > 0 {
-		e.node(ent.hash).dog.StopAt(h, now.Add(limit))
+		e.dog.StopAt(h, now.Add(limit))
 	}
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease, h.leak = ls, false
@@ -90,7 +89,7 @@ func (e *Engine) courtesyLocked(ent *entry, r *resp.Result, fx *effects) {
 	if r.Value <= 0 || e.closing.Load() {
 		return
 	}
-	if r.Value == 1 && e.node(ent.hash).node.Subscriptions().Listens(slot.LockChannel(ent.key)) {
+	if r.Value == 1 && e.listens(ent) {
 		return // that was us
 	}
 	if ent.park == nil {

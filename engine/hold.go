@@ -117,10 +117,10 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	switch {
 	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
-		e.cleanLocked(sh, h.Key, h.ent.hash, h.Field, h.open(), h.tail(e.clock.Now()))
+		e.cleanLocked(sh, h.ent, h.Field, h.open(), h.tail(e.clock.Now()))
 	case h.open().until != 0 && cause != renew.CauseClosed:
 		// It is gone, but a late copy of its acquire could bring it back.
-		e.cleanLaterLocked(sh, h.Key, h.ent.hash, h.Field, h.open(), h.Lease)
+		e.cleanLaterLocked(sh, h.ent, h.Field, h.open(), h.Lease)
 	}
 	if h.ent.hold == h {
 		h.ent.hold = nil

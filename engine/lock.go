@@ -16,13 +16,14 @@ type Lock struct {
 	set  *settings
 	key  string // prefix and name
 	hash uint64
+	slot uint16 // of the key; 0 where slots do not matter
 }
 
 // Lock returns a handle on a lock. A bad name or option is the error of Err and of every operation;
 // nothing is sent for it. Blocks: never.
 func (e *Engine) Lock(name string, opts ...Option) *Lock {
 	set := defaultSettings.with(opts)
-	err := slot.Check(e.cfg.Prefix+name, slot.KindLock, false)
+	err := slot.Check(e.cfg.Prefix+name, slot.KindLock, e.nodes.Cluster())
 	if name == "" { // a prefix is not a name
 		err = slot.Check("", slot.KindLock, false)
 	}
@@ -35,7 +36,11 @@ func (e *Engine) Lock(name string, opts ...Option) *Lock {
 	if e.cfg.Prefix != "" {
 		key = e.cfg.Prefix + name
 	}
-	return &Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key)}
+	l := &Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key)}
+	if e.nodes.Cluster() {
+		l.slot = slot.Of(key)
+	}
+	return l
 }
 
 // With returns a handle on the same name with further options.

@@ -91,7 +91,7 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 		}
 		n.cur, n.busy, n.unknown, n.tries, n.since = c, true, false, 0, 0
 		n.op = resp.Op{
-			Kind: resp.OpCount, Key: h.Key, Hash: h.ent.hash, Field: h.Field, Sink: n,
+			Kind: resp.OpCount, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
 			LeaseMs: lease.Milliseconds(), Count: target,
 		}
 		sh.pending++
@@ -100,7 +100,7 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 }
 
 func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
-	if err := e.node(n.op.Hash).node.Submit(&n.op); err != nil {
+	if err := e.nodes.Submit(&n.op); err != nil {
 		e.settledLocked(sh)
 		n.busy = false
 		n.failLocked(fromServer(e.nameOf(n.hold.Key), resp.AsServerError(err)), fx)
@@ -169,7 +169,7 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	sh.mu.Unlock()
 	if lost {
-		e.node(h.ent.hash).dog.Lose(h, renew.CauseNotOurs) // answers everybody
+		e.dog.Lose(h, renew.CauseNotOurs) // answers everybody
 	}
 	fx.run()
 }
@@ -186,7 +186,7 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 		sh.counts.grants++
 		if op.set.watchdog {
 			h.watchers++
-			e.node(h.ent.hash).dog.Resume(h)
+			e.dog.Resume(h)
 		}
 		fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx})
 	case c.acquire != nil: // it left while the answer was on its way: take the hold back
@@ -234,7 +234,7 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	if e.draining.Load() || !n.unknown && !r.Err.Class.Transient() {
 		return false
 	}
-	if now.Sub(n.since) > patience*e.node(n.op.Hash).node.AttemptLimit() {
+	if now.Sub(n.since) > patience*e.nodes.AttemptLimit() {
 		err := &UnknownError{Name: e.nameOf(n.hold.Key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
 		if c := n.cur.acquire; c != nil && c.claim() {
 			fx.fail(c, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
@@ -66,7 +67,7 @@ func (p *parking) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, wak
 // own. If it cannot subscribe, the poll alone wakes the queue.
 func (p *parking) open() {
 	e := p.ent.eng
-	sub, err := e.node(p.ent.hash).node.Subscriptions().Subscribe(e.lockChannel(p.ent.key), p)
+	sub, err := e.nodes.Owner(p.ent.slot).Subscriptions().Subscribe(slot.LockChannel(p.ent.key), p)
 	if err != nil {
 		return
 	}

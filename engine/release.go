@@ -104,10 +104,10 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	if !h.status.CompareAndSwap(holdHeld, holdReleased) {
 		return true, ErrLost
 	}
-	e.node(ent.hash).dog.Forget(h)
+	e.dog.Forget(h)
 	ent.hold = nil
-	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Field: h.Field, Sink: op}
-	if err := e.node(ent.hash).node.Submit(&op.op); err != nil {
+	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
+	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
 	}
@@ -152,10 +152,10 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Err != nil && e.draining.Load():
 		e.givenUp.Add(1)
 	case r.Err != nil:
-		e.cleanLocked(sh, h.Key, ent.hash, h.Field, h.open(), h.tail(e.clock.Now()))
+		e.cleanLocked(sh, ent, h.Field, h.open(), h.tail(e.clock.Now()))
 	}
 	if r.Err == nil && h.open().open(r.SentAt) {
-		e.cleanLaterLocked(sh, h.Key, ent.hash, h.Field, h.open(), h.Lease)
+		e.cleanLaterLocked(sh, ent, h.Field, h.open(), h.Lease)
 	}
 	if ent.releases--; ent.releases == 0 {
 		ent.cooling = false
@@ -183,7 +183,7 @@ func (op *releaseOp) again(r *resp.Result) bool {
 	if !r.Definite() {
 		retry.unknown = true
 	}
-	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.node(op.op.Hash).node.AttemptLimit() {
+	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.nodes.AttemptLimit() {
 		return false
 	}
 	e.timers.Schedule(&retry.item, now.Add(backoff(retry.tries)))
@@ -193,7 +193,7 @@ func (op *releaseOp) again(r *resp.Result) bool {
 // due sends the release again.
 func (op *releaseOp) due(clock.Instant) {
 	e := op.hold.ent.eng
-	if err := e.node(op.op.Hash).node.Submit(&op.op); err != nil {
+	if err := e.nodes.Submit(&op.op); err != nil {
 		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
 }

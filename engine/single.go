@@ -54,7 +54,7 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	err := error(nil)
 	if e.closing.Load() {
 		err = ErrClosed
-	} else if submitted := e.node(op.op.Hash).node.Submit(&op.op); submitted != nil {
+	} else if submitted := e.nodes.Submit(&op.op); submitted != nil {
 		err = fromServer(op.name, resp.AsServerError(submitted))
 	} else {
 		sh.pending++
@@ -107,7 +107,7 @@ func (op *singleOp[T]) again(r *resp.Result) bool {
 		op.since = now
 	}
 	op.tries++
-	late := now.Sub(op.since) > patience*e.node(op.op.Hash).node.AttemptLimit()
+	late := now.Sub(op.since) > patience*e.nodes.AttemptLimit()
 	if late || !r.Err.Class.Transient() || !op.repeat && !r.Definite() || op.state.Load() == futureDone || e.closing.Load() {
 		return false
 	}
@@ -117,7 +117,7 @@ func (op *singleOp[T]) again(r *resp.Result) bool {
 }
 
 func (op *singleOp[T]) due(clock.Instant) {
-	if err := op.eng.node(op.op.Hash).node.Submit(&op.op); err != nil {
+	if err := op.eng.nodes.Submit(&op.op); err != nil {
 		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
 }
@@ -144,7 +144,7 @@ func (l *Lock) Inspect(ctx context.Context) (Info, error) { return l.InspectAsyn
 // InspectAsync is Inspect as a future.
 func (l *Lock) InspectAsync(ctx context.Context) *Future[Info] {
 	op := &singleOp[Info]{eng: l.eng, name: l.Name(), repeat: true, read: l.readInfo}
-	op.op = resp.Op{Kind: resp.OpInspect, Key: l.key, Hash: l.hash}
+	op.op = resp.Op{Kind: resp.OpInspect, Key: l.key, Hash: l.hash, Slot: l.slot}
 	return l.single(ctx, op)
 }
 
@@ -231,7 +231,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 		l.eng.forcing(l)
 		op.done = func() { l.eng.forced(l) }
 	}
-	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Field: slot.LockChannel(l.key)}
+	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Slot: l.slot, Field: slot.LockChannel(l.key)}
 	return op.start(ctx)
 }
 
@@ -248,7 +248,7 @@ func (e *Engine) forcing(l *Lock) {
 	}
 	sh.mu.Unlock()
 	if h != nil {
-		e.node(l.hash).dog.Lose(h, renew.CauseForced)
+		e.dog.Lose(h, renew.CauseForced)
 	}
 }
 
@@ -276,10 +276,10 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
 	sh.mu.Unlock()
 	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}
-	op.op = resp.Op{Kind: resp.OpExtend, Key: h.Key, Hash: ls.lock.hash, Field: h.Field, LeaseMs: d.Milliseconds()}
+	op.op = resp.Op{Kind: resp.OpExtend, Key: h.Key, Hash: ls.lock.hash, Slot: h.Slot, Field: h.Field, LeaseMs: d.Milliseconds()}
 	op.read = func(r *resp.Result) (struct{}, error) {
 		if r.Code != resp.CodeRenewed {
-			e.node(ls.lock.hash).dog.Lose(h, renew.CauseNotOurs)
+			e.dog.Lose(h, renew.CauseNotOurs)
 			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 		}
 		h.Extended(r.SentAt, d)

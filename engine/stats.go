@@ -101,13 +101,9 @@ func (e *Engine) Stats() Stats {
 	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
-	for _, n := range e.nodes {
-		d := n.dog.Stats()
-		s.Renewals.Watched += d.Watched
-		s.Renewals.Sent += d.Sent
-		s.Renewals.Failed += d.Failed
-		s.Renewals.Jeopardies += d.Jeopardies
-		s.Nodes = append(s.Nodes, n.node.Stats())
+	s.Renewals = e.dog.Stats()
+	for _, n := range e.nodes.All() {
+		s.Nodes = append(s.Nodes, n.Stats())
 	}
 	e.callbacks.mu.Lock()
 	s.Callbacks, s.CallbackPanics, s.CallbackOverflows = e.callbacks.ran, e.callbacks.panics, e.callbacks.overflows

@@ -16,6 +16,7 @@ type Subject interface{ Watched() *Hold }
 type Hold struct {
 	Key, Field string
 	Lease      time.Duration
+	Slot       uint16 // of the key, where slots matter
 
 	item     wheel.Item
 	deadline atomic.Int64  // trust deadline, a clock.Instant; only moves forward

@@ -88,7 +88,7 @@ func newRig(t testing.TB) *rig {
 	w, err := wheel.New(wheel.Config{Clock: r.clock, Ticks: make(chan time.Time), NoTimingWheel: true})
 	require.NoError(t, err)
 	r.wheel = w
-	r.Cohorts = New(r.clock, w, r, r)
+	r.Cohorts = New(r.clock, w, func(*Hold) Renewer { return r }, r)
 	t.Cleanup(func() {
 		w.Stop()
 		for c := range r.open {

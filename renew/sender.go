@@ -15,16 +15,41 @@ const chunk = 2048
 // the holds under watch: each is in it at most once.
 type sender struct {
 	k     *Cohorts
+	node  Renewer
 	retry bool
 
-	mu     sync.Mutex
-	queue  []Subject
-	closed bool
-	wake   chan struct{} // capacity 1
+	mu      sync.Mutex
+	queue   []Subject
+	retired bool // ends when its queue is empty
+	closed  bool
+	wake    chan struct{} // capacity 1
 }
 
-func newSender(k *Cohorts, retry bool) *sender {
-	return &sender{k: k, retry: retry, wake: make(chan struct{}, 1)}
+func newSender(k *Cohorts, node Renewer, retry bool) *sender {
+	return &sender{k: k, node: node, retry: retry, wake: make(chan struct{}, 1)}
+}
+
+// A post is the senders of one node: what one node suffers delays no other's renewals.
+type post struct{ first, again *sender }
+
+// open starts the senders of a node.
+func (k *Cohorts) open(node Renewer) *post {
+	p := &post{first: newSender(k, node, false), again: newSender(k, node, true)}
+	k.wg.Add(2)
+	go p.first.work()
+	go p.again.work()
+	return p
+}
+
+func (p *post) close() {
+	p.first.end(false)
+	p.again.end(false)
+}
+
+// retire lets the senders finish what they have.
+func (p *post) retire() {
+	p.first.end(true)
+	p.again.end(true)
 }
 
 func (s *sender) add(subjects []Subject) {
@@ -44,18 +69,20 @@ func (s *sender) ring() {
 	}
 }
 
-func (s *sender) close() {
+// end closes the sender, at once or when its queue is empty.
+func (s *sender) end(emptyFirst bool) {
 	s.mu.Lock()
-	s.closed = true
+	s.retired = true
+	s.closed = s.closed || !emptyFirst
 	s.mu.Unlock()
 	s.ring()
 }
 
-// take swaps the queue out; nil when the sender is closed.
+// take swaps the queue out; nil when the sender has ended.
 func (s *sender) take() []Subject {
 	for {
 		s.mu.Lock()
-		queue, closed := s.queue, s.closed
+		queue, closed, retired := s.queue, s.closed, s.retired
 		s.queue = nil
 		s.mu.Unlock()
 		if closed {
@@ -64,11 +91,14 @@ func (s *sender) take() []Subject {
 		if len(queue) > 0 {
 			return queue
 		}
+		if retired {
+			return nil
+		}
 		<-s.wake
 	}
 }
 
-// work is the sender's goroutine: started by New, ended by Close.
+// work is the sender's goroutine: started by open, ended by Close or Retire.
 func (s *sender) work() {
 	defer s.k.wg.Done()
 	answers := make([]resp.Renewal, 0, chunk)
@@ -92,7 +122,7 @@ func (s *sender) send(lease time.Duration, part []Subject, answers []resp.Renewa
 		h := subject.Watched()
 		answers = append(answers, resp.Renewal{Key: h.Key, Field: h.Field})
 	}
-	s.k.node.Renew(s.retry, attemptLimit(lease), lease.Milliseconds(), answers)
+	s.node.Renew(s.retry, attemptLimit(lease), lease.Milliseconds(), answers)
 	s.k.answered(part, answers)
 	clear(answers)
 	return answers

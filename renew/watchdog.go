@@ -33,22 +33,26 @@ type Events interface {
 	Renewed(s Subject)
 }
 
-// Renewer sends renewals; *resp.Node is one.
+// Renewer sends renewals to one node; *resp.Node is one. It must be comparable.
 type Renewer interface {
 	Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal)
 }
 
-// Cohorts is the watchdog of one node.
+// A Router says which node serves a hold now. It is asked at every firing, so that a hold follows its
+// slot. It must not block, and answers the same for a while: see Retire.
+type Router func(h *Hold) Renewer
+
+// Cohorts is the watchdog of an engine.
 type Cohorts struct {
 	clock  clock.Clock
-	node   Renewer
+	route  Router
 	events Events
 	set    *wheel.Set
 
-	mu sync.Mutex // guards the plain fields of holds under watch; no other lock is taken inside but the wheel's
-
-	first, again *sender
-	wg           sync.WaitGroup
+	mu    sync.Mutex // guards the plain fields of holds under watch, and posts; no other lock is taken inside but the wheel's
+	posts map[Renewer]*post
+	ended bool
+	wg    sync.WaitGroup
 
 	sent, failed, jeopardies atomic.Int64
 }
@@ -61,15 +65,57 @@ type Stats struct {
 	Jeopardies int64
 }
 
-// New starts the watchdog of a node: two goroutines, one for each renewal connection.
-func New(c clock.Clock, w *wheel.Wheel, node Renewer, events Events) *Cohorts {
-	k := &Cohorts{clock: c, node: node, events: events}
+// New makes a watchdog. It starts two goroutines for each node that has something to renew, one for
+// each of its renewal connections.
+func New(c clock.Clock, w *wheel.Wheel, route Router, events Events) *Cohorts {
+	k := &Cohorts{clock: c, route: route, events: events, posts: make(map[Renewer]*post)}
 	k.set = w.NewSet(bucket, k.fire)
-	k.first, k.again = newSender(k, false), newSender(k, true)
-	k.wg.Add(2)
-	go k.first.work()
-	go k.again.work()
 	return k
+}
+
+// Retire ends the senders of a node that no hold is routed to any more. What they have is still
+// sent. Blocks: never.
+func (k *Cohorts) Retire(node Renewer) {
+	k.mu.Lock()
+	p := k.posts[node]
+	delete(k.posts, node)
+	k.mu.Unlock()
+	if p != nil {
+		p.retire()
+	}
+}
+
+// An outbox collects what one firing found due, by node.
+type outbox []outgoing
+
+type outgoing struct {
+	node         Renewer
+	post         *post
+	first, again []Subject
+}
+
+// of returns the part of a hold's node. Called with mu held.
+func (o *outbox) of(k *Cohorts, h *Hold) *outgoing {
+	node := k.route(h)
+	for i := range *o {
+		if (*o)[i].node == node {
+			return &(*o)[i]
+		}
+	}
+	p := k.posts[node]
+	if p == nil {
+		p = k.open(node)
+		k.posts[node] = p
+	}
+	*o = append(*o, outgoing{node: node, post: p})
+	return &(*o)[len(*o)-1]
+}
+
+func (o outbox) send() {
+	for i := range o {
+		o[i].post.first.add(o[i].first)
+		o[i].post.again.add(o[i].again)
+	}
 }
 
 // Terms are the conditions of a watch.
@@ -148,7 +194,7 @@ func (k *Cohorts) Lose(s Subject, cause Cause) {
 // fire is the wheel's callback: some holds need a look.
 func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	var lost, endangered []Subject
-	var first, again []Subject
+	var out outbox
 	k.mu.Lock()
 	for _, item := range due {
 		s := item.Owner.(Subject)
@@ -163,20 +209,22 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 		if h.until != 0 && !now.Before(h.until) {
 			h.stopped.Store(true)
 		}
-		if !h.stopped.Load() {
+		if !h.stopped.Load() && !k.ended {
 			if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease)) {
 				h.jeopardy = true
 				endangered = append(endangered, s)
 				if h.inFlight { // it hangs, or waits behind one that does: the other connection may be well
-					again = append(again, s)
+					to := out.of(k, h)
+					to.again = append(to.again, s)
 				}
 			}
 			if !h.inFlight && !now.Before(h.next) {
 				h.inFlight = true
+				to := out.of(k, h)
 				if h.failing {
-					again = append(again, s)
+					to.again = append(to.again, s)
 				} else {
-					first = append(first, s)
+					to.first = append(to.first, s)
 				}
 			}
 		}
@@ -184,8 +232,7 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	}
 	k.mu.Unlock()
 	k.jeopardies.Add(int64(len(endangered)))
-	k.first.add(first)
-	k.again.add(again)
+	out.send()
 	for _, s := range endangered {
 		k.events.Jeopardy(s)
 	}
@@ -259,7 +306,11 @@ func (k *Cohorts) Stats() Stats {
 // Close ends the watchdog's goroutines. Holds still under watch are neither renewed nor told lost;
 // the caller has released or abandoned them. Blocks: up to one attempt's limit.
 func (k *Cohorts) Close() {
-	k.first.close()
-	k.again.close()
+	k.mu.Lock()
+	for _, p := range k.posts {
+		p.close()
+	}
+	k.posts, k.ended = nil, true
+	k.mu.Unlock()
 	k.wg.Wait()
 }

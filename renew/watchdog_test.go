@@ -533,9 +533,9 @@ func TestCloseWaitsForTheCallOnItsWayAndNoOther(t *testing.T) {
 		r.Close()
 	}()
 	for ended := false; !ended; runtime.Gosched() { // Close has begun
-		r.first.mu.Lock()
-		ended = r.first.closed
-		r.first.mu.Unlock()
+		r.Cohorts.mu.Lock()
+		ended = r.ended
+		r.Cohorts.mu.Unlock()
 	}
 	select {
 	case <-closed:

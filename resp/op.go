@@ -25,6 +25,7 @@ const (
 type Op struct {
 	Sink    Sink
 	Key     string
+	Slot    uint16 // of Key, where slots matter
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
 	LeaseMs int64

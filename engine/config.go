@@ -17,8 +17,15 @@ import (
 // Config says where Redis is and how the engine behaves. The zero value of every field but Addrs
 // (or Client) is its default.
 type Config struct {
-	// Addrs is the server: one "host:port", or one redis://, rediss:// or unix:// URL.
+	// Addrs is where Redis is: one "host:port" of a single server, one redis://, rediss:// or unix://
+	// URL, or some nodes of a cluster, "host:port" each. Of a cluster one address that answers is enough:
+	// the others are found, and followed.
 	Addrs []string
+	// Topology says what the addresses lead to. Default: the first that answers is asked.
+	Topology Topology
+	// PubSub is how releases are published in a cluster. Default: sharded from Redis 7 on, as Redisson
+	// does; it must be the same for all clients of a lock.
+	PubSub PubSub
 	// Username and Password authenticate every connection.
 	Username, Password string
 	// ClientName is what CLIENT LIST shows. Default: "holdfast".
@@ -43,6 +50,26 @@ type Config struct {
 	// SUBSCRIBE is refused. A waiter then learns of a release within about a second.
 	NoSubscribe bool
 }
+
+// A Topology says what kind of deployment an engine is connected to.
+type Topology uint8
+
+// The topologies.
+const (
+	TopologyAuto    Topology = iota // found out at Open
+	TopologySingle                  // one server; Open refuses a node of a cluster
+	TopologyCluster                 // Redis Cluster; Open refuses anything else
+)
+
+// PubSub is how releases are published in a cluster.
+type PubSub = resp.PubSub
+
+// The ways. Clients that decide differently do not hear each other; they then wait for their polls.
+const (
+	PubSubAuto    = resp.PubSubAuto    // sharded from Redis 7 on
+	PubSubSharded = resp.PubSubSharded // SPUBLISH, SSUBSCRIBE
+	PubSubPlain   = resp.PubSubPlain   // PUBLISH, SUBSCRIBE
+)
 
 const connBuffer = 128 << 10
 
@@ -74,7 +101,7 @@ func ClientOption(cfg Config) rueidis.ClientOption {
 	if option.ClientName == "" {
 		option.ClientName = "holdfast"
 	}
-	option.ForceSingleClient = true
+	option.ForceSingleClient = len(cfg.Addrs) <= 1 && cfg.Topology != TopologyCluster
 	option.AlwaysPipelining = true
 	option.PipelineMultiplex = -1
 	option.DisableCache = true
@@ -102,8 +129,14 @@ func (cfg *Config) check() error {
 		return bad("the connection of a given Client is already configured")
 	case cfg.Client == nil && len(cfg.Addrs) == 0:
 		return bad("no address")
-	case len(cfg.Addrs) > 1:
-		return bad("%d addresses: this version serves a single server", len(cfg.Addrs))
+	case len(cfg.Addrs) > 1 && cfg.Topology == TopologySingle:
+		return bad("%d addresses of a single server", len(cfg.Addrs))
+	case len(cfg.Addrs) > 1 && cfg.DB != 0:
+		return bad("a cluster has no database %d", cfg.DB)
+	case cfg.Topology > TopologyCluster:
+		return bad("unknown topology %d", cfg.Topology)
+	case cfg.PubSub > PubSubPlain:
+		return bad("unknown kind of pub/sub %d", cfg.PubSub)
 	case cfg.DB < 0:
 		return bad("negative database %d", cfg.DB)
 	case cfg.Username != "" && cfg.Password == "":
@@ -114,7 +147,15 @@ func (cfg *Config) check() error {
 	if cfg.Client != nil {
 		return nil
 	}
-	return checkAddr(cfg.Addrs[0], bad)
+	for _, addr := range cfg.Addrs {
+		if len(cfg.Addrs) > 1 && strings.Contains(addr, "://") {
+			return bad("several addresses are given as host:port, and one is a URL")
+		}
+		if err := checkAddr(addr, bad); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkAddr(addr string, bad func(string, ...any) error) error {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
@@ -28,7 +27,6 @@ type Engine struct {
 	id     string // UUID, the first half of every wire id
 	logger *slog.Logger
 	clock  clock.Clock
-	client rueidis.Client
 	nodes  *resp.Nodes
 	dog    *renew.Cohorts
 
@@ -96,34 +94,18 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 
 func open(cfg Config) (*Engine, error) {
 	e := &Engine{
-		cfg: cfg, id: newUUID(), logger: cfg.Logger, clock: clock.System(), client: cfg.Client,
+		cfg: cfg, id: newUUID(), logger: cfg.Logger, clock: clock.System(),
 		closed: make(chan struct{}), settled: make(chan struct{}, 1),
 	}
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
-	if e.client == nil {
-		client, err := rueidis.NewClient(ClientOption(cfg))
-		if err != nil {
-			if client != nil {
-				client.Close()
-			}
-			return nil, resp.Unreachable(err)
-		}
-		e.client = client
-	}
-	addr := "client"
-	if len(cfg.Addrs) > 0 {
-		addr = ClientOption(cfg).InitAddress[0]
-	}
-	node, err := resp.Connect(e.client, addr, resp.Options{ID: e.id, Clock: e.clock, Logger: e.logger})
+	nodes, err := connect(cfg, resp.Options{ID: e.id, Clock: e.clock, Logger: e.logger, PubSub: cfg.PubSub})
 	if err != nil {
-		e.closeClient()
 		return nil, err
 	}
-	if err := e.start(resp.One(node)); err != nil {
-		node.Close()
-		e.closeClient()
+	if err := e.start(nodes); err != nil {
+		nodes.Close()
 		return nil, err
 	}
 	return e, nil
@@ -148,15 +130,10 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	e.nodes = nodes
 	e.dog = renew.New(e.clock, w, func(h *renew.Hold) renew.Renewer { return nodes.Owner(h.Slot) }, e)
+	nodes.Start(resp.Hooks{Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.dog.Retire(n) }})
 	e.tickItem.Owner = ticking{e}
 	e.timers.Schedule(&e.tickItem, e.clock.Now().Add(tickEvery))
 	return nil
-}
-
-func (e *Engine) closeClient() {
-	if e.cfg.Client == nil {
-		e.client.Close()
-	}
 }
 
 func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
@@ -318,7 +295,6 @@ func (e *Engine) shutDown(ctx context.Context) {
 	e.dog.Close()
 	e.wheel.Stop()
 	e.nodes.Close()
-	e.closeClient()
 	stuck := e.callbacks.close(ctx)
 	var errs []error
 	if left := e.givenUp.Load(); left > 0 {

@@ -63,6 +63,7 @@ type parking struct {
 	ent       *entry
 	item      wheel.Item // the poll
 	sub       *resp.Sub
+	at        *resp.Node    // where sub is
 	prompt    wheel.Item    // a short pause: courtesy, or a turn left to those who wait longer
 	asked     bool          // a subscription was asked for
 	by        wakeKind      // what sent the attempt that is on its way, or the last

@@ -86,11 +86,16 @@ func (s *settings) alike(o *settings) bool {
 // courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard
 // to wait for it. Without others nothing changes: one engine alone never waits.
 func (e *Engine) courtesyLocked(ent *entry, r *resp.Result, fx *effects) {
-	if r.Value <= 0 || e.closing.Load() {
+	if e.closing.Load() {
 		return
 	}
-	if r.Value == 1 && e.listens(ent) {
-		return // that was us
+	switch {
+	case !e.nodes.Counted(): // nobody knows: after a turn, if somebody waits here, somebody may elsewhere
+		if ent.head == nil {
+			return
+		}
+	case r.Value <= 0, r.Value == 1 && e.listens(ent): // nobody, or us
+		return
 	}
 	if ent.park == nil {
 		ent.park = newParking(ent, 0)

@@ -67,19 +67,52 @@ func (p *parking) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, wak
 // own. If it cannot subscribe, the poll alone wakes the queue.
 func (p *parking) open() {
 	e := p.ent.eng
-	sub, err := e.nodes.Owner(p.ent.slot).Subscriptions().Subscribe(slot.LockChannel(p.ent.key), p)
-	if err != nil {
-		return
-	}
+	node := e.nodes.Owner(p.ent.slot)
+	sub, err := node.Subscriptions().Subscribe(slot.LockChannel(p.ent.key), p)
 	sh := e.shard(p.ent.hash)
+	var fx effects
 	sh.mu.Lock()
-	stale := p.ent.park != p
-	if !stale {
-		p.sub = sub
+	switch {
+	case err != nil:
+		p.asked = false // with the next poll, perhaps at another node
+	case p.ent.park != p || p.sub != nil:
+		fx.drop = sub
+	default:
+		p.sub, p.at = sub, node
+		e.followLocked(p, &fx)
 	}
 	sh.mu.Unlock()
-	if stale {
-		sub.Drop()
+	fx.run()
+}
+
+// followLocked subscribes at the node that serves the name now, if that is another one.
+func (e *Engine) followLocked(p *parking, fx *effects) {
+	if p.sub == nil || p.at == e.nodes.Owner(p.ent.slot) {
+		return
+	}
+	fx.drop, fx.subscribe = p.sub, p
+	p.sub, p.at = nil, nil
+}
+
+// slotsMoved makes every waiter listen where its name is served now. The new subscription wakes it.
+func (e *Engine) slotsMoved() {
+	for i := range e.shards {
+		sh := &e.shards[i]
+		var all []effects
+		sh.mu.Lock()
+		for ent := range sh.names.all {
+			if ent.park != nil {
+				var fx effects
+				e.followLocked(ent.park, &fx)
+				if fx.subscribe != nil {
+					all = append(all, fx)
+				}
+			}
+		}
+		sh.mu.Unlock()
+		for i := range all {
+			all[i].run()
+		}
 	}
 }
 

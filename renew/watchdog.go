@@ -278,6 +278,9 @@ func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 		case a.Err != nil && a.Err.Class == resp.ClassWrongType:
 			lost, causes = append(lost, s), append(causes, CauseWrongType)
 			continue
+		case a.Err != nil && a.Err.Class == resp.ClassMoved: // it was refused there, and is routed anew
+			failed++
+			h.next = now
 		default:
 			failed++
 			h.failing = true

@@ -23,6 +23,7 @@ type command struct {
 	ops      []*Op
 	results  []Result // parallel to ops
 	field    string   // acquiring: the batch's wire id
+	at       int      // where in the pipeline its reply is
 	refusals int      // how often the not-after had passed
 	reloads  int      // how often the script was missing
 }
@@ -72,10 +73,13 @@ func scriptOf(k OpKind) *script {
 func stretch(ops []*Op, start int) int {
 	var seen keySet
 	first := ops[start]
+	if first.alone {
+		return start + 1
+	}
 	end := start
 	for end < len(ops) && end-start < maxKeys {
 		op := ops[end]
-		if op.Kind != first.Kind || op.LeaseMs != first.LeaseMs && op.Kind == OpAcquire {
+		if op.alone || op.Kind != first.Kind || op.LeaseMs != first.LeaseMs && op.Kind == OpAcquire {
 			break
 		}
 		if !seen.add(op) {
@@ -112,32 +116,56 @@ func newWireID(id string) string {
 	return string(buf)
 }
 
-// build makes the EVALSHA. scratch is reused between commands: the builder copies it.
-func (c *command) build(b rueidis.Builder, w *wire, notAfter int64, publish string, scratch []string) (rueidis.Completed, []string) {
-	scratch = scratch[:0]
-	for _, op := range c.ops {
-		scratch = append(scratch, op.Key)
+// An envelope is how a connection's node takes commands.
+type envelope struct {
+	wire     *wire
+	cluster  bool // several keys travel in ARGV, of any slots; one alone is declared
+	publish  string
+	notAfter int64
+	args     []string // scratch: the builder copies it
+}
+
+// build makes the EVALSHA.
+func (c *command) build(e *envelope) rueidis.Completed {
+	sha := e.wire.client.B().Evalsha().Sha1(c.script.sha)
+	if e.cluster && len(c.ops) > 1 {
+		e.args = c.appendArgs(e.args[:0], e, c.ops)
+		return sha.Numkeys(0).Arg(e.args...).Build()
 	}
-	keyed := b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.ops))).Key(scratch...)
-	args := scratch[:0]
-	first := c.ops[0]
+	e.args = appendKeys(e.args[:0], c.ops)
+	keyed := sha.Numkeys(int64(len(c.ops))).Key(e.args...)
+	e.args = c.appendArgs(e.args[:0], e, nil)
+	return keyed.Arg(e.args...).Build()
+}
+
+// appendArgs lists the ARGV of the script, with the keys of inline where the script expects them.
+func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
+	w, first := e.wire, c.ops[0]
 	switch first.Kind {
 	case OpAcquire:
-		args = append(args, strconv.FormatInt(first.LeaseMs, 10), c.field, strconv.FormatInt(notAfter, 10),
-			flag(w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
+		args = append(args, strconv.FormatInt(first.LeaseMs, 10), c.field, strconv.FormatInt(e.notAfter, 10),
+			flag(inline == nil && w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
+		return appendKeys(args, inline)
 	case OpReacquire, OpCount:
-		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(notAfter, 10),
+		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount))
 	case OpRelease:
-		args = appendFields(append(args, publish, unlockMessage), c.ops)
+		args = append(args, e.publish, unlockMessage, strconv.Itoa(len(inline)))
+		return appendFields(appendKeys(args, inline), c.ops)
 	case OpExtend:
-		args = append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), first.Field)
-	case OpInspect:
-		return keyed.Build(), args
+		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
 	case OpForce:
-		args = append(args, publish, unlockMessage, first.Field)
+		return append(args, e.publish, unlockMessage, first.Field)
+	default:
+		return args
 	}
-	return keyed.Arg(args...).Build(), args
+}
+
+func appendKeys(args []string, ops []*Op) []string {
+	for _, op := range ops {
+		args = append(args, op.Key)
+	}
+	return args
 }
 
 // appendFields lists the fields of ops as stretches: a field, and how many keys in a row it is for.

@@ -135,6 +135,10 @@ func classOfReply(text string) Class {
 	case strings.Contains(text, "The user executing the script can't"), strings.Contains(text, "No permission"),
 		strings.Contains(text, "has no permissions to"):
 		return ClassNoPerm // the only calls of our scripts that are not pcalls come before any write
+	case strings.Contains(text, "non local key in a cluster node"):
+		return ClassMoved // of one key in a script: it changed nothing, and names no other node
+	case strings.Contains(text, "while the cluster is down"):
+		return ClassClusterDown
 	case strings.Contains(text, "script: "):
 		return ClassPartly
 	default:

@@ -38,7 +38,7 @@ type lane struct {
 	again    []command
 	done     []command // settled in this round
 	built    []rueidis.Completed
-	scratch  []string
+	envelope envelope
 	rounds   int  // of this run
 	loads    bool // the next round loads the scripts first
 }
@@ -128,6 +128,7 @@ func (l *lane) work() {
 	for l.take() {
 		for i, op := range l.dropped {
 			l.dropped[i] = nil
+			op.settle()
 			op.Sink.Answered(op, &Result{Code: CodeCancelled})
 		}
 		l.run()
@@ -212,13 +213,24 @@ func (l *lane) land() {
 	for i, op := range l.ops {
 		l.ops[i] = nil
 		if op != nil {
-			op.Sink.Answered(op, &l.results[i])
+			l.answer(op, &l.results[i])
 		}
 	}
 	clear(l.results)
 	if after := l.node.opts.AfterBatch; after != nil {
 		after()
 	}
+}
+
+// answer gives an op its result, unless another node of the cluster is to be asked first.
+func (l *lane) answer(op *Op, r *Result) {
+	if ns := l.node.nodes; ns != nil {
+		if r.Err != nil && ns.redirect(l.node, op, r) {
+			return
+		}
+		op.settle()
+	}
+	op.Sink.Answered(op, r)
 }
 
 // round sends l.commands in one write and settles their replies; what has to go again is in
@@ -239,16 +251,22 @@ func (l *lane) round() {
 		l.restart()
 	}
 	sentAt := l.since
-	notAfter := w.est.notAfter(sentAt, limit)
 	l.built = l.built[:0]
 	if l.loads {
 		l.built = w.appendLoads(l.built)
 	}
 	loads := len(l.built)
+	l.envelope = envelope{
+		wire: w, cluster: l.node.nodes != nil, publish: l.node.mode.publish,
+		notAfter: w.est.notAfter(sentAt, limit), args: l.envelope.args,
+	}
 	for i := range l.commands {
-		var built rueidis.Completed
-		built, l.scratch = l.commands[i].build(w.client.B(), w, notAfter, l.node.opts.Publish, l.scratch)
-		l.built = append(l.built, built)
+		c := &l.commands[i]
+		if c.ops[0].asking {
+			l.built = append(l.built, w.client.B().Asking().Build())
+		}
+		c.at = len(l.built)
+		l.built = append(l.built, c.build(&l.envelope))
 	}
 	replies := w.client.DoMulti(l.limit, l.built...)
 	received := l.node.opts.Clock.Now()
@@ -257,7 +275,8 @@ func (l *lane) round() {
 	refused := loadRefusal(replies[:loads])
 	lost, missing := false, false
 	for i := range l.commands {
-		c, reply := &l.commands[i], replies[loads+i]
+		c := &l.commands[i]
+		reply := replies[c.at]
 		if reply.NonRedisError() != nil {
 			lost = true
 		}
@@ -298,7 +317,7 @@ func (l *lane) publish() {
 	for _, c := range l.done {
 		for i, op := range c.ops {
 			c.ops[i] = nil
-			op.Sink.Answered(op, &c.results[i])
+			l.answer(op, &c.results[i])
 		}
 	}
 }

@@ -22,10 +22,21 @@ type Options struct {
 	Lanes        int           // default 4
 	QueueMax     int           // acquires a lane holds before it refuses; default 65,536
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
-	Publish      string        // PUBLISH or SPUBLISH; default PUBLISH
+	PubSub       PubSub        // how releases are published in a cluster
 	Linger       time.Duration // how long an unused channel stays subscribed
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 }
+
+// PubSub says which kind of channel carries releases in a cluster. It must be the same for all of a
+// fleet: clients that decide differently do not hear each other.
+type PubSub uint8
+
+// The kinds.
+const (
+	PubSubAuto    PubSub = iota // sharded from Redis 7 on, as Redisson's AUTO
+	PubSubSharded               // SPUBLISH and SSUBSCRIBE
+	PubSubPlain                 // PUBLISH and SUBSCRIBE
+)
 
 func (o *Options) fill() {
 	if o.Clock == nil {
@@ -43,9 +54,6 @@ func (o *Options) fill() {
 	if o.AttemptLimit <= 0 {
 		o.AttemptLimit = 2500 * time.Millisecond
 	}
-	if o.Publish == "" {
-		o.Publish = "PUBLISH"
-	}
 }
 
 var (
@@ -57,9 +65,10 @@ var (
 // A Node is one Redis server: its lanes, its connections, its subscriptions. What one node suffers
 // delays no other.
 type Node struct {
-	client rueidis.Client
-	opts   Options
-	addr   string
+	from  *endpoint
+	opts  Options
+	nodes *Nodes // of a cluster; nil for a node that serves all slots
+	mode  pubSubMode
 
 	lanes    []*lane
 	commands *link // acquires, releases and single ops
@@ -90,50 +99,88 @@ type NodeStats struct {
 	Subscriptions SubMuxStats
 }
 
+// pubSubMode is how a node publishes and subscribes.
+type pubSubMode struct {
+	publish string
+	sharded bool
+}
+
 // Connect makes a node of a single server, or of whatever master the client follows, and waits for
-// its first answer.
+// its first answer. The client is not the node's to close.
 //
 // Errors: *ServerError; ClassUnreachable if there was no answer.
 func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
 	o.fill()
-	n := &Node{client: client, opts: o, addr: addr}
+	n := newNode(&endpoint{addr: addr, client: client, borrowed: true}, o)
+	w, failed := n.commands.get()
+	switch {
+	case failed != nil:
+		n.abort()
+		return nil, failed
+	case w.caps.Cluster:
+		n.abort()
+		return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a node of a cluster, and a single server was asked for", addr)}
+	}
+	n.start(nil, pubSubMode{publish: "PUBLISH"})
+	return n, nil
+}
+
+// newNode makes a node that is not connected and has no goroutines yet.
+func newNode(from *endpoint, o Options) *Node {
+	n := &Node{from: from, opts: o}
 	n.commands = n.newLink("commands")
 	n.renewals = n.newLink("renewals")
 	n.retries = n.newLink("retries")
-	w, failed := n.commands.get()
-	if failed != nil {
-		n.commands.close()
-		n.wg.Wait()
-		return nil, failed
+	return n
+}
+
+// abort ends a node that was never started.
+func (n *Node) abort() {
+	n.commands.close()
+	n.wg.Wait()
+}
+
+// start makes the node ready for ops. Blocks: never; connections are dialled on demand.
+func (n *Node) start(nodes *Nodes, mode pubSubMode) {
+	n.nodes, n.mode = nodes, mode
+	config := SubMuxConfig{Dedicate: n.dedicate, Linger: n.opts.Linger, Sharded: mode.sharded}
+	if nodes != nil {
+		config.OnEvent = func(e SubEvent) {
+			if e.Kind == SubLost || e.Kind == SubDialFailed || e.Kind == SubRefused {
+				nodes.Suspect()
+			}
+		}
 	}
-	if w.caps.Cluster {
-		n.commands.close()
-		n.wg.Wait()
-		return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a node of a cluster; this version serves single servers", addr)}
-	}
-	n.subs = NewSubMux(SubMuxConfig{Dedicate: n.dedicate, Linger: o.Linger})
-	for range o.Lanes {
+	n.subs = NewSubMux(config)
+	for range n.opts.Lanes {
 		l := newLane(n)
 		n.lanes = append(n.lanes, l)
 		n.workers.Add(1)
 		go l.work()
 	}
-	return n, nil
 }
 
 func (n *Node) newLink(name string) *link {
 	return &link{
 		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg,
 		dial: func() (rueidis.DedicatedClient, error) {
-			client, _ := n.client.Dedicate()
-			return client, nil
+			client, err := n.from.get()
+			if err != nil {
+				return nil, err
+			}
+			dedicated, _ := client.Dedicate()
+			return dedicated, nil
 		},
 	}
 }
 
 func (n *Node) dedicate(context.Context) (rueidis.DedicatedClient, func(), error) {
-	client, release := n.client.Dedicate()
-	return client, release, nil
+	client, err := n.from.get()
+	if err != nil {
+		return nil, nil, err
+	}
+	dedicated, release := client.Dedicate()
+	return dedicated, release, nil
 }
 
 // Submit hands an op to its lane. Blocks: never.
@@ -150,7 +197,7 @@ func (n *Node) Submit(op *Op) error {
 func (n *Node) Subscriptions() *SubMux { return n.subs }
 
 // Addr names the node in logs and errors.
-func (n *Node) Addr() string { return n.addr }
+func (n *Node) Addr() string { return n.from.addr }
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
 func (n *Node) AttemptLimit() time.Duration { return n.opts.AttemptLimit }
@@ -203,7 +250,7 @@ func (n *Node) claimReload(seen uint64) bool { return n.reloaded.CompareAndSwap(
 // Stats returns the node's counters.
 func (n *Node) Stats() NodeStats {
 	s := NodeStats{
-		Addr: n.addr, Batches: n.stats.batches.Load(), Overloaded: n.stats.overloaded.Load(),
+		Addr: n.from.addr, Batches: n.stats.batches.Load(), Overloaded: n.stats.overloaded.Load(),
 		ScriptReloads: int64(n.reloaded.Load()), Subscriptions: n.subs.Stats(),
 	}
 	if w := n.commands.cur.Load(); w != nil {

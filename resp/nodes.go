@@ -2,44 +2,225 @@ package resp
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// Nodes is the servers of one deployment, and who of them serves which slot.
+// slotCount is the number of slots of a cluster.
+const slotCount = 16384
+
+// Nodes is the servers of one deployment, and who of them serves which slot: a single server, or the
+// masters of a cluster.
+//
+// In a cluster the table of slots learns from what nodes answer and is read anew from any node that
+// answers, at once when something looks wrong and every 30 s otherwise. It is a hint: an op that was
+// sent to the wrong node is refused there and goes to the right one (see redirect).
+//
+// Locks: mu guards the maps; it is never held during I/O. The table is read without it.
 type Nodes struct {
-	single *Node
+	opts     Options
+	dial     func(addr string) (rueidis.Client, error)
+	borrowed bool
+	mode     pubSubMode
+	single   *Node // serves every slot; nil in a cluster
+
+	table [slotCount]atomic.Pointer[Node]
+	all   atomic.Pointer[[]*Node] // those that serve slots, or lately did
+
+	mu        sync.Mutex
+	members   map[string]*membership // by address
+	endpoints map[string]*endpoint   // everybody heard of, replicas too: whom to ask
+	closed    bool
+
+	hooks   Hooks
+	suspect chan struct{} // capacity 1: the table may be wrong
+	stop    chan struct{}
+	wg      sync.WaitGroup // the keeper of the table, and what it started
+	counts  struct{ refreshes, redirects, changes atomic.Int64 }
+}
+
+// membership is a node and since when it serves no slot.
+type membership struct {
+	node *Node
+	idle clock.Instant // 0: it serves some
+}
+
+// Hooks are told of changes, from a goroutine of Nodes. They may block for a while, never on Nodes.
+type Hooks struct {
+	Moved   func()      // slots have another owner
+	Retired func(*Node) // no slot is its any more; its lanes end
 }
 
 // One makes the Nodes of a single server, or of whatever master a client follows.
-func One(n *Node) *Nodes { return &Nodes{single: n} }
+func One(n *Node) *Nodes { return &Nodes{single: n, opts: n.opts} }
+
+// Open connects to the first address that answers, finds out whether it is a single server or a node
+// of a cluster, and in that case the others.
+//
+// dial makes the client of one node: of an address of addrs as it stands, and of addresses that the
+// cluster names. Clients are closed with their node, unless they are borrowed.
+//
+// Errors: *ServerError; ClassUnreachable if nobody answered. Blocks: for a dial of each silent address.
+func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrowed bool, o Options) (*Nodes, error) {
+	o.fill()
+	ns := &Nodes{
+		opts: o, dial: dial, borrowed: borrowed,
+		members: make(map[string]*membership), endpoints: make(map[string]*endpoint),
+		suspect: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	var failures []error
+	for _, addr := range addrs {
+		from := &endpoint{addr: addr, dial: dial, borrowed: borrowed}
+		n := newNode(from, o)
+		w, failed := n.commands.get()
+		if failed != nil {
+			n.abort()
+			from.close()
+			failures = append(failures, failed)
+			continue
+		}
+		if !w.caps.Cluster {
+			if len(addrs) > 1 {
+				n.abort()
+				from.close()
+				return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a single server, and %d addresses are given", addr, len(addrs))}
+			}
+			n.start(nil, pubSubMode{publish: "PUBLISH"})
+			ns.single = n
+			return ns, nil
+		}
+		ns.mode = clusterMode(o.PubSub, w.caps.Version)
+		n.abort()
+		ns.endpoints[addr] = from
+		if err := ns.readTable(); err != nil {
+			ns.closeEndpoints()
+			return nil, err
+		}
+		return ns, nil
+	}
+	if len(failures) == 1 {
+		return nil, failures[0]
+	}
+	return nil, &ServerError{Class: ClassUnreachable, Text: "no address answered", cause: errors.Join(failures...)}
+}
+
+// clusterMode decides how releases travel, once for the engine's life.
+func clusterMode(want PubSub, version string) pubSubMode {
+	if want == PubSubSharded || want == PubSubAuto && atLeast(version, 7, 0) {
+		return pubSubMode{publish: "SPUBLISH", sharded: true}
+	}
+	return pubSubMode{publish: "PUBLISH"}
+}
+
+// Start begins to keep the table. Hooks are called from now on.
+func (ns *Nodes) Start(h Hooks) {
+	ns.hooks = h
+	if ns.single == nil {
+		ns.wg.Go(ns.keep)
+	}
+}
 
 // Submit hands an op to the lane of its key. Blocks: never.
 // Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
 // not called.
-func (ns *Nodes) Submit(op *Op) error { return ns.single.Submit(op) }
+func (ns *Nodes) Submit(op *Op) error {
+	if ns.single != nil {
+		return ns.single.Submit(op)
+	}
+	for {
+		n := ns.Owner(op.Slot)
+		err := n.Submit(op)
+		if !errors.Is(err, errClosed) || ns.Owner(op.Slot) == n { // not retired meanwhile
+			return err
+		}
+	}
+}
 
 // Owner is the node that serves a slot now, as far as is known. Never nil.
-func (ns *Nodes) Owner(uint16) *Node { return ns.single }
+func (ns *Nodes) Owner(slot uint16) *Node {
+	if ns.single != nil {
+		return ns.single
+	}
+	return ns.table[slot%slotCount].Load()
+}
 
 // All lists the nodes.
-func (ns *Nodes) All() []*Node { return []*Node{ns.single} }
+func (ns *Nodes) All() []*Node {
+	if ns.single != nil {
+		return []*Node{ns.single}
+	}
+	return *ns.all.Load()
+}
 
 // Cluster reports whether slots matter.
-func (ns *Nodes) Cluster() bool { return false }
+func (ns *Nodes) Cluster() bool { return ns.single == nil }
+
+// Counted reports whether the number of receivers that a release is answered with counts everybody
+// who is subscribed. In a cluster plain channels are spread over all nodes, and each counts its own.
+func (ns *Nodes) Counted() bool { return ns.single != nil || ns.mode.sharded }
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
-func (ns *Nodes) AttemptLimit() time.Duration { return ns.single.AttemptLimit() }
+func (ns *Nodes) AttemptLimit() time.Duration { return ns.opts.AttemptLimit }
 
 // Tick must be called about every 50 ms: it ends attempts that have reached their limit, and appends
 // the keys whose answers have been outstanding for longer than patience.
 func (ns *Nodes) Tick(now clock.Instant, patience time.Duration, keys []string) []string {
-	return ns.single.Tick(now, patience, keys)
+	if ns.single != nil {
+		return ns.single.Tick(now, patience, keys)
+	}
+	for _, n := range ns.All() {
+		keys = n.Tick(now, patience, keys)
+	}
+	return keys
 }
 
 // Ping asks every node for an answer. Blocks: until ctx ends or the attempt limit has passed.
-func (ns *Nodes) Ping(ctx context.Context) error { return ns.single.Ping(ctx) }
+func (ns *Nodes) Ping(ctx context.Context) error {
+	all := ns.All()
+	errs := make(chan error, len(all))
+	for _, n := range all {
+		go func() { errs <- n.Ping(ctx) }()
+	}
+	var first error
+	for range all {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
 
-// Close ends every node.
-func (ns *Nodes) Close() { ns.single.Close() }
+// Close ends every node. Blocks: as the slowest of them, about two attempt limits at most.
+func (ns *Nodes) Close() {
+	if ns.single != nil {
+		ns.single.Close()
+		ns.single.from.close()
+		return
+	}
+	ns.mu.Lock()
+	ns.closed = true
+	ns.mu.Unlock()
+	close(ns.stop)
+	ns.wg.Wait()
+	var wg sync.WaitGroup
+	for _, m := range ns.members {
+		wg.Go(m.node.Close)
+	}
+	wg.Wait()
+	ns.closeEndpoints()
+}
+
+func (ns *Nodes) closeEndpoints() {
+	var wg sync.WaitGroup
+	for _, p := range ns.endpoints {
+		wg.Go(p.close)
+	}
+	wg.Wait()
+}

@@ -32,6 +32,10 @@ type Op struct {
 	Count   int32 // OpReacquire, OpCount: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
+	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
+	alone  bool  // with its key declared, so that the refusal names the node to ask
+	asking bool  // to the node a slot is moving to
+	hops   uint8 // refusals so far
 }
 
 const (
@@ -44,6 +48,9 @@ const (
 // Cancel takes an op back that was not sent yet. On true nothing was sent nor will be; the sink is
 // still answered, with CodeCancelled.
 func (op *Op) Cancel() bool { return op.state.CompareAndSwap(opQueued, opCancelled) }
+
+// settle forgets how the op travelled: it has its answer.
+func (op *Op) settle() { op.alone, op.asking, op.hops = false, false, 0 }
 
 // A Sink receives the answer of an op. Answered runs on the lane's goroutine: it must not block.
 // The result is the lane's and is only valid during the call.

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // A Renewal is one key's renewal and, afterwards, its answer.
@@ -51,6 +52,84 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 		}
 		pending = append(pending[len(round):], again...)
 	}
+	if n.nodes != nil {
+		n.elsewhere(link, limit, leaseMs, batch)
+	}
+}
+
+// elsewhere deals with the keys of a batch that this node of a cluster does not serve. It asks for
+// each alone, so that the refusal names the node, and tells the table. Keys of a slot that is just
+// moving are renewed at the node that takes it over; the others are answered ClassMoved, for the
+// watchdog to send them to their new node.
+func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Renewal) {
+	var moved [][]Renewal
+	doubtful := false
+	for i := range batch {
+		r := &batch[i]
+		if r.Code != CodeError || r.Err == nil {
+			continue
+		}
+		doubtful = doubtful || r.Err.Class.suspicious()
+		if r.Err.Class == ClassMoved && n.nodes.Owner(slot.Of(r.Key)) == n {
+			moved = append(moved, batch[i:i+1])
+		}
+	}
+	if doubtful {
+		n.nodes.Suspect()
+	}
+	for len(moved) > 0 {
+		round := moved[:min(maxRenewCommands, len(moved))]
+		moved = moved[len(round):]
+		n.renewRound(l, limit, leaseMs, round, false)
+	}
+	asking := make(map[string][][]Renewal)
+	for i := range batch {
+		r := &batch[i]
+		if r.Code != CodeError || r.Err == nil {
+			continue
+		}
+		if addr := redirection(r.Err.Text, "MOVED ", n.Addr()); addr != "" {
+			n.nodes.learn(slot.Of(r.Key), addr)
+		} else if addr := redirection(r.Err.Text, "ASK ", n.Addr()); addr != "" {
+			asking[addr] = append(asking[addr], batch[i:i+1])
+		}
+	}
+	for addr, parts := range asking {
+		if target := n.nodes.member(addr); target != nil {
+			target.renewAsking(limit, leaseMs, parts)
+		}
+	}
+}
+
+// renewAsking renews keys of slots that are moving to this node.
+func (n *Node) renewAsking(limit time.Duration, leaseMs int64, parts [][]Renewal) {
+	w, failed := n.retries.get()
+	if failed != nil {
+		fail(parts, failed)
+		return
+	}
+	for len(parts) > 0 {
+		round := parts[:min(maxKeys, len(parts))]
+		parts = parts[len(round):]
+		cmds := make([]rueidis.Completed, 0, 2*len(round))
+		for _, part := range round {
+			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, leaseMs, part))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		sentAt := n.opts.Clock.Now()
+		replies := w.client.DoMulti(ctx, cmds...)
+		cancel()
+		received := n.opts.Clock.Now()
+		for i, part := range round {
+			reply := replies[2*i+1]
+			if reply.NonRedisError() != nil {
+				n.retries.giveUp(w)
+			}
+			if readRenewals(w, reply, part, sentAt, received) == noScript {
+				fail([][]Renewal{part}, &ServerError{Class: ClassNoScript, Text: "NOSCRIPT"})
+			}
+		}
+	}
 }
 
 func fail(parts [][]Renewal, err *ServerError) {
@@ -74,9 +153,8 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 		cmds = w.appendLoads(cmds)
 	}
 	loads := len(cmds)
-	args := make([]string, 0, maxKeys+2)
 	for _, part := range parts {
-		cmds = append(cmds, renewCommand(w, leaseMs, part, args))
+		cmds = append(cmds, renewCommand(w, n.nodes != nil, leaseMs, part))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	sentAt := n.opts.Clock.Now()
@@ -106,16 +184,17 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 	return again, missing
 }
 
-func renewCommand(w *wire, leaseMs int64, part []Renewal, args []string) rueidis.Completed {
+func renewCommand(w *wire, cluster bool, leaseMs int64, part []Renewal) rueidis.Completed {
+	keys, fields := make([]string, len(part)), make([]string, len(part))
 	for i := range part {
-		args = append(args, part[i].Key)
+		keys[i], fields[i] = part[i].Key, part[i].Field
 	}
-	keyed := w.client.B().Evalsha().Sha1(scriptRenew.sha).Numkeys(int64(len(part))).Key(args...)
-	args = append(args[:0], strconv.FormatInt(leaseMs, 10), flag(w.caps.Greater))
-	for i := range part {
-		args = append(args, part[i].Field)
+	sha := w.client.B().Evalsha().Sha1(scriptRenew.sha)
+	lease, greater := strconv.FormatInt(leaseMs, 10), flag(w.caps.Greater)
+	if cluster && len(part) > 1 {
+		return sha.Numkeys(0).Arg(lease, greater, strconv.Itoa(len(part))).Arg(keys...).Arg(fields...).Build()
 	}
-	return keyed.Arg(args...).Build()
+	return sha.Numkeys(int64(len(part))).Key(keys...).Arg(lease, greater, "0").Arg(fields...).Build()
 }
 
 // readRenewals reads {now, renewed, i, v, ...} into part.

@@ -1,10 +1,11 @@
 -- acquire: takes every free key of KEYS under one wire id that was never used before.
 --
--- KEYS     lock keys, all different
+-- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be copied from the first one granted
+-- ARGV[5+] the keys, where KEYS is empty
 -- returns  {now} when the not-after has passed; else {now, granted, i, v, i, v, ...} where a key
 --          that is not named was granted, and v is: >= 0 busy, its remaining ms; -1 busy, no expiry;
 --          -3 another kind of lock; or the error of this key alone. i = 0: COPY was refused here.
@@ -51,8 +52,12 @@ local function take(key)
   return ttl
 end
 
-for i = 1, #KEYS do
-  local key, v = KEYS[i], nil
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 4, #ARGV - 4
+end
+for i = 1, n do
+  local key, v = keys[skip + i], nil
   if template then
     v = call('COPY', template, key)
     if v == 1 then

@@ -1,10 +1,11 @@
 -- release: gives back every key of KEYS that its field still holds, and tells the waiters.
 -- HDEL frees under memory pressure, where HINCRBY would be refused.
 --
--- KEYS     lock keys, all different
+-- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
 -- ARGV[2]  message
--- ARGV[3+] field, n, field, n, ...: the field of the next n keys
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  {now, released, i, v, i, v, ...} where a key that is not named was released and heard
 --          by nobody, and v is: > 0 released, heard by so many; -1 not ours, nothing changed;
 --          -2 released, but publish was refused; or the error of this key alone.
@@ -13,13 +14,17 @@ local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local publish, message = ARGV[1], ARGV[2]
 local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
-local at, left, field = 3, 0, nil
-for i = 1, #KEYS do
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+end
+local at, left, field = 4 + tonumber(ARGV[3]), 0, nil
+for i = 1, n do
   if left == 0 then
     field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
   end
   left = left - 1
-  local key = KEYS[i]
+  local key = keys[skip + i]
   local v = call('HDEL', key, field)
   if v == 1 then
     released = released + 1

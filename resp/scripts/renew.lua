@@ -1,10 +1,11 @@
 -- renew: raises the TTL of every key that its field still holds to the lease. Never lowers one,
 -- never makes a key.
 --
--- KEYS     lock keys, all different
+-- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
 -- ARGV[2]  '1': PEXPIRE knows GT
--- ARGV[3+] field of each key
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then the field of each key
 -- returns  {now, renewed, i, v, i, v, ...} where a key that is not named was renewed, and v is
 --          -1 not ours, or the error of this key alone.
 -- cost     hexists, pexpire (without GT: pttl on top)
@@ -29,9 +30,13 @@ local function raise(key)
   return call('PEXPIRE', key, lease)
 end
 
-for i = 1, #KEYS do
-  local key = KEYS[i]
-  local v = call('HEXISTS', key, ARGV[i + 2])
+local keys, skip, n, fields = KEYS, 0, #KEYS, 3 + tonumber(ARGV[3])
+if n == 0 then
+  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+end
+for i = 1, n do
+  local key = keys[skip + i]
+  local v = call('HEXISTS', key, ARGV[fields + i])
   if v == 1 then
     v = raise(key)
     if type(v) ~= 'table' then

@@ -1,0 +1,100 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// MoveSlot moves a slot with its keys to another master, as redis-cli --cluster reshard does, and
+// returns when every master knows.
+func (c *Cluster) MoveSlot(ctx context.Context, slot uint16, to *Server) error {
+	move, err := c.BeginMove(ctx, slot, to)
+	if err != nil {
+		return err
+	}
+	return move.Finish(ctx)
+}
+
+// A Move is a slot on its way: the source is MIGRATING, the target IMPORTING.
+type Move struct {
+	cluster  *Cluster
+	slot     string
+	from, to *Server
+	toID     string
+}
+
+// BeginMove marks a slot as moving. Keys stay where they are until Keys; new ones go to the target.
+// To the present owner it does nothing, and neither does Finish then.
+func (c *Cluster) BeginMove(ctx context.Context, slot uint16, to *Server) (*Move, error) {
+	from, err := c.Owner(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	m := &Move{cluster: c, slot: strconv.Itoa(int(slot)), from: from, to: to}
+	if from == to {
+		return m, nil
+	}
+	fromID, err := from.Command(ctx, "CLUSTER", "MYID")
+	if err != nil {
+		return nil, err
+	}
+	toID, err := to.Command(ctx, "CLUSTER", "MYID")
+	if err != nil {
+		return nil, err
+	}
+	m.toID = Text(toID)
+	if _, err := to.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", Text(fromID)); err != nil {
+		return nil, fmt.Errorf("redistest: importing slot %s: %w", m.slot, err)
+	}
+	if _, err := from.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.toID); err != nil {
+		return nil, fmt.Errorf("redistest: migrating slot %s: %w", m.slot, err)
+	}
+	return m, nil
+}
+
+// Keys moves the keys that the source has.
+func (m *Move) Keys(ctx context.Context) error {
+	for m.from != m.to {
+		v, err := m.from.Command(ctx, "CLUSTER", "GETKEYSINSLOT", m.slot, "100")
+		if err != nil {
+			return err
+		}
+		keys, _ := v.([]any)
+		if len(keys) == 0 {
+			return nil
+		}
+		args := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(m.to.port), "", "0", "5000", "KEYS"}
+		for _, key := range keys {
+			args = append(args, Text(key))
+		}
+		if _, err := m.from.Command(ctx, args...); err != nil {
+			return fmt.Errorf("redistest: MIGRATE: %w", err)
+		}
+	}
+	return nil
+}
+
+// Finish moves what is left and gives the slot to the target. The target is told first: the source
+// would have nobody to name otherwise.
+func (m *Move) Finish(ctx context.Context) error {
+	if m.from == m.to {
+		return nil
+	}
+	if err := m.Keys(ctx); err != nil {
+		return err
+	}
+	tell := []*Server{m.to, m.from}
+	for _, n := range m.cluster.Nodes() {
+		if n != m.to && n != m.from {
+			tell = append(tell, n)
+		}
+	}
+	for i, n := range tell {
+		_, err := n.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID)
+		if err != nil && i < 2 { // the others hear of it by gossip; replicas refuse, dead ones do not answer
+			return fmt.Errorf("redistest: SETSLOT NODE: %w", err)
+		}
+	}
+	return nil
+}

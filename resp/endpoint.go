@@ -1,0 +1,50 @@
+package resp
+
+import (
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// An endpoint is the client of one server, made when it is first needed.
+type endpoint struct {
+	addr     string
+	dial     func(addr string) (rueidis.Client, error)
+	borrowed bool // its client is somebody else's to close
+
+	mu     sync.Mutex // held while dialling
+	client rueidis.Client
+	closed bool
+}
+
+// get returns the client, dialling if there is none. Blocks: for a dial and a handshake.
+func (p *endpoint) get() (rueidis.Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil {
+		return p.client, nil
+	}
+	if p.closed {
+		return nil, rueidis.ErrClosing
+	}
+	client, err := p.dial(p.addr)
+	if err != nil {
+		if client != nil && !p.borrowed { // rueidis may return both
+			client.Close()
+		}
+		return nil, err
+	}
+	p.client = client
+	return client, nil
+}
+
+// close ends the client, unless it is borrowed. Blocks: up to a second for a silent server.
+func (p *endpoint) close() {
+	p.mu.Lock()
+	client := p.client
+	p.client, p.closed = nil, true
+	p.mu.Unlock()
+	if client != nil && !p.borrowed {
+		client.Close()
+	}
+}

@@ -1,0 +1,310 @@
+package resp
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	tableEvery    = 30 * time.Second      // how old the table may get when nothing looks wrong
+	tableLeast    = 50 * time.Millisecond // between two readings, growing while they change nothing
+	tableMost     = time.Second           //
+	tableLimit    = time.Second           // of one node's answer
+	tableAsked    = 3                     // how many nodes are asked at a time
+	retireAfter   = 5 * time.Second       // without a slot
+	maxTableNodes = 1000                  // more is no cluster: Redis' own limit
+)
+
+// A slotRange is a stretch of slots and the address of their master.
+type slotRange struct {
+	first, last int
+	master      string
+}
+
+// view is what one node says of the cluster.
+type view struct {
+	ranges []slotRange
+	known  []string // masters and replicas
+}
+
+// Suspect asks for the table to be read anew, soon. Blocks: never.
+func (ns *Nodes) Suspect() {
+	if ns.single == nil {
+		signal(ns.suspect)
+	}
+}
+
+// keep is the goroutine that keeps the table: started by Start, ended by Close.
+func (ns *Nodes) keep() {
+	timer := time.NewTimer(tableEvery)
+	defer timer.Stop()
+	pause := tableLeast
+	for {
+		timer.Reset(tableEvery)
+		select {
+		case <-ns.stop:
+			return
+		case <-ns.suspect:
+		case <-timer.C:
+		}
+		changes := ns.counts.changes.Load()
+		_ = ns.readTable() // whoever needs the table goes on with the old one
+		if ns.counts.changes.Load() != changes {
+			pause = tableLeast
+		} else {
+			pause = min(2*pause, tableMost)
+		}
+		timer.Reset(pause/2 + rand.N(pause))
+		select { // one reading serves a burst of doubts
+		case <-ns.stop:
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// readTable asks nodes for the table until one answers, and takes its view over.
+func (ns *Nodes) readTable() error {
+	ns.counts.refreshes.Add(1)
+	ns.mu.Lock()
+	ask := make([]*endpoint, 0, len(ns.endpoints))
+	for _, p := range ns.endpoints {
+		ask = append(ask, p)
+	}
+	ns.mu.Unlock()
+	rand.Shuffle(len(ask), func(i, j int) { ask[i], ask[j] = ask[j], ask[i] })
+	type answer struct {
+		view *view
+		err  error
+	}
+	answers := make(chan answer, len(ask))
+	next, waiting := 0, 0
+	start := func() {
+		p := ask[next]
+		next++
+		waiting++
+		ns.wg.Go(func() { // it may outlive this call: a dial of a silent host
+			v, err := askTable(p)
+			answers <- answer{v, err}
+		})
+	}
+	for next < min(tableAsked, len(ask)) {
+		start()
+	}
+	var last error
+	for waiting > 0 {
+		a := <-answers
+		waiting--
+		if a.err == nil {
+			return ns.adopt(a.view)
+		}
+		last = a.err
+		if next < len(ask) {
+			start()
+		}
+	}
+	return classify(last)
+}
+
+// askTable reads CLUSTER SLOTS from one node.
+func askTable(p *endpoint) (*view, error) {
+	client, err := p.get()
+	if err != nil {
+		return nil, Unreachable(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tableLimit)
+	defer cancel()
+	ranges, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	return parseView(ranges, p.addr)
+}
+
+var errView = &ServerError{Class: ClassOther, Text: "unexpected reply to CLUSTER SLOTS"}
+
+// parseView reads the reply of CLUSTER SLOTS: {first, last, {host, port, id, …}, replicas…} each.
+// A node that does not know its own host leaves it empty: it is the one that was asked.
+func parseView(ranges []rueidis.RedisMessage, asked string) (*view, error) {
+	host, _, err := net.SplitHostPort(asked)
+	if err != nil {
+		host = asked
+	}
+	v := &view{}
+	for _, r := range ranges {
+		parts, err := r.ToArray()
+		if err != nil || len(parts) < 3 {
+			return nil, errView
+		}
+		first, err1 := parts[0].AsInt64()
+		last, err2 := parts[1].AsInt64()
+		if err1 != nil || err2 != nil || first < 0 || last >= slotCount || first > last {
+			return nil, errView
+		}
+		for i, part := range parts[2:] {
+			node, err := part.ToArray()
+			if err != nil || len(node) < 2 {
+				return nil, errView
+			}
+			name, _ := node[0].ToString() // nil: unknown to the node itself
+			port, err := node[1].AsInt64()
+			if err != nil || port < 1 || port > 65535 {
+				return nil, errView
+			}
+			if name == "" || name == "?" {
+				name = host
+			}
+			addr := net.JoinHostPort(name, strconv.FormatInt(port, 10))
+			if i == 0 {
+				v.ranges = append(v.ranges, slotRange{int(first), int(last), addr})
+			}
+			v.known = append(v.known, addr)
+		}
+	}
+	if len(v.known) > maxTableNodes*slotCount {
+		return nil, errView
+	}
+	if len(v.ranges) == 0 {
+		return nil, &ServerError{Class: ClassClusterDown, Text: asked + " knows of no slot that is served"}
+	}
+	return v, nil
+}
+
+// adopt makes a view the table.
+func (ns *Nodes) adopt(v *view) error {
+	ns.mu.Lock()
+	if ns.closed {
+		ns.mu.Unlock()
+		return errClosed
+	}
+	changed := false
+	for _, r := range v.ranges {
+		n := ns.memberLocked(r.master)
+		for s := r.first; s <= r.last; s++ {
+			changed = ns.table[s].Swap(n) != n || changed
+		}
+	}
+	anybody := ns.memberLocked(v.ranges[0].master)
+	for s := range ns.table { // nobody serves it: whoever is asked says so
+		ns.table[s].CompareAndSwap(nil, anybody)
+	}
+	known := make(map[string]bool, len(v.known))
+	for _, addr := range v.known {
+		known[addr] = true
+		ns.endpointLocked(addr)
+	}
+	retired, gone := ns.sweepLocked(known)
+	ns.mu.Unlock()
+	if changed {
+		ns.counts.changes.Add(1)
+	}
+	for _, n := range retired {
+		ns.retire(n)
+	}
+	for _, p := range gone {
+		ns.wg.Go(p.close)
+	}
+	if changed && ns.hooks.Moved != nil {
+		ns.hooks.Moved()
+	}
+	return nil
+}
+
+// memberLocked finds the node of an address, or makes it.
+func (ns *Nodes) memberLocked(addr string) *Node {
+	m := ns.members[addr]
+	if m == nil {
+		m = &membership{node: newNode(ns.endpointLocked(addr), ns.opts)}
+		m.node.start(ns, ns.mode)
+		ns.members[addr] = m
+		ns.listLocked()
+	}
+	m.idle = 0
+	return m.node
+}
+
+func (ns *Nodes) endpointLocked(addr string) *endpoint {
+	p := ns.endpoints[addr]
+	if p == nil {
+		p = &endpoint{addr: addr, dial: ns.dial, borrowed: ns.borrowed}
+		ns.endpoints[addr] = p
+	}
+	return p
+}
+
+// listLocked publishes the nodes.
+func (ns *Nodes) listLocked() {
+	all := make([]*Node, 0, len(ns.members))
+	for _, m := range ns.members {
+		all = append(all, m.node)
+	}
+	ns.all.Store(&all)
+}
+
+// sweepLocked takes out the nodes that have served no slot for a while, and the endpoints that nobody
+// names any more.
+func (ns *Nodes) sweepLocked(known map[string]bool) (retired []*Node, gone []*endpoint) {
+	serving := make(map[*Node]bool, len(ns.members))
+	for s := range ns.table {
+		serving[ns.table[s].Load()] = true
+	}
+	now := ns.opts.Clock.Now()
+	for addr, m := range ns.members {
+		switch {
+		case serving[m.node]:
+			m.idle = 0
+		case m.idle == 0:
+			m.idle = now
+		case now.Sub(m.idle) > retireAfter:
+			delete(ns.members, addr)
+			retired = append(retired, m.node)
+		}
+	}
+	if len(retired) > 0 {
+		ns.listLocked()
+	}
+	for addr, p := range ns.endpoints {
+		if !known[addr] && ns.members[addr] == nil {
+			delete(ns.endpoints, addr)
+			gone = append(gone, p)
+		}
+	}
+	return retired, gone
+}
+
+// retire ends a node in the background.
+func (ns *Nodes) retire(n *Node) {
+	if ns.hooks.Retired != nil {
+		ns.hooks.Retired(n)
+	}
+	ns.wg.Go(n.Close)
+}
+
+// learn records what a MOVED says.
+func (ns *Nodes) learn(slot uint16, addr string) *Node {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.closed {
+		return nil
+	}
+	n := ns.memberLocked(addr)
+	if slot < slotCount && ns.table[slot].Swap(n) != n {
+		ns.counts.changes.Add(1)
+	}
+	return n
+}
+
+// member returns the node of an address that a redirection names.
+func (ns *Nodes) member(addr string) *Node {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.closed {
+		return nil
+	}
+	return ns.memberLocked(addr)
+}

@@ -1,11 +1,8 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
-	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // openCluster opens an engine on one node of a cluster and closes it at the test's end.
@@ -59,7 +55,6 @@ func TestClusterLocksOfAllSlotsAreTakenAndGivenBack(t *testing.T) {
 		ls.ReleaseAsync()
 	}
 	finishCluster(t, c, e)
-	_ = slot.Of
 }
 
 func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
@@ -88,6 +83,3 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 	finishCluster(t, c, a, b)
 }
 
-var _ = context.Background
-var _ sync.Mutex
-var _ atomic.Int64

@@ -1,0 +1,166 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// other returns a master that does not serve a slot.
+func other(tb testing.TB, c *redistest.Cluster, s uint16) *redistest.Server {
+	tb.Helper()
+	owner, err := c.Owner(limited(tb), s)
+	require.NoError(tb, err)
+	for _, m := range c.Masters {
+		if m != owner {
+			return m
+		}
+	}
+	panic("one master only")
+}
+
+func TestClusterC089HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	e, rival := openCluster(t, c), openCluster(t, c)
+	const name = "moving"
+	s := slot.Of(name)
+	lock := e.Lock(name, engine.WatchdogLease(time.Second))
+	ls := acquire(t, lock)
+	second := "second{" + name + "}"
+	to := other(t, c, s)
+	move, err := c.BeginMove(limited(t), s, to)
+	require.NoError(t, err)
+
+	renewedPast := func(what string) {
+		t.Helper()
+		from := time.Now()
+		eventually(t, what, func() bool { return time.Since(from) > 1200*time.Millisecond || ls.Lost() })
+		require.False(t, ls.Lost(), what)
+	}
+	renewedPast("renewed where its slot is migrating")
+	fresh := acquire(t, e.Lock(second)) // absent at the source: it is taken at the target
+	require.Equal(t, []string{second}, to.Keys(t))
+	_, err = rival.Lock(second).TryAcquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	release(t, fresh)
+
+	require.NoError(t, move.Keys(limited(t)))
+	renewedPast("renewed at the target, behind ASKING")
+	_, err = rival.Lock(name).TryAcquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	require.NoError(t, move.Finish(limited(t)))
+	renewedPast("renewed at its new owner")
+	require.Equal(t, []string{name}, to.Keys(t))
+	release(t, ls)
+	finishCluster(t, c, e, rival)
+}
+
+func TestClusterReleaseAndReentryFollowAMovingKey(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	e := openCluster(t, c)
+	for i, stage := range []string{"migrating", "keys gone", "moved"} {
+		name := fmt.Sprint("stage:", i)
+		s := slot.Of(name)
+		ctx := engine.WithOwner(limited(t), engine.NewOwner())
+		first, err := e.Lock(name).Acquire(ctx)
+		require.NoError(t, err)
+		to := other(t, c, s)
+		move, err := c.BeginMove(limited(t), s, to)
+		require.NoError(t, err)
+		if i > 0 {
+			require.NoError(t, move.Keys(limited(t)))
+		}
+		if i > 1 {
+			require.NoError(t, move.Finish(limited(t)))
+		}
+		second, err := e.Lock(name).Acquire(ctx)
+		require.NoError(t, err, stage)
+		info, err := e.Lock(name).Inspect(limited(t))
+		require.NoError(t, err, stage)
+		require.Equal(t, 2, info.Holds, stage)
+		release(t, second)
+		release(t, first)
+		require.NoError(t, move.Finish(limited(t)))
+	}
+	finishCluster(t, c, e)
+}
+
+func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	a, b := openCluster(t, c), openCluster(t, c)
+	const name = "waited for"
+	s := slot.Of(name)
+	for range 3 {
+		ls := acquire(t, a.Lock(name))
+		waiter := b.Lock(name).AcquireAsync(t.Context())
+		to := other(t, c, s)
+		require.NoError(t, c.MoveSlot(limited(t), s, to))
+		eventually(t, "the waiter listens at the new owner", func() bool {
+			return to.Do(t, "PUBSUB", "SHARDNUMSUB", slot.LockChannel(name)) == slot.LockChannel(name)+"\n1"
+		})
+		before := b.Stats()
+		release(t, ls)
+		got, err := waiter.Await(limited(t))
+		require.NoError(t, err)
+		require.Equal(t, before.GrantsByMessage+1, b.Stats().GrantsByMessage, "woken by the message")
+		release(t, got)
+	}
+	finishCluster(t, c, a, b)
+}
+
+func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	engines := []*engine.Engine{openCluster(t, c), openCluster(t, c)}
+	const names, workers = 64, 32
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var holders [names]atomic.Int32
+	var grants atomic.Int64
+	var wg sync.WaitGroup
+	errs := make(chan error, workers)
+	for w := range workers {
+		wg.Go(func() {
+			e := engines[w%len(engines)]
+			for ctx.Err() == nil {
+				i := rand.N(names)
+				ls, err := e.Lock(fmt.Sprint("load:", i)).Acquire(t.Context())
+				if err != nil {
+					errs <- err
+					return
+				}
+				if holders[i].Add(1) != 1 {
+					errs <- fmt.Errorf("two holders of load:%d", i)
+					return
+				}
+				grants.Add(1)
+				holders[i].Add(-1)
+				if err := ls.Release(t.Context()); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	for round := range 60 {
+		s := slot.Of(fmt.Sprint("load:", round%names))
+		require.NoError(t, c.MoveSlot(limited(t), s, other(t, c, s)))
+	}
+	stop()
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	require.Greater(t, grants.Load(), int64(1000))
+	finishCluster(t, c, engines...)
+}

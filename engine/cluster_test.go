@@ -82,4 +82,3 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 	require.GreaterOrEqual(t, b.Stats().GrantsByMessage, int64(25))
 	finishCluster(t, c, a, b)
 }
-

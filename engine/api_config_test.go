@@ -61,6 +61,7 @@ func TestConfigThatCannotWorkIsRefusedBeforeAnythingIsConnected(t *testing.T) {
 		"two addresses of one server":  {Addrs: []string{addr, addr}, Topology: engine.TopologySingle},
 		"two addresses and a database": {Addrs: []string{addr, addr}, DB: 1},
 		"a URL among addresses":        {Addrs: []string{addr, "redis://" + addr}},
+		"a negative queue":             {Addrs: []string{addr}, QueueMax: -1},
 		"an unknown topology":          {Addrs: []string{addr}, Topology: 99},
 		"an unknown kind of pub/sub":   {Addrs: []string{addr}, PubSub: 99},
 		"a negative database":          {Addrs: []string{addr}, DB: -1},

@@ -290,7 +290,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		return
 	}
 	t.scheduled = true
-	e.timers.Schedule(&t.item, now.Add(backoff(t.tries)))
+	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.tries))
 }
 
 // memoryClass reports whether a waiter treats the refusal as "busy": it passes without its help.
@@ -318,6 +318,12 @@ func (e *Engine) failSomeLocked(sh *shard, ent *entry, fx *effects, verdict func
 func (e *Engine) failAllLocked(sh *shard, ent *entry, err error, fx *effects) {
 	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error { return &nameError{op.lock.Name(), err} })
 	e.idleLocked(sh, ent, fx)
+}
+
+// resendAt says when a command that failed is sent again: after a pause of its own, and when the node
+// may be asked to repeat anything.
+func (e *Engine) resendAt(slot uint16, now clock.Instant, tries int) clock.Instant {
+	return e.nodes.Owner(slot).Resend(now.Add(backoff(tries)))
 }
 
 // backoff spreads re-sends: the first comes almost at once, later ones up to a second apart.

@@ -76,7 +76,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		e.settledLocked(sh)
 	case r.Err != nil && now.Before(c.giveUp):
 		c.tries++
-		e.timers.Schedule(&c.item, now.Add(backoff(c.tries)))
+		e.timers.Schedule(&c.item, e.resendAt(c.op.Slot, now, c.tries))
 	case r.Err == nil && c.doubt.open(r.SentAt):
 		e.timers.Schedule(&c.item, c.doubt.until.Add(clockSlack))
 	default:

@@ -39,6 +39,10 @@ type Config struct {
 	// Client is used instead of connecting; it is never closed. It must have been made with
 	// ClientOption, for correctness: see there.
 	Client rueidis.Client
+	// QueueMax is how many acquires may wait to be sent to one node; further ones are refused at once
+	// with ErrOverloaded. Waiters for a held lock do not count, they are parked. Default 262,144. Larger
+	// rides out longer stalls; smaller tells callers sooner.
+	QueueMax int
 	// Logger hears of background failures and panics in callbacks. Default: nobody does.
 	Logger *slog.Logger
 	// KeepOnClose lets held locks expire when the engine closes, instead of releasing them.
@@ -137,6 +141,8 @@ func (cfg *Config) check() error {
 		return bad("unknown topology %d", cfg.Topology)
 	case cfg.PubSub > PubSubPlain:
 		return bad("unknown kind of pub/sub %d", cfg.PubSub)
+	case cfg.QueueMax < 0:
+		return bad("negative QueueMax %d", cfg.QueueMax)
 	case cfg.DB < 0:
 		return bad("negative database %d", cfg.DB)
 	case cfg.Username != "" && cfg.Password == "":

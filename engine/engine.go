@@ -100,7 +100,7 @@ func open(cfg Config) (*Engine, error) {
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
-	nodes, err := connect(cfg, resp.Options{ID: e.id, Clock: e.clock, Logger: e.logger, PubSub: cfg.PubSub})
+	nodes, err := connect(cfg, resp.Options{ID: e.id, Clock: e.clock, Logger: e.logger, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax})
 	if err != nil {
 		return nil, err
 	}

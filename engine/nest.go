@@ -244,7 +244,7 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 			fx.released(c, err)
 		}
 	}
-	e.timers.Schedule(&n.item, now.Add(backoff(n.tries)))
+	e.timers.Schedule(&n.item, e.resendAt(n.op.Slot, now, n.tries))
 	return true
 }
 

@@ -186,7 +186,7 @@ func (op *releaseOp) again(r *resp.Result) bool {
 	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.nodes.AttemptLimit() {
 		return false
 	}
-	e.timers.Schedule(&retry.item, now.Add(backoff(retry.tries)))
+	e.timers.Schedule(&retry.item, e.resendAt(op.op.Slot, now, retry.tries))
 	return true
 }
 

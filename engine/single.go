@@ -112,7 +112,7 @@ func (op *singleOp[T]) again(r *resp.Result) bool {
 		return false
 	}
 	op.item.Owner = op
-	e.timers.Schedule(&op.item, now.Add(backoff(op.tries)))
+	e.timers.Schedule(&op.item, e.resendAt(op.op.Slot, now, op.tries))
 	return true
 }
 

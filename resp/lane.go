@@ -18,6 +18,7 @@ import (
 // batches. A key always uses the same lane, so its commands keep their order.
 type lane struct {
 	node *Node
+	most int // acquires that may wait
 
 	mu       sync.Mutex
 	queue    laneQueue
@@ -64,7 +65,7 @@ const (
 )
 
 func newLane(n *Node) *lane {
-	return &lane{node: n, wake: make(chan struct{}, 1), limit: newLimit()}
+	return &lane{node: n, most: max(n.opts.QueueMax/n.opts.Lanes, 1), wake: make(chan struct{}, 1), limit: newLimit()}
 }
 
 // A limit is the context of a lane's rounds. It ends when a tick finds the round on its way too old:
@@ -101,7 +102,7 @@ func (l *lane) submit(op *Op) *ServerError {
 	case OpRelease:
 		l.queue.releases = append(l.queue.releases, op)
 	case OpAcquire:
-		if len(l.queue.acquires) >= l.node.opts.QueueMax {
+		if len(l.queue.acquires) >= l.most {
 			l.mu.Unlock()
 			l.node.stats.overloaded.Add(1)
 			return errOverloaded

@@ -20,7 +20,7 @@ type Options struct {
 	Clock        clock.Clock   // default clock.System()
 	Logger       *slog.Logger  // default: discards
 	Lanes        int           // default 4
-	QueueMax     int           // acquires a lane holds before it refuses; default 65,536
+	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
 	PubSub       PubSub        // how releases are published in a cluster
 	Linger       time.Duration // how long an unused channel stays subscribed
@@ -49,7 +49,7 @@ func (o *Options) fill() {
 		o.Lanes = 4
 	}
 	if o.QueueMax <= 0 {
-		o.QueueMax = 65536
+		o.QueueMax = 4 * 65536
 	}
 	if o.AttemptLimit <= 0 {
 		o.AttemptLimit = 2500 * time.Millisecond
@@ -77,6 +77,7 @@ type Node struct {
 	subs     *SubMux
 
 	reloaded atomic.Uint64 // how often the scripts were put back
+	resends  pacer
 
 	workers sync.WaitGroup // lanes
 	wg      sync.WaitGroup // closing connections and pings

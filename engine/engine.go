@@ -166,6 +166,12 @@ func (t ticking) due(now clock.Instant) {
 		e.watchName(key)
 	}
 	clear(e.overdue)
+	for _, n := range e.nodes.All() {
+		if policy := n.TakeEvicts(); policy != "" {
+			e.log(slog.LevelWarn, "holdfast: this server may throw away locks that are held; set maxmemory-policy noeviction",
+				"node", n.Addr(), "maxmemory-policy", policy)
+		}
+	}
 	e.timers.Schedule(&e.tickItem, now.Add(tickEvery))
 }
 

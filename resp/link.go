@@ -29,6 +29,8 @@ type link struct {
 	dial  func() (rueidis.DedicatedClient, error)
 	limit time.Duration // of the handshake
 	wg    *sync.WaitGroup
+	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
+	evicts func(policy string)
 
 	cur atomic.Pointer[wire]
 
@@ -91,8 +93,8 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	w := &wire{client: client}
 	b := client.B()
-	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+2))
-	cmds = append(cmds, b.Info().Section("server").Build(), b.Time().Build())
+	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+3))
+	cmds = append(cmds, b.Info().Section("memory").Build(), b.Info().Section("server").Build(), b.Time().Build())
 	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
 	defer cancel()
 	replies := client.DoMulti(ctx, cmds...)
@@ -106,6 +108,9 @@ func (l *link) connect() (*wire, *ServerError) {
 	// INFO may be refused or unknown: then nothing is presumed of the version.
 	if info, err := replies[len(replies)-2].ToString(); err == nil {
 		w.caps = parseInfo(info)
+	}
+	if info, err := replies[len(replies)-3].ToString(); err == nil && l.evicts != nil {
+		l.evicts(evictionPolicy(info))
 	}
 	return w, nil
 }
@@ -190,6 +195,24 @@ func parseInfo(info string) capabilities {
 	c.Copy = atLeast(c.Version, 6, 2)
 	c.Greater = atLeast(c.Version, 7, 0)
 	return c
+}
+
+// evictionPolicy reads the "memory" section of INFO: a server with a memory limit and any policy but
+// noeviction may throw away locks that are held, for they all have an expiry.
+func evictionPolicy(info string) string {
+	limit, policy := "0", ""
+	for line := range strings.Lines(info) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
+		case "maxmemory":
+			limit = value
+		case "maxmemory_policy":
+			policy = value
+		}
+	}
+	if limit == "0" || policy == "noeviction" {
+		return ""
+	}
+	return policy
 }
 
 func atLeast(version string, major, minor int) bool {

@@ -78,6 +78,8 @@ type Node struct {
 
 	reloaded atomic.Uint64 // how often the scripts were put back
 	resends  pacer
+	evicts   atomic.Pointer[string] // an eviction policy nobody has been told of yet
+	policy   atomic.Pointer[string] // the last one heard of
 
 	workers sync.WaitGroup // lanes
 	wg      sync.WaitGroup // closing connections and pings
@@ -130,6 +132,7 @@ func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
 func newNode(from *endpoint, o Options) *Node {
 	n := &Node{from: from, opts: o}
 	n.commands = n.newLink("commands")
+	n.commands.evicts = n.mayEvict
 	n.renewals = n.newLink("renewals")
 	n.retries = n.newLink("retries")
 	return n
@@ -182,6 +185,25 @@ func (n *Node) dedicate(context.Context) (rueidis.DedicatedClient, func(), error
 	}
 	dedicated, release := client.Dedicate()
 	return dedicated, release, nil
+}
+
+// mayEvict notes the policy by which the server may throw locks away, if it is news.
+func (n *Node) mayEvict(policy string) {
+	if old := n.policy.Swap(&policy); policy != "" && (old == nil || *old != policy) {
+		n.evicts.Store(&policy)
+	}
+}
+
+// TakeEvicts returns, once, the policy by which this server may throw away locks that are held; "" if
+// there is nothing new to say.
+func (n *Node) TakeEvicts() string {
+	if n.evicts.Load() == nil {
+		return ""
+	}
+	if policy := n.evicts.Swap(nil); policy != nil {
+		return *policy
+	}
+	return ""
 }
 
 // Submit hands an op to its lane. Blocks: never.

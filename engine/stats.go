@@ -71,6 +71,7 @@ type Stats struct {
 
 	Held, Waiting, Names int64 // gauges: holds, acquires in queues, names with anything going on
 	Renewals             renew.Stats
+	Slots                resp.NodesStats // of a cluster
 	Nodes                []resp.NodeStats
 
 	Callbacks, CallbackPanics, CallbackOverflows int64
@@ -101,7 +102,7 @@ func (e *Engine) Stats() Stats {
 	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
-	s.Renewals = e.dog.Stats()
+	s.Renewals, s.Slots = e.dog.Stats(), e.nodes.Stats()
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())
 	}

@@ -166,6 +166,19 @@ func (ns *Nodes) Cluster() bool { return ns.single == nil }
 // who is subscribed. In a cluster plain channels are spread over all nodes, and each counts its own.
 func (ns *Nodes) Counted() bool { return ns.single != nil || ns.mode.sharded }
 
+// NodesStats count what happened to the table of slots.
+type NodesStats struct {
+	TableReads   int64 // how often it was read from a node
+	TableChanges int64 // of those and of MOVED answers, how many changed it
+	Redirects    int64 // ops that a node refused and another was asked
+}
+
+// Stats returns the counters.
+func (ns *Nodes) Stats() NodesStats {
+	c := &ns.counts
+	return NodesStats{TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load()}
+}
+
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
 func (ns *Nodes) AttemptLimit() time.Duration { return ns.opts.AttemptLimit }
 

@@ -6,9 +6,10 @@
 //	loadgen run --addr localhost:6379 --json -        a server that is there, for a script
 //	loadgen run --scenario hold --locks 100000        what the watchdog keeps, and its cost
 //	loadgen run --scenario contend --mutex            one lock that 64 callers want
+//	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //
 // The way of a run: the flags are read and checked (flags.go); a server is found or
-// started, and a client of loadgen's own connects to it (server.go); the engines open; the
+// started, and a client of loadgen's own connects to it (server.go, topology.go); the engines open; the
 // scenario prepares, warms up, measures and finishes (scenario.go, scenario_*.go); what
 // it saw becomes one report (report.go), printed as a table or as JSON.
 //

@@ -45,6 +45,8 @@ const (
 type config struct {
 	addrs       []string
 	checkServer string // auto, on, off
+	cluster     int    // masters of a private cluster; 0: none
+	replicas    int    // of each of its masters
 
 	scenario string
 	api      string // async, sync
@@ -98,6 +100,8 @@ func newFlags(c *config) []flagGroup {
 	s := server.set
 	s.StringArrayVarP(&c.addrs, "addr", "a", nil,
 		"`host:port` of a server, repeatable, or one redis:// or rediss:// URL;\nwithout it loadgen starts a server of its own")
+	s.IntVar(&c.cluster, "cluster", 0, "start a private cluster of so many masters")
+	s.IntVar(&c.replicas, "replicas", 0, "with --cluster: replicas of each master")
 	s.StringVar(&c.checkServer, "check-server", "auto",
 		"compare the server's command counters with what was granted:\nauto (when no other client is connected), on, off")
 
@@ -162,7 +166,7 @@ func parseFlags(args []string) (config, error) {
 	if all.NArg() > 0 {
 		return config{}, fmt.Errorf("unexpected argument %q", all.Arg(0))
 	}
-	if err := c.checkNumbers(); err != nil {
+	if err := errors.Join(c.checkNumbers(), c.checkTopology(all.Changed)); err != nil {
 		return config{}, err
 	}
 	if err := c.settle(all.Changed); err != nil {
@@ -283,6 +287,8 @@ func (c *config) settleContend() error {
 		return fmt.Errorf("--engines %d is more than --clients %d", c.engines, c.clients)
 	case c.witnessProcs > 1 && c.witness == "":
 		return errors.New("--witness-procs needs --witness")
+	case c.witnessProcs > 1 && c.cluster > 0:
+		return errors.New("--witness-procs: the processes are to share one server, and the cluster of --cluster is this one's own: start one and give --addr")
 	case c.witnessProcs > 1 && len(c.addrs) == 0:
 		return errors.New("--witness-procs needs --addr: the processes are to share one server")
 	}

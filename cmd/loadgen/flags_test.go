@@ -61,6 +61,9 @@ func TestParseFlags(t *testing.T) {
 		{"Addresses", "--addr a:1 --addr [::1]:6379", func(t *testing.T, c config) {
 			require.Equal(t, []string{"a:1", "[::1]:6379"}, c.addrs)
 		}},
+		{"Cluster", "--cluster 3 --replicas 2", func(t *testing.T, c config) {
+			require.Equal(t, []int{3, 2}, []int{c.cluster, c.replicas})
+		}},
 		{"URL", "--addr redis://user:secret@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -123,6 +126,12 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--scenario contend --witness w --witness-procs 65", "--witness-procs"},
 		{"--scenario contend --witness w --witness-wait 0s", "--witness-wait"},
 		{"--check-server maybe", "--check-server"},
+		{"--cluster 0", "--cluster must be between 1"},
+		{"--cluster 17", "--cluster must be between 1"},
+		{"--cluster 3 --addr h:1", "give one of them"},
+		{"--cluster 3 --replicas 4", "--replicas must be between 0 and 3"},
+		{"--replicas 1", "--replicas needs --cluster"},
+		{"--scenario contend --cluster 3 --witness w --witness-procs 2", "give --addr"},
 		{"--prefix {x}", "--prefix"},
 		{"--addr localhost", "must be host:port"},
 		{"--addr localhost:0", "bad port"},

@@ -192,7 +192,7 @@ func TestRunAgainstAServer(t *testing.T) {
 
 // reportFields are those other programs rely on.
 var reportFields = []string{
-	"scenario", "topology", "server", "duration_s", "pairs", "pairs_per_s",
+	"scenario", "topology", "masters", "replicas", "server", "duration_s", "pairs", "pairs_per_s",
 	"acquire_us.p50", "acquire_us.p90", "acquire_us.p99", "acquire_us.p999", "acquire_us.max",
 	"release_us.p50", "release_us.p90", "release_us.p99", "release_us.p999", "release_us.max",
 	"client_cpu_us_per_pair", "allocs_per_pair", "errors", "violations",

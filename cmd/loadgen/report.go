@@ -16,6 +16,8 @@ import (
 type report struct {
 	Scenario string `json:"scenario"`
 	Topology string `json:"topology"`
+	Masters  int    `json:"masters"`  // of a cluster; else 0
+	Replicas int    `json:"replicas"` // of all its masters
 	Server   string `json:"server"`
 	Embedded bool   `json:"embedded"` // the server is loadgen's own
 
@@ -101,8 +103,10 @@ func newReport(cfg *config, srv *server) *report {
 	return &report{
 		Scenario: cfg.scenario,
 		Topology: srv.topology,
+		Masters:  srv.shape.masters,
+		Replicas: srv.shape.replicas,
 		Server:   srv.product,
-		Embedded: srv.embedded != nil,
+		Embedded: srv.ours(),
 		API:      cfg.api,
 		Inflight: cfg.inflight,
 		Clients:  cfg.clients,

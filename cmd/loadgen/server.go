@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/embedded"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 // connectTimeout bounds the first contact with the server.
@@ -22,25 +23,23 @@ const connectTimeout = 10 * time.Second
 // that looks at it past the engine.
 type server struct {
 	addrs      []string
-	embedded   *embedded.Server // nil: not ours
+	embedded   *embedded.Server   // nil: not ours, or not a single one
+	cluster    *redistest.Cluster // nil: not ours, or no cluster
 	client     rueidis.Client
 	clientName string // of every connection this process makes
 	product    string // "redis 7.0.15"
 	topology   string // single, cluster, sentinel
+	shape      shape
 }
 
 // openServer starts or finds the server, says on w which, and connects to it.
 func openServer(ctx context.Context, cfg *config, w io.Writer) (*server, error) {
+	s := &server{addrs: cfg.addrs, clientName: "loadgen-" + randomID(), topology: "single"}
+	if err := s.startOwn(ctx, cfg); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	s := &server{addrs: cfg.addrs, clientName: "loadgen-" + randomID(), topology: "single"}
-	if len(s.addrs) == 0 {
-		own, err := embedded.Start(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.embedded, s.addrs = own, []string{own.Addr()}
-	}
 	client, err := rueidis.NewClient(s.clientOption())
 	if err != nil {
 		s.close()
@@ -48,8 +47,8 @@ func openServer(ctx context.Context, cfg *config, w io.Writer) (*server, error) 
 	}
 	s.client = client
 	s.identify(ctx)
-	if s.embedded != nil {
-		say(w, "loadgen: no --addr: started %s of its own on %s (%s)\n", s.embedded.Kind, s.embedded.Addr(), s.product)
+	if s.ours() {
+		say(w, "loadgen: started %s\n", s.origin())
 	}
 	return s, nil
 }
@@ -110,6 +109,7 @@ func (s *server) identify(ctx context.Context) {
 	}
 	if info["redis_mode"] == "cluster" {
 		s.topology = "cluster"
+		s.shape = s.readShape(ctx)
 	}
 }
 
@@ -170,7 +170,5 @@ func (s *server) close() {
 	if s.client != nil {
 		s.client.Close()
 	}
-	if s.embedded != nil {
-		s.embedded.Stop()
-	}
+	s.stopOwn()
 }

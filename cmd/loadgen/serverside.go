@@ -43,7 +43,7 @@ func (s *server) snapshot(ctx context.Context) snapshot {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var snap snapshot
-	for _, node := range s.nodes() {
+	for _, node := range s.masters(ctx) {
 		text, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
 		if err != nil {
 			return snapshot{}
@@ -52,7 +52,7 @@ func (s *server) snapshot(ctx context.Context) snapshot {
 		snap.known = true
 	}
 	foreign, ok := s.foreign(ctx)
-	snap.alone = s.embedded != nil || ok && foreign == 0
+	snap.alone = s.ours() || ok && foreign == 0
 	return snap
 }
 

@@ -39,7 +39,7 @@ func (r *report) serverText() string {
 		s += " of its own"
 	}
 	if r.Topology != "single" {
-		s += " (" + r.Topology + ")"
+		s += " (" + topologyText(r.Topology, shape{r.Masters, r.Replicas}) + ")"
 	}
 	return s
 }

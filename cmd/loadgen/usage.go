@@ -19,6 +19,7 @@ const runHead = `Usage: loadgen run [flags]
 Runs one scenario against a server, then prints a table. Without --addr the server is
 a private redis-server or valkey-server if one is on PATH, otherwise an in-process
 imitation that is good for a look and too slow for figures; standard error says which.
+With --cluster the server is a private cluster of real ones. All of them end with the run.
 `
 
 const runTail = `
@@ -33,6 +34,8 @@ Examples:
   loadgen run --scenario contend --mutex --hold 1ms      one lock that 64 callers want
   loadgen run --scenario contend --addr localhost:6379 --witness /tmp/w --witness-procs 4
                                                          with three more of the same
+  loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
+  loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/embedded"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// Bounds of what --cluster starts: each of its servers is a process.
+const (
+	maxMasters  = 16
+	maxReplicas = 3
+)
+
+// shape is how many servers a deployment has; zero where that is not known, or one.
+type shape struct{ masters, replicas int }
+
+// checkTopology refuses what cannot be started, or is not loadgen's to start.
+func (c *config) checkTopology(changed func(string) bool) error {
+	switch {
+	case changed("cluster") && (c.cluster < 1 || c.cluster > maxMasters):
+		return fmt.Errorf("--cluster must be between 1 and %d, not %d", maxMasters, c.cluster)
+	case c.cluster > 0 && len(c.addrs) > 0:
+		return errors.New("--cluster starts a cluster of loadgen's own and --addr names one that is there: give one of them")
+	case changed("replicas") && c.cluster == 0:
+		return errors.New("--replicas needs --cluster")
+	case c.replicas < 0 || c.replicas > maxReplicas:
+		return fmt.Errorf("--replicas must be between 0 and %d, not %d", maxReplicas, c.replicas)
+	}
+	return nil
+}
+
+// startOwn starts what the flags ask for, if no address is given. The children die with this
+// process, however it ends.
+func (s *server) startOwn(ctx context.Context, cfg *config) error {
+	switch {
+	case len(s.addrs) > 0:
+		return nil
+	case cfg.cluster > 0:
+		c, err := redistest.StartCluster(ctx, cfg.cluster, cfg.replicas)
+		if errors.Is(err, redistest.ErrNoServer) {
+			return fmt.Errorf("--cluster needs redis-server or valkey-server on PATH: %w", err)
+		}
+		if err != nil {
+			return fmt.Errorf("start a cluster: %w", err)
+		}
+		s.cluster, s.addrs = c, c.Addrs()
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	own, err := embedded.Start(ctx)
+	if err != nil {
+		return err
+	}
+	s.embedded, s.addrs = own, []string{own.Addr()}
+	return nil
+}
+
+// stopOwn ends what startOwn started.
+func (s *server) stopOwn() {
+	if s.embedded != nil {
+		s.embedded.Stop()
+	}
+	if s.cluster != nil {
+		s.cluster.Stop()
+	}
+}
+
+// ours reports whether the servers were started by this run.
+func (s *server) ours() bool { return s.embedded != nil || s.cluster != nil }
+
+// origin says what was started, and where it listens.
+func (s *server) origin() string {
+	if s.cluster != nil {
+		return fmt.Sprintf("a %s of its own on %s (%s)", topologyText("cluster", s.shape), s.where(), s.product)
+	}
+	return fmt.Sprintf("%s of its own on %s (%s), as no --addr was given", s.embedded.Kind, s.where(), s.product)
+}
+
+// topologyText names a deployment of more than one server.
+func topologyText(topology string, sh shape) string {
+	if sh.masters == 0 {
+		return topology
+	}
+	text := topology + " of " + plural(sh.masters, "master")
+	if sh.replicas > 0 {
+		text += " and " + plural(sh.replicas, "replica")
+	}
+	return text
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// readShape counts the servers of a cluster; the zero shape if it will not say.
+func (s *server) readShape(ctx context.Context) (sh shape) {
+	text, err := s.client.Do(ctx, s.client.B().ClusterNodes().Build()).ToString()
+	if err != nil {
+		return shape{}
+	}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) < 3 || strings.Contains(fields[2], "fail"):
+		case strings.Contains(fields[2], "slave"):
+			sh.replicas++
+		case len(fields) > 8: // it serves slots
+			sh.masters++
+		}
+	}
+	return sh
+}
+
+// masters returns a client for every node that is no replica: a replica counts the writes of its
+// master as its own.
+func (s *server) masters(ctx context.Context) []rueidis.Client {
+	nodes := s.nodes()
+	if s.topology == "single" {
+		return nodes
+	}
+	masters := nodes[:0]
+	for _, node := range nodes {
+		text, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
+		if err != nil || parseInfo(text)["role"] != "slave" {
+			masters = append(masters, node)
+		}
+	}
+	return masters
+}

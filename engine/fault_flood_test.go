@@ -74,4 +74,3 @@ func TestFault_FloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *tes
 	}
 	finish(t, s, e)
 }
-

@@ -64,9 +64,7 @@ func (op *acquireOp) abandon(err error) bool {
 	sh.mu.Lock()
 	if ent := sh.names.get(op.lock.hash, op.lock.key); ent != nil && op.queued {
 		ent.unlink(op)
-		if ent.head == nil {
-			e.idleLocked(sh, ent, &fx)
-		}
+		e.idleLocked(sh, ent, &fx)
 	}
 	op.err = err
 	sh.mu.Unlock()
@@ -94,12 +92,12 @@ func remainingLocked(ent *entry, now clock.Instant) time.Duration {
 		return 0
 	case ent.hold != nil:
 		return max(ent.hold.Deadline().Sub(now), 0)
-	case ent.park == nil:
+	case ent.wait == waitNot:
 		return 0
-	case ent.park.busyUntil == 0:
+	case ent.busyUntil == 0:
 		return -1
 	default:
-		return max(ent.park.busyUntil.Sub(now), 0)
+		return max(ent.busyUntil.Sub(now), 0)
 	}
 }
 
@@ -125,7 +123,7 @@ func (e *Engine) submit(op *acquireOp) {
 		sh.counts.busy++
 	default:
 		ent = e.entryLocked(sh, l)
-		behind := ent.head != nil || ent.hold != nil || ent.att != nil || ent.cooling || ent.quiet
+		behind := ent.closed()
 		ent.push(op)
 		if op.set.maxWait > 0 && !op.try {
 			op.watch = &watching{giveUp: e.clock.Now().Add(op.set.maxWait)}
@@ -154,12 +152,6 @@ func (ent *entry) ownedBy(o *Owner) bool {
 	return ent != nil && ent.hold != nil && ent.hold.owner == o && ent.hold.status.Load() == holdHeld
 }
 
-// refusesTry reports whether a Try can be answered without asking the server: the lock is held here,
-// or others wait for it. Behind an acquire that is on its way it takes that answer instead.
-func (ent *entry) refusesTry() bool {
-	return ent.hold != nil || ent.head != nil && (ent.park != nil || ent.att == nil || !ent.att.flying)
-}
-
 // watchLocked makes an op that has to wait see the end of its ctx and of MaxWait.
 func (e *Engine) watchLocked(op *acquireOp) {
 	w := op.watch
@@ -183,26 +175,23 @@ func (e *Engine) watchLocked(op *acquireOp) {
 	}
 }
 
-// kickLocked sends the next acquire of a name unless something stands against it: one that is on
-// its way, a local hold, a release whose waiters take their turn, or a wake-up that is still to come.
+// kickLocked does what the queue says is next: it sends an acquire unless something stands against it.
 func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
-	for ent.head != nil && ent.hold == nil && !ent.cooling {
-		if ent.att != nil && ent.att.onItsWay() || ent.park != nil && ent.park.waiting {
-			return
-		}
-		if ent.att == nil {
-			ent.att = &ent.head.att
-			ent.att.ent, ent.att.trouble = ent, nil
-		}
-		err := ent.att.send(ent.head.lock)
+	e.doLocked(sh, ent, ent.next(), fx)
+}
+
+// doLocked takes a step of the queue, and those that follow from it.
+func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
+	for ; s == stepSend; s = ent.next() {
+		err := ent.asking(ent).send(ent.head.lock)
 		if err == nil {
+			ent.sent()
 			sh.pending++
 			return
 		}
-		// Nothing was sent. One who was waiting before waits on; a new one is told.
-		if ent.park != nil && ent.head.parked {
-			e.parkLocked(ent, e.clock.Now(), fx)
-			return
+		if ent.refused() == stepPark {
+			s = stepPark
+			break
 		}
 		e.dropAttemptLocked(sh, ent)
 		op := ent.head
@@ -211,25 +200,28 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 			fx.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
 	}
-	if ent.head == nil {
+	switch s {
+	case stepPark:
+		e.parkLocked(ent, e.clock.Now(), fx)
+	case stepTidy:
 		e.idleLocked(sh, ent, fx)
 	}
 }
 
 // idleLocked tidies an entry nobody waits in, and takes it out of the table if nothing is left.
 func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
-	if ent.head != nil || ent.quiet {
+	if !ent.deserted() {
 		return
 	}
 	e.unparkLocked(ent, fx)
-	if ent.att != nil {
-		if ent.att.flying {
-			ent.att.op.Cancel() // answered in any case
-		} else {
-			e.dropAttemptLocked(sh, ent)
-		}
+	switch ent.ask {
+	case askNot:
+	case askFlying:
+		ent.att.op.Cancel() // answered in any case
+	default:
+		e.dropAttemptLocked(sh, ent)
 	}
-	if ent.att == nil && ent.hold == nil && ent.releases == 0 && ent.forces == 0 && !ent.gone {
+	if ent.empty() && !ent.gone {
 		ent.gone = true
 		sh.names.remove(ent)
 	}
@@ -239,10 +231,9 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 // it takes is released.
 func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 	a := ent.att
-	ent.att = nil
-	if t := a.trouble; t != nil {
-		e.timers.Cancel(&t.item)
-		t.scheduled = false
+	ent.settled()
+	if a.trouble != nil {
+		e.timers.Cancel(&a.trouble.item)
 	}
 	if a.unknown() {
 		e.cleanLocked(sh, ent, a.op.Field, a.open(), a.lease)
@@ -251,12 +242,12 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 
 // unparkLocked ends the waiting for somebody else's release.
 func (e *Engine) unparkLocked(ent *entry, fx *effects) {
+	ent.unpark()
 	p := ent.park
 	if p == nil {
 		return
 	}
 	ent.park = nil
-	p.waiting, p.pausing, ent.quiet = false, false, false
 	e.timers.Cancel(&p.item)
 	e.prompt.Cancel(&p.prompt)
 	if p.sub != nil {

@@ -18,24 +18,18 @@ type attempt struct {
 	op      resp.Op
 	ent     *entry
 	lease   time.Duration
-	epoch   uint32 // of the parking when it was sent
-	flying  bool   // in a lane
 	trouble *trouble
 }
 
 // trouble is what an attempt needs only once a sending has failed.
 type trouble struct {
-	a         *attempt
-	unknown   bool // the present wire id was sent without an answer
-	doubt     doubt
-	scheduled bool          // waits to be sent again
-	tries     int           // failures in a row
-	since     clock.Instant // of the first of them
-	item      wheel.Item    // the next sending
+	a       *attempt
+	unknown bool // the present wire id was sent without an answer
+	doubt   doubt
+	tries   int           // failures in a row
+	since   clock.Instant // of the first of them
+	item    wheel.Item    // the next sending
 }
-
-// onItsWay reports whether another sending would be one too many.
-func (a *attempt) onItsWay() bool { return a.flying || a.trouble != nil && a.trouble.scheduled }
 
 // unknown reports whether the present wire id was sent without an answer.
 func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
@@ -61,15 +55,7 @@ func (a *attempt) send(l *Lock) error {
 	} else {
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
 	}
-	a.epoch = 0
-	if p := a.ent.park; p != nil {
-		a.epoch = p.epoch
-	}
-	if err := e.nodes.Submit(&a.op); err != nil {
-		return err
-	}
-	a.flying = true
-	return nil
+	return e.nodes.Submit(&a.op)
 }
 
 // due sends the attempt again, unless it was settled meanwhile.
@@ -79,8 +65,7 @@ func (t *trouble) due(clock.Instant) {
 	sh := e.shard(ent.hash)
 	var fx effects
 	sh.mu.Lock()
-	if t.scheduled && t.a.trouble == t && ent.att == t.a {
-		t.scheduled = false
+	if t.a.trouble == t && ent.resendDue(t.a) {
 		e.kickLocked(sh, ent, &fx)
 	}
 	sh.mu.Unlock()
@@ -94,7 +79,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	sh := e.shard(ent.hash)
 	var fx effects
 	sh.mu.Lock()
-	a.flying = false
+	ent.landed()
 	switch r.Code {
 	case resp.CodeGranted, resp.CodeOurs:
 		e.grantedLocked(sh, a, r, &fx)
@@ -102,7 +87,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 		e.busyLocked(sh, a, r, &fx)
 	case resp.CodeCancelled:
 		if !a.unknown() {
-			ent.att = nil
+			ent.settled()
 		}
 		e.kickLocked(sh, ent, &fx)
 	case resp.CodeWrongKind:
@@ -119,28 +104,18 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 // grantedLocked gives the lock to the first who still wants it; a grant nobody can use is released.
 func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
 	ent := a.ent
-	ent.att = nil
 	deadline := renew.TrustUntil(r.SentAt, a.lease)
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sh.counts.tooLate++
 		e.cleanLocked(sh, ent, a.op.Field, a.open(), a.lease)
-		if ent.late++; ent.head != nil && (ent.head.try || ent.late >= maxLate) {
-			op := ent.head
-			ent.late = 0
-			ent.unlink(op)
-			if op.claim() {
-				fx.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
-			}
+		if op := ent.grantedLate(); op != nil {
+			fx.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
 		}
 		e.kickLocked(sh, ent, fx)
 		return
 	}
-	ent.late = 0
-	var op *acquireOp
-	if ent.forces == 0 { // a force-release on its way may have taken it already
-		op = ent.claimFirst(a.lease)
-	}
+	op := ent.granted(a.lease)
 	if op == nil {
 		sh.counts.unclaimed++
 		if d := a.open(); ent.forces > 0 { // after the force-release, which is to find it
@@ -153,13 +128,13 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		return
 	}
 	sh.counts.grants++
-	sh.counts.origin(ent.park)
+	sh.counts.origin(ent.by)
 	h := ent.newHold()
 	if a.trouble != nil {
 		h.doubt = &a.trouble.doubt
 	}
 	h.Key, h.Field, h.Lease, h.Slot = ent.key, a.op.Field, a.lease, ent.slot
-	ent.hold = h
+	ent.held(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
 	h.owner, h.count = op.owner, 1
@@ -177,34 +152,13 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	e.unparkLocked(ent, fx)
 }
 
-// maxLate is how often an acquire is tried whose answers take as long as its lease.
-const maxLate = 3
-
-// claimFirst takes the first live op out of the queue, if it asks for the lease that was granted.
-func (ent *entry) claimFirst(lease time.Duration) *acquireOp {
-	for op := ent.head; op != nil; op = ent.head {
-		if op.set.lease != lease {
-			return nil
-		}
-		ent.unlink(op)
-		if op.claim() {
-			return op
-		}
-	}
-	return nil
-}
-
 // answerTriesLocked tells every Try in the queue that the lock is held: they take this answer.
 func (e *Engine) answerTriesLocked(sh *shard, ent *entry, now clock.Instant, fx *effects) {
-	for op := ent.head; op != nil; {
+	for op := ent.takeTries(); op != nil; {
 		next := op.next
-		if op.try {
-			ent.unlink(op)
-			if op.claim() {
-				sh.counts.busy++
-				fx.fail(op, &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(ent, now)})
-			}
-		}
+		op.next = nil
+		sh.counts.busy++
+		fx.fail(op, &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(ent, now)})
 		op = next
 	}
 }
@@ -216,33 +170,20 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	if t := a.trouble; t != nil {
 		t.tries, t.since = 0, 0
 	}
-	epoch := a.epoch
 	if ent.park == nil {
-		ent.park = newParking(ent, epoch)
+		ent.park = newParking(ent)
 	}
-	p := ent.park
-	p.busyUntil = 0
+	until := clock.Instant(0)
 	if r.Value >= 0 {
-		p.busyUntil = r.ReceivedAt.Add(time.Duration(r.Value) * time.Millisecond)
+		until = r.ReceivedAt.Add(time.Duration(r.Value) * time.Millisecond)
 	}
-	if t := a.trouble; t == nil || !t.doubt.open(r.SentAt) {
-		ent.att = nil
-	}
+	ent.busy(until, a.open().open(r.SentAt))
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
-	if ent.head == nil {
-		e.idleLocked(sh, ent, fx)
-		return
-	}
-	for op := ent.head; op != nil && !op.parked; op = op.next {
-		op.parked = true
+	for op := ent.head; op.tellBusy(); op = op.next {
 		sh.counts.waits++
 		e.watchLocked(op)
 	}
-	if p.epoch != epoch {
-		e.kickLocked(sh, ent, fx)
-		return
-	}
-	e.parkLocked(ent, r.ReceivedAt, fx)
+	e.doLocked(sh, ent, ent.afterBusy(), fx)
 }
 
 // failedLocked deals with an attempt that got an error, or no answer at all.
@@ -289,7 +230,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		e.idleLocked(sh, ent, fx)
 		return
 	}
-	t.scheduled = true
+	ent.resend()
 	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.tries))
 }
 

@@ -251,7 +251,7 @@ func (e *Engine) shutShard(sh *shard) {
 	sh.mu.Lock()
 	for _, ent := range sh.names.list() {
 		var drop effects
-		ent.quiet = false
+		ent.shut()
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
 		if ent.hold != nil {
 			holds = append(holds, ent.hold)

@@ -3,7 +3,6 @@ package engine
 import (
 	"sync"
 
-	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
@@ -23,28 +22,21 @@ type shard struct {
 	_ [64]byte // keeps neighbours off this cache line
 }
 
-// An entry is what goes on locally with one name: the queue of those who want it, the one unanswered
-// acquire, and the hold that closes the queue. It exists only while there is any of these.
+// An entry is what goes on locally with one name: the machine that decides, and what its decisions
+// need of the world. It exists only while something goes on.
 type entry struct {
+	queue
+
 	eng  *Engine
 	key  string
 	hash uint64
 	slot uint16
 
-	head, tail *acquireOp // those who want the lock, in order
-	att        *attempt   // the unanswered acquire, or one that may still run
-	hold       *hold      // a trusted hold of this engine; closes the queue
-	park       *parking   // there while the head waits for somebody else's release
-
-	chain    *entry // the table's
-	forces   int32  // force-releases on their way: a grant that is answered meanwhile may be gone
-	late     int32  // grants in a row whose answers came too late to be trusted
-	releases int32  // releases on their way
-	cooling  bool   // a release is on its way while others wait: they go when it is answered
-	gone     bool   // no longer in the table
-	quiet    bool   // the lock is left to others for a moment
-	used     bool   // first is taken
-	first    hold   // most entries see one hold
+	park  *parking // there unless wait is waitNot
+	chain *entry   // the table's
+	gone  bool     // no longer in the table
+	used  bool     // first is taken
+	first hold     // most entries see one hold
 }
 
 // newHold makes the hold of a grant.
@@ -58,50 +50,14 @@ func (ent *entry) newHold() *hold {
 	return h
 }
 
-// parking is the state of a queue whose head was told "busy".
+// parking is what a queue that waits has of the world: a subscription and two timers.
 type parking struct {
-	ent       *entry
-	item      wheel.Item // the poll
-	sub       *resp.Sub
-	at        *resp.Node    // where sub is
-	prompt    wheel.Item    // a short pause: courtesy, or a turn left to those who wait longer
-	asked     bool          // a subscription was asked for
-	by        wakeKind      // what sent the attempt that is on its way, or the last
-	waiting   bool          // nothing is on its way: a message, the poll or the pause's end sends the next attempt
-	pausing   bool          // in a short pause
-	heard     uint32        // releases that went by since this engine last had the lock
-	epoch     uint32        // grows with every wake-up; an older busy answer tries again at once
-	busyUntil clock.Instant // when the holder's lease ends, as last told; 0: it has no expiry
-}
-
-func (ent *entry) push(op *acquireOp) {
-	op.prev = ent.tail
-	if ent.tail == nil {
-		ent.head = op
-	} else {
-		ent.tail.next = op
-	}
-	ent.tail = op
-	op.queued = true
-}
-
-// unlink takes an op out of the queue; nothing happens if it is not in it.
-func (ent *entry) unlink(op *acquireOp) {
-	if !op.queued {
-		return
-	}
-	op.queued = false
-	if op.prev == nil {
-		ent.head = op.next
-	} else {
-		op.prev.next = op.next
-	}
-	if op.next == nil {
-		ent.tail = op.prev
-	} else {
-		op.next.prev = op.prev
-	}
-	op.next, op.prev = nil, nil
+	ent    *entry
+	item   wheel.Item // the poll
+	sub    *resp.Sub
+	at     *resp.Node // where sub is
+	prompt wheel.Item // the end of a short pause
+	asked  bool       // a subscription was asked for
 }
 
 // effects collects what must happen after the shard's mutex is released: publishing results (user

@@ -64,20 +64,6 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	return true
 }
 
-// claimAlike takes the first live op out of the queue if it asks for the same kind of lease.
-func (ent *entry) claimAlike(set *settings) *acquireOp {
-	for op := ent.head; op != nil; op = ent.head {
-		if op.set != set && !op.set.alike(set) {
-			return nil
-		}
-		ent.unlink(op)
-		if op.claim() {
-			return op
-		}
-	}
-	return nil
-}
-
 // alike reports whether leases of both settings may follow each other under one hold.
 func (s *settings) alike(o *settings) bool {
 	return s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
@@ -89,18 +75,17 @@ func (e *Engine) courtesyLocked(ent *entry, r *resp.Result, fx *effects) {
 	if e.closing.Load() {
 		return
 	}
-	switch {
-	case !e.nodes.Counted(): // nobody knows: after a turn, if somebody waits here, somebody may elsewhere
-		if ent.head == nil {
-			return
-		}
-	case r.Value <= 0, r.Value == 1 && e.listens(ent): // nobody, or us
+	us := int64(0)
+	if r.Value == 1 && e.listens(ent) {
+		us = 1
+	}
+	if !ent.othersWait(e.nodes.Counted(), r.Value, us) {
 		return
 	}
 	if ent.park == nil {
-		ent.park = newParking(ent, 0)
+		ent.park = newParking(ent)
 	}
 	pause := min(max(2*r.ReceivedAt.Sub(r.SentAt), courtesyLeast), courtesyMost)
-	ent.quiet = true
+	ent.courtesy()
 	e.pauseLocked(ent.park, r.ReceivedAt.Add(pause), fx)
 }

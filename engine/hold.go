@@ -122,8 +122,7 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 		// It is gone, but a late copy of its acquire could bring it back.
 		e.cleanLaterLocked(sh, h.ent, h.Field, h.open(), h.Lease)
 	}
-	if h.ent.hold == h {
-		h.ent.hold = nil
+	if h.ent.freed(h) {
 		e.kickLocked(sh, h.ent, &fx)
 	}
 	sh.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
 const pollCap = time.Second
 
-func newParking(ent *entry, epoch uint32) *parking {
-	p := &parking{ent: ent, epoch: epoch}
+func newParking(ent *entry) *parking {
+	p := &parking{ent: ent}
 	p.item.Owner = p
 	p.prompt.Owner = pausing{p}
 	return p
@@ -27,7 +27,6 @@ func (t pausing) due(clock.Instant) { t.p.wake(func(*counts) {}, wakePause) }
 
 // pauseLocked lets the head wait for an instant, whatever it hears meanwhile.
 func (e *Engine) pauseLocked(p *parking, until clock.Instant, fx *effects) {
-	p.waiting, p.pausing = true, true
 	e.prompt.Schedule(&p.prompt, until)
 	if p.ent.head != nil {
 		p.listen(fx)
@@ -45,19 +44,9 @@ func (p *parking) listen(fx *effects) {
 // parkLocked makes the queue wait: for a message, and for the poll in case none comes.
 func (e *Engine) parkLocked(ent *entry, now clock.Instant, fx *effects) {
 	p := ent.park
-	p.waiting = true
-	e.timers.Schedule(&p.item, now.Add(pollPause(p, now)))
+	least, spread := ent.pollSpan(now)
+	e.timers.Schedule(&p.item, now.Add(least+rand.N(spread)))
 	p.listen(fx)
-}
-
-// pollPause is min(remaining TTL, 1 s), spread by a fifth. Where the holder's lease ends first the
-// poll comes just after it, never before.
-func pollPause(p *parking, now clock.Instant) time.Duration {
-	if left := p.busyUntil.Sub(now); p.busyUntil != 0 && left < pollCap {
-		left = max(left, 0)
-		return left + time.Millisecond + rand.N(max(left, 20*time.Millisecond)/5)
-	}
-	return pollCap*4/5 + rand.N(pollCap*2/5)
 }
 
 // due is the poll.
@@ -129,22 +118,7 @@ func (p *parking) Wake(cause resp.WakeCause, _ string) {
 	}
 }
 
-// The kinds of wake-up.
-type wakeKind uint8
-
-const (
-	wakeNone    wakeKind = iota
-	wakeMessage          // a release was published
-	wakeLook             // messages may have been missed: look now
-	wakePoll
-	wakePause // a short pause is over
-)
-
-// wake sends the head's next attempt, or, if one is on its way, sees to it that its answer "busy"
-// is not believed: answer and message travel on different connections.
-//
-// A message does not always mean now. An engine that has had its turn lately leaves a moment to those
-// who have heard more releases go by than it has. Nothing cuts a pause short.
+// wake tells the queue, and does what it says.
 func (p *parking) wake(count func(*counts), kind wakeKind) {
 	e := p.ent.eng
 	sh := e.shard(p.ent.hash)
@@ -158,41 +132,18 @@ func (p *parking) wake(count func(*counts), kind wakeKind) {
 }
 
 func (e *Engine) wakeLocked(sh *shard, p *parking, count func(*counts), kind wakeKind, fx *effects) {
-	if kind == wakeMessage || kind == wakeLook {
-		p.epoch++
-	}
-	if kind == wakeMessage {
-		p.heard++
-	}
-	if !p.waiting || p.pausing && kind != wakePause {
+	ent := p.ent
+	before := ent.wait
+	s, pause := ent.wake(kind)
+	if ent.wait == before { // the queue goes on waiting, or was not
 		return
 	}
 	count(&sh.counts)
-	if pause := p.turnPause(); kind == wakeMessage && pause > 0 {
-		p.by = kind
-		e.timers.Cancel(&p.item)
+	e.timers.Cancel(&p.item)
+	if s == stepPause {
 		e.pauseLocked(p, e.clock.Now().Add(pause), fx)
 		return
 	}
-	p.waiting, p.pausing, p.ent.quiet = false, false, false
-	if kind != wakePause { // that is the second half of a wake-up by message
-		p.by = kind
-	}
-	e.timers.Cancel(&p.item)
 	e.prompt.Cancel(&p.prompt)
-	e.kickLocked(sh, p.ent, fx)
-}
-
-// turnPause orders engines that wake by the same message: who has heard fewer releases since its own
-// last turn leaves the others a head start. With nobody else about it costs one short pause at most
-// a release; whoever has waited for three goes at once.
-func (p *parking) turnPause() time.Duration {
-	switch p.heard {
-	case 1:
-		return 600 * time.Microsecond
-	case 2:
-		return 250 * time.Microsecond
-	default:
-		return 0
-	}
+	e.doLocked(sh, ent, s, fx)
 }

@@ -105,17 +105,14 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 		return true, ErrLost
 	}
 	e.dog.Forget(h)
-	ent.hold = nil
+	ent.freed(h)
 	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
 	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
 	}
 	sh.pending++
-	ent.releases++
-	// Those who were already waiting try when the release is answered: at the moment it leaves, this
-	// engine's next acquire would win every race against waiters elsewhere.
-	ent.cooling = ent.head != nil
+	ent.releaseSent()
 	return false, nil
 }
 
@@ -157,9 +154,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Err == nil && h.open().open(r.SentAt) {
 		e.cleanLaterLocked(sh, ent, h.Field, h.open(), h.Lease)
 	}
-	if ent.releases--; ent.releases == 0 {
-		ent.cooling = false
-	}
+	ent.releaseAnswered()
 	if r.Err == nil && ent.hold == nil {
 		e.courtesyLocked(ent, r, &fx)
 	}

@@ -15,12 +15,11 @@ type counts struct {
 }
 
 // origin counts what sent the attempt that was granted.
-func (c *counts) origin(p *parking) {
-	switch {
-	case p == nil:
-	case p.by == wakeMessage:
+func (c *counts) origin(by wakeKind) {
+	switch by {
+	case wakeMessage:
 		c.byMessage++
-	case p.by == wakePoll:
+	case wakePoll:
 		c.byPoll++
 	}
 }

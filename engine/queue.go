@@ -1,0 +1,405 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A queue is the local queue of one name: those who want the lock, in order, the one acquire they
+// have on its way, and what they wait for.
+//
+// It is a pure state machine: no mutex, no clock, no timer, no command. Events come in, with their
+// times where those matter; what is to be done comes out as a step, an op or a pause, and the engine
+// does it. The only thing others may change at the same time is whether an op is still wanted: that is
+// the op's own compare-and-swap, and the queue takes nobody out for a result without winning it.
+//
+// What holds after every event whose step was done: if somebody waits and there is no hold here, then
+// an acquire is on its way, or is to be sent again, or a wake-up is due, or a release is on its way.
+type queue struct {
+	head, tail *acquireOp // those who want the lock, in order
+	att        *attempt   // there unless ask is askNot
+	hold       *hold      // a trusted hold of this engine: closes the queue
+	busyUntil  clock.Instant
+
+	forces   int32  // force-releases on their way: a grant that is answered meanwhile may be gone
+	releases int32  // releases on their way
+	epoch    uint32 // grows with every hint that the lock may be free; an older busy answer is not believed
+	askEpoch uint32 // epoch when the acquire was sent
+	ask      askState
+	wait     waitState
+	by       wakeKind // what sent the acquire that is on its way, or the last
+	heard    uint8    // releases that went by since this engine last had the lock, counted to heardMost
+	late     uint8    // grants in a row whose answers came too late to be trusted
+	cooling  bool     // a release is on its way while others wait: they go when it is answered
+}
+
+// An askState says where a name's one acquire is.
+type askState uint8
+
+const (
+	askNot    askState = iota // nothing was asked, or the answer was the last word
+	askFlying                 // in a lane
+	askResend                 // failed; a timer sends it again
+	askKept                   // at rest; if a copy may still run, the next sending keeps its wire id
+)
+
+// A waitState says what a queue waits for that has nothing on its way.
+type waitState uint8
+
+const (
+	waitNot      waitState = iota // it was never told "busy"
+	waitWoken                     // it was, and has been woken since
+	waitParked                    // a message, a reconnect or the poll sends the next acquire
+	waitTurn                      // in a short pause: others have waited longer
+	waitCourtesy                  // in a short pause: this engine has just had its turn
+)
+
+// paused reports whether nothing cuts the waiting short.
+func (w waitState) paused() bool { return w >= waitTurn }
+
+// The kinds of wake-up.
+type wakeKind uint8
+
+const (
+	wakeNone    wakeKind = iota
+	wakeMessage          // a release was published
+	wakeLook             // messages may have been missed: look now
+	wakePoll
+	wakePause // a short pause is over
+)
+
+// A step is what the engine has to do after an event.
+type step uint8
+
+const (
+	stepRest  step = iota // nothing: something else is due
+	stepSend              // send an acquire for the head, then say sent or refused
+	stepPark              // subscribe, and arm the poll
+	stepPause             // arm the end of a short pause
+	stepTidy              // nobody waits: end what is only there for waiters
+)
+
+// maxLate is how often an acquire is tried whose answers take as long as its lease.
+const maxLate = 3
+
+// push puts an op at the end.
+func (q *queue) push(op *acquireOp) {
+	op.prev = q.tail
+	if q.tail == nil {
+		q.head = op
+	} else {
+		q.tail.next = op
+	}
+	q.tail = op
+	op.queued = true
+}
+
+// unlink takes an op out of the queue; nothing happens if it is not in it.
+func (q *queue) unlink(op *acquireOp) {
+	if !op.queued {
+		return
+	}
+	op.queued = false
+	if op.prev == nil {
+		q.head = op.next
+	} else {
+		op.prev.next = op.next
+	}
+	if op.next == nil {
+		q.tail = op.prev
+	} else {
+		op.next.prev = op.prev
+	}
+	op.next, op.prev = nil, nil
+}
+
+// closed reports whether a newcomer has to wait before anything is sent for it.
+func (q *queue) closed() bool {
+	return q.head != nil || q.hold != nil || q.att != nil || q.cooling || q.wait == waitCourtesy
+}
+
+// refusesTry reports whether a Try can be answered without asking the server: the lock is held here,
+// or others wait for it. Behind an acquire that is on its way it takes that answer instead.
+func (q *queue) refusesTry() bool {
+	return q.hold != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)
+}
+
+// next says what is to be done now. An acquire is sent unless something stands against it: one that
+// is on its way or will be sent again, a local hold, a release whose waiters take their turn, or a
+// wake-up that is still to come.
+func (q *queue) next() step {
+	switch {
+	case q.head == nil:
+		return stepTidy
+	case q.hold != nil, q.cooling, q.ask == askFlying, q.ask == askResend, q.wait >= waitParked:
+		return stepRest
+	default:
+		return stepSend
+	}
+}
+
+// asking is the acquire that is to be sent: the one whose wire id is kept, or the head's own.
+func (q *queue) asking(ent *entry) *attempt {
+	if q.att == nil {
+		q.att, q.ask = &q.head.att, askKept
+		q.att.ent, q.att.trouble = ent, nil
+	}
+	return q.att
+}
+
+// sent follows a sending.
+func (q *queue) sent() { q.ask, q.askEpoch = askFlying, q.epoch }
+
+// refused says what to do when nothing could be sent. One who was waiting before waits on; a new one
+// is to be told (stepTidy), and the acquire forgotten.
+func (q *queue) refused() step {
+	if q.wait != waitNot && q.head.parked {
+		return q.park()
+	}
+	return stepTidy
+}
+
+// landed follows every answer: nothing is on its way any more.
+func (q *queue) landed() { q.ask = askKept }
+
+// settled forgets the acquire: its answer was the last word, or a cleanup sees to the rest.
+func (q *queue) settled() { q.att, q.ask = nil, askNot }
+
+// granted takes the first who still wants a lock of this lease out of the queue. Nobody: then the grant
+// is to be given back. A force-release on its way may have taken the lock already.
+func (q *queue) granted(lease time.Duration) *acquireOp {
+	q.settled()
+	q.late = 0
+	if q.forces > 0 {
+		return nil
+	}
+	for op := q.head; op != nil; op = q.head {
+		if op.set.lease != lease {
+			return nil
+		}
+		q.unlink(op)
+		if op.claim() {
+			return op
+		}
+	}
+	return nil
+}
+
+// grantedLate follows a grant whose answer took so long that its lease cannot be trusted. It returns
+// who is to be told, if it is time for that; otherwise the lock is asked for again.
+func (q *queue) grantedLate() *acquireOp {
+	q.settled()
+	op := q.head
+	if q.late++; op == nil || !op.try && q.late < maxLate {
+		return nil
+	}
+	q.late = 0
+	q.unlink(op)
+	if !op.claim() {
+		return nil
+	}
+	return op
+}
+
+// busy follows the answer that somebody else has the lock, until an instant or (0) for ever. keep: a
+// copy of the acquire may still run, so that the next must be the same.
+func (q *queue) busy(until clock.Instant, keep bool) {
+	if !keep {
+		q.settled()
+	}
+	if q.wait == waitNot {
+		q.wait = waitWoken
+	}
+	q.busyUntil = until
+}
+
+// afterBusy says how the queue goes on: it is not to believe an answer older than the last hint, for
+// answer and message travel on different connections.
+func (q *queue) afterBusy() step {
+	switch {
+	case q.head == nil:
+		return stepTidy
+	case q.epoch != q.askEpoch:
+		return q.next()
+	default:
+		return q.park()
+	}
+}
+
+// tellBusy notes that an op was told, and says whether that was news.
+func (op *acquireOp) tellBusy() bool {
+	news := op != nil && !op.parked
+	if news {
+		op.parked = true
+	}
+	return news
+}
+
+// park makes the queue wait for somebody else's release. A pause goes on; the poll is armed beside it.
+func (q *queue) park() step {
+	if !q.wait.paused() {
+		q.wait = waitParked
+	}
+	return stepPark
+}
+
+// resend waits for the acquire to be sent again; resendDue is the end of that. It says whether the
+// attempt is still the one meant.
+func (q *queue) resend() { q.ask = askResend }
+
+func (q *queue) resendDue(a *attempt) bool {
+	if q.att != a || q.ask != askResend {
+		return false
+	}
+	q.ask = askKept
+	return true
+}
+
+// takeTries takes every Try that is still wanted out of the queue, linked by next: they take the answer
+// that somebody has the lock.
+func (q *queue) takeTries() (first *acquireOp) {
+	var last *acquireOp
+	for op := q.head; op != nil; {
+		next := op.next
+		if op.try {
+			q.unlink(op)
+			if op.claim() {
+				if last == nil {
+					first = op
+				} else {
+					last.next = op
+				}
+				last = op
+			}
+		}
+		op = next
+	}
+	return first
+}
+
+// heardMost is where counting the releases that went by ends: whoever has heard so many asks at once.
+const heardMost = 3
+
+// wake follows a hint that the lock may be free, the poll, or the end of a pause. It sends the head's
+// next acquire, or, if one is on its way, sees to it that its answer "busy" is not believed.
+//
+// A message does not always mean now. An engine that has had its turn lately leaves a moment to those
+// who have heard more releases go by than it has: stepPause. Nothing cuts a pause short.
+func (q *queue) wake(kind wakeKind) (step, time.Duration) {
+	if kind == wakeMessage || kind == wakeLook {
+		q.epoch++
+	}
+	if kind == wakeMessage && q.heard < heardMost {
+		q.heard++
+	}
+	if q.wait < waitParked || q.wait.paused() && kind != wakePause {
+		return stepRest, 0
+	}
+	if kind != wakePause { // that is the second half of a wake-up by message
+		q.by = kind
+	}
+	if pause := q.turnPause(); kind == wakeMessage && pause > 0 {
+		q.wait = waitTurn
+		return stepPause, pause
+	}
+	q.wait = waitWoken
+	return q.next(), 0
+}
+
+// turnPause orders engines that wake by the same message: who has heard fewer releases since its own
+// last turn leaves the others a head start. With nobody else about it costs one short pause at most
+// a release; whoever has waited for three goes at once.
+func (q *queue) turnPause() time.Duration {
+	switch q.heard {
+	case 1:
+		return 600 * time.Microsecond
+	case 2:
+		return 250 * time.Microsecond
+	default:
+		return 0
+	}
+}
+
+// pollSpan is the time in which a parked queue looks for itself, in case no message comes: after
+// min(remaining lease, 1 s), spread by a fifth. Where the holder's lease ends first the poll comes
+// just after it, never before.
+func (q *queue) pollSpan(now clock.Instant) (least, spread time.Duration) {
+	if left := q.busyUntil.Sub(now); q.busyUntil != 0 && left < pollCap {
+		left = max(left, 0)
+		return left + time.Millisecond, max(left, 20*time.Millisecond) / 5
+	}
+	return pollCap * 4 / 5, pollCap * 2 / 5
+}
+
+// othersWait reports whether somebody elsewhere is known to wait for a lock that was just released.
+// heard: who got the message, if the server could count them; us: how many of those are this engine.
+// Where nobody counts, somebody waiting here after a turn stands for somebody waiting elsewhere.
+func (q *queue) othersWait(counted bool, heard, us int64) bool {
+	if !counted {
+		return q.head != nil
+	}
+	return heard > us
+}
+
+// courtesy leaves the name to others for a moment, whatever is heard meanwhile.
+func (q *queue) courtesy() { q.wait = waitCourtesy }
+
+// unpark ends the waiting: the lock is held here, or nobody wants it.
+func (q *queue) unpark() { q.wait, q.busyUntil, q.heard, q.by = waitNot, 0, 0, wakeNone }
+
+// deserted reports whether what is only there for waiters can end. A courtesy outlives them: whoever
+// comes next keeps it, too.
+func (q *queue) deserted() bool { return q.head == nil && q.wait != waitCourtesy }
+
+// empty reports whether nothing goes on with the name any more.
+func (q *queue) empty() bool {
+	return q.head == nil && q.att == nil && q.hold == nil && q.releases == 0 && q.forces == 0
+}
+
+// claimAlike takes the first live op out of the queue if it asks for the same kind of lease.
+func (q *queue) claimAlike(set *settings) *acquireOp {
+	for op := q.head; op != nil; op = q.head {
+		if op.set != set && !op.set.alike(set) {
+			return nil
+		}
+		q.unlink(op)
+		if op.claim() {
+			return op
+		}
+	}
+	return nil
+}
+
+// held closes the queue.
+func (q *queue) held(h *hold) { q.hold = h }
+
+// freed opens the queue again, if it was this hold that closed it.
+func (q *queue) freed(h *hold) bool {
+	mine := q.hold == h
+	if mine {
+		q.hold = nil
+	}
+	return mine
+}
+
+// releaseSent lets those who were already waiting try when the release is answered: at the moment it
+// leaves, this engine's next acquire would win every race against waiters elsewhere.
+func (q *queue) releaseSent() {
+	q.releases++
+	q.cooling = q.head != nil
+}
+
+// releaseAnswered follows the last answer to a release, definite or not.
+func (q *queue) releaseAnswered() {
+	if q.releases--; q.releases == 0 {
+		q.cooling = false
+	}
+}
+
+// shut ends a courtesy: the engine closes.
+func (q *queue) shut() {
+	if q.wait == waitCourtesy {
+		q.wait = waitWoken
+	}
+}

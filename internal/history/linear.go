@@ -1,0 +1,148 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+const (
+	// sliceGrants is how long a slice is at least: longer costs more for each grant, shorter sees less.
+	sliceGrants = 100
+	// sliceLimit bounds one slice. One that is not decided is an error: a check that gives up passes
+	// what it has not seen.
+	sliceLimit = 20 * time.Second
+)
+
+// Linearizable gives each name's grants to porcupine in slices. A slice ends where every hold in it has
+// ended, so that no state passes from one to the next. It says how many slices were checked, and how
+// many were left out because a Maybe lies in them: to those, [History.Overlaps] alone applies.
+func (h *History) Linearizable() (checked, skipped int, err error) {
+	var errs []error
+	grants, deletions := h.byName()
+	for n := range grants {
+		for _, s := range cut(h.names[n], grants[n], deletions[n]) {
+			if s.doubtful() {
+				skipped++
+				continue
+			}
+			checked++
+			switch porcupine.CheckOperationsTimeout(lockModel(), s.operations(), sliceLimit) {
+			case porcupine.Ok:
+			case porcupine.Illegal:
+				errs = append(errs, s.failed("no order of these operations is that of a lock"))
+			case porcupine.Unknown:
+				errs = append(errs, s.failed("undecided within "+sliceLimit.String()))
+			}
+			if len(errs) > violationsMax {
+				return checked, skipped, errors.Join(errs...)
+			}
+		}
+	}
+	return checked, skipped, errors.Join(errs...)
+}
+
+// A slice is some grants of one name that begin with a free lock and end with one.
+type slice struct {
+	name      Name
+	grants    []Grant
+	deletions []Deletion
+}
+
+// cut makes slices of a name's grants.
+func cut(name Name, grants []Grant, deletions []Deletion) []slice {
+	last := make(map[uint64]int) // of holds: their last grant
+	for i, g := range grants {
+		last[g.Hold] = i
+	}
+	var all []slice
+	from, open := 0, 0 // open: the last grant of any hold that has begun
+	for i, g := range grants {
+		open = max(open, last[g.Hold])
+		if i < open || i+1-from < sliceGrants && i+1 < len(grants) {
+			continue
+		}
+		s := slice{name: name, grants: grants[from : i+1]}
+		begin, end := s.span()
+		for _, d := range deletions {
+			if d.Answered >= begin && d.Sent <= end {
+				s.deletions = append(s.deletions, d)
+			}
+		}
+		all = append(all, s)
+		from = i + 1
+	}
+	return all
+}
+
+// taken is when the lock was taken at the earliest. A waiter can be given what the server granted to
+// another one of its engine before it came, who has left since: the attempt that its deadline counts from
+// may be older than its call.
+func (s *slice) taken(g *Grant) clock.Instant {
+	return min(g.Called, g.Deadline.Add(-s.name.trust()), g.Begin)
+}
+
+// span is from when to when a deletion can matter.
+func (s *slice) span() (begin, end clock.Instant) {
+	begin, end = s.grants[0].Begin, s.grants[0].End
+	for i := range s.grants {
+		begin, end = min(begin, s.taken(&s.grants[i])), max(end, s.grants[i].End)
+	}
+	return begin, end
+}
+
+// doubtful reports whether a Maybe may have hit a hold of the slice.
+func (s *slice) doubtful() bool {
+	return slices.ContainsFunc(s.deletions, func(d Deletion) bool { return d.Maybe })
+}
+
+// operations writes a slice down for porcupine.
+func (s *slice) operations() []porcupine.Operation {
+	last := make(map[uint64]int)
+	for i, g := range s.grants {
+		last[g.Hold] = i
+	}
+	var ops []porcupine.Operation
+	for i := range s.grants {
+		g := &s.grants[i]
+		who := step{grant: i, hold: g.Hold, last: last[g.Hold] == i}
+		who.kind = stepTake
+		ops = append(ops, porcupine.Operation{Input: who, Call: int64(s.taken(g)), Return: int64(g.Begin)})
+		give := porcupine.Operation{Call: int64(g.End), Return: int64(max(g.Answered, g.End))}
+		switch who.kind = stepGive; g.Outcome {
+		case Lost:
+			who.kind = stepLose
+		case Unknown:
+			give.Return = math.MaxInt64 // open
+		case Released:
+		}
+		give.Input = who
+		ops = append(ops, give)
+	}
+	for _, d := range s.deletions {
+		ops = append(ops, porcupine.Operation{Input: step{kind: stepDelete}, Call: int64(d.Sent), Return: int64(d.Answered)})
+	}
+	return ops
+}
+
+func (s *slice) failed(what string) error {
+	zero := s.grants[0].Begin
+	text := fmt.Sprintf("history: %q: %s, bound %v:", s.name.Text, what, s.name.trust())
+	const most = 40
+	for i := range s.grants[:min(len(s.grants), most)] {
+		text += fmt.Sprintf("\n\t%d: %s", i, s.grants[i].describe(zero, zero))
+	}
+	if len(s.grants) > most {
+		text += fmt.Sprintf("\n\t… and %d more grants", len(s.grants)-most)
+	}
+	for _, d := range s.deletions {
+		text += fmt.Sprintf("\n\t%s, sent %v, answered %v", d.What, since(zero, d.Sent), since(zero, d.Answered))
+	}
+	return errors.New(text)
+}

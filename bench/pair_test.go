@@ -28,15 +28,19 @@ func BenchmarkPair(b *testing.B) {
 }
 
 // runner is [yardstick.Pipeline] or [yardstick.Single].
-type runner func(context.Context, rueidis.Client, yardstick.Options) (yardstick.Result, error)
+type runner func(context.Context, []yardstick.Node, yardstick.Options) (yardstick.Result, error)
 
 // pairs does b.N pairs on a server of its own and reports what they cost this process.
 func pairs(b *testing.B, run runner, o yardstick.Options) {
-	client := dial(b)
+	measure(b, run, yardstick.One(dial(b)), o)
+}
+
+func measure(b *testing.B, run runner, nodes []yardstick.Node, o yardstick.Options) {
+	b.Helper()
 	o.Pairs = int64(b.N)
 	b.ReportAllocs()
 	b.ResetTimer()
-	r, err := run(b.Context(), client, o)
+	r, err := run(b.Context(), nodes, o)
 	b.StopTimer()
 	if err != nil {
 		b.Fatal(err)

@@ -119,7 +119,7 @@ func newFlags(c *config) []flagGroup {
 	l.IntVar(&c.locks, "locks", 0,
 		"locks held meanwhile under the watchdog (hold: locks to take, default 10000)")
 	l.BoolVar(&c.yardstick, "yardstick", false,
-		"run the raw pipeline and the scenario in turn, and show medians and ratio")
+		"run the raw pipeline (one for each master) and the scenario in turn,\nand show medians and ratio")
 	l.IntVar(&c.rounds, "rounds", 5, "with --yardstick or --mutex: turns of each, --duration long")
 
 	h := hot.set

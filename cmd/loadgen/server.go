@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type server struct {
 	product    string // "redis 7.0.15"
 	topology   string // single, cluster, sentinel
 	shape      shape
+	sharded    bool // a cluster with sharded channels: releases are told there
 }
 
 // openServer starts or finds the server, says on w which, and connects to it.
@@ -110,6 +112,9 @@ func (s *server) identify(ctx context.Context) {
 	if info["redis_mode"] == "cluster" {
 		s.topology = "cluster"
 		s.shape = s.readShape(ctx)
+		major, _, _ := strings.Cut(info["redis_version"], ".")
+		n, err := strconv.Atoi(major)
+		s.sharded = err == nil && n >= 7
 	}
 }
 

@@ -54,7 +54,7 @@ func (s *session) run(ctx context.Context) (r *report, status int) {
 	case s.cfg.mutex:
 		s.rival = newMutexRival(s.cfg, s.witness)
 	case s.cfg.yardstick:
-		if s.rival, err = newYardstickRival(s.cfg, s.srv); err != nil {
+		if s.rival, err = newYardstickRival(ctx, s.cfg, s.srv); err != nil {
 			return s.fail(errors.Join(err, s.closeEngines()), statusConnect)
 		}
 	}

@@ -33,6 +33,13 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 		{"Contend", "--cluster 2 --scenario contend --keys 4 --clients 16 --engines 2", func(t *testing.T, r map[string]any) {
 			require.Positive(t, r["fairness"].(map[string]any)["min"])
 		}},
+		{"BesideTheYardstick", "--cluster 3 --yardstick --rounds 1", func(t *testing.T, r map[string]any) {
+			require.Positive(t, r["ratio_to_yardstick"])
+			require.Equal(t, "3 pipelines", r["yardstick"].(map[string]any)["kind"])
+		}},
+		{"OneInFlightBesideTheYardstick", "--cluster 2 --yardstick --rounds 1 --inflight 1", func(t *testing.T, r map[string]any) {
+			require.Equal(t, "single", r["yardstick"].(map[string]any)["kind"])
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := append([]string{"run", "--duration", "300ms", "--warmup", "20ms", "--json", "-"}, strings.Fields(tc.args)...)

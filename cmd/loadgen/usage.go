@@ -35,6 +35,7 @@ Examples:
   loadgen run --scenario contend --addr localhost:6379 --witness /tmp/w --witness-procs 4
                                                          with three more of the same
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
+  loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
   loadgen run --pprof :6060 --cpuprofile cpu.out
 

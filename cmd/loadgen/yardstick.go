@@ -23,35 +23,53 @@ type rival interface {
 	close()
 }
 
-// yardstickRival is the yardstick beside a scenario: the same server, one client, no engine.
+// yardstickRival is the yardstick beside a scenario: the same servers, a client for each, no engine.
 type yardstickRival struct {
-	client  rueidis.Client
+	nodes   []yardstick.Node
 	kind    string
-	run     func(context.Context, rueidis.Client, yardstick.Options) (yardstick.Result, error)
+	run     func(context.Context, []yardstick.Node, yardstick.Options) (yardstick.Result, error)
 	options yardstick.Options
 	results []yardstick.Result
 	warmup  time.Duration
 }
 
 // newYardstickRival connects the yardstick. With one operation in flight it is bare calls of the
-// scripts the engine sends; otherwise the pipeline of Redisson's scripts.
-func newYardstickRival(cfg *config, srv *server) (rival, error) {
+// scripts the engine sends; otherwise the pipeline of Redisson's scripts, one for each master.
+func newYardstickRival(ctx context.Context, cfg *config, srv *server) (rival, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	r := &yardstickRival{kind: "pipeline", run: yardstick.Pipeline, warmup: cfg.warmup}
+	r.options = yardstick.Options{Duration: cfg.duration, Lease: cfg.lease, Prefix: cfg.prefix + ":y:"}
+	if cfg.inflight == 1 {
+		r.kind, r.run, r.options.Scripts = "single", yardstick.Single, engineScripts()
+	}
+	if err := r.connect(ctx, srv); err != nil {
+		return nil, fmt.Errorf("connect the yardstick: %w", err)
+	}
+	return r, nil
+}
+
+func (r *yardstickRival) connect(ctx context.Context, srv *server) error {
 	option := yardstick.ClientOption(srv.addrs[0])
 	if srv.isURL() {
 		option = srv.clientOption()
 		option.ForceSingleClient = true
 	}
 	option.ClientName = srv.clientName
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, fmt.Errorf("connect the yardstick: %w", err)
+	if srv.topology != "cluster" {
+		client, err := rueidis.NewClient(option)
+		r.nodes = yardstick.One(client)
+		return err
 	}
-	r := &yardstickRival{client: client, kind: "pipeline", run: yardstick.Pipeline, warmup: cfg.warmup}
-	r.options = yardstick.Options{Duration: cfg.duration, Lease: cfg.lease, Prefix: cfg.prefix + ":y:"}
-	if cfg.inflight == 1 {
-		r.kind, r.run, r.options.Scripts = "single", yardstick.Single, engineScripts()
+	var err error
+	r.nodes, err = yardstick.Masters(ctx, option)
+	if len(r.nodes) > 1 && r.kind == "pipeline" {
+		r.kind = fmt.Sprintf("%d pipelines", len(r.nodes))
 	}
-	return r, nil
+	if srv.sharded {
+		r.options.Publish = "SPUBLISH"
+	}
+	return err
 }
 
 func (r *yardstickRival) name() string { return "yardstick" }
@@ -62,12 +80,12 @@ func (r *yardstickRival) warm(ctx context.Context) error {
 	}
 	o := r.options
 	o.Duration = r.warmup
-	_, err := r.run(ctx, r.client, o)
+	_, err := r.run(ctx, r.nodes, o)
 	return err
 }
 
 func (r *yardstickRival) turn(ctx context.Context) error {
-	result, err := r.run(ctx, r.client, r.options)
+	result, err := r.run(ctx, r.nodes, r.options)
 	if err != nil {
 		return fmt.Errorf("yardstick: %w", err)
 	}
@@ -101,4 +119,4 @@ func (r *yardstickRival) addTo(rep *report, rounds []round) {
 	}
 }
 
-func (r *yardstickRival) close() { r.client.Close() }
+func (r *yardstickRival) close() { yardstick.CloseAll(r.nodes) }

@@ -12,7 +12,8 @@
 // [Pipeline] is the yardstick: some goroutines, each sending a window of acquires in one
 // DoMulti, then the window of releases. [Single] is the yardstick for one operation in
 // flight: bare Do calls, one after the other. Both take other scripts through [Scripts],
-// so that the scripts alone can be told from the code around them.
+// so that the scripts alone can be told from the code around them. Both take the nodes to
+// send to: [One], or the [Masters] of a cluster.
 //
 // Every reply is looked at: an acquire that found the lock held, or a release that found
 // it gone, ends the run with an error. No key is left behind.

@@ -20,6 +20,7 @@ var (
 type Name struct {
 	Key     string // the lock's key
 	Channel string // redisson_lock__channel:{Key}
+	Publish string // the command that tells the waiters: PUBLISH or SPUBLISH
 	Field   string // the owner: one per goroutine
 	LeaseMs string
 }
@@ -46,7 +47,7 @@ func Redisson() Scripts {
 			return append(args, "1", n.Key, n.LeaseMs, n.Field)
 		},
 		ReleaseArgs: func(args []string, n Name) []string {
-			return append(args, "2", n.Key, n.Channel, "0", n.LeaseMs, n.Field, "PUBLISH")
+			return append(args, "2", n.Key, n.Channel, "0", n.LeaseMs, n.Field, n.Publish)
 		},
 		Granted: granted,
 		Freed:   freed,

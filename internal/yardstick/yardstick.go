@@ -12,17 +12,20 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // Options say how much to send at once, and for how long. Zero fields have defaults.
 type Options struct {
-	Goroutines int           // senders; default 4
+	Goroutines int           // senders, in a cluster for each node; default 4
 	Window     int           // operations each has in flight, in one DoMulti; default 256
 	Names      int           // distinct locks each goes round; default Window, never less
 	Duration   time.Duration // the run ends with the first round that begins after it
 	Pairs      int64         // or after exactly so many; with neither, the run lasts a second
 	Lease      time.Duration // default 30 s
 	Prefix     string        // put before every key; a random part follows
+	Publish    string        // the command that tells the waiters; default PUBLISH
 	Scripts    Scripts       // default Redisson
 }
 
@@ -74,21 +77,25 @@ func ClientOption(addr string) rueidis.ClientOption {
 // Pipeline takes and frees uncontended locks as fast as rueidis can: each goroutine
 // sends a window of acquires in one DoMulti, then a window of releases of the same locks.
 //
+// On a cluster every node has goroutines of its own, and these send it nothing but keys that it
+// serves. No call has to be divided among nodes and none waits for the slower of two, so this is what
+// a client could reach that knew where every key lies.
+//
 // Blocks: until the run is over; the end of ctx ends it after the current round.
 // Errors: the first reply that was wrong, or ctx's own.
-func Pipeline(ctx context.Context, client rueidis.Client, o Options) (Result, error) {
-	return run(ctx, client, o.withDefaults(), newWindowed)
+func Pipeline(ctx context.Context, nodes []Node, o Options) (Result, error) {
+	return run(ctx, nodes, o.withDefaults(), newWindowed)
 }
 
 // Single takes and frees uncontended locks one after the other from one goroutine, each
 // by a bare Do call: the yardstick for one operation in flight. Goroutines and Window do
-// not matter to it.
+// not matter to it, nor do nodes beyond the first.
 //
 // Blocks: until the run is over; the end of ctx ends it after the current pair.
 // Errors: the first reply that was wrong, or ctx's own.
-func Single(ctx context.Context, client rueidis.Client, o Options) (Result, error) {
+func Single(ctx context.Context, nodes []Node, o Options) (Result, error) {
 	o.Goroutines, o.Window = 1, 1
-	return run(ctx, client, o.withDefaults(), newBare)
+	return run(ctx, nodes[:1], o.withDefaults(), newBare)
 }
 
 func (o Options) withDefaults() Options {
@@ -105,6 +112,9 @@ func (o Options) withDefaults() Options {
 	if o.Duration <= 0 && o.Pairs <= 0 {
 		o.Duration = time.Second
 	}
+	if o.Publish == "" {
+		o.Publish = "PUBLISH"
+	}
 	if o.Scripts.Acquire == "" {
 		o.Scripts = Redisson()
 	}
@@ -120,28 +130,30 @@ type sender interface {
 // newSender makes the sender of one goroutine; width is the most names a round can have.
 type newSender func(w wire, width int) sender
 
-// run loads the scripts, sets the goroutines going, and measures from the first send to
-// the last reply.
-func run(ctx context.Context, client rueidis.Client, o Options, sends newSender) (Result, error) {
-	w, err := load(ctx, client, o.Scripts)
-	if err != nil {
-		return Result{}, err
+// run loads the scripts, sets the goroutines of every node going, and measures from the first send
+// to the last reply.
+func run(ctx context.Context, nodes []Node, o Options, sends newSender) (Result, error) {
+	names := makeNames(nodes, o)
+	senders := make([]sender, 0, len(names))
+	for _, n := range nodes {
+		w, err := load(ctx, n.Client, o.Scripts)
+		if err != nil {
+			return Result{}, err
+		}
+		for range o.Goroutines {
+			senders = append(senders, sends(w, o.Window))
+		}
 	}
-	names := makeNames(o)
 	budget := newBudget(o)
 	var (
 		wg    sync.WaitGroup
 		pairs atomic.Int64
 		wrong atomic.Int64
-		errs  = make([]error, o.Goroutines)
+		errs  = make([]error, len(senders))
 	)
-	senders := make([]sender, o.Goroutines)
-	for i := range senders {
-		senders[i] = sends(w, o.Window)
-	}
 	before := readUsage()
 	budget.begin()
-	for i := range o.Goroutines {
+	for i := range senders {
 		wg.Go(func() { // ends with the budget, ctx or its first wrong reply
 			done, bad, err := drive(ctx, senders[i], names[i], o.Window, budget)
 			pairs.Add(done)
@@ -152,9 +164,11 @@ func run(ctx context.Context, client rueidis.Client, o Options, sends newSender)
 	wg.Wait()
 	r := readUsage().since(before)
 	r.Pairs, r.Errors = pairs.Load(), wrong.Load()
-	err = errors.Join(errs...)
+	err := errors.Join(errs...)
 	if r.Errors > 0 {
-		err = errors.Join(err, remove(client, names))
+		for i, n := range nodes {
+			err = errors.Join(err, remove(n.Client, names[i*o.Goroutines:(i+1)*o.Goroutines]))
+		}
 	}
 	return r, err
 }
@@ -214,22 +228,27 @@ func (b *budget) take(n int) int {
 	return max(0, n+int(min(0, left)))
 }
 
-// makeNames returns the locks of each goroutine. No two are the same, in this run or in
-// another on the same server.
-func makeNames(o Options) [][]Name {
+// makeNames returns the locks of each goroutine, node by node: those of a node lie in slots that it
+// serves. No two are the same, in this run or in another on the same server.
+func makeNames(nodes []Node, o Options) [][]Name {
 	id := rand.Text()
 	leaseMs := strconv.FormatInt(o.Lease.Milliseconds(), 10)
-	all := make([][]Name, o.Goroutines)
+	all := make([][]Name, len(nodes)*o.Goroutines)
 	for g := range all {
-		all[g] = make([]Name, o.Names)
-		for i := range all[g] {
+		serves := nodes[g/o.Goroutines].Serves
+		all[g] = make([]Name, 0, o.Names)
+		for i := 0; len(all[g]) < o.Names; i++ {
 			key := fmt.Sprintf("%s%s:%d:%d", o.Prefix, id, g, i)
-			all[g][i] = Name{
+			if serves != nil && !serves(slot.Of(key)) {
+				continue
+			}
+			all[g] = append(all[g], Name{
 				Key:     key,
 				Channel: "redisson_lock__channel:{" + key + "}",
+				Publish: o.Publish,
 				Field:   fmt.Sprintf("%s:%d", id, g),
 				LeaseMs: leaseMs,
-			}
+			})
 		}
 	}
 	return all

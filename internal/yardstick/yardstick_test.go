@@ -35,7 +35,7 @@ func TestPipeline(t *testing.T) {
 	client, _ := dial(t)
 
 	t.Run("DoesExactlySoManyPairsAndLeavesNoKey", func(t *testing.T) {
-		r, err := Pipeline(t.Context(), client, Options{Pairs: 5000, Prefix: "yard:"})
+		r, err := Pipeline(t.Context(), One(client), Options{Pairs: 5000, Prefix: "yard:"})
 		require.NoError(t, err)
 		require.Equal(t, int64(5000), r.Pairs)
 		require.Zero(t, r.Errors)
@@ -44,7 +44,7 @@ func TestPipeline(t *testing.T) {
 	})
 
 	t.Run("EndsWithItsDuration", func(t *testing.T) {
-		r, err := Pipeline(t.Context(), client, Options{Duration: 50 * time.Millisecond, Names: 1000})
+		r, err := Pipeline(t.Context(), One(client), Options{Duration: 50 * time.Millisecond, Names: 1000})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, r.Elapsed, 50*time.Millisecond)
 		require.Positive(t, r.Pairs)
@@ -54,7 +54,7 @@ func TestPipeline(t *testing.T) {
 	t.Run("EndsWithItsContextAndLeavesNoKey", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_, err := Pipeline(ctx, client, Options{Duration: time.Hour})
+		_, err := Pipeline(ctx, One(client), Options{Duration: time.Hour})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, keysLeft(t, client))
 	})
@@ -62,7 +62,7 @@ func TestPipeline(t *testing.T) {
 	t.Run("ABusyAnswerIsAnError", func(t *testing.T) {
 		s := Redisson()
 		s.Acquire = `return 7`
-		r, err := Pipeline(t.Context(), client, Options{Pairs: 8, Goroutines: 1, Window: 8, Scripts: s})
+		r, err := Pipeline(t.Context(), One(client), Options{Pairs: 8, Goroutines: 1, Window: 8, Scripts: s})
 		require.ErrorContains(t, err, "busy for 7 ms")
 		require.Equal(t, int64(16), r.Errors, "eight busy, eight not ours")
 		require.Zero(t, r.Pairs)
@@ -71,7 +71,7 @@ func TestPipeline(t *testing.T) {
 	t.Run("AReleaseOfNothingIsAnErrorAndItsKeysAreRemoved", func(t *testing.T) {
 		s := Redisson()
 		s.Release = `return nil`
-		r, err := Pipeline(t.Context(), client, Options{Pairs: 2000, Scripts: s})
+		r, err := Pipeline(t.Context(), One(client), Options{Pairs: 2000, Scripts: s})
 		require.ErrorIs(t, err, errNotOurs)
 		require.Positive(t, r.Errors)
 		require.Zero(t, keysLeft(t, client))
@@ -80,7 +80,7 @@ func TestPipeline(t *testing.T) {
 	t.Run("AScriptThatDoesNotCompileIsAnError", func(t *testing.T) {
 		s := Redisson()
 		s.Acquire = `return (`
-		_, err := Pipeline(t.Context(), client, Options{Pairs: 1, Scripts: s})
+		_, err := Pipeline(t.Context(), One(client), Options{Pairs: 1, Scripts: s})
 		require.ErrorContains(t, err, "load script")
 	})
 }
@@ -89,7 +89,7 @@ func TestSingle(t *testing.T) {
 	client, _ := dial(t)
 
 	t.Run("DoesExactlySoManyPairsAndLeavesNoKey", func(t *testing.T) {
-		r, err := Single(t.Context(), client, Options{Pairs: 200})
+		r, err := Single(t.Context(), One(client), Options{Pairs: 200})
 		require.NoError(t, err)
 		require.Equal(t, int64(200), r.Pairs)
 		require.Zero(t, keysLeft(t, client))
@@ -97,7 +97,7 @@ func TestSingle(t *testing.T) {
 
 	t.Run("SpeaksToOtherScripts", func(t *testing.T) {
 		freed := Redisson().Freed
-		r, err := Single(t.Context(), client, Options{Pairs: 10, Scripts: Scripts{
+		r, err := Single(t.Context(), One(client), Options{Pairs: 10, Scripts: Scripts{
 			Acquire: `return redis.call('hset', KEYS[1], ARGV[1], 1)`,
 			Release: `return redis.call('hdel', KEYS[1], ARGV[1])`,
 			AcquireArgs: func(args []string, n Name) []string {
@@ -126,6 +126,7 @@ func TestRedisson(t *testing.T) {
 		Key:     "wire",
 		Channel: "redisson_lock__channel:{wire}",
 		Field:   "6e3814a1-e847-452b-a982-45baf93a1df2:57",
+		Publish: "PUBLISH",
 		LeaseMs: "30000",
 	}
 	theirs := mine
@@ -174,17 +175,47 @@ func TestRedisson(t *testing.T) {
 	}
 }
 
+func TestCluster(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	nodes, err := Masters(t.Context(), ClientOption(c.Addrs()[0]))
+	require.NoError(t, err)
+	require.Len(t, nodes, 3)
+	t.Cleanup(func() { CloseAll(nodes) })
+
+	r, err := Pipeline(t.Context(), nodes, Options{Pairs: 6000, Publish: "SPUBLISH"})
+	require.NoError(t, err, "a key that went to the wrong node would have been refused")
+	require.EqualValues(t, 6000, r.Pairs)
+	for _, m := range c.Masters {
+		stats, err := m.CommandStats()
+		require.NoError(t, err)
+		require.Positive(t, stats["del"])
+		require.Equal(t, stats["del"], stats["spublish"])
+		require.Equal(t, "0", m.Do(t, "DBSIZE"))
+	}
+
+	r, err = Single(t.Context(), nodes, Options{Pairs: 10})
+	require.NoError(t, err)
+	require.EqualValues(t, 10, r.Pairs)
+}
+
+func TestMastersOfASingleServer(t *testing.T) {
+	_, addr := dial(t)
+	_, err := Masters(t.Context(), ClientOption(addr))
+	require.ErrorContains(t, err, "CLUSTER SLOTS")
+}
+
 func TestNames(t *testing.T) {
 	seen := make(map[string]bool)
 	o := Options{Goroutines: 3, Window: 10, Names: 50, Prefix: "p:"}.withDefaults()
 	for range 2 {
-		for _, of := range makeNames(o) {
+		for _, of := range makeNames([]Node{{}}, o) {
 			require.Len(t, of, 50)
 			for _, n := range of {
 				require.False(t, seen[n.Key], "%s twice", n.Key)
 				seen[n.Key] = true
 				require.Equal(t, "redisson_lock__channel:{"+n.Key+"}", n.Channel)
 				require.Equal(t, "30000", n.LeaseMs)
+				require.Equal(t, "PUBLISH", n.Publish)
 			}
 		}
 	}

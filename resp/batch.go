@@ -34,12 +34,13 @@ type command struct {
 func appendCommands(cmds []command, ops []*Op, results []Result, id string) []command {
 	for start := 0; start < len(ops); {
 		end := start + 1
-		if batched(ops[start].Kind) {
+		if batched(ops[start]) {
 			end = stretch(ops, start)
 		}
-		c := command{script: scriptOf(ops[start].Kind), ops: ops[start:end], results: results[start:end]}
-		if ops[start].Kind == OpAcquire {
-			c.field = newWireID(id)
+		first := ops[start]
+		c := command{script: scriptOf(first.Kind, first.Family), ops: ops[start:end], results: results[start:end]}
+		if first.Kind == OpAcquire {
+			c.field = first.Family.field(newWireID(id))
 			for _, op := range c.ops {
 				op.Field = c.field
 			}
@@ -50,23 +51,10 @@ func appendCommands(cmds []command, ops []*Op, results []Result, id string) []co
 	return cmds
 }
 
-func batched(k OpKind) bool { return k == OpAcquire || k == OpRelease }
-
-func scriptOf(k OpKind) *script {
-	switch k {
-	case OpAcquire:
-		return scriptAcquire
-	case OpReacquire, OpCount:
-		return scriptReacquire
-	case OpRelease:
-		return scriptRelease
-	case OpExtend:
-		return scriptRenew
-	case OpInspect:
-		return scriptInspect
-	default:
-		return scriptForce
-	}
+// batched reports whether an op may share a command. Fair waiters that ask again do: there may be
+// thousands of them.
+func batched(op *Op) bool {
+	return op.Kind == OpAcquire || op.Kind == OpRelease || op.Kind == OpReacquire && op.Family == FamilyFair
 }
 
 // stretch finds how many ops from start on may travel in one command.
@@ -79,7 +67,10 @@ func stretch(ops []*Op, start int) int {
 	end := start
 	for end < len(ops) && end-start < maxKeys {
 		op := ops[end]
-		if op.alone || op.Kind != first.Kind || op.LeaseMs != first.LeaseMs && op.Kind == OpAcquire {
+		if op.alone || op.Kind != first.Kind || op.Family != first.Family {
+			break
+		}
+		if op.Kind != OpRelease && (op.LeaseMs != first.LeaseMs || op.Waits != first.Waits) {
 			break
 		}
 		if !seen.add(op) {
@@ -141,21 +132,33 @@ func (c *command) build(e *envelope) rueidis.Completed {
 // appendArgs lists the ARGV of the script, with the keys of inline where the script expects them.
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
-	switch first.Kind {
-	case OpAcquire:
-		args = append(args, strconv.FormatInt(first.LeaseMs, 10), c.field, strconv.FormatInt(e.notAfter, 10),
+	switch {
+	case first.Family == FamilyFair && (first.Kind == OpAcquire || first.Kind == OpReacquire):
+		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
+			flag(first.Waits), fairGraceMs, fairPlaceMs, strconv.Itoa(len(inline)))
+		return appendFields(appendKeys(args, inline), c.ops)
+	case first.Kind == OpAcquire, first.Kind == OpReacquire && first.Family >= FamilyFenced:
+		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			flag(inline == nil && w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
+		switch {
+		case first.Family == FamilyWrite && first.Waits:
+			args = append(args, writerPatienceMs)
+		case first.Family >= FamilyFenced:
+			args = append(args, "0")
+		}
 		return appendKeys(args, inline)
+	}
+	switch first.Kind {
 	case OpReacquire, OpCount:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount))
 	case OpRelease:
-		args = append(args, e.publish, unlockMessage, strconv.Itoa(len(inline)))
+		args = append(args, first.Family.publish(e.publish), first.Family.message(), strconv.Itoa(len(inline)))
 		return appendFields(appendKeys(args, inline), c.ops)
 	case OpExtend:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
 	case OpForce:
-		return append(args, e.publish, unlockMessage, first.Field)
+		return append(args, first.Family.publish(e.publish), first.Family.message(), first.Field, first.Family.forced())
 	default:
 		return args
 	}
@@ -216,7 +219,7 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 	if err != nil {
 		return c.fail(classify(err))
 	}
-	if c.ops[0].Kind == OpInspect {
+	if k := c.ops[0].Kind; k == OpInspect || k == OpQueue {
 		return c.settleInspect(values)
 	}
 	if len(values) == 0 {
@@ -227,17 +230,23 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 		return c.fail(malformed)
 	}
 	w.est.learn(now, received)
-	switch c.ops[0].Kind {
-	case OpAcquire:
-		if len(values) == 1 {
+	return c.settleKeys(w, values)
+}
+
+// settleKeys reads what follows the server's time.
+func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
+	switch k, f := c.ops[0].Kind, c.ops[0].Family; k {
+	case OpAcquire, OpReacquire, OpCount:
+		switch {
+		case len(values) == 1:
 			return tooLate
+		case c.script == scriptReacquire:
+			return c.settleReacquire(values)
+		case f.sparse():
+			return c.settleSparse(w, values, CodeGranted)
+		default:
+			return c.settleTokens(values)
 		}
-		return c.settleSparse(w, values, CodeGranted)
-	case OpReacquire, OpCount:
-		if len(values) == 1 {
-			return tooLate
-		}
-		return c.settleReacquire(values)
 	case OpRelease:
 		return c.settleSparse(w, values, CodeReleased)
 	default:
@@ -295,6 +304,32 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 	}
 	if n+named-normals != int64(len(c.ops)) {
 		return c.fail(malformed)
+	}
+	return settled
+}
+
+// settleTokens reads {now, v, v, ...}: a token, or why there is none.
+func (c *command) settleTokens(values []rueidis.RedisMessage) outcome {
+	if len(values) != 1+len(c.ops) {
+		return c.fail(malformed)
+	}
+	for i := range c.results {
+		r := &c.results[i]
+		v, err := values[i+1].AsInt64()
+		switch {
+		case err != nil:
+			r.Code, r.Err = CodeError, classify(err)
+		case v > 0:
+			r.Code, r.Value = CodeGranted, v
+		case v == -3:
+			r.Code = CodeWrongKind
+		case v == -1:
+			r.Code, r.Value = CodeBusy, -1
+		case v <= -10:
+			r.Code, r.Value = CodeBusy, -v-10
+		default:
+			return c.fail(malformed)
+		}
 	}
 	return settled
 }

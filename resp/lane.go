@@ -158,7 +158,7 @@ func (l *lane) take() bool {
 	}
 }
 
-// load puts what was taken in order: releases before re-sends before acquires, acquires by lease.
+// load puts what was taken in order: releases before re-sends before acquires, acquires by lease and family.
 // From here on an op cannot be taken back; those that were are set aside. Called with mu held.
 func (l *lane) load() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
@@ -167,7 +167,12 @@ func (l *lane) load() {
 	others := len(l.ops)
 	l.claim(l.spare.acquires)
 	acquires := l.ops[others:]
-	byLease := func(a, b *Op) int { return cmp.Compare(a.LeaseMs, b.LeaseMs) }
+	byLease := func(a, b *Op) int {
+		if order := cmp.Compare(a.LeaseMs, b.LeaseMs); order != 0 {
+			return order
+		}
+		return cmp.Compare(a.Family, b.Family)
+	}
 	if !slices.IsSortedFunc(acquires, byLease) {
 		slices.SortStableFunc(acquires, byLease)
 	}

@@ -18,6 +18,7 @@ const (
 	OpExtend                  // raise the TTL of what the field holds; alone
 	OpInspect                 // read; alone
 	OpForce                   // take the lock away from anybody; alone
+	OpQueue                   // read who waits for a fair lock; alone
 )
 
 // An Op is one key's command on its way through a lane. Its owner fills it, submits it, and must
@@ -32,6 +33,8 @@ type Op struct {
 	Count   int32 // OpReacquire, OpCount: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
+	Family  Family
+	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
 	alone  bool  // with its key declared, so that the refusal names the node to ask
 	asking bool  // to the node a slot is moving to
@@ -64,15 +67,15 @@ type Code uint8
 // The codes.
 const (
 	CodeError     Code = iota // see Result.Err
-	CodeGranted               // the key is ours
+	CodeGranted               // the key is ours; FamilyFenced: Value is the token
 	CodeOurs                  // it was ours already, with its full lease again
 	CodeBusy                  // somebody else's; Value: remaining ms, -1 no expiry
 	CodeGone                  // a re-entry found no lock of ours
-	CodeWrongKind             // a read-write hash in a mutex's place
+	CodeWrongKind             // a read-write hash in a mutex's place, or the reverse
 	CodeReleased              // given back; Value: how many heard the message, -1 publish refused
 	CodeNotOurs               // our field is not there; nothing changed
 	CodeRenewed               // the TTL is at least the lease
-	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ...
+	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ... OpQueue: the server's time in ms, and field, score, ...
 	CodeNone                  // there was no lock
 	CodeCancelled             // taken back before it was sent
 )

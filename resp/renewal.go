@@ -14,10 +14,13 @@ import (
 // A Renewal is one key's renewal and, afterwards, its answer.
 type Renewal struct {
 	Key, Field string
+	Family     Family
 	Code       Code         // CodeRenewed, CodeNotOurs or CodeError
 	Err        *ServerError // of CodeError
 	SentAt     clock.Instant
 }
+
+func (r *Renewal) script() *script { return parts[r.Family].renew }
 
 // maxRenewCommands bounds the EVALSHAs of one pipeline write: the limit of an attempt has to cover
 // the server's work for all of them.
@@ -25,7 +28,7 @@ const maxRenewCommands = 16
 
 // Renew raises the TTL of every key that its field still holds to the lease, and answers in
 // batch. With retry it uses the second connection, so that a first one that hangs does not decide.
-// The keys of one call should be different.
+// The keys of one call should be different, and their families sorted.
 //
 // Blocks: up to limit for every 2,048 keys; callers are the watchdog's own goroutines.
 func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Renewal) {
@@ -34,8 +37,13 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 		link = n.retries
 	}
 	pending := make([][]Renewal, 0, len(batch)/maxKeys+1)
-	for start := 0; start < len(batch); start += maxKeys {
-		pending = append(pending, batch[start:min(start+maxKeys, len(batch))])
+	for start := 0; start < len(batch); {
+		end := start + 1
+		for end < len(batch) && end-start < maxKeys && batch[end].script() == batch[start].script() {
+			end++
+		}
+		pending = append(pending, batch[start:end])
+		start = end
 	}
 	reloads, load := 0, false
 	for len(pending) > 0 {
@@ -189,7 +197,7 @@ func renewCommand(w *wire, cluster bool, leaseMs int64, part []Renewal) rueidis.
 	for i := range part {
 		keys[i], fields[i] = part[i].Key, part[i].Field
 	}
-	sha := w.client.B().Evalsha().Sha1(scriptRenew.sha)
+	sha := w.client.B().Evalsha().Sha1(part[0].script().sha)
 	lease, greater := strconv.FormatInt(leaseMs, 10), flag(w.caps.Greater)
 	if cluster && len(part) > 1 {
 		return sha.Numkeys(0).Arg(lease, greater, strconv.Itoa(len(part))).Arg(keys...).Arg(fields...).Build()

@@ -31,6 +31,24 @@ var (
 	inspectText string
 	//go:embed scripts/force.lua
 	forceText string
+	//go:embed scripts/fenced.lua
+	fencedText string
+	//go:embed scripts/read.lua
+	readText string
+	//go:embed scripts/readrenew.lua
+	readRenewText string
+	//go:embed scripts/readrelease.lua
+	readReleaseText string
+	//go:embed scripts/write.lua
+	writeText string
+	//go:embed scripts/writerelease.lua
+	writeReleaseText string
+	//go:embed scripts/fair.lua
+	fairText string
+	//go:embed scripts/fairrelease.lua
+	fairReleaseText string
+	//go:embed scripts/queue.lua
+	queueText string
 )
 
 // The catalogue is constant: scripts are texts of this package, never assembled at run time.
@@ -42,8 +60,20 @@ var (
 	scriptInspect   = newScript("inspect", inspectText)
 	scriptForce     = newScript("force", forceText)
 
+	scriptFenced       = newScript("fenced", fencedText)
+	scriptRead         = newScript("read", readText)
+	scriptReadRenew    = newScript("readrenew", readRenewText)
+	scriptReadRelease  = newScript("readrelease", readReleaseText)
+	scriptWrite        = newScript("write", writeText)
+	scriptWriteRelease = newScript("writerelease", writeReleaseText)
+	scriptFair         = newScript("fair", fairText)
+	scriptFairRelease  = newScript("fairrelease", fairReleaseText)
+	scriptQueue        = newScript("queue", queueText)
+
 	catalogue = []*script{
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
+		scriptFenced, scriptRead, scriptReadRenew, scriptReadRelease, scriptWrite, scriptWriteRelease,
+		scriptFair, scriptFairRelease, scriptQueue,
 	}
 )
 

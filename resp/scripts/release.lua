@@ -2,7 +2,7 @@
 -- HDEL frees under memory pressure, where HINCRBY would be refused.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
--- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH; '': nobody is told
 -- ARGV[2]  message
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
@@ -26,7 +26,10 @@ for i = 1, n do
   left = left - 1
   local key = keys[skip + i]
   local v = call('HDEL', key, field)
-  if v == 1 then
+  if v == 1 and publish == '' then
+    released = released + 1
+    v = 0
+  elseif v == 1 then
     released = released + 1
     local channel
     if find(key, '{', 1, true) then

@@ -1,0 +1,106 @@
+package resp
+
+// Family says which lock an op is about: what its commands do and whom they tell. All else, lanes,
+// batches, retries, redirects and renewals, is the same for all of them.
+type Family uint8
+
+// The families.
+const (
+	FamilyLock   Family = iota // Redisson's RLock
+	FamilySpin                 // the same, but a release tells nobody
+	FamilyFenced               // the same, and a grant carries a token
+	FamilyRead                 // shared
+	FamilyWrite                // exclusive, on the same key as FamilyRead
+	FamilyFair                 // with a queue on the server
+	familyEnd
+)
+
+// writeSuffix marks a write hold's field, after the wire id.
+const writeSuffix = ":write"
+
+// How fair waiters keep their place: Redisson's fairLockWaitTimeout, and how long a head that does
+// not ask again is waited for.
+const (
+	fairPlaceMs = "300000"
+	fairGraceMs = "5000"
+)
+
+// writerPatienceMs is how long further readers are kept out after a waiting writer has asked last:
+// longer than the pause between two of its polls.
+const writerPatienceMs = "2500"
+
+// A part is the scripts of one family.
+type part struct{ acquire, reacquire, count, release, renew *script }
+
+//nolint:gochecknoglobals // a constant in all but name
+var parts = [familyEnd]part{
+	FamilyLock:   {scriptAcquire, scriptReacquire, scriptReacquire, scriptRelease, scriptRenew},
+	FamilySpin:   {scriptAcquire, scriptReacquire, scriptReacquire, scriptRelease, scriptRenew},
+	FamilyFenced: {scriptFenced, scriptFenced, scriptReacquire, scriptRelease, scriptRenew},
+	FamilyRead:   {scriptRead, scriptRead, nil, scriptReadRelease, scriptReadRenew},
+	FamilyWrite:  {scriptWrite, scriptWrite, scriptReacquire, scriptWriteRelease, scriptRenew},
+	FamilyFair:   {scriptFair, scriptFair, scriptReacquire, scriptFairRelease, scriptRenew},
+}
+
+func scriptOf(k OpKind, f Family) *script {
+	switch k {
+	case OpAcquire:
+		return parts[f].acquire
+	case OpReacquire:
+		return parts[f].reacquire
+	case OpCount:
+		return parts[f].count
+	case OpRelease:
+		return parts[f].release
+	case OpExtend:
+		return parts[f].renew
+	case OpInspect:
+		return scriptInspect
+	case OpQueue:
+		return scriptQueue
+	default:
+		return scriptForce
+	}
+}
+
+// sparse reports whether an acquire's reply names only the keys that were not granted.
+func (f Family) sparse() bool { return f != FamilyFenced }
+
+// field makes a hold's field of the batch's wire id.
+func (f Family) field(id string) string {
+	if f == FamilyWrite {
+		return id + writeSuffix
+	}
+	return id
+}
+
+// message is what a release publishes: Redisson's UNLOCK_MESSAGE, or its READ_UNLOCK_MESSAGE, which
+// wakes every reader.
+func (f Family) message() string {
+	if f == FamilyWrite {
+		return "1"
+	}
+	return unlockMessage
+}
+
+// publish is the command a release tells the waiters with.
+func (f Family) publish(command string) string {
+	if f == FamilySpin {
+		return ""
+	}
+	return command
+}
+
+// forced is what force.lua calls the family.
+func (f Family) forced() string {
+	switch f {
+	case FamilyRead:
+		return "read"
+	case FamilyWrite:
+		return "write"
+	case FamilyFair:
+		return "fair"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,138 @@
+-- fenced: takes every free key under one wire id, each with a fencing token that is greater than any
+-- before it. Asking again under a wire id that holds the key answers the token it was given.
+--
+-- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
+-- ARGV[1]  lease in ms
+-- ARGV[2]  field: the wire id
+-- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
+-- ARGV[4]  '1': further keys may be copied from the first one granted
+-- ARGV[5]  unused
+-- ARGV[6+] the keys, where KEYS is empty
+-- returns  {now} when the not-after has passed; else {now, v, v, ...} with v > 0 granted: the token;
+--          -1 busy, no expiry; -3 another kind of lock; <= -10 busy, -v - 10 ms remain; or the error
+--          of this key alone.
+-- cost     first key: exists, hset, pexpire, get, set; every further one: copy, get, set.
+-- The token is the server's time in µs, or one more than the last where that is ahead: it rises
+-- across a FLUSHALL. Written as an integer, for Redisson's INCR.
+local call = redis.pcall
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+local micros = time[1] * 1000000 + time[2]
+local lease, field, copying = ARGV[1], ARGV[2], ARGV[4] == '1'
+local template = nil
+
+local function counter(key)
+  if string.find(key, '{', 1, true) then
+    return 'redisson_lock_token:' .. key
+  end
+  return 'redisson_lock_token:{' .. key .. '}'
+end
+
+local function number(key)
+  local last = call('GET', counter(key))
+  if type(last) == 'table' then
+    return nil, last
+  end
+  local n = tonumber(last or 0)
+  if not n then
+    return nil, {err = 'HOLDFAST the fencing token is not a number: ' .. counter(key)}
+  end
+  return n
+end
+
+-- A key that cannot get its token, or its TTL, must not stay.
+local function undo(key, failed)
+  if call('HDEL', key, field) ~= 1 then
+    return {err = 'HOLDFAST key without expiry or token could not be undone, delete it by hand: ' .. key}
+  end
+  return failed
+end
+
+local function token(key)
+  local last, failed = number(key)
+  if failed then
+    return undo(key, failed)
+  end
+  local next = math.max(last + 1, micros)
+  local set = call('SET', counter(key), string.format('%.0f', next))
+  if set.err then
+    return undo(key, set)
+  end
+  return next
+end
+
+local function busy(key)
+  local mode = call('HEXISTS', key, 'mode')
+  if mode == 1 then
+    return -3
+  elseif mode ~= 0 then
+    return mode
+  end
+  local left = call('PTTL', key)
+  if type(left) == 'table' or left < 0 then
+    return left
+  end
+  return -left - 10
+end
+
+local function take(key)
+  local there = call('EXISTS', key)
+  if there == 1 then
+    local mine = call('HEXISTS', key, field)
+    if mine == 0 then
+      return busy(key)
+    elseif mine ~= 1 then
+      return mine
+    end
+    local left = call('PTTL', key)
+    if type(left) ~= 'table' and left < tonumber(lease) then
+      left = call('PEXPIRE', key, lease)
+    end
+    if type(left) == 'table' then
+      return left
+    end
+    local n, failed = number(key)
+    return failed or n
+  elseif there ~= 0 then
+    return there
+  end
+  local set = call('HSET', key, field, 1)
+  if type(set) == 'table' then
+    return set
+  end
+  local ttl = call('PEXPIRE', key, lease)
+  if ttl ~= 1 then
+    return undo(key, ttl)
+  end
+  return token(key)
+end
+
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 5, #ARGV - 5
+end
+local out = {now}
+for i = 1, n do
+  local key, v = keys[skip + i], nil
+  if template then
+    v = call('COPY', template, key)
+    if v == 1 then
+      v = token(key)
+    elseif v == 0 then
+      v = busy(key)
+    else
+      copying, template = false, nil
+      v = take(key)
+    end
+  else
+    v = take(key)
+    if copying and type(v) == 'number' and v > 0 then
+      template = key
+    end
+  end
+  out[i + 1] = v
+end
+return out

@@ -1,0 +1,100 @@
+-- readrelease: gives back the read hold that each field has on its key, and tells the waiters when it
+-- was the last.
+--
+-- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[2]  message
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
+-- returns  as release; a hold that was not the last one was heard by nobody
+-- cost     hdel, del, hlen, del, publish. Where others read on and this hold was the longest: a look
+--          at every other read hold, for the hash is to live as long as the longest of them, and not
+--          at all if only such are left whose holders are dead.
+local call, find = redis.pcall, string.find
+local time = redis.call('TIME')
+local publish, message = ARGV[1], ARGV[2]
+local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+
+-- Deletes the lock and tells the waiters: how many heard it, -2 publish was refused, or the error.
+local function free(key, tag)
+  local gone = call('DEL', key)
+  if type(gone) == 'table' then
+    return gone
+  end
+  local heard = call(publish, 'redisson_rwlock:' .. tag, message)
+  if type(heard) == 'table' then
+    return -2
+  end
+  return heard
+end
+
+-- The longest remaining time of those who still read, and whether somebody writes.
+local function longest(key, tag)
+  local fields, most = call('HGETALL', key), 0
+  for f = 1, #fields, 2 do
+    local name, count = fields[f], tonumber(fields[f + 1])
+    if name ~= 'mode' and count and not find(name, ':write', -6, true) then
+      for hold = count, 1, -1 do
+        local left = call('PTTL', tag .. ':' .. name .. ':rwlock_timeout:' .. hold)
+        if type(left) ~= 'table' then
+          most = math.max(most, left)
+        end
+      end
+    end
+  end
+  return most
+end
+
+local function leave(key, field)
+  local v = call('HDEL', key, field)
+  if v == 0 then
+    return -1
+  elseif v ~= 1 then
+    return v
+  end
+  local tag = key
+  if not find(key, '{', 1, true) then
+    tag = '{' .. key .. '}'
+  end
+  local hold = tag .. ':' .. field .. ':rwlock_timeout:1'
+  local own = call('PTTL', hold)
+  call('DEL', hold)
+  if call('HLEN', key) == 1 then
+    return free(key, tag)
+  end
+  if call('HGET', key, 'mode') == 'write' then
+    return 0
+  end
+  local left = call('PTTL', key)
+  if type(own) ~= 'table' and type(left) ~= 'table' and (own < 0 or own + 5 >= left) then
+    local most = longest(key, tag)
+    if most <= 0 then
+      return free(key, tag)
+    elseif most < left then
+      call('PEXPIRE', key, most)
+    end
+  end
+  return 0
+end
+
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+end
+local at, left, field = 4 + tonumber(ARGV[3]), 0, nil
+for i = 1, n do
+  if left == 0 then
+    field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
+  end
+  left = left - 1
+  local v = leave(keys[skip + i], field)
+  if type(v) == 'number' and v ~= -1 then
+    released = released + 1
+  end
+  if v ~= 0 then
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = released
+return out

@@ -1,0 +1,71 @@
+-- writerelease: gives back the write hold that each field has on its key, and tells the waiters. Where
+-- its owner still reads, the lock becomes a read lock, and other readers are told, too. It is the
+-- readers' turn then: the note of a writer that waits is taken away.
+--
+-- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[2]  message
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
+-- returns  as release. A field that writes nothing takes its engine's note back.
+-- cost     hdel, del, hlen, del, publish
+local call, find = redis.pcall, string.find
+local time = redis.call('TIME')
+local publish, message = ARGV[1], ARGV[2]
+local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+
+local function leave(key, field)
+  local v = call('HDEL', key, field)
+  if type(v) == 'table' then
+    return v
+  end
+  local tag = key
+  if not find(key, '{', 1, true) then
+    tag = '{' .. key .. '}'
+  end
+  local note, channel = tag .. ':rwlock_writer', 'redisson_rwlock:' .. tag
+  if v == 0 then
+    if call('GET', note) == string.match(field, '^[^:]*') then
+      call('DEL', note)
+      call(publish, channel, message)
+    end
+    return -1
+  end
+  call('DEL', note)
+  local done
+  if call('HLEN', key) == 1 then
+    done = call('DEL', key)
+  else
+    done = call('HSET', key, 'mode', 'read')
+  end
+  if type(done) == 'table' then
+    return done
+  end
+  local heard = call(publish, channel, message)
+  if type(heard) == 'table' then
+    return -2
+  end
+  return heard
+end
+
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+end
+local at, left, field = 4 + tonumber(ARGV[3]), 0, nil
+for i = 1, n do
+  if left == 0 then
+    field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
+  end
+  left = left - 1
+  local v = leave(keys[skip + i], field)
+  if type(v) == 'number' and v ~= -1 then
+    released = released + 1
+  end
+  if v ~= 0 then
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = released
+return out

@@ -2,17 +2,14 @@ package engine_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
-	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -171,88 +168,5 @@ func TestMessagesNotPollsServeEnginesThatContend(t *testing.T) {
 	all, byPoll := byServer()
 	t.Logf("%d grants by the server, %d by a poll", all, byPoll)
 	require.Less(t, byPoll*100, all)
-	finish(t, s, engines...)
-}
-
-// believed is one holder's time with the lock, as it could know it: from the grant until it gave it
-// back or was told that it is lost.
-type believed struct{ from, to time.Time }
-
-// Two believe at once only after somebody else deleted the lock, and no longer than until the first
-// one's trust deadline, one lease later at most.
-func TestHandOffUnderFireKeepsBeliefWithinItsBound(t *testing.T) {
-	const lease, grantsWanted = time.Second, 100_000
-	s := redistest.Run(t, redistest.Options{})
-	proxy := faultproxy.Run(t, s.Addr())
-	stop := make(chan struct{})
-	var mu sync.Mutex
-	var history []believed
-	var grants atomic.Int64
-	var engines []*engine.Engine
-	var crowds []*sync.WaitGroup
-	for i := range 2 {
-		addr := s.Addr()
-		if i == 0 {
-			addr = proxy.Addr()
-		}
-		e := openEngine(t, addr)
-		engines = append(engines, e)
-		crowds = append(crowds, crowd(t, e, 16, stop, func(ls *engine.Lease) {
-			b := believed{from: time.Now()}
-			if grants.Add(1)%512 == 0 { // a renewal or two passes now and then
-				select {
-				case <-ls.Context().Done():
-				case <-time.After(time.Duration(rand.N(int64(20 * time.Millisecond)))):
-				}
-			}
-			if b.to = time.Now(); ls.Lost() {
-				return // it did not believe any more; until when it did, its context told it before
-			}
-			mu.Lock()
-			history = append(history, b)
-			mu.Unlock()
-		}))
-	}
-	var deleted []time.Time
-	for i := 0; grants.Load() < grantsWanted || len(deleted) < 3; i++ {
-		next := grants.Load() + 12_000
-		eventually(t, "more grants", func() bool { return grants.Load() > next })
-		switch i % 3 {
-		case 0:
-			_, err := s.Command(limited(t), "DEL", "hot")
-			require.NoError(t, err)
-			deleted = append(deleted, time.Now())
-		case 1:
-			proxy.CutAll()
-		case 2:
-			s.Pause()
-			s.Resume()
-		}
-	}
-	close(stop)
-	for _, wg := range crowds {
-		wg.Wait()
-	}
-	slices.SortFunc(history, func(a, b believed) int { return a.from.Compare(b.from) })
-	overlaps := 0
-	last := history[0]
-	for _, b := range history[1:] {
-		if b.from.Before(last.to) {
-			overlaps++
-			end := last.to
-			if b.to.Before(end) {
-				end = b.to
-			}
-			after := slices.ContainsFunc(deleted, func(d time.Time) bool {
-				return d.Before(end) && end.Before(d.Add(lease)) || d.After(b.from) && d.Before(end)
-			})
-			require.True(t, after, "two believed from %v to %v, and nobody had deleted the lock", b.from, end)
-		}
-		if b.to.After(last.to) {
-			last = b
-		}
-	}
-	t.Logf("%d grants, %d deletions, %d overlaps, each within one lease of a deletion", grants.Load(), len(deleted), overlaps)
-	require.Greater(t, engines[0].Stats().GrantsByHandOff, int64(1000))
 	finish(t, s, engines...)
 }

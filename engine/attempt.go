@@ -49,7 +49,7 @@ func (a *attempt) send(l *Lock) error {
 	a.lease = l.set.lease
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
-	a.op.Sink = a
+	a.op.Sink, a.op.Ack = a, l.set.ack
 	if a.unknown() {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	} else {
@@ -115,16 +115,9 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		e.kickLocked(sh, ent, fx)
 		return
 	}
-	op := ent.granted(a.lease)
+	op := ent.granted(a.lease, r.Seen)
 	if op == nil {
-		sh.counts.unclaimed++
-		if d := a.open(); ent.forces > 0 { // after the force-release, which is to find it
-			d.until = max(d.until, r.ReceivedAt)
-			e.cleanLaterLocked(sh, ent, a.op.Field, d, a.lease)
-		} else {
-			e.cleanLocked(sh, ent, a.op.Field, d, a.lease)
-		}
-		e.kickLocked(sh, ent, fx)
+		e.unusedLocked(sh, a, r, fx)
 		return
 	}
 	sh.counts.grants++
@@ -137,7 +130,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	ent.held(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
-	h.owner, h.count = op.owner, 1
+	h.owner, h.count, h.seen = op.owner, 1, int16(min(r.Seen, maxReplicas)) //nolint:gosec // in range
 	if op.set.watchdog {
 		h.watchers = 1
 	}
@@ -150,6 +143,42 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	e.adoptLocked(sh, h, fx)
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	e.unparkLocked(ent, fx)
+}
+
+// unusedLocked gives back a grant nobody can use. If too few replicas have seen it, who asked for more
+// is told.
+func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+	ent := a.ent
+	if a.tooFew(r) {
+		sh.counts.unseen++
+		if op := ent.grantedUnseen(a.op.Ack); op != nil {
+			sh.counts.errors++
+			fx.fail(op, notReplicated(op.lock.Name(), a.op.Ack, r))
+		}
+	} else {
+		sh.counts.unclaimed++
+	}
+	switch d := a.open(); {
+	case ent.forces > 0: // after the force-release, which is to find it
+		d.until = max(d.until, r.ReceivedAt)
+		e.cleanLaterLocked(sh, ent, a.op.Field, d, a.lease)
+	case a.op.Ack != nil:
+		e.cleanFirstLocked(sh, ent, a.op.Field, d, a.lease)
+	default:
+		e.cleanLocked(sh, ent, a.op.Field, d, a.lease)
+	}
+	e.kickLocked(sh, ent, fx)
+}
+
+// tooFew reports whether fewer replicas have seen the grant than the attempt asked for.
+func (a *attempt) tooFew(r *resp.Result) bool { return a.op.Ack != nil && r.Seen < a.op.Ack.Replicas }
+
+func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
+	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: r.Seen}
+	if r.Unseen != nil {
+		err.cause = r.Unseen
+	}
+	return err
 }
 
 // answerTriesLocked tells every Try in the queue that the lock is held: they take this answer.

@@ -19,6 +19,7 @@ type cleanup struct {
 	doubt  doubt // copies that may still run: an answer to what was sent before that is not the last
 	giveUp clock.Instant
 	tries  int
+	first  *entry // its waiters go on when this has had an answer; nil: they need not wait
 }
 
 // cleanLocked starts a cleanup now.
@@ -26,6 +27,26 @@ func (e *Engine) cleanLocked(sh *shard, ent *entry, field string, d doubt, lease
 	c := e.newCleanup(ent, field, d, lease)
 	sh.pending++
 	c.send(sh)
+}
+
+// cleanFirstLocked starts one whose first answer the name's waiters wait for: their next acquire may use
+// another connection, and would find the lock still taken.
+func (e *Engine) cleanFirstLocked(sh *shard, ent *entry, field string, d doubt, lease time.Duration) {
+	c := e.newCleanup(ent, field, d, lease)
+	c.first = ent
+	ent.releaseSent()
+	sh.pending++
+	c.send(sh)
+}
+
+// goOnLocked lets those who waited for the first answer go on.
+func (c *cleanup) goOnLocked(sh *shard, fx *effects) {
+	ent := c.first
+	if c.first = nil; ent == nil {
+		return
+	}
+	ent.releaseAnswered()
+	c.eng.kickLocked(sh, ent, fx)
 }
 
 // cleanLaterLocked starts one when no copy can run any more: what could be released was.
@@ -45,6 +66,10 @@ func (e *Engine) newCleanup(ent *entry, field string, d doubt, lease time.Durati
 
 func (c *cleanup) send(sh *shard) {
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
+		if c.first != nil {
+			c.first.releaseAnswered()
+			c.first = nil
+		}
 		c.eng.settledLocked(sh)
 	}
 }
@@ -62,11 +87,20 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	e := c.eng
 	sh := e.shard(c.op.Hash)
 	now := e.clock.Now()
+	var fx effects
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	if r.Code == resp.CodeReleased {
 		sh.counts.ghosts++
 	}
+	c.goOnLocked(sh, &fx)
+	c.settleLocked(sh, r, now)
+	sh.mu.Unlock()
+	fx.run()
+}
+
+// settleLocked decides whether the answer is the last.
+func (c *cleanup) settleLocked(sh *shard, r *resp.Result, now clock.Instant) {
+	e := c.eng
 	switch {
 	case e.draining.Load():
 		if r.Err != nil {

@@ -40,7 +40,8 @@
 // quarter of the lease, and at once when the server says the lock is not ours.
 //
 // What is not promised. Redis replicates asynchronously: a failover can lose a lock that was
-// granted, and then two holders believe. A process that stops between looking at Lost and acting on
+// granted, and then two holders believe, the old one until its next renewal is answered. [WaitReplicas]
+// narrows that: a grant that too few replicas have seen is given back ([ErrNotReplicated]). A process that stops between looking at Lost and acting on
 // it acts late. Against both only fencing helps: a token that grows with each grant and a store that
 // refuses older ones.
 //
@@ -78,8 +79,8 @@
 //
 // # Errors
 //
-// Every error is one of the sentinels, tested with errors.Is; [HeldError], [UnknownError] and
-// [ServerError] carry data. [SafeToRetry] says whether trying again is safe. An operation whose
+// Every error is one of the sentinels, tested with errors.Is; [HeldError], [UnknownError],
+// [NotReplicatedError] and [ServerError] carry data. [SafeToRetry] says whether trying again is safe. An operation whose
 // answer never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the
 // lock is free.
 //

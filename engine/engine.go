@@ -242,6 +242,7 @@ func (e *Engine) shutDoor() {
 	for i := range e.shards {
 		e.shutShard(&e.shards[i])
 	}
+	e.nodes.Hurry() // nobody wants what replicas are waited for any more
 }
 
 func (e *Engine) shutShard(sh *shard) {

@@ -34,13 +34,17 @@ var (
 	ErrClosed = errors.New("holdfast: engine is closed")
 	// ErrName is returned for a name that cannot name a lock; nothing was sent.
 	ErrName = slot.ErrName
-	// ErrLease is returned for a duration that cannot be a lease, wait or hold; nothing was sent.
+	// ErrLease is returned for a duration that cannot be a lease, wait or hold, or a number of replicas that
+	// cannot be waited for; nothing was sent.
 	ErrLease = errors.New("holdfast: bad duration")
 	// ErrConfig is returned by Open for a configuration that cannot work; nothing was connected.
 	ErrConfig = errors.New("holdfast: bad configuration")
 	// ErrWrongKind is returned when another kind of lock, or a value that is no lock, stands under
 	// the name.
 	ErrWrongKind = errors.New("holdfast: the name holds another kind of object")
+	// ErrNotReplicated is returned when fewer replicas than WaitReplicas asks for have seen the grant in
+	// time; it was given back. See *NotReplicatedError for how many have.
+	ErrNotReplicated = errors.New("holdfast: too few replicas have seen the grant")
 	// ErrCancelled is returned by a future after its Cancel.
 	ErrCancelled = fmt.Errorf("holdfast: future was cancelled: %w", context.Canceled)
 )
@@ -84,6 +88,31 @@ func (e *UnknownError) Error() string {
 
 // Unwrap makes it ErrUnknown, with the transport's error beside it.
 func (e *UnknownError) Unwrap() []error { return []error{ErrUnknown, e.cause} }
+
+// A NotReplicatedError says that too few replicas have seen a grant. It is ErrNotReplicated. The engine
+// gives the lock back; nobody holds it.
+type NotReplicatedError struct {
+	Name         string
+	Wanted, Seen int
+	cause        error // why they could not be asked, if so
+}
+
+// Error says how many replicas have seen the grant.
+func (e *NotReplicatedError) Error() string {
+	text := fmt.Sprintf("holdfast: lock %s: %d of %d replicas have seen the grant, it is given back", quote(e.Name), e.Seen, e.Wanted)
+	if e.cause != nil {
+		text += ": " + strings.TrimPrefix(e.cause.Error(), "holdfast: ")
+	}
+	return text
+}
+
+// Unwrap makes it ErrNotReplicated, with the server's refusal beside it.
+func (e *NotReplicatedError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrNotReplicated}
+	}
+	return []error{ErrNotReplicated, e.cause}
+}
 
 // A ServerError is the server's refusal, with its class.
 type ServerError = resp.ServerError
@@ -149,7 +178,7 @@ func SafeToRetry(err error) bool {
 	case errors.As(err, &server):
 		return server.Class.Transient() || server.Class == ClassOOM || server.Class == ClassMisconf ||
 			server.Class == ClassNoReplicas
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrOverloaded), errors.Is(err, ErrLost),
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrOverloaded), errors.Is(err, ErrLost), errors.Is(err, ErrNotReplicated),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return true
 	default:

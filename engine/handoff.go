@@ -45,7 +45,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	if !now.Before(h.turnUntil) || h.Deadline().Sub(now) < h.Lease/2 || h.open().open(now) {
 		return false
 	}
-	op := ent.claimAlike(h.set)
+	op := ent.claimAlike(h)
 	if op == nil {
 		return false
 	}

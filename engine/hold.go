@@ -30,6 +30,7 @@ type hold struct {
 	nesting *nesting            // nil: nobody ever did
 	count   int32               // handles, as confirmed on the wire
 	grants  int16               // of this turn
+	seen    int16               // by how many replicas, as far as was asked
 	leak    bool                // a leak was reported
 	forced  bool                // a ForceRelease is on its way
 }

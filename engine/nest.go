@@ -94,6 +94,9 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 			Kind: resp.OpCount, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
 			LeaseMs: lease.Milliseconds(), Count: target,
 		}
+		if c.acquire != nil && c.acquire.set.replicas() > int(h.seen) {
+			n.op.Ack = c.acquire.set.ack // they see the field, too: the grant was written before
+		}
 		sh.pending++
 		n.sendLocked(e, sh, fx)
 	}
@@ -180,7 +183,13 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 	n.cur = change{}
 	h.count = n.op.Count
 	h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
+	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
+	case n.op.Ack != nil && r.Seen < n.op.Ack.Replicas && c.acquire.claim():
+		sh.counts.unseen++
+		sh.counts.errors++
+		fx.fail(c.acquire, notReplicated(e.nameOf(h.Key), n.op.Ack, r))
+		n.queue = append([]change{{}}, n.queue...)
 	case c.acquire != nil && c.acquire.claim():
 		op := c.acquire
 		sh.counts.grants++

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // Leases and limits.
@@ -23,6 +25,7 @@ type settings struct {
 	watchdog bool
 	maxWait  time.Duration // 0: until ctx ends
 	maxHold  time.Duration // 0: no limit
+	ack      *resp.Ack     // nil: a grant need not be replicated
 	owner    *Owner
 	err      error // the first bad option
 }
@@ -70,6 +73,37 @@ func MaxHold(d time.Duration) Option {
 	}
 }
 
+// WaitReplicas makes an acquire wait until n replicas have seen the grant, for timeout at most. If fewer
+// have by then, the lock is given back and the answer is *NotReplicatedError. Default: nobody waits.
+//
+// A failover to a replica that has seen the grant keeps the lock. It is a smaller window, not none: a
+// replica that has not may be promoted instead, unless n is all of them, and renewals do not wait. n may
+// be larger than the number of replicas there are now; then nothing is granted until there are enough.
+// From 1 to 1000; timeout at least 1 ms, whole milliseconds, at most half the lease, for the lease counts
+// from the moment the acquire is sent.
+//
+// What replicas have seen once is not asked for again: a lock that is handed to the next waiter inside
+// this engine, or entered again by its owner, keeps the field that they have.
+func WaitReplicas(n int, timeout time.Duration) Option {
+	return func(s *settings) {
+		if n < 1 || n > maxReplicas {
+			s.refuse(fmt.Errorf("%w: WaitReplicas(%d) is not from 1 to %d", ErrLease, n, maxReplicas))
+		}
+		s.refuse(checkDuration("WaitReplicas", timeout, time.Millisecond))
+		s.ack = &resp.Ack{Replicas: n, Timeout: timeout}
+	}
+}
+
+const maxReplicas = 1000
+
+// replicas is how many must have seen a grant.
+func (s *settings) replicas() int {
+	if s.ack == nil {
+		return 0
+	}
+	return s.ack.Replicas
+}
+
 // As makes every acquire through the handle the owner's. It beats the owner a ctx carries.
 func As(o *Owner) Option { return func(s *settings) { s.owner = o } }
 
@@ -91,6 +125,9 @@ func (s *settings) with(opts []Option) *settings {
 			continue
 		}
 		opt(&changed)
+	}
+	if ack := changed.ack; ack != nil && ack.Timeout > changed.lease/2 {
+		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v", ErrLease, ack.Timeout, changed.lease))
 	}
 	return &changed
 }

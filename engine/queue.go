@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // A queue is the local queue of one name: those who want the lock, in order, the one acquire they
@@ -132,6 +133,8 @@ func (q *queue) next() step {
 	switch {
 	case q.head == nil:
 		return stepTidy
+	case q.releases > 0 && q.head.set.ack != nil: // it travels on another connection: it might overtake them
+		return stepRest
 	case q.hold != nil, q.cooling, q.ask == askFlying, q.ask == askResend, q.wait >= waitParked:
 		return stepRest
 	default:
@@ -166,16 +169,31 @@ func (q *queue) landed() { q.ask = askKept }
 // settled forgets the acquire: its answer was the last word, or a cleanup sees to the rest.
 func (q *queue) settled() { q.att, q.ask = nil, askNot }
 
-// granted takes the first who still wants a lock of this lease out of the queue. Nobody: then the grant
-// is to be given back. A force-release on its way may have taken the lock already.
-func (q *queue) granted(lease time.Duration) *acquireOp {
+// granted takes the first who still wants a lock of this lease, seen by so many replicas, out of the queue.
+// Nobody: then the grant is to be given back. A force-release on its way may have taken the lock already.
+func (q *queue) granted(lease time.Duration, seen int) *acquireOp {
 	q.settled()
 	q.late = 0
 	if q.forces > 0 {
 		return nil
 	}
 	for op := q.head; op != nil; op = q.head {
-		if op.set.lease != lease {
+		if op.set.lease != lease || op.set.replicas() > seen {
+			return nil
+		}
+		q.unlink(op)
+		if op.claim() {
+			return op
+		}
+	}
+	return nil
+}
+
+// grantedUnseen follows a grant that fewer replicas have seen than were asked for. It returns who is to be
+// told: the first, if that is what it asked for. Otherwise the lock is asked for again.
+func (q *queue) grantedUnseen(ack *resp.Ack) *acquireOp {
+	for op := q.head; op != nil; op = q.head {
+		if op.set.ack == nil || *op.set.ack != *ack {
 			return nil
 		}
 		q.unlink(op)
@@ -357,10 +375,11 @@ func (q *queue) empty() bool {
 	return q.head == nil && q.att == nil && q.hold == nil && q.releases == 0 && q.forces == 0
 }
 
-// claimAlike takes the first live op out of the queue if it asks for the same kind of lease.
-func (q *queue) claimAlike(set *settings) *acquireOp {
+// claimAlike takes the first live op out of the queue if it asks for the same kind of lease, and for no
+// more replicas than have seen the hold's field.
+func (q *queue) claimAlike(h *hold) *acquireOp {
 	for op := q.head; op != nil; op = q.head {
-		if op.set != set && !op.set.alike(set) {
+		if op.set != h.set && !op.set.alike(h.set) || op.set.replicas() > int(h.seen) {
 			return nil
 		}
 		q.unlink(op)

@@ -11,7 +11,7 @@ import (
 // counts are a shard's counters, guarded by its mutex.
 type counts struct {
 	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
-	ghosts, abandoned, unclaimed, tooLate, handOffs, byMessage, byPoll, messages, subscribed, reconnects, polls int64
+	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll, messages, subscribed, reconnects, polls int64
 }
 
 // origin counts what sent the attempt that was granted.
@@ -37,6 +37,7 @@ func (c *counts) add(o *counts) {
 	c.ghosts += o.ghosts
 	c.abandoned += o.abandoned
 	c.unclaimed += o.unclaimed
+	c.unseen += o.unseen
 	c.tooLate += o.tooLate
 	c.handOffs += o.handOffs
 	c.byMessage += o.byMessage
@@ -60,6 +61,7 @@ type Stats struct {
 	Leaked    int64 // leases dropped without Release, found by the watchdog
 	Ghosts    int64 // grants that nobody could use, given back
 	Abandoned int64 // of those, left to expire because the server did not answer
+	Unseen    int64 // grants that too few replicas have seen, given back
 	TooLate   int64 // grants whose answer took so long that the lease could not be trusted
 
 	GrantsByHandOff int64 // of the grants, passed on inside this engine without a command
@@ -97,7 +99,7 @@ func (e *Engine) Stats() Stats {
 	}
 	s.Grants, s.Releases, s.Heard, s.Refused = c.grants, c.releases, c.heard, c.busy
 	s.Waits, s.Errors, s.Lost, s.Leaked = c.waits, c.errors, c.lost, c.leaks
-	s.Ghosts, s.Abandoned, s.TooLate = c.ghosts, c.abandoned, c.tooLate
+	s.Ghosts, s.Abandoned, s.Unseen, s.TooLate = c.ghosts, c.abandoned, c.unseen, c.tooLate
 	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls

@@ -114,6 +114,7 @@ var replyPrefixes = map[string]Class{
 	"TRYAGAIN":    ClassTryAgain,
 	"CROSSSLOT":   ClassCrossSlot,
 	"CLUSTERDOWN": ClassClusterDown,
+	"UNBLOCKED":   ClassReadOnly, // a WAIT, because the master was demoted meanwhile
 }
 
 // classOfReply finds the class of an error reply. Text that names a running script without a known
@@ -137,6 +138,8 @@ func classOfReply(text string) Class {
 		return ClassNoPerm // the only calls of our scripts that are not pcalls come before any write
 	case strings.Contains(text, "non local key in a cluster node"):
 		return ClassMoved // of one key in a script: it changed nothing, and names no other node
+	case strings.Contains(text, "WAIT cannot be used with replica"):
+		return ClassReadOnly
 	case strings.Contains(text, "while the cluster is down"):
 		return ClassClusterDown
 	case strings.Contains(text, "script: "):

@@ -18,7 +18,9 @@ import (
 // batches. A key always uses the same lane, so its commands keep their order.
 type lane struct {
 	node *Node
-	most int // acquires that may wait
+	link *link
+	most int         // acquires that may wait
+	acks *confirming // of the lane whose grants are answered when replicas have seen them; else nil
 
 	mu       sync.Mutex
 	queue    laneQueue
@@ -64,8 +66,8 @@ const (
 	maxTooLate = 3
 )
 
-func newLane(n *Node) *lane {
-	return &lane{node: n, most: max(n.opts.QueueMax/n.opts.Lanes, 1), wake: make(chan struct{}, 1), limit: newLimit()}
+func newLane(n *Node, l *link) *lane {
+	return &lane{node: n, link: l, most: max(n.opts.QueueMax/n.opts.Lanes, 1), wake: make(chan struct{}, 1), limit: newLimit()}
 }
 
 // A limit is the context of a lane's rounds. It ends when a tick finds the round on its way too old:
@@ -243,8 +245,8 @@ func (l *lane) answer(op *Op, r *Result) {
 // l.again afterwards.
 func (l *lane) round() {
 	l.again = l.again[:0]
-	before := l.node.commands.cur.Load()
-	w, failed := l.node.commands.get()
+	before := l.link.cur.Load()
+	w, failed := l.link.get()
 	if failed != nil {
 		for i := range l.commands {
 			l.failAll(&l.commands[i], failed)
@@ -305,27 +307,44 @@ func (l *lane) round() {
 	}
 	l.loads = missing && (l.loads || l.node.claimReload(scripts))
 	if lost {
-		l.node.commands.giveUp(w)
+		l.link.giveUp(w)
 		l.built = nil // the connection may still read it
+	}
+	if l.acks != nil {
+		l.confirm(w, lost)
 	}
 }
 
 // publish answers what a round has settled when others have to go again: their rounds cost time, and
 // a grant is trusted from its sending on.
 func (l *lane) publish() {
+	l.fly()
+	for _, c := range l.done {
+		for i, op := range c.ops {
+			if op == nil {
+				continue
+			}
+			c.ops[i] = nil
+			if l.acks == nil || !unconfirmed(op, &c.results[i]) {
+				l.answer(op, &c.results[i])
+			}
+		}
+	}
+	l.done = l.done[:0]
+}
+
+// fly lists what is still on its way, before the rest is answered and its owners' again.
+func (l *lane) fly() {
 	var flying []*Op
 	for i := range l.again {
 		flying = append(flying, l.again[i].ops...)
 	}
+	if l.acks != nil {
+		flying = l.acks.ops(flying)
+	}
 	l.mu.Lock()
 	l.flying = flying
 	l.mu.Unlock()
-	for _, c := range l.done {
-		for i, op := range c.ops {
-			c.ops[i] = nil
-			l.answer(op, &c.results[i])
-		}
-	}
 }
 
 // restart counts the time of a round from now: the one before it, or a dial, took some.

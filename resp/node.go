@@ -72,6 +72,7 @@ type Node struct {
 
 	lanes    []*lane
 	commands *link // acquires, releases and single ops
+	acked    *link // acquires that wait for replicas: what waits there delays nothing else
 	renewals *link // renewals alone, so that nothing delays them
 	retries  *link // renewals that failed once
 	subs     *SubMux
@@ -133,6 +134,7 @@ func newNode(from *endpoint, o Options) *Node {
 	n := &Node{from: from, opts: o}
 	n.commands = n.newLink("commands")
 	n.commands.evicts = n.mayEvict
+	n.acked = n.newLink("acknowledged")
 	n.renewals = n.newLink("renewals")
 	n.retries = n.newLink("retries")
 	return n
@@ -157,8 +159,12 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	}
 	n.subs = NewSubMux(config)
 	for range n.opts.Lanes {
-		l := newLane(n)
-		n.lanes = append(n.lanes, l)
+		n.lanes = append(n.lanes, newLane(n, n.commands))
+	}
+	last := newLane(n, n.acked)
+	last.acks = newConfirming()
+	n.lanes = append(n.lanes, last)
+	for _, l := range n.lanes {
 		n.workers.Add(1)
 		go l.work()
 	}
@@ -210,11 +216,19 @@ func (n *Node) TakeEvicts() string {
 // Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
 // not called.
 func (n *Node) Submit(op *Op) error {
-	if err := n.lanes[(op.Hash>>32)%uint64(len(n.lanes))].submit(op); err != nil {
+	l := n.lanes[n.opts.Lanes] // the one that waits for replicas
+	if op.Ack == nil {
+		l = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]
+	}
+	if err := l.submit(op); err != nil {
 		return err
 	}
 	return nil
 }
+
+// Hurry ends every wait for replicas, now and from now on: what was granted is answered as seen by none.
+// Blocks: never.
+func (n *Node) Hurry() { n.lanes[n.opts.Lanes].acks.stop() }
 
 // Subscriptions returns the node's multiplexer.
 func (n *Node) Subscriptions() *SubMux { return n.subs }
@@ -279,7 +293,7 @@ func (n *Node) Stats() NodeStats {
 	if w := n.commands.cur.Load(); w != nil {
 		s.Version = w.caps.Version
 	}
-	for _, l := range []*link{n.commands, n.renewals, n.retries} {
+	for _, l := range []*link{n.commands, n.acked, n.renewals, n.retries} {
 		if made := l.epoch.Load(); made > 1 {
 			s.Reconnects += int64(made - 1)
 		}
@@ -296,11 +310,13 @@ func (n *Node) Stats() NodeStats {
 // Blocks: at most about two attempt limits, when the server is silent.
 func (n *Node) Close() {
 	n.subs.Close()
+	n.Hurry()
 	for _, l := range n.lanes {
 		l.close()
 	}
 	n.workers.Wait()
 	n.commands.close()
+	n.acked.close()
 	n.renewals.close()
 	n.retries.close()
 	n.wg.Wait()

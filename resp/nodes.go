@@ -194,6 +194,13 @@ func (ns *Nodes) Tick(now clock.Instant, patience time.Duration, keys []string) 
 	return keys
 }
 
+// Hurry ends every wait for replicas; see Node.Hurry.
+func (ns *Nodes) Hurry() {
+	for _, n := range ns.All() {
+		n.Hurry()
+	}
+}
+
 // Ping asks every node for an answer. Blocks: until ctx ends or the attempt limit has passed.
 func (ns *Nodes) Ping(ctx context.Context) error {
 	all := ns.All()

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
@@ -30,6 +31,7 @@ type Op struct {
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
 	LeaseMs int64
+	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
 	Count   int32 // OpReacquire, OpCount: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
@@ -39,6 +41,12 @@ type Op struct {
 	alone  bool  // with its key declared, so that the refusal names the node to ask
 	asking bool  // to the node a slot is moving to
 	hops   uint8 // refusals so far
+}
+
+// An Ack says how many replicas must have seen what an op wrote, and how long to wait for them.
+type Ack struct {
+	Replicas int
+	Timeout  time.Duration // whole milliseconds, not 0
 }
 
 const (
@@ -86,6 +94,10 @@ type Result struct {
 	Value  int64
 	Fields []string
 	Err    *ServerError
+	// Seen is how many replicas have seen a grant that was to be acknowledged. Fewer than asked for: the
+	// key is ours all the same, and Unseen may say why.
+	Seen   int
+	Unseen *ServerError
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:
 	// nothing was sent.
 	SentAt, ReceivedAt clock.Instant

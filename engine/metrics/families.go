@@ -47,6 +47,7 @@ var families = []family{
 	ofEngine("leaked_total", "Leases dropped without Release.", func(s *engine.Stats) int64 { return s.Leaked }),
 	ofEngine("ghosts_released_total", "Grants that nobody could use, given back.", func(s *engine.Stats) int64 { return s.Ghosts }),
 	ofEngine("ghosts_abandoned_total", "Grants that could not be given back, left to expire.", func(s *engine.Stats) int64 { return s.Abandoned }),
+	ofEngine("unseen_total", "Grants that too few replicas had seen, given back.", func(s *engine.Stats) int64 { return s.Unseen }),
 	ofEngine("too_late_total", "Grants whose answer took as long as their lease.", func(s *engine.Stats) int64 { return s.TooLate }),
 	{
 		name: "wakeups_total", help: "Times a waiting queue was woken, by what woke it.",

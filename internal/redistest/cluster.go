@@ -161,7 +161,7 @@ func (c *Cluster) nodeOK(ctx context.Context, n *Server) error {
 	return linkUp(ctx, n)
 }
 
-// linkUp returns an error while n is a replica that is not in step.
+// linkUp returns an error while n is a replica that is not in step, or has one.
 func linkUp(ctx context.Context, n *Server) error {
 	info, err := n.infoContext(ctx, "INFO", "replication")
 	if err != nil {
@@ -170,7 +170,28 @@ func linkUp(ctx context.Context, n *Server) error {
 	if info["role"] == "slave" && info["master_link_status"] != "up" {
 		return errors.New("its link to the master is " + info["master_link_status"])
 	}
+	if info["role"] == "master" && info["connected_slaves"] != "0" {
+		return acknowledged(ctx, n, info["connected_slaves"])
+	}
 	return nil
+}
+
+// acknowledged returns an error while not all replicas of n answer for what they have received: a link
+// that is up does so only after about a second. A message is the write that leaves no key.
+func acknowledged(ctx context.Context, n *Server, replicas string) error {
+	conn, err := n.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Do(ctx, "PUBLISH", "holdfast:redistest", ""); err != nil {
+		return err
+	}
+	v, err := conn.Do(ctx, "WAIT", replicas, "100")
+	if err == nil && Text(v) != replicas {
+		err = fmt.Errorf("%s of its %s replicas answer for what they received", Text(v), replicas)
+	}
+	return err
 }
 
 // Owner returns the server that is master of slot now, as the first server that

@@ -78,7 +78,7 @@ func (s *Sentinel) awaitReplicas(ctx context.Context) error {
 		if n != strconv.Itoa(len(s.Replicas)) {
 			return fmt.Errorf("the master has %s replicas", n)
 		}
-		return nil
+		return linkUp(ctx, s.Master)
 	})
 }
 

@@ -1,0 +1,310 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// replicated starts a master with replicas, and an engine on the master.
+func replicated(t *testing.T, replicas int) (*redistest.Sentinel, *engine.Engine) {
+	t.Helper()
+	s := redistest.RunSentinel(t, replicas, 0)
+	return s, openEngine(t, s.Master.Addr())
+}
+
+// requireNotReplicated checks the error of a grant that too few have seen.
+func requireNotReplicated(tb testing.TB, err error, wanted, seen int) {
+	tb.Helper()
+	var short *engine.NotReplicatedError
+	require.ErrorAs(tb, err, &short)
+	require.ErrorIs(tb, err, engine.ErrNotReplicated)
+	require.Equal(tb, wanted, short.Wanted)
+	require.Equal(tb, seen, short.Seen)
+	require.True(tb, engine.SafeToRetry(err))
+}
+
+// waitsForReplicas waits until the server shows a client in WAIT.
+func waitsForReplicas(tb testing.TB, s *redistest.Server) {
+	tb.Helper()
+	eventually(tb, "WAIT blocks", func() bool {
+		n, err := s.InfoField("clients", "blocked_clients")
+		return err == nil && n != "0"
+	})
+}
+
+func TestWaitReplicasGrantsWhatTheReplicasHave(t *testing.T) {
+	s, e := replicated(t, 2)
+	l := e.Lock("name", engine.WaitReplicas(2, 5*time.Second))
+	for range 50 {
+		ls := acquire(t, l)
+		for _, r := range s.Replicas {
+			require.Equal(t, ls.OwnerID()+"\n1", r.Do(t, "HGETALL", "name"), "a replica has not seen the grant")
+		}
+		release(t, ls)
+	}
+	require.EqualValues(t, 50, e.Stats().Grants)
+	finish(t, s.Master, e)
+}
+
+func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
+	s, e := replicated(t, 1)
+	const timeout = 700 * time.Millisecond
+	l := e.Lock("name", engine.WaitReplicas(1, timeout))
+	release(t, acquire(t, l))
+	s.Replicas[0].Pause()
+	began := time.Now()
+	f := l.AcquireAsync(limited(t))
+	waitsForReplicas(t, s.Master)
+	next := e.Lock("name").AcquireAsync(limited(t))
+	slowest, pairs := time.Duration(0), 0
+	for ; ; pairs++ { // other locks of the node go on meanwhile
+		if _, _, done := f.Result(); done {
+			break
+		}
+		from := time.Now()
+		release(t, acquire(t, e.Lock(numbered("other", pairs%10))))
+		slowest = max(slowest, time.Since(from))
+	}
+	_, err := f.Await(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	require.GreaterOrEqual(t, time.Since(began), timeout)
+	require.Less(t, time.Since(began), timeout+3*time.Second)
+	require.Greater(t, pairs, 10)
+	require.Less(t, slowest, timeout, "who does not ask for replicas waits for none")
+	ls, err := next.Await(limited(t))
+	require.NoError(t, err, "the next waiter gets what was given back")
+	require.Equal(t, "1", countOf(t, s.Master, ls))
+	release(t, ls)
+	for range 3 { // trying again never adds up
+		_, err := l.TryAcquire(limited(t))
+		requireNotReplicated(t, err, 1, 0)
+		eventually(t, "it is given back", func() bool { return !exists(t, s.Master, "name") })
+	}
+	require.EqualValues(t, 4, e.Stats().Unseen)
+	s.Replicas[0].Resume()
+	release(t, acquire(t, l))
+	finish(t, s.Master, e)
+}
+
+func TestC081WaitReplicasForMoreThanThereAre(t *testing.T) {
+	s, e := replicated(t, 2)
+	const timeout = 300 * time.Millisecond
+	_, err := e.Lock("name", engine.WaitReplicas(3, timeout)).TryAcquire(limited(t))
+	requireNotReplicated(t, err, 3, 2)
+	s.Replicas[1].Pause() // one has it, and the other might be promoted: a majority of three holds copies, all do not
+	_, err = e.Lock("name", engine.WaitReplicas(2, timeout)).TryAcquire(limited(t))
+	requireNotReplicated(t, err, 2, 1)
+	release(t, acquire(t, e.Lock("name", engine.WaitReplicas(1, timeout))))
+	finish(t, s.Master, e)
+}
+
+// TestWaitReplicasAnswersEachByItsOwnTerms: what travels in one batch is answered when its own number
+// has been reached, or its own time is over.
+func TestWaitReplicasAnswersEachByItsOwnTerms(t *testing.T) {
+	s, e := replicated(t, 1)
+	block := e.Lock("first", engine.WaitReplicas(2, 300*time.Millisecond)).AcquireAsync(limited(t))
+	waitsForReplicas(t, s.Master) // those that follow collect behind it
+	long := e.Lock("long", engine.WaitReplicas(2, 10*time.Second)).AcquireAsync(limited(t))
+	one := make([]*engine.Future[*engine.Lease], 20)
+	for i := range one {
+		one[i] = e.Lock(numbered("one", i), engine.WaitReplicas(1, 10*time.Second)).AcquireAsync(limited(t))
+	}
+	short := e.Lock("short", engine.WaitReplicas(2, 200*time.Millisecond)).AcquireAsync(limited(t))
+	_, err := block.Await(limited(t))
+	requireNotReplicated(t, err, 2, 1)
+	leases, err := engine.AllLeases(one...).Await(limited(t))
+	require.NoError(t, err)
+	_, err = short.Await(limited(t))
+	requireNotReplicated(t, err, 2, 1)
+	_, _, done := long.Result()
+	require.False(t, done, "its time is not over")
+	require.True(t, long.Cancel())
+	for _, ls := range leases {
+		release(t, ls)
+	}
+	require.NoError(t, e.Close(limited(t)))
+	finish(t, s.Master)
+}
+
+func TestWaitReplicasCancelledWhileItWaits(t *testing.T) {
+	s, e := replicated(t, 1)
+	s.Replicas[0].Pause()
+	ctx, cancel := context.WithCancel(limited(t))
+	f := e.Lock("name", engine.WaitReplicas(1, 2*time.Second)).AcquireAsync(ctx)
+	waitsForReplicas(t, s.Master)
+	cancel()
+	from := time.Now()
+	_, err := f.Await(limited(t))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, time.Since(from), time.Second, "cancelling waits for no replica")
+	ls := acquire(t, e.Lock("name"))
+	require.Equal(t, "1", countOf(t, s.Master, ls))
+	release(t, ls)
+	finish(t, s.Master, e)
+}
+
+func TestWaitReplicasCloseWhileItWaits(t *testing.T) {
+	s, e := replicated(t, 1)
+	s.Replicas[0].Pause()
+	l := e.Lock("name", engine.WaitReplicas(1, 15*time.Second))
+	f, behind := l.AcquireAsync(limited(t)), l.With(engine.WatchdogLease(40*time.Second)).AcquireAsync(limited(t))
+	waitsForReplicas(t, s.Master)
+	from := time.Now()
+	require.NoError(t, e.Close(limited(t)))
+	require.Less(t, time.Since(from), 5*time.Second, "Close waits for no replica")
+	for _, f := range []*engine.Future[*engine.Lease]{f, behind} {
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, engine.ErrClosed)
+	}
+	require.Empty(t, s.Master.Keys(t), "what was granted is given back")
+}
+
+// TestWaitReplicasHandsOverWhatTheyHaveSeen: the field stays when a lock is handed over or entered again,
+// so those who have seen it need not see it again; who asks for more does.
+func TestWaitReplicasHandsOverWhatTheyHaveSeen(t *testing.T) {
+	s, e := replicated(t, 2)
+	two := e.Lock("name", engine.WaitReplicas(2, 500*time.Millisecond))
+	plain := e.Lock("name")
+	o := engine.NewOwner()
+
+	ls := acquire(t, two.With(engine.As(o)))
+	s.Replicas[0].Pause()
+	again := acquire(t, two.With(engine.As(o)))
+	require.Equal(t, ls.OwnerID(), again.OwnerID(), "entered again without asking them")
+	release(t, again)
+	release(t, ls)
+
+	ls = acquire(t, plain.With(engine.As(o)))
+	_, err := two.With(engine.As(o)).Acquire(limited(t))
+	requireNotReplicated(t, err, 2, 1)
+	eventually(t, "the count is what the owner has", func() bool { return countOf(t, s.Master, ls) == "1" })
+	require.Equal(t, 1, o.Holds(plain))
+	again = acquire(t, two.With(engine.As(o), engine.WaitReplicas(1, time.Second)))
+	require.Equal(t, "2", countOf(t, s.Replicas[1], again), "a replica has not seen the count")
+	require.Equal(t, "2", countOf(t, s.Master, again))
+	release(t, again)
+
+	waiting := two.With(engine.MaxWait(10 * time.Second)).AcquireAsync(limited(t))
+	release(t, ls)
+	_, err = waiting.Await(limited(t))
+	requireNotReplicated(t, err, 2, 1) // it is not handed what fewer have seen
+
+	s.Replicas[0].Resume()
+	ls = acquire(t, two)
+	waiting = two.AcquireAsync(limited(t))
+	held := ls.OwnerID()
+	release(t, ls)
+	ls, err = waiting.Await(limited(t))
+	require.NoError(t, err)
+	if e.Stats().GrantsByHandOff > 0 {
+		require.Equal(t, held, ls.OwnerID())
+	}
+	release(t, ls)
+	finish(t, s.Master, e)
+}
+
+// TestC082WaitIsSentOverTheConnectionThatWrote: when the connection of a WAIT breaks, the acquire is
+// asked for again over another, under the same wire id. A WAIT there would be answered at once for
+// what that connection has written: nothing.
+func TestC082WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
+	s := redistest.RunSentinel(t, 1, 0)
+	p := faultproxy.Run(t, s.Master.Addr())
+	e := openEngine(t, p.Addr())
+	l := e.Lock("name", engine.FixedLease(20*time.Second), engine.WaitReplicas(1, 2*time.Second))
+	release(t, acquire(t, l))
+	s.Replicas[0].Pause()
+	again := watchCommands(p, scriptCall("reacquire"))
+	f := l.AcquireAsync(limited(t))
+	waitsForReplicas(t, s.Master)
+	p.CutAll()
+	await(t, again, "asked for again under the same wire id")
+	_, err := f.Await(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	s.Replicas[0].Resume()
+	f = l.AcquireAsync(limited(t))
+	ls, err := f.Await(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, "1", countOf(t, s.Master, ls), "asking again counts once")
+	release(t, ls)
+	finish(t, s.Master, e)
+}
+
+func TestWaitReplicasInACluster(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 1)
+	e := openCluster(t, c)
+	names := namesOf(c, 20)
+	opt := engine.WaitReplicas(1, 400*time.Millisecond)
+	fs := make([]*engine.Future[*engine.Lease], 0, 60)
+	for m := range names {
+		for _, name := range names[m] {
+			fs = append(fs, e.Lock(name, opt).AcquireAsync(limited(t)))
+		}
+	}
+	leases, err := engine.AllLeases(fs...).Await(limited(t))
+	require.NoError(t, err)
+	for i, r := range c.Replicas {
+		require.Len(t, r.Keys(t), 20, "replica %d", i)
+	}
+	for _, ls := range leases {
+		release(t, ls)
+	}
+	c.Replicas[1].Pause()
+	_, err = e.Lock(names[1][0], opt).TryAcquire(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	release(t, acquire(t, e.Lock(names[0][0], opt)))
+	release(t, acquire(t, e.Lock(names[2][0], opt)))
+	eventually(t, "it is given back", func() bool { return len(c.Masters[1].Keys(t)) == 0 })
+	finishCluster(t, c, e)
+}
+
+func TestWaitReplicasRefusesWhatCannotBe(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	before := s.Do(t, "INFO", "commandstats")
+	for _, opts := range [][]engine.Option{
+		{engine.WaitReplicas(0, time.Second)},
+		{engine.WaitReplicas(-1, time.Second)},
+		{engine.WaitReplicas(1001, time.Second)},
+		{engine.WaitReplicas(1, 0)},
+		{engine.WaitReplicas(1, -time.Second)},
+		{engine.WaitReplicas(1, time.Millisecond/2)},
+		{engine.WaitReplicas(1, 1500*time.Microsecond)},
+		{engine.WaitReplicas(1, engine.MaxLease+time.Millisecond)},
+		{engine.WaitReplicas(1, 16*time.Second)},
+		{engine.WaitReplicas(1, time.Second), engine.FixedLease(time.Second)},
+		{engine.FixedLease(time.Second), engine.WaitReplicas(1, time.Second)},
+	} {
+		l := e.Lock("name", opts...)
+		require.ErrorIs(t, l.Err(), engine.ErrLease)
+		_, err := l.TryAcquire(limited(t))
+		require.ErrorIs(t, err, engine.ErrLease)
+		require.ErrorContains(t, err, "WaitReplicas")
+	}
+	require.NoError(t, e.Lock("name", engine.WaitReplicas(1, time.Second), engine.FixedLease(2*time.Second)).Err())
+	require.NotContains(t, s.Do(t, "INFO", "commandstats"), "cmdstat_wait")
+	require.NotContains(t, before, "cmdstat_wait")
+	_, err := e.Lock("name", engine.WaitReplicas(1, 50*time.Millisecond)).TryAcquire(limited(t))
+	requireNotReplicated(t, err, 1, 0) // a server without replicas
+	finish(t, s, e)
+}
+
+func TestWaitReplicasTellsWhyReplicasCouldNotBeAsked(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-wait")
+	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
+	_, err := e.Lock("name", engine.WaitReplicas(1, time.Second)).TryAcquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrNotReplicated)
+	require.Equal(t, resp.ClassNoPerm, serverClass(err))
+	require.False(t, engine.SafeToRetry(err), "it stays forbidden")
+	require.Contains(t, fmt.Sprint(err), "0 of 1 replicas")
+	finish(t, s, e)
+}

@@ -113,7 +113,7 @@ func (e *Engine) submit(op *acquireOp) {
 		op.claim()
 		fx.fail(op, ErrClosed)
 	case op.owner != nil && ent.ownedBy(op.owner):
-		e.enterLocked(sh, ent.hold, op, &fx)
+		e.againLocked(sh, ent.hold, op, &fx)
 	case op.owner != nil && op.owner.hasLost(e, l.key):
 		op.claim()
 		fx.fail(op, &nameError{l.Name(), ErrLost})
@@ -236,7 +236,7 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 		e.timers.Cancel(&a.trouble.item)
 	}
 	if a.unknown() {
-		e.cleanLocked(sh, ent, a.op.Field, a.open(), a.lease)
+		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
 	}
 }
 

@@ -34,6 +34,9 @@ type trouble struct {
 // unknown reports whether the present wire id was sent without an answer.
 func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
 
+// wire is under what the attempt has the key, if it has.
+func (a *attempt) wire() wireID { return wireID{a.op.Field, a.op.Family} }
+
 // open is what is not known of the attempt's wire id.
 func (a *attempt) open() doubt {
 	if a.trouble == nil {
@@ -49,7 +52,7 @@ func (a *attempt) send(l *Lock) error {
 	a.lease = l.set.lease
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
-	a.op.Sink, a.op.Ack = a, l.set.ack
+	a.op.Sink, a.op.Ack, a.op.Family = a, l.set.ack, l.set.family
 	if a.unknown() {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	} else {
@@ -108,14 +111,14 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sh.counts.tooLate++
-		e.cleanLocked(sh, ent, a.op.Field, a.open(), a.lease)
+		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
 		if op := ent.grantedLate(); op != nil {
 			fx.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
 		}
 		e.kickLocked(sh, ent, fx)
 		return
 	}
-	op := ent.granted(a.lease, r.Seen)
+	op := ent.granted(a.lease, a.op.Family, r.Seen)
 	if op == nil {
 		e.unusedLocked(sh, a, r, fx)
 		return
@@ -126,7 +129,10 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if a.trouble != nil {
 		h.doubt = &a.trouble.doubt
 	}
-	h.Key, h.Field, h.Lease, h.Slot = ent.key, a.op.Field, a.lease, ent.slot
+	h.Key, h.Field, h.Lease, h.Slot, h.Family = ent.key, a.op.Field, a.lease, ent.slot, a.op.Family
+	if h.Family == resp.FamilyFenced {
+		h.token = r.Value
+	}
 	ent.held(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
 	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
@@ -161,11 +167,11 @@ func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	switch d := a.open(); {
 	case ent.forces > 0: // after the force-release, which is to find it
 		d.until = max(d.until, r.ReceivedAt)
-		e.cleanLaterLocked(sh, ent, a.op.Field, d, a.lease)
+		e.cleanLaterLocked(sh, ent, a.wire(), d, a.lease)
 	case a.op.Ack != nil:
-		e.cleanFirstLocked(sh, ent, a.op.Field, d, a.lease)
+		e.cleanFirstLocked(sh, ent, a.wire(), d, a.lease)
 	default:
-		e.cleanLocked(sh, ent, a.op.Field, d, a.lease)
+		e.cleanLocked(sh, ent, a.wire(), d, a.lease)
 	}
 	e.kickLocked(sh, ent, fx)
 }

@@ -22,17 +22,23 @@ type cleanup struct {
 	first  *entry // its waiters go on when this has had an answer; nil: they need not wait
 }
 
+// A wireID is under what a key is held, or waited for: a field, and what kind of lock it is the field of.
+type wireID struct {
+	field  string
+	family resp.Family
+}
+
 // cleanLocked starts a cleanup now.
-func (e *Engine) cleanLocked(sh *shard, ent *entry, field string, d doubt, lease time.Duration) {
-	c := e.newCleanup(ent, field, d, lease)
+func (e *Engine) cleanLocked(sh *shard, ent *entry, w wireID, d doubt, lease time.Duration) {
+	c := e.newCleanup(ent, w, d, lease)
 	sh.pending++
 	c.send(sh)
 }
 
 // cleanFirstLocked starts one whose first answer the name's waiters wait for: their next acquire may use
 // another connection, and would find the lock still taken.
-func (e *Engine) cleanFirstLocked(sh *shard, ent *entry, field string, d doubt, lease time.Duration) {
-	c := e.newCleanup(ent, field, d, lease)
+func (e *Engine) cleanFirstLocked(sh *shard, ent *entry, w wireID, d doubt, lease time.Duration) {
+	c := e.newCleanup(ent, w, d, lease)
 	c.first = ent
 	ent.releaseSent()
 	sh.pending++
@@ -50,16 +56,18 @@ func (c *cleanup) goOnLocked(sh *shard, fx *effects) {
 }
 
 // cleanLaterLocked starts one when no copy can run any more: what could be released was.
-func (e *Engine) cleanLaterLocked(sh *shard, ent *entry, field string, d doubt, lease time.Duration) {
-	c := e.newCleanup(ent, field, d, lease)
+func (e *Engine) cleanLaterLocked(sh *shard, ent *entry, w wireID, d doubt, lease time.Duration) {
+	c := e.newCleanup(ent, w, d, lease)
 	sh.pending++
 	e.timers.Schedule(&c.item, d.until.Add(clockSlack))
 }
 
-func (e *Engine) newCleanup(ent *entry, field string, d doubt, lease time.Duration) *cleanup {
+func (e *Engine) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
 	c := &cleanup{eng: e, doubt: d}
 	c.giveUp = max(e.clock.Now(), d.until).Add(max(lease, d.lease) + e.nodes.AttemptLimit())
-	c.op = resp.Op{Kind: resp.OpRelease, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: field, Sink: c}
+	c.op = resp.Op{
+		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
+	}
 	c.item.Owner = c
 	return c
 }

@@ -52,12 +52,14 @@ func (ent *entry) newHold() *hold {
 
 // parking is what a queue that waits has of the world: a subscription and two timers.
 type parking struct {
-	ent    *entry
-	item   wheel.Item // the poll
-	sub    *resp.Sub
-	at     *resp.Node // where sub is
-	prompt wheel.Item // the end of a short pause
-	asked  bool       // a subscription was asked for
+	ent     *entry
+	item    wheel.Item // the poll
+	sub     *resp.Sub
+	at      *resp.Node // where sub is
+	prompt  wheel.Item // the end of a short pause
+	asked   bool       // a subscription was asked for, of:
+	channel string
+	spins   int // polls of a spin lock so far
 }
 
 // effects collects what must happen after the shard's mutex is released: publishing results (user

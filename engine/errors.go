@@ -45,6 +45,9 @@ var (
 	// ErrNotReplicated is returned when fewer replicas than WaitReplicas asks for have seen the grant in
 	// time; it was given back. See *NotReplicatedError for how many have.
 	ErrNotReplicated = errors.New("holdfast: too few replicas have seen the grant")
+	// ErrReentry is returned when an owner acquires a NonReentrant lock which it holds already; nothing
+	// was sent.
+	ErrReentry = errors.New("holdfast: its owner holds the lock already, and it is not re-entrant")
 	// ErrCancelled is returned by a future after its Cancel.
 	ErrCancelled = fmt.Errorf("holdfast: future was cancelled: %w", context.Canceled)
 )

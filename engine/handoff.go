@@ -38,6 +38,9 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() || h.count != 1 || !h.quietLocked() {
 		return false
 	}
+	if h.Family == resp.FamilyFenced { // the next holder needs a token of its own
+		return false
+	}
 	if h.forced || !h.set.watchdog || !h.Renewing() || h.grants >= turnGrants {
 		return false
 	}
@@ -66,7 +69,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 
 // alike reports whether leases of both settings may follow each other under one hold.
 func (s *settings) alike(o *settings) bool {
-	return s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
+	return s.family == o.family && s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
 }
 
 // courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard

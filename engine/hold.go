@@ -20,6 +20,7 @@ type hold struct {
 	watchers  int32  // handles that want it renewed; guarded by the shard
 	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
 	turnUntil clock.Instant
+	token     int64 // of a fenced lock
 
 	// Guarded by the shard.
 	watch   *leaseContext       // the contexts that were asked for, linked
@@ -34,6 +35,9 @@ type hold struct {
 	leak    bool                // a leak was reported
 	forced  bool                // a ForceRelease is on its way
 }
+
+// wire is under what the hold has its key.
+func (h *hold) wire() wireID { return wireID{h.Field, h.Family} }
 
 // tail is how long the key can outlive now at most: what an Extend asked for counts.
 func (h *hold) tail(now clock.Instant) time.Duration {
@@ -118,10 +122,10 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	switch {
 	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
-		e.cleanLocked(sh, h.ent, h.Field, h.open(), h.tail(e.clock.Now()))
+		e.cleanLocked(sh, h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 	case h.open().until != 0 && cause != renew.CauseClosed:
 		// It is gone, but a late copy of its acquire could bring it back.
-		e.cleanLaterLocked(sh, h.ent, h.Field, h.open(), h.Lease)
+		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease)
 	}
 	if h.ent.freed(h) {
 		e.kickLocked(sh, h.ent, &fx)

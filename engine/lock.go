@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -22,10 +23,16 @@ type Lock struct {
 // Lock returns a handle on a lock. A bad name or option is the error of Err and of every operation;
 // nothing is sent for it. Blocks: never.
 func (e *Engine) Lock(name string, opts ...Option) *Lock {
-	set := defaultSettings.with(opts)
-	err := slot.Check(e.cfg.Prefix+name, slot.KindLock, e.nodes.Cluster())
+	l := e.handle(name, slot.KindLock, resp.FamilyLock, opts)
+	return &l
+}
+
+// handle makes a handle of any family.
+func (e *Engine) handle(name string, kind slot.Kind, family resp.Family, opts []Option) Lock {
+	set := defaults[family].with(opts)
+	err := slot.Check(e.cfg.Prefix+name, kind, e.nodes.Cluster())
 	if name == "" { // a prefix is not a name
-		err = slot.Check("", slot.KindLock, false)
+		err = slot.Check("", kind, false)
 	}
 	if err != nil {
 		bad := *set
@@ -36,7 +43,7 @@ func (e *Engine) Lock(name string, opts ...Option) *Lock {
 	if e.cfg.Prefix != "" {
 		key = e.cfg.Prefix + name
 	}
-	l := &Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key)}
+	l := Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key)}
 	if e.nodes.Cluster() {
 		l.slot = slot.Of(key)
 	}

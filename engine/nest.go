@@ -45,6 +45,32 @@ func (h *hold) quietLocked() bool {
 	return h.nesting == nil || !h.nesting.busy && len(h.nesting.queue) == 0
 }
 
+// againLocked answers an owner who wants what it holds.
+func (e *Engine) againLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
+	switch {
+	case op.set.once:
+		refuse(op, ErrReentry, fx)
+	case !sameKind(h.Family, op.set.family):
+		refuse(op, ErrWrongKind, fx)
+	default:
+		e.enterLocked(sh, h, op, fx)
+	}
+}
+
+// refuse answers an op that was not queued.
+func refuse(op *acquireOp, err error, fx *effects) {
+	if op.claim() {
+		fx.fail(op, &nameError{op.lock.Name(), err})
+	}
+}
+
+// sameKind reports whether one family's holder may enter as the other. A spin lock differs from a lock
+// in what its release says, not in what it is.
+func sameKind(a, b resp.Family) bool {
+	plain := func(f resp.Family) bool { return f == resp.FamilyLock || f == resp.FamilySpin }
+	return a == b || plain(a) && plain(b)
+}
+
 // enterLocked lets the hold's owner in once more.
 func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 	n := h.nest()
@@ -62,7 +88,7 @@ func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
 		next := op.next
 		if op.owner == h.owner {
 			h.ent.unlink(op)
-			e.enterLocked(sh, h, op, fx)
+			e.againLocked(sh, h, op, fx)
 		}
 		op = next
 	}
@@ -91,7 +117,7 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 		}
 		n.cur, n.busy, n.unknown, n.tries, n.since = c, true, false, 0, 0
 		n.op = resp.Op{
-			Kind: resp.OpCount, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
+			Kind: resp.OpCount, Family: h.Family, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
 			LeaseMs: lease.Milliseconds(), Count: target,
 		}
 		if c.acquire != nil && c.acquire.set.replicas() > int(h.seen) {

@@ -26,12 +26,23 @@ type settings struct {
 	maxWait  time.Duration // 0: until ctx ends
 	maxHold  time.Duration // 0: no limit
 	ack      *resp.Ack     // nil: a grant need not be replicated
+	spin     *spinning     // how a spin lock waits; nil: it is none
+	family   resp.Family
+	once     bool // its owner may not enter again
 	owner    *Owner
 	err      error // the first bad option
 }
 
+// defaults are the settings of a lock without options, for each family.
+//
 //nolint:gochecknoglobals // a constant in all but name
-var defaultSettings = &settings{lease: DefaultLease, watchdog: true}
+var defaults = [...]*settings{
+	resp.FamilyLock:   {lease: DefaultLease, watchdog: true, family: resp.FamilyLock},
+	resp.FamilyFenced: {lease: DefaultLease, watchdog: true, family: resp.FamilyFenced},
+	resp.FamilyRead:   {lease: DefaultLease, watchdog: true, family: resp.FamilyRead},
+	resp.FamilyWrite:  {lease: DefaultLease, watchdog: true, family: resp.FamilyWrite},
+	resp.FamilyFair:   {lease: DefaultLease, watchdog: true, family: resp.FamilyFair},
+}
 
 // An Option belongs to a lock handle.
 type Option func(*settings)
@@ -104,6 +115,10 @@ func (s *settings) replicas() int {
 	return s.ack.Replicas
 }
 
+// NonReentrant makes it an error, ErrReentry, that an owner acquires a lock which it holds already:
+// Redisson's NonReentrantLock and NonReentrantFairLock. Without an owner an acquire always waits.
+func NonReentrant() Option { return func(s *settings) { s.once = true } }
+
 // As makes every acquire through the handle the owner's. It beats the owner a ctx carries.
 func As(o *Owner) Option { return func(s *settings) { s.owner = o } }
 
@@ -125,6 +140,9 @@ func (s *settings) with(opts []Option) *settings {
 			continue
 		}
 		opt(&changed)
+	}
+	if changed.spin != nil && changed.family == resp.FamilyLock {
+		changed.family = resp.FamilySpin
 	}
 	if ack := changed.ack; ack != nil && ack.Timeout > changed.lease/2 {
 		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v", ErrLease, ack.Timeout, changed.lease))

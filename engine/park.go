@@ -9,6 +9,14 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
+// channelOf is where releases of a lock are published.
+func channelOf(f resp.Family, key string) string {
+	if f == resp.FamilyRead || f == resp.FamilyWrite {
+		return slot.RWChannel(key)
+	}
+	return slot.LockChannel(key)
+}
+
 // pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
 const pollCap = time.Second
 
@@ -35,8 +43,9 @@ func (e *Engine) pauseLocked(p *parking, until clock.Instant, fx *effects) {
 
 // listen subscribes to the name's channel, once.
 func (p *parking) listen(fx *effects) {
-	if !p.asked && !p.ent.eng.cfg.NoSubscribe {
+	if !p.asked && !p.ent.eng.cfg.NoSubscribe && p.ent.head.set.spin == nil {
 		p.asked = true
+		p.channel = channelOf(p.ent.head.set.family, p.ent.key)
 		fx.subscribe = p
 	}
 }
@@ -45,6 +54,10 @@ func (p *parking) listen(fx *effects) {
 func (e *Engine) parkLocked(ent *entry, now clock.Instant, fx *effects) {
 	p := ent.park
 	least, spread := ent.pollSpan(now)
+	if spin := ent.head.set.spin; spin != nil {
+		least, spread = spin.pause(p.spins)
+		p.spins++
+	}
 	e.timers.Schedule(&p.item, now.Add(least+rand.N(spread)))
 	p.listen(fx)
 }
@@ -57,7 +70,7 @@ func (p *parking) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, wak
 func (p *parking) open() {
 	e := p.ent.eng
 	node := e.nodes.Owner(p.ent.slot)
-	sub, err := node.Subscriptions().Subscribe(slot.LockChannel(p.ent.key), p)
+	sub, err := node.Subscriptions().Subscribe(p.channel, p)
 	sh := e.shard(p.ent.hash)
 	var fx effects
 	sh.mu.Lock()

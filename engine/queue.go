@@ -169,16 +169,17 @@ func (q *queue) landed() { q.ask = askKept }
 // settled forgets the acquire: its answer was the last word, or a cleanup sees to the rest.
 func (q *queue) settled() { q.att, q.ask = nil, askNot }
 
-// granted takes the first who still wants a lock of this lease, seen by so many replicas, out of the queue.
-// Nobody: then the grant is to be given back. A force-release on its way may have taken the lock already.
-func (q *queue) granted(lease time.Duration, seen int) *acquireOp {
+// granted takes the first who still wants a lock of this lease and family, seen by so many replicas, out
+// of the queue. Nobody: then the grant is to be given back. A force-release on its way may have taken the
+// lock already.
+func (q *queue) granted(lease time.Duration, family resp.Family, seen int) *acquireOp {
 	q.settled()
 	q.late = 0
 	if q.forces > 0 {
 		return nil
 	}
 	for op := q.head; op != nil; op = q.head {
-		if op.set.lease != lease || op.set.replicas() > seen {
+		if op.set.lease != lease || op.set.family != family || op.set.replicas() > seen {
 			return nil
 		}
 		q.unlink(op)

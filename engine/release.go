@@ -106,7 +106,7 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	}
 	e.dog.Forget(h)
 	ent.freed(h)
-	op.op = resp.Op{Kind: resp.OpRelease, Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
+	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
 	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
@@ -149,10 +149,10 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Err != nil && e.draining.Load():
 		e.givenUp.Add(1)
 	case r.Err != nil:
-		e.cleanLocked(sh, ent, h.Field, h.open(), h.tail(e.clock.Now()))
+		e.cleanLocked(sh, ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 	}
 	if r.Err == nil && h.open().open(r.SentAt) {
-		e.cleanLaterLocked(sh, ent, h.Field, h.open(), h.Lease)
+		e.cleanLaterLocked(sh, ent, h.wire(), h.open(), h.Lease)
 	}
 	ent.releaseAnswered()
 	if r.Err == nil && ent.hold == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/slot"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
@@ -231,7 +230,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 		l.eng.forcing(l)
 		op.done = func() { l.eng.forced(l) }
 	}
-	op.op = resp.Op{Kind: resp.OpForce, Key: l.key, Hash: l.hash, Slot: l.slot, Field: slot.LockChannel(l.key)}
+	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}
 	return op.start(ctx)
 }
 
@@ -276,7 +275,7 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
 	sh.mu.Unlock()
 	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}
-	op.op = resp.Op{Kind: resp.OpExtend, Key: h.Key, Hash: ls.lock.hash, Slot: h.Slot, Field: h.Field, LeaseMs: d.Milliseconds()}
+	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.Key, Hash: ls.lock.hash, Slot: h.Slot, Field: h.Field, LeaseMs: d.Milliseconds()}
 	op.read = func(r *resp.Result) (struct{}, error) {
 		if r.Code != resp.CodeRenewed {
 			e.dog.Lose(h, renew.CauseNotOurs)

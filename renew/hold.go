@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
@@ -17,6 +18,7 @@ type Hold struct {
 	Key, Field string
 	Lease      time.Duration
 	Slot       uint16 // of the key, where slots matter
+	Family     resp.Family
 
 	item     wheel.Item
 	deadline atomic.Int64  // trust deadline, a clock.Instant; only moves forward

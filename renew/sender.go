@@ -103,11 +103,11 @@ func (s *sender) work() {
 	defer s.k.wg.Done()
 	answers := make([]resp.Renewal, 0, chunk)
 	for queue := s.take(); queue != nil; queue = s.take() {
-		for lease, group := range byLease(queue) {
+		for k, group := range byKind(queue) {
 			for len(group) > 0 {
 				part := group[:min(chunk, len(group))]
 				group = group[len(part):]
-				answers = s.send(lease, part, answers[:0])
+				answers = s.send(k.lease, part, answers[:0])
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func (s *sender) send(lease time.Duration, part []Subject, answers []resp.Renewa
 	}
 	for _, subject := range part {
 		h := subject.Watched()
-		answers = append(answers, resp.Renewal{Key: h.Key, Field: h.Field})
+		answers = append(answers, resp.Renewal{Key: h.Key, Field: h.Field, Family: h.Family})
 	}
 	s.node.Renew(s.retry, attemptLimit(lease), lease.Milliseconds(), answers)
 	s.k.answered(part, answers)
@@ -128,19 +128,30 @@ func (s *sender) send(lease time.Duration, part []Subject, answers []resp.Renewa
 	return answers
 }
 
-// byLease groups subjects: one lease is the common case.
-func byLease(queue []Subject) map[time.Duration][]Subject {
-	lease := queue[0].Watched().Lease
+// A kind is what renewals that travel together have in common.
+type kind struct {
+	lease  time.Duration
+	family resp.Family
+}
+
+func kindOf(s Subject) kind {
+	h := s.Watched()
+	return kind{h.Lease, h.Family}
+}
+
+// byKind groups subjects: one kind is the common case.
+func byKind(queue []Subject) map[kind][]Subject {
+	first := kindOf(queue[0])
 	same := true
 	for _, s := range queue {
-		same = same && s.Watched().Lease == lease
+		same = same && kindOf(s) == first
 	}
 	if same {
-		return map[time.Duration][]Subject{lease: queue}
+		return map[kind][]Subject{first: queue}
 	}
-	groups := make(map[time.Duration][]Subject)
+	groups := make(map[kind][]Subject)
 	for _, s := range queue {
-		groups[s.Watched().Lease] = append(groups[s.Watched().Lease], s)
+		groups[kindOf(s)] = append(groups[kindOf(s)], s)
 	}
 	return groups
 }

@@ -1,0 +1,123 @@
+package holdfast.interop;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+/**
+ * Reads commands from standard input, one a line, and answers each on standard output:
+ *
+ * <pre>
+ *   1 open client=a&amp;addrs=127.0.0.1:6379          1 ok nanos=..&amp;id=..
+ *   2 call client=a&amp;thread=t&amp;kind=lock&amp;name=x&amp;op=lock   2 ok nanos=..&amp;value=
+ *   3 call client=a&amp;thread=u&amp;kind=lock&amp;name=x&amp;op=unlock 3 error nanos=..&amp;type=..&amp;message=..
+ * </pre>
+ *
+ * Arguments and results are encoded as in the query of a URL. A command that names a thread runs in
+ * that thread, after those before it: a Redisson lock belongs to a thread. Commands of different
+ * threads run side by side, and answers come in the order of their ends. The end of the input ends
+ * the program, however it came.
+ */
+public final class Driver {
+    private final PrintStream out;
+    private final Clients clients = new Clients();
+    private final Map<String, Worker> workers = new ConcurrentHashMap<>();
+    private final ExecutorService others = Executors.newCachedThreadPool();
+
+    private Driver(PrintStream out) {
+        this.out = out;
+    }
+
+    public static void main(String[] args) throws IOException {
+        PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        System.setOut(System.err); // whatever else is printed is no answer
+        Driver driver = new Driver(answers);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        try {
+            for (String line = in.readLine(); line != null; line = in.readLine()) {
+                driver.accept(line);
+            }
+        } finally {
+            Runtime.getRuntime().halt(0); // threads may wait for locks that nobody gives back
+        }
+    }
+
+    private void accept(String line) {
+        String[] words = line.split(" ", 3);
+        if (words.length < 3) {
+            throw new IllegalArgumentException("not <id> <command> <arguments>: " + line);
+        }
+        Args args = new Args(words[2]);
+        Runnable job = () -> answer(words[0], words[1], args);
+        if (words[1].equals("interrupt")) { // beside what the thread is doing
+            Worker w = worker(args.text("thread"));
+            answer(words[0], () -> {
+                w.thread.interrupt();
+                return new Args("");
+            });
+        } else if (args.has("thread")) {
+            worker(args.text("thread")).queue.execute(job);
+        } else {
+            others.execute(job);
+        }
+    }
+
+    private void answer(String id, String verb, Args args) {
+        answer(id, () -> switch (verb) {
+            case "open" -> clients.open(args);
+            case "close" -> clients.close(args);
+            case "owner" -> clients.owner(args);
+            case "call" -> new Locks(clients).call(args);
+            case "cycle" -> new Locks(clients).cycle(args);
+            case "hot" -> new Hot(clients).run(args);
+            default -> throw new IllegalArgumentException("no command " + verb);
+        });
+    }
+
+    private interface Job {
+        Args run() throws Exception;
+    }
+
+    private void answer(String id, Job job) {
+        long began = System.nanoTime();
+        String outcome = "ok";
+        Args result;
+        try {
+            result = job.run();
+        } catch (Throwable e) { // every command is answered
+            outcome = "error";
+            result = new Args("").set("type", e.getClass().getSimpleName()).set("message", String.valueOf(e.getMessage()));
+        }
+        if (!result.has("nanos")) {
+            result.set("nanos", System.nanoTime() - began);
+        }
+        synchronized (out) {
+            out.print(id + " " + outcome + " " + result + "\n");
+            out.flush();
+        }
+    }
+
+    private Worker worker(String name) {
+        return workers.computeIfAbsent(name, Worker::new);
+    }
+
+    /** A named thread and what it has been told to do. */
+    private static final class Worker {
+        private volatile Thread thread;
+        private final ExecutorService queue;
+
+        Worker(String name) {
+            queue = Executors.newSingleThreadExecutor(r -> {
+                thread = new Thread(r, name);
+                thread.setDaemon(true);
+                return thread;
+            });
+        }
+    }
+}

@@ -68,38 +68,38 @@ func serverBlows(f *fire, s *redistest.Server) []blow {
 		s.Resume()
 	}
 	return []blow{
-		{"ForceRelease", f.forceRelease},
-		{"many ForceReleases", func(random *rand.Rand) {
+		{what: "ForceRelease", strike: f.forceRelease},
+		{what: "many ForceReleases", strike: func(random *rand.Rand) {
 			for range 50 {
 				f.forceRelease(random)
 			}
 		}},
-		{"DEL", func(random *rand.Rand) {
+		{what: "DEL", strike: func(random *rand.Rand) {
 			for range 10 {
 				name := uint32(random.IntN(len(f.names)))
 				f.takeAway(name, "DEL", func() bool { return run("DEL", f.names[name].Text) })
 			}
 		}},
-		{"FLUSHALL", func(*rand.Rand) {
+		{what: "FLUSHALL", strike: func(*rand.Rand) {
 			f.takeAway(history.Everything, "FLUSHALL", func() bool { return run("FLUSHALL") })
 		}},
-		{"SIGSTOP within the lease", func(random *rand.Rand) { stop(random, lease/20, lease/2) }},
-		{"SIGSTOP past the lease", func(random *rand.Rand) { stop(random, lease, lease*3/2) }},
-		{"CLIENT KILL", func(random *rand.Rand) {
+		{what: "SIGSTOP within the lease", strike: func(random *rand.Rand) { stop(random, lease/20, lease/2) }},
+		{what: "SIGSTOP past the lease", strike: func(random *rand.Rand) { stop(random, lease, lease*3/2) }},
+		{what: "CLIENT KILL", strike: func(random *rand.Rand) {
 			for range 3 {
 				run("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 				letLast(random, time.Millisecond, 100*time.Millisecond)
 			}
 		}},
-		{"CLIENT KILL of pub/sub", func(*rand.Rand) { run("CLIENT", "KILL", "TYPE", "pubsub") }},
-		{"SCRIPT FLUSH", func(*rand.Rand) { run("SCRIPT", "FLUSH") }},
-		{"CLIENT PAUSE", func(random *rand.Rand) {
+		{what: "CLIENT KILL of pub/sub", strike: func(*rand.Rand) { run("CLIENT", "KILL", "TYPE", "pubsub") }},
+		{what: "SCRIPT FLUSH", strike: func(*rand.Rand) { run("SCRIPT", "FLUSH") }},
+		{what: "CLIENT PAUSE", strike: func(random *rand.Rand) {
 			mode := []string{"ALL", "WRITE"}[random.IntN(2)]
 			pause := 20 + random.IntN(1200)
 			run("CLIENT", "PAUSE", strconv.Itoa(pause), mode)
 			lastUntil(time.Now().Add(time.Duration(pause) * time.Millisecond))
 		}},
-		{"Close", func(random *rand.Rand) { f.reopen(f.members[random.IntN(len(f.members))]) }},
+		{what: "Close", strike: func(random *rand.Rand) { f.reopen(f.members[random.IntN(len(f.members))]) }},
 	}
 }
 
@@ -113,13 +113,13 @@ func holderBlows(f *fire, s *redistest.Server, proxies []*faultproxy.Proxy) []bl
 		})
 	}
 	return []blow{
-		{"FLUSHALL under holders", func(random *rand.Rand) {
+		{what: "FLUSHALL under holders", strike: func(random *rand.Rand) {
 			f.underHolders(func() {
 				flush()
 				letLast(random, lease/20, lease/2)
 			})
 		}},
-		{"FLUSHALL, no renewal gets through", func(random *rand.Rand) {
+		{what: "FLUSHALL, no renewal gets through", strike: func(random *rand.Rand) {
 			f.underHolders(func() {
 				var rules []*faultproxy.Rule
 				for _, p := range proxies {
@@ -132,14 +132,14 @@ func holderBlows(f *fire, s *redistest.Server, proxies []*faultproxy.Proxy) []bl
 				}
 			})
 		}},
-		{"SIGSTOP under holders", func(random *rand.Rand) {
+		{what: "SIGSTOP under holders", strike: func(random *rand.Rand) {
 			f.underHolders(func() {
 				s.Pause()
 				letLast(random, lease/2, lease*5/4)
 				s.Resume()
 			})
 		}},
-		{"Close under holders", func(random *rand.Rand) {
+		{what: "Close under holders", strike: func(random *rand.Rand) {
 			f.underHolders(func() { f.reopen(f.members[random.IntN(len(f.members))]) })
 		}},
 	}
@@ -150,7 +150,7 @@ func proxyBlows(proxies []*faultproxy.Proxy) []blow {
 	const lease = engine.MinWatchdogLease
 	var blows []blow
 	add := func(what string, strike func(p *faultproxy.Proxy, random *rand.Rand)) {
-		blows = append(blows, blow{what, func(random *rand.Rand) { strike(proxies[random.IntN(len(proxies))], random) }})
+		blows = append(blows, blow{what: what, strike: func(random *rand.Rand) { strike(proxies[random.IntN(len(proxies))], random) }})
 	}
 	add("renewals unanswered", func(p *faultproxy.Proxy, random *rand.Rand) {
 		rule := p.DropReply(scriptCall("renew"), -1)

@@ -40,6 +40,7 @@ const (
 type blow struct {
 	what   string
 	strike func(random *rand.Rand)
+	rare   bool // takes many seconds: struck in every fourth round
 }
 
 // A fire is one history being made.
@@ -52,6 +53,7 @@ type fire struct {
 	names   []history.Name
 	options [][]engine.Option // by name
 	members []*member
+	after   func() // each blow and what follows it; nil: nothing
 
 	running context.Context //nolint:containedctx // of all callers
 	stop    context.CancelFunc
@@ -304,8 +306,8 @@ func (f *fire) underHolders(strike func()) {
 	strike()
 }
 
-// burn strikes blows until there are enough grants, each kind at least twice, in an order and with
-// parameters that hang on the seed only. After each blow the callers must get on.
+// burn strikes blows until there are enough grants, each kind at least twice but for the rare ones, in an
+// order and with parameters that hang on the seed only. After each blow the callers must get on.
 func (f *fire) burn(blows []blow) {
 	f.tb.Helper()
 	rounds := max(2, int(f.ops)/(grantsPerBlow*len(blows)))
@@ -316,11 +318,17 @@ func (f *fire) burn(blows []blow) {
 			if f.tb.Failed() {
 				return
 			}
+			if blows[b].rare && round%4 != 0 {
+				continue
+			}
 			before := f.grants.Load()
 			began := time.Now()
 			blows[b].strike(rand.New(rand.NewPCG(f.seed, uint64(1+round*len(blows)+i)<<32)))
 			took := time.Since(began)
 			eventually(f.tb, "the callers get on after "+blows[b].what, func() bool { return f.grants.Load() >= before+share })
+			if f.after != nil {
+				f.after()
+			}
 			f.tb.Logf("%-24s %8v, %d grants", blows[b].what, took.Round(time.Millisecond), f.grants.Load()-before)
 		}
 	}

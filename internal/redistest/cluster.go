@@ -199,17 +199,44 @@ func acknowledged(ctx context.Context, n *Server, replicas string) error {
 func (c *Cluster) Owner(ctx context.Context, slot uint16) (*Server, error) {
 	var last error
 	for _, n := range c.Nodes() {
-		v, err := n.Command(ctx, "CLUSTER", "SLOTS")
-		if err != nil {
-			last = err
-			continue
-		}
-		if owner := c.byPort(portOfSlot(v, int64(slot))); owner != nil {
+		owner, err := c.OwnerSeenBy(ctx, n, slot)
+		if err == nil {
 			return owner, nil
 		}
-		last = fmt.Errorf("redistest: %s knows no owner of slot %d", n.Addr(), slot)
+		last = err
 	}
 	return nil, last
+}
+
+// Claimant returns the server that itself says that it is master of slot: it follows what servers say from
+// one to the next. The first one may be behind, above all a replica, which hears of moves by gossip only.
+func (c *Cluster) Claimant(ctx context.Context, slot uint16) (*Server, error) {
+	owner, err := c.Owner(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	err = poll(ctx, func() error {
+		next, err := c.OwnerSeenBy(ctx, owner, slot)
+		if err == nil && next != owner {
+			err = fmt.Errorf("redistest: %s says that slot %d is on %s", owner.Addr(), slot, next.Addr())
+			owner = next
+		}
+		return err
+	})
+	return owner, err
+}
+
+// OwnerSeenBy is [Cluster.Owner] as one server sees it: for when the first one is paused, and would be
+// waited for until ctx ends.
+func (c *Cluster) OwnerSeenBy(ctx context.Context, n *Server, slot uint16) (*Server, error) {
+	v, err := n.Command(ctx, "CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, err
+	}
+	if owner := c.byPort(portOfSlot(v, int64(slot))); owner != nil {
+		return owner, nil
+	}
+	return nil, fmt.Errorf("redistest: %s knows no owner of slot %d", n.Addr(), slot)
 }
 
 // portOfSlot finds the master's port in the reply of CLUSTER SLOTS, or 0.

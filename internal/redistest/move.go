@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,7 +29,7 @@ type Move struct {
 // BeginMove marks a slot as moving. Keys stay where they are until Keys; new ones go to the target.
 // To the present owner it does nothing, and neither does Finish then.
 func (c *Cluster) BeginMove(ctx context.Context, slot uint16, to *Server) (*Move, error) {
-	from, err := c.Owner(ctx, slot)
+	from, err := c.Claimant(ctx, slot)
 	if err != nil {
 		return nil, err
 	}
@@ -109,4 +110,42 @@ func (c *Cluster) Add(ctx context.Context, s *Server) error {
 	}
 	c.Masters = append(c.Masters, s)
 	return c.AwaitOK(ctx)
+}
+
+// AwaitAgreement returns when every node that answers sees the same owner of every slot. Replicas learn
+// of a move by gossip only, and claim what they know of when they are promoted.
+func (c *Cluster) AwaitAgreement(ctx context.Context) error {
+	return poll(ctx, func() error {
+		first := ""
+		for _, n := range c.Nodes() {
+			v, err := n.Command(ctx, "CLUSTER", "NODES")
+			if err != nil {
+				continue
+			}
+			switch owners := slotOwners(Text(v)); {
+			case first == "":
+				first = owners
+			case owners != first:
+				return fmt.Errorf("redistest: nodes disagree:\n%s\n%s", first, owners)
+			}
+		}
+		return nil
+	})
+}
+
+// slotOwners renders who serves what by an answer of CLUSTER NODES: ids with their ranges, sorted. A slot
+// on its way, in brackets, is known to its source and target only.
+func slotOwners(nodes string) string {
+	const fields = 8 // before the ranges
+	var owners []string
+	for line := range strings.Lines(nodes) {
+		words := strings.Fields(line)
+		if len(words) <= fields {
+			continue
+		}
+		ranges := slices.DeleteFunc(words[fields:], func(w string) bool { return strings.HasPrefix(w, "[") })
+		owners = append(owners, words[0]+" "+strings.Join(ranges, " "))
+	}
+	slices.Sort(owners)
+	return strings.Join(owners, "\n")
 }

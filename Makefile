@@ -11,6 +11,8 @@ DURATION ?= 10s
 # What to benchmark, and how often: make bench BENCH=Pair COUNT=10
 BENCH    ?= .
 COUNT    ?= 1
+# How many grants each history of make soak has at least.
+OPS      ?= 1000000
 
 # In a checkout that git does not trust (another user's, or no repository at all) the
 # go command would refuse to stamp a binary instead of leaving the stamp out.
@@ -50,6 +52,11 @@ race: setup ## run every test under the race detector (needs a C compiler)
 
 # The modfile must be an absolute path once the directory changes.
 GOLANGCI := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+
+# With more grants come more blows. A failure prints its seed: make soak SEED=...
+.PHONY: soak
+soak: setup ## make long histories under a nemesis and check them (OPS=1000000, SEED=)
+	HOLDFAST_OPS=$(OPS) HOLDFAST_SEED=$(SEED) $(GO) test ./engine -run 'TestHistory' -count=1 -v -timeout 2h
 
 .PHONY: lint
 lint: ## lint both modules with the pinned golangci-lint

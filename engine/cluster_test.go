@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // openCluster opens an engine on one node of a cluster and closes it at the test's end.
@@ -81,4 +82,52 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, b.Stats().GrantsByMessage, int64(25))
 	finishCluster(t, c, a, b)
+}
+
+// Further keys of an EVALSHA are restored from what DUMP says of the first one. Where the ACL refuses
+// that, the plain commands write the same bytes.
+func TestClusterFurtherKeysAreRestoredUnlessThatIsRefused(t *testing.T) {
+	for _, how := range []struct {
+		name, rule string
+		restores   bool
+	}{
+		{"Allowed", "+@all", true},
+		{"RestoreRefused", "-restore", false},
+		{"DumpRefused", "-dump", false},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			c := redistest.RunCluster(t, 3, 0)
+			for _, m := range c.Masters {
+				m.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", how.rule)
+			}
+			e := openCluster(t, c, asApp)
+			const names = 3000
+			futures := make([]*engine.Future[*engine.Lease], names)
+			for i := range futures {
+				futures[i] = e.Lock("lock:"+strconv.Itoa(i), engine.WatchdogLease(20*time.Second)).AcquireAsync(t.Context())
+			}
+			leases, err := engine.All(futures...).Await(limited(t))
+			require.NoError(t, err)
+			var set, restored int64
+			for _, m := range c.Masters {
+				require.Empty(t, m.ImmortalKeys(t))
+				set, restored = set+calls(t, m, "hset"), restored+calls(t, m, "restore")
+			}
+			if how.restores {
+				require.Positive(t, restored)
+				require.EqualValues(t, names, set+restored)
+			} else {
+				require.EqualValues(t, names, set)
+			}
+			for i, ls := range leases {
+				if i%500 == 0 {
+					owner, err := c.Owner(t.Context(), slot.Of(ls.Name()))
+					require.NoError(t, err)
+					requireHeldOnce(t, owner, ls)
+				}
+				ls.ReleaseAsync()
+			}
+			finishCluster(t, c, e)
+		})
+	}
 }

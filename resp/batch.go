@@ -129,6 +129,19 @@ func (c *command) build(e *envelope) rueidis.Completed {
 	return keyed.Arg(e.args...).Build()
 }
 
+// copies reports whether further keys may be made from the first one granted: by COPY, or where keys are
+// of any slot by RESTORE, which only the script of the plain lock does.
+func (c *command) copies(w *wire, anySlot bool) bool {
+	switch {
+	case len(c.ops) < 2 || w.noCopy.Load():
+		return false
+	case anySlot:
+		return c.ops[0].Family <= FamilySpin
+	default:
+		return w.caps.Copy
+	}
+}
+
 // appendArgs lists the ARGV of the script, with the keys of inline where the script expects them.
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
@@ -139,7 +152,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		return appendFields(appendKeys(args, inline), c.ops)
 	case first.Kind == OpAcquire, first.Kind == OpReacquire && first.Family >= FamilyFenced:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
-			flag(inline == nil && w.caps.Copy && len(c.ops) > 1 && !w.noCopy.Load()))
+			flag(c.copies(w, inline != nil)))
 		switch {
 		case first.Family == FamilyWrite && first.Waits:
 			args = append(args, writerPatienceMs)

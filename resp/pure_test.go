@@ -195,7 +195,7 @@ func TestEveryScriptBeginsWithItsContractAndHasNoShebang(t *testing.T) {
 // A script that fails after its first write has run partly (FAULTS 4.4). So no write may be able to
 // raise: every one is a pcall, and so is whatever may come after one.
 func TestC035NoScriptCanRaiseAnErrorAfterAWrite(t *testing.T) {
-	writes := []string{"HSET", "HDEL", "DEL", "PEXPIRE", "COPY", "HINCRBY", "PUBLISH", "SET", "ARGV[1]"}
+	writes := []string{"HSET", "HDEL", "DEL", "PEXPIRE", "COPY", "RESTORE", "HINCRBY", "PUBLISH", "SET", "ARGV[1]"}
 	raising := regexp.MustCompile(`redis\.call\('([A-Z]+)'`)
 	comment := regexp.MustCompile(`(?m)--.*$`)
 	for name, text := range ScriptTexts() {

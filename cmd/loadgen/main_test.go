@@ -195,7 +195,7 @@ var reportFields = []string{
 	"scenario", "topology", "masters", "replicas", "server", "duration_s", "pairs", "pairs_per_s",
 	"acquire_us.p50", "acquire_us.p90", "acquire_us.p99", "acquire_us.p999", "acquire_us.max",
 	"release_us.p50", "release_us.p90", "release_us.p99", "release_us.p999", "release_us.max",
-	"client_cpu_us_per_pair", "allocs_per_pair", "errors", "violations",
+	"client_cpu_us_per_pair", "server_cpu_us_per_pair", "allocs_per_pair", "errors", "violations",
 	"renewals.sent", "renewals.failed", "lost", "held", "goroutines_max",
 	"heap_bytes_per_held_lock", "fairness", "ratio_to_yardstick", "server_commands",
 }

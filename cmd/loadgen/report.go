@@ -37,6 +37,7 @@ type report struct {
 	Acquire       *latency         `json:"acquire_us"`
 	Release       *latency         `json:"release_us"`
 	ClientCPU     *float64         `json:"client_cpu_us_per_pair"`
+	ServerCPU     *float64         `json:"server_cpu_us_per_pair"` // of all servers, replicas too
 	Allocs        *float64         `json:"allocs_per_pair"`
 	Skipped       int64            `json:"skipped_starts"` // open loop: due and never made
 	Errors        map[string]int64 `json:"errors"`
@@ -90,6 +91,7 @@ type yardstickReport struct {
 	Kind      string           `json:"kind"` // pipeline or single
 	PairsPerS float64          `json:"pairs_per_s"`
 	ClientCPU float64          `json:"client_cpu_us_per_pair"`
+	ServerCPU *float64         `json:"server_cpu_us_per_pair"`
 	CPURatio  *float64         `json:"client_cpu_ratio"`
 	Rounds    []yardstickRound `json:"rounds"`
 }
@@ -125,7 +127,7 @@ func newReport(cfg *config, srv *server) *report {
 // and costs as the median round.
 func (r *report) addRounds(cfg *config, rounds []round) {
 	total := newRecorder()
-	var rates, cpus, allocs []float64
+	var rates, cpus, serverCPUs, allocs []float64
 	for _, one := range rounds {
 		total.merge(one.rec)
 		r.DurationS += one.cost.wall.Seconds()
@@ -134,6 +136,9 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 		rates = append(rates, float64(one.rec.released)/one.cost.wall.Seconds())
 		if one.rec.released == 0 {
 			continue
+		}
+		if us, ok := cpuPerPair(one.before.cpu, one.after.cpu, one.rec.released); ok {
+			serverCPUs = append(serverCPUs, us)
 		}
 		pairs := float64(one.rec.released)
 		allocs = append(allocs, float64(one.cost.allocs)/pairs)
@@ -148,7 +153,7 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 	if m := median(rates); m != nil {
 		r.PairsPerS = *m
 	}
-	r.ClientCPU, r.Allocs = median(cpus), median(allocs)
+	r.ClientCPU, r.ServerCPU, r.Allocs = median(cpus), median(serverCPUs), median(allocs)
 	if n := total.errorCount(); n > 0 {
 		r.fail("%d operations failed: %s", n, formatErrors(total.errors))
 	}

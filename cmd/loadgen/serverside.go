@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // serverCommands are the server's own counters over one measured phase: how often it ran
@@ -13,6 +14,7 @@ type serverCommands struct {
 	Evalsha int64 `json:"evalsha"`
 	HSet    int64 `json:"hset"`
 	Copy    int64 `json:"copy"`
+	Restore int64 `json:"restore"` // in a cluster, in place of COPY
 	HDel    int64 `json:"hdel"`
 	Publish int64 `json:"publish"` // PUBLISH and SPUBLISH
 }
@@ -22,6 +24,7 @@ func (c serverCommands) minus(b serverCommands) serverCommands {
 		Evalsha: c.Evalsha - b.Evalsha,
 		HSet:    c.HSet - b.HSet,
 		Copy:    c.Copy - b.Copy,
+		Restore: c.Restore - b.Restore,
 		HDel:    c.HDel - b.HDel,
 		Publish: c.Publish - b.Publish,
 	}
@@ -34,8 +37,9 @@ func (c serverCommands) plus(b serverCommands) serverCommands {
 // snapshot is what the server says at one quiet moment.
 type snapshot struct {
 	commands serverCommands
-	known    bool // the server keeps such counters and lets us see them
-	alone    bool // no connection but ours
+	known    bool          // the server keeps such counters and lets us see them
+	alone    bool          // no connection but ours
+	cpu      time.Duration // user and system time of all servers, replicas too; 0 where unknown
 }
 
 // snapshot reads the counters. It is taken when everything sent has been answered.
@@ -52,8 +56,37 @@ func (s *server) snapshot(ctx context.Context) snapshot {
 		snap.known = true
 	}
 	foreign, ok := s.foreign(ctx)
+	snap.cpu = s.cpu(ctx)
 	snap.alone = s.ours() || ok && foreign == 0
 	return snap
+}
+
+// cpu is the time that all servers have spent on a core; 0 if one will not say.
+func (s *server) cpu(ctx context.Context) (sum time.Duration) {
+	for _, node := range s.nodes() {
+		text, err := node.Do(ctx, node.B().Info().Section("cpu").Build()).ToString()
+		if err != nil {
+			return 0
+		}
+		info := parseInfo(text)
+		for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+			seconds, err := strconv.ParseFloat(info[field], 64)
+			if err != nil {
+				return 0
+			}
+			sum += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return sum
+}
+
+// cpuPerPair is what the servers spent between two readings, in microseconds a pair; false where one
+// of them would not say, or was not the same process.
+func cpuPerPair(before, after time.Duration, pairs int64) (us float64, ok bool) {
+	if before <= 0 || after < before || pairs <= 0 {
+		return 0, false
+	}
+	return float64((after - before).Nanoseconds()) / 1e3 / float64(pairs), true
 }
 
 // parseCommands picks the commands of a lock out of an INFO commandstats answer.
@@ -72,6 +105,7 @@ func parseCommands(text string) serverCommands {
 		Evalsha: calls("evalsha"),
 		HSet:    calls("hset"),
 		Copy:    calls("copy"),
+		Restore: calls("restore"),
 		HDel:    calls("hdel"),
 		Publish: calls("publish") + calls("spublish"),
 	}
@@ -89,7 +123,7 @@ type verdict struct {
 // have done more, but never less.
 //
 // A lock that one holder here handed to the next was neither freed nor taken on the server.
-// Where locks are contended for, a COPY may find its key taken and change nothing.
+// Where locks are contended for, a COPY or RESTORE may find its key taken and change nothing.
 func judge(mode string, r round) verdict {
 	before, after, rec := r.before, r.after, r.rec
 	granted, released := rec.granted-r.handedOver, rec.released-r.handedOver
@@ -102,21 +136,21 @@ func judge(mode string, r round) verdict {
 		return verdict{note: "shared server: not checked (--check-server on compares all the same)"}
 	}
 	did := after.commands.minus(before.commands)
-	took, exact := did.HSet+did.Copy, rec.errorCount() == 0
+	took, exact := did.HSet+did.Copy+did.Restore, rec.errorCount() == 0
 	var v verdict
 	if took < granted {
 		v.ghosts = append(v.ghosts, fmt.Sprintf(
-			"%d grants, but the server ran only %d acquiring commands (%d HSET + %d COPY): some lock was granted without being taken",
-			granted, took, did.HSet, did.Copy))
+			"%d grants, but the server ran only %d acquiring commands (%d HSET + %d COPY + %d RESTORE): some lock was granted without being taken",
+			granted, took, did.HSet, did.Copy, did.Restore))
 	}
 	idle := int64(0)
 	if r.contended {
-		idle = did.Copy
+		idle = did.Copy + did.Restore
 	}
 	if took > granted+idle && exact {
 		v.failures = append(v.failures, fmt.Sprintf(
-			"%d grants, but the server ran %d acquiring commands (%d HSET + %d COPY): %d too many, by this run or by another client that came and went",
-			granted, took, did.HSet, did.Copy, took-granted))
+			"%d grants, but the server ran %d acquiring commands (%d HSET + %d COPY + %d RESTORE): %d too many, by this run or by another client that came and went",
+			granted, took, did.HSet, did.Copy, did.Restore, took-granted))
 	}
 	if did.HDel < released || did.HDel > released && exact {
 		v.failures = append(v.failures, fmt.Sprintf(

@@ -85,6 +85,7 @@ func (r *report) rows() [][2]string {
 		}
 	}
 	opt("client CPU a pair", r.ClientCPU, " µs")
+	opt("server CPU a pair", r.ServerCPU, " µs")
 	opt("allocations a pair", r.Allocs, "")
 	opt("heap a held lock", r.HeapPerLock, " bytes")
 	opt("CPU while keeping", r.KeepingCPU, " cores")
@@ -97,8 +98,9 @@ func (r *report) rows() [][2]string {
 	add("errors", len(r.Errors) > 0, formatErrors(r.Errors))
 	add("violations", true, count(r.Violations))
 	if c := r.Commands; c != nil {
-		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, hdel %s, publish %s",
-			count(c.Evalsha), count(c.HSet), count(c.Copy), count(c.HDel), count(c.Publish)))
+		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, restore %s, hdel %s, publish %s",
+			count(c.Evalsha), count(c.HSet), count(c.Copy), count(c.Restore), count(c.HDel), count(c.Publish)))
+		add("script calls a pair", r.Pairs > 0, number(float64(c.Evalsha)/float64(r.Pairs)))
 	}
 	add("server check", r.ServerCheck != "", r.ServerCheck)
 	return rows
@@ -146,7 +148,10 @@ func (r *report) writeYardstick(w io.Writer) {
 	t.AppendSeparator()
 	t.AppendRow(table.Row{"median", number(y.PairsPerS), number(r.PairsPerS), ratioText(r.PairsPerS, y.PairsPerS)})
 	if r.ClientCPU != nil {
-		t.AppendRow(table.Row{"CPU a pair, µs", number(y.ClientCPU), number(*r.ClientCPU), ratioText(*r.ClientCPU, y.ClientCPU)})
+		t.AppendRow(table.Row{"client CPU a pair, µs", number(y.ClientCPU), number(*r.ClientCPU), ratioText(*r.ClientCPU, y.ClientCPU)})
+	}
+	if r.ServerCPU != nil && y.ServerCPU != nil {
+		t.AppendRow(table.Row{"server CPU a pair, µs", number(*y.ServerCPU), number(*r.ServerCPU), ratioText(*r.ServerCPU, *y.ServerCPU)})
 	}
 	t.Render()
 }

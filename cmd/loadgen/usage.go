@@ -40,7 +40,7 @@ Examples:
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must
-agree: one acquiring command (HSET or COPY), one HDEL and one PUBLISH for each pair that
+agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
 was not handed from holder to holder inside the engine. By default
 that is done whenever no other client is connected. The collector runs at GOGC=200, the
 yardstick's too, unless the environment names another.

@@ -30,6 +30,8 @@ type yardstickRival struct {
 	run     func(context.Context, []yardstick.Node, yardstick.Options) (yardstick.Result, error)
 	options yardstick.Options
 	results []yardstick.Result
+	srv     *server
+	spent   []float64 // server CPU a pair of each turn, where known
 	warmup  time.Duration
 }
 
@@ -38,7 +40,7 @@ type yardstickRival struct {
 func newYardstickRival(ctx context.Context, cfg *config, srv *server) (rival, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	r := &yardstickRival{kind: "pipeline", run: yardstick.Pipeline, warmup: cfg.warmup}
+	r := &yardstickRival{kind: "pipeline", run: yardstick.Pipeline, srv: srv, warmup: cfg.warmup}
 	r.options = yardstick.Options{Duration: cfg.duration, Lease: cfg.lease, Prefix: cfg.prefix + ":y:"}
 	if cfg.inflight == 1 {
 		r.kind, r.run, r.options.Scripts = "single", yardstick.Single, engineScripts()
@@ -85,9 +87,13 @@ func (r *yardstickRival) warm(ctx context.Context) error {
 }
 
 func (r *yardstickRival) turn(ctx context.Context) error {
+	before := r.srv.cpu(ctx)
 	result, err := r.run(ctx, r.nodes, r.options)
 	if err != nil {
 		return fmt.Errorf("yardstick: %w", err)
+	}
+	if us, ok := cpuPerPair(before, r.srv.cpu(ctx), result.Pairs); ok {
+		r.spent = append(r.spent, us)
 	}
 	r.results = append(r.results, result)
 	return nil
@@ -106,6 +112,7 @@ func (r *yardstickRival) addTo(rep *report, rounds []round) {
 			})
 		}
 	}
+	y.ServerCPU = median(r.spent)
 	rep.Yardstick = y
 	if m := median(rates); m != nil && *m > 0 {
 		y.PairsPerS = *m

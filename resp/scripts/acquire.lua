@@ -4,12 +4,14 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
--- ARGV[4]  '1': further keys may be copied from the first one granted
+-- ARGV[4]  '1': further keys may be made from the first one granted: by COPY, or in a cluster, where
+--          COPY cannot leave the slot, by RESTORE of what DUMP says
 -- ARGV[5+] the keys, where KEYS is empty
 -- returns  {now} when the not-after has passed; else {now, granted, i, v, i, v, ...} where a key
 --          that is not named was granted, and v is: >= 0 busy, its remaining ms; -1 busy, no expiry;
---          -3 another kind of lock; or the error of this key alone. i = 0: COPY was refused here.
--- cost     first key: exists, hset, pexpire; every further one: copy. Busy: hexists, pttl on top.
+--          -3 another kind of lock; or the error of this key alone. i = 0: that was refused here.
+-- cost     first key: exists, hset, pexpire (cluster: dump); every further one: copy (cluster: restore).
+--          Busy: hexists, pttl on top (cluster: exists, too).
 local call = redis.pcall
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -53,27 +55,53 @@ local function take(key)
 end
 
 local keys, skip, n = KEYS, 0, #KEYS
-if n == 0 then
+local inline = n == 0
+if inline then
   keys, skip, n = ARGV, 4, #ARGV - 4
+  copying = copying and n > 1
 end
+
+-- What take says, by fewer commands; the second result is true if they are refused here.
+local function clone(key)
+  if inline then
+    if call('RESTORE', key, lease, template).ok then
+      return nil
+    end
+    local v = take(key) -- says whether the key is held, or elsewhere
+    return v, v == nil
+  end
+  local v = call('COPY', template, key)
+  if v == 1 then
+    return nil
+  elseif v == 0 then
+    return busy(key)
+  end
+  return take(key), true
+end
+
+local function refused()
+  copying, template = false, nil
+  out[#out + 1] = 0
+  out[#out + 1] = 0
+end
+
 for i = 1, n do
-  local key, v = keys[skip + i], nil
+  local key, v, no = keys[skip + i], nil, false
   if template then
-    v = call('COPY', template, key)
-    if v == 1 then
-      v = nil
-    elseif v == 0 then
-      v = busy(key)
-    else
-      copying, template = false, nil
-      out[#out + 1] = 0
-      out[#out + 1] = 0
-      v = take(key)
+    v, no = clone(key)
+    if no then
+      refused()
     end
   else
     v = take(key)
     if copying and v == nil then
       template = key
+      if inline then
+        template = call('DUMP', key)
+        if type(template) ~= 'string' then
+          refused()
+        end
+      end
     end
   end
   if v == nil then

@@ -25,7 +25,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 			require.EqualValues(t, 3, r["masters"])
 			require.EqualValues(t, 0, r["replicas"])
 		}},
-		{"HoldWithReplicas", "--cluster 3 --replicas 1 --scenario hold --locks 2000 --lease 1s --duration 1500ms", func(t *testing.T, r map[string]any) {
+		{"HoldWithReplicas", "--cluster 3 --replicas 1 --scenario hold --locks 2000 --lease 6s --duration 2500ms", func(t *testing.T, r map[string]any) {
 			require.EqualValues(t, 3, r["replicas"])
 			require.EqualValues(t, 2000, r["held"])
 			require.EqualValues(t, 0, r["mismatches"])

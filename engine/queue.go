@@ -115,6 +115,14 @@ func (q *queue) unlink(op *acquireOp) {
 	op.next, op.prev = nil, nil
 }
 
+// live is the first op that is still wanted: who has left may be in the queue for a moment longer.
+func (q *queue) live() *acquireOp {
+	for q.head != nil && q.head.state.Load() != futurePending {
+		q.unlink(q.head)
+	}
+	return q.head
+}
+
 // closed reports whether a newcomer has to wait before anything is sent for it.
 func (q *queue) closed() bool {
 	return q.head != nil || q.hold != nil || q.att != nil || q.cooling || q.wait == waitCourtesy
@@ -178,7 +186,7 @@ func (q *queue) granted(lease time.Duration, family resp.Family, seen int) *acqu
 	if q.forces > 0 {
 		return nil
 	}
-	for op := q.head; op != nil; op = q.head {
+	for op := q.live(); op != nil; op = q.live() {
 		if op.set.lease != lease || op.set.family != family || op.set.replicas() > seen {
 			return nil
 		}
@@ -193,7 +201,7 @@ func (q *queue) granted(lease time.Duration, family resp.Family, seen int) *acqu
 // grantedUnseen follows a grant that fewer replicas have seen than were asked for. It returns who is to be
 // told: the first, if that is what it asked for. Otherwise the lock is asked for again.
 func (q *queue) grantedUnseen(ack *resp.Ack) *acquireOp {
-	for op := q.head; op != nil; op = q.head {
+	for op := q.live(); op != nil; op = q.live() {
 		if op.set.ack == nil || *op.set.ack != *ack {
 			return nil
 		}
@@ -209,7 +217,7 @@ func (q *queue) grantedUnseen(ack *resp.Ack) *acquireOp {
 // who is to be told, if it is time for that; otherwise the lock is asked for again.
 func (q *queue) grantedLate() *acquireOp {
 	q.settled()
-	op := q.head
+	op := q.live()
 	if q.late++; op == nil || !op.try && q.late < maxLate {
 		return nil
 	}
@@ -379,7 +387,7 @@ func (q *queue) empty() bool {
 // claimAlike takes the first live op out of the queue if it asks for the same kind of lease, and for no
 // more replicas than have seen the hold's field.
 func (q *queue) claimAlike(h *hold) *acquireOp {
-	for op := q.head; op != nil; op = q.head {
+	for op := q.live(); op != nil; op = q.live() {
 		if op.set != h.set && !op.set.alike(h.set) || op.set.replicas() > int(h.seen) {
 			return nil
 		}

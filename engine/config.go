@@ -19,8 +19,15 @@ import (
 type Config struct {
 	// Addrs is where Redis is: one "host:port" of a single server, one redis://, rediss:// or unix://
 	// URL, or some nodes of a cluster, "host:port" each. Of a cluster one address that answers is enough:
-	// the others are found, and followed.
+	// the others are found, and followed. With MasterName: the sentinels.
 	Addrs []string
+	// MasterName makes the addresses those of sentinels: the master they know by this name is found, and
+	// followed through failovers. One sentinel that answers is enough. A URL says it with ?master_set=.
+	MasterName string
+	// SentinelUsername, SentinelPassword and SentinelTLS are for the connections to the sentinels; Username,
+	// Password and TLS are for those to the master.
+	SentinelUsername, SentinelPassword string
+	SentinelTLS                        *tls.Config
 	// Topology says what the addresses lead to. Default: the first that answers is asked.
 	Topology Topology
 	// PubSub is how releases are published in a cluster. Default: sharded from Redis 7 on, as Redisson
@@ -60,9 +67,10 @@ type Topology uint8
 
 // The topologies.
 const (
-	TopologyAuto    Topology = iota // found out at Open
-	TopologySingle                  // one server; Open refuses a node of a cluster
-	TopologyCluster                 // Redis Cluster; Open refuses anything else
+	TopologyAuto     Topology = iota // found out at Open
+	TopologySingle                   // one server; Open refuses a node of a cluster
+	TopologyCluster                  // Redis Cluster; Open refuses anything else
+	TopologySentinel                 // a master that sentinels name; MasterName says which
 )
 
 // PubSub is how releases are published in a cluster.
@@ -101,11 +109,24 @@ func ClientOption(cfg Config) rueidis.ClientOption {
 	if cfg.TLS != nil {
 		option.TLSConfig = cfg.TLS
 	}
+	if cfg.MasterName != "" {
+		option.Sentinel.MasterSet = cfg.MasterName
+	}
+	if cfg.SentinelUsername != "" {
+		option.Sentinel.Username = cfg.SentinelUsername
+	}
+	if cfg.SentinelPassword != "" {
+		option.Sentinel.Password = cfg.SentinelPassword
+	}
+	if cfg.SentinelTLS != nil {
+		option.Sentinel.TLSConfig = cfg.SentinelTLS
+	}
 	option.ClientName = cfg.ClientName
 	if option.ClientName == "" {
 		option.ClientName = "holdfast"
 	}
-	option.ForceSingleClient = len(cfg.Addrs) <= 1 && cfg.Topology != TopologyCluster
+	option.Sentinel.ClientName = option.ClientName
+	option.ForceSingleClient = len(cfg.Addrs) <= 1 && cfg.Topology != TopologyCluster && option.Sentinel.MasterSet == ""
 	option.AlwaysPipelining = true
 	option.PipelineMultiplex = -1
 	option.DisableCache = true
@@ -113,6 +134,8 @@ func ClientOption(cfg Config) rueidis.ClientOption {
 	option.ConnWriteTimeout = 2 * time.Second
 	option.Dialer.Timeout = 2 * time.Second
 	option.Dialer.KeepAlive = time.Second
+	option.Sentinel.Dialer = option.Dialer
+	option.Sentinel.TopologyRefreshInterval = 5 * time.Second // a switch that was not heard of
 	option.ReadBufferEachConn = connBuffer
 	option.WriteBufferEachConn = connBuffer
 	if option.DialCtxFn == nil && option.DialFn == nil { // unix:// brings its own
@@ -129,15 +152,25 @@ func (cfg *Config) check() error {
 	switch {
 	case cfg.Client != nil && len(cfg.Addrs) > 0:
 		return bad("both Client and Addrs are given")
-	case cfg.Client != nil && (cfg.Username != "" || cfg.Password != "" || cfg.DB != 0 || cfg.TLS != nil || cfg.ClientName != ""):
+	case cfg.Client != nil && (cfg.Username != "" || cfg.Password != "" || cfg.DB != 0 || cfg.TLS != nil || cfg.ClientName != "" || cfg.MasterName != ""):
 		return bad("the connection of a given Client is already configured")
 	case cfg.Client == nil && len(cfg.Addrs) == 0:
 		return bad("no address")
+	case cfg.MasterName != "" && (cfg.Topology == TopologySingle || cfg.Topology == TopologyCluster):
+		return bad("the master %q is one that sentinels name, and Topology is another", cfg.MasterName)
+	case cfg.Topology == TopologySentinel && cfg.Client == nil && cfg.masterName() == "":
+		return bad("no MasterName")
+	case strings.ContainsAny(cfg.MasterName, " \n\r"):
+		return bad("the master name %q has spaces", cfg.MasterName)
+	case cfg.masterName() == "" && (cfg.SentinelUsername != "" || cfg.SentinelPassword != "" || cfg.SentinelTLS != nil):
+		return bad("how to connect to sentinels is given, and no MasterName")
+	case cfg.SentinelUsername != "" && cfg.SentinelPassword == "":
+		return bad("a SentinelUsername without a SentinelPassword")
 	case len(cfg.Addrs) > 1 && cfg.Topology == TopologySingle:
 		return bad("%d addresses of a single server", len(cfg.Addrs))
-	case len(cfg.Addrs) > 1 && cfg.DB != 0:
+	case len(cfg.Addrs) > 1 && cfg.DB != 0 && cfg.MasterName == "":
 		return bad("a cluster has no database %d", cfg.DB)
-	case cfg.Topology > TopologyCluster:
+	case cfg.Topology > TopologySentinel:
 		return bad("unknown topology %d", cfg.Topology)
 	case cfg.PubSub > PubSubPlain:
 		return bad("unknown kind of pub/sub %d", cfg.PubSub)
@@ -163,6 +196,9 @@ func (cfg *Config) check() error {
 	}
 	return nil
 }
+
+// masterName is the master that sentinels are to name; "" if no sentinels are to be asked.
+func (cfg *Config) masterName() string { return ClientOption(*cfg).Sentinel.MasterSet }
 
 func checkAddr(addr string, bad func(string, ...any) error) error {
 	if strings.Contains(addr, "://") {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/redis/rueidis"
@@ -12,12 +13,27 @@ import (
 func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 	var nodes *resp.Nodes
 	var err error
-	if cfg.Client != nil {
+	switch {
+	case cfg.Client != nil:
 		nodes, err = borrow(cfg.Client, o)
-	} else {
+	case cfg.masterName() != "":
+		nodes, err = resp.Follow(resp.Sentinels{
+			Master: cfg.masterName(), Addrs: ClientOption(cfg).InitAddress, Ask: asker(cfg), Dial: dialer(cfg),
+		}, o)
+	default:
 		nodes, err = resp.Open(ClientOption(cfg).InitAddress, dialer(cfg), false, o)
 	}
-	if err != nil {
+	switch {
+	case cfg.Topology == TopologySentinel && cfg.Client != nil && cfg.Client.Mode() != rueidis.ClientModeSentinel:
+		if err == nil {
+			nodes.Close()
+		}
+		return nil, fmt.Errorf("%w: the given Client was not made for sentinels", ErrConfig)
+	case errors.Is(err, resp.ErrIsSentinel):
+		return nil, fmt.Errorf("%w: no MasterName, and %w", ErrConfig, err)
+	case errors.Is(err, resp.ErrNoSuchMaster), errors.Is(err, resp.ErrNotSentinel):
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	case err != nil:
 		return nil, err
 	}
 	if want := cfg.Topology; want == TopologySingle && nodes.Cluster() || want == TopologyCluster && !nodes.Cluster() {
@@ -33,6 +49,23 @@ func dialer(cfg Config) func(addr string) (rueidis.Client, error) {
 		option := ClientOption(cfg)
 		option.InitAddress = []string{addr}
 		option.ForceSingleClient = true
+		option.Sentinel = rueidis.SentinelOption{}
+		if cfg.TLS == nil && option.TLSConfig != nil { // a URL's, which names its own host and not this one
+			option.TLSConfig.ServerName = ""
+		}
+		return rueidis.NewClient(option)
+	}
+}
+
+// asker makes the client of one sentinel.
+func asker(cfg Config) func(addr string) (rueidis.Client, error) {
+	return func(addr string) (rueidis.Client, error) {
+		option := ClientOption(cfg)
+		of := option.Sentinel
+		option.InitAddress, option.SelectDB = []string{addr}, 0
+		option.Username, option.Password, option.TLSConfig = of.Username, of.Password, of.TLSConfig
+		option.ForceSingleClient = true
+		option.Sentinel = rueidis.SentinelOption{}
 		return rueidis.NewClient(option)
 	}
 }
@@ -51,6 +84,9 @@ func borrow(client rueidis.Client, o resp.Options) (*resp.Nodes, error) {
 	var addrs []string
 	for addr := range client.Nodes() {
 		addrs = append(addrs, addr)
+	}
+	if client.Mode() == rueidis.ClientModeSentinel { // it follows the master by itself
+		addrs, o.Follows = addrs[:1], true
 	}
 	return resp.Open(addrs, find, true, o)
 }

@@ -130,7 +130,12 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	e.nodes = nodes
 	e.dog = renew.New(e.clock, w, func(h *renew.Hold) renew.Renewer { return nodes.Owner(h.Slot) }, e)
-	nodes.Start(resp.Hooks{Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.dog.Retire(n) }})
+	nodes.Start(resp.Hooks{
+		Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.dog.Retire(n) },
+		Master: func(addr string) {
+			e.log(slog.LevelInfo, "holdfast: the sentinels name another master", "node", addr)
+		},
+	})
 	e.tickItem.Owner = ticking{e}
 	e.timers.Schedule(&e.tickItem, e.clock.Now().Add(tickEvery))
 	return nil

@@ -232,6 +232,9 @@ func (l *lane) land() {
 
 // answer gives an op its result, unless another node of the cluster is to be asked first.
 func (l *lane) answer(op *Op, r *Result) {
+	if l.node.follow != nil && r.Err != nil && r.Err.Class.suspicious() {
+		l.node.follow.suspect()
+	}
 	if ns := l.node.nodes; ns != nil {
 		if r.Err != nil && ns.redirect(l.node, op, r) {
 			return
@@ -281,14 +284,16 @@ func (l *lane) round() {
 	l.node.stats.batches.Add(1)
 
 	refused := loadRefusal(replies[:loads])
-	lost, missing := false, false
+	lost, missing, left := false, false, false
 	for i := range l.commands {
 		c := &l.commands[i]
 		reply := replies[c.at]
 		if reply.NonRedisError() != nil {
 			lost = true
 		}
-		switch c.settle(w, reply, sentAt, received) {
+		outcome := c.settle(w, reply, sentAt, received)
+		left = left || l.node.opts.Follows && slices.ContainsFunc(c.results, func(r Result) bool { return l.node.left(r.Err) })
+		switch outcome {
 		case settled:
 			l.done = append(l.done, *c)
 		case tooLate:
@@ -306,7 +311,7 @@ func (l *lane) round() {
 		}
 	}
 	l.loads = missing && (l.loads || l.node.claimReload(scripts))
-	if lost {
+	if lost || left {
 		l.link.giveUp(w)
 		l.built = nil // the connection may still read it
 	}

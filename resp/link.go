@@ -2,6 +2,8 @@ package resp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,9 +28,12 @@ type wire struct {
 type link struct {
 	name  string
 	clock clock.Clock
+	from  *endpoint
 	dial  func() (rueidis.DedicatedClient, error)
 	limit time.Duration // of the handshake
 	wg    *sync.WaitGroup
+	// follows: what is connected to must be a master. Whoever named it may be late.
+	follows bool
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
 	evicts func(policy string)
 
@@ -61,6 +66,7 @@ func (l *link) get() (*wire, *ServerError) {
 	if l.failed != nil && l.clock.Now().Sub(l.failedAt) < shareFailure {
 		return nil, l.failed
 	}
+	moves := l.from.moves.Load()
 	w, err := l.connect()
 	if err != nil {
 		l.failed, l.failedAt = err, l.clock.Now()
@@ -70,8 +76,14 @@ func (l *link) get() (*wire, *ServerError) {
 	l.epoch.Add(1)
 	l.cur.Store(w)
 	l.watch(w)
+	if l.from.moves.Load() != moves { // meanwhile; who moved may have looked before it was there
+		l.giveUp(w)
+		return nil, unreachable(errMoved)
+	}
 	return w, nil
 }
+
+var errMoved = errors.New("the sentinels name another master")
 
 // watch gives a wire up as soon as its connection breaks, also while nothing is on its way: what
 // comes next then dials, instead of being sent nowhere and left in doubt.
@@ -93,26 +105,51 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	w := &wire{client: client}
 	b := client.B()
-	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+3))
+	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4))
+	role := len(cmds)
+	if l.follows {
+		cmds = append(cmds, b.Role().Build())
+	}
 	cmds = append(cmds, b.Info().Section("memory").Build(), b.Info().Section("server").Build(), b.Time().Build())
 	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
 	defer cancel()
 	replies := client.DoMulti(ctx, cmds...)
 	received := l.clock.Now()
 	serverMs, err := timeOf(replies[len(replies)-1])
-	if err != nil {
-		l.discard(w)
-		return nil, unreachable(err)
-	}
-	w.est.learn(serverMs, received)
 	// INFO may be refused or unknown: then nothing is presumed of the version.
 	if info, err := replies[len(replies)-2].ToString(); err == nil {
 		w.caps = parseInfo(info)
 	}
+	if refused := l.check(w, replies[role], err); refused != nil {
+		l.discard(w)
+		return nil, refused
+	}
+	w.est.learn(serverMs, received)
 	if info, err := replies[len(replies)-3].ToString(); err == nil && l.evicts != nil {
 		l.evicts(evictionPolicy(info))
 	}
 	return w, nil
+}
+
+// check refuses a server that cannot be used: silent, a sentinel, or no master where one is to be followed.
+func (l *link) check(w *wire, role rueidis.RedisResult, err error) *ServerError {
+	if w.caps.Sentinel {
+		return &ServerError{Class: ClassOther, Text: l.from.address() + " is a sentinel", cause: ErrIsSentinel}
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	if !l.follows {
+		return nil
+	}
+	parts, err := role.ToArray() // refused: then the first write tells
+	if err != nil || len(parts) == 0 {
+		return nil
+	}
+	if name, err := parts[0].ToString(); err == nil && name != "master" {
+		return &ServerError{Class: ClassReadOnly, Text: fmt.Sprintf("%s is no master, its role is %s", l.from.address(), name)}
+	}
+	return nil
 }
 
 func timeOf(r rueidis.RedisResult) (int64, error) {
@@ -173,10 +210,11 @@ func loadRefusal(replies []rueidis.RedisResult) *ServerError {
 
 // capabilities are what the version of a server promises. Nothing is probed by writing.
 type capabilities struct {
-	Version string
-	Copy    bool // COPY: 6.2
-	Greater bool // PEXPIRE GT: 7.0
-	Cluster bool
+	Version  string
+	Copy     bool // COPY: 6.2
+	Greater  bool // PEXPIRE GT: 7.0
+	Cluster  bool
+	Sentinel bool
 }
 
 // parseInfo reads the "server" section of INFO. Valkey gives the Redis version it is compatible
@@ -189,7 +227,7 @@ func parseInfo(info string) capabilities {
 		case "redis_version":
 			c.Version = value
 		case "redis_mode":
-			c.Cluster = value == "cluster"
+			c.Cluster, c.Sentinel = value == "cluster", value == "sentinel"
 		}
 	}
 	c.Copy = atLeast(c.Version, 6, 2)

@@ -24,6 +24,7 @@ type Options struct {
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
 	PubSub       PubSub        // how releases are published in a cluster
 	Linger       time.Duration // how long an unused channel stays subscribed
+	Follows      bool          // the server is whoever is master now: one that is not is left
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 }
 
@@ -65,10 +66,11 @@ var (
 // A Node is one Redis server: its lanes, its connections, its subscriptions. What one node suffers
 // delays no other.
 type Node struct {
-	from  *endpoint
-	opts  Options
-	nodes *Nodes // of a cluster; nil for a node that serves all slots
-	mode  pubSubMode
+	from   *endpoint
+	opts   Options
+	nodes  *Nodes    // of a cluster; nil for a node that serves all slots
+	follow *follower // of a master that sentinels name; else nil
+	mode   pubSubMode
 
 	lanes    []*lane
 	commands *link // acquires, releases and single ops
@@ -150,11 +152,9 @@ func (n *Node) abort() {
 func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	n.nodes, n.mode = nodes, mode
 	config := SubMuxConfig{Dedicate: n.dedicate, Linger: n.opts.Linger, Sharded: mode.sharded}
-	if nodes != nil {
-		config.OnEvent = func(e SubEvent) {
-			if e.Kind == SubLost || e.Kind == SubDialFailed || e.Kind == SubRefused {
-				nodes.Suspect()
-			}
+	config.OnEvent = func(e SubEvent) {
+		if e.Kind == SubLost || e.Kind == SubDialFailed || e.Kind == SubRefused {
+			n.suspect()
 		}
 	}
 	n.subs = NewSubMux(config)
@@ -172,7 +172,7 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 
 func (n *Node) newLink(name string) *link {
 	return &link{
-		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg,
+		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg, from: n.from, follows: n.opts.Follows,
 		dial: func() (rueidis.DedicatedClient, error) {
 			client, err := n.from.get()
 			if err != nil {
@@ -234,7 +234,37 @@ func (n *Node) Hurry() { n.lanes[n.opts.Lanes].acks.stop() }
 func (n *Node) Subscriptions() *SubMux { return n.subs }
 
 // Addr names the node in logs and errors.
-func (n *Node) Addr() string { return n.from.addr }
+func (n *Node) Addr() string { return n.from.address() }
+
+// suspect has it found out who serves what this node should. Blocks: never.
+func (n *Node) suspect() {
+	switch {
+	case n.nodes != nil:
+		n.nodes.Suspect()
+	case n.follow != nil:
+		n.follow.suspect()
+	}
+}
+
+// move makes another server the node's: every connection to the old one is given up, what is on its
+// way there gets no answer, and every waiter is woken. Blocks: for a dial that is under way.
+func (n *Node) move(addr string) {
+	old := n.from.move(addr)
+	for _, l := range []*link{n.commands, n.acked, n.renewals, n.retries} {
+		if w := l.cur.Load(); w != nil {
+			l.giveUp(w)
+		}
+	}
+	n.subs.Replace()
+	if old != nil && !n.from.borrowed {
+		n.follow.wg.Go(old.Close)
+	}
+}
+
+// left reports whether an error says that this server is not the master any more, where one is followed.
+func (n *Node) left(err *ServerError) bool {
+	return err != nil && n.opts.Follows && (err.Class == ClassReadOnly || err.Class == ClassMasterDown)
+}
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
 func (n *Node) AttemptLimit() time.Duration { return n.opts.AttemptLimit }
@@ -287,7 +317,7 @@ func (n *Node) claimReload(seen uint64) bool { return n.reloaded.CompareAndSwap(
 // Stats returns the node's counters.
 func (n *Node) Stats() NodeStats {
 	s := NodeStats{
-		Addr: n.from.addr, Batches: n.stats.batches.Load(), Overloaded: n.stats.overloaded.Load(),
+		Addr: n.Addr(), Batches: n.stats.batches.Load(), Overloaded: n.stats.overloaded.Load(),
 		ScriptReloads: int64(n.reloaded.Load()), Subscriptions: n.subs.Stats(),
 	}
 	if w := n.commands.cur.Load(); w != nil {

@@ -29,7 +29,8 @@ type Nodes struct {
 	dial     func(addr string) (rueidis.Client, error)
 	borrowed bool
 	mode     pubSubMode
-	single   *Node // serves every slot; nil in a cluster
+	single   *Node     // serves every slot; nil in a cluster
+	follow   *follower // of a master that sentinels name
 
 	table [slotCount]atomic.Pointer[Node]
 	all   atomic.Pointer[[]*Node] // those that serve slots, or lately did
@@ -43,7 +44,7 @@ type Nodes struct {
 	suspect chan struct{} // capacity 1: the table may be wrong
 	stop    chan struct{}
 	wg      sync.WaitGroup // the keeper of the table, and what it started
-	counts  struct{ refreshes, redirects, changes atomic.Int64 }
+	counts  struct{ refreshes, redirects, changes, masters atomic.Int64 }
 }
 
 // membership is a node and since when it serves no slot.
@@ -54,8 +55,9 @@ type membership struct {
 
 // Hooks are told of changes, from a goroutine of Nodes. They may block for a while, never on Nodes.
 type Hooks struct {
-	Moved   func()      // slots have another owner
-	Retired func(*Node) // no slot is its any more; its lanes end
+	Moved   func()            // slots have another owner
+	Retired func(*Node)       // no slot is its any more; its lanes end
+	Master  func(addr string) // sentinels name another master
 }
 
 // One makes the Nodes of a single server, or of whatever master a client follows.
@@ -83,6 +85,9 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 		if failed != nil {
 			n.abort()
 			from.close()
+			if errors.Is(failed, ErrIsSentinel) { // the others will be, too
+				return nil, failed
+			}
 			failures = append(failures, failed)
 			continue
 		}
@@ -122,8 +127,16 @@ func clusterMode(want PubSub, version string) pubSubMode {
 // Start begins to keep the table. Hooks are called from now on.
 func (ns *Nodes) Start(h Hooks) {
 	ns.hooks = h
-	if ns.single == nil {
+	switch {
+	case ns.single == nil:
 		ns.wg.Go(ns.keep)
+	case ns.follow != nil:
+		ns.follow.start(func(addr string) {
+			ns.counts.masters.Add(1)
+			if h.Master != nil {
+				h.Master(addr)
+			}
+		})
 	}
 }
 
@@ -171,12 +184,13 @@ type NodesStats struct {
 	TableReads   int64 // how often it was read from a node
 	TableChanges int64 // of those and of MOVED answers, how many changed it
 	Redirects    int64 // ops that a node refused and another was asked
+	Masters      int64 // how often sentinels named another master
 }
 
 // Stats returns the counters.
 func (ns *Nodes) Stats() NodesStats {
 	c := &ns.counts
-	return NodesStats{TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load()}
+	return NodesStats{TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load(), Masters: c.masters.Load()}
 }
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
@@ -220,6 +234,9 @@ func (ns *Nodes) Ping(ctx context.Context) error {
 // Close ends every node. Blocks: as the slowest of them, about two attempt limits at most.
 func (ns *Nodes) Close() {
 	if ns.single != nil {
+		if ns.follow != nil {
+			ns.follow.close()
+		}
 		ns.single.Close()
 		ns.single.from.close()
 		return

@@ -23,7 +23,7 @@ func TestParseInfoKnowsWhatAVersionPromises(t *testing.T) {
 		{"redis_version:6.2.0\nredis_mode:cluster\n", capabilities{Version: "6.2.0", Copy: true, Cluster: true}},
 		{"redis_version:6.0.16\r\n", capabilities{Version: "6.0.16"}},
 		{"redis_version:5.0.14\r\n", capabilities{Version: "5.0.14"}},
-		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\nredis_mode:sentinel\r\n", capabilities{Version: "7.2.4", Copy: true, Greater: true}},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\nredis_mode:sentinel\r\n", capabilities{Version: "7.2.4", Copy: true, Greater: true, Sentinel: true}},
 		{"redis_version:10.0\r\n", capabilities{Version: "10.0", Copy: true, Greater: true}},
 		{"redis_version:7\r\n", capabilities{Version: "7", Copy: true, Greater: true}},
 		{"redis_version:6\r\n", capabilities{Version: "6"}},

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,8 +61,11 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 		}
 		pending = append(pending[len(round):], again...)
 	}
-	if n.nodes != nil {
+	switch {
+	case n.nodes != nil:
 		n.elsewhere(link, limit, leaseMs, batch)
+	case n.follow != nil && slices.ContainsFunc(batch, func(r Renewal) bool { return r.Err != nil && r.Err.Class.suspicious() }):
+		n.follow.suspect()
 	}
 }
 
@@ -185,6 +189,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 			missing = true
 			again = append(again, part)
 		}
+		lost = lost || n.opts.Follows && slices.ContainsFunc(part, func(r Renewal) bool { return n.left(r.Err) })
 	}
 	if lost {
 		l.giveUp(w)

@@ -133,6 +133,7 @@ type SubMux struct {
 		moved []*subChannel // the server dropped them; to be tried again after a delay
 		greet []*subChannel // joined by a waiter while their state was known already
 	}
+	replace  atomic.Bool // the connection leads to a server that is not ours any more
 	pressure atomic.Bool // the cap was hit: sweep lingering channels at once
 
 	count subCounters
@@ -305,6 +306,12 @@ func (s *Sub) Drop() {
 	if first {
 		m.kick() // arms the sweep
 	}
+}
+
+// Replace gives the connection up and makes another at once, for the server is another now. Blocks: never.
+func (m *SubMux) Replace() {
+	m.replace.Store(true)
+	m.kick()
 }
 
 // Close ends every goroutine and the connection. No Wake runs after it. Waiters are not

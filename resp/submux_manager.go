@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	errSubStale = errors.New("holdfast: too many unwanted channels on the subscription connection")
-	errSubProbe = errors.New("holdfast: the delivery probe did not come back")
+	errSubStale    = errors.New("holdfast: too many unwanted channels on the subscription connection")
+	errSubReplaced = errors.New("holdfast: another server took over")
+	errSubProbe    = errors.New("holdfast: the delivery probe did not come back")
 )
 
 // subManager is the state of the manager goroutine, touched by nobody else.
@@ -66,6 +67,12 @@ func (m *SubMux) manage() {
 // step does all the work there is and returns how long nothing more is due.
 func (m *SubMux) step() time.Duration {
 	m.mgr.pressure = m.pressure.Swap(false)
+	if m.replace.Swap(false) {
+		if m.mgr.conn != nil {
+			m.giveUp(errSubReplaced)
+		}
+		m.mgr.failures, m.mgr.nextDial = 0, time.Time{}
+	}
 	m.takeMoved()
 	m.takeRetries(time.Now())
 	if m.mgr.conn == nil {

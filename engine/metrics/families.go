@@ -69,6 +69,7 @@ var families = []family{
 
 	ofEngine("slot_table_reads_total", "Times the cluster's table of slots was read.", func(s *engine.Stats) int64 { return s.Slots.TableReads }),
 	ofEngine("slot_table_changes_total", "Times it changed.", func(s *engine.Stats) int64 { return s.Slots.TableChanges }),
+	ofEngine("masters_total", "Times the sentinels named another master.", func(s *engine.Stats) int64 { return s.Slots.Masters }),
 	ofEngine("redirects_total", "Commands that a node of the cluster refused and another was asked.", func(s *engine.Stats) int64 { return s.Slots.Redirects }),
 
 	ofEngine("callbacks_total", "OnComplete callbacks run.", func(s *engine.Stats) int64 { return s.Callbacks }),

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/history"
@@ -45,9 +47,22 @@ func TestHistoryOfHandOffUnderFire(t *testing.T) {
 			return openEngine(t, addr, func(cfg *engine.Config) { cfg.NoHandOff = opened > 3 && opened%2 == 0 })
 		})
 	}
+	for id := range uint32(2) {
+		f.joinForeigner(s, id)
+	}
 	t.Cleanup(func() { f.stop(); f.callers.Wait() })
-	f.burn(slices.Concat(serverBlows(f, s), holderBlows(f, s, proxies), proxyBlows(proxies)))
+	blows := slices.Concat(serverBlows(f, s), holderBlows(f, s, proxies), proxyBlows(proxies))
+	if f.ops > historyOps { // no answer for so long that releases are told to be of unknown outcome
+		blows = append(blows, blow{what: "black hole past all patience", rare: true, strike: func(random *rand.Rand) {
+			p := proxies[random.IntN(len(proxies))]
+			p.Pause()
+			letLast(random, 8*time.Second, 12*time.Second)
+			p.Resume()
+		}})
+	}
+	f.burn(blows)
 	f.out()
+	require.Positive(t, f.foreign.Load(), "grants of foreigners")
 	eventually(t, "what nobody holds expires", func() bool { return len(s.Keys(t)) == 0 })
 	finish(t, s, f.engines()...)
 }

@@ -59,6 +59,7 @@ type fire struct {
 	stop    context.CancelFunc
 	callers sync.WaitGroup
 	grants  atomic.Int64
+	foreign atomic.Int64 // of the grants, those of foreigners
 	ended   atomic.Int64 // attempts that brought no lease
 	linger  atomic.Bool  // who is granted a lock now keeps it past its lease, or until it is lost
 	staying atomic.Int64 // holders that do
@@ -350,8 +351,8 @@ func (f *fire) out() {
 	began := time.Now()
 	report, err := f.history.Check()
 	require.NoError(f.tb, err)
-	f.tb.Logf("seed %d: %v; %d by hand-off, %d attempts without a lease; checked in %v",
-		f.seed, report, f.handed, f.ended.Load(), time.Since(began).Round(time.Millisecond))
+	f.tb.Logf("seed %d: %v; %d by hand-off, %d of foreigners, %d attempts without a lease; checked in %v",
+		f.seed, report, f.handed, f.foreign.Load(), f.ended.Load(), time.Since(began).Round(time.Millisecond))
 	require.GreaterOrEqual(f.tb, int64(report.Grants), f.ops)
 	require.Positive(f.tb, report.Slices)
 	require.Positive(f.tb, f.handed, "hand-off was under fire, too")

@@ -18,9 +18,9 @@ type Name struct {
 	Lease time.Duration
 }
 
-// trust is how long after its sending an answered attempt is believed at most. It is stated here a
+// Trust is how long after its sending an answered attempt is believed at most. It is stated here a
 // second time on purpose: the code under test is not asked what it promises.
-func (n Name) trust() time.Duration {
+func (n Name) Trust() time.Duration {
 	return n.Lease - max(n.Lease/100, 10*time.Millisecond)
 }
 

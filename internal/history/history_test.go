@@ -23,7 +23,7 @@ func at(ms int) clock.Instant {
 func held(hold uint64, from, to int, change ...func(*Grant)) Grant {
 	g := Grant{
 		Hold: hold, Caller: uint32(hold), Called: at(from - 2), Begin: at(from), End: at(to),
-		Deadline: at(from - 1).Add(Name{Lease: testLease}.trust()), Sent: at(to), Answered: at(to + 1),
+		Deadline: at(from - 1).Add(Name{Lease: testLease}.Trust()), Sent: at(to), Answered: at(to + 1),
 	}
 	for _, c := range change {
 		c(&g)
@@ -36,9 +36,9 @@ func unanswered(g *Grant) { g.Outcome = Unknown }
 func second(g *Grant)     { g.Name = 1 }
 func latest(g *Grant)     { g.End = g.Deadline - 1 } // believed as long as it may be
 func tooLong(g *Grant)    { g.End = g.Deadline }
-func renewed(g *Grant)    { g.Deadline = g.End.Add(Name{Lease: testLease}.trust()) }
+func renewed(g *Grant)    { g.Deadline = g.End.Add(Name{Lease: testLease}.Trust()) }
 func answered(g *Grant)   { g.Answered = g.End.Add(400 * time.Millisecond) }
-func inherited(g *Grant)  { g.Deadline = at(-1).Add(Name{Lease: testLease}.trust()) } // of a hold that began at 0
+func inherited(g *Grant)  { g.Deadline = at(-1).Add(Name{Lease: testLease}.Trust()) } // of a hold that began at 0
 
 func gone(from, to int) Deletion {
 	return Deletion{What: "DEL", Sent: at(from), Answered: at(to)}
@@ -206,7 +206,7 @@ func simulate(random *rand.Rand, holds int) (grants []Grant, deletions []Deletio
 		for range 1 + random.IntN(5) {
 			g := held(id+1, now, now+random.IntN(20))
 			g.Called -= clock.Instant(time.Duration(random.IntN(50)) * time.Millisecond)
-			g.Deadline = at(begun - 1).Add(Name{Lease: testLease}.trust())
+			g.Deadline = at(begun - 1).Add(Name{Lease: testLease}.Trust())
 			g.Answered = g.End.Add(time.Millisecond)
 			of = append(of, g)
 			now = int((g.End-at(0))/clock.Instant(time.Millisecond)) + random.IntN(2)
@@ -256,7 +256,7 @@ func TestSimulatedLocksPassAndNoneThatIsBrokenDoes(t *testing.T) {
 		intruder := held(1<<40, 0, 0)
 		intruder.Called, intruder.Begin = g.Begin+1, g.Begin+2
 		intruder.End, intruder.Sent, intruder.Answered = g.Begin+3, g.Begin+3, g.Begin+4
-		intruder.Deadline = intruder.Called.Add(Name{Lease: testLease}.trust())
+		intruder.Deadline = intruder.Called.Add(Name{Lease: testLease}.Trust())
 		h := historyOf(append(grants, intruder), deletions)
 		_, err = h.Overlaps()
 		require.Error(t, err, "seed %d", seed)

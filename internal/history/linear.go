@@ -85,7 +85,7 @@ func cut(name Name, grants []Grant, deletions []Deletion) []slice {
 // another one of its engine before it came, who has left since: the attempt that its deadline counts from
 // may be older than its call.
 func (s *slice) taken(g *Grant) clock.Instant {
-	return min(g.Called, g.Deadline.Add(-s.name.trust()), g.Begin)
+	return min(g.Called, g.Deadline.Add(-s.name.Trust()), g.Begin)
 }
 
 // span is from when to when a deletion can matter.
@@ -133,7 +133,7 @@ func (s *slice) operations() []porcupine.Operation {
 
 func (s *slice) failed(what string) error {
 	zero := s.grants[0].Begin
-	text := fmt.Sprintf("history: %q: %s, bound %v:", s.name.Text, what, s.name.trust())
+	text := fmt.Sprintf("history: %q: %s, bound %v:", s.name.Text, what, s.name.Trust())
 	const most = 40
 	for i := range s.grants[:min(len(s.grants), most)] {
 		text += fmt.Sprintf("\n\t%d: %s", i, s.grants[i].describe(zero, zero))

@@ -84,7 +84,7 @@ func (c *nameCheck) alone(g *Grant) {
 	}
 	for i := range c.deletions {
 		d := &c.deletions[i]
-		if !d.Maybe && c.begins[g.Hold] < d.Sent && g.Deadline > d.Answered.Add(c.name.trust()) {
+		if !d.Maybe && c.begins[g.Hold] < d.Sent && g.Deadline > d.Answered.Add(c.name.Trust()) {
 			c.failed("trusts an attempt sent after its lock had been taken away", d, g)
 			return
 		}
@@ -110,7 +110,7 @@ func (c *nameCheck) pair(a, b *Grant) {
 // counts from found the lock in place.
 func (c *nameCheck) explained(first, second *Grant) bool {
 	return slices.ContainsFunc(c.deletions, func(d Deletion) bool {
-		return d.Sent < c.begins[second.Hold] && first.Deadline <= d.Answered.Add(c.name.trust())
+		return d.Sent < c.begins[second.Hold] && first.Deadline <= d.Answered.Add(c.name.Trust())
 	})
 }
 
@@ -133,7 +133,7 @@ func (c *nameCheck) failed(what string, d *Deletion, grants ...*Grant) {
 	}
 	zero := grants[0].Begin
 	text := fmt.Sprintf("history: %q: %s (bound: end of belief < trust deadline ≤ deletion answered + %v, being the lease of %v less max(1 %%, 10 ms))",
-		c.name.Text, what, c.name.trust(), c.name.Lease)
+		c.name.Text, what, c.name.Trust(), c.name.Lease)
 	for _, g := range grants {
 		text += "\n\t" + g.describe(zero, c.begins[g.Hold])
 	}
@@ -141,7 +141,7 @@ func (c *nameCheck) failed(what string, d *Deletion, grants ...*Grant) {
 		text += "\n\tno deletion before"
 	} else {
 		text += fmt.Sprintf("\n\tlast deletion before: %s, sent %v, answered %v, bound %v", d.What,
-			since(zero, d.Sent), since(zero, d.Answered), since(zero, d.Answered.Add(c.name.trust())))
+			since(zero, d.Sent), since(zero, d.Answered), since(zero, d.Answered.Add(c.name.Trust())))
 	}
 	c.errs = append(c.errs, errors.New(text))
 }

@@ -58,6 +58,10 @@ GOLANGCI := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 soak: setup ## make long histories under a nemesis and check them (OPS=1000000, SEED=)
 	HOLDFAST_OPS=$(OPS) HOLDFAST_SEED=$(SEED) $(GO) test ./engine -run 'TestHistory' -count=1 -v -timeout 2h
 
+.PHONY: mutants
+mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id)
+	$(GO) run ./internal/mutants -run '$(RUN)'
+
 .PHONY: lint
 lint: ## lint both modules with the pinned golangci-lint
 	$(GOLANGCI) run ./...

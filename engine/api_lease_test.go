@@ -261,6 +261,21 @@ func TestDeadlineCountsFromTheSendingOfTheAcquire(t *testing.T) {
 	apiRelease(t, apiAcquire(t, e.Lock("short", engine.FixedLease(200*time.Millisecond))))
 }
 
+// The engine does not know yet that another has the lock: the server does.
+func TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := apiOpen(t, s.Addr())
+	for _, opts := range [][]engine.Option{nil, {engine.FixedLease(time.Minute)}} {
+		ls := apiAcquire(t, e.Lock("name", opts...))
+		s.Do(t, "DEL", "name")
+		s.Do(t, "HSET", "name", "another:1", "1")
+		s.Do(t, "PEXPIRE", "name", "60000")
+		require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+		require.Equal(t, "another:1\n1", s.Do(t, "HGETALL", "name"))
+		s.Do(t, "DEL", "name")
+	}
+}
+
 func TestReleaseTwiceIsErrNotHeldAndSendsNothing(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpen(t, s.Addr())

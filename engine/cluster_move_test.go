@@ -112,7 +112,8 @@ func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 		release(t, ls)
 		got, err := waiter.Await(limited(t))
 		require.NoError(t, err)
-		require.Equal(t, before.GrantsByMessage+1, b.Stats().GrantsByMessage, "woken by the message")
+		// By the message, or by the look that follows a subscription, if that was still on its way.
+		require.Equal(t, before.GrantsByPoll, b.Stats().GrantsByPoll, "not by the poll")
 		release(t, got)
 	}
 	finishCluster(t, c, a, b)

@@ -31,3 +31,19 @@ func TestDoubtKeepsTheLatestCopyAndTheLongestLease(t *testing.T) {
 	require.Equal(t, clock.Instant(3*time.Second+clockSlack), d.until)
 	require.Equal(t, time.Minute, d.lease)
 }
+
+// The watchdog may be late, when the process was not scheduled: Lost is exact all the same.
+func TestLostLooksAtTheClock(t *testing.T) {
+	const lease = 10 * time.Second
+	now := clock.NewFake(clock.Instant(time.Hour))
+	h := &hold{}
+	h.Lease = lease
+	h.Extended(now.Now(), lease)
+	ls := &Lease{hold: h, lock: &Lock{eng: &Engine{clock: now}}}
+	require.False(t, ls.Lost())
+	now.Advance(h.Deadline().Sub(now.Now()) - 1)
+	require.False(t, ls.Lost(), "the last moment")
+	now.Advance(1)
+	require.Equal(t, holdHeld, h.status.Load(), "nobody has told it")
+	require.True(t, ls.Lost())
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -97,6 +98,60 @@ func TestHandOffIsRefusedWhereItWouldNotBeAsSafe(t *testing.T) {
 			finish(t, s, e)
 		})
 	}
+}
+
+// The next holder takes the present deadline: in the last half of the lease it is not worth having. The
+// way to the server is so long here that this is so from the grant on, while the turn is not over.
+func TestHandOffIsRefusedInTheLastHalfOfTheLease(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	const lease = 2 * time.Second
+	p.Delay(0, lease*11/20)
+	first := acquire(t, e.Lock("hot", engine.WatchdogLease(lease)))
+	require.Less(t, time.Until(first.Deadline()), lease/2)
+	second := e.Lock("hot", engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+	given := first.ReleaseAsync()
+	p.Delay(0, 0)
+	_, err := given.Await(limited(t))
+	require.NoError(t, err)
+	ls, err := second.Await(limited(t))
+	require.NoError(t, err)
+	require.Zero(t, e.Stats().GrantsByHandOff)
+	require.NotEqual(t, first.OwnerID(), ls.OwnerID())
+	release(t, ls)
+	finish(t, s, e)
+}
+
+// A count that is on its way would hit the next holder: the lock is not passed on before its answer.
+func TestHandOffIsRefusedWhileACountIsOnItsWay(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	first, err := e.Lock("hot").Acquire(ctx)
+	require.NoError(t, err)
+	held := p.Hold(scriptCall("reacquire"), 1)
+	again := e.Lock("hot").AcquireAsync(ctx)
+	await(t, held.C(), "the count is on its way")
+	waiter := e.Lock("hot").AcquireAsync(limited(t))
+	given := first.ReleaseAsync() // a hand-off would be over when it returns
+	_, _, done := waiter.Result()
+	require.False(t, done, "the lock was passed on with a count on its way")
+	p.ReleaseCommands()
+	second, err := again.Await(limited(t))
+	require.NoError(t, err)
+	_, err = given.Await(limited(t))
+	require.NoError(t, err)
+	requireHeldOnce(t, s, second)
+	_, _, done = waiter.Result()
+	require.False(t, done, "its owner still has it")
+	release(t, second)
+	ls, err := waiter.Await(limited(t))
+	require.NoError(t, err)
+	requireHeldOnce(t, s, ls)
+	release(t, ls)
+	finish(t, s, e)
 }
 
 // A waiter that behaves as Redisson's: subscribe, try, wait for the message or the TTL.

@@ -290,3 +290,26 @@ func TestC039CancelAndGrantDecideWithOneResult(t *testing.T) {
 	apiGone(t, s)
 	apiUntil(t, "the engine has forgotten every name", func() bool { return e.Stats().Names == 0 })
 }
+
+// An acquire that is taken back before it was sent leaves its turn to whoever came behind it. An Inspect
+// of the same name that is not answered keeps the lane, so that the acquire is not sent.
+func TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	held := p.Hold(scriptCall("inspect"), 1)
+	looking := e.Lock("a").InspectAsync(limited(t))
+	await(t, held.C(), "the lane is busy")
+	first := e.Lock("a").AcquireAsync(limited(t))
+	require.True(t, first.Cancel())
+	second := e.Lock("a").AcquireAsync(limited(t))
+	p.ReleaseCommands()
+	_, err := looking.Await(limited(t))
+	require.NoError(t, err)
+	ls, err := second.Await(limited(t))
+	require.NoError(t, err)
+	requireHeldOnce(t, s, ls)
+	require.EqualValues(t, 1, e.Stats().Grants, "the first one was never sent")
+	release(t, ls)
+	finish(t, s, e)
+}

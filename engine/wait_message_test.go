@@ -63,6 +63,28 @@ func TestC110ReleaseBetweenFailedTryAndSubscribeIsNotMissed(t *testing.T) {
 	}
 }
 
+// Answers and messages travel on different connections: a release may be told before the answer "busy"
+// that is older than it.
+func TestP5BusyAnswerOlderThanTheMessageIsNotBelieved(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := apiOpen(t, p.Addr())
+	foreign := apiNewForeign(t, s)
+	foreign.lock("name", time.Minute)
+	f := e.Lock("name").AcquireAsync(context.Background())
+	apiParked(t, s, "name", 1, 1, e)
+	before, tries := e.Stats(), calls(t, s, "evalsha")
+	const late = 400 * time.Millisecond
+	p.Delay(0, late)
+	s.Do(t, "PUBLISH", apiChannel("name"), "0") // its message is late, too
+	eventually(t, "the waiter has tried again", func() bool { return calls(t, s, "evalsha") == tries+1 })
+	p.Delay(0, 0)
+	foreign.unlock("name") // overtakes the answer
+	apiWithin(t, f.Done(), apiLong, "the waiter is served")
+	require.Equal(t, before.WokenByPoll, e.Stats().WokenByPoll, "by trying again at once, not by the poll")
+	apiRelease(t, apiGet(t, f))
+}
+
 func TestC111SubscriberConnectionKilledRightBeforeTheReleaseCostsAtMostThePoll(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpen(t, s.Addr())

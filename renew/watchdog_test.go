@@ -159,6 +159,21 @@ func TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection(t *testing.T) {
 	require.Empty(t, r.heard("lost"))
 }
 
+// The node said that the key's slot is elsewhere now, and the route knows where: no pause.
+func TestMovedRenewalGoesToItsNewNodeAtOnce(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	r.watch("name", lease)
+	c := r.next(lease)
+	r.answer(c, resp.CodeError, &resp.ServerError{Class: resp.ClassMoved, Text: "MOVED"})
+	movedAt := r.clock.Now()
+	c = r.next(lease)
+	require.LessOrEqual(t, c.at.Sub(movedAt), bucket+step)
+	require.False(t, c.retry, "nothing is wrong with the connection")
+	r.renewed(c)
+	require.Empty(t, r.heard("lost"))
+}
+
 func TestC057JeopardyIsToldAfterTwoPeriodsWithoutASuccessAndOnce(t *testing.T) {
 	for _, c := range []struct {
 		name  string

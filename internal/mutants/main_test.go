@@ -1,0 +1,125 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var root = filepath.Join("..", "..")
+
+// A mutant that no longer applies proves nothing, and nobody would notice before the next full run.
+func TestEveryMutantAppliesToTheTreeAndNamesTestsThatExist(t *testing.T) {
+	seen := map[string]bool{}
+	tests := map[string]map[string]bool{}
+	for _, m := range table() {
+		require.False(t, seen[m.id], "two mutants are called %s", m.id)
+		seen[m.id] = true
+		require.NotEmpty(t, m.why, m.id)
+		require.NotEmpty(t, m.edits, m.id)
+		texts := map[string]string{}
+		for _, e := range m.edits {
+			if _, ok := texts[e.file]; !ok {
+				text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
+				require.NoError(t, err, m.id)
+				texts[e.file] = string(text)
+			}
+			changed, err := e.apply(texts[e.file])
+			require.NoError(t, err, m.id)
+			texts[e.file] = changed
+		}
+		if tests[m.pkg] == nil {
+			tests[m.pkg] = testsOf(t, m.pkg)
+		}
+		for name := range strings.SplitSeq(m.tests, "|") {
+			name, _, _ = strings.Cut(name, "/")
+			require.True(t, tests[m.pkg][name], "%s: %s has no %s", m.id, m.pkg, name)
+		}
+	}
+	require.GreaterOrEqual(t, len(seen), 20)
+}
+
+func testsOf(t *testing.T, pkg string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*_test.go"))
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+				names[fn.Name.Name] = true
+			}
+		}
+	}
+	return names
+}
+
+func TestEditAppliesExactlyOnce(t *testing.T) {
+	got, err := edit{"f", "b", "x"}.apply("abc")
+	require.NoError(t, err)
+	require.Equal(t, "axc", got)
+	for text, e := range map[string]edit{
+		"ac":  {"f", "b", "x"},
+		"bab": {"f", "b", "x"},
+		"abc": {"f", "b", "b"},
+	} {
+		_, err := e.apply(text)
+		require.Error(t, err, text)
+	}
+}
+
+// A small module stands for the tree.
+func TestVerdicts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the go command")
+	}
+	tree := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":        "module m\n\ngo 1.25\n",
+		"p/p.go":        "package p\n\nfunc Double(n int) int { return n + n }\n",
+		"p/p_test.go":   "package p\n\nimport \"testing\"\n\nfunc TestDouble(t *testing.T) {\n\tif Double(3) != 6 {\n\t\tt.Fatal()\n\t}\n}\nfunc TestNothing(t *testing.T) {}\n",
+		".git/HEAD":     "not copied",
+		"bin/something": "nor this",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(tree, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(tree, name), []byte(text), 0o600))
+	}
+	l, err := newLab(t.Context(), tree)
+	require.NoError(t, err)
+	defer l.close()
+	require.NoDirExists(t, filepath.Join(l.tree, ".git"))
+	require.NoDirExists(t, filepath.Join(l.tree, "bin"))
+	one := func(m mutant) error {
+		b := <-l.builds(t.Context(), []mutant{m})
+		if b.err != nil {
+			return b.err
+		}
+		return l.judge(t.Context(), b)
+	}
+	change := func(old, text string) []edit { return []edit{{"p/p.go", old, text}} }
+	killed := mutant{"killed", "", change("n + n", "n * n"), "p", "TestDouble", false}
+	var out strings.Builder
+	require.NoError(t, l.try(t.Context(), &out, []mutant{killed}), out.String())
+	require.Contains(t, out.String(), "1 mutants, 1 killed")
+	for text, m := range map[string]mutant{
+		"survives":           {"", "", change("n + n", "n * n"), "p", "TestNothing", false},
+		"it does not apply":  {"", "", change("n - n", "n * n"), "p", "TestDouble", false},
+		"it changes nothing": {"", "", change("n + n", "n + n"), "p", "TestDouble", false},
+		"does not compile":   {"", "", change("n + n", "n +"), "p", "TestDouble", false},
+	} {
+		require.ErrorContains(t, one(m), text)
+		require.NoError(t, one(killed), "the copy is as it was after: %s", text)
+	}
+	require.ErrorContains(t, l.healthy(t.Context(), &out, []mutant{{"", "", nil, "p", "TestAbsent", false}}), "no test")
+	got, err := os.ReadFile(filepath.Join(tree, "p", "p.go"))
+	require.NoError(t, err)
+	require.Contains(t, string(got), "n + n", "the tree itself is never touched")
+}

@@ -1,0 +1,338 @@
+package main
+
+// A mutant is one way to break a promise.
+type mutant struct {
+	id    string
+	why   string // what would go wrong
+	edits []edit
+	pkg   string // where its tests are, as a folder
+	tests string // those that must fail, as a pattern of -run
+	hangs bool   // they fail by waiting in vain: no need to watch them for long
+}
+
+// An edit replaces a text that stands in a file exactly once.
+type edit struct{ file, old, new string }
+
+func one(file, old, text string) []edit { return []edit{{file, old, text}} }
+
+// table lists the mutants, by what they break.
+func table() []mutant {
+	var all []mutant
+	for _, part := range [][]mutant{trust(), scripts(), doubts(), queues(), handOff(), holders(), cluster()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// trust: until when a holder believes (P1, P2).
+func trust() []mutant {
+	return []mutant{
+		{
+			"grant-deadline-from-reply", "a slow answer makes the holder believe for longer than the server does",
+			one("engine/attempt.go", "renew.Terms{SentAt: r.SentAt,", "renew.Terms{SentAt: r.ReceivedAt,"),
+			"engine", "TestDeadlineCountsFromTheSendingOfTheAcquire", false,
+		},
+		{
+			"renewal-deadline-from-reply", "the same for a renewal",
+			one("renew/watchdog.go", "h.raise(TrustUntil(a.SentAt, h.Lease))", "h.raise(TrustUntil(now, h.Lease))"),
+			"renew", "TestC028DeadlineCountsFromTheSendingOfTheAnsweredAttempt", false,
+		},
+		{
+			"no-margin", "clock rates that differ let two believe",
+			one("renew/time.go", "return max(lease/100, 10*time.Millisecond)", "return 0"),
+			"renew", "TestMarginIsOnePercentAndAtLeastTenMilliseconds", false,
+		},
+		{
+			"no-early-signal", "the holder is told when another may have the lock already",
+			one("renew/time.go", "return min(bucket+25*time.Millisecond, lease/4)", "return 0*lease"),
+			"renew", "TestLossIsToldEarlyByTheSmallerOfACohortAndAQuarterOfTheLease", false,
+		},
+		{
+			"context-survives-loss", "the holder goes on after the loss",
+			one("engine/hold.go", "c.cancel(ErrLost)\n\t}\n\tif cause", "_ = c\n\t}\n\tif cause"),
+			"engine", "TestLossIsToldByLostByTheContextAndByRelease", true,
+		},
+		{
+			"lost-ignores-the-clock", "Lost says no after the deadline while the watchdog has not noticed",
+			one("engine/lease.go", "return !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())", "return false"),
+			"engine", "TestLostLooksAtTheClock", false,
+		},
+		{
+			"deadline-moves-back", "a late answer shortens what a newer one has proven",
+			one("renew/hold.go", "if int64(to) <= old || h.deadline", "if h.deadline"),
+			"renew", "TestDeadlineOnlyMovesForward", false,
+		},
+	}
+}
+
+// scripts: what the server does (P3, P6, P7, P8).
+func scripts() []mutant {
+	const acquire, reacquire = "resp/scripts/acquire.lua", "resp/scripts/reacquire.lua"
+	const release, renewal = "resp/scripts/release.lua", "resp/scripts/renew.lua"
+	return []mutant{
+		{
+			"release-anybodys", "a late release frees the next holder's lock",
+			one(release, "local v = call('HDEL', key, field)", "local v = call('DEL', key)"),
+			"engine", "TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone", false,
+		},
+		{
+			"renew-anybodys", "a holder believes in a lock that another has",
+			one(renewal, "local v = call('HEXISTS', key, ARGV[fields + i])", "local v = call('EXISTS', key)"),
+			"resp", "TestRenewAnswersEachKeyForItself", false,
+		},
+		{
+			"count-by-steps", "a change of the count that is sent twice counts twice",
+			[]edit{
+				{reacquire, "local set = call('HSET', key, field, wanted)", "local set = call('HINCRBY', key, field, 1)"},
+				{reacquire, "local changes = tonumber(count) ~= wanted", "local changes = must"},
+			},
+			"resp", "TestC024ACountThatIsSentTwiceCountsOnce", false,
+		},
+		{
+			"no-ttl", "a lock whose holder dies is held for ever",
+			one(acquire, "local ttl = call('PEXPIRE', key, lease)", "local ttl = 1"),
+			"resp", "TestC017NoScriptMakesAKeyWithoutATTL", false,
+		},
+		{
+			"no-ttl-when-asked-again", "the same, where the first answer was lost",
+			one(reacquire, "local ttl = call('PEXPIRE', key, lease)", "local ttl = 1"),
+			"resp", "TestC017NoScriptMakesAKeyWithoutATTL", false,
+		},
+		{
+			"pexpire-not-undone", "a refused PEXPIRE leaves a key for ever",
+			one(acquire, "local undone = call('HDEL', key, field)", "local undone = 1"),
+			"engine", "TestFault_ACL_PexpireRefused", false,
+		},
+		{
+			"renewal-shortens", "a renewal takes away what an Extend gave",
+			[]edit{
+				{renewal, "local set = call('PEXPIRE', key, lease, 'GT')", "local set = call('PEXPIRE', key, lease)"},
+			},
+			"engine", "TestWireTTLIsNeverShortened", false,
+		},
+		{
+			"poison-key-ends-the-batch", "one bad key stops the renewal of its neighbours",
+			[]edit{
+				{renewal, "local call = redis.pcall", "local call = redis.call"},
+				{"resp/class.go", "ClassTryAgain, ClassWrongType:\n", "ClassTryAgain:\n"}, // else it would be split
+			},
+			"engine", "TestFault_C167_PoisonKey", true,
+		},
+		{
+			"publish-must-work", "where publishing is refused nothing can be released",
+			one(release, "v = call(publish, channel, message)", "v = redis.call(publish, channel, message)"),
+			"engine", "TestFault_ACL_PubSubRefused", false,
+		},
+		{
+			"another-channel", "nobody hears the release",
+			one(release, "'redisson_lock__channel:{' .. key .. '}'", "'redisson_lock_channel:{' .. key .. '}'"),
+			"engine", "TestWireOfALockTakenAloneIsRedissons", false,
+		},
+		{
+			"release-needs-memory", "with a full memory nothing can be released",
+			one(release, "local v = call('HDEL', key, field)", "local v = call('HINCRBY', key, field, -1)\n  if v == 0 then\n    v = call('HDEL', key, field)\n  end"),
+			"engine", "TestFault_C053_MemoryIsFull", false,
+		},
+	}
+}
+
+// doubts: answers that were lost, and copies that come late (P3, P4).
+func doubts() []mutant {
+	return []mutant{
+		{
+			"not-after-ignored", "a copy that comes late takes a lock that nobody knows of",
+			one("resp/scripts/acquire.lua", "if now > tonumber(ARGV[3]) then", "if false then"),
+			"resp", "TestC029NoScriptTakesAKeyAfterItsNotAfter", false,
+		},
+		{
+			"not-after-ignored-when-asked-again", "the same for what was asked for again",
+			one("resp/scripts/reacquire.lua", "if now > tonumber(ARGV[3]) then", "if false then"),
+			"resp", "TestC029NoScriptTakesAKeyAfterItsNotAfter", false,
+		},
+		{
+			"new-wire-id-after-no-answer", "what was granted without an answer blocks its own caller",
+			one("engine/attempt.go", "if a.unknown() {\n\t\ta.op.Kind", "if false {\n\t\ta.op.Kind"),
+			"engine", "TestFault_C021_AcquireReplyLost", true,
+		},
+		{
+			"no-answer-is-an-answer", "a break of the connection counts as a refusal",
+			one("resp/class.go", "return c != ClassUnknown && c != ClassPartly", "return c != ClassPartly"),
+			"engine", "TestFault_C021_AcquireReplyLost", true,
+		},
+		{
+			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
+			one("engine/attempt.go", "default:\n\t\te.cleanLocked(sh, ent, a.wire(), d, a.lease)", "default:"),
+			"engine", "TestFault_C038_CtxEndsWithTheReplyPending", true,
+		},
+		{
+			"late-copy-outlives-its-release", "what a late copy takes after the release stays",
+			one("engine/release.go", "if r.Err == nil && h.open().open(r.SentAt) {", "if false {"),
+			"engine", "TestReleaseAnsweredAfterTheDoubtClosed", false,
+		},
+		{
+			"renewal-of-a-released-lock", "what was forgotten is sent all the same",
+			one("renew/sender.go", "return s.Watched().state.Load() == stateGone", "return false"),
+			"renew", "TestForgottenWhileQueuedIsNotSent", false,
+		},
+		{
+			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
+			one("renew/watchdog.go", "if h.state.Load() == stateGone {\n\t\t\tcontinue\n\t\t}\n\t\th.inFlight = false", "h.inFlight = false"),
+			"renew", "TestC042AnswerAfterForgetIsIgnored", false,
+		},
+	}
+}
+
+// queues: who waits, and for how long (P5, P9).
+func queues() []mutant {
+	return []mutant{
+		{
+			"wake-up-goes-with-who-cancels", "the next in the queue waits for a message that has come and gone",
+			one("engine/attempt.go", "\t\t}\n\t\te.kickLocked(sh, ent, &fx)\n\tcase resp.CodeWrongKind:", "\t\t}\n\tcase resp.CodeWrongKind:"),
+			"engine", "TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext", true,
+		},
+		{
+			"grant-nobody-wants-wakes-nobody", "the next in the queue is not asked for",
+			one("engine/attempt.go", "a.wire(), d, a.lease)\n\t}\n\te.kickLocked(sh, ent, fx)\n}", "a.wire(), d, a.lease)\n\t}\n}"),
+			"engine", "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
+		},
+		{
+			"older-busy-is-believed", "a release between the try and its answer is missed",
+			one("engine/queue.go", "case q.epoch != q.askEpoch:", "case false:"),
+			"engine", "TestP5BusyAnswerOlderThanTheMessageIsNotBelieved", false,
+		},
+		{
+			"no-poll", "where no message comes nobody is served",
+			one("engine/park.go", "e.timers.Schedule(&p.item, now.Add(least+rand.N(spread)))", "_ = least + rand.N(spread)"),
+			"engine", "TestC117WaitersPollWhereSubscribingIsImpossible", true,
+		},
+		{
+			"no-message", "every waiter waits for its poll",
+			one("engine/park.go", "p.wake(func(c *counts) { c.messages++ }, wakeMessage)", "_ = p"),
+			"engine", "TestWaiterIsServedByTheMessageOfARelease", false,
+		},
+		{
+			"try-barges", "a Try overtakes those who wait",
+			one("engine/acquire.go", "case op.try && ent != nil && ent.refusesTry():", "case false:"),
+			"engine", "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
+		},
+		{
+			"queue-without-bound", "a flood is taken in until memory ends",
+			one("resp/lane.go", "if len(l.queue.acquires) >= l.most {", "if false {"),
+			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
+		},
+		{
+			"token-bucket-off", "a server that comes back meets every repetition at once",
+			one("resp/pacer.go", "return max(at, full.Add(-resendBurst*resendEvery))", "return at"),
+			"resp", "TestPacerLetsABurstGoAtOnceAndTheRestAtItsRate|TestPacerNeverAllowsMoreThanItsRate", false,
+		},
+		{
+			"batch-not-halved", "one forbidden name fails its whole batch",
+			one("resp/batch.go", "if err.Class.perKey() && len(c.ops) > 1 {", "if false {"),
+			"resp", "TestBatchThatIsRefusedForOneNameIsSplit", false,
+		},
+		{
+			"a-key-twice-in-a-batch", "COPY of a key onto itself, or two grants of one key",
+			one("resp/batch.go", "if !seen.add(op) {", "if seen.add(op); false {"),
+			"resp", "TestBatchIsCutAtADuplicateKey", false,
+		},
+	}
+}
+
+// handOff: a lock that passes from one caller of an engine to the next (P1).
+func handOff() []mutant {
+	return []mutant{
+		{
+			"hand-off-of-an-old-lease", "the next holder gets a deadline that is not worth having",
+			one("engine/handoff.go", "h.Deadline().Sub(now) < h.Lease/2", "false"),
+			"engine", "TestHandOffIsRefusedInTheLastHalfOfTheLease", false,
+		},
+		{
+			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
+			[]edit{
+				{"engine/handoff.go", "h.count != 1 || !h.quietLocked() {", "h.count != 1 {"},
+				{"engine/release.go", "(h.count > 1 || !h.quietLocked()) {", "h.count > 1 {"},
+			},
+			"engine", "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
+		},
+		{
+			"hand-off-without-a-watchdog", "the next holder was promised a renewed lease",
+			one("engine/handoff.go", "!h.Renewing() || h.grants", "h.grants"),
+			"engine", "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
+		},
+		{
+			"hand-off-to-another-lease", "the next holder gets another lease than it asked for",
+			one("engine/handoff.go", "&& s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold", "&& s.watchdog == o.watchdog"),
+			"engine", "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
+		},
+		{
+			"endless-turn", "waiters elsewhere are never served",
+			[]edit{
+				{"engine/handoff.go", "if !now.Before(h.turnUntil) ||", "if"},
+				{"engine/handoff.go", "!h.Renewing() || h.grants >= turnGrants", "!h.Renewing()"},
+			},
+			"engine", "TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn", true,
+		},
+	}
+}
+
+// holders: what the holder and its engine do (P2, P9, P10).
+func holders() []mutant {
+	return []mutant{
+		{
+			"close-leaves-locks", "a service that restarts blocks itself for a lease",
+			one("engine/engine.go", "if e.cfg.KeepOnClose {", "if true {"),
+			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
+		},
+		{
+			"max-hold-ignored", "a lease that was forgotten is renewed for ever",
+			one("renew/watchdog.go", "if h.until != 0 && !now.Before(h.until) {", "if false {"),
+			"renew", "TestC020MaxHoldEndsTheRenewals", false,
+		},
+		{
+			"second-connection-unused", "a connection that hangs costs every lock on it",
+			one("renew/watchdog.go", "if h.failing {", "if false {"),
+			"renew", "TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection", false,
+		},
+		{
+			"cancel-and-grant-both-win", "one acquire has two results",
+			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\te := op.lock.eng", "op.claim()\n\te := op.lock.eng"),
+			"engine", "TestC039CancelAndGrantDecideWithOneResult", false,
+		},
+		{
+			"owner-enters-what-it-lost", "an owner that lost a lock goes on as if it were fresh",
+			one("engine/acquire.go", "case op.owner != nil && op.owner.hasLost(e, l.key):", "case false:"),
+			"engine", "TestC049EnteringALostLockAgainIsErrLost", false,
+		},
+	}
+}
+
+// cluster: slots that move.
+func cluster() []mutant {
+	return []mutant{
+		{
+			"moved-not-followed", "locks of a slot that moved are refused",
+			one("resp/redirect.go", "\t\tcase addr != \"\":\n\t\t\treturn ns.learn", "\t\tcase addr == from.Addr():\n\t\t\treturn ns.learn"),
+			"resp", "TestClusterMovedIsFollowedAndLearnt", false,
+		},
+		{
+			"moved-not-learnt", "every command of a slot that moved is refused once more",
+			one("resp/redirect.go", "return ns.learn(op.Slot, addr), false, false", "return ns.member(addr), false, false"),
+			"resp", "TestClusterMovedIsFollowedAndLearnt", false,
+		},
+		{
+			"ask-without-asking", "locks of a slot that is moving are refused",
+			one("resp/redirect.go", "return ns.member(addr), true, true", "return ns.member(addr), true, false"),
+			"engine", "TestClusterReleaseAndReentryFollowAMovingKey", true,
+		},
+		{
+			"renewal-stays-behind", "a lock of a slot that moved is lost",
+			one("renew/watchdog.go", "h.next = now\n\t\tdefault:", "h.next = now.Add(h.Lease)\n\t\tdefault:"),
+			"renew", "TestMovedRenewalGoesToItsNewNodeAtOnce", false,
+		},
+		{
+			"waiter-stays-behind", "a waiter listens where its name is served no more",
+			one("engine/park.go", "fx.drop, fx.subscribe = p.sub, p\n", "return\n"),
+			"engine", "TestClusterWaiterFollowsItsSlotAndHearsTheRelease", true,
+		},
+	}
+}

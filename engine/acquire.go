@@ -62,7 +62,7 @@ func (op *acquireOp) abandon(err error) bool {
 	sh := e.shard(op.lock.hash)
 	var fx effects
 	sh.mu.Lock()
-	if ent := sh.names.get(op.lock.hash, op.lock.key); ent != nil && op.queued {
+	if ent := e.entryOf(sh, op); ent != nil && op.queued {
 		ent.unlink(op)
 		e.idleLocked(sh, ent, &fx)
 	}
@@ -75,15 +75,16 @@ func (op *acquireOp) abandon(err error) bool {
 
 // due is MaxWait's end.
 func (op *acquireOp) due(now clock.Instant) {
-	op.abandon(op.lock.eng.heldError(op.lock, now))
+	op.abandon(op.lock.eng.heldError(op, now))
 }
 
 // heldError says how long the present holder's lease lasts, as far as this engine knows.
-func (e *Engine) heldError(l *Lock, now clock.Instant) error {
-	sh := e.shard(l.hash)
+func (e *Engine) heldError(op *acquireOp, now clock.Instant) error {
+	sh := e.shard(op.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return &HeldError{Name: l.Name(), Remaining: remainingLocked(sh.names.get(l.hash, l.key), now)}
+	ent := e.entryOf(sh, op)
+	return &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(ent, now)}
 }
 
 func remainingLocked(ent *entry, now clock.Instant) time.Duration {
@@ -112,17 +113,20 @@ func (e *Engine) submit(op *acquireOp) {
 	case e.closing.Load():
 		op.claim()
 		fx.fail(op, ErrClosed)
-	case op.owner != nil && ent.ownedBy(op.owner):
-		e.againLocked(sh, ent.hold, op, &fx)
-	case op.owner != nil && op.owner.hasLost(e, l.key):
-		op.claim()
-		fx.fail(op, &nameError{l.Name(), ErrLost})
-	case op.try && ent != nil && ent.refusesTry():
+	case op.owner != nil && e.ownedLocked(sh, ent, op, &fx):
+	case ent != nil && ent.otherKind(op.set.family):
+		refuse(op, ErrWrongKind, &fx)
+	case op.set.family == resp.FamilyRead && e.shareLocked(sh, ent, op, &fx):
+	case op.try && ent != nil && ent.takenHere(op):
 		op.claim()
 		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent, e.clock.Now())})
 		sh.counts.busy++
 	default:
 		ent = e.entryLocked(sh, l)
+		if op.set.family == resp.FamilyFair {
+			ent = ent.newSeat()
+			op.att.ent = ent
+		}
 		behind := ent.closed()
 		ent.push(op)
 		if op.set.maxWait > 0 && !op.try {
@@ -145,11 +149,6 @@ func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
 		sh.names.put(ent)
 	}
 	return ent
-}
-
-// ownedBy reports whether the owner holds the name here.
-func (ent *entry) ownedBy(o *Owner) bool {
-	return ent != nil && ent.hold != nil && ent.hold.owner == o && ent.hold.status.Load() == holdHeld
 }
 
 // watchLocked makes an op that has to wait see the end of its ctx and of MaxWait.
@@ -183,7 +182,7 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 // doLocked takes a step of the queue, and those that follow from it.
 func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
 	for ; s == stepSend; s = ent.next() {
-		err := ent.asking(ent).send(ent.head.lock)
+		err := ent.asking(ent).send(ent.head)
 		if err == nil {
 			ent.sent()
 			sh.pending++
@@ -214,6 +213,7 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 		return
 	}
 	e.unparkLocked(ent, fx)
+	e.closeNoteLocked(sh, ent)
 	switch ent.ask {
 	case askNot:
 	case askFlying:
@@ -221,8 +221,14 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 	default:
 		e.dropAttemptLocked(sh, ent)
 	}
-	if ent.empty() && !ent.gone {
-		ent.gone = true
+	if !ent.empty() || ent.gone || ent.firstSeat() != nil && ent.root() == ent {
+		return
+	}
+	ent.gone = true
+	if root := ent.root(); root != ent {
+		ent.leaveRoot()
+		e.idleLocked(sh, root, fx)
+	} else {
 		sh.names.remove(ent)
 	}
 }
@@ -235,7 +241,7 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 	if a.trouble != nil {
 		e.timers.Cancel(&a.trouble.item)
 	}
-	if a.unknown() {
+	if a.unknown() || a.placed {
 		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
 	}
 }
@@ -251,7 +257,7 @@ func (e *Engine) unparkLocked(ent *entry, fx *effects) {
 	e.timers.Cancel(&p.item)
 	e.prompt.Cancel(&p.prompt)
 	if p.sub != nil {
-		fx.drop = p.sub
+		fx.forget(p.sub)
 		p.sub = nil
 	}
 }

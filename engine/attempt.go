@@ -18,6 +18,7 @@ type attempt struct {
 	op      resp.Op
 	ent     *entry
 	lease   time.Duration
+	placed  bool // its wire id stands in the queue of a fair lock
 	trouble *trouble
 }
 
@@ -47,13 +48,18 @@ func (a *attempt) open() doubt {
 
 // send submits the attempt for the head's lock. While a copy under the present wire id may still
 // run, that id is kept and the key is asked for alone; otherwise the lane makes a new one.
-func (a *attempt) send(l *Lock) error {
+func (a *attempt) send(op *acquireOp) error {
+	l := op.lock
 	e := l.eng
 	a.lease = l.set.lease
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
 	a.op.Sink, a.op.Ack, a.op.Family = a, l.set.ack, l.set.family
-	if a.unknown() {
+	switch a.op.Family {
+	case resp.FamilyWrite, resp.FamilyFair:
+		a.op.Waits = !op.try
+	}
+	if a.unknown() || a.placed {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	} else {
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
@@ -89,7 +95,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeBusy:
 		e.busyLocked(sh, a, r, &fx)
 	case resp.CodeCancelled:
-		if !a.unknown() {
+		if !a.unknown() && !a.placed {
 			ent.settled()
 		}
 		e.kickLocked(sh, ent, &fx)
@@ -118,6 +124,11 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		e.kickLocked(sh, ent, fx)
 		return
 	}
+	root := ent.root()
+	if root != ent {
+		ent.forces = root.forces
+		defer func() { ent.forces = 0 }()
+	}
 	op := ent.granted(a.lease, a.op.Family, r.Seen)
 	if op == nil {
 		e.unusedLocked(sh, a, r, fx)
@@ -125,6 +136,9 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	}
 	sh.counts.grants++
 	sh.counts.origin(ent.by)
+	if a.op.Family == resp.FamilyRead {
+		ent = ent.newSeat()
+	}
 	h := ent.newHold()
 	if a.trouble != nil {
 		h.doubt = &a.trouble.doubt
@@ -134,7 +148,27 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		h.token = r.Value
 	}
 	ent.held(h)
-	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
+	e.startLocked(h, op, r, fx)
+	if h.Family == resp.FamilyRead {
+		h.owner = nil
+		h.readBy(op.owner)
+		e.joinAllLocked(sh, root, h, fx)
+		ent = root
+	}
+	e.adoptLocked(sh, h, fx)
+	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
+	if h.Family == resp.FamilyWrite && root.seats != nil {
+		root.seats.noted = false
+	}
+	e.unparkLocked(ent, fx)
+	if h.Family == resp.FamilyRead { // a writer that is next asks, and is told
+		e.kickLocked(sh, root, fx)
+	}
+}
+
+// startLocked makes a hold its first holder's, and the watchdog's.
+func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects) {
+	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
 	h.owner, h.count, h.seen = op.owner, 1, int16(min(r.Seen, maxReplicas)) //nolint:gosec // in range
 	if op.set.watchdog {
@@ -146,9 +180,6 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	}
 	e.dog.Watch(h, terms)
 	fx.grant(op, ls)
-	e.adoptLocked(sh, h, fx)
-	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
-	e.unparkLocked(ent, fx)
 }
 
 // unusedLocked gives back a grant nobody can use. If too few replicas have seen it, who asked for more
@@ -212,7 +243,14 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	if r.Value >= 0 {
 		until = r.ReceivedAt.Add(time.Duration(r.Value) * time.Millisecond)
 	}
-	ent.busy(until, a.open().open(r.SentAt))
+	switch {
+	case !a.op.Waits:
+	case a.op.Family == resp.FamilyFair:
+		a.placed = true
+	default:
+		ent.ofRoot().noted = true
+	}
+	ent.busy(until, a.placed || a.open().open(r.SentAt))
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	for op := ent.head; op.tellBusy(); op = op.next {
 		sh.counts.waits++

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,9 +187,14 @@ func (e *Engine) watchName(key string) {
 	sh := e.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if ent := sh.names.get(hash, key); ent != nil {
+	for ent := sh.names.get(hash, key); ent != nil; {
 		for op := ent.head; op != nil; op = op.next {
 			e.watchLocked(op)
+		}
+		if ent.root() == ent {
+			ent = ent.firstSeat()
+		} else {
+			ent = ent.nextSeat()
 		}
 	}
 }
@@ -253,9 +259,9 @@ func (e *Engine) shutDoor() {
 func (e *Engine) shutShard(sh *shard) {
 	var fx effects
 	var holds []*hold
-	var drops []*resp.Sub
+	var ends []effects
 	sh.mu.Lock()
-	for _, ent := range sh.names.list() {
+	for _, ent := range slices.Collect(sh.entries) {
 		var drop effects
 		ent.shut()
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
@@ -264,13 +270,11 @@ func (e *Engine) shutShard(sh *shard) {
 			ent.hold.nesting.endLocked(ErrClosed, nil, &fx)
 		}
 		e.idleLocked(sh, ent, &drop)
-		if drop.drop != nil {
-			drops = append(drops, drop.drop)
-		}
+		ends = append(ends, drop)
 	}
 	sh.mu.Unlock()
-	for _, sub := range drops {
-		sub.Drop()
+	for i := range ends {
+		ends[i].run()
 	}
 	fx.run()
 	for _, h := range holds {

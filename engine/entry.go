@@ -32,6 +32,7 @@ type entry struct {
 	hash uint64
 	slot uint16
 
+	seats *seating // mostly nil
 	park  *parking // there unless wait is waitNot
 	chain *entry   // the table's
 	gone  bool     // no longer in the table
@@ -69,6 +70,7 @@ type effects struct {
 	releases    []answered // of handles that shared a hold
 	subscribe   *parking
 	drop        *resp.Sub
+	more        []func() // further subscriptions and drops: where seats are involved
 }
 
 // answered is a release with its result.
@@ -117,5 +119,26 @@ func (fx *effects) run() {
 	}
 	if fx.subscribe != nil {
 		fx.subscribe.open()
+	}
+	for _, f := range fx.more {
+		f()
+	}
+}
+
+// listen subscribes.
+func (fx *effects) listen(p *parking) {
+	if fx.subscribe == nil {
+		fx.subscribe = p
+	} else if fx.subscribe != p {
+		fx.more = append(fx.more, p.open)
+	}
+}
+
+// forget ends a subscription.
+func (fx *effects) forget(sub *resp.Sub) {
+	if fx.drop == nil {
+		fx.drop = sub
+	} else {
+		fx.more = append(fx.more, sub.Drop)
 	}
 }

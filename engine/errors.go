@@ -48,6 +48,9 @@ var (
 	// ErrReentry is returned when an owner acquires a NonReentrant lock which it holds already; nothing
 	// was sent.
 	ErrReentry = errors.New("holdfast: its owner holds the lock already, and it is not re-entrant")
+	// ErrUpgrade is returned when an owner that reads asks to write; nothing was sent. Two who did so
+	// would wait for each other for ever: release first, or write from the start.
+	ErrUpgrade = errors.New("holdfast: a reader cannot become a writer without releasing first")
 	// ErrCancelled is returned by a future after its Cancel.
 	ErrCancelled = fmt.Errorf("holdfast: future was cancelled: %w", context.Canceled)
 )

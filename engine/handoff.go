@@ -38,8 +38,13 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() || h.count != 1 || !h.quietLocked() {
 		return false
 	}
-	if h.Family == resp.FamilyFenced { // the next holder needs a token of its own
+	switch h.Family {
+	case resp.FamilyFenced, resp.FamilyRead, resp.FamilyFair: // tokens, sharing and order are the server's
 		return false
+	case resp.FamilyWrite:
+		if h.readsToo() {
+			return false
+		}
 	}
 	if h.forced || !h.set.watchdog || !h.Renewing() || h.grants >= turnGrants {
 		return false
@@ -57,7 +62,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	if limit := op.set.maxHold; limit > 0 {
 		e.dog.StopAt(h, now.Add(limit))
 	}
-	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx}
+	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease, h.leak = ls, false
 	sh.counts.grants++
 	sh.counts.handOffs++

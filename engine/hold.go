@@ -28,6 +28,7 @@ type hold struct {
 	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
 	set     *settings           // of the present lease
 	owner   *Owner              // nil: nobody can enter again
+	readers map[*Owner]int32    // of a read hold, instead: handles of each owner
 	nesting *nesting            // nil: nobody ever did
 	count   int32               // handles, as confirmed on the wire
 	grants  int16               // of this turn
@@ -118,7 +119,11 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	sh.mu.Lock()
 	sh.counts.lost++
 	lost := &nameError{e.nameOf(h.Key), ErrLost}
-	h.owner.remember(e, h.Key, h.count-h.nesting.endLocked(lost, lost, &fx))
+	left := h.count - h.nesting.endLocked(lost, lost, &fx)
+	h.owner.remember(e, h.Key, left)
+	for o, n := range h.readers {
+		o.remember(e, h.Key, n)
+	}
 	switch {
 	case cause == renew.CauseDeadline:
 		// The server may still have it: what nobody believes here is given back, never renewed.
@@ -128,7 +133,7 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease)
 	}
 	if h.ent.freed(h) {
-		e.kickLocked(sh, h.ent, &fx)
+		e.kickAllLocked(sh, h.ent, &fx)
 	}
 	sh.mu.Unlock()
 	fx.run()

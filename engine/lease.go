@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // A Lease is a held lock. It is yours from the grant until Release, or until it is lost; keep it,
@@ -15,6 +17,7 @@ type Lease struct {
 	hold  *hold
 	lock  *Lock
 	ctx   context.Context //nolint:containedctx // the acquire's, for its values
+	owner *Owner          // nil: nobody
 	state atomic.Uint32
 }
 
@@ -81,11 +84,22 @@ func (ls *Lease) OwnerID() string { return ls.hold.Field }
 func (ls *Lease) Name() string { return ls.lock.Name() }
 
 // StopRenewing ends the watchdog's care: the lease runs out at its present deadline unless it is
-// released before.
+// released before. Other readers of this engine that share a read hold keep it renewed.
 func (ls *Lease) StopRenewing() {
-	if ls.state.Load() == leaseActive {
-		ls.hold.StopRenewing()
+	if ls.state.Load() != leaseActive {
+		return
 	}
+	h := ls.hold
+	if h.Family == resp.FamilyRead {
+		sh := ls.lock.eng.shard(ls.lock.hash)
+		sh.mu.Lock()
+		shared := h.count > 1
+		sh.mu.Unlock()
+		if shared {
+			return // others read under the same hold
+		}
+	}
+	h.StopRenewing()
 }
 
 // Extend raises the remaining time of a fixed lease to d; it never shortens it. Blocks: for one

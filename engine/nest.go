@@ -25,6 +25,9 @@ type nesting struct {
 	since   clock.Instant
 }
 
+// reads reports whether a change takes a read hold, or a share in one: the count of neither changes.
+func (c *change) reads() bool { return c.acquire != nil && c.acquire.set.family == resp.FamilyRead }
+
 // A change is one step up or down. With neither op it only takes back what nobody wants any more.
 type change struct {
 	acquire *acquireOp
@@ -43,18 +46,6 @@ func (h *hold) nest() *nesting {
 // quietLocked reports whether no change of the hold's count is on its way or waiting.
 func (h *hold) quietLocked() bool {
 	return h.nesting == nil || !h.nesting.busy && len(h.nesting.queue) == 0
-}
-
-// againLocked answers an owner who wants what it holds.
-func (e *Engine) againLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
-	switch {
-	case op.set.once:
-		refuse(op, ErrReentry, fx)
-	case !sameKind(h.Family, op.set.family):
-		refuse(op, ErrWrongKind, fx)
-	default:
-		e.enterLocked(sh, h, op, fx)
-	}
 }
 
 // refuse answers an op that was not queued.
@@ -81,16 +72,26 @@ func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 
 // adoptLocked lets in those who wait in the queue for a lock their own owner has just been granted.
 func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
-	if h.owner == nil {
+	if h.owner == nil && h.readers == nil {
 		return
 	}
-	for op := h.ent.head; op != nil; {
+	root := h.ent.root()
+	for op := root.head; op != nil; {
 		next := op.next
-		if op.owner == h.owner {
-			h.ent.unlink(op)
-			e.againLocked(sh, h, op, fx)
+		if op.owner != nil && (op.owner == h.owner || h.readers[op.owner] > 0) {
+			root.unlink(op)
+			e.ownedLocked(sh, root, op, fx)
 		}
 		op = next
+	}
+	for seat := root.firstSeat(); h.Family == resp.FamilyFair && seat != nil; {
+		next := seat.nextSeat()
+		if op := seat.head; op != nil && op.owner == h.owner {
+			seat.unlink(op)
+			e.ownedLocked(sh, root, op, fx)
+			e.idleLocked(sh, seat, fx)
+		}
+		seat = next
 	}
 }
 
@@ -101,6 +102,12 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 		c := n.queue[0]
 		n.queue = n.queue[1:]
 		target := h.count - 1
+		if c.release != nil && h.Family == resp.FamilyRead && target > 0 { // the count in Redis is one
+			h.leaveLocked(c.lease)
+			sh.counts.releases++
+			fx.released(c.release, nil)
+			continue
+		}
 		if c.acquire != nil {
 			if c.acquire.state.Load() != futurePending {
 				continue // its caller has left
@@ -119,6 +126,12 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 		n.op = resp.Op{
 			Kind: resp.OpCount, Family: h.Family, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
 			LeaseMs: lease.Milliseconds(), Count: target,
+		}
+		if c.reads() {
+			n.op.Kind, n.op.Family, n.op.Field, n.op.Count = resp.OpReacquire, resp.FamilyRead, h.readUnder(), 1
+			if h.Family == resp.FamilyWrite {
+				n.op.LeaseMs = c.acquire.set.lease.Milliseconds()
+			}
 		}
 		if c.acquire != nil && c.acquire.set.replicas() > int(h.seen) {
 			n.op.Ack = c.acquire.set.ack // they see the field, too: the grant was written before
@@ -140,7 +153,7 @@ func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 	for _, later := range n.queue {
 		if op := later.acquire; op != nil && op.state.Load() == futurePending {
-			n.hold.ent.push(op)
+			n.hold.home(op).push(op)
 		}
 	}
 	n.queue = nil
@@ -155,6 +168,15 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 	if answered, err := e.sendReleaseLocked(sh, release, fx); answered {
 		fx.released(release, err)
 	}
+}
+
+// home is the queue that an op which wanted to enter again goes back to.
+func (h *hold) home(op *acquireOp) *entry {
+	if h.Family != resp.FamilyFair {
+		return h.ent.root()
+	}
+	op.att.ent = h.ent
+	return h.ent
 }
 
 // due sends the change again.
@@ -179,12 +201,17 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 	switch {
 	case h.status.Load() != holdHeld: // Lost has answered everybody, or Close has
 		n.busy = false
+		if n.op.Kind == resp.OpReacquire && h.Family == resp.FamilyWrite { // a read hold nobody will have
+			e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, doubt{}, h.Lease)
+		}
 		e.settledLocked(sh)
 	case r.Err != nil && n.againLocked(e, r, &fx):
 	default:
 		n.busy = false
 		e.settledLocked(sh)
 		switch {
+		case n.op.Kind == resp.OpReacquire && r.Code == resp.CodeGranted:
+			n.readLocked(e, sh, r, &fx)
 		case r.Code == resp.CodeOurs:
 			n.doneLocked(e, sh, r, &fx)
 		case r.Err == nil:
@@ -223,21 +250,21 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 			h.watchers++
 			e.dog.Resume(h)
 		}
-		fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx})
+		fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner})
 	case c.acquire != nil: // it left while the answer was on its way: take the hold back
 		n.queue = append([]change{{}}, n.queue...)
 	case c.release != nil:
 		sh.counts.releases++
-		n.lessLocked(c.lease)
+		n.hold.lessLocked(c.lease)
 		fx.released(c.release, nil)
 	}
 }
 
 // lessLocked stops the watchdog when the last handle that wanted it is gone.
-func (n *nesting) lessLocked(ls *Lease) {
+func (h *hold) lessLocked(ls *Lease) {
 	if ls != nil && ls.lock.set.watchdog {
-		if n.hold.watchers--; n.hold.watchers == 0 {
-			n.hold.StopRenewing()
+		if h.watchers--; h.watchers == 0 {
+			h.StopRenewing()
 		}
 	}
 }
@@ -252,7 +279,7 @@ func (n *nesting) failLocked(err error, fx *effects) {
 		fx.fail(c.acquire, err)
 	case c.release != nil:
 		n.hold.count-- // nobody has that handle any more; the last release frees the lock whatever the count
-		n.lessLocked(c.lease)
+		n.hold.lessLocked(c.lease)
 		fx.released(c.release, err)
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"sync"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // An Owner is who holds a lock, where goroutines cannot say: Go has no thread identity. An acquire of
@@ -43,11 +45,15 @@ func (o *Owner) Holds(l *Lock) int {
 	sh := l.eng.shard(l.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	ent := sh.names.get(l.hash, l.key)
-	if ent == nil || ent.hold == nil || ent.hold.owner != o || ent.hold.status.Load() != holdHeld {
+	read, other := sh.names.get(l.hash, l.key).heldBy(o)
+	switch {
+	case l.set.family == resp.FamilyRead && read != nil:
+		return int(read.readers[o])
+	case other != nil && sameKind(l.set.family, other.Family):
+		return int(other.count)
+	default:
 		return 0
 	}
-	return int(ent.hold.count)
 }
 
 // remember notes that handles of a lost hold are still out: entering again would quietly start anew.

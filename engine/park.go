@@ -46,7 +46,10 @@ func (p *parking) listen(fx *effects) {
 	if !p.asked && !p.ent.eng.cfg.NoSubscribe && p.ent.head.set.spin == nil {
 		p.asked = true
 		p.channel = channelOf(p.ent.head.set.family, p.ent.key)
-		fx.subscribe = p
+		if p.ent.head.set.family == resp.FamilyFair {
+			p.channel = slot.FairWaiterChannel(p.ent.key, p.ent.att.op.Field)
+		}
+		fx.listen(p)
 	}
 }
 
@@ -78,7 +81,7 @@ func (p *parking) open() {
 	case err != nil:
 		p.asked = false // with the next poll, perhaps at another node
 	case p.ent.park != p || p.sub != nil:
-		fx.drop = sub
+		fx.forget(sub)
 	default:
 		p.sub, p.at = sub, node
 		e.followLocked(p, &fx)
@@ -92,7 +95,8 @@ func (e *Engine) followLocked(p *parking, fx *effects) {
 	if p.sub == nil || p.at == e.nodes.Owner(p.ent.slot) {
 		return
 	}
-	fx.drop, fx.subscribe = p.sub, p
+	fx.forget(p.sub)
+	fx.listen(p)
 	p.sub, p.at = nil, nil
 }
 
@@ -102,7 +106,7 @@ func (e *Engine) slotsMoved() {
 		sh := &e.shards[i]
 		var all []effects
 		sh.mu.Lock()
-		for ent := range sh.names.all {
+		for ent := range sh.entries {
 			if ent.park != nil {
 				var fx effects
 				e.followLocked(ent.park, &fx)

@@ -154,7 +154,7 @@ func (q *queue) next() step {
 func (q *queue) asking(ent *entry) *attempt {
 	if q.att == nil {
 		q.att, q.ask = &q.head.att, askKept
-		q.att.ent, q.att.trouble = ent, nil
+		q.att.ent, q.att.trouble, q.att.placed, q.att.op.Field = ent, nil, false, ""
 	}
 	return q.att
 }

@@ -62,6 +62,11 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 		} else {
 			contexts, h.watch = h.contexts(), nil
 		}
+		if ls != nil && h.Family == resp.FamilyRead && h.count > 1 {
+			h.leaveLocked(ls)
+			sh.counts.releases++
+			break
+		}
 		if ls != nil && (h.count > 1 || !h.quietLocked()) {
 			n := h.nest()
 			n.queue = append(n.queue, change{release: op, lease: ls})
@@ -91,7 +96,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
 	if ls != nil {
 		ls.state.Store(leaseLost)
-		h.owner.forget(e, h.Key)
+		ls.owner.forget(e, h.Key)
 	}
 	return &nameError{e.nameOf(h.Key), ErrLost}
 }
@@ -108,7 +113,7 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	ent.freed(h)
 	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
 	if err := e.nodes.Submit(&op.op); err != nil {
-		e.kickLocked(sh, ent, fx)
+		e.kickAllLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
 	}
 	sh.pending++
@@ -155,10 +160,10 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		e.cleanLaterLocked(sh, ent, h.wire(), h.open(), h.Lease)
 	}
 	ent.releaseAnswered()
-	if r.Err == nil && ent.hold == nil {
-		e.courtesyLocked(ent, r, &fx)
+	if root := ent.root(); r.Err == nil && root.hold == nil && h.Family != resp.FamilyFair {
+		e.courtesyLocked(root, r, &fx)
 	}
-	e.kickLocked(sh, ent, &fx)
+	e.kickAllLocked(sh, ent, &fx)
 	e.settledLocked(sh)
 	sh.mu.Unlock()
 	fx.run()

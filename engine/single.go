@@ -132,6 +132,10 @@ type Info struct {
 	Holds int
 	// Remaining is the time until it expires by itself; negative: it never does.
 	Remaining time.Duration
+	// Mode is "read" or "write" where a read-write lock is held. Seen through ReadLock, Locked says that
+	// somebody reads, Holds how many read holds there are, and OwnerID is one of them, this engine's if it
+	// has one; through WriteLock they are the writer's.
+	Mode string
 	// Waiters is how many acquires of this engine are waiting or on their way.
 	Waiters int
 }
@@ -171,8 +175,15 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 	}
 	for i := 0; i+1 < len(r.Fields); i += 2 {
 		if r.Fields[i] == "mode" {
-			return info, &nameError{l.Name(), ErrWrongKind}
+			info.Mode = r.Fields[i+1]
 		}
+	}
+	if shares(l.set.family) != (info.Mode != "") {
+		info.Mode = ""
+		return info, &nameError{l.Name(), ErrWrongKind}
+	}
+	if info.Mode != "" {
+		return l.readShared(info, r)
 	}
 	holds, err := strconv.Atoi(r.Fields[1])
 	if err != nil {
@@ -187,6 +198,31 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 	return info, nil
 }
 
+// readShared reads what stands under the name of a read-write lock.
+func (l *Lock) readShared(info Info, r *resp.Result) (Info, error) {
+	for i := 0; i+1 < len(r.Fields); i += 2 {
+		field := r.Fields[i]
+		writes := strings.HasSuffix(field, ":write")
+		if field == "mode" || writes != (l.set.family == resp.FamilyWrite) {
+			continue
+		}
+		holds, err := strconv.Atoi(r.Fields[i+1])
+		if err != nil {
+			return info, &nameError{l.Name(), ErrWrongKind}
+		}
+		mine := strings.HasPrefix(field, l.eng.id+":")
+		if mine || !info.Locked {
+			info.OwnerID = field
+		}
+		info.Locked, info.Mine, info.Holds = true, info.Mine || mine, info.Holds+holds
+	}
+	if !info.Locked {
+		return info, nil
+	}
+	info.Remaining = max(time.Duration(r.Value)*time.Millisecond, -1)
+	return info, nil
+}
+
 func (l *Lock) waiters() int {
 	sh := l.eng.shard(l.hash)
 	sh.mu.Lock()
@@ -195,6 +231,11 @@ func (l *Lock) waiters() int {
 	if ent := sh.names.get(l.hash, l.key); ent != nil {
 		for op := ent.head; op != nil; op = op.next {
 			n++
+		}
+		for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
+			for op := seat.head; op != nil; op = op.next {
+				n++
+			}
 		}
 	}
 	return n
@@ -241,12 +282,20 @@ func (e *Engine) forcing(l *Lock) {
 	sh.mu.Lock()
 	ent := e.entryLocked(sh, l)
 	ent.forces++
-	h := ent.hold
-	if h != nil {
-		h.forced = true
+	var holds []*hold
+	for at := ent; at != nil; {
+		if h := at.hold; h != nil && sameKind(h.Family, l.set.family) {
+			h.forced = true
+			holds = append(holds, h)
+		}
+		if at == ent {
+			at = ent.firstSeat()
+		} else {
+			at = at.nextSeat()
+		}
 	}
 	sh.mu.Unlock()
-	if h != nil {
+	for _, h := range holds {
 		e.dog.Lose(h, renew.CauseForced)
 	}
 }
@@ -258,6 +307,11 @@ func (e *Engine) forced(l *Lock) {
 	sh.mu.Lock()
 	if ent := sh.names.get(l.hash, l.key); ent != nil {
 		ent.forces--
+		for seat := ent.firstSeat(); seat != nil; {
+			next := seat.nextSeat()
+			e.kickLocked(sh, seat, &fx)
+			seat = next
+		}
 		e.kickLocked(sh, ent, &fx)
 	}
 	sh.mu.Unlock()

@@ -87,7 +87,7 @@ func (e *Engine) Stats() Stats {
 		sh.mu.Lock()
 		c.add(&sh.counts)
 		s.Names += int64(sh.names.n)
-		for ent := range sh.names.all {
+		for ent := range sh.entries {
 			if ent.hold != nil {
 				s.Held++
 			}
@@ -129,7 +129,7 @@ func (e *Engine) Held() []HeldInfo {
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()
-		for ent := range sh.names.all {
+		for ent := range sh.entries {
 			if ent.hold == nil {
 				continue
 			}

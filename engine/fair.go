@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// A FairLock is a Lock that is granted in the order in which it was asked for, across all engines and
+// Redisson: who waits stands in a queue on the server. On the wire it is Redisson's RFairLock.
+//
+// Each waiter asks again at least every 1.2 s, which keeps its place however long the holder stays. One
+// that stops asking, because its process died, is passed over after 5 s once it is first; a waiter of
+// Redisson after as long as Redisson's fairLockWaitTimeout says. Who gives up leaves the queue at once. A
+// Try never overtakes. It is slower than a Lock where many wait: nothing is handed over inside the
+// process, for others may be next.
+type FairLock struct{ *Lock }
+
+// FairLock returns a handle on a fair lock. Errors: as Lock.
+func (e *Engine) FairLock(name string, opts ...Option) *FairLock {
+	l := e.handle(name, slot.KindFair, resp.FamilyFair, opts)
+	return &FairLock{&l}
+}
+
+// With returns a handle on the same name with further options.
+func (l *FairLock) With(opts ...Option) *FairLock { return &FairLock{l.Lock.With(opts...)} }
+
+// A Place is one waiter in the queue of a fair lock.
+type Place struct {
+	// OwnerID is the field it would hold the lock under: "<uuid of the client>:<id of the waiter>".
+	OwnerID string
+	// Mine: it is a waiter of this engine.
+	Mine bool
+	// Kept is how long it keeps its place if it is not heard of again; it counts only at the head.
+	Kept time.Duration
+}
+
+// Queue asks the server who waits for the lock, in the order in which they will have it. Blocks: for one
+// round trip, or until ctx ends. Errors: as Inspect.
+func (l *FairLock) Queue(ctx context.Context) ([]Place, error) { return l.QueueAsync(ctx).Await(ctx) }
+
+// QueueAsync is Queue as a future.
+func (l *FairLock) QueueAsync(ctx context.Context) *Future[[]Place] {
+	op := &singleOp[[]Place]{eng: l.eng, name: l.Name(), repeat: true, read: l.readQueue}
+	op.op = resp.Op{Kind: resp.OpQueue, Family: resp.FamilyFair, Key: l.key, Hash: l.hash, Slot: l.slot}
+	if err := l.nameErr(); err != nil {
+		op.Future.op = op
+		op.abandon(err)
+		return &op.Future
+	}
+	return op.start(ctx)
+}
+
+func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {
+	places := make([]Place, 0, len(r.Fields)/2)
+	for i := 0; i+1 < len(r.Fields); i += 2 {
+		until, err := strconv.ParseFloat(r.Fields[i+1], 64)
+		if err != nil {
+			return nil, &nameError{l.Name(), ErrWrongKind}
+		}
+		places = append(places, Place{
+			OwnerID: r.Fields[i],
+			Mine:    strings.HasPrefix(r.Fields[i], l.eng.id+":"),
+			Kept:    max(time.Duration(until-float64(r.Value))*time.Millisecond, 0),
+		})
+	}
+	return places, nil
+}

@@ -1,0 +1,334 @@
+package engine_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+func TestReadersShareAndAWriterIsAlone(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	ra, rb := a.RWLock("rw"), b.RWLock("rw")
+	one, two, far := acquire(t, ra.ReadLock()), acquire(t, ra.ReadLock()), acquire(t, rb.ReadLock())
+	require.Equal(t, one.OwnerID(), two.OwnerID(), "readers of one engine share a field")
+	require.NotEqual(t, one.OwnerID(), far.OwnerID())
+	for _, l := range []*engine.Lock{ra.WriteLock(), rb.WriteLock()} {
+		_, err := l.TryAcquire(limited(t))
+		require.ErrorIs(t, err, engine.ErrHeld)
+	}
+	info, err := rb.ReadLock().Inspect(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, "read", info.Mode)
+	require.Equal(t, 2, info.Holds)
+	require.True(t, info.Mine)
+	require.Equal(t, far.OwnerID(), info.OwnerID)
+	info, err = rb.WriteLock().Inspect(limited(t))
+	require.NoError(t, err)
+	require.False(t, info.Locked)
+
+	writer := rb.WriteLock().AcquireAsync(limited(t))
+	release(t, one)
+	release(t, far)
+	_, _, ok := writer.Result()
+	require.False(t, ok, "one reads on")
+	require.Equal(t, "1", s.Do(t, "HGET", "rw", two.OwnerID()))
+	release(t, two)
+	w, err := writer.Await(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, "write", s.Do(t, "HGET", "rw", "mode"))
+	_, err = ra.ReadLock().TryAcquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	readers := []*engine.Future[*engine.Lease]{ra.ReadLock().AcquireAsync(limited(t)), rb.ReadLock().AcquireAsync(limited(t))}
+	release(t, w)
+	for _, f := range readers {
+		ls, err := f.Await(limited(t))
+		require.NoError(t, err)
+		release(t, ls)
+	}
+	finish(t, s, a, b)
+}
+
+func TestWriterGoesOnReading(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	o := engine.NewOwner()
+	ctx := engine.WithOwner(limited(t), o)
+	l := a.RWLock("rw")
+	w, err := l.WriteLock().Acquire(ctx)
+	require.NoError(t, err)
+	r, err := l.ReadLock().Acquire(ctx)
+	require.NoError(t, err)
+	require.Equal(t, r.OwnerID()+":write", w.OwnerID())
+	again, err := l.ReadLock().TryAcquire(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 2, o.Holds(l.ReadLock()))
+	require.Equal(t, 1, o.Holds(l.WriteLock()))
+
+	// A reader elsewhere waits, and is let in by the downgrade, not by a poll.
+	reader := b.RWLock("rw").ReadLock().AcquireAsync(limited(t))
+	eventually(t, "it has subscribed", func() bool { return b.Stats().WokenBySubscribe > 0 })
+	release(t, w)
+	beside, err := reader.Await(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(1), b.Stats().GrantsByMessage)
+	require.Equal(t, "read", s.Do(t, "HGET", "rw", "mode"))
+	require.False(t, r.Lost())
+	require.Zero(t, o.Holds(l.WriteLock()))
+
+	_, err = l.WriteLock().Acquire(ctx)
+	require.ErrorIs(t, err, engine.ErrUpgrade)
+	release(t, beside)
+	_, err = l.WriteLock().TryAcquire(ctx)
+	require.ErrorIs(t, err, engine.ErrUpgrade)
+	release(t, again)
+	release(t, r)
+	w, err = l.WriteLock().Acquire(ctx)
+	require.NoError(t, err)
+	w2, err := l.WriteLock().Acquire(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "2", s.Do(t, "HGET", "rw", w.OwnerID()))
+	require.LessOrEqual(t, time.Until(expiry(t, s, "rw")), engine.DefaultLease, "entering again adds no time")
+	release(t, w)
+	release(t, w2)
+	finish(t, s, a, b)
+}
+
+// Releasing the read hold of an owner that writes leaves the write hold renewed.
+func TestReleasingAReadHoldDoesNotStopTheWritersRenewal(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	l := e.RWLock("rw", engine.WatchdogLease(time.Second))
+	w, err := l.WriteLock().Acquire(ctx)
+	require.NoError(t, err)
+	r, err := l.ReadLock().Acquire(ctx)
+	require.NoError(t, err)
+	release(t, r)
+	sent := e.Stats().Renewals.Sent
+	eventually(t, "four more renewals", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
+	require.False(t, w.Lost())
+	release(t, w)
+	finish(t, s, e)
+}
+
+// The watchdog of a short reader takes nothing off a longer lease, and touches no other reader's key.
+func TestWatchdogOfAReaderNeverShortensAnother(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	long := acquire(t, a.RWLock("rw", engine.FixedLease(time.Hour)).ReadLock())
+	short := acquire(t, b.RWLock("rw", engine.WatchdogLease(time.Second)).ReadLock())
+	mine, other := slot.ReadHold("rw", short.OwnerID(), 1), slot.ReadHold("rw", long.OwnerID(), 1)
+	began := expiry(t, s, other)
+	sent := b.Stats().Renewals.Sent
+	eventually(t, "four renewals", func() bool { return b.Stats().Renewals.Sent >= sent+4 })
+	require.Greater(t, time.Until(expiry(t, s, "rw")), 50*time.Minute)
+	require.WithinDuration(t, began, expiry(t, s, other), time.Second)
+	require.Less(t, time.Until(expiry(t, s, mine)), 2*time.Second)
+	release(t, long)
+	require.Less(t, time.Until(expiry(t, s, "rw")), 2*time.Second, "the hash lives as long as who is left")
+	release(t, short)
+	finish(t, s, a, b)
+}
+
+// Readers of two engines hold the lock between them all the time; a writer gets its turn all the same.
+func TestWritersAreNotStarvedByReaders(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())}
+	stop := make(chan struct{})
+	done := make(chan error, 16)
+	for i := range 16 {
+		l := engines[i%2].RWLock("rw").ReadLock()
+		go func() {
+			for {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				ls, err := l.Acquire(t.Context())
+				if err != nil {
+					done <- err
+					return
+				}
+				time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond) // they overlap
+				if err := ls.Release(t.Context()); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+	}
+	writer := engines[2].RWLock("rw").WriteLock()
+	for range 10 {
+		began := time.Now()
+		w := acquire(t, writer)
+		require.Less(t, time.Since(began), 3*time.Second)
+		release(t, w)
+	}
+	close(stop)
+	for range 16 {
+		require.NoError(t, await(t, done, "a reader"))
+	}
+	finish(t, s, engines...)
+}
+
+// A writer that gives up lets the readers in that it kept out: at once, not when its note expires.
+func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	r := acquire(t, a.RWLock("rw").ReadLock())
+	ctx, cancel := context.WithCancel(limited(t))
+	writer := b.RWLock("rw").WriteLock().AcquireAsync(ctx)
+	eventually(t, "it has left its note", func() bool { return exists(t, s, "{rw}:rwlock_writer") })
+	// From a third engine: readers of a's would join a's.
+	c := openEngine(t, s.Addr())
+	reader := c.RWLock("rw").ReadLock().AcquireAsync(limited(t))
+	eventually(t, "the reader waits", func() bool { return c.Stats().WokenBySubscribe > 0 })
+	cancel()
+	_, err := writer.Await(limited(t))
+	require.ErrorIs(t, err, context.Canceled)
+	ls, err := reader.Await(limited(t))
+	require.NoError(t, err)
+	require.False(t, exists(t, s, "{rw}:rwlock_writer"))
+	release(t, ls)
+	release(t, r)
+	finish(t, s, a, b, c)
+}
+
+func TestMutexAndRWLockOfOneNameRefuseEachOther(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	m := acquire(t, a.Lock("x"))
+	r := acquire(t, a.RWLock("y").ReadLock())
+	for _, e := range []*engine.Engine{a, b} {
+		for _, l := range []*engine.Lock{e.RWLock("x").ReadLock(), e.RWLock("x").WriteLock(), e.Lock("y"), e.FencedLock("y").Lock, e.FairLock("y").Lock} {
+			_, err := l.Acquire(limited(t))
+			require.ErrorIs(t, err, engine.ErrWrongKind)
+			_, err = l.ForceRelease(limited(t))
+			require.ErrorIs(t, err, engine.ErrWrongKind)
+			_, err = l.Inspect(limited(t))
+			require.ErrorIs(t, err, engine.ErrWrongKind)
+		}
+	}
+	require.False(t, m.Lost())
+	require.False(t, r.Lost())
+	release(t, m)
+	release(t, r)
+	finish(t, s, a, b)
+}
+
+func TestForceReleaseOfOneHalfLeavesTheOther(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	la, lb := a.RWLock("rw"), b.RWLock("rw")
+	r := acquire(t, la.ReadLock())
+	for _, l := range []*engine.Lock{la.WriteLock(), lb.WriteLock()} {
+		was, err := l.ForceRelease(limited(t))
+		require.NoError(t, err)
+		require.False(t, was)
+	}
+	require.False(t, r.Lost())
+	was, err := la.ReadLock().ForceRelease(limited(t))
+	require.NoError(t, err)
+	require.True(t, was)
+	require.True(t, r.Lost(), "told at once: it is this engine's")
+	require.ErrorIs(t, r.Release(limited(t)), engine.ErrLost)
+	w := acquire(t, lb.WriteLock())
+	release(t, w)
+	s.Do(t, "DEL", slot.ReadHold("rw", r.OwnerID(), 1)) // left to expire, as Redisson leaves it
+	finish(t, s, a, b)
+}
+
+func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	for _, times := range []int{1, 5} {
+		for _, half := range []struct {
+			script, release string
+			lock            *engine.Lock
+		}{
+			{"read", "readrelease", e.RWLock("rw").ReadLock()},
+			{"write", "writerelease", e.RWLock("rw").WriteLock()},
+		} {
+			lost := p.DropReply(scriptCall(half.script), times, faultproxy.Cut)
+			ls := acquire(t, half.lock)
+			require.Equal(t, times, lost.Hits())
+			require.Equal(t, "1", s.Do(t, "HGET", "rw", ls.OwnerID()))
+			require.Equal(t, "2", s.Do(t, "HLEN", "rw"))
+			lost = p.DropReply(scriptCall(half.release), times, faultproxy.Cut)
+			release(t, ls)
+			require.Equal(t, times, lost.Hits())
+			require.Empty(t, s.Keys(t))
+		}
+	}
+	finish(t, s, e)
+}
+
+// Many readers and writers on a few names in three engines, with cancellations: a writer is always alone.
+func TestReadersAndWritersNeverMeet(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())}
+	const names, callers, rounds = 3, 24, 60
+	var inside [names]struct{ readers, writers atomic.Int32 }
+	done := make(chan error, callers)
+	for c := range callers {
+		go func() {
+			random := rand.New(rand.NewPCG(uint64(c), 7))
+			for range rounds {
+				n := random.IntN(names)
+				l, in := engines[c%3].RWLock(numbered("rw", n)), &inside[n]
+				half, mine, other := l.ReadLock(), &in.readers, &in.writers
+				writes := random.IntN(4) == 0
+				if writes {
+					half, mine = l.WriteLock(), &in.writers
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				if random.IntN(10) == 0 {
+					cancel()
+					ctx, cancel = context.WithTimeout(t.Context(), time.Duration(random.IntN(2000))*time.Microsecond)
+				}
+				ls, err := half.Acquire(ctx)
+				cancel()
+				if err != nil {
+					if ctx.Err() == nil {
+						done <- err
+						return
+					}
+					continue
+				}
+				if now := mine.Add(1); writes && (now > 1 || in.readers.Load() > 0) || !writes && other.Load() > 0 {
+					done <- errMet
+					return
+				}
+				mine.Add(-1)
+				if err := ls.Release(t.Context()); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range callers {
+		require.NoError(t, await(t, done, "a caller"))
+	}
+	finish(t, s, engines...)
+}
+
+var errMet = &metError{}
+
+type metError struct{}
+
+func (*metError) Error() string { return "a writer was not alone" }

@@ -13,6 +13,8 @@ BENCH    ?= .
 COUNT    ?= 1
 # How many grants each history of make soak has at least.
 OPS      ?= 1000000
+# How long each benchmark of interop-bench runs.
+SECONDS  ?= 5
 
 # In a checkout that git does not trust (another user's, or no repository at all) the
 # go command would refuse to stamp a binary instead of leaving the stamp out.
@@ -22,7 +24,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
 
 .PHONY: build
 build: ## build the load generator: bin/loadgen
@@ -49,6 +51,17 @@ unit: ## run the tests that need no server, in seconds
 race: setup ## run every test under the race detector (needs a C compiler)
 	@tools/setup.sh cc
 	CGO_ENABLED=1 $(GO) test -race ./... -timeout 20m
+
+.PHONY: interop
+interop: setup ## run the tests against Redisson; installs Java and Maven
+	@tools/setup.sh java maven
+	HOLDFAST_INTEROP=required $(GO) test ./interop -count 1 -timeout 20m
+
+.PHONY: interop-bench
+interop-bench: setup ## one hot lock, Redisson beside the engine (BENCH=., SECONDS=5, COUNT=1)
+	@tools/setup.sh java maven
+	HOLDFAST_INTEROP=required HOLDFAST_INTEROP_SECONDS=$(SECONDS) $(GO) test ./interop \
+		-run '^$$' -bench '$(BENCH)' -benchtime 1x -count $(COUNT) -timeout 60m
 
 # The modfile must be an absolute path once the directory changes.
 GOLANGCI := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint

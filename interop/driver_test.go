@@ -23,10 +23,11 @@ const patience = 20 * time.Second
 
 // TestMain ends the driver that the tests share and then looks for leaks.
 func TestMain(m *testing.M) {
+	there := goleak.IgnoreCurrent() // what imported packages start by themselves
 	code := m.Run()
 	shared.stop()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := goleak.Find(there); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -56,7 +57,7 @@ type sharedDriver struct {
 }
 
 // java returns the driver, built and started if this is the first test that asks.
-func java(t *testing.T) *driver {
+func java(t testing.TB) *driver {
 	t.Helper()
 	demand(t)
 	shared.once.Do(func() { shared.driver, shared.err = startDriver() })
@@ -105,12 +106,6 @@ type reply struct {
 	values url.Values
 	err    error     // what Java threw
 	at     time.Time // when it was read
-}
-
-// took is the time the call spent in Java.
-func (r reply) took() time.Duration {
-	ns, _ := strconv.ParseInt(r.values.Get("nanos"), 10, 64)
-	return time.Duration(ns)
 }
 
 func (r reply) value() string { return r.values.Get("value") }
@@ -214,7 +209,7 @@ func (c *call) answered() bool { return len(c.ch) > 0 }
 const interopEnv = "HOLDFAST_INTEROP"
 
 // demand skips the test, or fails it, where the Java side cannot be had.
-func demand(t *testing.T) {
+func demand(t testing.TB) {
 	t.Helper()
 	mode := os.Getenv(interopEnv)
 	if mode == "" || testing.Short() {
@@ -238,7 +233,7 @@ type javaClient struct {
 }
 
 // openJava opens a Redisson client for one test. args are those of Clients.open, in pairs.
-func openJava(t *testing.T, addrs string, args ...string) *javaClient {
+func openJava(t testing.TB, addrs string, args ...string) *javaClient {
 	t.Helper()
 	c := &javaClient{d: java(t), name: fmt.Sprintf("%s#%d", t.Name(), clientNumber())}
 	v := url.Values{"client": {c.name}, "addrs": {addrs}, "connections": {"8"}}
@@ -288,14 +283,16 @@ func (th *javaThread) lock(kind, name string) javaLock {
 
 // start begins an operation; args are leaseMs and waitMs, in pairs.
 func (l javaLock) start(op string, args ...string) *call {
-	v := url.Values{
-		"client": {l.th.c.name}, "thread": {l.th.name},
-		"kind": {l.kind}, "name": {l.name}, "op": {op},
-	}
+	return l.send("call", append([]string{"op", op}, args...)...)
+}
+
+// send begins a command about the lock.
+func (l javaLock) send(verb string, args ...string) *call {
+	v := url.Values{"client": {l.th.c.name}, "thread": {l.th.name}, "kind": {l.kind}, "name": {l.name}}
 	for i := 0; i < len(args); i += 2 {
 		v.Set(args[i], args[i+1])
 	}
-	return l.th.c.d.send("call", v)
+	return l.th.c.d.send(verb, v)
 }
 
 // do is start for what must succeed, and returns its value.

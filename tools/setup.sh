@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the tests need and is not there yet, with the system's own packager.
 #
-#   tools/setup.sh [server] [cc] [make] [go]
+#   tools/setup.sh [server] [cc] [make] [go] [java] [maven]
 #
 # server  redis-server or valkey-server on PATH (what is asked for by default)
 # cc      a C compiler, which the race detector wants
 # make    GNU make
 # go      the go command
+# java    a Java development kit, 17 or newer
+# maven   Maven
 #
 # What is there is left alone: the second run does nothing and needs no network.
 set -euo pipefail
@@ -25,7 +27,9 @@ present() {
 	server) have redis-server || have valkey-server ;;
 	cc) if [ -n "${CC:-}" ]; then have "${CC%% *}"; else have gcc || have clang || have cc; fi ;;
 	make | go) have "$1" ;;
-	*) die "unknown: '$1' (server, cc, make, go)" ;;
+	java) have java && have javac ;;
+	maven) have mvn ;;
+	*) die "unknown: '$1' (server, cc, make, go, java, maven)" ;;
 	esac
 }
 
@@ -54,6 +58,13 @@ packages() {
 	go:apt-get) echo golang-go ;;
 	go:dnf | go:yum) echo golang ;;
 	go:*) echo go ;;
+	java:apt-get) echo openjdk-17-jdk-headless default-jdk-headless ;;
+	java:dnf | java:yum) echo java-17-openjdk-devel java-21-openjdk-devel java-latest-openjdk-devel ;;
+	java:zypper) echo java-17-openjdk-devel java-21-openjdk-devel ;;
+	java:apk) echo openjdk17 openjdk21 ;;
+	java:pacman) echo jdk17-openjdk jdk-openjdk ;;
+	java:*) echo openjdk@17 openjdk ;;
+	maven:*) echo maven ;;
 	esac
 }
 

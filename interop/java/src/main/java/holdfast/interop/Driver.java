@@ -74,6 +74,7 @@ public final class Driver {
             case "close" -> clients.close(args);
             case "owner" -> clients.owner(args);
             case "call" -> new Locks(clients).call(args);
+            case "count" -> new Locks(clients).count(args);
             case "cycle" -> new Locks(clients).cycle(args);
             case "hot" -> new Hot(clients).run(args);
             default -> throw new IllegalArgumentException("no command " + verb);

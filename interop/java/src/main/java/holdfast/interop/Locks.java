@@ -4,9 +4,11 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.StringJoiner;
 import java.util.concurrent.TimeUnit;
+import org.redisson.api.RBucket;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 
 /** What can be done with a lock of any kind, in the calling thread. */
 final class Locks {
@@ -87,6 +89,22 @@ final class Locks {
             case "getToken" -> ((RFencedLock) lock).getToken();
             default -> throw new IllegalArgumentException("no op " + op);
         };
+    }
+
+    /**
+     * times turns in which a counter, the key counter, is read and then written one greater. Whoever is not
+     * alone loses some.
+     */
+    Args count(Args args) {
+        RLock lock = lock(args);
+        RBucket<String> counter = clients.get(args.text("client")).getBucket(args.text("counter"), StringCodec.INSTANCE);
+        for (long i = args.number("times"); i > 0; i--) {
+            lock.lock();
+            String before = counter.get();
+            counter.set(String.valueOf((before == null ? 0 : Long.parseLong(before)) + 1));
+            lock.unlock();
+        }
+        return new Args("");
     }
 
     /** times lock, unlock one after the other; pauseMs in between. Answers how long each lock took. */

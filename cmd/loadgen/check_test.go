@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 		{"OneAcquireTooMany", "auto", did(4, 7, 10, 10), pairs(10), 1, 0, "", 0},
 		{"AReleaseMissing", "auto", did(3, 7, 9, 9), pairs(10), 2, 0, "", 0},
 		{"AMessageMissing", "on", did(3, 7, 10, 9), pairs(10), 1, 0, "", 0},
-		{"MoreIsAllowedAfterErrors", "auto", did(5, 7, 12, 11), failing, 0, 0, "errors allowed for", 0},
+		{"MoreIsAllowedAfterErrors", "auto", did(5, 7, 12, 11), failing, 0, 0, "repeats allowed for", 0},
 		{"LessIsNotEvenAfterErrors", "auto", did(1, 7, 9, 10), failing, 1, 1, "", 0},
 		{"NoCounters", "on", snapshot{}, pairs(10), 0, 0, "not available", 0},
 		{"Off", "off", did(0, 0, 0, 0), pairs(10), 0, 0, "off", 0},

@@ -70,6 +70,10 @@ type config struct {
 	witnessProcs int           // processes that run at the same time over it
 	witnessWait  time.Duration // for them to come
 
+	chaos      []string // kinds of disturbances; none: no chaos
+	chaosEvery time.Duration
+	chaosSeed  uint64
+
 	yardstick bool
 	mutex     bool
 	rounds    int
@@ -95,7 +99,8 @@ func newFlags(c *config) []flagGroup {
 		return flagGroup{title, set}
 	}
 	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend)")
-	life, out := group("Time and names"), group("Output and profiling")
+	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
+	addChaosFlags(havoc.set, c)
 
 	s := server.set
 	s.StringArrayVarP(&c.addrs, "addr", "a", nil,
@@ -146,7 +151,7 @@ func newFlags(c *config) []flagGroup {
 	o.StringVar(&c.cpuprofile, "cpuprofile", "", "write a CPU profile of the measured time to `file`")
 	o.StringVar(&c.pprof, "pprof", "", "serve net/http/pprof on `addr`; without a host, on loopback")
 	o.BoolVar(&c.pprofPublic, "pprof-public", false, "let --pprof listen on every interface")
-	return []flagGroup{server, load, hot, life, out}
+	return []flagGroup{server, load, hot, havoc, life, out}
 }
 
 // parseFlags reads and checks the flags of `loadgen run`.
@@ -166,7 +171,7 @@ func parseFlags(args []string) (config, error) {
 	if all.NArg() > 0 {
 		return config{}, fmt.Errorf("unexpected argument %q", all.Arg(0))
 	}
-	if err := errors.Join(c.checkNumbers(), c.checkTopology(all.Changed)); err != nil {
+	if err := errors.Join(c.checkNumbers(), c.checkTopology(all.Changed), c.checkChaos(all.Changed)); err != nil {
 		return config{}, err
 	}
 	if err := c.settle(all.Changed); err != nil {

@@ -64,6 +64,10 @@ func TestParseFlags(t *testing.T) {
 		{"Cluster", "--cluster 3 --replicas 2", func(t *testing.T, c config) {
 			require.Equal(t, []int{3, 2}, []int{c.cluster, c.replicas})
 		}},
+		{"Chaos", "--cluster 3 --replicas 1 --chaos slots,kill --chaos-every 1s", func(t *testing.T, c config) {
+			require.Equal(t, []string{"slots", "kill"}, c.chaos)
+			require.EqualValues(t, 1, c.chaosSeed)
+		}},
 		{"URL", "--addr redis://user:secret@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -131,6 +135,19 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--cluster 3 --addr h:1", "give one of them"},
 		{"--cluster 3 --replicas 4", "--replicas must be between 0 and 3"},
 		{"--replicas 1", "--replicas needs --cluster"},
+		{"--chaos boom", "--chaos must be one or more of slots, pause"},
+		{"--chaos=", "--chaos needs --chaos with one or more of"},
+		{"--chaos-every 1s", "--chaos-every needs --chaos"},
+		{"--chaos-seed 2", "--chaos-seed needs --chaos"},
+		{"--chaos pause,pause", "--chaos names pause twice"},
+		{"--chaos pause --chaos-every 1ms", "--chaos-every must be between"},
+		{"--chaos pause --addr h:1", "must be loadgen's own"},
+		{"--chaos pause --yardstick", "leave --yardstick away"},
+		{"--chaos slots", "--chaos slots needs --cluster with at least 2 masters"},
+		{"--chaos slots --cluster 1", "--chaos slots needs --cluster with at least 2 masters"},
+		{"--chaos failover --cluster 3", "--chaos failover needs --cluster with --replicas"},
+		{"--chaos pause,kill --cluster 3", "--chaos kill needs --cluster with --replicas"},
+		{"--chaos kill --cluster 2 --replicas 1", "--chaos kill needs --cluster with at least 3 masters"},
 		{"--scenario contend --cluster 3 --witness w --witness-procs 2", "give --addr"},
 		{"--prefix {x}", "--prefix"},
 		{"--addr localhost", "must be host:port"},

@@ -43,6 +43,7 @@ type report struct {
 	Errors        map[string]int64 `json:"errors"`
 	Violations    int64            `json:"violations"`
 	Commands      *serverCommands  `json:"server_commands"`
+	ScriptCalls   *float64         `json:"script_calls_per_pair"`
 	ServerCheck   string           `json:"server_check"`
 	Renewals      renewals         `json:"renewals"`
 	Lost          int64            `json:"lost"`
@@ -55,6 +56,7 @@ type report struct {
 	Fairness      *fairness        `json:"fairness"`
 	Ratio         *float64         `json:"ratio_to_yardstick"`
 	Yardstick     *yardstickReport `json:"yardstick"`
+	Chaos         *chaosReport     `json:"chaos"` // --chaos
 
 	*contendReport // in the scenario contend only
 
@@ -146,7 +148,7 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 			cpus = append(cpus, float64(one.cost.cpu.Nanoseconds())/1e3/pairs)
 		}
 	}
-	r.Pairs = total.released
+	r.Pairs, r.ScriptCalls = total.released, scriptCalls(rounds)
 	r.Lost += total.lost
 	r.Acquire, r.Release = newLatency(total.acquires), newLatency(total.releases)
 	maps.Copy(r.Errors, total.errors)
@@ -160,6 +162,23 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 	if r.Pairs == 0 {
 		r.fail("not one pair was completed")
 	}
+}
+
+// scriptCalls is how many EVALSHA a pair took; nil where the servers' counters are not to be had.
+func scriptCalls(rounds []round) *float64 {
+	var calls, pairs int64
+	for _, one := range rounds {
+		if !one.before.known || !one.after.known || changesServers(one.disturbed) {
+			return nil
+		}
+		calls += one.after.commands.minus(one.before.commands).Evalsha
+		pairs += one.rec.released
+	}
+	if pairs == 0 {
+		return nil
+	}
+	v := float64(calls) / float64(pairs)
+	return &v
 }
 
 // addVerdict adds what the server's counters said about one round.

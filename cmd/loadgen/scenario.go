@@ -35,6 +35,8 @@ type round struct {
 	before  snapshot
 	after   snapshot
 
+	disturbed []string // kinds of chaos meanwhile
+
 	handedOver int64 // grants that the server did not see
 	contended  bool
 }
@@ -45,6 +47,7 @@ type stage struct {
 	srv     *server
 	engines []*engine.Engine
 	meter   *costMeter
+	chaos   *chaos     // nil: nothing is disturbed
 	witness *bystander // nil: this process runs alone
 }
 

@@ -65,7 +65,10 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 	stats := s.readOrigins()
 	began := s.meter.read()
 	counting := s.witness.begin(s.rounds)
+	end := s.chaos.begin(ctx)
 	r.rec = s.drive(ctx, s.cfg.duration, counting)
+	r.disturbed = s.chaos.kindsNow()
+	end()
 	r.cost = s.meter.read().minus(began)
 	r.after = s.srv.snapshot(context.WithoutCancel(ctx))
 

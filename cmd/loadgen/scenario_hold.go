@@ -47,10 +47,13 @@ func (s *holdScenario) measure(ctx context.Context) (round, error) {
 	}
 
 	keepFrom := s.meter.read()
+	end := s.chaos.begin(ctx)
 	select {
 	case <-ctx.Done():
 	case <-time.After(s.cfg.duration):
 	}
+	r.disturbed = s.chaos.kindsNow()
+	end()
 	s.kept = s.meter.read().minus(keepFrom)
 
 	var err error

@@ -29,7 +29,10 @@ func (s *lockScenario) measure(ctx context.Context) (round, error) {
 	var r round
 	r.before = s.srv.snapshot(ctx)
 	began := s.meter.read()
+	end := s.chaos.begin(ctx)
 	r.rec, r.skipped = s.load.drive(ctx, s.cfg.duration)
+	r.disturbed = s.chaos.kindsNow()
+	end()
 	r.cost = s.meter.read().minus(began)
 	r.after = s.srv.snapshot(context.WithoutCancel(ctx))
 	return r, nil

@@ -25,6 +25,7 @@ type session struct {
 	rival    rival      // nil: none runs beside the scenario
 	witness  *bystander // nil: this process runs alone
 	progress *progress
+	chaos    *chaos // nil: nothing is disturbed
 	report   *report
 }
 
@@ -80,7 +81,10 @@ func (s *session) fail(err error, status int) (*report, int) {
 
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
-	s.scenario = scenarios()[s.cfg.scenario](stage{cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), witness: s.witness})
+	s.chaos = newChaos(s.cfg, s.srv)
+	s.scenario = scenarios()[s.cfg.scenario](stage{
+		cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), chaos: s.chaos, witness: s.witness,
+	})
 	s.progress = newProgress(s.cfg, s.stderr, s.scenario.pairs)
 	note := func(err error) {
 		if err != nil {
@@ -88,13 +92,17 @@ func (s *session) play(ctx context.Context) {
 		}
 	}
 	var rounds []round
+	var quiet *round
 	err := s.scenario.prepare(ctx)
 	if note(err); err == nil {
 		note(s.warm(ctx))
+		quiet, err = s.measureQuiet(ctx)
+		note(err)
 		rounds, err = s.measure(ctx)
 		note(err)
 	}
 	s.report.addRounds(s.cfg, rounds)
+	s.chaos.addTo(s.report, quiet)
 	note(s.scenario.finish(context.WithoutCancel(ctx), s.report))
 	if s.rival != nil {
 		s.rival.addTo(s.report, rounds)
@@ -111,6 +119,20 @@ func (s *session) warm(ctx context.Context) error {
 		return nil
 	}
 	return unlessEnded(ctx, s.rival.warm(ctx))
+}
+
+// measureQuiet runs the load once undisturbed, for what chaos costs to be seen beside it. What hold
+// does happens once.
+func (s *session) measureQuiet(ctx context.Context) (*round, error) {
+	if s.chaos == nil || s.cfg.scenario == "hold" || ctx.Err() != nil {
+		return nil, nil
+	}
+	s.chaos.muted = true
+	defer func() { s.chaos.muted = false }()
+	var one round
+	var err error
+	s.progress.during(s.cfg.scenario+" undisturbed", s.cfg.duration, func() { one, err = s.scenario.measure(ctx) })
+	return &one, err
 }
 
 // measure runs the rounds; with --yardstick its turn comes before each.

@@ -97,10 +97,15 @@ func (r *report) rows() [][2]string {
 	add("goroutines at most", true, count(r.GoroutinesMax))
 	add("errors", len(r.Errors) > 0, formatErrors(r.Errors))
 	add("violations", true, count(r.Violations))
+	if c := r.Chaos; c != nil {
+		rows = append(rows, c.rows()...)
+	}
+	if v := r.ScriptCalls; v != nil {
+		add("script calls a pair", true, fmt.Sprintf("%.4f", *v))
+	}
 	if c := r.Commands; c != nil {
 		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, restore %s, hdel %s, publish %s",
 			count(c.Evalsha), count(c.HSet), count(c.Copy), count(c.Restore), count(c.HDel), count(c.Publish)))
-		add("script calls a pair", r.Pairs > 0, number(float64(c.Evalsha)/float64(r.Pairs)))
 	}
 	add("server check", r.ServerCheck != "", r.ServerCheck)
 	return rows

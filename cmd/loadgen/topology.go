@@ -60,6 +60,10 @@ func (s *server) startOwn(ctx context.Context, cfg *config) error {
 		return err
 	}
 	s.embedded, s.addrs = own, []string{own.Addr()}
+	if len(cfg.chaos) > 0 && own.InProcess {
+		own.Stop()
+		return errors.New("--chaos needs redis-server or valkey-server on PATH")
+	}
 	return nil
 }
 

@@ -37,6 +37,7 @@ Examples:
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
+  loadgen run --cluster 3 --chaos slots,kill-conn        while slots move and connections break
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must
@@ -44,6 +45,11 @@ agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH f
 was not handed from holder to holder inside the engine. By default
 that is done whenever no other client is connected. The collector runs at GOGC=200, the
 yardstick's too, unless the environment names another.
+
+With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
+thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
+Redis replicates asynchronously: a failover can lose a lock that was granted just before, and kill
+will, so there a lost lease or two holders of one lock are what Redis is, not what the engine did.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of
 one lock at once; 130 interrupted twice. One interrupt ends the run early, with a report.

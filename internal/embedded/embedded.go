@@ -24,9 +24,10 @@ type Server struct {
 	// with what its clients cost.
 	InProcess bool
 
-	addr string
-	stop func()
-	once sync.Once
+	child *redistest.Server // nil: InProcess
+	addr  string
+	stop  func()
+	once  sync.Once
 }
 
 // Start starts a server and returns when it answers. ctx bounds the start only.
@@ -45,7 +46,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if path, err := redistest.Binary(); err == nil {
 		kind = filepath.Base(path)
 	}
-	return &Server{Kind: kind, addr: child.Addr(), stop: child.Stop}, nil
+	return &Server{Kind: kind, child: child, addr: child.Addr(), stop: child.Stop}, nil
 }
 
 // startMini starts miniredis and the ticker that moves its time.
@@ -85,6 +86,9 @@ func moveTime(mini *miniredis.Miniredis, quit <-chan struct{}) {
 
 // Addr returns the host:port to connect to.
 func (s *Server) Addr() string { return s.addr }
+
+// Process returns the server's process; nil if it is in this one.
+func (s *Server) Process() *redistest.Server { return s.child }
 
 // Stop ends the server. It may be called more than once.
 //

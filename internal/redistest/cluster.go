@@ -11,8 +11,10 @@ import (
 	"time"
 )
 
+// Slots is how many slots a cluster has.
+const Slots = 16384
+
 const (
-	slots          = 16384
 	clusterTimeout = 60 * time.Second // for a cluster or sentinel group to agree
 )
 
@@ -50,7 +52,7 @@ func (c *Cluster) join(ctx context.Context, replicasPer int) error {
 		return err
 	}
 	for i, m := range c.Masters {
-		first, last := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
+		first, last := i*Slots/len(c.Masters), (i+1)*Slots/len(c.Masters)-1
 		if _, err := m.Command(ctx, addSlots(first, last)...); err != nil {
 			return fmt.Errorf("redistest: CLUSTER ADDSLOTS: %w", err)
 		}
@@ -137,7 +139,7 @@ func (c *Cluster) nodeOK(ctx context.Context, n *Server) error {
 	if err != nil {
 		return err
 	}
-	if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != strconv.Itoa(slots) {
+	if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != strconv.Itoa(Slots) {
 		return fmt.Errorf("cluster_state is %s with %s slots", info["cluster_state"], info["cluster_slots_ok"])
 	}
 	v, err := n.Command(ctx, "CLUSTER", "NODES")
@@ -237,6 +239,49 @@ func (c *Cluster) OwnerSeenBy(ctx context.Context, n *Server, slot uint16) (*Ser
 		return owner, nil
 	}
 	return nil, fmt.Errorf("redistest: %s knows no owner of slot %d", n.Addr(), slot)
+}
+
+// Owners returns the master of every slot, as the first server that answers and knows all of them sees
+// it.
+func (c *Cluster) Owners(ctx context.Context) ([]*Server, error) {
+	last := errors.New("redistest: a cluster without servers")
+	for _, n := range c.Nodes() {
+		v, err := n.Command(ctx, "CLUSTER", "SLOTS")
+		if err != nil {
+			last = err
+			continue
+		}
+		owners := c.ownersIn(v)
+		if slot := slices.Index(owners, nil); slot >= 0 {
+			last = fmt.Errorf("redistest: %s knows no owner of slot %d", n.Addr(), slot)
+			continue
+		}
+		return owners, nil
+	}
+	return nil, last
+}
+
+// ownersIn reads the reply of CLUSTER SLOTS; nil where it names nobody of ours.
+func (c *Cluster) ownersIn(reply any) []*Server {
+	owners := make([]*Server, Slots)
+	ranges, _ := reply.([]any)
+	for _, r := range ranges {
+		r, _ := r.([]any)
+		if len(r) < 3 {
+			continue
+		}
+		first, _ := r[0].(int64)
+		last, _ := r[1].(int64)
+		master, _ := r[2].([]any)
+		if len(master) < 2 || first < 0 || last >= Slots {
+			continue
+		}
+		port, _ := master[1].(int64)
+		for slot := first; slot <= last; slot++ {
+			owners[slot] = c.byPort(port)
+		}
+	}
+	return owners
 }
 
 // portOfSlot finds the master's port in the reply of CLUSTER SLOTS, or 0.

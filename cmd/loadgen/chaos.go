@@ -1,0 +1,346 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// chaos disturbs loadgen's own servers while a scenario measures; nil disturbs nobody. Its goroutine
+// owns everything in it between begin and the end that begin returns.
+type chaos struct {
+	cfg   *config
+	srv   *server
+	rng   *rand.Rand
+	kinds []string // still to be chosen from: a master is killed once
+	muted bool     // the quiet stretch: begin does nothing
+
+	done   map[string]int64
+	failed []string
+	moved  *movedSlot
+	fall   *fall // of the master that was killed
+}
+
+// movedSlot is a slot that is away from home.
+type movedSlot struct {
+	slot uint16
+	home *redistest.Server
+}
+
+// fall is the death of a master.
+type fall struct {
+	addr     string
+	slots    map[uint16]bool // that it served
+	at       time.Time
+	replaced time.Time // a replica serves all of them
+}
+
+// longestStep bounds a disturbance: an election among servers that share a core with the load.
+const longestStep = time.Minute
+
+// askAgain is how long a replica has to take over before it is told again.
+const askAgain = 2500 * time.Millisecond
+
+// longestPause is how long a paused master stands still at most: shorter than an attempt may take.
+const longestPause = time.Second
+
+func newChaos(cfg *config, srv *server) *chaos {
+	if len(cfg.chaos) == 0 {
+		return nil
+	}
+	return &chaos{
+		cfg: cfg, srv: srv, kinds: slices.Clone(cfg.chaos),
+		rng: rand.New(rand.NewPCG(cfg.chaosSeed, 0)), done: make(map[string]int64),
+	}
+}
+
+// begin disturbs, one thing at a time, until end is called, which waits until all is as it was: paused
+// servers go on, a slot on its way has arrived.
+func (c *chaos) begin(ctx context.Context) (end func()) {
+	if c == nil || c.muted {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	gone := make(chan struct{})
+	go func() { // ends with end
+		defer close(gone)
+		c.run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-gone
+	}
+}
+
+// kindsNow are those of the round that is measured.
+func (c *chaos) kindsNow() []string {
+	if c == nil || c.muted {
+		return nil
+	}
+	return c.cfg.chaos
+}
+
+func (c *chaos) run(ctx context.Context) {
+	pace := time.NewTicker(c.cfg.chaosEvery)
+	defer pace.Stop()
+	for len(c.kinds) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pace.C:
+		}
+		kind := c.kinds[c.rng.IntN(len(c.kinds))]
+		// What has begun is brought to its end, whatever becomes of ctx.
+		step, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestStep)
+		err := c.step(step, ctx, kind)
+		cancel()
+		if err != nil {
+			c.failed = append(c.failed, fmt.Sprintf("%s: %v", kind, err))
+			continue
+		}
+		c.done[kind]++
+	}
+}
+
+// step does one thing. early ends when nobody needs it any more.
+func (c *chaos) step(ctx, early context.Context, kind string) error {
+	switch kind {
+	case chaosSlots:
+		return c.moveSlot(ctx)
+	case chaosFailover:
+		return c.failover(ctx)
+	case chaosKill:
+		return c.kill(ctx)
+	}
+	master, err := c.anyMaster(ctx)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case chaosPause:
+		master.Pause()
+		defer master.Resume()
+		select {
+		case <-early.Done():
+		case <-time.After(c.pauseTime()):
+		}
+		return nil
+	case chaosKillConn:
+		return killConnections(ctx, master)
+	default:
+		_, err := master.Command(ctx, "SCRIPT", "FLUSH")
+		return err
+	}
+}
+
+func (c *chaos) pauseTime() time.Duration {
+	return min(c.cfg.chaosEvery/2, c.cfg.lease/6, longestPause)
+}
+
+// killConnections ends those of clients and subscribers. Replicas and the cluster bus keep theirs.
+func killConnections(ctx context.Context, s *redistest.Server) error {
+	for _, kind := range []string{"normal", "pubsub"} {
+		if _, err := s.Command(ctx, "CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anyMaster is a master that lives.
+func (c *chaos) anyMaster(ctx context.Context) (*redistest.Server, error) {
+	if c.srv.cluster == nil {
+		return c.srv.embedded.Process(), nil
+	}
+	return c.srv.cluster.Owner(ctx, c.anySlot())
+}
+
+func (c *chaos) anySlot() uint16 { return uint16(c.rng.IntN(redistest.Slots)) }
+
+// moveSlot moves a slot away, or the one that is away back home.
+func (c *chaos) moveSlot(ctx context.Context) error {
+	cluster := c.srv.cluster
+	if m := c.moved; m != nil {
+		c.moved = nil
+		if home, err := c.living(ctx, m.home); err != nil || !home {
+			return err
+		}
+		return cluster.MoveSlot(ctx, m.slot, m.home)
+	}
+	slot := c.anySlot()
+	from, err := cluster.Owner(ctx, slot)
+	if err != nil {
+		return err
+	}
+	owners, err := cluster.Owners(ctx)
+	if err != nil {
+		return err
+	}
+	var others []*redistest.Server
+	for _, n := range cluster.Nodes() {
+		if n != from && slices.Contains(owners, n) {
+			others = append(others, n)
+		}
+	}
+	if len(others) == 0 {
+		return errors.New("no other master")
+	}
+	if err := cluster.MoveSlot(ctx, slot, others[c.rng.IntN(len(others))]); err != nil {
+		return err
+	}
+	c.moved = &movedSlot{slot, from}
+	return nil
+}
+
+// living reports whether s is still a master.
+func (c *chaos) living(ctx context.Context, s *redistest.Server) (bool, error) {
+	owners, err := c.srv.cluster.Owners(ctx)
+	return slices.Contains(owners, s), err
+}
+
+// failover tells a replica to take over, and waits until it has.
+func (c *chaos) failover(ctx context.Context) error {
+	owners, err := c.srv.cluster.Owners(ctx)
+	if err != nil {
+		return err
+	}
+	var replicas []*redistest.Server
+	for _, n := range c.srv.cluster.Nodes() {
+		if !slices.Contains(owners, n) && (c.fall == nil || n.Addr() != c.fall.addr) {
+			replicas = append(replicas, n)
+		}
+	}
+	if len(replicas) == 0 {
+		return errors.New("no replica is left")
+	}
+	next := replicas[c.rng.IntN(len(replicas))]
+	var asked time.Time
+	return await(ctx, func() error {
+		// Masters do not elect a second successor of one master within twice their node timeout, and forget
+		// that they were asked.
+		if time.Since(asked) > askAgain {
+			if _, err := next.Command(ctx, "CLUSTER", "FAILOVER"); err != nil {
+				return err
+			}
+			asked = time.Now()
+		}
+		if owners, err = c.srv.cluster.Owners(ctx); err == nil && !slices.Contains(owners, next) {
+			err = fmt.Errorf("%s has not taken over", next.Addr())
+		}
+		return err
+	})
+}
+
+// kill kills a master and waits until a replica serves its slots.
+func (c *chaos) kill(ctx context.Context) error {
+	c.kinds = slices.DeleteFunc(c.kinds, func(kind string) bool { return kind == chaosKill })
+	victim, err := c.anyMaster(ctx)
+	if err != nil {
+		return err
+	}
+	owners, err := c.srv.cluster.Owners(ctx)
+	if err != nil {
+		return err
+	}
+	c.fall = &fall{addr: victim.Addr(), slots: make(map[uint16]bool)}
+	for slot, owner := range owners {
+		if owner == victim {
+			c.fall.slots[uint16(slot)] = true
+		}
+	}
+	victim.Kill()
+	c.fall.at = time.Now()
+	err = await(ctx, func() error {
+		owners, err := c.srv.cluster.Owners(ctx)
+		if err == nil && slices.Contains(owners, victim) {
+			err = errors.New("nobody has taken over")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.fall.replaced = time.Now()
+	return nil
+}
+
+// await asks, with pauses, until try has no complaint.
+func await(ctx context.Context, try func() error) error {
+	const pause = 20 * time.Millisecond
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// chaosReport is what was done to the servers, and what it cost the client in script calls.
+type chaosReport struct {
+	Done   map[string]int64 `json:"done"`
+	Failed []string         `json:"failed"` // disturbances that did not succeed
+	EveryS float64          `json:"every_s"`
+	Seed   uint64           `json:"seed"`
+
+	Quiet *quietReport `json:"quiet"` // the same load undisturbed, just before
+	Calls *float64     `json:"script_calls_to_quiet"`
+}
+
+type quietReport struct {
+	PairsPerS   float64 `json:"pairs_per_s"`
+	ScriptCalls float64 `json:"script_calls_per_pair"`
+}
+
+// addTo reports, after the last end.
+func (c *chaos) addTo(r *report, quiet *round) {
+	if c == nil {
+		return
+	}
+	out := &chaosReport{Done: c.done, Failed: slices.Clip(c.failed), EveryS: c.cfg.chaosEvery.Seconds(), Seed: c.cfg.chaosSeed}
+	r.Chaos = out
+	for _, f := range c.failed {
+		r.fail("chaos %s", f)
+	}
+	if len(c.done) == 0 {
+		r.fail("nothing was disturbed: the measured time is shorter than --chaos-every")
+	}
+	if quiet == nil || quiet.rec.released == 0 {
+		return
+	}
+	out.Quiet = &quietReport{PairsPerS: float64(quiet.rec.released) / quiet.cost.wall.Seconds()}
+	if calls := scriptCalls([]round{*quiet}); calls != nil {
+		out.Quiet.ScriptCalls = *calls
+		if r.ScriptCalls != nil && *calls > 0 {
+			ratio := *r.ScriptCalls / *calls
+			out.Calls = &ratio
+		}
+	}
+}
+
+func (c *chaosReport) rows() [][2]string {
+	parts := make([]string, 0, len(c.Done))
+	for _, kind := range slices.Sorted(maps.Keys(c.Done)) {
+		parts = append(parts, fmt.Sprintf("%s %s", kind, count(c.Done[kind])))
+	}
+	rows := [][2]string{{"chaos", strings.Join(parts, ", ")}}
+	if q := c.Quiet; q != nil {
+		text := number(q.PairsPerS) + " pairs/s"
+		if c.Calls != nil {
+			text += fmt.Sprintf(", %.4f script calls a pair; with chaos %.2f times that", q.ScriptCalls, *c.Calls)
+		}
+		rows = append(rows, [2]string{"undisturbed before", text})
+	}
+	return rows
+}

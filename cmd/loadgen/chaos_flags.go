@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The disturbances of --chaos.
+const (
+	chaosSlots    = "slots"        // one slot moves to another master, the next time back
+	chaosPause    = "pause"        // a master stands still for a while
+	chaosKillConn = "kill-conn"    // a master drops all its connections
+	chaosFlush    = "script-flush" // a master forgets its scripts
+	chaosFailover = "failover"     // a replica takes over, as an operator would have it
+	chaosKill     = "kill"         // one master dies, once
+)
+
+var chaosKinds = []string{chaosSlots, chaosPause, chaosKillConn, chaosFlush, chaosFailover, chaosKill}
+
+const (
+	minChaosEvery = 10 * time.Millisecond
+	maxChaosEvery = time.Hour
+	// electorate is how few masters can elect the successor of one of them.
+	electorate = 3
+)
+
+func addChaosFlags(f *pflag.FlagSet, c *config) {
+	f.StringSliceVar(&c.chaos, "chaos", nil,
+		"disturb loadgen's own servers while measuring, `kinds` with commas between:\n"+
+			"slots (one moves to another master, then back), pause (a master stands still),\n"+
+			"kill-conn, script-flush, failover (a replica is told to take over),\n"+
+			"kill (one master dies, once)")
+	f.DurationVar(&c.chaosEvery, "chaos-every", 500*time.Millisecond, "time from one disturbance to the next")
+	f.Uint64Var(&c.chaosSeed, "chaos-seed", 1, "seed of which disturbance hits whom")
+}
+
+// checkChaos refuses disturbances that the topology does not know, or of servers that are not ours.
+func (c *config) checkChaos(changed func(string) bool) error {
+	if len(c.chaos) == 0 {
+		for _, flag := range []string{"chaos", "chaos-every", "chaos-seed"} {
+			if changed(flag) {
+				return fmt.Errorf("--%s needs --chaos with one or more of %s", flag, strings.Join(chaosKinds, ", "))
+			}
+		}
+		return nil
+	}
+	if len(c.addrs) > 0 {
+		return errors.New("--chaos disturbs the servers, so they must be loadgen's own: leave --addr away")
+	}
+	if c.yardstick {
+		return errors.New("--chaos: the yardstick knows nothing but servers that stay as they are, leave --yardstick away")
+	}
+	if c.chaosEvery < minChaosEvery || c.chaosEvery > maxChaosEvery {
+		return fmt.Errorf("--chaos-every must be between %v and %v, not %v", minChaosEvery, maxChaosEvery, c.chaosEvery)
+	}
+	for i, kind := range c.chaos {
+		if err := c.checkChaosKind(kind); err != nil {
+			return err
+		}
+		if slices.Contains(c.chaos[:i], kind) {
+			return fmt.Errorf("--chaos names %s twice", kind)
+		}
+	}
+	return nil
+}
+
+func (c *config) checkChaosKind(kind string) error {
+	switch {
+	case !slices.Contains(chaosKinds, kind):
+		return fmt.Errorf("--chaos must be one or more of %s, not %q", strings.Join(chaosKinds, ", "), kind)
+	case kind == chaosSlots && c.cluster < 2:
+		return errors.New("--chaos slots needs --cluster with at least 2 masters: a slot goes from one to another")
+	case (kind == chaosFailover || kind == chaosKill) && c.replicas == 0:
+		return fmt.Errorf("--chaos %s needs --cluster with --replicas: somebody must be there to take over", kind)
+	case kind == chaosKill && c.cluster < electorate:
+		return fmt.Errorf("--chaos kill needs --cluster with at least %d masters: the others elect the successor", electorate)
+	}
+	return nil
+}

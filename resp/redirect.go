@@ -17,7 +17,10 @@ const maxHops = 5
 //	"non local key"           a batch: the slot is elsewhere to the owner the table names, if it has
 //	                          or on its way                  changed; else here, alone, its key declared
 //	MOVED slot addr           the slot is elsewhere          to addr, and the table learns
-//	ASK slot addr             the key may be there already   to addr, alone, behind ASKING
+//	ASK slot addr             the key may be there already   to addr, alone, behind ASKING; but not an acquire
+//	                                                         that makes other keys, too: its owner asks again
+//	                                                         later, for what it makes there would be in the way
+//	                                                         of what is still to come from here
 //	no connection             the node is gone               to the owner the table names, if it has changed
 //
 // A refusal is definite: nothing ran. So the op is as good as new, and its next answer the only one.
@@ -56,6 +59,9 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 			return from, true, false
 		}
 	case ClassAsk:
+		if op.besides() {
+			return nil, false, false
+		}
 		if addr := redirection(err.Text, "ASK ", from.Addr()); addr != "" {
 			return ns.member(addr), true, true
 		}
@@ -65,6 +71,11 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 		}
 	}
 	return nil, false, false
+}
+
+// besides reports whether an op may make keys beside its own.
+func (op *Op) besides() bool {
+	return op.Family >= FamilyFenced && (op.Kind == OpAcquire || op.Kind == OpReacquire)
 }
 
 // redirection reads the address out of "MOVED slot host:port" or "ASK slot host:port". A node that

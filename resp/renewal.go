@@ -125,7 +125,8 @@ func (n *Node) renewAsking(limit time.Duration, leaseMs int64, parts [][]Renewal
 		parts = parts[len(round):]
 		cmds := make([]rueidis.Completed, 0, 2*len(round))
 		for _, part := range round {
-			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, leaseMs, part))
+			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field}} // a read hold's own expiry is still to come
+			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, leaseMs, hash))
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		sentAt := n.opts.Clock.Now()

@@ -35,7 +35,7 @@ func TestJavaHoldsGoWaitsAndIsWokenByTheRelease(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, time.Since(released), soon)
 		p.requireWokenByMessage(t, e)
-		require.Equal(t, ls.OwnerID()+"\n1", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, ls.OwnerID(), 1)
 		release(t, ls)
 		require.Equal(t, "0", p.do(t, "EXISTS", name))
 	})
@@ -58,7 +58,7 @@ func TestGoHoldsJavaWaitsAndIsWokenByTheRelease(t *testing.T) {
 		released := time.Now()
 		release(t, ls)
 		require.Less(t, waiter.ok(t).at.Sub(released), soon, "Redisson asks by itself after 30 s: no message woke it")
-		require.Equal(t, p.field(th.owner)+"\n1", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, p.field(th.owner), 1)
 		java.do(t, "unlock")
 		require.Equal(t, "0", p.do(t, "EXISTS", name))
 	})
@@ -72,7 +72,7 @@ func TestWaitsThatEndLeaveTheOtherSidesHoldAlone(t *testing.T) {
 		name := "java-gives-up:" + p.name
 		ls := acquire(t, p.open(e, name))
 		require.Equal(t, "false", th.lock(p.name, name).do(t, "tryLock", "waitMs", "500"))
-		require.Equal(t, ls.OwnerID()+"\n1", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, ls.OwnerID(), 1)
 		release(t, ls)
 
 		name = "go-gives-up:" + p.name
@@ -80,7 +80,7 @@ func TestWaitsThatEndLeaveTheOtherSidesHoldAlone(t *testing.T) {
 		java.do(t, "lock")
 		_, err := p.open(e, name, engine.MaxWait(200*time.Millisecond)).Acquire(limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld)
-		require.Equal(t, p.field(th.owner)+"\n1", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, p.field(th.owner), 1)
 		java.do(t, "unlock")
 	})
 }
@@ -100,7 +100,7 @@ func TestHoldCountsAreSeenFromBothSides(t *testing.T) {
 		info, err := golang.Inspect(limited(t))
 		require.NoError(t, err)
 		require.Equal(t, 2, info.Holds)
-		require.Equal(t, th.owner, info.OwnerID)
+		require.Equal(t, p.field(th.owner), info.OwnerID)
 		require.True(t, info.Locked)
 		require.False(t, info.Mine)
 		java.do(t, "unlock")
@@ -113,7 +113,7 @@ func TestHoldCountsAreSeenFromBothSides(t *testing.T) {
 
 		first := acquire(t, golang)
 		second := acquire(t, golang)
-		require.Equal(t, first.OwnerID()+"\n2", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, first.OwnerID(), 2)
 		require.Equal(t, "0", java.do(t, "getHoldCount"), "that thread has none")
 		require.Equal(t, "true", java.do(t, "isLocked"))
 		release(t, first)
@@ -132,7 +132,7 @@ func TestUnlockOfWhatTheOtherSideHoldsIsRefused(t *testing.T) {
 		var thrown *javaError
 		require.ErrorAs(t, p.java.thread(t, t.Name()).lock(p.name, name).start("unlock").wait(t).err, &thrown)
 		require.Equal(t, "IllegalMonitorStateException", thrown.Type)
-		require.Equal(t, ls.OwnerID()+"\n1", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, ls.OwnerID(), 1)
 		release(t, ls)
 	})
 }
@@ -155,7 +155,7 @@ func TestForceReleaseByGoIsSeenByJava(t *testing.T) {
 		var thrown *javaError
 		require.ErrorAs(t, holder.lock(p.name, name).start("unlock").wait(t).err, &thrown)
 		require.Equal(t, "IllegalMonitorStateException", thrown.Type)
-		require.Equal(t, p.field(waiter.owner)+"\n1", p.do(t, "HGETALL", name))
+		p.requireHeld(t, name, p.field(waiter.owner), 1)
 		waiter.lock(p.name, name).do(t, "unlock")
 	})
 }
@@ -176,7 +176,7 @@ func TestForceUnlockByJavaIsSeenByGo(t *testing.T) {
 		p.requireWokenByMessage(t, waiter)
 		eventually(t, "the holder learns it by its next renewal", held.Lost)
 		require.ErrorIs(t, held.Release(limited(t)), engine.ErrLost)
-		require.Equal(t, next.OwnerID()+"\n1", p.do(t, "HGETALL", name), "the late release hit the next holder")
+		p.requireHeld(t, name, next.OwnerID(), 1, "the late release hit the next holder")
 		release(t, next)
 	})
 }

@@ -33,7 +33,11 @@ func lockChannel(name, _ string) string { return slot.LockChannel(name) }
 
 func noChannel(_, _ string) string { return "" }
 
-// kinds are the kinds that both sides have.
+func rwChannel(name, _ string) string { return slot.RWChannel(name) }
+
+func writes(owner string) string { return owner + ":write" }
+
+// kinds are the kinds that both sides have, but for the read lock, which excludes only writers.
 var kinds = []kind{
 	{name: "lock", field: asIs, channel: lockChannel, open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
 		return e.Lock(n, o...)
@@ -41,12 +45,28 @@ var kinds = []kind{
 	{name: "fenced", field: asIs, channel: lockChannel, open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
 		return e.FencedLock(n, o...).Lock
 	}},
+	{name: "fair", field: asIs, channel: slot.FairWaiterChannel, open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
+		return e.FairLock(n, o...).Lock
+	}},
+	{name: "write", field: writes, channel: rwChannel, open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
+		return e.RWLock(n, o...).WriteLock()
+	}},
 	{name: "nonReentrant", field: asIs, channel: lockChannel, once: true, open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
 		return e.Lock(n, append([]engine.Option{engine.NonReentrant()}, o...)...)
 	}},
 	{name: "spin", field: asIs, channel: noChannel, open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
 		return e.Lock(n, append([]engine.Option{engine.Spin(time.Millisecond, 128*time.Millisecond)}, o...)...)
 	}},
+}
+
+var readKind = kind{
+	name: "read", field: asIs, channel: rwChannel,
+	open: func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock { return e.RWLock(n, o...).ReadLock() },
+}
+
+// kindOf returns the kind of that name.
+func kindOf(name string) kind {
+	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
 }
 
 // A deployment is a server or a cluster that both sides use.
@@ -154,10 +174,17 @@ func (d *deployment) pttl(t *testing.T, key string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// listening waits until n clients are subscribed to the channel on which owner waits for name. In a
-// cluster with plain messages they may listen anywhere.
+// listening waits until n clients are subscribed to the channel on which owner waits for name; of a fair
+// lock, which has a channel for each waiter, "" is the last in the queue. In a cluster with plain
+// messages they may listen anywhere.
 func (p play) listening(t *testing.T, name, owner string, n int) {
 	t.Helper()
+	if p.name == "fair" && owner == "" {
+		eventually(t, "somebody queues", func() bool {
+			owner = p.do(t, "LINDEX", slot.FairQueue(name), "-1")
+			return owner != "(nil)"
+		})
+	}
 	channel := p.channel(name, owner)
 	if channel == "" {
 		return // who spins cannot be seen to wait
@@ -199,6 +226,21 @@ func acquire(t *testing.T, l *engine.Lock) *engine.Lease {
 func release(t *testing.T, ls *engine.Lease) {
 	t.Helper()
 	require.NoError(t, ls.Release(limited(t)))
+}
+
+// requireHeld checks that the hash of name shows this hold and no other.
+func (p play) requireHeld(t *testing.T, name, field string, count int, msg ...any) {
+	t.Helper()
+	f := strings.Split(p.do(t, "HGETALL", name), "\n")
+	got := map[string]string{}
+	for i := 0; i+1 < len(f); i += 2 {
+		got[f[i]] = f[i+1]
+	}
+	want := map[string]string{field: strconv.Itoa(count)}
+	if mode, ok := map[string]string{"read": "read", "write": "write"}[p.name]; ok {
+		want["mode"] = mode
+	}
+	require.Equal(t, want, got, msg...)
 }
 
 // requireWokenByMessage checks that no waiter of e had to find its grant by polling.

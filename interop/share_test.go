@@ -78,7 +78,7 @@ func (p play) count(t *testing.T, l *engine.Lock, counter string, turns int) {
 func TestJavaWaiterBesideSixtyFourBusyGoCallersGetsItsTurn(t *testing.T) {
 	const callers, turns = 64, 25
 	eachDeployment(t, func(t *testing.T, d *deployment) {
-		p := play{d, kinds[0]}
+		p := play{d, kindOf("lock")}
 		e := p.openGo(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
@@ -174,7 +174,7 @@ func TestWatchdogsKeepWhatTheyHoldAndNothingElse(t *testing.T) {
 func TestNamesAndPrefixesMeanTheSame(t *testing.T) {
 	const prefix = "app:"
 	eachDeployment(t, func(t *testing.T, d *deployment) {
-		p := play{d, kinds[0]}
+		p := play{d, kindOf("lock")}
 		java := p.openJava(t, "prefix", prefix)
 		th := java.thread(t, "names")
 		e := p.openGo(t, func(c *engine.Config) { c.Prefix = prefix })

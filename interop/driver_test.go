@@ -241,8 +241,14 @@ func openJava(t testing.TB, addrs string, args ...string) *javaClient {
 		v.Set(args[i], args[i+1])
 	}
 	c.id = c.d.send("open", v).ok(t).values.Get("id")
-	t.Cleanup(func() { c.d.send("close", url.Values{"client": {c.name}}).wait(t) })
+	t.Cleanup(func() { c.close(t) })
 	return c
+}
+
+// close ends the client; the threads that wait in it never come back.
+func (c *javaClient) close(t testing.TB) {
+	t.Helper()
+	c.d.send("close", url.Values{"client": {c.name}}).wait(t)
 }
 
 var clientNumber = func() func() int {

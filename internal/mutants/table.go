@@ -151,7 +151,7 @@ func doubts() []mutant {
 		},
 		{
 			"new-wire-id-after-no-answer", "what was granted without an answer blocks its own caller",
-			one("engine/attempt.go", "if a.unknown() {\n\t\ta.op.Kind", "if false {\n\t\ta.op.Kind"),
+			one("engine/attempt.go", "return a.trouble != nil && a.trouble.unknown", "return false"),
 			"engine", "TestFault_C021_AcquireReplyLost", true,
 		},
 		{
@@ -212,7 +212,7 @@ func queues() []mutant {
 		},
 		{
 			"try-barges", "a Try overtakes those who wait",
-			one("engine/acquire.go", "case op.try && ent != nil && ent.refusesTry():", "case false:"),
+			one("engine/queue.go", "return q.hold != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)", "return false"),
 			"engine", "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
 		},
 		{
@@ -300,7 +300,7 @@ func holders() []mutant {
 		},
 		{
 			"owner-enters-what-it-lost", "an owner that lost a lock goes on as if it were fresh",
-			one("engine/acquire.go", "case op.owner != nil && op.owner.hasLost(e, l.key):", "case false:"),
+			one("engine/owner.go", "return o.lost[ownedName{e, key}] > 0", "return false"),
 			"engine", "TestC049EnteringALostLockAgainIsErrLost", false,
 		},
 	}
@@ -331,7 +331,7 @@ func cluster() []mutant {
 		},
 		{
 			"waiter-stays-behind", "a waiter listens where its name is served no more",
-			one("engine/park.go", "fx.drop, fx.subscribe = p.sub, p\n", "return\n"),
+			one("engine/park.go", "if p.sub == nil || p.at == e.nodes.Owner(p.ent.slot) {", "if true {"),
 			"engine", "TestClusterWaiterFollowsItsSlotAndHearsTheRelease", true,
 		},
 	}

@@ -56,6 +56,7 @@ type clusterFire struct {
 	cluster *redistest.Cluster
 	known   []*redistest.Server // the masters at the last look
 	checked clock.Instant       // when that was
+	before  clock.Instant       // when the look before that was
 }
 
 // masters returns who serves each third of the slots now.
@@ -98,8 +99,9 @@ func (f *clusterFire) excuseFailovers() {
 		f.history.Delete(history.Deletion{
 			Name: history.Everything, What: "unplanned failover", Sent: f.checked, Answered: now, Maybe: true,
 		})
+		f.history.Doubt(f.before)
 	}
-	f.known, f.checked = masters, now
+	f.known, f.checked, f.before = masters, now, f.checked
 }
 
 func (f *clusterFire) run(s *redistest.Server, args ...string) bool {

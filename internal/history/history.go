@@ -107,6 +107,18 @@ func (h *History) Delete(d Deletion) {
 	h.deletions = append(h.deletions, d)
 }
 
+// Doubt makes every deletion sent since then a Maybe: what was taken away may have come back, with a
+// failover to a replica that had not heard of it.
+func (h *History) Doubt(since clock.Instant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.deletions {
+		if d := &h.deletions[i]; d.Sent >= since {
+			d.Maybe = true
+		}
+	}
+}
+
 // A Report counts what the checks have looked at.
 type Report struct {
 	Grants, Holds   int

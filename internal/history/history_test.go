@@ -178,6 +178,16 @@ func requireSays(t *testing.T, want string, err error) {
 	require.ErrorContains(t, err, want)
 }
 
+func TestADoubtedDeletionMayNotHaveHappened(t *testing.T) {
+	h := historyOf([]Grant{held(1, 0, 500, renewed), held(2, 510, 520)}, []Deletion{gone(50, 55), gone(100, 105)})
+	h.Doubt(at(60))
+	_, err := h.Overlaps()
+	require.ErrorContains(t, err, "trusts an attempt sent after", "the first is as certain as before")
+	h.Doubt(at(50))
+	_, err = h.Overlaps()
+	require.NoError(t, err)
+}
+
 func TestTheBoundIsInTheFailure(t *testing.T) {
 	_, err := historyOf([]Grant{held(1, 0, 10), held(2, 9, 20)}, []Deletion{ofOther(gone(1, 2))}).Overlaps()
 	require.ErrorContains(t, err, `"a"`)

@@ -127,18 +127,19 @@ type Report struct {
 	Overlaps        int           // pairs of grants, each explained by a deletion
 	LongestOverlap  time.Duration // of those
 	Slices, Skipped int           // given to porcupine, and left out because of a Maybe
+	SlowestSlice    time.Duration // of those given
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d grants of %d holds (%d lost, %d unknown), %d deletions, %d overlaps within the bound (longest %v), %d slices linearizable (%d skipped)",
-		r.Grants, r.Holds, r.Lost, r.Unknown, r.Deletions, r.Overlaps, r.LongestOverlap.Round(time.Microsecond), r.Slices, r.Skipped)
+	return fmt.Sprintf("%d grants of %d holds (%d lost, %d unknown), %d deletions, %d overlaps within the bound (longest %v), %d slices linearizable (slowest %v, %d skipped)",
+		r.Grants, r.Holds, r.Lost, r.Unknown, r.Deletions, r.Overlaps, r.LongestOverlap.Round(time.Microsecond), r.Slices, r.SlowestSlice.Round(time.Millisecond), r.Skipped)
 }
 
 // Check runs both checks.
 func (h *History) Check() (Report, error) {
 	report, overlaps := h.Overlaps()
-	var linear error
-	report.Slices, report.Skipped, linear = h.Linearizable()
+	sliced, linear := h.Linearizable()
+	report.Slices, report.Skipped, report.SlowestSlice = sliced.Slices, sliced.Skipped, sliced.SlowestSlice
 	return report, errors.Join(overlaps, linear)
 }
 

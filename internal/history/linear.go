@@ -21,31 +21,43 @@ const (
 )
 
 // Linearizable gives each name's grants to porcupine in slices. A slice ends where every hold in it has
-// ended, so that no state passes from one to the next. It says how many slices were checked, and how
-// many were left out because a Maybe lies in them: to those, [History.Overlaps] alone applies.
-func (h *History) Linearizable() (checked, skipped int, err error) {
+// ended, so that no state passes from one to the next. The report says how many slices were checked, and
+// how many were left out because a Maybe lies in them: to those, [History.Overlaps] alone applies.
+func (h *History) Linearizable() (Report, error) {
+	var r Report
 	var errs []error
 	grants, deletions := h.byName()
 	for n := range grants {
 		for _, s := range cut(h.names[n], grants[n], deletions[n]) {
 			if s.doubtful() {
-				skipped++
+				r.Skipped++
 				continue
 			}
-			checked++
-			switch porcupine.CheckOperationsTimeout(lockModel(), s.operations(), sliceLimit) {
-			case porcupine.Ok:
-			case porcupine.Illegal:
-				errs = append(errs, s.failed("no order of these operations is that of a lock"))
-			case porcupine.Unknown:
-				errs = append(errs, s.failed("undecided within "+sliceLimit.String()))
+			r.Slices++
+			if err := s.check(&r); err != nil {
+				errs = append(errs, err)
 			}
 			if len(errs) > violationsMax {
-				return checked, skipped, errors.Join(errs...)
+				return r, errors.Join(errs...)
 			}
 		}
 	}
-	return checked, skipped, errors.Join(errs...)
+	return r, errors.Join(errs...)
+}
+
+// check asks porcupine about one slice.
+func (s *slice) check(r *Report) error {
+	begun := time.Now()
+	result := porcupine.CheckOperationsTimeout(lockModel(), s.operations(), sliceLimit)
+	r.SlowestSlice = max(r.SlowestSlice, time.Since(begun))
+	switch result {
+	case porcupine.Ok:
+		return nil
+	case porcupine.Illegal:
+		return s.failed("no order of these operations is that of a lock")
+	default:
+		return s.failed("undecided within " + sliceLimit.String())
+	}
 }
 
 // A slice is some grants of one name that begin with a free lock and end with one.
@@ -81,18 +93,22 @@ func cut(name Name, grants []Grant, deletions []Deletion) []slice {
 	return all
 }
 
-// taken is when the lock was taken at the earliest. A waiter can be given what the server granted to
-// another one of its engine before it came, who has left since: the attempt that its deadline counts from
-// may be older than its call.
-func (s *slice) taken(g *Grant) clock.Instant {
-	return min(g.Called, g.Deadline.Add(-s.name.Trust()), g.Begin)
+// taken is when a grant's lock was taken at the earliest. A hold's first grant: when the attempt was sent
+// that its deadline counts from, later than the call of one who waited, or earlier than that of one who was
+// given what the server had granted to another of its engine who left; only once renewed it says nothing of
+// the beginning. What is passed on is passed to one who has asked.
+func (s *slice) taken(g *Grant, first bool) clock.Instant {
+	if sent := g.Deadline.Add(-s.name.Trust()); first && sent <= g.Begin {
+		return sent
+	}
+	return min(g.Called, g.Begin)
 }
 
 // span is from when to when a deletion can matter.
 func (s *slice) span() (begin, end clock.Instant) {
 	begin, end = s.grants[0].Begin, s.grants[0].End
 	for i := range s.grants {
-		begin, end = min(begin, s.taken(&s.grants[i])), max(end, s.grants[i].End)
+		begin, end = min(begin, s.taken(&s.grants[i], true), s.grants[i].Called), max(end, s.grants[i].End)
 	}
 	return begin, end
 }
@@ -104,8 +120,11 @@ func (s *slice) doubtful() bool {
 
 // operations writes a slice down for porcupine.
 func (s *slice) operations() []porcupine.Operation {
-	last := make(map[uint64]int)
+	first, last := make(map[uint64]int), make(map[uint64]int)
 	for i, g := range s.grants {
+		if _, ok := first[g.Hold]; !ok {
+			first[g.Hold] = i
+		}
 		last[g.Hold] = i
 	}
 	var ops []porcupine.Operation
@@ -113,7 +132,7 @@ func (s *slice) operations() []porcupine.Operation {
 		g := &s.grants[i]
 		who := step{grant: i, hold: g.Hold, last: last[g.Hold] == i}
 		who.kind = stepTake
-		ops = append(ops, porcupine.Operation{Input: who, Call: int64(s.taken(g)), Return: int64(g.Begin)})
+		ops = append(ops, porcupine.Operation{Input: who, Call: int64(s.taken(g, first[g.Hold] == i)), Return: int64(g.Begin)})
 		give := porcupine.Operation{Call: int64(g.End), Return: int64(max(g.Answered, g.End))}
 		switch who.kind = stepGive; g.Outcome {
 		case Lost:

@@ -37,6 +37,10 @@ type Engine struct {
 	callbacks *callbacks
 	shards    [shardCount]shard
 
+	streams      atomic.Pointer[[]*Events] // nil: nobody listens
+	streamsMu    sync.Mutex                // for changes of streams
+	streamsEnded bool
+
 	tickItem wheel.Item
 	overdue  []string // scratch of tick
 
@@ -319,6 +323,7 @@ func (e *Engine) shutDown(ctx context.Context) {
 	if stuck > 0 {
 		errs = append(errs, fmt.Errorf("holdfast: close: %d callbacks have not returned", stuck))
 	}
+	e.endStreams()
 	e.closeErr = errors.Join(errs...)
 	close(e.closed)
 }

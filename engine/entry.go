@@ -85,6 +85,7 @@ func (fx *effects) released(op *releaseOp, err error) {
 
 func (fx *effects) grant(op *acquireOp, ls *Lease) {
 	op.value = ls
+	op.lock.eng.tell(EventHeld, ls.hold, "")
 	fx.add(op)
 }
 

@@ -118,6 +118,7 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	var fx effects
 	sh.mu.Lock()
 	sh.counts.lost++
+	e.tell(EventLost, h, causeText(cause))
 	lost := &nameError{e.nameOf(h.Key), ErrLost}
 	left := h.count - h.nesting.endLocked(lost, lost, &fx)
 	h.owner.remember(e, h.Key, left)
@@ -157,6 +158,7 @@ func causeText(c renew.Cause) string {
 // Jeopardy is the watchdog's word that two periods have passed without a success.
 func (e *Engine) Jeopardy(s renew.Subject) {
 	h := s.(*hold)
+	e.tell(EventJeopardy, h, "")
 	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.Key))
 }
 

@@ -62,6 +62,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 		} else {
 			contexts, h.watch = h.contexts(), nil
 		}
+		e.tell(EventReleased, h, "")
 		if ls != nil && h.Family == resp.FamilyRead && h.count > 1 {
 			h.leaveLocked(ls)
 			sh.counts.releases++

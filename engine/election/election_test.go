@@ -1,0 +1,113 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/engine/election"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
+
+func open(t *testing.T, s *redistest.Server) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Config{Addrs: []string{s.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close(context.WithoutCancel(t.Context()))) })
+	return e
+}
+
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestOneLeadsAtATimeAndTokensRise(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := open(t, s), open(t, s)
+	here, there := election.New(a, "boss"), election.New(b, "boss")
+
+	first, err := here.Campaign(limited(t))
+	require.NoError(t, err)
+	require.True(t, first.Leading())
+	seen, err := there.Leader(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, election.Leader{ID: first.ID()}, seen)
+
+	elected := make(chan *election.Term, 1)
+	go func() {
+		if term, err := there.Campaign(limited(t)); err == nil {
+			elected <- term
+		}
+	}()
+	require.NoError(t, first.Resign(limited(t)))
+	require.False(t, first.Leading())
+	require.ErrorIs(t, context.Cause(first.Context()), engine.ErrReleased)
+	var second *election.Term
+	select {
+	case second = <-elected:
+	case <-limited(t).Done():
+		require.FailNow(t, "nobody was elected")
+	}
+	require.Greater(t, second.Token(), first.Token())
+	require.NoError(t, second.Resign(limited(t)))
+	none, err := here.Leader(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, election.Leader{}, none)
+}
+
+// A leader that the others depose is told, and somebody else may lead.
+func TestATermThatIsTakenAwayEnds(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := open(t, s), open(t, s)
+	term, err := election.New(a, "boss", engine.WatchdogLease(time.Second)).Campaign(limited(t))
+	require.NoError(t, err)
+	was, err := b.FencedLock("boss").ForceRelease(limited(t))
+	require.NoError(t, err)
+	require.True(t, was)
+	select {
+	case <-term.Context().Done():
+	case <-limited(t).Done():
+		require.FailNow(t, "the term went on")
+	}
+	require.ErrorIs(t, term.Resign(limited(t)), engine.ErrLost)
+}
+
+func TestObserveTellsEveryChange(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := open(t, s), open(t, s)
+	here, there := election.New(a, "boss"), election.New(b, "boss")
+	changes, ended := make(chan election.Leader), make(chan error, 1)
+	enough := errors.New("enough")
+	go func() {
+		n := 0
+		ended <- there.Observe(limited(t), time.Millisecond, func(l election.Leader) error {
+			changes <- l
+			if n++; n == 3 {
+				return enough
+			}
+			return nil
+		})
+	}()
+	require.Equal(t, election.Leader{}, <-changes)
+	term, err := here.Campaign(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, election.Leader{ID: term.ID()}, <-changes)
+	require.NoError(t, term.Resign(limited(t)))
+	require.Equal(t, election.Leader{}, <-changes)
+	require.ErrorIs(t, <-ended, enough)
+
+	require.ErrorIs(t, election.New(a, "").Observe(limited(t), time.Second, nil), engine.ErrName)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, here.Observe(ctx, time.Second, nil), context.Canceled)
+}

@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // chaos disturbs loadgen's own servers while a scenario measures; nil disturbs nobody. Its goroutine
@@ -25,7 +27,7 @@ type chaos struct {
 	done   map[string]int64
 	failed []string
 	moved  *movedSlot
-	fall   *fall // of the master that was killed
+	fell   atomic.Pointer[fall] // of the master that was killed; replaced as a whole, read by anybody
 }
 
 // movedSlot is a slot that is away from home.
@@ -37,10 +39,13 @@ type movedSlot struct {
 // fall is the death of a master.
 type fall struct {
 	addr     string
-	slots    map[uint16]bool // that it served
+	slots    [redistest.Slots]bool // that it served
 	at       time.Time
-	replaced time.Time // a replica serves all of them
+	replaced time.Time // a replica serves all of them; zero: not yet
 }
+
+// of reports whether name was served by the master that died; false if none did.
+func (f *fall) of(name string) bool { return f != nil && f.slots[slot.Of(name)] }
 
 // longestStep bounds a disturbance: an election among servers that share a core with the load.
 const longestStep = time.Minute
@@ -174,8 +179,8 @@ func (c *chaos) moveSlot(ctx context.Context) error {
 		}
 		return cluster.MoveSlot(ctx, m.slot, m.home)
 	}
-	slot := c.anySlot()
-	from, err := cluster.Owner(ctx, slot)
+	number := c.anySlot()
+	from, err := cluster.Owner(ctx, number)
 	if err != nil {
 		return err
 	}
@@ -192,10 +197,10 @@ func (c *chaos) moveSlot(ctx context.Context) error {
 	if len(others) == 0 {
 		return errors.New("no other master")
 	}
-	if err := cluster.MoveSlot(ctx, slot, others[c.rng.IntN(len(others))]); err != nil {
+	if err := cluster.MoveSlot(ctx, number, others[c.rng.IntN(len(others))]); err != nil {
 		return err
 	}
-	c.moved = &movedSlot{slot, from}
+	c.moved = &movedSlot{number, from}
 	return nil
 }
 
@@ -213,7 +218,7 @@ func (c *chaos) failover(ctx context.Context) error {
 	}
 	var replicas []*redistest.Server
 	for _, n := range c.srv.cluster.Nodes() {
-		if !slices.Contains(owners, n) && (c.fall == nil || n.Addr() != c.fall.addr) {
+		if f := c.fall(); !slices.Contains(owners, n) && (f == nil || n.Addr() != f.addr) {
 			replicas = append(replicas, n)
 		}
 	}
@@ -249,14 +254,14 @@ func (c *chaos) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.fall = &fall{addr: victim.Addr(), slots: make(map[uint16]bool)}
-	for slot, owner := range owners {
-		if owner == victim {
-			c.fall.slots[uint16(slot)] = true
-		}
+	f := fall{addr: victim.Addr()}
+	for i, owner := range owners {
+		f.slots[i] = owner == victim
 	}
+	f.at = time.Now()
+	dead := f
+	c.fell.Store(&dead)
 	victim.Kill()
-	c.fall.at = time.Now()
 	err = await(ctx, func() error {
 		owners, err := c.srv.cluster.Owners(ctx)
 		if err == nil && slices.Contains(owners, victim) {
@@ -267,8 +272,17 @@ func (c *chaos) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.fall.replaced = time.Now()
+	f.replaced = time.Now()
+	c.fell.Store(&f)
 	return nil
+}
+
+// fall is the death of a master, nil if none died.
+func (c *chaos) fall() *fall {
+	if c == nil {
+		return nil
+	}
+	return c.fell.Load()
 }
 
 // await asks, with pauses, until try has no complaint.
@@ -308,7 +322,7 @@ func (c *chaos) addTo(r *report, quiet *round) {
 	if c == nil {
 		return
 	}
-	out := &chaosReport{Done: c.done, Failed: slices.Clip(c.failed), EveryS: c.cfg.chaosEvery.Seconds(), Seed: c.cfg.chaosSeed}
+	out := &chaosReport{Done: c.done, Failed: append([]string{}, c.failed...), EveryS: c.cfg.chaosEvery.Seconds(), Seed: c.cfg.chaosSeed}
 	r.Chaos = out
 	for _, f := range c.failed {
 		r.fail("chaos %s", f)

@@ -32,6 +32,14 @@ func TestChaos(t *testing.T) {
 			require.EqualValues(t, 300, r["held"])
 			require.Contains(t, r["server_check"], "one of them took over")
 		}},
+		{"HoldThroughTheDeathOfAMaster", "--cluster 3 --replicas 1 --scenario hold --locks 600 --lease 6s --duration 2s --chaos kill", func(t *testing.T, r, _ map[string]any) {
+			f := r["failover"].(map[string]any)
+			require.Positive(t, f["locks"])
+			require.EqualValues(t, 0, f["told_late"])
+			require.EqualValues(t, 0, f["lost_elsewhere"])
+			require.Equal(t, f["locks"], f["relocked"], "every name of the dead master can be locked again")
+			require.Positive(t, f["replaced_after_s"])
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := append([]string{"run", "--duration", "1500ms", "--warmup", "50ms", "--chaos-every", "20ms", "--json", "-"}, strings.Fields(tc.args)...)

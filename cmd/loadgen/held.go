@@ -101,6 +101,44 @@ func (h *heldLocks) count() (held, lost int64) {
 	return held, lost
 }
 
+// forget gives up the leases of those locks that are lost, without asking the server to release them.
+func (h *heldLocks) forget(of func(name string) bool) {
+	for i, lease := range h.leases {
+		if lease != nil && of(h.name(i)) && lease.Lost() {
+			h.ledger.give(i, uint64(i)+1)
+			h.leases[i] = nil
+		}
+	}
+}
+
+// again takes those locks once more, waiting as long as ctx lets it, and gives them back.
+func (h *heldLocks) again(ctx context.Context, of func(name string) bool) (taken, failed int64, first error) {
+	submit := func(i int) *engine.Future[*engine.Lease] {
+		if !of(h.name(i)) {
+			return nil
+		}
+		return h.engines[i%len(h.engines)].Lock(h.name(i), engine.WatchdogLease(h.cfg.lease)).AcquireAsync(ctx)
+	}
+	pipeline(len(h.leases), time.Now(), submit, func(_ int, f *engine.Future[*engine.Lease], _ time.Duration) {
+		if f == nil {
+			return
+		}
+		lease, err := f.Await(ctx)
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		if err == nil {
+			taken++
+			return
+		}
+		failed++
+		if first == nil {
+			first = err
+		}
+	})
+	return taken, failed, first
+}
+
 // takeQuietly takes the locks where taking them is not what is measured.
 func (h *heldLocks) takeQuietly(ctx context.Context) error {
 	rec := newRecorder()

@@ -21,6 +21,7 @@ type holdScenario struct {
 	kept        cost // between the last grant and the first release
 	beliefs     audit
 	left        int64 // keys still there after the releases
+	failover    *failoverReport
 }
 
 func newHoldScenario(s stage) scenario {
@@ -48,10 +49,7 @@ func (s *holdScenario) measure(ctx context.Context) (round, error) {
 
 	keepFrom := s.meter.read()
 	end := s.chaos.begin(ctx)
-	select {
-	case <-ctx.Done():
-	case <-time.After(s.cfg.duration):
-	}
+	late := s.keep(ctx)
 	r.disturbed = s.chaos.kindsNow()
 	end()
 	s.kept = s.meter.read().minus(keepFrom)
@@ -60,10 +58,12 @@ func (s *holdScenario) measure(ctx context.Context) (round, error) {
 	if s.beliefs, err = s.audit(work); err != nil {
 		err = fmt.Errorf("compare with the server: %w", err)
 	}
+	s.failover = s.mourn(late)
 	giveFrom := s.meter.read()
 	s.held.give(work, s.rec)
 	r.cost = s.meter.read().minus(giveFrom).plus(taken.minus(began))
 	r.after = s.srv.snapshot(work)
+	s.relock(work)
 	if n, countErr := s.countKeys(work); countErr == nil {
 		s.left = n
 	}
@@ -73,7 +73,8 @@ func (s *holdScenario) measure(ctx context.Context) (round, error) {
 func (s *holdScenario) finish(_ context.Context, r *report) error {
 	r.addViolations(s.held.ledger)
 	r.Held = s.beliefs.held
-	r.Lost += s.beliefs.lost
+	r.Lost = max(r.Lost, s.beliefs.lost) // a release of the same ones says so again
+	s.failover.addTo(r)
 	r.HeapPerLock = &s.heapPerLock
 	r.KeptS = s.kept.wall.Seconds()
 	r.Mismatches = s.beliefs.mismatches
@@ -101,6 +102,7 @@ const auditBatch = 512
 type audit struct {
 	held       int64 // on the server, under the field the engine says
 	lost       int64 // the engine knows it has lost them
+	lostThere  int64 // of those, on the master that was killed
 	mismatches int64
 	told       []string // the first few, in words
 }
@@ -158,6 +160,9 @@ func (s *holdScenario) auditSome(ctx context.Context, a *audit, first, end int) 
 	for i, want := range beliefs {
 		if want.lost {
 			a.lost++
+			if s.chaos.fall().of(s.held.name(want.lock)) {
+				a.lostThere++
+			}
 			continue
 		}
 		fields, err := replies[2*i].AsStrMap()

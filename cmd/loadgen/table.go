@@ -100,6 +100,9 @@ func (r *report) rows() [][2]string {
 	if c := r.Chaos; c != nil {
 		rows = append(rows, c.rows()...)
 	}
+	if f := r.Failover; f != nil {
+		rows = append(rows, f.rows()...)
+	}
 	if v := r.ScriptCalls; v != nil {
 		add("script calls a pair", true, fmt.Sprintf("%.4f", *v))
 	}

@@ -38,6 +38,7 @@ Examples:
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
   loadgen run --cluster 3 --chaos slots,kill-conn        while slots move and connections break
+  loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s --duration 20s --chaos kill
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must

@@ -161,13 +161,26 @@ func killConnections(ctx context.Context, s *redistest.Server) error {
 
 // anyMaster is a master that lives.
 func (c *chaos) anyMaster(ctx context.Context) (*redistest.Server, error) {
-	if c.srv.cluster == nil {
+	switch {
+	case c.srv.cluster != nil:
+		return c.srv.cluster.Owner(ctx, c.anySlot())
+	case c.srv.sentinel != nil:
+		return c.srv.sentinel.Current(ctx)
+	default:
 		return c.srv.embedded.Process(), nil
 	}
-	return c.srv.cluster.Owner(ctx, c.anySlot())
 }
 
 func (c *chaos) anySlot() uint16 { return uint16(c.rng.IntN(redistest.Slots)) }
+
+// owners is the master of every slot.
+func (c *chaos) owners(ctx context.Context) ([]*redistest.Server, error) {
+	if c.srv.sentinel == nil {
+		return c.srv.cluster.Owners(ctx)
+	}
+	master, err := c.srv.sentinel.Current(ctx)
+	return slices.Repeat([]*redistest.Server{master}, redistest.Slots), err
+}
 
 // moveSlot moves a slot away, or the one that is away back home.
 func (c *chaos) moveSlot(ctx context.Context) error {
@@ -212,7 +225,10 @@ func (c *chaos) living(ctx context.Context, s *redistest.Server) (bool, error) {
 
 // failover tells a replica to take over, and waits until it has.
 func (c *chaos) failover(ctx context.Context) error {
-	owners, err := c.srv.cluster.Owners(ctx)
+	if c.srv.sentinel != nil {
+		return c.sentinelFailover(ctx)
+	}
+	owners, err := c.owners(ctx)
 	if err != nil {
 		return err
 	}
@@ -236,8 +252,31 @@ func (c *chaos) failover(ctx context.Context) error {
 			}
 			asked = time.Now()
 		}
-		if owners, err = c.srv.cluster.Owners(ctx); err == nil && !slices.Contains(owners, next) {
+		if owners, err = c.owners(ctx); err == nil && !slices.Contains(owners, next) {
 			err = fmt.Errorf("%s has not taken over", next.Addr())
+		}
+		return err
+	})
+}
+
+// sentinelFailover has a sentinel put a replica in the master's place.
+func (c *chaos) sentinelFailover(ctx context.Context) error {
+	old, err := c.srv.sentinel.Current(ctx)
+	if err != nil {
+		return err
+	}
+	begun := false
+	return await(ctx, func() error {
+		// Refused while the last one is not over, or its old master not yet a good replica.
+		if !begun {
+			if _, err := c.srv.sentinel.Sentinels[0].Command(ctx, "SENTINEL", "FAILOVER", redistest.MasterName); err != nil {
+				return err
+			}
+			begun = true
+		}
+		now, err := c.srv.sentinel.Current(ctx)
+		if err == nil && now == old {
+			err = errors.New("nobody has taken over")
 		}
 		return err
 	})
@@ -250,7 +289,7 @@ func (c *chaos) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	owners, err := c.srv.cluster.Owners(ctx)
+	owners, err := c.owners(ctx)
 	if err != nil {
 		return err
 	}
@@ -263,7 +302,7 @@ func (c *chaos) kill(ctx context.Context) error {
 	c.fell.Store(&dead)
 	victim.Kill()
 	err = await(ctx, func() error {
-		owners, err := c.srv.cluster.Owners(ctx)
+		owners, err := c.owners(ctx)
 		if err == nil && slices.Contains(owners, victim) {
 			err = errors.New("nobody has taken over")
 		}

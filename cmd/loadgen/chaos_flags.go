@@ -76,8 +76,8 @@ func (c *config) checkChaosKind(kind string) error {
 	case kind == chaosSlots && c.cluster < 2:
 		return errors.New("--chaos slots needs --cluster with at least 2 masters: a slot goes from one to another")
 	case (kind == chaosFailover || kind == chaosKill) && c.replicas == 0:
-		return fmt.Errorf("--chaos %s needs --cluster with --replicas: somebody must be there to take over", kind)
-	case kind == chaosKill && c.cluster < electorate:
+		return fmt.Errorf("--chaos %s needs --sentinel, or --cluster with --replicas: somebody must be there to take over", kind)
+	case kind == chaosKill && !c.sentinel && c.cluster < electorate:
 		return fmt.Errorf("--chaos kill needs --cluster with at least %d masters: the others elect the successor", electorate)
 	}
 	return nil

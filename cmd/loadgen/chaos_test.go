@@ -40,6 +40,14 @@ func TestChaos(t *testing.T) {
 			require.Equal(t, f["locks"], f["relocked"], "every name of the dead master can be locked again")
 			require.Positive(t, f["replaced_after_s"])
 		}},
+		{"SentinelFailover", "--sentinel --scenario hold --locks 300 --chaos failover", func(t *testing.T, r, _ map[string]any) {
+			require.EqualValues(t, 300, r["held"])
+		}},
+		{"SentinelKill", "--sentinel --scenario hold --locks 300 --lease 10s --chaos kill", func(t *testing.T, r, _ map[string]any) {
+			f := r["failover"].(map[string]any)
+			require.EqualValues(t, 300, f["locks"])
+			require.EqualValues(t, 300, f["relocked"])
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := append([]string{"run", "--duration", "1500ms", "--warmup", "50ms", "--chaos-every", "20ms", "--json", "-"}, strings.Fields(tc.args)...)

@@ -46,6 +46,7 @@ type config struct {
 	addrs       []string
 	checkServer string // auto, on, off
 	cluster     int    // masters of a private cluster; 0: none
+	sentinel    bool   // a private master with replicas, watched by sentinels
 	replicas    int    // of each of its masters
 
 	scenario string
@@ -106,7 +107,8 @@ func newFlags(c *config) []flagGroup {
 	s.StringArrayVarP(&c.addrs, "addr", "a", nil,
 		"`host:port` of a server, repeatable, or one redis:// or rediss:// URL;\nwithout it loadgen starts a server of its own")
 	s.IntVar(&c.cluster, "cluster", 0, "start a private cluster of so many masters")
-	s.IntVar(&c.replicas, "replicas", 0, "with --cluster: replicas of each master")
+	s.BoolVar(&c.sentinel, "sentinel", false, "start a private master with a replica and three sentinels")
+	s.IntVar(&c.replicas, "replicas", 0, "with --cluster or --sentinel: replicas of each master (sentinel: default 1)")
 	s.StringVar(&c.checkServer, "check-server", "auto",
 		"compare the server's command counters with what was granted:\nauto (when no other client is connected), on, off")
 
@@ -292,8 +294,8 @@ func (c *config) settleContend() error {
 		return fmt.Errorf("--engines %d is more than --clients %d", c.engines, c.clients)
 	case c.witnessProcs > 1 && c.witness == "":
 		return errors.New("--witness-procs needs --witness")
-	case c.witnessProcs > 1 && c.cluster > 0:
-		return errors.New("--witness-procs: the processes are to share one server, and the cluster of --cluster is this one's own: start one and give --addr")
+	case c.witnessProcs > 1 && (c.cluster > 0 || c.sentinel):
+		return errors.New("--witness-procs: the processes are to share their servers, and those of --cluster and --sentinel are this one's own: start some and give --addr")
 	case c.witnessProcs > 1 && len(c.addrs) == 0:
 		return errors.New("--witness-procs needs --addr: the processes are to share one server")
 	}

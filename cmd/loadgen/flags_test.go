@@ -64,6 +64,7 @@ func TestParseFlags(t *testing.T) {
 		{"Cluster", "--cluster 3 --replicas 2", func(t *testing.T, c config) {
 			require.Equal(t, []int{3, 2}, []int{c.cluster, c.replicas})
 		}},
+		{"Sentinel", "--sentinel --chaos kill", func(t *testing.T, c config) { require.Equal(t, 1, c.replicas) }},
 		{"Chaos", "--cluster 3 --replicas 1 --chaos slots,kill --chaos-every 1s", func(t *testing.T, c config) {
 			require.Equal(t, []string{"slots", "kill"}, c.chaos)
 			require.EqualValues(t, 1, c.chaosSeed)
@@ -134,7 +135,12 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--cluster 17", "--cluster must be between 1"},
 		{"--cluster 3 --addr h:1", "give one of them"},
 		{"--cluster 3 --replicas 4", "--replicas must be between 0 and 3"},
-		{"--replicas 1", "--replicas needs --cluster"},
+		{"--replicas 1", "--replicas needs --cluster or --sentinel"},
+		{"--sentinel --addr h:1", "give one of them"},
+		{"--sentinel --cluster 3", "two topologies"},
+		{"--sentinel --replicas 0", "--replicas must be at least 1 with --sentinel"},
+		{"--sentinel --chaos slots", "--chaos slots needs --cluster"},
+		{"--scenario contend --sentinel --witness w --witness-procs 2", "give --addr"},
 		{"--chaos boom", "--chaos must be one or more of slots, pause"},
 		{"--chaos=", "--chaos needs --chaos with one or more of"},
 		{"--chaos-every 1s", "--chaos-every needs --chaos"},
@@ -145,8 +151,8 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--chaos pause --yardstick", "leave --yardstick away"},
 		{"--chaos slots", "--chaos slots needs --cluster with at least 2 masters"},
 		{"--chaos slots --cluster 1", "--chaos slots needs --cluster with at least 2 masters"},
-		{"--chaos failover --cluster 3", "--chaos failover needs --cluster with --replicas"},
-		{"--chaos pause,kill --cluster 3", "--chaos kill needs --cluster with --replicas"},
+		{"--chaos failover --cluster 3", "--chaos failover needs --sentinel, or --cluster with --replicas"},
+		{"--chaos pause,kill --cluster 3", "--chaos kill needs --sentinel, or --cluster with --replicas"},
 		{"--chaos kill --cluster 2 --replicas 1", "--chaos kill needs --cluster with at least 3 masters"},
 		{"--scenario contend --cluster 3 --witness w --witness-procs 2", "give --addr"},
 		{"--prefix {x}", "--prefix"},

@@ -26,6 +26,7 @@ type server struct {
 	addrs      []string
 	embedded   *embedded.Server   // nil: not ours, or not a single one
 	cluster    *redistest.Cluster // nil: not ours, or no cluster
+	sentinel   *redistest.Sentinel
 	client     rueidis.Client
 	clientName string // of every connection this process makes
 	product    string // "redis 7.0.15"
@@ -70,12 +71,19 @@ func (s *server) clientOption() rueidis.ClientOption {
 	o.PipelineMultiplex = -1
 	o.Dialer.Timeout = connectTimeout / 2
 	o.ForceSingleClient = s.inProcess()
+	if s.sentinel != nil {
+		o.Sentinel = rueidis.SentinelOption{MasterSet: redistest.MasterName}
+	}
 	return o
 }
 
 // engineConfig returns the configuration of one engine.
 func (s *server) engineConfig(cfg *config) engine.Config {
-	return engine.Config{Addrs: s.addrs, ClientName: s.clientName, NoHandOff: cfg.noHandOff}
+	c := engine.Config{Addrs: s.addrs, ClientName: s.clientName, NoHandOff: cfg.noHandOff}
+	if s.sentinel != nil {
+		c.MasterName = redistest.MasterName
+	}
+	return c
 }
 
 // inProcess reports whether the server is miniredis in this process.

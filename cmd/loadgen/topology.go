@@ -16,6 +16,7 @@ import (
 const (
 	maxMasters  = 16
 	maxReplicas = 3
+	sentinels   = 3
 )
 
 // shape is how many servers a deployment has; zero where that is not known, or one.
@@ -28,10 +29,19 @@ func (c *config) checkTopology(changed func(string) bool) error {
 		return fmt.Errorf("--cluster must be between 1 and %d, not %d", maxMasters, c.cluster)
 	case c.cluster > 0 && len(c.addrs) > 0:
 		return errors.New("--cluster starts a cluster of loadgen's own and --addr names one that is there: give one of them")
-	case changed("replicas") && c.cluster == 0:
-		return errors.New("--replicas needs --cluster")
+	case c.sentinel && len(c.addrs) > 0:
+		return errors.New("--sentinel starts servers of loadgen's own and --addr names some that are there: give one of them")
+	case c.sentinel && c.cluster > 0:
+		return errors.New("--sentinel and --cluster are two topologies: give one of them")
+	case changed("replicas") && c.cluster == 0 && !c.sentinel:
+		return errors.New("--replicas needs --cluster or --sentinel")
+	case c.sentinel && changed("replicas") && c.replicas == 0:
+		return errors.New("--replicas must be at least 1 with --sentinel: somebody must be there to take over")
 	case c.replicas < 0 || c.replicas > maxReplicas:
 		return fmt.Errorf("--replicas must be between 0 and %d, not %d", maxReplicas, c.replicas)
+	}
+	if c.sentinel && c.replicas == 0 {
+		c.replicas = 1
 	}
 	return nil
 }
@@ -45,13 +55,18 @@ func (s *server) startOwn(ctx context.Context, cfg *config) error {
 	case cfg.cluster > 0:
 		// A master that dies is to be missed by its own slots only, not by all.
 		c, err := redistest.StartCluster(ctx, cfg.cluster, cfg.replicas, "--cluster-require-full-coverage", "no")
-		if errors.Is(err, redistest.ErrNoServer) {
-			return fmt.Errorf("--cluster needs redis-server or valkey-server on PATH: %w", err)
-		}
 		if err != nil {
-			return fmt.Errorf("start a cluster: %w", err)
+			return startError("cluster", err)
 		}
 		s.cluster, s.addrs = c, c.Addrs()
+		return nil
+	case cfg.sentinel:
+		g, err := redistest.StartSentinel(ctx, cfg.replicas, sentinels)
+		if err != nil {
+			return startError("sentinel", err)
+		}
+		s.sentinel, s.addrs, s.topology = g, g.Addrs(), "sentinel"
+		s.shape = shape{masters: 1, replicas: cfg.replicas}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -68,6 +83,13 @@ func (s *server) startOwn(ctx context.Context, cfg *config) error {
 	return nil
 }
 
+func startError(flag string, err error) error {
+	if errors.Is(err, redistest.ErrNoServer) {
+		return fmt.Errorf("--%s needs redis-server or valkey-server on PATH: %w", flag, err)
+	}
+	return fmt.Errorf("start a %s: %w", flag, err)
+}
+
 // stopOwn ends what startOwn started.
 func (s *server) stopOwn() {
 	if s.embedded != nil {
@@ -76,14 +98,20 @@ func (s *server) stopOwn() {
 	if s.cluster != nil {
 		s.cluster.Stop()
 	}
+	if s.sentinel != nil {
+		s.sentinel.Stop()
+	}
 }
 
 // ours reports whether the servers were started by this run.
-func (s *server) ours() bool { return s.embedded != nil || s.cluster != nil }
+func (s *server) ours() bool { return s.embedded != nil || s.cluster != nil || s.sentinel != nil }
 
 // origin says what was started, and where it listens.
 func (s *server) origin() string {
-	if s.cluster != nil {
+	switch {
+	case s.sentinel != nil:
+		return fmt.Sprintf("%s of its own, sentinels on %s (%s)", topologyText(s.topology, s.shape), s.where(), s.product)
+	case s.cluster != nil:
 		return fmt.Sprintf("a %s of its own on %s (%s)", topologyText("cluster", s.shape), s.where(), s.product)
 	}
 	return fmt.Sprintf("%s of its own on %s (%s), as no --addr was given", s.embedded.Kind, s.where(), s.product)
@@ -93,6 +121,9 @@ func (s *server) origin() string {
 func topologyText(topology string, sh shape) string {
 	if sh.masters == 0 {
 		return topology
+	}
+	if topology == "sentinel" {
+		return fmt.Sprintf("%s with %s under %d sentinels", plural(sh.masters, "master"), plural(sh.replicas, "replica"), sentinels)
 	}
 	text := topology + " of " + plural(sh.masters, "master")
 	if sh.replicas > 0 {

@@ -53,6 +53,16 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 			requireNobodyListens(t, stderr)
 		})
 	}
+	t.Run("Sentinel", func(t *testing.T) {
+		status, stdout, stderr := invoke(t, "run", "--sentinel", "--yardstick", "--rounds", "1", "--duration", "300ms", "--warmup", "20ms", "--json", "-")
+		require.Equal(t, statusOK, status, stderr)
+		r := requireReport(t, []byte(stdout))
+		require.Equal(t, "sentinel", r["topology"])
+		require.EqualValues(t, 1, r["replicas"])
+		require.Contains(t, r["server_check"], "agrees")
+		require.Positive(t, r["ratio_to_yardstick"])
+		requireNobodyListens(t, stderr)
+	})
 	t.Run("TheTableNamesTheTopology", func(t *testing.T) {
 		status, stdout, stderr := invoke(t, "run", "--cluster", "1", "--replicas", "1", "--duration", "100ms", "--warmup", "0s")
 		require.Equal(t, statusOK, status, stderr)

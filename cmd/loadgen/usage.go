@@ -19,7 +19,8 @@ const runHead = `Usage: loadgen run [flags]
 Runs one scenario against a server, then prints a table. Without --addr the server is
 a private redis-server or valkey-server if one is on PATH, otherwise an in-process
 imitation that is good for a look and too slow for figures; standard error says which.
-With --cluster the server is a private cluster of real ones. All of them end with the run.
+With --cluster it is a private cluster of real ones, with --sentinel a master with a replica
+under three sentinels. All of them end with the run.
 `
 
 const runTail = `
@@ -39,6 +40,7 @@ Examples:
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
   loadgen run --cluster 3 --chaos slots,kill-conn        while slots move and connections break
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s --duration 20s --chaos kill
+  loadgen run --sentinel --chaos failover --duration 30s
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must

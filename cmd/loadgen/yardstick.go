@@ -57,6 +57,9 @@ func (r *yardstickRival) connect(ctx context.Context, srv *server) error {
 		option = srv.clientOption()
 		option.ForceSingleClient = true
 	}
+	if srv.sentinel != nil {
+		option.InitAddress = []string{srv.sentinel.Master.Addr()}
+	}
 	option.ClientName = srv.clientName
 	if srv.topology != "cluster" {
 		client, err := rueidis.NewClient(option)

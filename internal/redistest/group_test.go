@@ -64,3 +64,28 @@ func TestStartSentinel(t *testing.T) {
 		return err
 	}))
 }
+
+func TestMovedSlotIsSeenByAllNodesInTheEnd(t *testing.T) {
+	c := RunCluster(t, 3, 1)
+	const slot = 6000
+	from, to := c.Masters[1], c.Masters[2]
+	require.NoError(t, c.MoveSlot(t.Context(), slot, to))
+	claimant, err := c.Claimant(t.Context(), slot)
+	require.NoError(t, err)
+	require.Same(t, to, claimant)
+	require.NoError(t, c.AwaitAgreement(t.Context()))
+	for _, n := range c.Nodes() {
+		owner, err := c.OwnerSeenBy(t.Context(), n, slot)
+		require.NoError(t, err)
+		require.Same(t, to, owner, n.Addr())
+	}
+	require.NoError(t, c.MoveSlot(t.Context(), slot, from))
+	require.NoError(t, c.AwaitAgreement(t.Context()))
+}
+
+func TestSlotOwnersIgnoreOrderRolesAndSlotsOnTheirWay(t *testing.T) {
+	const seen = "bb 127.0.0.1:2@12 master - 0 1 2 connected 100-200 300\n" +
+		"aa 127.0.0.1:1@11 myself,master - 0 0 1 connected 0-99 [50->-bb]\n" +
+		"cc 127.0.0.1:3@13 slave aa 0 1 1 connected\n"
+	require.Equal(t, "aa 0-99\nbb 100-200 300", slotOwners(seen))
+}

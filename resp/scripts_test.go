@@ -59,3 +59,18 @@ func TestC024ACountThatIsSentTwiceCountsOnce(t *testing.T) {
 		}
 	}
 }
+
+// A copy of a release that comes late finds the next grant of the same engine: another wire id.
+func TestC031LateCopyOfAReleaseTouchesNoLaterGrant(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	free := func(field string) {
+		scriptRun(t, s, "release", "key", "PUBLISH", "0", "0", field, "1")
+	}
+	scriptRun(t, s, "acquire", "key", "30000", "engine:1", ahead, "0", "0")
+	free("engine:1")
+	require.Empty(t, s.Keys(t))
+	scriptRun(t, s, "acquire", "key", "30000", "engine:2", ahead, "0", "0")
+	free("engine:1")
+	require.Equal(t, "engine:2\n1", s.Do(t, "HGETALL", "key"))
+}

@@ -1,0 +1,189 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// TestFault_C056C057_WritesAreRefused: the server answers, and refuses to write, because it cannot save
+// or has too few replicas. Holders are told by their deadline, a new acquire at once, a waiter waits,
+// and everything goes on when the server is well again.
+func TestFault_C056C057_WritesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		class        engine.Class
+		broken, well func(t *testing.T, s *redistest.Server)
+	}{
+		"C056_Misconf": {engine.ClassMisconf, func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			require.NoError(t, os.Mkdir(filepath.Join(s.Dir(), "dump.rdb"), 0o700)) // where the file is to be
+			s.Do(t, "CONFIG", "SET", "save", "3600 1000000")
+			saved(t, s, "err")
+		}, func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			require.NoError(t, os.Remove(filepath.Join(s.Dir(), "dump.rdb")))
+			saved(t, s, "ok")
+		}},
+		"C057_NoReplicas": {engine.ClassNoReplicas, func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+		}, func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			logger, log := apiLogger()
+			e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+			other := openEngine(t, s.Addr())
+			ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+			waiter := other.Lock("a").AcquireAsync(limited(t))
+			eventually(t, "it waits", func() bool { return other.Stats().Waits == 1 })
+			c.broken(t, s)
+			stalled := watchScheduler(t)
+			await(t, ls.Context().Done(), "the holder is told")
+			require.LessOrEqual(t, time.Since(ls.Deadline()), stalled(), "told after the deadline")
+			require.NotEmpty(t, log.with("jeopardy"))
+			_, err := e.Lock("new").TryAcquire(limited(t))
+			require.Equal(t, c.class, serverClass(err), "%v", err)
+			_, _, done := waiter.Result()
+			require.False(t, done, "the waiter waits for better days")
+			c.well(t, s)
+			got, err := waiter.Await(limited(t))
+			require.NoError(t, err)
+			release(t, got)
+			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+			release(t, acquire(t, e.Lock("new")))
+			finish(t, s, e, other)
+		})
+	}
+}
+
+// saved saves until it ends as wanted.
+func saved(t *testing.T, s *redistest.Server, status string) {
+	t.Helper()
+	eventually(t, "a save that ends with "+status, func() bool {
+		_, _ = s.Command(limited(t), "BGSAVE") // refused while one is running
+		got, err := s.InfoField("persistence", "rdb_last_bgsave_status")
+		return err == nil && got == status
+	})
+}
+
+// TestFault_C061_PasswordIsChanged: connections that stand go on. When they break, no new one can be made:
+// the holder is told by its deadline, the error has its class, and nobody hammers at the door.
+func TestFault_C061_PasswordIsChanged(t *testing.T) {
+	t.Parallel()
+	s := aclServer(t)
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr(), asApp)
+	ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+	first := ls.Deadline()
+	eventually(t, "the connection for renewals stands", func() bool { return ls.Deadline().After(first.Add(100 * time.Millisecond)) })
+	aclRules(t, s, "resetpass", ">another")
+	first = ls.Deadline()
+	eventually(t, "it is renewed over the connection that stands", func() bool { return ls.Deadline().After(first.Add(time.Second)) })
+	require.False(t, ls.Lost())
+	release(t, acquire(t, e.Lock("b")))
+
+	before := connections(t, s)
+	p.CutAll()
+	await(t, ls.Context().Done(), "the holder is told")
+	_, err := e.Lock("b").TryAcquire(limited(t))
+	require.Equal(t, engine.ClassNoAuth, serverClass(err), "%v", err)
+	require.Less(t, connections(t, s)-before, 200, "a tight loop")
+	aclRules(t, s, "resetpass", ">secret")
+	eventually(t, "it works again", func() bool {
+		ls, err := e.Lock("b").TryAcquire(limited(t))
+		return err == nil && ls.Release(limited(t)) == nil
+	})
+	finish(t, s, e)
+}
+
+// connections counts those the server has taken.
+func connections(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	text, err := s.InfoField("stats", "total_connections_received")
+	require.NoError(t, err)
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// TestFault_C063_NoMoreClientsAreTaken: who is connected goes on, waiters poll, who comes is told.
+func TestFault_C063_NoMoreClientsAreTaken(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	admin, err := s.Dial(limited(t))
+	require.NoError(t, err)
+	defer admin.Close()
+	ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+	deadline := ls.Deadline()
+	eventually(t, "the connection for renewals stands", func() bool { return ls.Deadline().After(deadline.Add(100 * time.Millisecond)) })
+	_, err = admin.Do(limited(t), "CONFIG", "SET", "maxclients", "1")
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(limited(t), 5*time.Second)
+	defer cancel()
+	_, err = engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
+	// The server says why and closes at once: the reset may overtake what it said.
+	require.Contains(t, []engine.Class{engine.ClassMaxClients, engine.ClassUnreachable}, serverClass(err), "%v", err)
+	require.True(t, engine.SafeToRetry(err))
+	deadline = ls.Deadline()
+	eventually(t, "renewed", func() bool { return ls.Deadline().After(deadline.Add(500 * time.Millisecond)) })
+	require.False(t, ls.Lost())
+	// The connection for subscriptions cannot be made: this waiter is served by its poll.
+	_, err = admin.Do(limited(t), "HSET", "b", "another:1", "1")
+	require.NoError(t, err)
+	_, err = admin.Do(limited(t), "PEXPIRE", "b", "60000")
+	require.NoError(t, err)
+	waiter := e.Lock("b").AcquireAsync(limited(t))
+	eventually(t, "it waits", func() bool { return e.Stats().Waits == 1 })
+	_, err = admin.Do(limited(t), "DEL", "b")
+	require.NoError(t, err)
+	got, err := waiter.Await(limited(t))
+	require.NoError(t, err)
+	require.NotZero(t, e.Stats().GrantsByPoll)
+	release(t, got)
+	release(t, ls)
+	_, err = admin.Do(limited(t), "CONFIG", "SET", "maxclients", "10000")
+	require.NoError(t, err)
+	finish(t, s, e)
+}
+
+// TestFault_C076_ServerWithoutRESP3: a proxy or an old server that does not know HELLO. Locks work, and
+// waiters poll; one that refuses EVALSHA is refused in clear words.
+func TestFault_C076_ServerWithoutRESP3(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--rename-command", "HELLO", ""}})
+	e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+	waiter := other.Lock("a").AcquireAsync(limited(t))
+	deadline := ls.Deadline()
+	eventually(t, "renewed", func() bool { return ls.Deadline().After(deadline.Add(500 * time.Millisecond)) })
+	release(t, ls)
+	got, err := waiter.Await(limited(t))
+	require.NoError(t, err)
+	release(t, got)
+	finish(t, s, e, other)
+
+	mute := redistest.Run(t, redistest.Options{Args: []string{"--rename-command", "EVALSHA", ""}})
+	e = openEngine(t, mute.Addr())
+	_, err = e.Lock("a").TryAcquire(limited(t))
+	require.ErrorContains(t, err, "EVALSHA")
+	require.True(t, strings.HasPrefix(err.Error(), "holdfast: "), "%v", err)
+	require.NoError(t, e.Close(limited(t)))
+}

@@ -80,6 +80,10 @@ lint: ## lint both modules with the pinned golangci-lint
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
 
+.PHONY: vuln
+vuln: ## look for known vulnerabilities; VULN_REQUIRED=1: fail where the database cannot be asked
+	@GO="$(GO)" tools/vuln.sh
+
 .PHONY: fmt
 fmt: ## format the code: gofumpt, and imports in groups
 	$(GOLANGCI) fmt ./...

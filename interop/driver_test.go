@@ -292,6 +292,12 @@ func (l javaLock) start(op string, args ...string) *call {
 	return l.send("call", append([]string{"op", op}, args...)...)
 }
 
+// interrupt interrupts the thread in what it is doing.
+func (th *javaThread) interrupt(t *testing.T) {
+	t.Helper()
+	th.c.d.send("interrupt", url.Values{"thread": {th.name}}).ok(t)
+}
+
 // send begins a command about the lock.
 func (l javaLock) send(verb string, args ...string) *call {
 	v := url.Values{"client": {l.th.c.name}, "thread": {l.th.name}, "kind": {l.kind}, "name": {l.name}}

@@ -82,7 +82,9 @@ final class Locks {
             case "isHeldByCurrentThread" -> lock.isHeldByCurrentThread();
             case "getHoldCount" -> lock.getHoldCount();
             case "remainTimeToLive" -> lock.remainTimeToLive();
-            case "lockAndGetToken" -> ((RFencedLock) lock).lockAndGetToken();
+            case "lockAndGetToken" -> lease < 0
+                    ? ((RFencedLock) lock).lockAndGetToken()
+                    : ((RFencedLock) lock).lockAndGetToken(lease, TimeUnit.MILLISECONDS);
             case "tryLockAndGetToken" -> wait < 0 && lease < 0
                     ? ((RFencedLock) lock).tryLockAndGetToken()
                     : ((RFencedLock) lock).tryLockAndGetToken(wait, lease, TimeUnit.MILLISECONDS);

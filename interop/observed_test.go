@@ -1,6 +1,9 @@
 package interop
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,25 +15,27 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
-// TestObserved keeps the table "Observed" of docs/REDISSON.md true: each case is a behaviour of Redisson that
-// a reader of its documentation would not expect. If one fails, Redisson was mended: correct the table, and
-// what the engine does about it.
+// observations are the rows of the table "Observed" of docs/REDISSON.md.
+var observations = []struct {
+	name string
+	run  func(t *testing.T, p play)
+}{
+	{"O1 lock() after lock(lease) on one object sends the old lease", observeOldLease},
+	{"O2 tryLockAndGetToken() waits for ever", observeTryThatWaits},
+	{"O3 lockAndGetToken(lease) ignores the lease", observeIgnoredLease},
+	{"O4 a watched reader shortens the lease of another", observeShortenedRead},
+	{"O5 giving back the read lock ends the renewal of the write lock", observeUnwatchedWrite},
+	{"O6 a mutex and a read lock of one name are both held", observeTwoKinds},
+	{"O7 an interrupted fair waiter stays in the queue", observeInterrupted},
+	{"O8 a fair waiter behind a dead one asks without a pause", observeHotLoop},
+	{"O9 unlocking a free fair lock succeeds", observeFreeFair},
+	{"O10 a write lock entered again adds up its lease", observeSum},
+}
+
+// TestObserved keeps that table true: each case is a behaviour of Redisson that a reader of its documentation
+// would not expect. If one fails, Redisson was mended: correct the table, and what the engine does about it.
 func TestObserved(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T, p play)
-	}{
-		{"O1 lock() after lock(lease) on one object sends the old lease", observeOldLease},
-		{"O2 tryLockAndGetToken() waits for ever", observeTryThatWaits},
-		{"O3 lockAndGetToken(lease) ignores the lease", observeIgnoredLease},
-		{"O4 a watched reader shortens the lease of another", observeShortenedRead},
-		{"O5 giving back the read lock ends the renewal of the write lock", observeUnwatchedWrite},
-		{"O6 a mutex and a read lock of one name are both held", observeTwoKinds},
-		{"O7 an interrupted fair waiter stays in the queue", observeInterrupted},
-		{"O8 a fair waiter behind a dead one asks without a pause", observeHotLoop},
-		{"O9 unlocking a free fair lock succeeds", observeFreeFair},
-		{"O10 a write lock entered again adds up its lease", observeSum},
-	} {
+	for _, c := range observations {
 		t.Run(c.name, func(t *testing.T) {
 			demand(t)
 			t.Parallel()
@@ -159,4 +164,24 @@ func observeSum(t *testing.T, p play) {
 		require.Greater(t, p.pttl(t, "x"), time.Duration(i+1)*lease-5*time.Second)
 	}
 	require.Contains(t, strings.Split(p.do(t, "HGETALL", "x"), "\n"), "3")
+}
+
+// TestObservedTableIsTheTests needs no Java.
+func TestObservedTableIsTheTests(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "REDISSON.md"))
+	require.NoError(t, err)
+	var rows, cases []string
+	for _, m := range regexp.MustCompile(`(?m)^\| (O\d+) \|`).FindAllStringSubmatch(string(text), -1) {
+		rows = append(rows, m[1])
+	}
+	for _, c := range observations {
+		id, _, _ := strings.Cut(c.name, " ")
+		cases = append(cases, id)
+	}
+	require.Equal(t, cases, rows)
+	pom, err := os.ReadFile(filepath.Join(javaDir, "pom.xml"))
+	require.NoError(t, err)
+	version := regexp.MustCompile(`<redisson.version>(.*)</redisson.version>`).FindSubmatch(pom)
+	require.Len(t, version, 2)
+	require.Contains(t, string(text), "Redisson **"+string(version[1])+"**", "the version that is tested")
 }

@@ -2,7 +2,29 @@ package interop
 
 // scenarios are what the golden files in testdata record. Waiters are told apart by thread, and no step
 // lets two threads race for one grant.
-var scenarios = []scenario{lockWire, fairWire, readWriteWire, fencedWire}
+var scenarios = []scenario{lockWire, fairWire, readWriteWire, fencedWire, clusterWire}
+
+var clusterWire = scenario{
+	name: "cluster", about: "all kinds in a cluster: sharded messages", cluster: true,
+	steps: []step{
+		{who: "A:1", kind: "lock", op: "lock"},
+		{who: "B:1", kind: "lock", op: "lock", waits: true},
+		{who: "A:1", kind: "lock", op: "unlock", grants: []string{"B:1"}},
+		{who: "B:1", kind: "lock", op: "unlock"},
+		{who: "A:1", kind: "fair", op: "lock"},
+		{who: "B:1", kind: "fair", op: "lock", waits: true},
+		{who: "A:1", kind: "fair", op: "unlock", grants: []string{"B:1"}},
+		{who: "B:1", kind: "fair", op: "unlock"},
+		{who: "A:1", kind: "write", op: "lock"},
+		{who: "B:1", kind: "read", op: "lock", waits: true},
+		{who: "A:1", kind: "write", op: "unlock", grants: []string{"B:1"}},
+		{who: "B:1", kind: "read", op: "unlock"},
+		{who: "A:1", kind: "fenced", op: "lockAndGetToken"},
+		{who: "B:1", kind: "fenced", op: "lockAndGetToken", waits: true},
+		{who: "A:1", kind: "fenced", op: "forceUnlock", grants: []string{"B:1"}},
+		{who: "B:1", kind: "fenced", op: "unlock"},
+	},
+}
 
 var lockWire = scenario{
 	name: "lock", about: "RLock",

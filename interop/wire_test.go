@@ -29,15 +29,15 @@ type step struct {
 
 // A scenario is played on one server by threads 1 and 2 of two clients, A and B.
 type scenario struct {
-	name   string // of the lock, and of the file
-	about  string
-	client []string // further arguments of open
-	steps  []step
+	name    string // of the lock, and of the file
+	about   string
+	cluster bool // on a cluster: the master that serves the name is watched
+	steps   []step
 }
 
 const wireHeader = `# What Redisson does on the wire: %s
 #
-# Redisson 4.7.0, one server, lock %q, lockWatchdogTimeout 60 s, fairLockWaitTimeout 300 s (its default).
+# Redisson 4.7.0, Redis 7, lock %q, lockWatchdogTimeout 60 s, fairLockWaitTimeout 300 s (its default).
 # A:1 is thread 1 of client A: "<uuid of A>:<id of thread 1>".  now: a time of day in ms.
 # Times are rounded up to ten seconds.
 #
@@ -53,10 +53,18 @@ func TestWire(t *testing.T) {
 
 func playScenario(t *testing.T, sc scenario) {
 	demand(t)
-	server := redistest.Run(t, redistest.Options{})
+	d := &deployment{}
+	if sc.cluster {
+		d.cluster = redistest.RunCluster(t, 3, 0)
+		d.servers, d.addrs, d.args = d.cluster.Masters, d.cluster.Addrs(), []string{"topology", "cluster"}
+	} else {
+		d.servers = []*redistest.Server{redistest.Run(t, redistest.Options{})}
+		d.addrs = []string{d.servers[0].Addr()}
+	}
+	server := d.at(t, sc.name)
 	threads, owners := map[string]*javaThread{}, []string{}
 	for _, client := range []string{"A", "B"} {
-		c := openJava(t, server.Addr(), append([]string{"watchdogMs", "60000"}, sc.client...)...)
+		c := d.openJava(t, "watchdogMs", "60000")
 		for _, n := range []string{"1", "2"} {
 			th := c.thread(t, n)
 			threads[client+":"+n] = th

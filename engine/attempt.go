@@ -129,7 +129,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		ent.forces = root.forces
 		defer func() { ent.forces = 0 }()
 	}
-	op := ent.granted(a.lease, a.op.Family, r.Seen)
+	op := ent.granted(a.lease, a.op.Family, int(r.Seen))
 	if op == nil {
 		e.unusedLocked(sh, a, r, fx)
 		return
@@ -188,7 +188,7 @@ func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	ent := a.ent
 	if a.tooFew(r) {
 		sh.counts.unseen++
-		if op := ent.grantedUnseen(a.op.Ack); op != nil {
+		if op := ent.grantedUnseen(a.op.Ack, a.op.Family); op != nil {
 			sh.counts.errors++
 			fx.fail(op, notReplicated(op.lock.Name(), a.op.Ack, r))
 		}
@@ -208,10 +208,12 @@ func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 }
 
 // tooFew reports whether fewer replicas have seen the grant than the attempt asked for.
-func (a *attempt) tooFew(r *resp.Result) bool { return a.op.Ack != nil && r.Seen < a.op.Ack.Replicas }
+func (a *attempt) tooFew(r *resp.Result) bool {
+	return a.op.Ack != nil && int(r.Seen) < a.op.Ack.Replicas
+}
 
 func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
-	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: r.Seen}
+	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: int(r.Seen)}
 	if r.Unseen != nil {
 		err.cause = r.Unseen
 	}

@@ -238,7 +238,7 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 	h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
-	case n.op.Ack != nil && r.Seen < n.op.Ack.Replicas && c.acquire.claim():
+	case n.op.Ack != nil && int(r.Seen) < n.op.Ack.Replicas && c.acquire.claim():
 		sh.counts.unseen++
 		sh.counts.errors++
 		fx.fail(c.acquire, notReplicated(e.nameOf(h.Key), n.op.Ack, r))

@@ -200,9 +200,9 @@ func (q *queue) granted(lease time.Duration, family resp.Family, seen int) *acqu
 
 // grantedUnseen follows a grant that fewer replicas have seen than were asked for. It returns who is to be
 // told: the first, if that is what it asked for. Otherwise the lock is asked for again.
-func (q *queue) grantedUnseen(ack *resp.Ack) *acquireOp {
+func (q *queue) grantedUnseen(ack *resp.Ack, family resp.Family) *acquireOp {
 	for op := q.live(); op != nil; op = q.live() {
-		if op.set.ack == nil || *op.set.ack != *ack {
+		if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {
 			return nil
 		}
 		q.unlink(op)

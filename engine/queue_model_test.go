@@ -302,7 +302,7 @@ func (w *queueWorld) granted() {
 // unused gives back a grant nobody can use. Where its release may be overtaken, the next acquire waits.
 func (w *queueWorld) unused(seen int) {
 	if seen < w.set.replicas() {
-		if op := w.q.grantedUnseen(w.set.ack); op != nil {
+		if op := w.q.grantedUnseen(w.set.ack, w.set.family); op != nil {
 			w.answer(op, "too few replicas")
 		}
 	}

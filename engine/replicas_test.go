@@ -238,6 +238,40 @@ func TestC082WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 	finish(t, s.Master, e)
 }
 
+// TestWaitReplicasMasterDiesWhileItWaits: the outcome is unknown, and the new master is asked under the
+// same wire id. It has no replicas.
+func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
+	s := redistest.RunSentinel(t, 1, 3)
+	e := openSentinel(t, s)
+	s.Replicas[0].Pause()
+	f := e.Lock("name", engine.WaitReplicas(1, 3*time.Second), engine.FixedLease(20*time.Second)).AcquireAsync(limited(t))
+	waitsForReplicas(t, s.Master)
+	s.Master.Kill()
+	s.Replicas[0].Resume()
+	master := promoted(t, s, s.Master)
+	_, err := f.Await(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	release(t, acquire(t, e.Lock("name")))
+	finish(t, master, e)
+}
+
+func TestWaitReplicasOfAFencedLock(t *testing.T) {
+	s, e := replicated(t, 1)
+	l := e.FencedLock("name", engine.WaitReplicas(1, 500*time.Millisecond))
+	ls := acquire(t, l.Lock)
+	token := ls.Token()
+	require.Equal(t, ls.OwnerID()+"\n1", s.Replicas[0].Do(t, "HGETALL", "name"))
+	release(t, ls)
+	s.Replicas[0].Pause()
+	_, err := l.TryAcquire(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	s.Replicas[0].Resume()
+	ls = acquire(t, l.Lock)
+	require.Greater(t, ls.Token(), token)
+	release(t, ls)
+	require.NoError(t, e.Close(limited(t)))
+}
+
 func TestWaitReplicasInACluster(t *testing.T) {
 	c := redistest.RunCluster(t, 3, 1)
 	e := openCluster(t, c)

@@ -2,8 +2,11 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -252,6 +255,78 @@ func TestSentinelOpenSaysWhatIsWrong(t *testing.T) {
 	require.Equal(t, engine.ClassUnreachable, serverClass(err))
 	release(t, acquire(t, e.Lock("name"))) // who has found the master needs no sentinel
 	finish(t, s.Master, e, byURL)
+}
+
+// TestSentinelStoppedOneDelaysNobody: a sentinel that hangs is no reason to wait, at Open or later.
+func TestSentinelStoppedOneDelaysNobody(t *testing.T) {
+	s := redistest.RunSentinel(t, 1, 3)
+	s.Sentinels[2].Pause()
+	from := time.Now()
+	e := openSentinel(t, s)
+	require.Less(t, time.Since(from), 1500*time.Millisecond)
+	held := acquire(t, e.Lock("held"))
+	master := failOver(t, s)
+	follows(t, e, master)
+	release(t, held)
+	require.NoError(t, e.Close(limited(t)))
+}
+
+// TestSentinelThatNamesAReplicaIsNotFollowedThere: what is no master is not written to.
+func TestSentinelThatNamesAReplicaIsNotFollowedThere(t *testing.T) {
+	s := redistest.RunSentinel(t, 1, 1)
+	moveMonitor(t, s, s.Replicas[0])
+	_, err := engine.Open(limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
+	require.Equal(t, engine.ClassReadOnly, serverClass(err))
+	require.True(t, engine.SafeToRetry(err))
+}
+
+// TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers: with grants that every replica has seen,
+// and held for less than a renewal, a failover costs waiting, never exclusion. A release that the new
+// master has not seen leaves the lock to expire.
+func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) {
+	s := redistest.RunSentinel(t, 1, 3)
+	engines := []*engine.Engine{openSentinel(t, s), openSentinel(t, s)}
+	opts := []engine.Option{engine.FixedLease(2 * time.Second), engine.WaitReplicas(1, 500*time.Millisecond)}
+	var witnesses [5]witness
+	var grants, unseen atomic.Int64
+	ctx, stop := context.WithCancel(limited(t))
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			w := &witnesses[i%5]
+			l := engines[i/5%2].Lock(numbered("name", i%5), opts...)
+			for ctx.Err() == nil {
+				ls, err := l.Acquire(ctx)
+				switch {
+				case errors.Is(err, engine.ErrNotReplicated):
+					unseen.Add(1)
+				case err == nil:
+					w.enter()
+					grants.Add(1)
+					w.leave()
+					_ = ls.Release(ctx)
+				}
+			}
+		})
+	}
+	for range 2 {
+		before := grants.Load()
+		master := failOver(t, s)
+		eventually(t, "the old master is a replica in step", func() bool {
+			n, err := master.InfoField("replication", "connected_slaves")
+			return err == nil && n == "1"
+		})
+		eventually(t, "locks are granted again", func() bool { return grants.Load() > before+100 })
+	}
+	stop()
+	wg.Wait()
+	for i := range witnesses {
+		require.Zero(t, witnesses[i].violations.Load())
+	}
+	t.Log("grants", grants.Load(), "not replicated", unseen.Load())
+	for _, e := range engines {
+		require.NoError(t, e.Close(limited(t)))
+	}
 }
 
 func TestSentinelPasswordsAreOfTheirOwn(t *testing.T) {

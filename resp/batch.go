@@ -164,7 +164,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	switch first.Kind {
 	case OpReacquire, OpCount:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
-			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount), flag(first.Ack != nil))
+			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.Family.message(), strconv.Itoa(len(inline)))
 		return appendFields(appendKeys(args, inline), c.ops)

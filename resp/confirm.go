@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -10,8 +11,8 @@ import (
 // confirming is what the lane of a node needs whose grants are answered only when enough replicas have
 // seen them.
 //
-// WAIT answers for what its own connection has written: over any other it says at once that all is
-// well. It also blocks its connection. So these acquires have a lane and a connection of their own,
+// WAIT answers for what came before the last command of its own connection: over one that has sent none
+// it says at once that all is well. It also blocks its connection. So these acquires have a lane and a connection of their own,
 // and everybody else's goes on. The next batch collects while replicas are waited for.
 type confirming struct {
 	waiting []confirmation  // the lane's worker's
@@ -124,7 +125,7 @@ func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed t
 	for _, w := range over {
 		switch {
 		case err == nil:
-			w.r.Seen = seen
+			w.r.Seen = int32(min(seen, math.MaxInt32)) //nolint:gosec // in range
 		case err.Class.Definite():
 			w.r.Unseen = err
 		default:

@@ -214,17 +214,18 @@ func (f *follower) look() []finding {
 		f.wg.Go(func() { answers <- f.askOne(p) }) // it may outlive this call: a dial of a silent host
 	}
 	var all []finding
-	var grace <-chan time.Time
+	grace := time.NewTimer(lookLimit + dialTimeout)
+	defer grace.Stop()
+	good := false
 	for len(all) < len(ask) {
 		select {
 		case one := <-answers:
 			all = append(all, one)
-			if one.err == nil && grace == nil {
-				timer := time.NewTimer(lookGrace)
-				defer timer.Stop()
-				grace = timer.C
+			if one.err == nil && !good {
+				good = true
+				grace.Reset(lookGrace)
 			}
-		case <-grace:
+		case <-grace.C:
 			return all
 		case <-f.ctx.Done():
 			return all

@@ -27,7 +27,6 @@ const (
 type Op struct {
 	Sink    Sink
 	Key     string
-	Slot    uint16 // of Key, where slots matter
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
 	LeaseMs int64
@@ -35,6 +34,7 @@ type Op struct {
 	Count   int32 // OpReacquire, OpCount: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
+	Slot    uint16 // of Key, where slots matter
 	Family  Family
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
@@ -90,13 +90,13 @@ const (
 
 // A Result is the answer of one op.
 type Result struct {
-	Code   Code
+	Code Code
+	// Seen is how many replicas have seen a grant that was to be acknowledged. Fewer than asked for: the
+	// key is ours all the same, and Unseen may say why.
+	Seen   int32
 	Value  int64
 	Fields []string
 	Err    *ServerError
-	// Seen is how many replicas have seen a grant that was to be acknowledged. Fewer than asked for: the
-	// key is ours all the same, and Unseen may say why.
-	Seen   int
 	Unseen *ServerError
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:
 	// nothing was sent.

@@ -7,8 +7,6 @@
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  wanted hold count
 -- ARGV[5]  '1': only if the lock is ours (re-entry, and giving back all but the last hold)
--- ARGV[6]  '1': write something in any case, because WAIT is to follow: it waits for what was written
---          over its own connection, and the first sending may have used another
 -- returns  {now} when the not-after has passed; else {now, code, v} with code 1 granted,
 --          2 already ours (the TTL is the full lease again), 0 busy (v: remaining ms, -1 none),
 --          -1 gone (it was to be ours and is not), -3 another kind of lock.
@@ -38,7 +36,7 @@ if mine == 1 then
     return count
   end
   local changes = tonumber(count) ~= wanted
-  if changes or left < tonumber(lease) or ARGV[6] == '1' then
+  if changes or left < tonumber(lease) then
     local ttl = lease
     if left > tonumber(lease) then
       ttl = string.format('%.0f', left)

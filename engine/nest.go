@@ -238,10 +238,7 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 	h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
-	case n.op.Ack != nil && int(r.Seen) < n.op.Ack.Replicas && c.acquire.claim():
-		sh.counts.unseen++
-		sh.counts.errors++
-		fx.fail(c.acquire, notReplicated(e.nameOf(h.Key), n.op.Ack, r))
+	case n.unseenLocked(sh, c.acquire, r, fx):
 		n.queue = append([]change{{}}, n.queue...)
 	case c.acquire != nil && c.acquire.claim():
 		op := c.acquire
@@ -258,6 +255,17 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 		n.hold.lessLocked(c.lease)
 		fx.released(c.release, nil)
 	}
+}
+
+// unseenLocked tells who wants in that too few replicas have seen it, if so.
+func (n *nesting) unseenLocked(sh *shard, op *acquireOp, r *resp.Result, fx *effects) bool {
+	if n.op.Ack == nil || int(r.Seen) >= n.op.Ack.Replicas || !op.claim() {
+		return false
+	}
+	sh.counts.unseen++
+	sh.counts.errors++
+	fx.fail(op, notReplicated(op.lock.Name(), n.op.Ack, r))
+	return true
 }
 
 // lessLocked stops the watchdog when the last handle that wanted it is gone.
@@ -277,10 +285,13 @@ func (n *nesting) failLocked(err error, fx *effects) {
 	switch {
 	case c.acquire != nil && c.acquire.claim():
 		fx.fail(c.acquire, err)
-	case c.release != nil:
+	case c.acquire != nil:
+	default:
 		n.hold.count-- // nobody has that handle any more; the last release frees the lock whatever the count
 		n.hold.lessLocked(c.lease)
-		fx.released(c.release, err)
+		if c.release != nil {
+			fx.released(c.release, err)
+		}
 	}
 }
 

@@ -255,6 +255,52 @@ func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
 	finish(t, master, e)
 }
 
+// TestWaitReplicasCountThatCannotGoBackIsNobodys: the owner entered again, too few replicas have seen it,
+// and the server refuses the lower count. The last handle frees the lock all the same.
+func TestWaitReplicasCountThatCannotGoBackIsNobodys(t *testing.T) {
+	s := redistest.RunSentinel(t, 1, 0)
+	s.Master.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+	e := openEngine(t, s.Master.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
+	s.Replicas[0].Pause()
+	o := engine.NewOwner()
+	ls := acquire(t, e.Lock("name", engine.As(o)))
+	f := e.Lock("name", engine.As(o), engine.WaitReplicas(1, time.Second)).AcquireAsync(limited(t))
+	waitsForReplicas(t, s.Master)
+	s.Master.Do(t, "ACL", "SETUSER", "app", "-hset")
+	_, err := f.Await(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	eventually(t, "the owner has one handle", func() bool { return o.Holds(e.Lock("name")) == 1 })
+	release(t, ls)
+	finish(t, s.Master, e)
+}
+
+func TestWaitReplicasOfReadLocks(t *testing.T) {
+	s, e := replicated(t, 1)
+	rw := e.RWLock("name")
+	o := engine.NewOwner()
+	ack := engine.WaitReplicas(1, 500*time.Millisecond)
+	first := acquire(t, rw.ReadLock().With(engine.As(o)))
+	s.Replicas[0].Pause()
+	for _, l := range []*engine.Lock{rw.ReadLock().With(engine.As(o), ack), rw.ReadLock().With(ack), rw.WriteLock().With(ack)} {
+		_, err := l.TryAcquire(limited(t))
+		require.Error(t, err)
+		require.True(t, errorsIsAny(err, engine.ErrNotReplicated, engine.ErrHeld), "%v", err)
+	}
+	s.Replicas[0].Resume()
+	again := acquire(t, rw.ReadLock().With(engine.As(o), ack))
+	joined := acquire(t, rw.ReadLock().With(ack))
+	for _, ls := range []*engine.Lease{first, again, joined} {
+		release(t, ls)
+	}
+	w := acquire(t, rw.WriteLock().With(engine.As(o)))
+	s.Replicas[0].Pause()
+	_, err := rw.ReadLock().With(engine.As(o), ack).Acquire(limited(t))
+	requireNotReplicated(t, err, 1, 0)
+	release(t, w)
+	eventually(t, "nothing is left", func() bool { return len(s.Master.Keys(t)) == 0 })
+	finish(t, s.Master, e)
+}
+
 func TestWaitReplicasOfAFencedLock(t *testing.T) {
 	s, e := replicated(t, 1)
 	l := e.FencedLock("name", engine.WaitReplicas(1, 500*time.Millisecond))

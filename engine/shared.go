@@ -102,7 +102,7 @@ func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) 
 	case op.set.once:
 		refuse(op, ErrReentry, fx)
 	case want == resp.FamilyRead && read != nil:
-		if now := e.clock.Now(); op.set.lease <= read.Lease && op.set.watchdog && read.shareable(now) {
+		if now := e.clock.Now(); op.set.lease <= read.Lease && op.set.watchdog && op.set.replicas() <= int(read.seen) && read.shareable(now) {
 			e.joinLocked(sh, read, op, fx)
 		} else {
 			e.enterLocked(sh, read, op, fx)
@@ -167,10 +167,11 @@ func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
 func (n *nesting) readLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
 	h, op := n.hold, n.cur.acquire
 	n.cur = change{}
-	wanted := op.claim()
+	wanted := !n.unseenLocked(sh, op, r, fx) && op.claim()
 	switch {
 	case h.Family == resp.FamilyRead:
 		h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
+		h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 		if wanted {
 			sh.counts.grants++
 			h.count++

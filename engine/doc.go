@@ -61,6 +61,15 @@
 // Without an owner, every acquire waits for every other. Goroutines that share an owner do not exclude
 // each other. Entering a lock that was lost is [ErrLost]; it never quietly starts anew.
 //
+// # The other locks
+//
+// [Engine.FencedLock] gives each grant a token that rises; package fence has what a store needs to refuse
+// older ones. [Engine.RWLock] lets readers share, and does not starve writers. [Engine.FairLock] is granted
+// in the order of asking, across all processes. [NonReentrant] and [Spin] change how a Lock behaves. All are
+// Redisson's on the wire, and everything said here holds for each: leases, owners, loss, waiting, futures.
+// One name is one kind of lock: another kind in its place is [ErrWrongKind]. Only a Lock and a write lock
+// are handed over inside the process; readers of one process share a hold.
+//
 // # Two contexts, two meanings
 //
 // The ctx of an acquire bounds the operation: when it ends first, the operation is given up and

@@ -298,6 +298,15 @@ func (th *javaThread) interrupt(t *testing.T) {
 	th.c.d.send("interrupt", url.Values{"thread": {th.name}}).ok(t)
 }
 
+// parks waits until the thread waits for a message of its lock. Only then can it be woken by the release of a
+// writer: Redisson wakes as many threads as are parked when the message arrives (docs/REDISSON.md, "Observed").
+func (th *javaThread) parks(t *testing.T) {
+	t.Helper()
+	eventually(t, th.name+" is parked", func() bool {
+		return th.c.d.send("parked", url.Values{"thread": {th.name}}).ok(t).value() == "true"
+	})
+}
+
 // send begins a command about the lock.
 func (l javaLock) send(verb string, args ...string) *call {
 	v := url.Values{"client": {l.th.c.name}, "thread": {l.th.name}, "kind": {l.kind}, "name": {l.name}}

@@ -53,7 +53,7 @@ func TestGoHoldsJavaWaitsAndIsWokenByTheRelease(t *testing.T) {
 		require.Equal(t, "false", java.do(t, "tryLock"))
 
 		waiter := java.start("lock")
-		p.listening(t, name, th.owner, 1)
+		p.waits(t, th, name)
 		require.False(t, waiter.answered(), "granted while Go holds it")
 		released := time.Now()
 		release(t, ls)
@@ -144,7 +144,7 @@ func TestForceReleaseByGoIsSeenByJava(t *testing.T) {
 		holder, waiter := p.java.thread(t, t.Name()+"/holds"), p.java.thread(t, t.Name()+"/waits")
 		holder.lock(p.name, name).do(t, "lock")
 		waiting := waiter.lock(p.name, name).start("lock")
-		p.listening(t, name, waiter.owner, 1)
+		p.waits(t, waiter, name)
 
 		forced := time.Now()
 		was, err := p.open(e, name).ForceRelease(limited(t))

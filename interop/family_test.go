@@ -31,7 +31,7 @@ func TestReadersOfBothSidesShareAndWritersOfBothSidesWait(t *testing.T) {
 
 		// The last to leave is a reader of Go, for whom a writer of Java waits.
 		waiter := javaWrite.start("lock")
-		p.listening(t, name, "", 1)
+		p.waits(t, javaWrite.th, name)
 		javaRead.do(t, "unlock")
 		require.False(t, waiter.answered())
 		require.Greater(t, p.pttl(t, name), 15*time.Second, "Java's unlock keeps the hash as long as our hold")
@@ -41,7 +41,7 @@ func TestReadersOfBothSidesShareAndWritersOfBothSidesWait(t *testing.T) {
 
 		// Then a reader of Java, for whom a writer of Go waits.
 		readAgain := javaRead.start("lock")
-		p.listening(t, name, "", 1)
+		p.waits(t, reader, name)
 		javaWrite.do(t, "unlock")
 		readAgain.ok(t)
 		f := e.RWLock(name).WriteLock().AcquireAsync(limited(t))
@@ -71,7 +71,9 @@ func TestAllReadersEnterWhenTheOtherSideHasWritten(t *testing.T) {
 			locks = append(locks, p.java.thread(t, fmt.Sprintf("%s/%d", t.Name(), i)).lock("read", name))
 			waiters = append(waiters, locks[i].start("lock"))
 		}
-		p.listening(t, name, "", 1)
+		for _, l := range locks {
+			p.waits(t, l.th, name)
+		}
 		for _, c := range waiters {
 			require.False(t, c.answered(), "granted while Go writes")
 		}
@@ -112,7 +114,7 @@ func TestReadersAreLetInWhenAWriterGoesOnReading(t *testing.T) {
 		read := acquire(t, e.RWLock(name, owner).ReadLock())
 		th := p.java.thread(t, t.Name()+"/reads")
 		waiter := th.lock("read", name).start("lock")
-		p.listening(t, name, "", 1)
+		p.waits(t, th, name)
 		released := time.Now()
 		release(t, write)
 		require.Less(t, waiter.ok(t).at.Sub(released), soon)

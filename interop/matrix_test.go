@@ -204,6 +204,16 @@ func (p play) listening(t *testing.T, name, owner string, n int) {
 	})
 }
 
+// waits waits until a thread of Java, whose lock has been started, waits for a message.
+func (p play) waits(t *testing.T, th *javaThread, name string) {
+	t.Helper()
+	if p.channel(name, th.owner) == "" {
+		return // who spins cannot be seen to wait
+	}
+	p.listening(t, name, th.owner, 1)
+	th.parks(t)
+}
+
 func limited(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

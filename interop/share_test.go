@@ -196,7 +196,7 @@ func TestNamesAndPrefixesMeanTheSame(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, ls.OwnerID()+"\n1", p.do(t, "HGETALL", key))
 				waiter := jl.start("lock")
-				p.listening(t, key, th.owner, 1)
+				p.waits(t, th, key)
 				released := time.Now()
 				release(t, ls)
 				require.Less(t, waiter.ok(t).at.Sub(released), soon)

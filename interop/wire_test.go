@@ -100,6 +100,9 @@ func playScenario(t *testing.T, sc scenario) {
 		}
 		require.Greater(t, len(golden), i, "no such step in %s", file)
 		compareStep(t, r, golden[i], title, results)
+		if st.waits && st.op == "lock" {
+			threads[st.who].parks(t)
+		}
 	}
 	for who, c := range waiting {
 		require.False(t, c.answered(), "%s should still be waiting", who)

@@ -5,10 +5,12 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Semaphore;
 
 /**
  * Reads commands from standard input, one a line, and answers each on standard output:
@@ -61,6 +63,9 @@ public final class Driver {
                 w.thread.interrupt();
                 return new Args("");
             });
+        } else if (words[1].equals("parked")) {
+            Worker w = worker(args.text("thread"));
+            answer(words[0], () -> new Args("").set("value", w.parked()));
         } else if (args.has("thread")) {
             worker(args.text("thread")).queue.execute(job);
         } else {
@@ -112,6 +117,12 @@ public final class Driver {
     private static final class Worker {
         private volatile Thread thread;
         private final ExecutorService queue;
+
+        /** Does it wait for a message? Redisson parks it on a semaphore then, and nowhere else. */
+        boolean parked() {
+            return thread != null && Arrays.stream(thread.getStackTrace())
+                    .anyMatch(f -> f.getClassName().equals(Semaphore.class.getName()));
+        }
 
         Worker(String name) {
             queue = Executors.newSingleThreadExecutor(r -> {

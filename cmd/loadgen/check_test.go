@@ -53,7 +53,7 @@ func TestAPlantedViolationEndsInStatus4(t *testing.T) {
 	defer func() { require.NoError(t, eng.Close(context.Background())) }()
 
 	cfg := &config{inflight: 1, clients: 1, keys: 1, api: "async", prefix: "planted", lease: 30 * time.Second, checkServer: "off"}
-	l := newLoad(cfg, []*engine.Engine{eng})
+	l := newLoad(cfg, []*engine.Engine{eng}, homes{})
 	l.ledger.take(0, 99) // somebody else's, who never lets go
 	rec, _ := l.drive(t.Context(), 50*time.Millisecond)
 	require.Positive(t, rec.released)

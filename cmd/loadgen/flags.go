@@ -118,7 +118,7 @@ func newFlags(c *config) []flagGroup {
 	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers; contend's default)")
 	l.IntVarP(&c.inflight, "inflight", "w", 1024, "operations in flight, over all clients")
 	l.IntVarP(&c.clients, "clients", "c", 0,
-		"goroutines that drive (default 2; with --api sync the blocking callers, 512);\ncontend: callers (default 64)")
+		"goroutines that drive (default 2, with --cluster one for each master; with --api sync the blocking callers, 512);\ncontend: callers (default 64)")
 	l.IntVar(&c.engines, "engines", 1, "engines, each with connections of its own")
 	l.Float64VarP(&c.rate, "rate", "r", 0,
 		"pairs a second, open loop: latency counts from the intended start\n(0: closed loop, as fast as answers come)")
@@ -253,7 +253,7 @@ func (c *config) settle(changed func(string) bool) error {
 	}
 	switch {
 	case c.api == "async" && c.clients == 0:
-		c.clients = min(asyncClients, c.inflight)
+		c.clients = min(max(asyncClients, c.cluster), c.inflight)
 	case c.api == "async" && c.clients > c.inflight:
 		return fmt.Errorf("--clients %d is more than --inflight %d: a client needs an operation to drive", c.clients, c.inflight)
 	case c.api == "sync" && c.clients == 0 && changed("inflight"):

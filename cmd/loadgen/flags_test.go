@@ -62,7 +62,7 @@ func TestParseFlags(t *testing.T) {
 			require.Equal(t, []string{"a:1", "[::1]:6379"}, c.addrs)
 		}},
 		{"Cluster", "--cluster 3 --replicas 2", func(t *testing.T, c config) {
-			require.Equal(t, []int{3, 2}, []int{c.cluster, c.replicas})
+			require.Equal(t, []int{3, 2, 3}, []int{c.cluster, c.replicas, c.clients})
 		}},
 		{"Sentinel", "--sentinel --chaos kill", func(t *testing.T, c config) { require.Equal(t, 1, c.replicas) }},
 		{"Chaos", "--cluster 3 --replicas 1 --chaos slots,kill --chaos-every 1s", func(t *testing.T, c config) {
@@ -193,6 +193,23 @@ func TestCutLeavesNothingOutAndOverlapsNowhere(t *testing.T) {
 			}
 			require.Equal(t, n, next)
 		}
+	}
+}
+
+func TestEveryClientHasKeysOfOneHome(t *testing.T) {
+	cfg := &config{api: "async", inflight: 30, clients: 6, keys: 400, prefix: "p"}
+	h := homes{3, func(name string) int { return int(name[len(name)-1]-'0') % 3 }}
+	numbers := h.place(cfg)
+	seen := make(map[int]bool)
+	for key, number := range numbers {
+		require.False(t, seen[number], "number %d twice", number)
+		seen[number] = true
+		client := key % cfg.inflight / 5
+		require.Equal(t, client%3, h.of(lockName("p", 'k', number)), "key %d", key)
+	}
+	cfg.clients = 4 // cannot be shared out evenly
+	for key, number := range h.place(cfg) {
+		require.Equal(t, key, number)
 	}
 }
 

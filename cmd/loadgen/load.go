@@ -42,9 +42,12 @@ func (r keyRound) next(key int) int {
 	return r.first
 }
 
-// newLoad makes the lock of every key, with the engine of its slot.
-func newLoad(cfg *config, engines []*engine.Engine) *load {
-	name := func(key int) string { return lockName(cfg.prefix, 'k', key) }
+// newLoad makes the lock of every key, with the engine of its slot. Given the homes of names, every async
+// client has keys of one home: it looks at its operations in the order in which they were submitted, and
+// would let all masters wait for the slowest.
+func newLoad(cfg *config, engines []*engine.Engine, h homes) *load {
+	numbers := h.place(cfg)
+	name := func(key int) string { return lockName(cfg.prefix, 'k', numbers[key]) }
 	l := &load{
 		cfg:    cfg,
 		locks:  make([]*engine.Lock, cfg.keys),
@@ -59,6 +62,41 @@ func newLoad(cfg *config, engines []*engine.Engine) *load {
 		l.locks[key] = eng.Lock(name(key), engine.WatchdogLease(cfg.lease))
 	}
 	return l
+}
+
+// homes are the masters of a cluster, and which of them a name belongs to. The zero value knows of none.
+type homes struct {
+	n  int
+	of func(name string) int
+}
+
+// place gives every key the number in its name, so that its home is that of the client which drives it.
+// Without homes, or where they cannot be shared out evenly, numbers are the keys themselves.
+func (h homes) place(cfg *config) []int {
+	numbers := make([]int, cfg.keys)
+	if h.n < 2 || cfg.api != "async" || cfg.clients%h.n != 0 {
+		for key := range numbers {
+			numbers[key] = key
+		}
+		return numbers
+	}
+	homeOf := make([]int, cfg.inflight) // by slot
+	for client, window := range cut(cfg.inflight, cfg.clients) {
+		for i := range window.count {
+			homeOf[window.first+i] = client % h.n
+		}
+	}
+	spare, next := make([][]int, h.n), 0
+	for key := range numbers {
+		want := homeOf[key%cfg.inflight]
+		for len(spare[want]) == 0 {
+			at := h.of(lockName(cfg.prefix, 'k', next))
+			spare[at] = append(spare[at], next)
+			next++
+		}
+		numbers[key], spare[want] = spare[want][0], spare[want][1:]
+	}
+	return numbers
 }
 
 // cut divides n things into parts that differ by one at most. n >= parts.

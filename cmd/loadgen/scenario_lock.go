@@ -17,7 +17,11 @@ type lockScenario struct {
 func newLockScenario(s stage) scenario { return &lockScenario{stage: s} }
 
 func (s *lockScenario) prepare(ctx context.Context) error {
-	s.load = newLoad(s.cfg, s.engines)
+	h, err := s.srv.homes(ctx)
+	if err != nil {
+		return err
+	}
+	s.load = newLoad(s.cfg, s.engines, h)
 	s.busy.Store(true)
 	s.held = newHeldLocks(s.cfg, s.engines)
 	return s.held.takeQuietly(ctx)

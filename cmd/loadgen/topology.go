@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/embedded"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // Bounds of what --cluster starts: each of its servers is a process.
@@ -130,6 +131,24 @@ func topologyText(topology string, sh shape) string {
 		text += " and " + plural(sh.replicas, "replica")
 	}
 	return text
+}
+
+// homes says which master of loadgen's own cluster a name belongs to.
+func (s *server) homes(ctx context.Context) (homes, error) {
+	if s.cluster == nil {
+		return homes{}, nil
+	}
+	owners, err := s.cluster.Owners(ctx)
+	if err != nil {
+		return homes{}, err
+	}
+	number := make(map[*redistest.Server]int)
+	for _, owner := range owners {
+		if _, known := number[owner]; !known {
+			number[owner] = len(number)
+		}
+	}
+	return homes{len(number), func(name string) int { return number[owners[slot.Of(name)]] }}, nil
 }
 
 func plural(n int, thing string) string {

@@ -200,3 +200,31 @@ func TestFault_C173_CloseDuringCourtesy(t *testing.T) {
 	}
 	finish(t, s, other)
 }
+
+// Close with many waiters parked on different names.
+func TestCloseWithManyNamesParked(t *testing.T) {
+	const n = 8000
+	s := redistest.Run(t, redistest.Options{})
+	other := openEngine(t, s.Addr())
+	fs := make([]*engine.Future[*engine.Lease], n)
+	for i := range fs {
+		fs[i] = other.Lock(numbered("a", i)).AcquireAsync(limited(t))
+	}
+	_, err := engine.AllLeases(fs...).Await(limited(t))
+	require.NoError(t, err)
+	e := openEngine(t, s.Addr())
+	waiting := make([]*engine.Future[*engine.Lease], n)
+	for i := range waiting {
+		waiting[i] = e.Lock(numbered("a", i)).AcquireAsync(limited(t))
+	}
+	eventually(t, "all wait", func() bool { return e.Stats().Waits == n })
+	eventually(t, "all listen", func() bool { return e.Stats().WokenBySubscribe == n })
+	require.NoError(t, e.Close(limited(t)))
+	done := 0
+	for _, f := range waiting {
+		if _, _, ok := f.Result(); ok {
+			done++
+		}
+	}
+	require.Equal(t, n, done)
+}

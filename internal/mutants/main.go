@@ -54,7 +54,7 @@ func run(ctx context.Context, out io.Writer, root, pattern string, list bool) er
 	}
 	if list {
 		for _, m := range chosen {
-			fmt.Fprintf(out, "%-36s %s\n%36s %s %s\n", m.id, m.why, "", m.pkg, m.tests)
+			say(out, "%-36s %s\n%36s %s %s\n", m.id, m.why, "", m.pkg, m.tests)
 		}
 		return nil
 	}
@@ -65,6 +65,9 @@ func run(ctx context.Context, out io.Writer, root, pattern string, list bool) er
 	defer lab.close()
 	return lab.try(ctx, out, chosen)
 }
+
+// say reports. Nobody can act on what a terminal does with it.
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // A lab is a copy of the tree, in which one mutant lives at a time.
 type lab struct{ dir, tree, bin string }
@@ -137,12 +140,12 @@ func (l *lab) try(ctx context.Context, out io.Writer, chosen []mutant) error {
 			verdict = "NOT KILLED"
 			bad++
 		}
-		fmt.Fprintf(out, "%-10s  %-36s %4.1f s  %s\n", verdict, b.id, time.Since(at).Seconds(), b.pkg)
+		say(out, "%-10s  %-36s %4.1f s  %s\n", verdict, b.id, time.Since(at).Seconds(), b.pkg)
 		if err != nil {
-			fmt.Fprintf(out, "            %s\n            %v\n", b.why, err)
+			say(out, "            %s\n            %v\n", b.why, err)
 		}
 	}
-	fmt.Fprintf(out, "%d mutants, %d killed, %.0f s\n", len(chosen), len(chosen)-bad, time.Since(begun).Seconds())
+	say(out, "%d mutants, %d killed, %.0f s\n", len(chosen), len(chosen)-bad, time.Since(begun).Seconds())
 	if bad > 0 {
 		return fmt.Errorf("%d of %d mutants were not killed", bad, len(chosen))
 	}
@@ -203,7 +206,7 @@ func (l *lab) healthy(ctx context.Context, out io.Writer, chosen []mutant) error
 				return fmt.Errorf("a test of %s is skipped here, and proves nothing:\n%s", pkg, text)
 			}
 		}
-		fmt.Fprintf(out, "as it is: %s passes, %.1f s\n", pkg, time.Since(at).Seconds())
+		say(out, "as it is: %s passes, %.1f s\n", pkg, time.Since(at).Seconds())
 	}
 	return nil
 }

@@ -231,6 +231,16 @@ func queues() []mutant {
 			"resp", "TestBatchThatIsRefusedForOneNameIsSplit", false,
 		},
 		{
+			"answers-wait-for-others", "a lease is told when it is over, because another's command went again",
+			one("resp/lane.go", "\t\t\tl.publish()\n", "\t\t\t_ = l.publish\n"),
+			"engine", "TestResultsWaitForOthersRounds", true,
+		},
+		{
+			"replica-count-ignored", "a grant that too few replicas have seen is believed",
+			one("engine/queue.go", " || op.set.replicas() > seen {", " {"),
+			"engine", "TestC081WaitReplicasForMoreThanThereAre", true,
+		},
+		{
 			"a-key-twice-in-a-batch", "COPY of a key onto itself, or two grants of one key",
 			one("resp/batch.go", "if !seen.add(op) {", "if seen.add(op); false {"),
 			"resp", "TestBatchIsCutAtADuplicateKey", false,

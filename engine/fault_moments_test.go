@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -41,16 +40,13 @@ func TestReacquireWithoutExists(t *testing.T) {
 	held := acquire(t, x.Lock("a"))
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr(), asApp)
-	// Answered at all, the acquire is refused with NOPERM. Unanswered ...
 	_, err := e.Lock("a").TryAcquire(limited(t))
-	t.Log("answered:", err)
+	require.Equal(t, engine.ClassNoPerm, serverClass(err), "answered at all")
 	p.DropReply(scriptCall("acquire"), 1)
 	ls, err := e.Lock("a").TryAcquire(limited(t))
-	t.Log("unanswered, asked again:", ls, err)
-	t.Log(s.Do(t, "HGETALL", "a"))
-	if err == nil {
-		require.False(t, !held.Lost() && !ls.Lost(), "two holders")
-	}
+	require.Error(t, err, "unanswered, and asked again")
+	require.Nil(t, ls)
+	requireHeldOnce(t, s, held)
 }
 
 // Results of a run wait for its later rounds.
@@ -58,36 +54,34 @@ func TestResultsWaitForOthersRounds(t *testing.T) {
 	s := aclServer(t, "resetkeys", "~ok:*")
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr(), asApp)
-	before := p.Count("EVALSHA")
-	_ = before
-	// one lane for all: the same lane is chosen by the hash, so use many names
-	p.Delay(0, 100*time.Millisecond)
+	p.Delay(0, time.Second) // while each lane waits for an answer the others collect, to travel together
+	sent := watchCommands(p, scriptCall("acquire"))
 	warm := make([]*engine.Future[*engine.Lease], 64)
 	for i := range warm {
 		warm[i] = e.Lock(numbered("ok:w", i)).AcquireAsync(limited(t))
 	}
-	time.Sleep(20 * time.Millisecond)
-	p.Delay(0, 0)
+	for range 4 {
+		await(t, sent, "each lane has one acquire under way")
+	}
 	var short []*engine.Future[*engine.Lease]
 	for i := range 64 {
-		short = append(short, e.Lock(numbered("ok:s", i), engine.FixedLease(300*time.Millisecond)).AcquireAsync(limited(t)))
+		short = append(short, e.Lock(numbered("ok:s", i), engine.FixedLease(time.Second)).AcquireAsync(limited(t)))
 		e.Lock(numbered("bad:l", i)).AcquireAsync(limited(t))
 		e.Lock(numbered("ok:l", i)).AcquireAsync(limited(t))
 	}
+	p.Delay(0, 0) // for answers that are still to come
 	// hold the second round: single-key commands of the long lease
-	p.Hold(func(cmd []string) bool {
+	held := p.Hold(func(cmd []string) bool {
 		return cmd[0] == "EVALSHA" && len(cmd) > 4 && (cmd[3][:4] == "ok:l" || cmd[3][:4] == "bad:") && cmd[2] < "9" && len(cmd[2]) == 1
 	}, -1)
-	time.AfterFunc(1200*time.Millisecond, func() { p.ReleaseCommands() })
-	born := 0
-	for _, f := range short {
+	await(t, held.C(), "a later round is held")
+	for _, f := range short { // while it is
 		ls, err := f.Await(limited(t))
-		if err == nil && ls.Lost() {
-			born++
-		}
+		require.NoError(t, err)
+		require.False(t, ls.Lost(), "granted when it was lost")
 	}
-	t.Log("leases granted that were lost at birth:", born)
-	require.Zero(t, born)
+	held.Remove()
+	p.ReleaseCommands()
 }
 
 func TestForceReleaseOfAGrantOnItsWay(t *testing.T) {
@@ -96,7 +90,7 @@ func TestForceReleaseOfAGrantOnItsWay(t *testing.T) {
 	e := openEngine(t, p.Addr())
 	p.Delay(0, 100*time.Millisecond)
 	f := e.Lock("a").AcquireAsync(limited(t))
-	time.Sleep(30 * time.Millisecond)
+	eventually(t, "it is granted, and the answer on its way", func() bool { return exists(t, s, "a") })
 	ok, err := e.Lock("a").ForceRelease(limited(t))
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -104,18 +98,20 @@ func TestForceReleaseOfAGrantOnItsWay(t *testing.T) {
 	require.NoError(t, err)
 	other := openEngine(t, s.Addr())
 	second, err := other.Lock("a").TryAcquire(limited(t))
-	t.Log("other:", second != nil, err, "first lost:", ls.Lost())
 	require.False(t, second != nil && !ls.Lost(), "two believe")
 }
 
 type blockingHandler struct {
 	slog.Handler
-	gate chan struct{}
+	called, gate chan struct{}
 }
 
 func (h blockingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h blockingHandler) Handle(_ context.Context, r slog.Record) error {
-	fmt.Println(r.Message)
+func (h blockingHandler) Handle(context.Context, slog.Record) error {
+	select {
+	case h.called <- struct{}{}:
+	default:
+	}
 	<-h.gate
 	return nil
 }
@@ -124,22 +120,16 @@ func (h blockingHandler) WithGroup(string) slog.Handler      { return h }
 
 func TestALoggerThatBlocksStopsAllRenewals(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	gate := make(chan struct{})
-	e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = slog.New(blockingHandler{gate: gate}) })
-	defer close(gate)
+	h := blockingHandler{called: make(chan struct{}, 1), gate: make(chan struct{})}
+	e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = slog.New(h) })
+	defer close(h.gate)
 	good := acquire(t, e.Lock("good", engine.WatchdogLease(time.Second)))
 	acquire(t, e.Lock("short", engine.FixedLease(100*time.Millisecond)))
-	ctx := good.Context()
-	time.Sleep(1500 * time.Millisecond)
-	t.Log("lost:", good.Lost(), "exists:", exists(t, s, "good"), "Done closed:", func() bool {
-		select {
-		case <-ctx.Done():
-			return true
-		default:
-			return false
-		}
-	}())
+	await(t, h.called, "the logger is told of the loss, and blocks")
+	first := good.Deadline()
+	eventually(t, "renewed all the same", func() bool { return good.Deadline().After(first.Add(time.Second)) })
 	require.False(t, good.Lost())
+	require.NoError(t, good.Context().Err())
 }
 
 // FreeBy with a longer lease of an earlier copy.
@@ -151,15 +141,36 @@ func TestFreeByOfAnEarlierLongerLease(t *testing.T) {
 	long := e.Lock("a", engine.FixedLease(time.Hour)).AcquireAsync(context.Background())
 	short := e.Lock("a", engine.FixedLease(100*time.Millisecond)).AcquireAsync(context.Background())
 	eventually(t, "granted unanswered", func() bool { return exists(t, s, "a") })
-	p.RefuseNew(true)
-	p.CutAll()
-	time.Sleep(20 * time.Millisecond)
+	unreachable(t, e, p)
 	long.Cancel()
 	_, err := short.Await(limited(t))
 	var unknown *engine.UnknownError
 	require.ErrorAs(t, err, &unknown)
 	really := expiry(t, s, "a")
-	t.Log("FreeBy in", time.Until(unknown.FreeBy), "really", time.Until(really))
 	p.RefuseNew(false)
 	require.False(t, unknown.FreeBy.Before(really.Add(-2*time.Second)))
+}
+
+func TestTryOfAShortLeaseOverASlowLink(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	p.Delay(0, 75*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	begun := time.Now()
+	_, err := e.Lock("a", engine.FixedLease(100*time.Millisecond)).TryAcquire(ctx)
+	require.ErrorIs(t, err, engine.ErrLost, "the answer takes as long as the lease")
+	require.Less(t, time.Since(begun), 2*time.Second)
+}
+
+func TestLostAfterReleaseSaidLost(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	ls := acquire(t, e.Lock("a"))
+	ctx := ls.Context()
+	s.Do(t, "DEL", "a")
+	require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+	require.True(t, ls.Lost())
+	require.ErrorIs(t, context.Cause(ctx), engine.ErrReleased, "it was given back before that was known")
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -250,7 +251,9 @@ func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
 	s.Replicas[0].Resume()
 	master := promoted(t, s, s.Master)
 	_, err := f.Await(limited(t))
-	requireNotReplicated(t, err, 1, 0)
+	if !errors.Is(err, engine.ErrUnknown) { // the failover took longer than an operation waits for an answer
+		requireNotReplicated(t, err, 1, 0)
+	}
 	release(t, acquire(t, e.Lock("name")))
 	finish(t, master, e)
 }

@@ -24,12 +24,9 @@ type attempt struct {
 
 // trouble is what an attempt needs only once a sending has failed.
 type trouble struct {
-	a       *attempt
-	unknown bool // the present wire id was sent without an answer
-	doubt   doubt
-	tries   int           // failures in a row
-	since   clock.Instant // of the first of them
-	item    wheel.Item    // the next sending
+	asking
+	a    *attempt
+	item wheel.Item // the next sending
 }
 
 // unknown reports whether the present wire id was sent without an answer.
@@ -169,8 +166,8 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 // startLocked makes a hold its first holder's, and the watchdog's.
 func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects) {
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	h.lease, h.set, h.turnUntil, h.grants = ls, op.set, turnEnd(r), 1
-	h.owner, h.count, h.seen = op.owner, 1, int16(min(r.Seen, maxReplicas)) //nolint:gosec // in range
+	h.begin(op.set, turnEnd(r), int(r.Seen))
+	h.lease, h.owner = ls, op.owner
 	if op.set.watchdog {
 		h.watchers = 1
 	}
@@ -236,7 +233,7 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	ent := a.ent
 	sh.counts.busyReplies++
 	if t := a.trouble; t != nil {
-		t.tries, t.since = 0, 0
+		t.answered()
 	}
 	if ent.park == nil {
 		ent.park = newParking(ent)
@@ -270,14 +267,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		a.trouble.item.Owner = a.trouble
 	}
 	t := a.trouble
-	if !r.Definite() {
-		t.unknown = true
-		t.doubt.unanswered(r.SentAt, e.nodes.AttemptLimit(), a.lease)
-	}
-	if t.since == 0 {
-		t.since = now
-	}
-	t.tries++
+	t.failed(r.Definite(), r.SentAt, now, e.nodes.AttemptLimit(), a.lease)
 	if ent.head == nil {
 		e.idleLocked(sh, ent, fx)
 		return
@@ -285,14 +275,10 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	class := r.Err.Class
 	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
 	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error {
-		switch {
-		case op.parked && (class.Transient() || memoryClass(class)):
+		switch t.verdict(class, op.parked, op.try, out) {
+		case goesOn:
 			return nil
-		case t.unknown && class != resp.ClassPartly && (class.Transient() || !class.Definite()) && !out:
-			return nil // asked again under the same wire id: that answer is definite
-		case class.Transient() && !out && !op.try:
-			return nil
-		case t.unknown:
+		case endsUnknown:
 			return &UnknownError{
 				Name: op.lock.Name(), cause: r.Err,
 				FreeBy: e.clock.Wall(max(t.doubt.until, now).Add(max(a.lease, t.doubt.lease))),
@@ -307,11 +293,6 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	}
 	ent.resend()
 	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.tries))
-}
-
-// memoryClass reports whether a waiter treats the refusal as "busy": it passes without its help.
-func memoryClass(c resp.Class) bool {
-	return c == resp.ClassOOM || c == resp.ClassMisconf || c == resp.ClassNoReplicas
 }
 
 // failSomeLocked completes the ops for which verdict has an error.

@@ -27,40 +27,32 @@ func turnEnd(r *resp.Result) clock.Instant {
 }
 
 // handOverLocked gives a hold that is being released to the next waiter here, if that is as safe as
-// a release and a new acquire, and says whether it did. ls is the handle that was given back.
-//
-// Nothing of the hold may be on its way but a renewal, and its count is one; it must be watched, half its lease still
-// trusted, and not about to be taken away; the waiter must want the very same kind of lease; and the
-// turn must not be over. Only the first live waiter is asked, claimed by one compare-and-swap
-// against its cancel, its timeout and Close.
+// a release and a new acquire, and says whether it did. Only the first live waiter is asked, claimed by
+// one compare-and-swap against its cancel, its timeout and Close, and only if it wants the very same kind
+// of lease.
 func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	ent := h.ent
-	if ent.head == nil || e.cfg.NoHandOff || e.closing.Load() || h.count != 1 || !h.quietLocked() {
+	if ent.head == nil {
 		return false
 	}
-	switch h.Family {
-	case resp.FamilyFenced, resp.FamilyRead, resp.FamilyFair: // tokens, sharing and order are the server's
-		return false
-	case resp.FamilyWrite:
-		if h.readsToo() {
-			return false
-		}
+	with := handing{
+		deadline: h.Deadline(), lease: h.Lease, family: h.Family, off: e.cfg.NoHandOff || e.closing.Load(),
+		renewing: h.Renewing(), reads: h.Family == resp.FamilyWrite && h.readsToo(),
 	}
-	if h.forced || !h.set.watchdog || !h.Renewing() || h.grants >= turnGrants {
-		return false
+	if !with.off {
+		with.now = e.clock.Now()
 	}
-	now := e.clock.Now()
-	if !now.Before(h.turnUntil) || h.Deadline().Sub(now) < h.Lease/2 || h.open().open(now) {
+	if h.mayHandOver(with) != handOverSafe {
 		return false
 	}
 	op := ent.claimAlike(h)
 	if op == nil {
 		return false
 	}
-	h.grants++
-	h.set, h.owner = op.set, op.owner
+	h.passed(op.set)
+	h.owner = op.owner
 	if limit := op.set.maxHold; limit > 0 {
-		e.dog.StopAt(h, now.Add(limit))
+		e.dog.StopAt(h, with.now.Add(limit))
 	}
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease, h.leak = ls, false

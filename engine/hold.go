@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 	"weak"
 
@@ -15,26 +14,18 @@ import (
 // its release or loss. Its renewals are the watchdog's; lease handles attach to it.
 type hold struct {
 	renew.Hold
-	ent       *entry
-	status    atomic.Uint32
-	watchers  int32  // handles that want it renewed; guarded by the shard
-	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
-	turnUntil clock.Instant
-	token     int64 // of a fenced lock
+	ent   *entry
+	token int64 // of a fenced lock
 
 	// Guarded by the shard.
-	watch   *leaseContext       // the contexts that were asked for, linked
-	lease   *Lease              // until the first renewal; afterwards only weak
-	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
-	set     *settings           // of the present lease
-	owner   *Owner              // nil: nobody can enter again
-	readers map[*Owner]int32    // of a read hold, instead: handles of each owner
-	nesting *nesting            // nil: nobody ever did
-	count   int32               // handles, as confirmed on the wire
-	grants  int16               // of this turn
-	seen    int16               // by how many replicas, as far as was asked
-	leak    bool                // a leak was reported
-	forced  bool                // a ForceRelease is on its way
+	wirehold
+	watch    *leaseContext       // the contexts that were asked for, linked
+	lease    *Lease              // until the first renewal; afterwards only weak
+	weak     weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	owner    *Owner              // nil: nobody can enter again
+	readers  map[*Owner]int32    // of a read hold, instead: handles of each owner
+	watchers int32               // handles that want it renewed
+	leak     bool                // a leak was reported
 }
 
 // wire is under what the hold has its key.
@@ -47,14 +38,6 @@ func (h *hold) tail(now clock.Instant) time.Duration {
 
 // freeBy is when the server has let go at the latest.
 func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease, h.open().lease)) }
-
-// open is what is not known of the hold's wire id.
-func (h *hold) open() doubt {
-	if h.doubt == nil {
-		return doubt{}
-	}
-	return *h.doubt
-}
 
 // contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
 // their children are user code.
@@ -87,13 +70,6 @@ func (h *hold) unwatch(ls *Lease) *leaseContext {
 	return nil
 }
 
-// The states of a hold. Held ends once, in one of the other two.
-const (
-	holdHeld uint32 = iota
-	holdReleased
-	holdLost
-)
-
 // Watched makes a hold the watchdog's subject.
 func (h *hold) Watched() *renew.Hold { return &h.Hold }
 
@@ -101,7 +77,7 @@ func (h *hold) Watched() *renew.Hold { return &h.Hold }
 // be granted the lock again.
 func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	h := s.(*hold)
-	if !h.status.CompareAndSwap(holdHeld, holdLost) {
+	if !h.end(holdLost) {
 		return
 	}
 	sh := e.shard(h.ent.hash)
@@ -125,12 +101,10 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	for o, n := range h.readers {
 		o.remember(e, h.Key, n)
 	}
-	switch {
-	case cause == renew.CauseDeadline:
-		// The server may still have it: what nobody believes here is given back, never renewed.
+	switch h.afterLoss(cause) {
+	case endsNow:
 		e.cleanLocked(sh, h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
-	case h.open().until != 0 && cause != renew.CauseClosed:
-		// It is gone, but a late copy of its acquire could bring it back.
+	case endsLater:
 		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease)
 	}
 	if h.ent.freed(h) {

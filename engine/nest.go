@@ -9,30 +9,12 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// Nesting is the changing of a hold's count: its owner enters again, or gives one of several handles
-// back. Changes are made one after the other, each by the count that is wanted, never by a step, so
-// that sending one again counts once. It exists only for holds that were ever entered twice.
+// A nesting sends what a counting decides. It exists only for holds that were ever entered twice.
 type nesting struct {
-	hold  *hold
-	queue []change // bound: the owner's callers
-	cur   change   // on its way, if busy
-	busy  bool
-
-	op      resp.Op
-	item    wheel.Item
-	unknown bool // the present change was sent without an answer
-	tries   int
-	since   clock.Instant
-}
-
-// reads reports whether a change takes a read hold, or a share in one: the count of neither changes.
-func (c *change) reads() bool { return c.acquire != nil && c.acquire.set.family == resp.FamilyRead }
-
-// A change is one step up or down. With neither op it only takes back what nobody wants any more.
-type change struct {
-	acquire *acquireOp
-	release *releaseOp
-	lease   *Lease // release's handle
+	counting
+	hold *hold
+	op   resp.Op
+	item wheel.Item
 }
 
 func (h *hold) nest() *nesting {
@@ -41,11 +23,6 @@ func (h *hold) nest() *nesting {
 		h.nesting.item.Owner = h.nesting
 	}
 	return h.nesting
-}
-
-// quietLocked reports whether no change of the hold's count is on its way or waiting.
-func (h *hold) quietLocked() bool {
-	return h.nesting == nil || !h.nesting.busy && len(h.nesting.queue) == 0
 }
 
 // refuse answers an op that was not queued.
@@ -65,7 +42,7 @@ func sameKind(a, b resp.Family) bool {
 // enterLocked lets the hold's owner in once more.
 func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 	n := h.nest()
-	n.queue = append(n.queue, change{acquire: op})
+	n.want(change{acquire: op})
 	e.watchLocked(op)
 	e.nestLocked(sh, n, fx)
 }
@@ -98,34 +75,28 @@ func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
 // nestLocked sends the next change, if none is on its way.
 func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 	h := n.hold
-	for !n.busy && len(n.queue) > 0 {
-		c := n.queue[0]
-		n.queue = n.queue[1:]
-		target := h.count - 1
-		if c.release != nil && h.Family == resp.FamilyRead && target > 0 { // the count in Redis is one
+	for {
+		c, next := h.nextChange()
+		switch next {
+		case countRest:
+			return
+		case countLeave:
+			e.leaveLocked(sh, n, c, fx)
+			return
+		case countShare:
 			h.leaveLocked(c.lease)
 			sh.counts.releases++
 			fx.released(c.release, nil)
 			continue
-		}
-		if c.acquire != nil {
-			if c.acquire.state.Load() != futurePending {
-				continue // its caller has left
-			}
-			target = h.count + 1
-		}
-		if target == 0 {
-			e.leaveLocked(sh, n, c, fx)
-			return
+		case countSend:
 		}
 		lease := h.Lease
 		if c.acquire != nil {
 			lease = max(lease, c.acquire.set.lease)
 		}
-		n.cur, n.busy, n.unknown, n.tries, n.since = c, true, false, 0, 0
 		n.op = resp.Op{
 			Kind: resp.OpCount, Family: h.Family, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
-			LeaseMs: lease.Milliseconds(), Count: target,
+			LeaseMs: lease.Milliseconds(), Count: n.target,
 		}
 		if c.reads() {
 			n.op.Kind, n.op.Family, n.op.Field, n.op.Count = resp.OpReacquire, resp.FamilyRead, h.readUnder(), 1
@@ -144,7 +115,6 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 	if err := e.nodes.Submit(&n.op); err != nil {
 		e.settledLocked(sh)
-		n.busy = false
 		n.failLocked(fromServer(e.nameOf(n.hold.Key), resp.AsServerError(err)), fx)
 	}
 }
@@ -207,7 +177,6 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 		e.settledLocked(sh)
 	case r.Err != nil && n.againLocked(e, r, &fx):
 	default:
-		n.busy = false
 		e.settledLocked(sh)
 		switch {
 		case n.op.Kind == resp.OpReacquire && r.Code == resp.CodeGranted:
@@ -215,7 +184,7 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 		case r.Code == resp.CodeOurs:
 			n.doneLocked(e, sh, r, &fx)
 		case r.Err == nil:
-			lost = true
+			n.busy, lost = false, true
 		default:
 			n.failLocked(fromServer(e.nameOf(h.Key), r.Err), &fx)
 		}
@@ -232,14 +201,13 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 
 // doneLocked makes a confirmed change visible.
 func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
-	h, c := n.hold, n.cur
-	n.cur = change{}
-	h.count = n.op.Count
+	h := n.hold
+	c := h.confirmed(r.SentAt)
 	h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
 	case n.unseenLocked(sh, c.acquire, r, fx):
-		n.queue = append([]change{{}}, n.queue...)
+		n.undo()
 	case c.acquire != nil && c.acquire.claim():
 		op := c.acquire
 		sh.counts.grants++
@@ -249,7 +217,7 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 		}
 		fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner})
 	case c.acquire != nil: // it left while the answer was on its way: take the hold back
-		n.queue = append([]change{{}}, n.queue...)
+		n.undo()
 	case c.release != nil:
 		sh.counts.releases++
 		n.hold.lessLocked(c.lease)
@@ -280,14 +248,12 @@ func (h *hold) lessLocked(ls *Lease) {
 // failLocked answers the present change with an error. The count on the wire is what it was: the
 // error is definite.
 func (n *nesting) failLocked(err error, fx *effects) {
-	c := n.cur
-	n.cur = change{}
+	c := n.hold.refused()
 	switch {
 	case c.acquire != nil && c.acquire.claim():
 		fx.fail(c.acquire, err)
 	case c.acquire != nil:
 	default:
-		n.hold.count-- // nobody has that handle any more; the last release frees the lock whatever the count
 		n.hold.lessLocked(c.lease)
 		if c.release != nil {
 			fx.released(c.release, err)
@@ -299,15 +265,12 @@ func (n *nesting) failLocked(err error, fx *effects) {
 // outcome is unknown. The change itself goes on until its answer is definite or the hold is over.
 func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	now := e.clock.Now()
-	n.tries++
-	if n.since == 0 {
-		n.since = now
-	}
-	n.unknown = n.unknown || !r.Definite()
-	if e.draining.Load() || !n.unknown && !r.Err.Class.Transient() {
+	limit := e.nodes.AttemptLimit()
+	again := n.failed(r.Definite(), r.Err.Class.Transient(), r.SentAt, now, limit, n.hold.Lease)
+	if !again || e.draining.Load() {
 		return false
 	}
-	if now.Sub(n.since) > patience*e.nodes.AttemptLimit() {
+	if now.Sub(n.since) > patience*limit {
 		err := &UnknownError{Name: e.nameOf(n.hold.Key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
 		if c := n.cur.acquire; c != nil && c.claim() {
 			fx.fail(c, err)
@@ -327,7 +290,7 @@ func (n *nesting) endLocked(in, back error, fx *effects) (handles int32) {
 	if n == nil {
 		return 0
 	}
-	for _, c := range append([]change{n.cur}, n.queue...) {
+	for _, c := range n.end() {
 		if c.acquire != nil && c.acquire.claim() {
 			fx.fail(c.acquire, in)
 		}
@@ -340,6 +303,5 @@ func (n *nesting) endLocked(in, back error, fx *effects) (handles int32) {
 		}
 		fx.released(c.release, back)
 	}
-	n.cur, n.queue = change{}, nil
 	return handles
 }

@@ -68,9 +68,9 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 			sh.counts.releases++
 			break
 		}
-		if ls != nil && (h.count > 1 || !h.quietLocked()) {
+		if ls != nil && !h.lastHandle() {
 			n := h.nest()
-			n.queue = append(n.queue, change{release: op, lease: ls})
+			n.want(change{release: op, lease: ls})
 			e.nestLocked(sh, n, &fx)
 			answered = false
 			break
@@ -107,7 +107,7 @@ func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
 func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answered bool, err error) {
 	h := op.hold
 	ent := h.ent
-	if !h.status.CompareAndSwap(holdHeld, holdReleased) {
+	if !h.end(holdReleased) {
 		return true, ErrLost
 	}
 	e.dog.Forget(h)
@@ -146,18 +146,20 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	var fx effects
 	sh.mu.Lock()
 	ent := h.ent
-	switch {
-	case err == nil:
+	if err == nil {
 		sh.counts.releases++
 		if r.Value > 0 {
 			sh.counts.heard++
 		}
-	case r.Err != nil && e.draining.Load():
-		e.givenUp.Add(1)
-	case r.Err != nil:
-		e.cleanLocked(sh, ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 	}
-	if r.Err == nil && h.open().open(r.SentAt) {
+	switch h.afterRelease(r.Err == nil, r.SentAt) {
+	case endsNow:
+		if e.draining.Load() {
+			e.givenUp.Add(1)
+		} else {
+			e.cleanLocked(sh, ent, h.wire(), h.open(), h.tail(e.clock.Now()))
+		}
+	case endsLater:
 		e.cleanLaterLocked(sh, ent, h.wire(), h.open(), h.Lease)
 	}
 	ent.releaseAnswered()

@@ -165,8 +165,7 @@ func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
 // readLocked makes a confirmed read hold visible: a further share in one, or one beside its owner's write
 // hold, under the same wire id.
 func (n *nesting) readLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
-	h, op := n.hold, n.cur.acquire
-	n.cur = change{}
+	h, op := n.hold, n.take().acquire
 	wanted := !n.unseenLocked(sh, op, r, fx) && op.claim()
 	switch {
 	case h.Family == resp.FamilyRead:

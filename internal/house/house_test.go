@@ -286,3 +286,26 @@ func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
 	require.NoError(t, err)
 	return f
 }
+
+// TestMachinesArePure keeps the machines that decide about a lock free of what they are told from
+// outside: the time, mutexes, timers, commands, goroutines.
+func TestMachinesArePure(t *testing.T) {
+	impure := []string{"Now", "Since", "Sleep", "Submit", "Schedule", "Cancel", "Lock", "Unlock", "Watch", "N", "IntN"}
+	for _, f := range []string{"engine/queue.go", "engine/wirehold.go", "engine/doubt.go"} {
+		file := parse(t, f, parser.SkipObjectResolution)
+		for _, imp := range file.Imports {
+			require.NotContains(t, []string{`"sync"`, `"context"`, `"math/rand/v2"`, `"` + module + `/wheel"`}, imp.Path.Value, f)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt, *ast.SelectStmt, *ast.ChanType:
+				t.Errorf("%s: a machine runs nothing and waits for nothing", f)
+			case *ast.CallExpr:
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(impure, sel.Sel.Name) {
+					t.Errorf("%s: a machine does not call %s", f, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}

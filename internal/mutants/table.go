@@ -18,7 +18,7 @@ func one(file, old, text string) []edit { return []edit{{file, old, text}} }
 // table lists the mutants, by what they break.
 func table() []mutant {
 	var all []mutant
-	for _, part := range [][]mutant{trust(), scripts(), doubts(), queues(), handOff(), holders(), cluster()} {
+	for _, part := range [][]mutant{trust(), scripts(), doubts(), queues(), handOff(), machines(), holders(), cluster()} {
 		all = append(all, part...)
 	}
 	return all
@@ -166,7 +166,7 @@ func doubts() []mutant {
 		},
 		{
 			"late-copy-outlives-its-release", "what a late copy takes after the release stays",
-			one("engine/release.go", "if r.Err == nil && h.open().open(r.SentAt) {", "if false {"),
+			one("engine/wirehold.go", "case w.open().open(sentAt):", "case false:"),
 			"engine", "TestReleaseAnsweredAfterTheDoubtClosed", false,
 		},
 		{
@@ -253,20 +253,20 @@ func handOff() []mutant {
 	return []mutant{
 		{
 			"hand-off-of-an-old-lease", "the next holder gets a deadline that is not worth having",
-			one("engine/handoff.go", "h.Deadline().Sub(now) < h.Lease/2", "false"),
+			one("engine/wirehold.go", "h.deadline.Sub(h.now) < h.lease/2", "false"),
 			"engine", "TestHandOffIsRefusedInTheLastHalfOfTheLease", false,
 		},
 		{
 			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
 			[]edit{
-				{"engine/handoff.go", "h.count != 1 || !h.quietLocked() {", "h.count != 1 {"},
-				{"engine/release.go", "(h.count > 1 || !h.quietLocked()) {", "h.count > 1 {"},
+				{"engine/wirehold.go", "case w.nesting != nil && !w.nesting.sure():", "case false:"},
+				{"engine/wirehold.go", "return w.count == 1 && w.quiet()", "return w.count == 1"},
 			},
 			"engine", "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
 		},
 		{
 			"hand-off-without-a-watchdog", "the next holder was promised a renewed lease",
-			one("engine/handoff.go", "!h.Renewing() || h.grants", "h.grants"),
+			one("engine/wirehold.go", "case !w.set.watchdog || !h.renewing:", "case !w.set.watchdog:"),
 			"engine", "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
 		},
 		{
@@ -276,12 +276,30 @@ func handOff() []mutant {
 		},
 		{
 			"endless-turn", "waiters elsewhere are never served",
-			[]edit{
-				{"engine/handoff.go", "if !now.Before(h.turnUntil) ||", "if"},
-				{"engine/handoff.go", "!h.Renewing() || h.grants >= turnGrants", "!h.Renewing()"},
-			},
+			one("engine/wirehold.go", "case w.grants >= turnGrants || !h.now.Before(w.turnUntil):", "case false:"),
 			"engine", "TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn", true,
 		},
+	}
+}
+
+// machines: what the model tests of the queue and the wire hold are for.
+func machines() []mutant {
+	queue := func(id, why, old, broken string) mutant {
+		return mutant{id, why, one("engine/queue.go", old, broken), "engine", "TestModelQueue", false}
+	}
+	hold := func(id, why, old, broken string) mutant {
+		return mutant{id, why, one("engine/wirehold.go", old, broken), "engine", "TestModelWireHold", false}
+	}
+	return []mutant{
+		queue("two-acquires-of-a-name", "one is sent while another is on its way", "q.cooling, q.ask == askFlying, ", "q.cooling, "),
+		queue("wake-up-sends-nothing", "a waiter is forgotten", "q.wait = waitWoken\n\treturn q.next(), 0", "q.wait = waitWoken\n\treturn stepRest, 0"),
+		queue("pause-is-cut-short", "courtesy is no use", "|| q.wait.paused() && kind != wakePause {", "{"),
+		queue("kept-acquire-is-forgotten", "a copy that may still run is not asked for again", "if !keep {", "if true {"),
+		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
+		hold("two-changes-of-a-count", "the later may run first", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
+		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "if !n.late.open(sentAt) {", "if true {"),
+		hold("refused-count-is-forgotten", "passed on with two on the wire", "case w.count != 1 || w.onWire != 1:", "case w.count != 1:"),
+		hold("status-moves-twice", "lost and released", "return w.status.CompareAndSwap(holdHeld, as)", "return w.status.Swap(as) != as"),
 	}
 }
 

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// A wirehold is what is known of the field in Redis under which this engine has a lock: an asking until
+// it is granted, then held, and in the end released or lost.
+//
+// It is a pure state machine, as the queue is: it decides whether the lock may be passed on inside the
+// engine, which count is to be on the wire, and what is to be sent when the hold is over. The engine
+// sends, and tells it what was answered. Only status may be moved by anybody at any time.
+type wirehold struct {
+	status    atomic.Uint32
+	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
+	turnUntil clock.Instant
+	set       *settings // of the present lease
+	nesting   *nesting  // changes of the count; nil: there never were any
+	count     int32     // handles
+	onWire    int32     // the count in Redis, as last confirmed: more than the handles if a smaller one was refused
+	grants    int16     // of this turn
+	seen      int16     // by how many replicas, as far as was asked
+	forced    bool      // a ForceRelease is on its way
+}
+
+// The states of a hold. Held ends once, in one of the other two.
+const (
+	holdHeld uint32 = iota
+	holdReleased
+	holdLost
+)
+
+// begin follows the grant.
+func (w *wirehold) begin(set *settings, turnUntil clock.Instant, seen int) {
+	w.set, w.turnUntil, w.grants = set, turnUntil, 1
+	w.count, w.onWire, w.seen = 1, 1, int16(min(seen, maxReplicas)) //nolint:gosec // in range
+}
+
+// end moves the status. Who gets false came second, and does nothing.
+func (w *wirehold) end(as uint32) bool { return w.status.CompareAndSwap(holdHeld, as) }
+
+// An asking is a wire hold before its grant. It is in doubt while its id was sent without an answer: then
+// it is asked for again alone, under the same id, until an answer is definite.
+type asking struct {
+	unknown bool // the present wire id was sent without an answer
+	doubt   doubt
+	tries   int           // failures in a row
+	since   clock.Instant // of the first of them
+}
+
+// failed follows an error, or (not definite) no answer at all, to what was sent at sentAt.
+func (a *asking) failed(definite bool, sentAt, now clock.Instant, limit, lease time.Duration) {
+	if !definite {
+		a.unknown = true
+		a.doubt.unanswered(sentAt, limit, lease)
+	}
+	if a.since == 0 {
+		a.since = now
+	}
+	a.tries++
+}
+
+// answered follows the server's word that somebody else has the lock.
+func (a *asking) answered() { a.tries, a.since = 0, 0 }
+
+// A verdict says what becomes of an op after a failure of the acquire.
+type verdict uint8
+
+const (
+	goesOn      verdict = iota // waits for the next sending
+	endsUnknown                // is told that nobody knows
+	endsRefused                // is told what the server said
+)
+
+// verdict judges one op. A waiter outlasts what passes without its help; a newcomer is patient for a
+// while; and as long as a copy of the acquire may run, the answer to the next is worth waiting for.
+func (a *asking) verdict(class resp.Class, parked, try, out bool) verdict {
+	switch {
+	case parked && (class.Transient() || memoryClass(class)):
+		return goesOn
+	case a.unknown && class != resp.ClassPartly && (class.Transient() || !class.Definite()) && !out:
+		return goesOn
+	case class.Transient() && !out && !try:
+		return goesOn
+	case a.unknown:
+		return endsUnknown
+	default:
+		return endsRefused
+	}
+}
+
+// memoryClass reports whether a waiter treats the refusal as "busy": it passes without its help.
+func memoryClass(c resp.Class) bool {
+	return c == resp.ClassOOM || c == resp.ClassMisconf || c == resp.ClassNoReplicas
+}
+
+// open is what is not known of the hold's wire id.
+func (w *wirehold) open() doubt {
+	if w.doubt == nil {
+		return doubt{}
+	}
+	return *w.doubt
+}
+
+// A handing is what a hand-off depends on beside the wire hold.
+type handing struct {
+	now, deadline clock.Instant
+	lease         time.Duration
+	family        resp.Family
+	off           bool // switched off, or the engine closes
+	renewing      bool
+	reads         bool // its owner reads beside it, under the same wire id
+}
+
+// A handOver says whether a released lock may go to the next waiter here, or else why not. Each is a row
+// of the table in ARCHITECTURE.md.
+type handOver uint8
+
+const (
+	handOverSafe     handOver = iota
+	handOverOff               // switched off, or the engine closes
+	handOverKind              // tokens, sharing and order are the server's
+	handOverStopped           // nobody renews it
+	handOverForced            // a ForceRelease may have taken it already
+	handOverTurn              // others wait elsewhere
+	handOverWorn              // less than half of the lease is trusted
+	handOverInDoubt           // a late copy of its acquire may run
+	handOverChanging          // its count is changing, or a change of it was never answered
+	handOverNested            // the count on the wire is not one
+)
+
+// mayHandOver decides whether the hold may be passed on: only if that is as safe as a release and a new
+// acquire.
+func (w *wirehold) mayHandOver(h handing) handOver {
+	switch {
+	case h.off:
+		return handOverOff
+	case w.count != 1 || w.onWire != 1:
+		return handOverNested
+	case w.nesting != nil && !w.nesting.sure():
+		return handOverChanging
+	case h.family == resp.FamilyFenced, h.family == resp.FamilyRead, h.family == resp.FamilyFair, h.reads:
+		return handOverKind
+	case w.forced:
+		return handOverForced
+	case !w.set.watchdog || !h.renewing:
+		return handOverStopped
+	case w.grants >= turnGrants || !h.now.Before(w.turnUntil):
+		return handOverTurn
+	case h.deadline.Sub(h.now) < h.lease/2:
+		return handOverWorn
+	case w.open().open(h.now):
+		return handOverInDoubt
+	default:
+		return handOverSafe
+	}
+}
+
+// passed follows a hand-off.
+func (w *wirehold) passed(set *settings) {
+	w.grants++
+	w.set = set
+}
+
+// lastHandle reports whether giving one handle back frees the lock.
+func (w *wirehold) lastHandle() bool { return w.count == 1 && w.quiet() }
+
+// An ending says what is still to be sent for a hold that is over.
+type ending uint8
+
+const (
+	endsClean ending = iota // nothing
+	endsNow                 // a release
+	endsLater               // a release when no copy of the acquire can run any more
+)
+
+// afterRelease: an answer to a release that was sent while a copy could run is not the last word; and one
+// that was never answered goes on without its caller.
+func (w *wirehold) afterRelease(answered bool, sentAt clock.Instant) ending {
+	switch {
+	case !answered:
+		return endsNow
+	case w.open().open(sentAt):
+		return endsLater
+	default:
+		return endsClean
+	}
+}
+
+// afterLoss: past its deadline the server may still have it, and what nobody believes here is given back,
+// never renewed. Otherwise it is gone, but a late copy could bring it back. A hold that is kept to expire
+// is left alone.
+func (w *wirehold) afterLoss(cause renew.Cause) ending {
+	switch {
+	case cause == renew.CauseDeadline:
+		return endsNow
+	case w.open().until != 0 && cause != renew.CauseClosed:
+		return endsLater
+	default:
+		return endsClean
+	}
+}
+
+// A counting changes the count of a hold: its owner enters again, or gives one of several handles back.
+// Changes are made one after the other, each by the count that is wanted, never by a step, so that sending
+// one again counts once.
+type counting struct {
+	queue   []change // bound: the owner's callers
+	cur     change   // on its way, if busy
+	busy    bool
+	unknown bool // the present change was sent without an answer
+	tries   int
+	since   clock.Instant
+	target  int32 // the count that the present change asks for
+	late    doubt // a copy of an unanswered change may have the last word, until a later one is confirmed
+}
+
+// A change is one step up or down. With neither op it only takes back what nobody wants any more.
+type change struct {
+	acquire *acquireOp
+	release *releaseOp
+	lease   *Lease // release's handle
+}
+
+// reads reports whether a change takes a read hold, or a share in one: the count of neither changes.
+func (c *change) reads() bool { return c.acquire != nil && c.acquire.set.family == resp.FamilyRead }
+
+// sure reports whether the count on the wire is what was last confirmed, and nothing is to change it.
+func (n *counting) sure() bool { return !n.busy && len(n.queue) == 0 && n.late.until == 0 }
+
+// quiet reports whether no change of the hold's count is on its way or waiting.
+func (n *counting) quiet() bool { return !n.busy && len(n.queue) == 0 }
+
+// quiet reports the same of a hold that may never have changed.
+func (w *wirehold) quiet() bool { return w.nesting == nil || w.nesting.quiet() }
+
+// want adds a change.
+func (n *counting) want(c change) { n.queue = append(n.queue, c) }
+
+// undo takes back, before anything else, what nobody wants any more.
+func (n *counting) undo() { n.queue = slices.Insert(n.queue, 0, change{}) }
+
+// A countStep is what is to be done next about a count.
+type countStep uint8
+
+const (
+	countRest  countStep = iota // nothing, or an answer is due
+	countSend                   // send the count in target
+	countLeave                  // the last handle is given back
+	countShare                  // one of several readers is gone: the count in Redis is one
+)
+
+// nextChange starts the next change, if none is on its way. Whoever has left by now is passed over.
+func (w *wirehold) nextChange() (change, countStep) {
+	n := w.nesting
+	for !n.busy && len(n.queue) > 0 {
+		c := n.queue[0]
+		n.queue = n.queue[1:]
+		target := w.count - 1
+		if c.release != nil && w.set.family == resp.FamilyRead && target > 0 {
+			return c, countShare
+		}
+		if c.acquire != nil {
+			if c.acquire.state.Load() != futurePending {
+				continue
+			}
+			target = w.count + 1
+		}
+		if target == 0 {
+			return c, countLeave
+		}
+		n.cur, n.busy, n.unknown, n.tries, n.since = c, true, false, 0, 0
+		n.target = target
+		return c, countSend
+	}
+	return change{}, countRest
+}
+
+// take ends the present change.
+func (n *counting) take() change {
+	c := n.cur
+	n.cur, n.busy = change{}, false
+	return c
+}
+
+// confirmed follows the answer that the count is the target, to what was sent at sentAt.
+func (w *wirehold) confirmed(sentAt clock.Instant) change {
+	n := w.nesting
+	w.count, w.onWire = n.target, n.target
+	if !n.late.open(sentAt) {
+		n.late = doubt{}
+	}
+	return n.take()
+}
+
+// refused follows a definite error: the count on the wire is what it was. Nobody has a handle any more
+// that was to be given back; the last release frees the lock whatever the count.
+func (w *wirehold) refused() change {
+	c := w.nesting.take()
+	if c.acquire == nil {
+		w.count--
+	}
+	return c
+}
+
+// failed follows an error, or (not definite) no answer at all, and says whether the change is sent again:
+// until its answer is definite.
+func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, limit, lease time.Duration) (again bool) {
+	n.tries++
+	if n.since == 0 {
+		n.since = now
+	}
+	if !definite {
+		n.unknown = true
+		n.late.unanswered(sentAt, limit, lease)
+	}
+	return n.unknown || transient
+}
+
+// end forgets every change, for the hold is over, and returns them.
+func (n *counting) end() []change {
+	all := append([]change{n.cur}, n.queue...)
+	n.cur, n.queue = change{}, nil
+	return all
+}

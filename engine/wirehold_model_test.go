@@ -1,0 +1,413 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// attemptLimit is how long a copy of a command may begin after it was sent.
+const attemptLimit = 2 * time.Second
+
+// A holdWorld is one wire hold and a server that knows one field. The twin counts handles.
+type holdWorld struct {
+	t   *rapid.T
+	now clock.Instant
+	w   wirehold
+
+	handles int          // the twin: leases that callers have
+	wanted  []*acquireOp // those who want in once more
+	done    map[any]string
+
+	field  int32 // the server's; 0: there is none
+	copies []copied
+	cur    *copied // of the present change, the last sending
+	again  bool    // it waits to be sent again
+
+	ended    bool
+	released int // releases sent for the last handle
+}
+
+// A copied change is one sending of it: it may run until its not-after has passed.
+type copied struct {
+	target int32
+	sentAt clock.Instant
+	ran    bool
+	ours   bool // what the server said
+}
+
+func (hw *holdWorld) fatalIf(bad bool, format string, args ...any) {
+	hw.t.Helper()
+	if bad {
+		hw.t.Fatalf(format, args...)
+	}
+}
+
+func (hw *holdWorld) answer(who any, result string) {
+	if was, twice := hw.done[who]; twice {
+		hw.t.Fatalf("one caller was told %q and then %q", was, result)
+	}
+	hw.done[who] = result
+	hw.wanted = slices.DeleteFunc(hw.wanted, func(op *acquireOp) bool { return op == who })
+}
+
+// next starts changes as the engine does.
+func (hw *holdWorld) next() {
+	for !hw.ended {
+		c, step := hw.w.nextChange()
+		switch step {
+		case countRest:
+			return
+		case countLeave:
+			hw.fatalIf(hw.handles > 0, "the last release is sent with %d handles out", hw.handles)
+			if c.release != nil {
+				hw.answer(c.release, "released")
+			}
+			hw.over(holdReleased)
+			return
+		case countSend:
+			hw.fatalIf(hw.cur != nil || hw.again, "two changes at a time")
+			hw.fatalIf(c.acquire != nil && hw.done[c.acquire] != "", "a count is sent for one who has left")
+			hw.fatalIf(hw.w.nesting.target < 1, "a count of %d is asked for", hw.w.nesting.target)
+			hw.send()
+		}
+	}
+}
+
+func (hw *holdWorld) send() {
+	hw.again = false
+	hw.cur = &copied{target: hw.w.nesting.target, sentAt: hw.now}
+}
+
+// execute is the server's work on one sending.
+func (hw *holdWorld) execute(c *copied) {
+	c.ran = true
+	if c.ours = hw.field > 0; c.ours {
+		hw.field = c.target
+	}
+}
+
+// reply delivers the answer to the present change.
+func (hw *holdWorld) reply() {
+	c := *hw.cur
+	hw.cur = nil
+	if !c.ours {
+		hw.over(holdLost)
+		return
+	}
+	n := hw.w.nesting
+	switch ch := hw.w.confirmed(c.sentAt); {
+	case ch.acquire != nil && ch.acquire.claim():
+		hw.answer(ch.acquire, "entered")
+		hw.handles++
+	case ch.acquire != nil:
+		n.undo()
+	case ch.release != nil:
+		hw.answer(ch.release, "released")
+	}
+	hw.next()
+}
+
+// drop loses the present change or its answer. A copy that has not run may do so later.
+func (hw *holdWorld) drop() {
+	c := *hw.cur
+	hw.cur = nil
+	if !c.ran {
+		hw.copies = append(hw.copies, c)
+	}
+	hw.fatalIf(!hw.w.nesting.failed(false, true, c.sentAt, hw.now, attemptLimit, time.Second), "a change of unknown outcome is given up")
+	hw.again = true
+}
+
+// refuse answers the present change with an error of the server: nothing ran.
+func (hw *holdWorld) refuse() {
+	c := *hw.cur
+	hw.cur = nil
+	if hw.w.nesting.failed(true, false, c.sentAt, hw.now, attemptLimit, time.Second) {
+		hw.again = true
+		return
+	}
+	ch := hw.w.refused()
+	if ch.acquire != nil && ch.acquire.claim() {
+		hw.answer(ch.acquire, "refused")
+	}
+	if ch.release != nil {
+		hw.answer(ch.release, "refused")
+	}
+	hw.next()
+}
+
+// lateCopy runs one of the copies, if its not-after has not passed.
+func (hw *holdWorld) lateCopy() {
+	c := hw.copies[0]
+	hw.copies = hw.copies[1:]
+	if hw.now.Before(c.sentAt.Add(attemptLimit)) {
+		hw.execute(&c)
+	}
+}
+
+func (hw *holdWorld) enter() {
+	op := &acquireOp{}
+	hw.wanted = append(hw.wanted, op)
+	hw.w.nesting.want(change{acquire: op})
+	hw.next()
+}
+
+// giveBack releases one handle.
+func (hw *holdWorld) giveBack(handOver bool) {
+	hw.handles--
+	if !hw.w.lastHandle() {
+		hw.w.nesting.want(change{release: &releaseOp{}})
+		hw.next()
+		return
+	}
+	hw.fatalIf(hw.handles != 0, "a release frees the lock with %d handles out", hw.handles)
+	if handOver && hw.handOver() {
+		return
+	}
+	hw.over(holdReleased)
+}
+
+func (hw *holdWorld) handOver() bool {
+	with := handing{now: hw.now, deadline: hw.now.Add(time.Second), lease: time.Second, renewing: true}
+	if hw.w.mayHandOver(with) != handOverSafe {
+		return false
+	}
+	hw.fatalIf(hw.field > 1, "passed on with a count of %d on the wire", hw.field)
+	hw.fatalIf(hw.cur != nil || hw.again, "passed on while its count changes")
+	for _, c := range hw.copies {
+		hw.fatalIf(hw.now.Before(c.sentAt.Add(attemptLimit)), "passed on while a copy may still change its count")
+	}
+	hw.w.passed(hw.w.set)
+	hw.handles = 1
+	return true
+}
+
+// over ends the hold, once, whoever says so.
+func (hw *holdWorld) over(as uint32) {
+	if !hw.w.end(as) {
+		hw.fatalIf(!hw.ended, "the status moved without an end")
+		return
+	}
+	hw.fatalIf(hw.ended, "the status moved twice")
+	hw.ended = true
+	if as == holdReleased {
+		hw.released++
+		hw.field = 0
+	}
+	for _, c := range hw.w.nesting.end() {
+		if c.acquire != nil && c.acquire.claim() {
+			hw.answer(c.acquire, "over")
+		}
+		if c.release != nil {
+			hw.answer(c.release, "over")
+		}
+	}
+	hw.cur, hw.again = nil, false
+}
+
+func (hw *holdWorld) events() []event {
+	in := !hw.ended
+	return []event{
+		{"enter", in && hw.handles > 0, hw.enter},
+		{"leave the queue", len(hw.wanted) > 0, func() {
+			op := hw.wanted[rapid.IntRange(0, len(hw.wanted)-1).Draw(hw.t, "who")]
+			op.claim()
+			hw.answer(op, "gave up")
+		}},
+		{"release", in && hw.handles > 0, func() { hw.giveBack(rapid.Bool().Draw(hw.t, "hand over")) }},
+		{"run", hw.cur != nil && !hw.cur.ran, func() { hw.execute(hw.cur) }},
+		{"answer", hw.cur != nil && hw.cur.ran, hw.reply},
+		{"no answer", hw.cur != nil, hw.drop},
+		{"refused", hw.cur != nil && !hw.cur.ran, hw.refuse},
+		{"again", hw.again, hw.send},
+		{"late copy", len(hw.copies) > 0, hw.lateCopy},
+		{"lost", in && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.over(holdLost) }},
+		{"lost too late", hw.ended, func() { hw.over(holdLost) }},
+		{"deleted", hw.field > 0 && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.field = 0 }},
+		{"time", true, func() { hw.now = hw.now.Add(700 * time.Millisecond) }},
+	}
+}
+
+// check is what holds between any two events.
+func (hw *holdWorld) check() {
+	n := hw.w.nesting
+	hw.fatalIf(hw.ended != (hw.w.status.Load() != holdHeld), "ended is %v, the status %d", hw.ended, hw.w.status.Load())
+	if hw.ended {
+		hw.fatalIf(len(hw.wanted) > 0 || len(n.queue) > 0, "the hold is over and %d still wait", len(hw.wanted))
+		return
+	}
+	hw.fatalIf(n.busy != (hw.cur != nil || hw.again), "busy is %v", n.busy)
+	hw.fatalIf(hw.handles > 0 && !n.busy && len(n.queue) > 0, "changes wait and none is on its way")
+	if n.sure() {
+		hw.fatalIf(int(hw.w.count) != hw.handles, "%d handles are out, %d are counted", hw.handles, hw.w.count)
+		hw.fatalIf(hw.field > 0 && hw.field != hw.w.onWire, "the count on the wire is %d, and should be %d", hw.field, hw.w.onWire)
+	}
+}
+
+// settle answers everything, and gives every handle back: then the server is free, after one release.
+func (hw *holdWorld) settle() {
+	for rounds := 0; !hw.ended; rounds++ {
+		hw.fatalIf(rounds > 1000, "never over")
+		hw.check()
+		switch {
+		case hw.again:
+			hw.send()
+		case hw.cur != nil && !hw.cur.ran:
+			hw.execute(hw.cur)
+		case hw.cur != nil:
+			hw.reply()
+		case hw.handles > 0:
+			hw.giveBack(false)
+		default:
+			hw.fatalIf(true, "nobody has a handle, and the lock is not released")
+		}
+	}
+	for len(hw.copies) > 0 {
+		hw.lateCopy()
+	}
+	if hw.w.status.Load() == holdReleased {
+		hw.fatalIf(hw.field != 0 || hw.released != 1, "after %d releases the count on the wire is %d", hw.released, hw.field)
+	}
+	for _, op := range hw.wanted {
+		hw.fatalIf(true, "%p waits for a hold that is over", op)
+	}
+}
+
+// Whatever is dropped, refused, late or lost, and in whatever order: the count on the wire is what was
+// last confirmed, nobody is answered twice, nothing is passed on with another count than one, the last
+// handle sends one release, and the status moves once.
+func TestModelWireHold(t *testing.T) {
+	checkModel(t, func(t *rapid.T) {
+		hw := &holdWorld{t: t, now: clock.Instant(time.Hour), handles: 1, field: 1, done: make(map[any]string)}
+		hw.w.begin(&settings{lease: time.Second, watchdog: true}, clock.Instant(1<<62), 0)
+		hw.w.nesting = &nesting{}
+		happen(t, hw.events, hw.check)
+		hw.settle()
+	})
+}
+
+// A lock is handed over when every condition holds, and as soon as one of them does not it is released:
+// the rows of the table in ARCHITECTURE.md, alone and in any company.
+func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
+	const lease = 10 * time.Second
+	now := clock.Instant(time.Hour)
+	type state struct {
+		w    wirehold
+		with handing
+	}
+	rows := map[handOver]func(*state){
+		handOverOff:      func(s *state) { s.with.off = true },
+		handOverNested:   func(s *state) { s.w.onWire = 2 },
+		handOverChanging: func(s *state) { s.w.nesting.busy = true },
+		handOverKind:     func(s *state) { s.with.family = resp.FamilyFenced },
+		handOverForced:   func(s *state) { s.w.forced = true },
+		handOverStopped:  func(s *state) { s.with.renewing = false },
+		handOverTurn:     func(s *state) { s.w.turnUntil = now },
+		handOverWorn:     func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
+		handOverInDoubt:  func(s *state) { s.w.doubt = &doubt{until: now.Add(1)} },
+	}
+	others := []func(*state){
+		func(s *state) { s.w.count = 2 },
+		func(s *state) { s.w.nesting.want(change{}) },
+		func(s *state) { s.w.nesting.late.unanswered(now.Add(-time.Hour), attemptLimit, lease) },
+		func(s *state) { s.w.set = &settings{lease: lease} },
+		func(s *state) { s.w.grants = turnGrants },
+		func(s *state) { s.with.family = resp.FamilyRead },
+		func(s *state) { s.with.family = resp.FamilyFair },
+		func(s *state) { s.with.reads = true },
+	}
+	good := func() *state {
+		s := &state{with: handing{now: now, deadline: now.Add(lease / 2), lease: lease, renewing: true}}
+		s.w.begin(&settings{lease: lease, watchdog: true}, now.Add(1), 0)
+		s.w.nesting = &nesting{}
+		return s
+	}
+	for row, spoil := range rows {
+		s := good()
+		require.Equal(t, handOverSafe, s.w.mayHandOver(s.with))
+		spoil(s)
+		require.Equal(t, row, s.w.mayHandOver(s.with))
+		others = append(others, spoil)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := good()
+		n := rapid.IntRange(0, 3).Draw(t, "spoilt")
+		for range n {
+			others[rapid.IntRange(0, len(others)-1).Draw(t, "how")](s)
+		}
+		if got := s.w.mayHandOver(s.with); (got == handOverSafe) != (n == 0) {
+			t.Fatalf("%d conditions fail, and the answer is %d", n, got)
+		}
+	})
+}
+
+// One turn is so many grants, however short they are.
+func TestTurnEndsAfterItsGrants(t *testing.T) {
+	var w wirehold
+	set := &settings{lease: time.Second, watchdog: true}
+	w.begin(set, clock.Instant(1<<62), 0)
+	with := handing{now: 1, deadline: clock.Instant(time.Second), lease: time.Second, renewing: true}
+	grants := 1
+	for ; w.mayHandOver(with) == handOverSafe; grants++ {
+		w.passed(set)
+	}
+	require.Equal(t, turnGrants, grants)
+	require.Equal(t, handOverTurn, w.mayHandOver(with))
+}
+
+// What is sent for a hold that is over.
+func TestWireHoldEndings(t *testing.T) {
+	sent := clock.Instant(time.Hour)
+	var sure, unsure wirehold
+	unsure.doubt = &doubt{}
+	unsure.doubt.unanswered(sent, attemptLimit, time.Second)
+	closed := unsure.doubt.until
+
+	require.Equal(t, endsClean, sure.afterRelease(true, sent))
+	require.Equal(t, endsNow, sure.afterRelease(false, sent), "an unanswered release goes on")
+	require.Equal(t, endsLater, unsure.afterRelease(true, closed-1), "a copy of the acquire may have run after it")
+	require.Equal(t, endsClean, unsure.afterRelease(true, closed))
+
+	for cause, want := range map[renew.Cause][2]ending{ // sure, unsure
+		renew.CauseDeadline:  {endsNow, endsNow},
+		renew.CauseNotOurs:   {endsClean, endsLater},
+		renew.CauseWrongType: {endsClean, endsLater},
+		renew.CauseForced:    {endsClean, endsLater},
+		renew.CauseClosed:    {endsClean, endsClean},
+	} {
+		require.Equal(t, want, [2]ending{sure.afterLoss(cause), unsure.afterLoss(cause)}, "cause %d", cause)
+	}
+}
+
+// What becomes of callers after a failure: a table of who they are and what is known.
+func TestVerdictAfterAFailedAcquire(t *testing.T) {
+	known, unknown := asking{}, asking{unknown: true}
+	for _, c := range []struct {
+		a                asking
+		class            resp.Class
+		parked, try, out bool
+		want             verdict
+	}{
+		{known, resp.ClassUnreachable, true, false, true, goesOn}, // a waiter outlasts it
+		{known, resp.ClassOOM, true, false, true, goesOn},
+		{known, resp.ClassOOM, false, false, false, endsRefused},
+		{known, resp.ClassNoPerm, true, false, false, endsRefused},
+		{known, resp.ClassUnreachable, false, false, false, goesOn},
+		{known, resp.ClassUnreachable, false, true, false, endsRefused}, // a Try asks once
+		{known, resp.ClassUnreachable, false, false, true, endsRefused},
+		{unknown, resp.ClassUnreachable, false, true, false, goesOn}, // the next answer is definite
+		{unknown, resp.ClassUnreachable, false, false, true, endsUnknown},
+		{unknown, resp.ClassNoPerm, false, false, false, endsUnknown},
+		{unknown, resp.ClassPartly, false, false, false, endsUnknown},
+	} {
+		require.Equal(t, c.want, c.a.verdict(c.class, c.parked, c.try, c.out), "%+v", c)
+	}
+}

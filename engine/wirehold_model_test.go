@@ -30,6 +30,7 @@ type holdWorld struct {
 	copies []copied
 	cur    *copied // of the present change, the last sending
 	again  bool    // it waits to be sent again
+	unsure bool    // an earlier sending of it got no answer
 
 	ended    bool
 	released int // releases sent for the last handle
@@ -76,6 +77,7 @@ func (hw *holdWorld) next() {
 			hw.fatalIf(hw.cur != nil || hw.again, "two changes at a time")
 			hw.fatalIf(c.acquire != nil && hw.done[c.acquire] != "", "a count is sent for one who has left")
 			hw.fatalIf(hw.w.nesting.target < 1, "a count of %d is asked for", hw.w.nesting.target)
+			hw.unsure = false
 			hw.send()
 		}
 	}
@@ -123,7 +125,10 @@ func (hw *holdWorld) drop() {
 		hw.copies = append(hw.copies, c)
 	}
 	hw.fatalIf(!hw.w.nesting.failed(false, true, c.sentAt, hw.now, attemptLimit, time.Second), "a change of unknown outcome is given up")
-	hw.again = true
+	hw.again, hw.unsure = true, true
+	if rapid.Bool().Draw(hw.t, "at once") {
+		hw.send()
+	}
 }
 
 // refuse answers the present change with an error of the server: nothing ran.
@@ -134,6 +139,7 @@ func (hw *holdWorld) refuse() {
 		hw.again = true
 		return
 	}
+	hw.fatalIf(hw.unsure, "a change that may have been made is given up")
 	ch := hw.w.refused()
 	if ch.acquire != nil && ch.acquire.claim() {
 		hw.answer(ch.acquire, "refused")
@@ -168,6 +174,7 @@ func (hw *holdWorld) giveBack(handOver bool) {
 		hw.next()
 		return
 	}
+	hw.fatalIf(hw.cur != nil || hw.again, "a release overtakes a change of the count")
 	hw.fatalIf(hw.handles != 0, "a release frees the lock with %d handles out", hw.handles)
 	if handOver && hw.handOver() {
 		return
@@ -216,7 +223,7 @@ func (hw *holdWorld) over(as uint32) {
 func (hw *holdWorld) events() []event {
 	in := !hw.ended
 	return []event{
-		{"enter", in && hw.handles > 0, hw.enter},
+		{"enter", in && hw.handles > 0 && hw.handles+len(hw.wanted) < 3, hw.enter},
 		{"leave the queue", len(hw.wanted) > 0, func() {
 			op := hw.wanted[rapid.IntRange(0, len(hw.wanted)-1).Draw(hw.t, "who")]
 			op.claim()
@@ -224,16 +231,29 @@ func (hw *holdWorld) events() []event {
 		}},
 		{"release", in && hw.handles > 0, func() { hw.giveBack(rapid.Bool().Draw(hw.t, "hand over")) }},
 		{"run", hw.cur != nil && !hw.cur.ran, func() { hw.execute(hw.cur) }},
-		{"answer", hw.cur != nil && hw.cur.ran, hw.reply},
+		{"answer", hw.cur != nil, func() {
+			if !hw.cur.ran {
+				hw.execute(hw.cur)
+			}
+			hw.reply()
+		}},
 		{"no answer", hw.cur != nil, hw.drop},
 		{"refused", hw.cur != nil && !hw.cur.ran, hw.refuse},
 		{"again", hw.again, hw.send},
 		{"late copy", len(hw.copies) > 0, hw.lateCopy},
 		{"lost", in && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.over(holdLost) }},
 		{"lost too late", hw.ended, func() { hw.over(holdLost) }},
+		{"anew", hw.ended && len(hw.wanted) == 0, hw.anew},
 		{"deleted", hw.field > 0 && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.field = 0 }},
-		{"time", true, func() { hw.now = hw.now.Add(700 * time.Millisecond) }},
+		{"time", len(hw.copies) > 0, func() { hw.now = hw.now.Add(500 * time.Millisecond) }},
 	}
+}
+
+// anew is the next grant of the name, under another wire id.
+func (hw *holdWorld) anew() {
+	*hw = holdWorld{t: hw.t, now: hw.now, handles: 1, field: 1, done: make(map[any]string)}
+	hw.w.begin(&settings{lease: time.Second, watchdog: true}, clock.Instant(1<<62), 0)
+	hw.w.nesting = &nesting{}
 }
 
 // check is what holds between any two events.
@@ -286,9 +306,8 @@ func (hw *holdWorld) settle() {
 // handle sends one release, and the status moves once.
 func TestModelWireHold(t *testing.T) {
 	checkModel(t, func(t *rapid.T) {
-		hw := &holdWorld{t: t, now: clock.Instant(time.Hour), handles: 1, field: 1, done: make(map[any]string)}
-		hw.w.begin(&settings{lease: time.Second, watchdog: true}, clock.Instant(1<<62), 0)
-		hw.w.nesting = &nesting{}
+		hw := &holdWorld{t: t, now: clock.Instant(time.Hour)}
+		hw.anew()
 		happen(t, hw.events, hw.check)
 		hw.settle()
 	})

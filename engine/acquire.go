@@ -227,6 +227,7 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 	ent.gone = true
 	if root := ent.root(); root != ent {
 		ent.leaveRoot()
+		e.fairListenLocked(root, fx)
 		e.idleLocked(sh, root, fx)
 	} else {
 		sh.names.remove(ent)

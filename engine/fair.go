@@ -70,3 +70,77 @@ func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {
 	}
 	return places, nil
 }
+
+// A release of a fair lock may give it to the waiter of this engine that is next in the server's queue, in
+// the same command: nobody is overtaken, and nobody has to be told. So only where somebody else holds the
+// lock does a waiter here need to hear of its release, and only the first of them.
+
+// passesLocked is the lease under which the release of a hold may give the lock to a waiter here, in ms; 0:
+// it may not.
+func (e *Engine) passesLocked(h *hold) int64 {
+	if h.Family != resp.FamilyFair || e.cfg.NoHandOff || e.closing.Load() {
+		return 0
+	}
+	for seat := h.ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if op := seat.head; op != nil {
+			if op.set.ack != nil {
+				return 0
+			}
+			return op.set.lease.Milliseconds()
+		}
+	}
+	return 0
+}
+
+// passedLocked gives the lock to whom the server has given it. If that waiter is just asking, its answer
+// says so, or is not believed; if it has left, its cleanup finds the lock.
+func (e *Engine) passedLocked(sh *shard, root *entry, leaseMs int64, r *resp.Result, fx *effects) {
+	field := resp.FairField(e.id, r.Value)
+	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		a := seat.att
+		if a == nil || a.op.Field != field {
+			continue
+		}
+		switch {
+		case seat.ask == askFlying:
+			seat.epoch++
+		case a.lease.Milliseconds() != leaseMs || a.unknown():
+			if seat.park != nil {
+				e.wakeLocked(sh, seat.park, func(*counts) {}, wakeLook, fx) // it asks, and has its own lease
+			}
+		default:
+			if a.trouble != nil {
+				e.timers.Cancel(&a.trouble.item)
+			}
+			sh.counts.handOffs++
+			seat.by = wakeNone
+			e.grantedLocked(sh, a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt}, fx)
+		}
+		return
+	}
+}
+
+// firstHere reports whether a seat is the first of this engine's, and waits.
+func (ent *entry) firstHere() bool {
+	for seat := ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if seat.hold != nil || seat.head != nil {
+			return seat == ent && seat.hold == nil
+		}
+	}
+	return false
+}
+
+// fairListenLocked makes the first waiter here hear of releases.
+func (e *Engine) fairListenLocked(root *entry, fx *effects) {
+	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if seat.hold != nil {
+			return
+		}
+		if op := seat.head; op != nil {
+			if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
+				seat.park.listen(fx)
+			}
+			return
+		}
+	}
+}

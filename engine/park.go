@@ -43,7 +43,10 @@ func (e *Engine) pauseLocked(p *parking, until clock.Instant, fx *effects) {
 
 // listen subscribes to the name's channel, once.
 func (p *parking) listen(fx *effects) {
-	if !p.asked && !p.ent.eng.cfg.NoSubscribe && p.ent.head.set.spin == nil {
+	if p.asked || p.ent.eng.cfg.NoSubscribe || p.ent.head.set.spin != nil {
+		return
+	}
+	if p.ent.head.set.family != resp.FamilyFair || p.ent.firstHere() {
 		p.asked = true
 		p.channel = channelOf(p.ent.head.set.family, p.ent.key)
 		if p.ent.head.set.family == resp.FamilyFair {

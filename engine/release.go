@@ -112,7 +112,7 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	}
 	e.dog.Forget(h)
 	ent.freed(h)
-	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
+	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, LeaseMs: e.passesLocked(h), Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
 	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickAllLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
@@ -129,7 +129,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	sh := e.shard(h.ent.hash)
 	var err error
 	switch r.Code {
-	case resp.CodeReleased:
+	case resp.CodeReleased, resp.CodePassed:
 	case resp.CodeNotOurs:
 		if op.retry == nil || !op.retry.unknown { // after an unanswered sending it means that one did it
 			err = &nameError{e.nameOf(h.Key), ErrLost}
@@ -148,7 +148,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	ent := h.ent
 	if err == nil {
 		sh.counts.releases++
-		if r.Value > 0 {
+		if r.Code == resp.CodeReleased && r.Value > 0 {
 			sh.counts.heard++
 		}
 	}
@@ -165,6 +165,9 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	ent.releaseAnswered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && h.Family != resp.FamilyFair {
 		e.courtesyLocked(root, r, &fx)
+	}
+	if r.Code == resp.CodePassed {
+		e.passedLocked(sh, ent.root(), op.op.LeaseMs, r, &fx)
 	}
 	e.kickAllLocked(sh, ent, &fx)
 	e.settledLocked(sh)

@@ -95,6 +95,7 @@ func (e *Engine) kickAllLocked(sh *shard, ent *entry, fx *effects) {
 	e.kickLocked(sh, ent, fx)
 	if root := ent.root(); root != ent {
 		e.kickLocked(sh, root, fx)
+		e.fairListenLocked(root, fx)
 	}
 }
 

@@ -40,7 +40,7 @@ func appendCommands(cmds []command, ops []*Op, results []Result, id string) []co
 		first := ops[start]
 		c := command{script: scriptOf(first.Kind, first.Family), ops: ops[start:end], results: results[start:end]}
 		if first.Kind == OpAcquire {
-			c.field = first.Family.field(newWireID(id))
+			c.field = first.Family.field(id)
 			for _, op := range c.ops {
 				op.Field = c.field
 			}
@@ -70,7 +70,7 @@ func stretch(ops []*Op, start int) int {
 		if op.alone || op.Kind != first.Kind || op.Family != first.Family {
 			break
 		}
-		if op.Kind != OpRelease && (op.LeaseMs != first.LeaseMs || op.Waits != first.Waits) {
+		if (op.Kind != OpRelease || op.Family == FamilyFair) && (op.LeaseMs != first.LeaseMs || op.Waits != first.Waits) {
 			break
 		}
 		if !seen.add(op) {
@@ -167,6 +167,9 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.Family.message(), strconv.Itoa(len(inline)))
+		if first.Family == FamilyFair {
+			args = append(args, strconv.FormatInt(first.LeaseMs, 10), fairGraceMs, fairPlaceMs)
+		}
 		return appendFields(appendKeys(args, inline), c.ops)
 	case OpExtend:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
@@ -311,7 +314,7 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 			continue
 		}
 		r.Code, r.Value = codeOf(normal, v)
-		if r.Code == normal {
+		if r.Code == normal || r.Code == CodePassed {
 			normals++
 		}
 	}
@@ -356,6 +359,8 @@ func codeOf(normal Code, v int64) (Code, int64) {
 		return CodeBusy, v
 	case normal == CodeReleased && v == -2:
 		return CodeReleased, -1
+	case normal == CodeReleased && v <= -10:
+		return CodePassed, -v - 10
 	case normal == CodeReleased && v > 0:
 		return CodeReleased, v
 	default:

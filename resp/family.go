@@ -1,5 +1,10 @@
 package resp
 
+import (
+	"math/rand/v2"
+	"strconv"
+)
+
 // Family says which lock an op is about: what its commands do and whom they tell. All else, lanes,
 // batches, retries, redirects and renewals, is the same for all of them.
 type Family uint8
@@ -66,13 +71,28 @@ func scriptOf(k OpKind, f Family) *script {
 // sparse reports whether an acquire's reply names only the keys that were not granted.
 func (f Family) sparse() bool { return f != FamilyFenced }
 
-// field makes a hold's field of the batch's wire id.
+// field makes a field for a batch of acquires: an engine's id and a number as Redisson has one.
 func (f Family) field(id string) string {
-	if f == FamilyWrite {
-		return id + writeSuffix
+	switch f {
+	case FamilyWrite:
+		return newWireID(id) + writeSuffix
+	case FamilyFair:
+		return newFairID(id)
+	default:
+		return newWireID(id)
 	}
-	return id
 }
+
+// fairMark stands before the number of a fair waiter of ours: no number of Redisson's begins so.
+const fairMark = ":0"
+
+// newFairID makes a wire id whose number a script can answer: Lua's are exact up to 53 bits.
+func newFairID(id string) string {
+	return FairField(id, rand.Int64N(1<<52)|1)
+}
+
+// FairField is the field of the fair waiter of an engine that has this number.
+func FairField(id string, number int64) string { return id + fairMark + strconv.FormatInt(number, 10) }
 
 // message is what a release publishes: Redisson's UNLOCK_MESSAGE, or its READ_UNLOCK_MESSAGE, which
 // wakes every reader.

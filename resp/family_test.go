@@ -31,6 +31,9 @@ func (r *familyRig) ask(kind OpKind, f Family, key string, change ...func(*Op)) 
 	r.Helper()
 	op := nodeOp(kind, key, r.a)
 	op.Family = f
+	if kind == OpRelease {
+		op.LeaseMs = 0
+	}
 	for _, c := range change {
 		c(op)
 	}
@@ -398,6 +401,51 @@ func TestAFairWaiterThatLeavesIsGoneAndTheNextIsTold(t *testing.T) {
 	require.Contains(t, redistest.Text(message), slot.FairWaiterChannel("q", next.Field))
 	_, got = r.ask(OpReacquire, FamilyFair, "q", as(next.Field), waiting)
 	require.Equal(t, CodeGranted, got.Code)
+}
+
+func TestAFairReleasePassesTheLockOnToItsOwnEngineOnly(t *testing.T) {
+	r := newFamilyRig(t)
+	holder, _ := r.ask(OpAcquire, FamilyFair, "q")
+	mine, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	theirs := others(1)
+	r.do("RPUSH", slot.FairQueue("q"), theirs)
+	r.do("ZADD", slot.FairTimeouts("q"), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), theirs)
+	last, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+
+	_, got := r.ask(OpRelease, FamilyFair, "q", as(holder.Field), leased(20_000))
+	require.Equal(t, CodePassed, got.Code)
+	require.Equal(t, mine.Field, FairField(nodeID, got.Value))
+	require.Equal(t, "1", r.do("HGET", "q", mine.Field))
+	require.InDelta(t, 20_000, r.number("PTTL", "q"), 1_000)
+	require.Equal(t, int64(2), r.number("LLEN", slot.FairQueue("q")))
+	require.Equal(t, int64(2), r.number("ZCARD", slot.FairTimeouts("q")))
+	_, got = r.ask(OpReacquire, FamilyFair, "q", as(mine.Field), waiting)
+	require.Equal(t, CodeGranted, got.Code, "who asks is told so, too")
+
+	_, got = r.ask(OpRelease, FamilyFair, "q", as(mine.Field), leased(20_000))
+	require.Equal(t, CodeReleased, got.Code, "another client is next")
+	require.Equal(t, "0", r.do("EXISTS", "q"))
+	r.do("LPOP", slot.FairQueue("q"))
+	r.do("ZREM", slot.FairTimeouts("q"), theirs)
+	_, got = r.ask(OpReacquire, FamilyFair, "q", as(last.Field), waiting)
+	require.Equal(t, CodeGranted, got.Code)
+}
+
+// A waiter of ours that died is told from a live one at any place: its score is not renewed.
+func TestADeadWaiterIsPassedOverWhenItBecomesTheHead(t *testing.T) {
+	r := newFamilyRig(t)
+	holder, _ := r.ask(OpAcquire, FamilyFair, "q")
+	first, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	dead, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	r.do("ZINCRBY", slot.FairTimeouts("q"), "-6000", dead.Field) // not heard of for six seconds more
+	live, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	_, _ = r.ask(OpRelease, FamilyFair, "q", as(holder.Field))
+	_, got := r.ask(OpReacquire, FamilyFair, "q", as(first.Field), waiting)
+	require.Equal(t, CodeGranted, got.Code)
+	_, got = r.ask(OpRelease, FamilyFair, "q", as(first.Field), leased(20_000))
+	require.Equal(t, CodePassed, got.Code)
+	require.Equal(t, live.Field, FairField(nodeID, got.Value))
+	require.Equal(t, "0", r.do("EXISTS", slot.FairQueue("q"), slot.FairTimeouts("q")))
 }
 
 func TestASpinLocksReleaseTellsNobody(t *testing.T) {

@@ -29,9 +29,9 @@ type Op struct {
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
-	LeaseMs int64
-	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
-	Count   int32 // OpReacquire, OpCount: the wanted hold count
+	LeaseMs int64  // releasing FamilyFair: of a waiter of this engine that may have the lock next; 0: none may
+	Ack     *Ack   // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
+	Count   int32  // OpReacquire, OpCount: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
 	Slot    uint16 // of Key, where slots matter
@@ -81,6 +81,7 @@ const (
 	CodeGone                  // a re-entry found no lock of ours
 	CodeWrongKind             // a read-write hash in a mutex's place, or the reverse
 	CodeReleased              // given back; Value: how many heard the message, -1 publish refused
+	CodePassed                // given back, and given to the waiter of this engine with the number Value
 	CodeNotOurs               // our field is not there; nothing changed
 	CodeRenewed               // the TTL is at least the lease
 	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ... OpQueue: the server's time in ms, and field, score, ...

@@ -11,8 +11,10 @@
 -- ARGV[7+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as acquire; what remains of a busy one is the holder's, or of the head's place
 -- cost     free and nobody waits: exists, lindex, hset, pexpire
--- Scores are the server's time in ms. As in Redisson's, each grant takes a place's worth off all of
--- them; a live waiter puts its own right with each time it asks, so it never loses its place.
+-- Scores are the server's time in ms: when a waiter was last heard of, and the grace, and a place's worth
+-- for each that stands before it, because Redisson takes that off with each grant. A live waiter of ours
+-- puts its own right with each time it asks. Ours are told from Redisson's by a number that begins with 0;
+-- what a dead one's score has over whole places gives it away.
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,16 +24,23 @@ end
 local lease, waits, grace, place = ARGV[1], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local out, granted = {now, 0}, 0
 
--- Who is next, after those whose time is over have been taken out; false: nobody. And its score.
+-- Who is next, after those whose time is over have been taken out; false: nobody. And how long its
+-- place is kept.
 local function head(queue, timeouts)
   while true do
     local first = call('LINDEX', queue, 0)
     if not first or type(first) == 'table' then
       return first
     end
-    local score = tonumber(call('ZSCORE', timeouts, first) or 0)
-    if score > now then
-      return first, score
+    local left = tonumber(call('ZSCORE', timeouts, first) or 0) - now
+    if left > 0 and find(first, ':0', 1, true) then
+      left = left % place
+      if left > grace then
+        left = 0
+      end
+    end
+    if left > 0 then
+      return first, left
     end
     call('ZREM', timeouts, first)
     call('LPOP', queue)
@@ -98,7 +107,7 @@ local function take(key, field)
     tag = '{' .. key .. '}'
   end
   local queue, timeouts = 'redisson_lock_queue:' .. tag, 'redisson_lock_timeout:' .. tag
-  local first, score = head(queue, timeouts)
+  local first, kept = head(queue, timeouts)
   if type(first) == 'table' then
     return first
   end
@@ -117,7 +126,9 @@ local function take(key, field)
     call('LPOP', queue)
     call('ZREM', timeouts, field)
     for _, other in ipairs(call('ZRANGE', timeouts, 0, -1)) do
-      call('ZINCRBY', timeouts, -place, other)
+      if not find(other, ':0', 1, true) then
+        call('ZINCRBY', timeouts, -place, other)
+      end
     end
     return nil
   end
@@ -130,7 +141,7 @@ local function take(key, field)
   if there == 1 then
     return call('PTTL', key)
   end
-  return math.max(score - now, 0)
+  return kept
 end
 
 local keys, skip, n = KEYS, 0, #KEYS

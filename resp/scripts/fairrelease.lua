@@ -1,39 +1,70 @@
--- fairrelease: gives back every key that its field still holds, and tells whoever is next in its
--- queue. A field that holds nothing leaves the queue.
+-- fairrelease: gives back every key that its field still holds. If a waiter of the same engine is next
+-- in the queue it has the lock at once, where the engine asks for that; otherwise whoever is next is
+-- told. A field that holds nothing leaves the queue.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
 -- ARGV[2]  message
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
--- returns  as release
--- cost     hdel, lindex; zscore and publish where somebody waits
+-- ARGV[4]  lease in ms of a waiter of the same engine that may have the lock; '0': none may
+-- ARGV[5]  grace in ms, and
+-- ARGV[6]  Redisson's fairLockWaitTimeout in ms, as in fair
+-- ARGV[7+] those keys, then field, n, field, n, ...: the field of the next n keys
+-- returns  as release; <= -10: passed on to the waiter whose number, without the leading 0, is -v - 10
+-- cost     hdel, lindex; zscore and publish where somebody waits; passed on: hset, pexpire, lpop, zrem
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local publish, message = ARGV[1], ARGV[2]
+local publish, message, lease = ARGV[1], ARGV[2], ARGV[4]
+local grace, place = tonumber(ARGV[5]), tonumber(ARGV[6])
 local out, released = {now, 0}, 0
 
--- Tells whoever is next: how many heard it, 0 where nobody waits, -2 publish was refused. Those whose
--- time is over are taken out first.
-local function tell(tag, queue, timeouts)
+-- Who is next, as in fair; nil: nobody, or the queue may not be read.
+local function head(queue, timeouts)
   while true do
     local first = call('LINDEX', queue, 0)
-    if type(first) == 'table' then
-      return -2
-    elseif not first then
-      return 0
+    if type(first) ~= 'string' then
+      return nil
     end
-    if tonumber(call('ZSCORE', timeouts, first) or 0) > now then
-      local heard = call(publish, 'redisson_lock__channel:' .. tag .. ':' .. first, message)
-      if type(heard) == 'table' then
-        return -2
-      end
-      return heard
+    local left = tonumber(call('ZSCORE', timeouts, first) or 0) - now
+    if left > 0 and find(first, ':0', 1, true) and left % place > grace then
+      left = 0
+    end
+    if left > 0 then
+      return first
     end
     call('ZREM', timeouts, first)
     call('LPOP', queue)
   end
+end
+
+-- Tells who is next: how many heard it, -2 publish was refused.
+local function tell(tag, first)
+  local heard = call(publish, 'redisson_lock__channel:' .. tag .. ':' .. first, message)
+  if type(heard) == 'table' then
+    return -2
+  end
+  return heard
+end
+
+-- Gives the lock to the head of the queue; nil: it cannot be.
+local function pass(key, first, queue, timeouts)
+  local set = call('HSET', key, first, 1)
+  if type(set) == 'table' then
+    return nil
+  end
+  if call('PEXPIRE', key, lease) ~= 1 then
+    call('HDEL', key, first)
+    return nil
+  end
+  call('LPOP', queue)
+  call('ZREM', timeouts, first)
+  for _, other in ipairs(call('ZRANGE', timeouts, 0, -1)) do
+    if not find(other, ':0', 1, true) then
+      call('ZINCRBY', timeouts, -place, other)
+    end
+  end
+  return -tonumber(string.match(first, ':0(%d+)$')) - 10
 end
 
 local function leave(key, field)
@@ -47,7 +78,18 @@ local function leave(key, field)
   end
   local queue, timeouts = 'redisson_lock_queue:' .. tag, 'redisson_lock_timeout:' .. tag
   if v == 1 then
-    return tell(tag, queue, timeouts)
+    local first = head(queue, timeouts)
+    if not first then
+      return 0
+    end
+    local engine = string.match(field, '^[^:]*:')
+    if lease ~= '0' and string.sub(first, 1, #engine + 1) == engine .. '0' and call('EXISTS', key) == 0 then
+      local passed = pass(key, first, queue, timeouts)
+      if passed then
+        return passed
+      end
+    end
+    return tell(tag, first)
   end
   local first = call('LINDEX', queue, 0)
   local gone = call('LREM', queue, 0, field)
@@ -56,16 +98,19 @@ local function leave(key, field)
   end
   call('ZREM', timeouts, field)
   if gone > 0 and first == field and call('EXISTS', key) == 0 then
-    tell(tag, queue, timeouts)
+    local next = head(queue, timeouts)
+    if next then
+      tell(tag, next)
+    end
   end
   return -1
 end
 
 local keys, skip, n = KEYS, 0, #KEYS
 if n == 0 then
-  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+  keys, skip, n = ARGV, 6, tonumber(ARGV[3])
 end
-local at, left, field = 4 + tonumber(ARGV[3]), 0, nil
+local at, left, field = 7 + tonumber(ARGV[3]), 0, nil
 for i = 1, n do
   if left == 0 then
     field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2

@@ -58,6 +58,9 @@ func (p *parking) listen(fx *effects) {
 
 // parkLocked makes the queue wait: for a message, and for the poll in case none comes.
 func (e *Engine) parkLocked(ent *entry, now clock.Instant, fx *effects) {
+	if ent.park == nil { // its last waiting ended with a grant here
+		ent.park = newParking(ent)
+	}
 	p := ent.park
 	least, spread := ent.pollSpan(now)
 	if spin := ent.head.set.spin; spin != nil {

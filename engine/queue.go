@@ -162,10 +162,10 @@ func (q *queue) asking(ent *entry) *attempt {
 // sent follows a sending.
 func (q *queue) sent() { q.ask, q.askEpoch = askFlying, q.epoch }
 
-// refused says what to do when nothing could be sent. One who was waiting before waits on; a new one
-// is to be told (stepTidy), and the acquire forgotten.
+// refused says what to do when nothing could be sent. One who was told "busy" before waits on, whatever
+// came between: a hold of this engine, too; a new one is to be told (stepTidy), and the acquire forgotten.
 func (q *queue) refused() step {
-	if q.wait != waitNot && q.head.parked {
+	if q.head.parked {
 		return q.park()
 	}
 	return stepTidy

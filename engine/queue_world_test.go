@@ -95,7 +95,7 @@ func (w *queueWorld) do(s step) {
 		}
 		w.drop()
 		op := w.q.head
-		w.fatalIf(op.parked && w.q.wait != waitNot, "one who was waiting is told that nothing can be sent")
+		w.fatalIf(op.parked, "one who was waiting is told that nothing can be sent")
 		w.q.unlink(op)
 		if op.claim() {
 			w.answer(op, "refused")

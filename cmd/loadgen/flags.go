@@ -50,6 +50,7 @@ type config struct {
 	replicas    int    // of each of its masters
 
 	scenario string
+	kind     string // of the locks
 	api      string // async, sync
 	inflight int    // operations in flight, over all clients
 	clients  int    // goroutines that drive
@@ -115,6 +116,8 @@ func newFlags(c *config) []flagGroup {
 	l := load.set
 	l.StringVarP(&c.scenario, "scenario", "s", "lock",
 		"`name`: lock (uncontended pairs), contend (--clients callers on --keys locks),\nor hold (take --locks, keep, verify)")
+	l.StringVarP(&c.kind, "kind", "k", kindLock,
+		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
 	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers; contend's default)")
 	l.IntVarP(&c.inflight, "inflight", "w", 1024, "operations in flight, over all clients")
 	l.IntVarP(&c.clients, "clients", "c", 0,
@@ -173,7 +176,7 @@ func parseFlags(args []string) (config, error) {
 	if all.NArg() > 0 {
 		return config{}, fmt.Errorf("unexpected argument %q", all.Arg(0))
 	}
-	if err := errors.Join(c.checkNumbers(), c.checkTopology(all.Changed), c.checkChaos(all.Changed)); err != nil {
+	if err := errors.Join(c.checkNumbers(), c.checkKind(), c.checkTopology(all.Changed), c.checkChaos(all.Changed)); err != nil {
 		return config{}, err
 	}
 	if err := c.settle(all.Changed); err != nil {
@@ -332,7 +335,7 @@ func refuse(changed func(string) bool, scenario string) error {
 	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
 	foreign := map[string][]string{
 		"lock":    contention,
-		"hold":    append(contention, "yardstick", "rate", "keys"),
+		"hold":    append(contention, "yardstick", "rate", "keys", "kind"),
 		"contend": {"yardstick", "rate", "inflight", "locks"},
 	}
 	for _, flag := range foreign[scenario] {

@@ -51,6 +51,7 @@ func TestParseFlags(t *testing.T) {
 			require.Equal(t, 30*time.Second, c.witnessWait)
 			require.False(t, c.prefixGiven)
 		}},
+		{"Kind", "--kind fair --yardstick", func(t *testing.T, c config) { require.Equal(t, "fair", c.kind) }},
 		{"Yardstick", "--yardstick", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
 		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config) {
 			require.Equal(t, "127.0.0.1:6060", c.pprof)
@@ -112,6 +113,9 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--scenario hold --locks 0", "--locks must be at least 1"},
 		{"--scenario hold --yardstick", "--yardstick means nothing"},
 		{"--scenario hold --rate 3", "--rate means nothing"},
+		{"--kind pink", "--kind must be one of lock, spin, fenced, fair, read, write"},
+		{"--scenario contend --kind read", "readers do not exclude each other"},
+		{"--scenario hold --kind fair", "--kind means nothing"},
 		{"--hold 1ms", "--hold means nothing with --scenario lock"},
 		{"--mutex", "--mutex means nothing"},
 		{"--scenario hold --witness w", "--witness means nothing"},

@@ -59,7 +59,7 @@ func newLoad(cfg *config, engines []*engine.Engine, h homes) *load {
 	}
 	for key := range l.locks {
 		eng := engines[key%cfg.inflight%len(engines)]
-		l.locks[key] = eng.Lock(name(key), engine.WatchdogLease(cfg.lease))
+		l.locks[key] = newLock(eng, cfg.kind, name(key), cfg.lease)
 	}
 	return l
 }

@@ -21,6 +21,7 @@ type report struct {
 	Server   string `json:"server"`
 	Embedded bool   `json:"embedded"` // the server is loadgen's own
 
+	Kind     string  `json:"kind"` // of the locks
 	API      string  `json:"api"`
 	Inflight int     `json:"inflight"`
 	Clients  int     `json:"clients"`
@@ -112,6 +113,7 @@ func newReport(cfg *config, srv *server) *report {
 		Replicas: srv.shape.replicas,
 		Server:   srv.product,
 		Embedded: srv.ours(),
+		Kind:     cfg.kind,
 		API:      cfg.api,
 		Inflight: cfg.inflight,
 		Clients:  cfg.clients,

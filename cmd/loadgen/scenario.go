@@ -39,6 +39,7 @@ type round struct {
 
 	handedOver int64 // grants that the server did not see
 	contended  bool
+	kind       string // of the locks
 }
 
 // stage is what a scenario works with.

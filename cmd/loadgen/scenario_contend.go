@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/witness"
 )
 
@@ -37,7 +36,7 @@ func (s *contendScenario) prepare(ctx context.Context) error {
 	locks := make([]lock, s.cfg.clients)
 	for i := range locks {
 		eng := s.engines[i/s.cfg.keys%len(s.engines)]
-		locks[i] = engineLock{eng.Lock(name(i%s.cfg.keys), engine.WatchdogLease(s.cfg.lease))}
+		locks[i] = engineLock{newLock(eng, s.cfg.kind, name(i%s.cfg.keys), s.cfg.lease)}
 	}
 	s.contest = newContest(s.cfg, locks, name)
 	s.contest.witness = s.witness.file()
@@ -60,7 +59,7 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 	if err := s.witness.align(ctx); err != nil {
 		return round{}, err
 	}
-	r := round{contended: true}
+	r := round{contended: true, kind: s.cfg.kind}
 	r.before = s.srv.snapshot(ctx)
 	stats := s.readOrigins()
 	began := s.meter.read()
@@ -73,7 +72,9 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 	r.after = s.srv.snapshot(context.WithoutCancel(ctx))
 
 	did := s.readOrigins().minus(stats)
-	r.handedOver = did.handOff
+	if s.cfg.kind != kindFair { // which the server hands on itself
+		r.handedOver = did.handOff
+	}
 	s.origins = s.origins.plus(did)
 	for i, n := range s.contest.served {
 		s.served[i] += n

@@ -30,7 +30,7 @@ func (s *lockScenario) prepare(ctx context.Context) error {
 func (s *lockScenario) warm(ctx context.Context) { s.load.drive(ctx, s.cfg.warmup) }
 
 func (s *lockScenario) measure(ctx context.Context) (round, error) {
-	var r round
+	r := round{kind: s.cfg.kind}
 	r.before = s.srv.snapshot(ctx)
 	began := s.meter.read()
 	end := s.chaos.begin(ctx)

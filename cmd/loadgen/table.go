@@ -14,7 +14,7 @@ import (
 // table is the report for a reader.
 func (r *report) table() string {
 	w := new(strings.Builder)
-	fmt.Fprintf(w, "%s on %s, %s\n", r.Scenario, r.serverText(), r.loadText())
+	fmt.Fprintf(w, "%s on %s, %s\n", r.what(), r.serverText(), r.loadText())
 	writeRows(w, r.rows())
 	if r.Acquire != nil {
 		r.writeLatency(w)
@@ -31,6 +31,14 @@ func (r *report) table() string {
 		fmt.Fprintln(w, "  "+f)
 	}
 	return w.String()
+}
+
+// what names the scenario, and the locks where they are not plain ones.
+func (r *report) what() string {
+	if r.Kind == kindLock {
+		return r.Scenario
+	}
+	return fmt.Sprintf("%s (%s locks)", r.Scenario, r.Kind)
 }
 
 func (r *report) serverText() string {

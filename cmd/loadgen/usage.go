@@ -28,6 +28,7 @@ Examples:
   loadgen run
   loadgen run --addr localhost:6379 --inflight 4096 --duration 5s --json -
   loadgen run --inflight 4096 --yardstick                how far from the raw limit
+  loadgen run --kind fair --yardstick                    the locks of another kind
   loadgen run --api sync --clients 512                   blocking callers
   loadgen run --rate 20000 --duration 30s                latency at a load you choose
   loadgen run --locks 100000                             with others held meanwhile
@@ -45,7 +46,8 @@ Examples:
 
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
-was not handed from holder to holder inside the engine. By default
+was not handed from holder to holder inside the engine; none or fewer PUBLISH for spin and fair locks.
+By default
 that is done whenever no other client is connected. The collector runs at GOGC=200, the
 yardstick's too, unless the environment names another.
 

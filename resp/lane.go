@@ -263,8 +263,11 @@ func (l *lane) round() {
 	}
 	sentAt := l.since
 	l.built = l.built[:0]
+	for i := range l.commands {
+		l.node.use(l.commands[i].script)
+	}
 	if l.loads {
-		l.built = w.appendLoads(l.built)
+		l.built = w.appendLoads(l.built, l.node.used())
 	}
 	loads := len(l.built)
 	l.envelope = envelope{

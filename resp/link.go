@@ -105,7 +105,7 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	w := &wire{client: client}
 	b := client.B()
-	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4))
+	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4), everyScript)
 	role := len(cmds)
 	if l.follows {
 		cmds = append(cmds, b.Role().Build())
@@ -191,9 +191,11 @@ func (l *link) close() {
 
 // appendLoads puts the scripts back on a server that has lost them. The commands that need them
 // follow in the same write, so that nothing but a FLUSH between two neighbours can come in between.
-func (w *wire) appendLoads(cmds []rueidis.Completed) []rueidis.Completed {
-	for _, s := range catalogue {
-		cmds = append(cmds, w.client.B().ScriptLoad().Script(s.text).Build())
+func (w *wire) appendLoads(cmds []rueidis.Completed, which scriptSet) []rueidis.Completed {
+	for i, s := range catalogue {
+		if which&(1<<i) != 0 {
+			cmds = append(cmds, w.client.B().ScriptLoad().Script(s.text).Build())
+		}
 	}
 	return cmds
 }

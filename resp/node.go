@@ -80,6 +80,7 @@ type Node struct {
 	subs     *SubMux
 
 	reloaded atomic.Uint64 // how often the scripts were put back
+	called   atomic.Uint32 // scriptSet
 	resends  pacer
 	evicts   atomic.Pointer[string] // an eviction policy nobody has been told of yet
 	policy   atomic.Pointer[string] // the last one heard of
@@ -313,6 +314,17 @@ func (n *Node) Ping(ctx context.Context) error {
 // claimReload says who loads the scripts again, of all that miss them at the same time: seen is how
 // often it had been done when the command that met NOSCRIPT was sent.
 func (n *Node) claimReload(seen uint64) bool { return n.reloaded.CompareAndSwap(seen, seen+1) }
+
+// use notes that a script is about to be called. Only such are loaded again: a server that forgets its
+// scripts all the time has less time to do so between the loading and the call.
+func (n *Node) use(s *script) {
+	if one := scriptSet(1) << s.at; scriptSet(n.called.Load())&one == 0 {
+		n.called.Or(uint32(one))
+	}
+}
+
+// used is every script that was called on this node.
+func (n *Node) used() scriptSet { return scriptSet(n.called.Load()) }
 
 // Stats returns the node's counters.
 func (n *Node) Stats() NodeStats {

@@ -162,8 +162,11 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 		return nil, false
 	}
 	cmds := make([]rueidis.Completed, 0, len(parts)+len(catalogue))
+	for _, part := range parts {
+		n.use(part[0].script())
+	}
 	if load {
-		cmds = w.appendLoads(cmds)
+		cmds = w.appendLoads(cmds, n.used())
 	}
 	loads := len(cmds)
 	for _, part := range parts {

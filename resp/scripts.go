@@ -11,7 +11,13 @@ type script struct {
 	name string
 	text string
 	sha  string
+	at   int // in the catalogue
 }
+
+// A scriptSet is a set of scripts by their places in the catalogue.
+type scriptSet uint32
+
+const everyScript = ^scriptSet(0)
 
 func newScript(name, text string) *script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
@@ -70,12 +76,20 @@ var (
 	scriptFairRelease  = newScript("fairrelease", fairReleaseText)
 	scriptQueue        = newScript("queue", queueText)
 
-	catalogue = []*script{
+	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
 		scriptFenced, scriptRead, scriptReadRenew, scriptReadRelease, scriptWrite, scriptWriteRelease,
 		scriptFair, scriptFairRelease, scriptQueue,
-	}
+	)
 )
+
+// numbered tells scripts their places.
+func numbered(all ...*script) []*script {
+	for i, s := range all {
+		s.at = i
+	}
+	return all
+}
 
 // ScriptTexts returns the Lua text of every script by its name: for benchmarks that send the same
 // scripts without the engine, and for operators who grant rights by what the scripts call.

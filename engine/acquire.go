@@ -242,7 +242,7 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 	if a.trouble != nil {
 		e.timers.Cancel(&a.trouble.item)
 	}
-	if a.unknown() || a.placed {
+	if a.unknown() || a.op.Placed {
 		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
 	}
 }

@@ -18,7 +18,6 @@ type attempt struct {
 	op      resp.Op
 	ent     *entry
 	lease   time.Duration
-	placed  bool // its wire id stands in the queue of a fair lock
 	trouble *trouble
 }
 
@@ -56,7 +55,7 @@ func (a *attempt) send(op *acquireOp) error {
 	case resp.FamilyWrite, resp.FamilyFair:
 		a.op.Waits = !op.try
 	}
-	if a.unknown() || a.placed {
+	if a.unknown() || a.op.Placed {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	} else {
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
@@ -92,7 +91,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeBusy:
 		e.busyLocked(sh, a, r, &fx)
 	case resp.CodeCancelled:
-		if !a.unknown() && !a.placed {
+		if !a.unknown() && !a.op.Placed {
 			ent.settled()
 		}
 		e.kickLocked(sh, ent, &fx)
@@ -166,7 +165,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 // startLocked makes a hold its first holder's, and the watchdog's.
 func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects) {
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	h.begin(op.set, turnEnd(r), int(r.Seen))
+	h.begin(op.set, h.ent.root().turn(turnEnd(r)), int(r.Seen))
 	h.lease, h.owner = ls, op.owner
 	if op.set.watchdog {
 		h.watchers = 1
@@ -245,11 +244,11 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	switch {
 	case !a.op.Waits:
 	case a.op.Family == resp.FamilyFair:
-		a.placed = true
+		a.op.Placed = true
 	default:
 		ent.ofRoot().noted = true
 	}
-	ent.busy(until, a.placed || a.open().open(r.SentAt))
+	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
 	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
 	for op := ent.head; op.tellBusy(); op = op.next {
 		sh.counts.waits++

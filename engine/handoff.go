@@ -79,7 +79,11 @@ func (e *Engine) courtesyLocked(ent *entry, r *resp.Result, fx *effects) {
 	if r.Value == 1 && e.listens(ent) {
 		us = 1
 	}
-	if !ent.othersWait(e.nodes.Counted(), r.Value, us) {
+	switch {
+	case !ent.othersWait(e.nodes.Counted(), r.Value, us):
+		ent.alone()
+		return
+	case ent.ask == askFlying || ent.goesOn(r.ReceivedAt): // the turn's next grant is on its way, or may be
 		return
 	}
 	if ent.park == nil {

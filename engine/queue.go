@@ -23,16 +23,18 @@ type queue struct {
 	hold       *hold      // a trusted hold of this engine: closes the queue
 	busyUntil  clock.Instant
 
-	forces   int32  // force-releases on their way: a grant that is answered meanwhile may be gone
-	releases int32  // releases on their way
-	epoch    uint32 // grows with every hint that the lock may be free; an older busy answer is not believed
-	askEpoch uint32 // epoch when the acquire was sent
-	ask      askState
-	wait     waitState
-	by       wakeKind // what sent the acquire that is on its way, or the last
-	heard    uint8    // releases that went by since this engine last had the lock, counted to heardMost
-	late     uint8    // grants in a row whose answers came too late to be trusted
-	cooling  bool     // a release is on its way while others wait: they go when it is answered
+	turnUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
+	forces    int32         // force-releases on their way: a grant that is answered meanwhile may be gone
+	releases  int32         // releases on their way
+	epoch     uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
+	turnSize  int16         // grants of the turn
+	askEpoch  uint32        // epoch when the acquire was sent
+	ask       askState
+	wait      waitState
+	by        wakeKind // what sent the acquire that is on its way, or the last
+	heard     uint8    // releases that went by since this engine last had the lock, counted to heardMost
+	late      uint8    // grants in a row whose answers came too late to be trusted
+	cooling   bool     // a release is on its way while others wait: they go when it is answered
 }
 
 // An askState says where a name's one acquire is.
@@ -154,7 +156,7 @@ func (q *queue) next() step {
 func (q *queue) asking(ent *entry) *attempt {
 	if q.att == nil {
 		q.att, q.ask = &q.head.att, askKept
-		q.att.ent, q.att.trouble, q.att.placed, q.att.op.Field = ent, nil, false, ""
+		q.att.ent, q.att.trouble, q.att.op.Placed, q.att.op.Field = ent, nil, false, ""
 	}
 	return q.att
 }
@@ -238,7 +240,7 @@ func (q *queue) busy(until clock.Instant, keep bool) {
 	if q.wait == waitNot {
 		q.wait = waitWoken
 	}
-	q.busyUntil = until
+	q.busyUntil, q.turnUntil = until, 0
 }
 
 // afterBusy says how the queue goes on: it is not to believe an answer older than the last hint, for
@@ -370,7 +372,27 @@ func (q *queue) othersWait(counted bool, heard, us int64) bool {
 }
 
 // courtesy leaves the name to others for a moment, whatever is heard meanwhile.
-func (q *queue) courtesy() { q.wait = waitCourtesy }
+func (q *queue) courtesy() { q.wait, q.turnUntil = waitCourtesy, 0 }
+
+// turn counts a grant of the server's, and says until when this engine's turn with the lock lasts. It
+// begins with the first grant after somebody else had the lock, or could have had it, or was not heard to
+// wait.
+func (q *queue) turn(until clock.Instant) clock.Instant {
+	if q.turnUntil == 0 {
+		q.turnUntil, q.turnSize = until, 0
+	}
+	q.turnSize++
+	return q.turnUntil
+}
+
+// alone ends a turn that nobody else waits for the end of.
+func (q *queue) alone() { q.turnUntil = 0 }
+
+// goesOn reports whether the turn is not over: who waits here may ask again at once, whoever else waits.
+// Where a lock is not handed over, that is how a turn is more than one grant.
+func (q *queue) goesOn(now clock.Instant) bool {
+	return q.head != nil && now.Before(q.turnUntil) && q.turnSize < turnGrants
+}
 
 // unpark ends the waiting: the lock is held here, or nobody wants it.
 func (q *queue) unpark() { q.wait, q.busyUntil, q.heard, q.by = waitNot, 0, 0, wakeNone }
@@ -417,6 +439,9 @@ func (q *queue) releaseSent() {
 	q.releases++
 	q.cooling = q.head != nil
 }
+
+// follow lets them go at once, right behind the release, in the same write: the turn is not over.
+func (q *queue) follow() { q.cooling = false }
 
 // releaseAnswered follows the last answer to a release, definite or not.
 func (q *queue) releaseAnswered() {

@@ -119,6 +119,10 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	}
 	sh.pending++
 	ent.releaseSent()
+	if ent.head != nil && ent.goesOn(e.clock.Now()) {
+		ent.follow()
+		e.kickLocked(sh, ent, fx)
+	}
 	return false, nil
 }
 

@@ -37,6 +37,7 @@ type Op struct {
 	Slot    uint16 // of Key, where slots matter
 	Family  Family
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
+	Placed  bool // the owner's: the wire id stands in the queue of a fair lock; here because there is room
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
 	alone  bool  // with its key declared, so that the refusal names the node to ask
 	asking bool  // to the node a slot is moving to

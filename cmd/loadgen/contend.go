@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -56,10 +57,22 @@ type contest struct {
 	locks   []lock // by caller
 	ledger  *ledger
 	witness *witness.Witness // nil: none
+	looker  onlooker         // nil: none
+
+	readers   []lock  // rw: the shared half, by caller; nil: locks are all there is
+	readShare float64 // rw: how many of the turns are a reader's
+	seed      uint64
 
 	mu     sync.Mutex
 	recs   []*recorder // of the phase that runs; mu: the progress line looks in from outside
 	served []int64     // grants of each caller in the last phase
+	reads  *recorder   // rw: of the last phase, what drive returned in its two parts
+	writes *recorder
+}
+
+// onlooker sees each grant beside the ledger, from its holder.
+type onlooker interface {
+	granted(key int, asked, now time.Time, lease *engine.Lease)
 }
 
 func newContest(cfg *config, locks []lock, name func(key int) string) *contest {
@@ -89,11 +102,16 @@ func (c *contest) drive(ctx context.Context, length, grace time.Duration, round 
 		time.AfterFunc(grace, giveUp)
 	})()
 
-	recs := c.newRecorders()
+	recs, readRecs := c.newRecorders()
 	callers := make([]contender, len(c.locks))
 	var wg sync.WaitGroup
 	for i := range callers {
-		callers[i] = contender{contest: c, n: i, key: i % c.keys, rec: recs[i%len(recs)], phase: p, round: round, done: &wg}
+		callers[i] = contender{
+			contest: c, n: i, key: i % c.keys, lock: c.locks[i], rec: recs[i%len(recs)], phase: p, round: round, done: &wg,
+		}
+		if c.readers != nil {
+			callers[i].readRec, callers[i].rng = readRecs[i%len(recs)], rand.New(rand.NewPCG(c.seed, uint64(i)))
+		}
 		wg.Add(1)
 	}
 	for i := range callers {
@@ -105,22 +123,37 @@ func (c *contest) drive(ctx context.Context, length, grace time.Duration, round 
 	for _, r := range recs {
 		total.merge(r)
 	}
+	if c.readers != nil {
+		c.reads, c.writes = newRecorder(), total
+		total = newRecorder()
+		for _, r := range readRecs {
+			c.reads.merge(r)
+		}
+		total.merge(c.reads)
+		total.merge(c.writes)
+	}
 	for i := range callers {
 		c.served[i] = callers[i].served
 	}
 	return total
 }
 
-// newRecorders replaces the recorders of the last phase.
-func (c *contest) newRecorders() []*recorder {
-	recs := make([]*recorder, min(recorderShards, len(c.locks)))
-	for i := range recs {
-		recs[i] = newRecorder()
+// newRecorders replaces the recorders of the last phase: those of the callers, and of what they read.
+func (c *contest) newRecorders() (recs, readRecs []*recorder) {
+	n := min(recorderShards, len(c.locks))
+	all := make([]*recorder, 0, 2*n)
+	for range n {
+		all = append(all, newRecorder())
+	}
+	for range n {
+		if c.readers != nil {
+			all = append(all, newRecorder())
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recs = recs
-	return recs
+	c.recs = all
+	return all[:n], all[n:]
 }
 
 func (c *contest) pairs() (n int64) {
@@ -137,8 +170,13 @@ type contender struct {
 	contest *contest
 	n       int // of the caller
 	key     int
+	lock    lock
 	rec     *recorder // shared with other callers, under its mutex
 	phase   *phase
+	rng     *rand.Rand     // rw
+	readRec *recorder      // rw
+	reading bool           // rw: this turn is a reader's
+	noted   bool           // rw: the ledger has this reader
 	round   *witness.Round // nil: nobody counts over time
 	done    *sync.WaitGroup
 	served  int64
@@ -157,13 +195,25 @@ func block(ctx context.Context, c *contender) {
 	}()
 }
 
+// choose settles what the next turn takes.
+func (c *contender) choose() lock {
+	if c.rng == nil {
+		return c.lock
+	}
+	if c.reading = c.rng.Float64() < c.contest.readShare; c.reading {
+		return c.contest.readers[c.n]
+	}
+	return c.lock
+}
+
 func (c *contender) turn(ctx context.Context) error {
+	wanted := c.choose()
 	since := c.phase.elapsed()
-	held, err := c.contest.locks[c.n].acquire(ctx)
+	held, err := wanted.acquire(ctx)
 	granted := c.phase.elapsed()
 	var freeing time.Duration
 	if err == nil {
-		mark := c.begin(granted)
+		mark := c.begin(since, granted, held)
 		keep(c.contest.hold)
 		c.end(mark)
 		freeing = c.phase.elapsed()
@@ -175,8 +225,15 @@ func (c *contender) turn(ctx context.Context) error {
 }
 
 // begin notes everywhere that this caller holds its key.
-func (c *contender) begin(granted time.Duration) (mark uint64) {
-	c.contest.ledger.take(c.key, uint64(c.n)+1)
+func (c *contender) begin(asked, granted time.Duration, held grip) (mark uint64) {
+	if c.reading {
+		c.noted = c.contest.ledger.takeShared(c.key, uint64(c.n)+1)
+	} else {
+		c.contest.ledger.take(c.key, uint64(c.n)+1)
+	}
+	if lease, ok := held.(*engine.Lease); ok && c.contest.looker != nil {
+		c.contest.looker.granted(c.key, c.phase.began.Add(asked), c.phase.began.Add(granted), lease)
+	}
 	if w := c.contest.witness; w != nil {
 		mark = w.Take(c.key, c.n)
 	}
@@ -192,21 +249,30 @@ func (c *contender) end(mark uint64) {
 	if w := c.contest.witness; w != nil {
 		w.Give(c.key, mark)
 	}
-	c.contest.ledger.give(c.key, uint64(c.n)+1)
+	switch {
+	case !c.reading:
+		c.contest.ledger.give(c.key, uint64(c.n)+1)
+	case c.noted:
+		c.contest.ledger.giveShared(c.key, uint64(c.n)+1)
+	}
 }
 
 func (c *contender) record(granted bool, err error, waited, freeing time.Duration) {
-	c.rec.mu.Lock()
-	defer c.rec.mu.Unlock()
+	rec := c.rec
+	if c.reading {
+		rec = c.readRec
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
 	if granted {
-		c.rec.acquired(waited)
+		rec.acquired(waited)
 	}
 	if err != nil {
-		c.rec.failed(err)
+		rec.failed(err)
 		return
 	}
-	c.rec.freed(freeing)
-	c.rec.live.Store(c.rec.released)
+	rec.freed(freeing)
+	rec.live.Store(rec.released)
 }
 
 // chain is a caller without a goroutine: each step begins the next from its callback, so
@@ -214,8 +280,7 @@ func (c *contender) record(granted bool, err error, waited, freeing time.Duratio
 type chain struct {
 	*contender
 	ctx     context.Context //nolint:containedctx // of the operations
-	lock    *engine.Lock
-	since   time.Duration // the acquire was submitted
+	since   time.Duration   // the acquire was submitted
 	waited  time.Duration
 	freeing time.Duration // the release was submitted
 	mark    uint64
@@ -224,11 +289,7 @@ type chain struct {
 
 // callBack is the asynchronous caller.
 func callBack(ctx context.Context, c *contender) {
-	l, ok := c.contest.locks[c.n].(engineLock)
-	if !ok {
-		panic(fmt.Sprintf("a %T has no futures", c.contest.locks[c.n]))
-	}
-	s := &chain{contender: c, ctx: ctx, lock: l.Lock}
+	s := &chain{contender: c, ctx: ctx}
 	s.submit()
 }
 
@@ -238,7 +299,11 @@ func (s *chain) submit() {
 		s.done.Done()
 		return
 	}
-	s.lock.AcquireAsync(s.ctx).OnComplete(s.granted)
+	wanted, ok := s.choose().(engineLock)
+	if !ok {
+		panic(fmt.Sprintf("a %T has no futures", s.lock))
+	}
+	wanted.AcquireAsync(s.ctx).OnComplete(s.granted)
 }
 
 func (s *chain) granted(lease *engine.Lease, err error) {
@@ -248,7 +313,7 @@ func (s *chain) granted(lease *engine.Lease, err error) {
 		s.over(false, err)
 		return
 	}
-	s.lease, s.mark = lease, s.begin(now)
+	s.lease, s.mark = lease, s.begin(s.since, now, lease)
 	if s.contest.hold >= spinBelow { // without keeping the engine's worker
 		time.AfterFunc(s.contest.hold, s.free)
 		return

@@ -6,6 +6,7 @@
 //	loadgen run --addr localhost:6379 --json -        a server that is there, for a script
 //	loadgen run --scenario hold --locks 100000        what the watchdog keeps, and its cost
 //	loadgen run --scenario contend --mutex            one lock that 64 callers want
+//	loadgen run --scenario rw --read-share 0.9        readers that share and writers that do not
 //	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //
 // The way of a run: the flags are read and checked (flags.go); a server is found or
@@ -13,7 +14,7 @@
 // scenario prepares, warms up, measures and finishes (scenario.go, scenario_*.go); what
 // it saw becomes one report (report.go), printed as a table or as JSON.
 //
-// Several processes may run the scenario contend over one witness file (witness.go): they
+// Several processes may run the scenarios contend, fenced and fair over one witness file (witness.go): they
 // begin together, exclusion is checked across them, and each reports what all did.
 //
 // What counts as an operation is one pair: a lock taken and freed. Each phase ends when

@@ -38,6 +38,8 @@ const (
 	hotCallers   = 64 // contend
 	asyncClients = 2
 	defaultHeld  = 10_000
+
+	defaultReadShare = 0.9
 )
 
 // config is what the flags said, after checking: nothing in it can be wrong any more,
@@ -66,6 +68,7 @@ type config struct {
 	prefixGiven bool
 	seed        uint64
 
+	readShare    float64       // rw: of the turns
 	hold         time.Duration // contend: how long a holder keeps its lock
 	noHandOff    bool
 	witness      string        // file, or empty
@@ -100,7 +103,7 @@ func newFlags(c *config) []flagGroup {
 		set.SortFlags = false
 		return flagGroup{title, set}
 	}
-	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend)")
+	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw)")
 	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
 	addChaosFlags(havoc.set, c)
 
@@ -115,17 +118,19 @@ func newFlags(c *config) []flagGroup {
 
 	l := load.set
 	l.StringVarP(&c.scenario, "scenario", "s", "lock",
-		"`name`: lock (uncontended pairs), contend (--clients callers on --keys locks),\nor hold (take --locks, keep, verify)")
+		"`name`: lock (uncontended pairs), hold (take --locks, keep, verify),\n"+
+			"contend (--clients callers on --keys locks); and the same callers, looked at more closely:\n"+
+			"fenced (do tokens rise?), fair (is the order kept?), rw (do readers and writers keep apart?)")
 	l.StringVarP(&c.kind, "kind", "k", kindLock,
 		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
-	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers; contend's default)")
+	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers; default where callers contend)")
 	l.IntVarP(&c.inflight, "inflight", "w", 1024, "operations in flight, over all clients")
 	l.IntVarP(&c.clients, "clients", "c", 0,
-		"goroutines that drive (default 2, with --cluster one for each master; with --api sync the blocking callers, 512);\ncontend: callers (default 64)")
+		"goroutines that drive (default 2, with --cluster one for each master; with --api sync the blocking callers, 512);\nwhere they contend: callers (default 64)")
 	l.IntVar(&c.engines, "engines", 1, "engines, each with connections of its own")
 	l.Float64VarP(&c.rate, "rate", "r", 0,
 		"pairs a second, open loop: latency counts from the intended start\n(0: closed loop, as fast as answers come)")
-	l.IntVar(&c.keys, "keys", 0, "distinct locks (default 16 for each in flight; contend: 1)")
+	l.IntVar(&c.keys, "keys", 0, "distinct locks (default 16 for each in flight; where callers contend: 1)")
 	l.IntVar(&c.locks, "locks", 0,
 		"locks held meanwhile under the watchdog (hold: locks to take, default 10000)")
 	l.BoolVar(&c.yardstick, "yardstick", false,
@@ -135,6 +140,7 @@ func newFlags(c *config) []flagGroup {
 	h := hot.set
 	h.DurationVar(&c.hold, "hold", 0,
 		"how long each holder keeps its lock; from 50µs it sleeps, below it spins")
+	h.Float64Var(&c.readShare, "read-share", defaultReadShare, "rw: how many of the turns read, from 0 to 1")
 	h.BoolVar(&c.mutex, "mutex", false,
 		"run the same callers on a sync.Mutex and the scenario in turn, and show the ratio")
 	h.BoolVar(&c.noHandOff, "no-handoff", false, "make every release a release in Redis")
@@ -220,6 +226,9 @@ func (c *config) checkNumbers() error {
 	if c.hold < 0 || c.hold > maxHold {
 		errs = append(errs, fmt.Errorf("--hold must be between 0 and %v, not %v", maxHold, c.hold))
 	}
+	if math.IsNaN(c.readShare) || c.readShare < 0 || c.readShare > 1 {
+		errs = append(errs, fmt.Errorf("--read-share must be between 0 and 1, not %v", c.readShare))
+	}
 	if c.witnessWait <= 0 || c.witnessWait > maxWait {
 		errs = append(errs, fmt.Errorf("--witness-wait must be more than 0 and at most %v, not %v", maxWait, c.witnessWait))
 	}
@@ -251,7 +260,7 @@ func (c *config) settle(changed func(string) bool) error {
 	if c.prefixGiven = c.prefix != ""; !c.prefixGiven {
 		c.prefix = "lg-" + randomID()
 	}
-	if c.scenario == "contend" {
+	if c.contends() {
 		return c.settleContend()
 	}
 	switch {
@@ -295,6 +304,8 @@ func (c *config) settleContend() error {
 		return fmt.Errorf("--keys %d is more than --clients %d: each key needs a caller", c.keys, c.clients)
 	case c.engines > c.clients:
 		return fmt.Errorf("--engines %d is more than --clients %d", c.engines, c.clients)
+	case c.scenario == "rw" && c.witness != "":
+		return errors.New("--witness means nothing with --scenario rw: it knows one holder of a key, and readers share")
 	case c.witnessProcs > 1 && c.witness == "":
 		return errors.New("--witness-procs needs --witness")
 	case c.witnessProcs > 1 && (c.cluster > 0 || c.sentinel):
@@ -315,7 +326,10 @@ func (c *config) settleScenario(changed func(string) bool) error {
 	if err := refuse(changed, c.scenario); err != nil {
 		return err
 	}
-	if c.scenario == "contend" && !changed("api") {
+	if kind := closerLook[c.scenario]; kind != "" {
+		c.kind = kind
+	}
+	if c.contends() && !changed("api") {
 		c.api = "sync"
 	}
 	if c.scenario != "hold" {
@@ -333,10 +347,14 @@ func (c *config) settleScenario(changed func(string) bool) error {
 // refuse refuses the flags that mean nothing in a scenario.
 func refuse(changed func(string) bool, scenario string) error {
 	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
+	alone := []string{"yardstick", "rate", "inflight", "locks"}
 	foreign := map[string][]string{
-		"lock":    contention,
-		"hold":    append(contention, "yardstick", "rate", "keys", "kind"),
-		"contend": {"yardstick", "rate", "inflight", "locks"},
+		"lock":    append(contention, "read-share"),
+		"hold":    append(contention, "read-share", "yardstick", "rate", "keys", "kind"),
+		"contend": append(alone, "read-share"),
+		"fenced":  append(alone, "read-share", "kind"),
+		"fair":    append(alone, "read-share", "kind"),
+		"rw":      append(alone, "kind", "mutex", "witness-procs", "witness-wait"),
 	}
 	for _, flag := range foreign[scenario] {
 		if changed(flag) {

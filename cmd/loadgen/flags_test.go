@@ -51,6 +51,15 @@ func TestParseFlags(t *testing.T) {
 			require.Equal(t, 30*time.Second, c.witnessWait)
 			require.False(t, c.prefixGiven)
 		}},
+		{"Fair", "--scenario fair", func(t *testing.T, c config) {
+			require.Equal(t, []string{"fair", "sync"}, []string{c.kind, c.api})
+			require.Equal(t, []int{64, 1}, []int{c.clients, c.keys})
+		}},
+		{"ReadersAndWriters", "--scenario rw --api async", func(t *testing.T, c config) {
+			require.Equal(t, []string{"rw", "async"}, []string{c.kind, c.api})
+			require.InDelta(t, 0.9, c.readShare, 0)
+		}},
+		{"FencedBesideAMutex", "--scenario fenced --mutex --engines 4", func(t *testing.T, c config) { require.Equal(t, "fenced", c.kind) }},
 		{"Kind", "--kind fair --yardstick", func(t *testing.T, c config) { require.Equal(t, "fair", c.kind) }},
 		{"Yardstick", "--yardstick", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
 		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config) {
@@ -109,13 +118,21 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--rate 1e12", "--rate"},
 		{"--rounds 3", "needs --yardstick or --mutex"},
 		{"--yardstick --rounds 0", "--rounds"},
-		{"--scenario nap", "--scenario must be one of contend, hold, lock"},
+		{"--scenario nap", "--scenario must be one of contend, fair, fenced, hold, lock, rw"},
 		{"--scenario hold --locks 0", "--locks must be at least 1"},
 		{"--scenario hold --yardstick", "--yardstick means nothing"},
 		{"--scenario hold --rate 3", "--rate means nothing"},
 		{"--kind pink", "--kind must be one of lock, spin, fenced, fair, read, write"},
 		{"--scenario contend --kind read", "readers do not exclude each other"},
 		{"--scenario hold --kind fair", "--kind means nothing"},
+		{"--scenario fair --kind fair", "--kind means nothing"},
+		{"--scenario fenced --yardstick", "--yardstick means nothing"},
+		{"--scenario rw --mutex", "--mutex means nothing"},
+		{"--scenario rw --witness w", "it knows one holder of a key, and readers share"},
+		{"--scenario rw --read-share 1.1", "--read-share must be between 0 and 1"},
+		{"--scenario rw --read-share NaN", "--read-share must be between 0 and 1"},
+		{"--read-share 0.5", "--read-share means nothing"},
+		{"--scenario fair --clients 3 --keys 4", "each key needs a caller"},
 		{"--hold 1ms", "--hold means nothing with --scenario lock"},
 		{"--mutex", "--mutex means nothing"},
 		{"--scenario hold --witness w", "--witness means nothing"},

@@ -17,6 +17,8 @@ const (
 	kindFair   = "fair"
 	kindRead   = "read"
 	kindWrite  = "write"
+
+	kindRW = "rw" // both halves, in the scenario rw; no value of --kind
 )
 
 var lockKinds = []string{kindLock, kindSpin, kindFenced, kindFair, kindRead, kindWrite}
@@ -26,6 +28,12 @@ const (
 	spinFirst = time.Millisecond
 	spinMost  = 128 * time.Millisecond
 )
+
+// closerLook are the scenarios that contend for locks of a kind of their own.
+var closerLook = map[string]string{"fenced": kindFenced, "fair": kindFair, "rw": kindRW}
+
+// contends reports whether the scenario has callers that want the same locks.
+func (c *config) contends() bool { return c.scenario == "contend" || closerLook[c.scenario] != "" }
 
 // newLock is the one place where a handle of a kind is made, under the watchdog.
 func newLock(e *engine.Engine, kind, name string, lease time.Duration) *engine.Lock {

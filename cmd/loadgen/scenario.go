@@ -58,6 +58,9 @@ func scenarios() map[string]func(stage) scenario {
 		"lock":    newLockScenario,
 		"hold":    newHoldScenario,
 		"contend": newContendScenario,
+		"fenced":  newFencedScenario,
+		"fair":    newFairScenario,
+		"rw":      newRWScenario,
 	}
 }
 

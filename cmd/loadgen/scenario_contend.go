@@ -20,6 +20,10 @@ type contendScenario struct {
 	origins origins
 	rates   []float64 // of each round
 	waits   *recorder
+
+	tokens *tokenCheck // scenario fenced
+	order  *orderCheck // scenario fair
+	rw     *rwTally    // scenario rw
 }
 
 // origins say what brought the grants, by the engines' own count.
@@ -33,13 +37,30 @@ func newContendScenario(s stage) scenario {
 // are spread over the engines.
 func (s *contendScenario) prepare(ctx context.Context) error {
 	name := func(key int) string { return lockName(s.cfg.prefix, 'k', key) }
-	locks := make([]lock, s.cfg.clients)
-	for i := range locks {
-		eng := s.engines[i/s.cfg.keys%len(s.engines)]
-		locks[i] = engineLock{newLock(eng, s.cfg.kind, name(i%s.cfg.keys), s.cfg.lease)}
+	locksOf := func(kind string) []lock {
+		locks := make([]lock, s.cfg.clients)
+		for i := range locks {
+			eng := s.engines[i/s.cfg.keys%len(s.engines)]
+			locks[i] = engineLock{newLock(eng, kind, name(i%s.cfg.keys), s.cfg.lease)}
+		}
+		return locks
 	}
+	kind := s.cfg.kind
+	if kind == kindRW {
+		kind = kindWrite
+	}
+	locks := locksOf(kind)
 	s.contest = newContest(s.cfg, locks, name)
 	s.contest.witness = s.witness.file()
+	switch {
+	case s.tokens != nil:
+		s.contest.looker = s.tokens
+	case s.order != nil:
+		s.order.open(s.engines[0], s.cfg.keys, name)
+		s.contest.looker = s.order
+	case s.rw != nil:
+		s.contest.readers, s.contest.readShare, s.contest.seed = locksOf(kindRead), s.cfg.readShare, s.cfg.seed
+	}
 	s.served = make([]int64, len(locks))
 	s.begun.Store(true)
 	return s.witness.gather(ctx)
@@ -52,6 +73,7 @@ func (s *contendScenario) drive(ctx context.Context, length time.Duration, count
 	if s.cfg.api == "async" {
 		run = callBack
 	}
+	defer s.order.watch(ctx)()
 	return s.contest.drive(ctx, length, s.contest.graceOf(s.witness.processes()), counting, run)
 }
 
@@ -82,6 +104,7 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 	rate := float64(r.rec.granted) / r.cost.wall.Seconds()
 	s.rates = append(s.rates, rate)
 	s.waits.merge(r.rec)
+	s.rw.add(s.contest.reads, s.contest.writes, r)
 	if counting != nil {
 		counting.End(min(s.cfg.duration, r.cost.wall), rate)
 	}
@@ -120,6 +143,9 @@ func (s *contendScenario) finish(ctx context.Context, r *report) error {
 		c.LongestWait = float64(s.waits.acquires.Max()) / 1e3
 	}
 	r.contendReport = c
+	s.tokens.addTo(r)
+	s.order.addTo(r, s.cfg.chaos)
+	s.rw.addTo(r, s.contest.ledger)
 	r.Fairness = fairnessOf(s.served)
 	c.FairnessEngines = fairnessOf(s.servedByEngine())
 	return s.witness.conclude(ctx, r, newLatency(s.waits.acquires))
@@ -157,6 +183,10 @@ type contendReport struct {
 
 	FairnessEngines *fairness `json:"fairness_engines"`
 
+	Tokens *tokenReport `json:"tokens"` // scenario fenced
+	Order  *orderReport `json:"order"`  // scenario fair
+	RW     *rwReport    `json:"rw"`     // scenario rw
+
 	Mutex        *mutexReport `json:"mutex"` // --mutex
 	RatioToMutex *float64     `json:"ratio_to_mutex"`
 
@@ -172,6 +202,9 @@ func (c *contendReport) rows(f *fairness) [][2]string {
 			count(c.Grants), count(c.ByHandOff), count(c.ByMessage), count(c.ByPoll))},
 		{"longest wait", number(c.LongestWait/1e3) + " ms"},
 	}
+	rows = append(rows, c.Tokens.rows()...)
+	rows = append(rows, c.Order.rows()...)
+	rows = append(rows, c.RW.rows()...)
 	if f != nil {
 		rows = append(rows, [2]string{"grants a caller", f.text()})
 	}

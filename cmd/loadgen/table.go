@@ -35,7 +35,7 @@ func (r *report) table() string {
 
 // what names the scenario, and the locks where they are not plain ones.
 func (r *report) what() string {
-	if r.Kind == kindLock {
+	if r.Kind == kindLock || r.Kind == r.Scenario {
 		return r.Scenario
 	}
 	return fmt.Sprintf("%s (%s locks)", r.Scenario, r.Kind)

@@ -36,6 +36,9 @@ Examples:
   loadgen run --scenario contend --mutex --hold 1ms      one lock that 64 callers want
   loadgen run --scenario contend --addr localhost:6379 --witness /tmp/w --witness-procs 4
                                                          with three more of the same
+  loadgen run --scenario fenced --engines 4 --keys 2     tokens rise across engines
+  loadgen run --scenario fair --engines 4                who asks first is served first
+  loadgen run --scenario rw --read-share 0.9 --hold 1ms  readers share, writers do not
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
@@ -51,13 +54,21 @@ By default
 that is done whenever no other client is connected. The collector runs at GOGC=200, the
 yardstick's too, unless the environment names another.
 
+The scenario fenced compares each token with the last one of its name in this process: it must be
+greater. rw catches a writer beside a reader or another writer. fair compares the order of grants with that of asking in
+two ways. The server's queues are looked at fifty times a second in turn: of two callers of this process seen in
+one, the one in front must be served first, and nobody may lose its place. And nobody of this
+process may be served after somebody who asked for the same name more than a second later, by our clock.
+With --chaos only the queue counts, since a request whose answer was lost is sent again; with
+failover and kill neither does, since a replica may not know the whole queue. The report says which counted.
+
 With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
 Redis replicates asynchronously: a failover can lose a lock that was granted just before, and kill
 will, so there a lost lease or two holders of one lock are what Redis is, not what the engine did.
 
-Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of
-one lock at once; 130 interrupted twice. One interrupt ends the run early, with a report.
+Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
+once, or a token that did not rise; 130 interrupted twice. One interrupt ends the run early, with a report.
 `
 
 // runUsage is the text of `loadgen help run`.

@@ -73,6 +73,13 @@ func (e *Engine) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) 
 }
 
 func (c *cleanup) send(sh *shard) {
+	if c.op.Family == resp.FamilyRead {
+		if takesOver := sh.names.get(c.op.Hash, c.op.Key).reader(c.op.Field); takesOver != nil {
+			takesOver(c.doubt)
+			c.eng.settledLocked(sh)
+			return
+		}
+	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
 		if c.first != nil {
 			c.first.releaseAnswered()

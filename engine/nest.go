@@ -75,7 +75,7 @@ func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
 // nestLocked sends the next change, if none is on its way.
 func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 	h := n.hold
-	for {
+	for !n.readingWaits() {
 		c, next := h.nextChange()
 		switch next {
 		case countRest:
@@ -117,6 +117,11 @@ func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 		e.settledLocked(sh)
 		n.failLocked(fromServer(e.nameOf(n.hold.Key), resp.AsServerError(err)), fx)
 	}
+}
+
+// lease is the longest that the present change may keep the lock.
+func (n *nesting) lease() time.Duration {
+	return max(n.hold.Lease, time.Duration(n.op.LeaseMs)*time.Millisecond)
 }
 
 // leaveLocked gives the last handle back. Whoever wanted in behind it waits in the queue again.
@@ -171,9 +176,10 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 	switch {
 	case h.status.Load() != holdHeld: // Lost has answered everybody, or Close has
 		n.busy = false
-		if n.op.Kind == resp.OpReacquire && h.Family == resp.FamilyWrite { // a read hold nobody will have
-			e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, doubt{}, h.Lease)
+		if r.Err != nil && !r.Definite() && n.op.Kind == resp.OpReacquire {
+			n.reading.unanswered(r.SentAt, e.nodes.AttemptLimit(), n.lease())
 		}
+		n.unreadLocked(e, sh, r)
 		e.settledLocked(sh)
 	case r.Err != nil && n.againLocked(e, r, &fx):
 	default:
@@ -185,8 +191,10 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 			n.doneLocked(e, sh, r, &fx)
 		case r.Err == nil:
 			n.busy, lost = false, true
+			n.unreadLocked(e, sh, r)
 		default:
 			n.failLocked(fromServer(e.nameOf(h.Key), r.Err), &fx)
+			n.unreadLocked(e, sh, r)
 		}
 		if !lost {
 			e.nestLocked(sh, n, &fx)
@@ -266,7 +274,10 @@ func (n *nesting) failLocked(err error, fx *effects) {
 func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	now := e.clock.Now()
 	limit := e.nodes.AttemptLimit()
-	again := n.failed(r.Definite(), r.Err.Class.Transient(), r.SentAt, now, limit, n.hold.Lease)
+	again := n.failed(r.Definite(), r.Err.Class.Transient(), r.SentAt, now, limit, n.lease())
+	if n.hold.Family == resp.FamilyRead {
+		n.hold.unsure(n.reading)
+	}
 	if !again || e.draining.Load() {
 		return false
 	}

@@ -173,6 +173,9 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodePassed {
 		e.passedLocked(sh, ent.root(), op.op.LeaseMs, r, &fx)
 	}
+	if h.Family == resp.FamilyRead {
+		e.readOnLocked(sh, ent.root(), &fx)
+	}
 	e.kickAllLocked(sh, ent, &fx)
 	e.settledLocked(sh)
 	sh.mu.Unlock()

@@ -103,6 +103,29 @@ func TestWriterGoesOnReading(t *testing.T) {
 	finish(t, s, a, b)
 }
 
+// What an owner reads beside its own write hold is no way in for anybody else.
+func TestNobodyReadsBesideSomebodyElsesWriteHold(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	p.Delay(20*time.Millisecond, 0) // a turn is ten round trips, and readers join each other that long
+	e := openEngine(t, p.Addr())
+	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	l := e.RWLock("rw")
+	w, err := l.WriteLock().Acquire(ctx)
+	require.NoError(t, err)
+	r, err := l.ReadLock().Acquire(ctx)
+	require.NoError(t, err)
+	_, err = l.ReadLock().TryAcquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	_, err = l.ReadLock().TryAcquire(engine.WithOwner(limited(t), engine.NewOwner()))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	release(t, w)
+	beside := acquire(t, l.ReadLock())
+	release(t, beside)
+	release(t, r)
+	finish(t, s, e)
+}
+
 // Releasing the read hold of an owner that writes leaves the write hold renewed.
 func TestReleasingAReadHoldDoesNotStopTheWritersRenewal(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})

@@ -13,9 +13,10 @@ import (
 // command, under the conditions of a hand-off. The field is given back with the last of them.
 
 // shareLocked lets a reader in beside those of this engine, and says whether it did. Nobody may be
-// waiting before it; and once the turn is over the server is asked again: a writer elsewhere may wait.
+// waiting before it; and once the turn is over the server is asked again: a writer elsewhere may wait. What
+// an owner reads beside its own write hold is no way in.
 func (e *Engine) shareLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) bool {
-	if ent == nil || ent.seats == nil || ent.head != nil || ent.forces > 0 || e.cfg.NoHandOff || e.closing.Load() {
+	if ent == nil || ent.seats == nil || ent.head != nil || ent.hold != nil || ent.forces > 0 || e.cfg.NoHandOff || e.closing.Load() {
 		return false
 	}
 	seat := ent.seats.last
@@ -166,6 +167,8 @@ func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
 // hold, under the same wire id.
 func (n *nesting) readLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
 	h, op := n.hold, n.take().acquire
+	open := n.reading
+	n.answered(r.SentAt)
 	wanted := !n.unseenLocked(sh, op, r, fx) && op.claim()
 	switch {
 	case h.Family == resp.FamilyRead:
@@ -177,14 +180,67 @@ func (n *nesting) readLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 			e.enteredLocked(h, op, fx)
 		}
 	case wanted:
-		e.readBesideLocked(sh, h, op, r, fx)
+		e.readBesideLocked(sh, h, op, r, fx).unsure(open)
 	default:
-		e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, doubt{}, op.set.lease)
+		e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, open, op.set.lease)
 	}
 }
 
+// unreadLocked gives back the read hold that nobody will have, if the change that ends without one asked
+// for it: an unanswered sending may have made it, and a late copy may make it yet.
+func (n *nesting) unreadLocked(e *Engine, sh *shard, r *resp.Result) {
+	h := n.hold
+	switch {
+	case n.op.Kind != resp.OpReacquire, h.Family == resp.FamilyRead && h.status.Load() == holdHeld:
+	case r.Code == resp.CodeGranted, n.reading.until != 0:
+		e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, n.reading, n.lease())
+	}
+}
+
+// readingWaits reports whether the next change must not be sent yet. All that an owner reads beside one
+// write hold is read under one wire id: a release of it that is sent again would take the next one, too.
+func (n *nesting) readingWaits() bool {
+	if n.busy || len(n.queue) == 0 || n.hold.Family != resp.FamilyWrite || !n.queue[0].reads() {
+		return false
+	}
+	for seat := n.hold.ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if seat.releases > 0 && seat.first.Field == n.hold.readUnder() {
+			return true
+		}
+	}
+	return false
+}
+
+// readOnLocked lets the owner of a write hold read again after the release of what it read.
+func (e *Engine) readOnLocked(sh *shard, root *entry, fx *effects) {
+	if w := root.hold; w != nil && w.nesting != nil {
+		e.nestLocked(sh, w.nesting, fx)
+	}
+}
+
+// reader is who has a wire id to read under, or asks for it: the owner of a write hold may read anew under
+// the wire id that it read under before. What is not known of that is then its business.
+func (ent *entry) reader(field string) (takesOver func(doubt)) {
+	if ent == nil {
+		return nil
+	}
+	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if h := seat.hold; h != nil && h.Family == resp.FamilyRead && h.Field == field && h.status.Load() == holdHeld {
+			return h.unsure
+		}
+	}
+	w := ent.hold
+	if w == nil || w.Family != resp.FamilyWrite || w.nesting == nil || w.readUnder() != field || w.status.Load() != holdHeld {
+		return nil
+	}
+	if n := w.nesting; n.busy && n.cur.reads() {
+		return n.reading.add
+	}
+	return nil
+}
+
 // readBesideLocked makes the read hold of an owner that writes.
-func (e *Engine) readBesideLocked(sh *shard, w *hold, op *acquireOp, r *resp.Result, fx *effects) {
+func (e *Engine) readBesideLocked(sh *shard, w *hold, op *acquireOp, r *resp.Result, fx *effects) *hold {
 	seat := w.ent.root().newSeat()
 	h := seat.newHold()
 	h.Key, h.Field, h.Lease, h.Slot, h.Family = seat.key, w.readUnder(), op.set.lease, seat.slot, resp.FamilyRead
@@ -193,4 +249,5 @@ func (e *Engine) readBesideLocked(sh *shard, w *hold, op *acquireOp, r *resp.Res
 	h.owner = nil
 	h.readBy(op.owner)
 	sh.counts.grants++
+	return h
 }

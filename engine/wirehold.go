@@ -219,6 +219,7 @@ type counting struct {
 	since   clock.Instant
 	target  int32 // the count that the present change asks for
 	late    doubt // a copy of an unanswered change may have the last word, until a later one is confirmed
+	reading doubt // the same of those that asked for a read hold: their copies would make it anew
 }
 
 // A change is one step up or down. With neither op it only takes back what nobody wants any more.
@@ -232,7 +233,9 @@ type change struct {
 func (c *change) reads() bool { return c.acquire != nil && c.acquire.set.family == resp.FamilyRead }
 
 // sure reports whether the count on the wire is what was last confirmed, and nothing is to change it.
-func (n *counting) sure() bool { return !n.busy && len(n.queue) == 0 && n.late.until == 0 }
+func (n *counting) sure() bool {
+	return !n.busy && len(n.queue) == 0 && n.late.until == 0 && n.reading.until == 0
+}
 
 // quiet reports whether no change of the hold's count is on its way or waiting.
 func (n *counting) quiet() bool { return !n.busy && len(n.queue) == 0 }
@@ -293,10 +296,27 @@ func (n *counting) take() change {
 func (w *wirehold) confirmed(sentAt clock.Instant) change {
 	n := w.nesting
 	w.count, w.onWire = n.target, n.target
+	n.answered(sentAt)
+	return n.take()
+}
+
+// answered forgets the copies that could not run any more when an answered change was sent.
+func (n *counting) answered(sentAt clock.Instant) {
 	if !n.late.open(sentAt) {
 		n.late = doubt{}
 	}
-	return n.take()
+	if !n.reading.open(sentAt) {
+		n.reading = doubt{}
+	}
+}
+
+// unsure adds what is not known of the hold's wire id.
+func (w *wirehold) unsure(d doubt) {
+	if d.until == 0 {
+		return
+	}
+	d.add(w.open())
+	w.doubt = &d
 }
 
 // refused follows a definite error: the count on the wire is what it was. Nobody has a handle any more
@@ -318,7 +338,11 @@ func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, l
 	}
 	if !definite {
 		n.unknown = true
-		n.late.unanswered(sentAt, limit, lease)
+		if n.cur.reads() {
+			n.reading.unanswered(sentAt, limit, lease)
+		} else {
+			n.late.unanswered(sentAt, limit, lease)
+		}
 	}
 	return n.unknown || transient
 }

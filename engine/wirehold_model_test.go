@@ -160,7 +160,7 @@ func (hw *holdWorld) lateCopy() {
 }
 
 func (hw *holdWorld) enter() {
-	op := &acquireOp{}
+	op := &acquireOp{set: defaults[resp.FamilyLock]}
 	hw.wanted = append(hw.wanted, op)
 	hw.w.nesting.want(change{acquire: op})
 	hw.next()

@@ -1,0 +1,114 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+)
+
+// beside is an owner that writes and reads, and a copy of the reading that is still on its way.
+type beside struct {
+	*late
+	ctx  context.Context
+	lock *engine.RWLock
+	w, r *engine.Lease
+}
+
+func readBeside(t *testing.T) *beside {
+	t.Helper()
+	b := &beside{late: holdAcquire(t), ctx: engine.WithOwner(limited(t), engine.NewOwner())}
+	b.p.ReleaseCommands() // only the reading is held
+	b.lock = b.e.RWLock("a")
+	var err error
+	b.w, err = b.lock.WriteLock().Acquire(b.ctx)
+	require.NoError(t, err)
+	held := b.p.Hold(scriptCall("read"), 1)
+	b.sent = time.Now()
+	f := b.lock.ReadLock().AcquireAsync(b.ctx)
+	await(t, held.C(), "the reading is held")
+	b.cut()
+	b.r, err = f.Await(limited(t))
+	require.NoError(t, err)
+	return b
+}
+
+// TestFault_C029_LateCopyOfAReadingBesideAWrite: the bytes of a read acquire, by one who writes, reach the
+// server when its retry was granted and given back.
+func TestFault_C029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
+	t.Parallel()
+	t.Run("WhenBothAreGivenBack", func(t *testing.T) {
+		t.Parallel()
+		b := readBeside(t)
+		release(t, b.r)
+		release(t, b.w)
+		require.False(t, exists(t, b.s, "a"))
+		b.deliver(t)
+		require.Equal(t, "1", b.s.Do(t, "HGET", "a", b.r.OwnerID()), "the copy ran")
+		b.requireGoneInTime(t)
+		finish(t, b.s, b.e)
+	})
+	t.Run("WhileTheWriteGoesOn", func(t *testing.T) {
+		t.Parallel()
+		b := readBeside(t)
+		release(t, b.r)
+		b.deliver(t)
+		require.Equal(t, "1", b.s.Do(t, "HGET", "a", b.r.OwnerID()), "the copy ran")
+		release(t, b.w)
+		b.requireGoneInTime(t)
+		finish(t, b.s, b.e)
+	})
+	t.Run("WhatEndsItLeavesALaterReadingAlone", func(t *testing.T) {
+		t.Parallel()
+		b := readBeside(t)
+		release(t, b.r)
+		r, err := b.lock.ReadLock().Acquire(b.ctx)
+		require.NoError(t, err)
+		require.Equal(t, b.r.OwnerID(), r.OwnerID(), "they share a wire id: that of the write hold")
+		lastUntil(b.sent.Add(attemptLimit + limitSlack))
+		require.Equal(t, "1", b.s.Do(t, "HGET", "a", r.OwnerID()))
+		before := calls(t, b.s, "evalsha")
+		b.deliver(t)
+		require.Equal(t, before+1, calls(t, b.s, "evalsha"), "the copy ran")
+		release(t, r)
+		release(t, b.w)
+		finish(t, b.s, b.e)
+	})
+	t.Run("ALaterReadingIsInDoubtToo", func(t *testing.T) {
+		t.Parallel()
+		b := readBeside(t)
+		release(t, b.r)
+		r, err := b.lock.ReadLock().Acquire(b.ctx)
+		require.NoError(t, err)
+		release(t, r)
+		release(t, b.w)
+		b.deliver(t)
+		require.Equal(t, "1", b.s.Do(t, "HGET", "a", b.r.OwnerID()), "the copy ran")
+		b.requireGoneInTime(t)
+		finish(t, b.s, b.e)
+	})
+}
+
+// TestFault_C026_ReadingAgainWaitsForTheUnansweredRelease: a release that is sent again would take what
+// was acquired under the same wire id meanwhile.
+func TestFault_C026_ReadingAgainWaitsForTheUnansweredRelease(t *testing.T) {
+	t.Parallel()
+	b := readBeside(t)
+	lost := b.p.DropReply(scriptCall("readrelease"), 1, faultproxy.Hang)
+	released := b.r.ReleaseAsync()
+	await(t, lost.C(), "the release ran, and nobody knows")
+	again := b.lock.ReadLock().AcquireAsync(b.ctx)
+	_, err := released.Await(limited(t))
+	require.NoError(t, err)
+	r, err := again.Await(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, "1", b.s.Do(t, "HGET", "a", r.OwnerID()))
+	b.p.ReleaseCommands()
+	require.NoError(t, b.w.Release(limited(t)))
+	release(t, r)
+	finish(t, b.s, b.e)
+}

@@ -1,0 +1,99 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// aofSize is how much of the append-only file there is, and where.
+func aofSize(tb testing.TB, dir string) (path string, size int64) {
+	tb.Helper()
+	for _, pattern := range []string{"appendonlydir/*.incr.aof", "appendonly.aof"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		require.NoError(tb, err)
+		for _, f := range found {
+			info, err := os.Stat(f)
+			require.NoError(tb, err)
+			return f, info.Size()
+		}
+	}
+	require.FailNow(tb, "no append-only file")
+	return "", 0
+}
+
+// TestFault_C065_AppendOnlyFileLacksTheLastSecond: the machine of a server dies, and what it had not yet
+// written to its disk is gone. What was locked before is still locked; whoever locked in the last second is
+// told with the first renewal, and others may have the lock.
+func TestFault_C065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "everysec"}})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	kept := acquire(t, a.Lock("kept"))
+	path, size := aofSize(t, dir)
+	gone := acquire(t, a.Lock("gone", engine.WatchdogLease(6*time.Second)))
+	half := acquire(t, a.Lock("half"))
+	_, whole := aofSize(t, dir)
+	require.Greater(t, whole, size)
+	told := gone.Context()
+
+	deadline := gone.Deadline()
+	s.Kill()
+	require.NoError(t, os.Truncate(path, size))
+	require.NoError(t, s.Restart(limited(t)))
+	require.Equal(t, kept.OwnerID()+"\n1", s.Do(t, "HGETALL", "kept"))
+	require.False(t, exists(t, s, "gone"))
+
+	theirs := acquire(t, b.Lock("gone"))
+	await(t, told.Done(), "the loss is told")
+	require.Less(t, time.Now(), deadline, "by the first renewal, not by its deadline")
+	_, err := b.Lock("kept").TryAcquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	require.ErrorIs(t, half.Release(limited(t)), engine.ErrLost)
+	require.False(t, kept.Lost())
+	release(t, kept)
+	release(t, theirs)
+	finish(t, s, a, b)
+}
+
+// TestFault_C123_AWaitOutlastsRestarts: the server of a waiter is away again and again, once for longer than
+// anybody else is patient, and comes back with its data. The waiter is still there, and hears the release.
+func TestFault_C123_AWaitOutlastsRestarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir}})
+	e := openEngine(t, s.Addr())
+	const foreign = "2f1f1f66-0000-4000-8000-000000000000:77"
+	s.Do(t, "HSET", "a", foreign, "1")
+	s.Do(t, "PEXPIRE", "a", "86400000")
+	waiter := e.Lock("a", engine.MaxWait(24*time.Hour)).AcquireAsync(t.Context())
+	eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	for round := range 4 {
+		s.Do(t, "SAVE")
+		s.Kill()
+		if round == 0 { // longer than an acquire that was never told "busy" goes on
+			lastUntil(time.Now().Add(3*attemptLimit + time.Second))
+		}
+		require.NoError(t, s.Restart(limited(t)))
+		eventually(t, "it listens again", func() bool {
+			return s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{a}") == "redisson_lock__channel:{a}\n1"
+		})
+		require.Equal(t, foreign+"\n1", s.Do(t, "HGETALL", "a"))
+		_, err, done := waiter.Result()
+		require.False(t, done, "round %d: %v", round, err)
+	}
+	s.Do(t, "DEL", "a")
+	s.Do(t, "PUBLISH", "redisson_lock__channel:{a}", "0")
+	ls, err := waiter.Await(limited(t))
+	require.NoError(t, err)
+	requireHeldOnce(t, s, ls)
+	release(t, ls)
+	finish(t, s, e)
+}

@@ -1,0 +1,83 @@
+package engine_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// TestFault_C182_TwoVersionsSideBySide: the processes of a service are replaced one by one, and the scripts
+// of the two versions have other texts. Each finds its own on the server, they exclude each other, hear each
+// other's releases, and a server that forgets all scripts gets both back.
+func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	older := runRewriter(t, s.Addr(), func(text string) string { return "-- the version before\n" + text })
+	was, is := openEngine(t, older.addr()), openEngine(t, s.Addr())
+	for kind := range family(is, "x") {
+		for _, pair := range [][2]*engine.Engine{{was, is}, {is, was}} {
+			holder, other := pair[0], pair[1]
+			wanted := kind
+			if kind == "Read" {
+				wanted = "Write"
+			}
+			ls := acquire(t, family(holder, "a")[kind].With(engine.WatchdogLease(time.Second)))
+			waits := other.Stats().Waits
+			waiter := family(other, "a")[wanted].With(engine.WatchdogLease(time.Second)).AcquireAsync(limited(t))
+			eventually(t, "the other version waits", func() bool { return other.Stats().Waits > waits })
+			s.Do(t, "SCRIPT", "FLUSH")
+			sent := holder.Stats().Renewals.Sent
+			eventually(t, "it is renewed", func() bool { return holder.Stats().Renewals.Sent > sent+3 })
+			require.False(t, ls.Lost())
+			release(t, ls)
+			ls, err := waiter.Await(limited(t))
+			require.NoError(t, err)
+			release(t, ls)
+		}
+	}
+	for name, text := range resp.ScriptTexts() {
+		if name == "acquire" || name == "release" {
+			require.Equal(t, "1\n1", s.Do(t, "SCRIPT", "EXISTS", shaOf(text), older.shas[shaOf(text)]), name)
+		}
+	}
+	requireExclusion(t, "shared", was, is)
+	s.Do(t, "DEL", "redisson_lock_token:{a}")
+	finish(t, s, was, is)
+}
+
+// requireExclusion lets callers of several engines meet on one name.
+func requireExclusion(t *testing.T, name string, engines ...*engine.Engine) {
+	t.Helper()
+	var w witness
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for c := range 8 {
+		wg.Go(func() {
+			l := engines[c%len(engines)].Lock(name)
+			for range 40 {
+				ls, err := l.Acquire(t.Context())
+				if err != nil {
+					errs <- fmt.Errorf("acquire: %w", err)
+					return
+				}
+				w.enter()
+				w.leave()
+				if err := ls.Release(t.Context()); err != nil {
+					errs <- fmt.Errorf("release: %w", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	require.NoError(t, <-errs)
+	require.Zero(t, w.violations.Load(), "two inside")
+}

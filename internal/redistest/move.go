@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -100,7 +101,38 @@ func (m *Move) Finish(ctx context.Context) error {
 			return fmt.Errorf("redistest: SETSLOT NODE: %w", err)
 		}
 	}
-	return nil
+	return m.agreed(ctx)
+}
+
+// agreeTimes is how often in a row the masters must have agreed before a move counts as over.
+const agreeTimes = 3
+
+// agreed waits until every master that answers sees the slot on the target, and tells those again that do
+// not. A claim of the source that was on its way when the target was told may be newer than what the
+// target knew, and win: then they would disagree for ever.
+func (m *Move) agreed(ctx context.Context) error {
+	slot, err := strconv.Atoi(m.slot)
+	if err != nil {
+		return err
+	}
+	inARow := 0
+	return poll(ctx, func() error {
+		for _, n := range m.cluster.Masters {
+			v, err := n.Command(ctx, "CLUSTER", "SLOTS")
+			if err != nil {
+				continue // it is dead, or stands still
+			}
+			if seen := m.cluster.byPort(portOfSlot(v, int64(slot))); seen != m.to {
+				inARow = 0
+				_, told := n.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID)
+				return fmt.Errorf("redistest: %s sees slot %s elsewhere: %w", n.Addr(), m.slot, told)
+			}
+		}
+		if inARow++; inARow < agreeTimes {
+			return errors.New("redistest: agreed just now")
+		}
+		return nil
+	})
 }
 
 // Add introduces a cluster-enabled server as a further master, without slots. The caller stops it.

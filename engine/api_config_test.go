@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,12 +200,25 @@ func TestC157TLSToAServerThatDoesNotAnswerTheHandshakeIsAnErrorWithinAFewSeconds
 	require.Equal(t, engine.ClassUnreachable, server.Class)
 }
 
-func TestNodeOfAClusterIsRefusedInClearWords(t *testing.T) {
+// A node that serves nothing, and knows of nobody who does, is that of a cluster that is still being made
+// or that lost its file of nodes: the same request may well be granted later.
+func TestNodeOfAClusterWithoutSlotsIsRefusedInClearWords(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Cluster: true})
 	_, err := engine.Open(apiCtx(t), engine.Config{Addrs: []string{s.Addr()}})
 	require.ErrorContains(t, err, "cluster")
+	require.ErrorContains(t, err, "no slot")
 	require.ErrorContains(t, err, s.Addr())
-	require.False(t, engine.SafeToRetry(err))
+	var server *engine.ServerError
+	require.ErrorAs(t, err, &server)
+	require.True(t, server.Class.Transient(), "%v", server.Class)
+	require.True(t, engine.SafeToRetry(err))
+	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", "0", strconv.Itoa(redistest.Slots-1))
+	eventually(t, "the cluster is whole", func() bool {
+		return strings.Contains(s.Do(t, "CLUSTER", "INFO"), "cluster_state:ok")
+	})
+	e := apiOpen(t, s.Addr())
+	apiRelease(t, apiAcquire(t, e.Lock("name")))
 }
 
 func TestBorrowedClientWorksAndIsNotClosed(t *testing.T) {

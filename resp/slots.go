@@ -170,7 +170,7 @@ func parseView(ranges []rueidis.RedisMessage, asked string) (*view, error) {
 		return nil, errView
 	}
 	if len(v.ranges) == 0 {
-		return nil, &ServerError{Class: ClassClusterDown, Text: asked + " knows of no slot that is served"}
+		return nil, &ServerError{Class: ClassClusterDown, Text: asked + " is a node of a cluster and knows of no slot that is served"}
 	}
 	return v, nil
 }

@@ -1,0 +1,179 @@
+package engine_test
+
+import (
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// holdMany takes n locks at once.
+func holdMany(tb testing.TB, e *engine.Engine, n int, opts ...engine.Option) []*engine.Lease {
+	tb.Helper()
+	futures := make([]*engine.Future[*engine.Lease], n)
+	for i := range futures {
+		futures[i] = e.Lock(numbered("many", i), opts...).AcquireAsync(tb.Context())
+	}
+	held := make([]*engine.Lease, n)
+	for i, f := range futures {
+		ls, err := f.Await(limited(tb))
+		require.NoError(tb, err)
+		held[i] = ls
+	}
+	return held
+}
+
+// releaseMany gives back what is left of them.
+func releaseMany(tb testing.TB, held []*engine.Lease) {
+	tb.Helper()
+	futures := make([]*engine.Future[struct{}], len(held))
+	for i, ls := range held {
+		futures[i] = ls.ReleaseAsync()
+	}
+	for i, f := range futures {
+		if _, err := f.Await(limited(tb)); err != nil {
+			require.ErrorIs(tb, err, engine.ErrLost)
+			require.True(tb, held[i].Lost())
+		}
+	}
+}
+
+// TestFault_C164_ManyHeldLocksCostNoGoroutineAndFewCommands: the same as a million, as far as a test can go: a
+// held lock is a place in a batch, and nothing of its own.
+func TestFault_C164_ManyHeldLocksCostNoGoroutineAndFewCommands(t *testing.T) {
+	const n, lease = 20_000, 6 * time.Second
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	first := acquire(t, e.Lock("first", engine.WatchdogLease(time.Second)))
+	renewed := e.Stats().Renewals.Sent
+	eventually(t, "the sender runs", func() bool { return e.Stats().Renewals.Sent > renewed })
+	goroutines := runtime.NumGoroutine()
+	held := holdMany(t, e, n, engine.WatchdogLease(lease))
+	before, from := calls(t, s, "evalsha"), time.Now()
+	sent := e.Stats().Renewals.Sent
+	eventually(t, "three renewals each", func() bool { return e.Stats().Renewals.Sent > sent+3*n })
+	periods := int64(time.Since(from)/(lease/3)) + 1
+	require.Zero(t, lostOf(held))
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+10)
+	require.Less(t, calls(t, s, "evalsha")-before, periods*n/40, "renewals travel many in a command")
+	release(t, first)
+	releaseMany(t, held)
+	finish(t, s, e)
+}
+
+// TestFault_C172_MemoryIsTightAndTheCollectorThrashes: the collector runs without a pause. Locks are renewed
+// in time, and granted.
+func TestFault_C172_MemoryIsTightAndTheCollectorThrashes(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	const lease = 6 * time.Second
+	held := holdMany(t, e, 2000, engine.WatchdogLease(lease))
+	was := debug.SetMemoryLimit(1)
+	defer debug.SetMemoryLimit(was)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	collections, sent := m.NumGC, e.Stats().Renewals.Sent
+	for i := 0; e.Stats().Renewals.Sent < sent+3*int64(len(held)); i++ {
+		release(t, acquire(t, e.Lock(numbered("load", i%100))))
+	}
+	runtime.ReadMemStats(&m)
+	require.Greater(t, m.NumGC, collections+20, "it runs all the time")
+	require.Zero(t, lostOf(held))
+	debug.SetMemoryLimit(was)
+	releaseMany(t, held)
+	finish(t, s, e)
+}
+
+// A narrow link forwards so many bytes a second towards the server.
+type narrowLink struct {
+	listener net.Listener
+	rate     atomic.Int64 // 0: all
+	running  sync.WaitGroup
+}
+
+func runNarrow(tb testing.TB, backend string) *narrowLink {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
+	p := &narrowLink{listener: l}
+	p.running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", backend)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			_ = client.(*net.TCPConn).SetReadBuffer(4096)
+			p.running.Go(func() { p.copy(server, client, &p.rate) })
+			p.running.Go(func() { p.copy(client, server, nil) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		p.running.Wait()
+	})
+	return p
+}
+
+// copy forwards until one side ends. All connections of a link share its rate badly, as they do in life.
+func (p *narrowLink) copy(to, from net.Conn, rate *atomic.Int64) {
+	buf := make([]byte, 2048)
+	for {
+		n, err := from.Read(buf)
+		if err == nil {
+			_, err = to.Write(buf[:n])
+		}
+		if err != nil {
+			_ = to.Close()
+			_ = from.Close()
+			return
+		}
+		if rate == nil {
+			continue
+		}
+		if r := rate.Load(); r > 0 {
+			lastUntil(time.Now().Add(time.Duration(n) * time.Second / time.Duration(r)))
+		}
+	}
+}
+
+// TestFault_C170_ALinkTooNarrowForItsLocks: more is held than can be renewed over the link. Whoever loses is
+// told before the server lets go, and when the link is wide again everything works.
+func TestFault_C170_ALinkTooNarrowForItsLocks(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	s := redistest.Run(t, redistest.Options{})
+	p := runNarrow(t, s.Addr())
+	e := openEngine(t, p.listener.Addr().String())
+	held := holdMany(t, e, n, engine.WatchdogLease(3*time.Second))
+	p.rate.Store(40_000) // renewals need ten times that
+	deadline := time.Now().Add(tooLong)
+	for lostOf(held) < n/2 && time.Now().Before(deadline) {
+		ls := held[rand.N(n)]
+		if !exists(t, s, ls.Name()) {
+			require.True(t, ls.Lost(), "believed, and the server has let go")
+		}
+	}
+	require.GreaterOrEqual(t, lostOf(held), n/2, "it cannot go on")
+	t.Logf("%d of %d lost", lostOf(held), n)
+	p.rate.Store(0)
+	eventually(t, "locks are granted", func() bool {
+		ls, err := e.Lock("fresh").Acquire(limited(t))
+		return err == nil && ls.Release(limited(t)) == nil
+	})
+	releaseMany(t, held)
+	finish(t, s, e)
+}

@@ -162,6 +162,7 @@ func (c *client) step(i int32, s *asyncSlot) (over bool) {
 		return true
 	}
 	c.rec.acquired(now - s.since)
+	c.load.gaps.granted(int(s.holder) - 1)
 	c.load.ledger.take(s.key, s.holder)
 	c.load.ledger.give(s.key, s.holder)
 	s.since = now

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -18,15 +19,18 @@ import (
 // chaos disturbs loadgen's own servers while a scenario measures; nil disturbs nobody. Its goroutine
 // owns everything in it between begin and the end that begin returns.
 type chaos struct {
-	cfg   *config
-	srv   *server
-	rng   *rand.Rand
-	kinds []string // still to be chosen from: a master is killed once
-	muted bool     // the quiet stretch: begin does nothing
+	cfg     *config
+	srv     *server
+	engines []*engine.Engine // of this process
+	rng     *rand.Rand
+	kinds   []string // still to be chosen from: a master is killed once
+	muted   bool     // the quiet stretch: begin does nothing
 
 	done   map[string]int64
 	failed []string
 	moved  *movedSlot
+	client clientReport
+	gaps   *gaps                // of the round in which a client is killed
 	fell   atomic.Pointer[fall] // of the master that was killed; replaced as a whole, read by anybody
 }
 
@@ -56,12 +60,12 @@ const askAgain = 2500 * time.Millisecond
 // longestPause is how long a paused master stands still at most: shorter than an attempt may take.
 const longestPause = time.Second
 
-func newChaos(cfg *config, srv *server) *chaos {
+func newChaos(cfg *config, srv *server, engines []*engine.Engine) *chaos {
 	if len(cfg.chaos) == 0 {
 		return nil
 	}
 	return &chaos{
-		cfg: cfg, srv: srv, kinds: slices.Clone(cfg.chaos),
+		cfg: cfg, srv: srv, engines: engines, kinds: slices.Clone(cfg.chaos),
 		rng: rand.New(rand.NewPCG(cfg.chaosSeed, 0)), done: make(map[string]int64),
 	}
 }
@@ -123,6 +127,8 @@ func (c *chaos) step(ctx, early context.Context, kind string) error {
 		return c.failover(ctx)
 	case chaosKill:
 		return c.kill(ctx)
+	case chaosClient:
+		return c.killClient(ctx, early)
 	}
 	master, err := c.anyMaster(ctx)
 	if err != nil {
@@ -347,6 +353,8 @@ type chaosReport struct {
 	EveryS float64          `json:"every_s"`
 	Seed   uint64           `json:"seed"`
 
+	Client *clientReport `json:"client"` // one was killed
+
 	Quiet *quietReport `json:"quiet"` // the same load undisturbed, just before
 	Calls *float64     `json:"script_calls_to_quiet"`
 }
@@ -363,6 +371,7 @@ func (c *chaos) addTo(r *report, quiet *round) {
 	}
 	out := &chaosReport{Done: c.done, Failed: append([]string{}, c.failed...), EveryS: c.cfg.chaosEvery.Seconds(), Seed: c.cfg.chaosSeed}
 	r.Chaos = out
+	c.addClient(r, out)
 	for _, f := range c.failed {
 		r.fail("chaos %s", f)
 	}
@@ -387,7 +396,7 @@ func (c *chaosReport) rows() [][2]string {
 	for _, kind := range slices.Sorted(maps.Keys(c.Done)) {
 		parts = append(parts, fmt.Sprintf("%s %s", kind, count(c.Done[kind])))
 	}
-	rows := [][2]string{{"chaos", strings.Join(parts, ", ")}}
+	rows := append([][2]string{{"chaos", strings.Join(parts, ", ")}}, c.Client.rows()...)
 	if q := c.Quiet; q != nil {
 		text := number(q.PairsPerS) + " pairs/s"
 		if c.Calls != nil {

@@ -18,15 +18,18 @@ const (
 	chaosFlush    = "script-flush" // a master forgets its scripts
 	chaosFailover = "failover"     // a replica takes over, as an operator would have it
 	chaosKill     = "kill"         // one master dies, once
+	chaosClient   = "client"       // another client of the same locks dies, once
 )
 
-var chaosKinds = []string{chaosSlots, chaosPause, chaosKillConn, chaosFlush, chaosFailover, chaosKill}
+var chaosKinds = []string{chaosSlots, chaosPause, chaosKillConn, chaosFlush, chaosFailover, chaosKill, chaosClient}
 
 const (
 	minChaosEvery = 10 * time.Millisecond
 	maxChaosEvery = time.Hour
 	// electorate is how few masters can elect the successor of one of them.
 	electorate = 3
+	// clientMargin is for a second client to begin. What the rest still wait for at the end, they get.
+	clientMargin = 2 * time.Second
 )
 
 func addChaosFlags(f *pflag.FlagSet, c *config) {
@@ -34,7 +37,7 @@ func addChaosFlags(f *pflag.FlagSet, c *config) {
 		"disturb loadgen's own servers while measuring, `kinds` with commas between:\n"+
 			"slots (one moves to another master, then back), pause (a master stands still),\n"+
 			"kill-conn, script-flush, failover (a replica is told to take over),\n"+
-			"kill (one master dies, once)")
+			"kill (one master dies, once), client (a second loadgen of the same locks is killed, once)")
 	f.DurationVar(&c.chaosEvery, "chaos-every", 500*time.Millisecond, "time from one disturbance to the next")
 	f.Uint64Var(&c.chaosSeed, "chaos-seed", 1, "seed of which disturbance hits whom")
 }
@@ -49,7 +52,7 @@ func (c *config) checkChaos(changed func(string) bool) error {
 		}
 		return nil
 	}
-	if len(c.addrs) > 0 {
+	if len(c.addrs) > 0 && !c.onlyKillsClient() {
 		return errors.New("--chaos disturbs the servers, so they must be loadgen's own: leave --addr away")
 	}
 	if c.yardstick {
@@ -73,12 +76,39 @@ func (c *config) checkChaosKind(kind string) error {
 	switch {
 	case !slices.Contains(chaosKinds, kind):
 		return fmt.Errorf("--chaos must be one or more of %s, not %q", strings.Join(chaosKinds, ", "), kind)
+	case kind == chaosClient:
+		return c.checkKillClient()
 	case kind == chaosSlots && c.cluster < 2:
 		return errors.New("--chaos slots needs --cluster with at least 2 masters: a slot goes from one to another")
 	case (kind == chaosFailover || kind == chaosKill) && c.replicas == 0:
 		return fmt.Errorf("--chaos %s needs --sentinel, or --cluster with --replicas: somebody must be there to take over", kind)
 	case kind == chaosKill && !c.sentinel && c.cluster < electorate:
 		return fmt.Errorf("--chaos kill needs --cluster with at least %d masters: the others elect the successor", electorate)
+	}
+	return nil
+}
+
+// killsClient reports whether another client of the same locks is to die.
+func (c *config) killsClient() bool { return slices.Contains(c.chaos, chaosClient) }
+
+// onlyKillsClient reports whether the servers are left alone.
+func (c *config) onlyKillsClient() bool { return slices.Equal(c.chaos, []string{chaosClient}) }
+
+// checkKillClient refuses what would show nothing, or cannot be shared with a second process.
+func (c *config) checkKillClient() error {
+	switch {
+	case c.scenario == "hold":
+		return errors.New("--chaos client means nothing with --scenario hold: nobody waits for what the other client had")
+	case c.rate > 0:
+		return errors.New("--chaos client: with --rate callers rest, which would look like a gap")
+	case c.mutex:
+		return errors.New("--chaos client: a mutex is of one process, leave --mutex away")
+	case c.witnessProcs > 1:
+		return errors.New("--chaos client starts a second process by itself, leave --witness-procs away")
+	case c.locks > 0:
+		return errors.New("--chaos client: the other client would want the --locks that are kept")
+	case c.duration < c.lease+clientMargin:
+		return fmt.Errorf("--chaos client: the others wait for the lease of the one that was killed, so --duration must be at least --lease and %v, not %v", clientMargin, c.duration)
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ type contest struct {
 	ledger  *ledger
 	witness *witness.Witness // nil: none
 	looker  onlooker         // nil: none
+	gaps    *gaps            // by name, and behind those by name of readers; nil: nobody asks
 
 	readers   []lock  // rw: the shared half, by caller; nil: locks are all there is
 	readShare float64 // rw: how many of the turns are a reader's
@@ -228,8 +229,10 @@ func (c *contender) turn(ctx context.Context) error {
 func (c *contender) begin(asked, granted time.Duration, held grip) (mark uint64) {
 	if c.reading {
 		c.noted = c.contest.ledger.takeShared(c.key, uint64(c.n)+1)
+		c.contest.gaps.granted(c.contest.keys + c.key)
 	} else {
 		c.contest.ledger.take(c.key, uint64(c.n)+1)
+		c.contest.gaps.granted(c.key)
 	}
 	if lease, ok := held.(*engine.Lease); ok && c.contest.looker != nil {
 		c.contest.looker.granted(c.key, c.phase.began.Add(asked), c.phase.began.Add(granted), lease)

@@ -206,6 +206,14 @@ func TestLineOfKey(t *testing.T) {
 			k.seen([]string{"a", "b", "c"})
 			k.granted(at(2), "c")
 		}, orderReport{Looks: 1, Followed: 3}, 0},
+		{"KnownAndServedWhileTheAnswerWasOnItsWay", func(k *lineOfKey) {
+			k.begin()
+			k.seen([]string{"a", "b", "c"})
+			k.begin()
+			k.granted(at(0), "a")
+			k.seen([]string{"a", "b", "c", "d"})
+			k.granted(at(1), "b")
+		}, orderReport{Looks: 2, Followed: 2}, 0},
 		{"ServedInTheWrongOrderWhileTheAnswerWasOnItsWay", func(k *lineOfKey) {
 			k.begin()
 			k.granted(at(0), "b")

@@ -85,6 +85,7 @@ type config struct {
 
 	json        string // file, "-", or empty
 	noProgress  bool
+	victim      bool // somebody else's --chaos client: it is to be killed
 	cpuprofile  string
 	pprof       string // host:port, or empty
 	pprofPublic bool
@@ -159,6 +160,8 @@ func newFlags(c *config) []flagGroup {
 	o := out.set
 	o.StringVar(&c.json, "json", "", "write the report as JSON to `file`; - is standard output, and then\nnothing else goes there")
 	o.BoolVar(&c.noProgress, "no-progress", false, "no progress line, even on a terminal")
+	o.BoolVar(&c.victim, "victim", false, "")
+	_ = o.MarkHidden("victim") // it is there
 	o.StringVar(&c.cpuprofile, "cpuprofile", "", "write a CPU profile of the measured time to `file`")
 	o.StringVar(&c.pprof, "pprof", "", "serve net/http/pprof on `addr`; without a host, on loopback")
 	o.BoolVar(&c.pprofPublic, "pprof-public", false, "let --pprof listen on every interface")

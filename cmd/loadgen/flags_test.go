@@ -79,6 +79,10 @@ func TestParseFlags(t *testing.T) {
 			require.Equal(t, []string{"slots", "kill"}, c.chaos)
 			require.EqualValues(t, 1, c.chaosSeed)
 		}},
+		{"ClientOfAServerThatIsThere", "--chaos client --lease 8s --addr h:1", func(t *testing.T, c config) {
+			require.True(t, c.onlyKillsClient())
+			require.Equal(t, 10*time.Second, c.gapBound())
+		}},
 		{"URL", "--addr redis://user:secret@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -162,6 +166,13 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--sentinel --replicas 0", "--replicas must be at least 1 with --sentinel"},
 		{"--sentinel --chaos slots", "--chaos slots needs --cluster"},
 		{"--scenario contend --sentinel --witness w --witness-procs 2", "give --addr"},
+		{"--chaos client --lease 5s --duration 6s", "--duration must be at least --lease and 2s"},
+		{"--chaos client --lease 1s --rate 3", "callers rest"},
+		{"--chaos client --lease 1s --locks 3", "--locks that are kept"},
+		{"--chaos client --lease 1s --scenario hold", "means nothing with --scenario hold"},
+		{"--chaos client --lease 1s --scenario contend --mutex", "leave --mutex away"},
+		{"--chaos client --lease 1s --scenario contend --addr h:1 --witness w --witness-procs 2", "leave --witness-procs away"},
+		{"--chaos client,pause --lease 1s --addr h:1", "must be loadgen's own"},
 		{"--chaos boom", "--chaos must be one or more of slots, pause"},
 		{"--chaos=", "--chaos needs --chaos with one or more of"},
 		{"--chaos-every 1s", "--chaos-every needs --chaos"},

@@ -21,6 +21,7 @@ type load struct {
 	locks  []*engine.Lock // by key
 	slots  []keyRound     // by slot
 	ledger *ledger
+	gaps   *gaps // by slot; nil: nobody asks
 
 	mu   sync.Mutex
 	recs []*recorder // of the phase that runs; mu: the progress line looks in from outside

@@ -143,7 +143,7 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 			continue
 		}
 		us, ok := cpuPerPair(one.before.cpu, one.after.cpu, one.rec.released)
-		if ok && cfg.scenario != "hold" && !changesServers(one.disturbed) { // hold: renewals are in it
+		if ok && cfg.scenario != "hold" && !countsOthers(one.disturbed) { // hold: renewals are in it
 			serverCPUs = append(serverCPUs, us)
 		}
 		pairs := float64(one.rec.released)
@@ -172,7 +172,7 @@ func (r *report) addRounds(cfg *config, rounds []round) {
 func scriptCalls(rounds []round) *float64 {
 	var calls, pairs int64
 	for _, one := range rounds {
-		if !one.before.known || !one.after.known || changesServers(one.disturbed) {
+		if !one.before.known || !one.after.known || countsOthers(one.disturbed) {
 			return nil
 		}
 		calls += one.after.commands.minus(one.before.commands).Evalsha

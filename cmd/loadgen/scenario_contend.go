@@ -86,6 +86,7 @@ func (s *contendScenario) measure(ctx context.Context) (round, error) {
 	stats := s.readOrigins()
 	began := s.meter.read()
 	counting := s.witness.begin(s.rounds)
+	s.contest.gaps = s.chaos.watchGaps(2 * s.cfg.keys)
 	end := s.chaos.begin(ctx)
 	r.rec = s.drive(ctx, s.cfg.duration, counting)
 	r.disturbed = s.chaos.kindsNow()

@@ -40,8 +40,14 @@ type lineOfKey struct {
 	given  int64            // places given so far
 	places map[string]int64 // of the owners seen in the queue and not served yet, in its order
 	served int64            // the highest place served
-	fresh  []string         // owners served since the last look began, that had no place
+	fresh  []serving        // since the last look began
 	line   orderReport
+}
+
+// serving is a grant of which a look at the queue may not know yet.
+type serving struct {
+	owner    string
+	compared bool // it had a place
 }
 
 // open makes room, when the names are known.
@@ -106,8 +112,15 @@ func (k *lineOfKey) seen(owners []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.line.Looks++
+	compared := make(map[string]bool, len(k.fresh))
+	for _, one := range k.fresh {
+		compared[one.owner] = one.compared
+	}
 	var last int64
 	for _, owner := range owners {
+		if compared[owner] {
+			continue
+		}
 		place, known := k.places[owner]
 		if known && place < last {
 			k.line.LostPlace++
@@ -119,8 +132,8 @@ func (k *lineOfKey) seen(owners []string) {
 		}
 		last = place
 	}
-	for _, owner := range k.fresh { // served while the answer was on its way
-		k.serveLocked(owner)
+	for _, one := range k.fresh { // served while the answer was on its way
+		k.serveLocked(one.owner)
 	}
 	k.fresh = k.fresh[:0]
 }
@@ -147,9 +160,7 @@ func (o *orderCheck) granted(key int, asked, _ time.Time, lease *engine.Lease) {
 func (k *lineOfKey) granted(asked time.Time, owner string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.serveLocked(owner) {
-		k.fresh = append(k.fresh, owner)
-	}
+	k.fresh = append(k.fresh, serving{owner, k.serveLocked(owner)})
 	if late := k.latest.Sub(asked); late > 0 && !k.latest.IsZero() {
 		k.overtaken = max(k.overtaken, late)
 		if late > askedLater {

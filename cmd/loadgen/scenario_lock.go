@@ -33,6 +33,7 @@ func (s *lockScenario) measure(ctx context.Context) (round, error) {
 	r := round{kind: s.cfg.kind}
 	r.before = s.srv.snapshot(ctx)
 	began := s.meter.read()
+	s.load.gaps = s.chaos.watchGaps(len(s.load.slots))
 	end := s.chaos.begin(ctx)
 	r.rec, r.skipped = s.load.drive(ctx, s.cfg.duration)
 	r.disturbed = s.chaos.kindsNow()

@@ -31,6 +31,9 @@ type session struct {
 
 // run does the whole of it. A nil report means that nothing ran, and status says why.
 func (s *session) run(ctx context.Context) (r *report, status int) {
+	if s.cfg.victim {
+		go endWithInput() // lives as long as the process
+	}
 	stopPprof, err := servePprof(s.cfg.pprof, s.stderr)
 	if err != nil {
 		return s.fail(err, statusUsage)
@@ -40,6 +43,11 @@ func (s *session) run(ctx context.Context) (r *report, status int) {
 		return s.fail(err, statusConnect)
 	}
 	defer s.srv.close()
+	forget, err := s.cfg.watchVictim()
+	if err != nil {
+		return s.fail(err, statusFailed)
+	}
+	defer forget()
 	if s.witness, err = openWitness(s.cfg); err != nil {
 		return s.fail(err, statusUsage)
 	}
@@ -81,7 +89,7 @@ func (s *session) fail(err error, status int) (*report, int) {
 
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
-	s.chaos = newChaos(s.cfg, s.srv)
+	s.chaos = newChaos(s.cfg, s.srv, s.engines)
 	s.scenario = scenarios()[s.cfg.scenario](stage{
 		cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), chaos: s.chaos, witness: s.witness,
 	})
@@ -96,6 +104,9 @@ func (s *session) play(ctx context.Context) {
 	err := s.scenario.prepare(ctx)
 	if note(err); err == nil {
 		note(s.warm(ctx))
+		if s.cfg.victim {
+			say(s.stderr, "%s\n", measuring)
+		}
 		quiet, err = s.measureQuiet(ctx)
 		note(err)
 		rounds, err = s.measure(ctx)
@@ -122,9 +133,9 @@ func (s *session) warm(ctx context.Context) error {
 }
 
 // measureQuiet runs the load once undisturbed, for what chaos costs to be seen beside it. What hold
-// does happens once.
+// does happens once, and what the death of a client costs shows in the gap.
 func (s *session) measureQuiet(ctx context.Context) (*round, error) {
-	if s.chaos == nil || s.cfg.scenario == "hold" || ctx.Err() != nil {
+	if s.chaos == nil || s.cfg.onlyKillsClient() || s.cfg.scenario == "hold" || ctx.Err() != nil {
 		return nil, nil
 	}
 	s.chaos.muted = true

@@ -44,6 +44,7 @@ func (c *caller) pair(ctx context.Context, key int, since time.Duration) error {
 	lease, err := c.load.locks[key].Acquire(ctx)
 	granted := c.phase.elapsed()
 	if err == nil {
+		c.load.gaps.granted(c.slot)
 		c.load.ledger.take(key, holder)
 		c.load.ledger.give(key, holder)
 		err = lease.Release(ctx)

@@ -44,6 +44,8 @@ Examples:
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
   loadgen run --cluster 3 --chaos slots,kill-conn        while slots move and connections break
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s --duration 20s --chaos kill
+  loadgen run --scenario fair --lease 6s --duration 20s --chaos client
+                                                         a second client is killed in the middle
   loadgen run --sentinel --chaos failover --duration 30s
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
@@ -66,6 +68,12 @@ With --chaos the load runs once undisturbed and then while loadgen's own servers
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
 Redis replicates asynchronously: a failover can lose a lock that was granted just before, and kill
 will, so there a lost lease or two holders of one lock are what Redis is, not what the engine did.
+
+With --chaos client the servers are left alone, so it works with --addr, too. A second loadgen process runs
+the same scenario on the same names, and is killed while it holds some of them. The report shows the
+longest time that a name of this process (with rw: its readers or its writers; with lock: a caller) was
+without a grant. It may be one lease and two seconds; of fair locks at least seven, since a waiter that
+died keeps its place for five. contend, fenced and fair check exclusion between both processes as well.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
 once, or a token that did not rise; 130 interrupted twice. One interrupt ends the run early, with a report.

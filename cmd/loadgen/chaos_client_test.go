@@ -1,0 +1,113 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+func TestAClientDiesInTheMiddle(t *testing.T) {
+	needServer(t)
+	for _, args := range []string{
+		"--scenario lock --inflight 100",
+		"--scenario lock --kind fair --api sync --clients 16",
+		"--scenario contend --clients 8",
+		"--scenario fenced --clients 8 --engines 2 --keys 3 --cluster 3",
+		"--scenario fair --clients 8 --engines 2",
+		"--scenario rw --clients 8 --api async --hold 1ms",
+		"--scenario contend --clients 4 --sentinel",
+	} {
+		t.Run(args, func(t *testing.T) {
+			all := append([]string{
+				"run", "--chaos", "client", "--lease", "1s", "--duration", "3s", "--warmup", "0s", "--json", "-",
+			}, strings.Fields(args)...)
+			status, stdout, stderr := invoke(t, all...)
+			require.Equal(t, statusOK, status, stderr)
+			r := requireReport(t, []byte(stdout))
+			require.Empty(t, r["errors"])
+			chaos := r["chaos"].(map[string]any)
+			require.EqualValues(t, 1, chaos["done"].(map[string]any)["client"])
+			client := chaos["client"].(map[string]any)
+			require.EqualValues(t, 1, client["killed"])
+			require.Positive(t, client["held"], "it died as a holder")
+			require.Positive(t, client["longest_gap_s"])
+			require.Equal(t, true, client["judged"])
+			if w, ok := r["witness"].(map[string]any); ok {
+				require.Len(t, w["processes"], 2, "exclusion was checked between both")
+			} else {
+				require.NotContains(t, []string{"contend", "fenced", "fair"}, r["scenario"])
+			}
+		})
+	}
+}
+
+func TestAGapThatIsTooLongIsAFailure(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		chaos  []string
+		kind   string
+		gap    time.Duration
+		status int
+	}{
+		{"Within", []string{chaosClient}, kindLock, 3 * time.Second, statusOK},
+		{"Beyond", []string{chaosClient}, kindLock, 3*time.Second + 1, statusFailed},
+		{"APlaceOfTheDead", []string{chaosClient}, kindFair, 7 * time.Second, statusOK},
+		{"BeyondThat", []string{chaosClient}, kindFair, 7*time.Second + 1, statusFailed},
+		{"ServersAreDisturbed", []string{chaosClient, chaosPause}, kindLock, 4 * time.Second, statusOK},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newChaos(&config{chaos: tc.chaos, kind: tc.kind, lease: time.Second}, nil, nil)
+			c.done[chaosClient], c.client.Killed = 1, 1
+			c.watchGaps(2).spans[1].granted(int64(tc.gap))
+			r := new(report)
+			c.addTo(r, nil)
+			r.settle()
+			require.Equal(t, tc.status, r.Status, r.Failures)
+			require.InDelta(t, tc.gap.Seconds(), r.Chaos.Client.Gap, 0.001)
+		})
+	}
+}
+
+func TestGaps(t *testing.T) {
+	var none *gaps
+	none.granted(7)
+	var s span
+	for _, at := range []int64{10, 12, 40, 41} {
+		s.granted(at)
+	}
+	require.EqualValues(t, 28, s.most.Load())
+}
+
+// Whatever ends loadgen, the client that it started does not stay.
+func TestTheOtherClientEndsWithItsParent(t *testing.T) {
+	needServer(t)
+	s := redistest.Run(t, redistest.Options{})
+	clients := func() map[string]bool {
+		names := make(map[string]bool)
+		for line := range strings.Lines(s.Do(t, "CLIENT", "LIST")) {
+			for field := range strings.FieldsSeq(line) {
+				if name, ok := strings.CutPrefix(field, "name=loadgen-"); ok {
+					names[name] = true
+				}
+			}
+		}
+		return names
+	}
+	c := startChild(t, "run", "--scenario", "contend", "--addr", s.Addr(), "--clients", "4", "--lease", "5s", "--duration", "1m",
+		"--warmup", "0s", "--chaos", "client", "--chaos-every", "3s")
+	require.Eventually(t, func() bool { return len(clients()) == 2 }, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, c.cmd.Process.Kill())
+	c.wait()
+	require.Eventually(t, func() bool { return len(clients()) == 0 }, 30*time.Second, 10*time.Millisecond)
+}
+
+func TestAnotherClientThatCannotBeginIsToldOf(t *testing.T) {
+	v, err := startVictim(&config{scenario: "nonsense"}, &server{addrs: []string{"127.0.0.1:1"}})
+	require.NoError(t, err)
+	require.ErrorContains(t, v.await(t.Context()), "ended by itself: loadgen: ")
+	require.ErrorContains(t, v.kill(), "ended by itself")
+}

@@ -156,7 +156,9 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		switch {
 		case first.Family == FamilyWrite && first.Waits:
 			args = append(args, writerPatienceMs)
-		case first.Family >= FamilyFenced:
+		case first.Family == FamilyFenced:
+			args = append(args, flag(w.caps.Copy)) // SET learnt GET with the same version
+		case first.Family > FamilyFenced:
 			args = append(args, "0")
 		}
 		return appendKeys(args, inline)
@@ -324,19 +326,33 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 	return settled
 }
 
-// settleTokens reads {now, v, v, ...}: a token, or why there is none.
+// settleTokens reads {now, n, token, i, v, ...}: n keys were granted with this token, the others are named,
+// with a token of their own or why there is none.
 func (c *command) settleTokens(values []rueidis.RedisMessage) outcome {
-	if len(values) != 1+len(c.ops) {
+	if len(values) < 3 {
+		return c.fail(malformed)
+	}
+	n, err1 := values[1].AsInt64()
+	token, err2 := values[2].AsInt64()
+	if err1 != nil || err2 != nil {
 		return c.fail(malformed)
 	}
 	for i := range c.results {
-		r := &c.results[i]
-		v, err := values[i+1].AsInt64()
+		c.results[i].Code, c.results[i].Value = CodeGranted, token
+	}
+	for p := 3; p+1 < len(values); p += 2 {
+		i, err := values[p].AsInt64()
+		if err != nil || i < 1 || i > int64(len(c.ops)) {
+			return c.fail(malformed)
+		}
+		n++
+		r := &c.results[i-1]
+		v, err := values[p+1].AsInt64()
 		switch {
 		case err != nil:
 			r.Code, r.Err = CodeError, classify(err)
 		case v > 0:
-			r.Code, r.Value = CodeGranted, v
+			r.Value = v
 		case v == -3:
 			r.Code = CodeWrongKind
 		case v == -1:
@@ -346,6 +362,9 @@ func (c *command) settleTokens(values []rueidis.RedisMessage) outcome {
 		default:
 			return c.fail(malformed)
 		}
+	}
+	if n != int64(len(c.ops)) {
+		return c.fail(malformed)
 	}
 	return settled
 }

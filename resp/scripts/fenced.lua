@@ -6,12 +6,13 @@
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be copied from the first one granted
--- ARGV[5]  unused
+-- ARGV[5]  '1': SET knows GET
 -- ARGV[6+] the keys, where KEYS is empty
--- returns  {now} when the not-after has passed; else {now, v, v, ...} with v > 0 granted: the token;
---          -1 busy, no expiry; -3 another kind of lock; <= -10 busy, -v - 10 ms remain; or the error
---          of this key alone.
--- cost     first key: exists, hset, pexpire, get, set; every further one: copy, get, set.
+-- returns  {now} when the not-after has passed; else {now, granted, token, i, v, i, v, ...} where a key
+--          that is not named was granted with this token, and v is: > 0 granted, with the token v; -1 busy,
+--          no expiry; -3 another kind of lock; <= -10 busy, -v - 10 ms remain; or the error of this key
+--          alone.
+-- cost     first key: exists, hset, pexpire, set (before 6.2: get, too); every further one: copy, set.
 -- The token is the server's time in µs, or one more than the last where that is ahead: it rises
 -- across a FLUSHALL. Written as an integer, for Redisson's INCR.
 local call = redis.pcall
@@ -21,8 +22,9 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 local micros = time[1] * 1000000 + time[2]
-local lease, field, copying = ARGV[1], ARGV[2], ARGV[4] == '1'
-local template = nil
+local next = string.format('%.0f', micros)
+local lease, field, copying, swaps = ARGV[1], ARGV[2], ARGV[4] == '1', ARGV[5] == '1'
+local out, granted, template = {now, 0, micros}, 0, nil
 
 local function counter(key)
   if string.find(key, '{', 1, true) then
@@ -31,8 +33,7 @@ local function counter(key)
   return 'redisson_lock_token:{' .. key .. '}'
 end
 
-local function number(key)
-  local last = call('GET', counter(key))
+local function number(key, last)
   if type(last) == 'table' then
     return nil, last
   end
@@ -52,16 +53,31 @@ local function undo(key, failed)
 end
 
 local function token(key)
-  local last, failed = number(key)
-  if failed then
-    return undo(key, failed)
+  local last, failed
+  if swaps then
+    local was = call('SET', counter(key), next, 'GET')
+    last, failed = number(key, was)
+    if failed then
+      if type(was) == 'string' then
+        call('SET', counter(key), was)
+      end
+      return undo(key, failed)
+    end
+    if last < micros then
+      return micros
+    end
+  else
+    last, failed = number(key, call('GET', counter(key)))
+    if failed then
+      return undo(key, failed)
+    end
   end
-  local next = math.max(last + 1, micros)
-  local set = call('SET', counter(key), string.format('%.0f', next))
+  last = math.max(last + 1, micros)
+  local set = call('SET', counter(key), string.format('%.0f', last))
   if set.err then
     return undo(key, set)
   end
-  return next
+  return last
 end
 
 local function busy(key)
@@ -94,7 +110,7 @@ local function take(key)
     if type(left) == 'table' then
       return left
     end
-    local n, failed = number(key)
+    local n, failed = number(key, call('GET', counter(key)))
     return failed or n
   elseif there ~= 0 then
     return there
@@ -114,7 +130,6 @@ local keys, skip, n = KEYS, 0, #KEYS
 if n == 0 then
   keys, skip, n = ARGV, 5, #ARGV - 5
 end
-local out = {now}
 for i = 1, n do
   local key, v = keys[skip + i], nil
   if template then
@@ -133,6 +148,12 @@ for i = 1, n do
       template = key
     end
   end
-  out[i + 1] = v
+  if v == micros then
+    granted = granted + 1
+  else
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
 end
+out[2] = granted
 return out

@@ -22,7 +22,9 @@ local lease, field, copying = ARGV[1], ARGV[2], ARGV[4] == '1'
 local wanted = tonumber(lease)
 local out, granted, template = {now, 0}, 0, nil
 
-local function tag(key)
+local suffix = ':' .. field .. ':rwlock_timeout:1'
+
+local function tagged(key)
   if find(key, '{', 1, true) then
     return key
   end
@@ -43,8 +45,8 @@ local function undo(key, fresh, failed)
 end
 
 -- The read hold's own expiry. Answers nil, or the error.
-local function mark(key, fresh)
-  local set = call('SET', tag(key) .. ':' .. field .. ':rwlock_timeout:1', '1', 'PX', lease)
+local function mark(key, tag, fresh)
+  local set = call('SET', tag .. suffix, '1', 'PX', lease)
   if set.err then
     return undo(key, fresh, set)
   end
@@ -52,15 +54,15 @@ local function mark(key, fresh)
 end
 
 -- How long a waiting writer keeps further readers out; 0: there is none.
-local function awaited(key)
-  local left = call('PTTL', tag(key) .. ':rwlock_writer')
+local function awaited(tag)
+  local left = call('PTTL', tag .. ':rwlock_writer')
   if type(left) == 'table' or left < 0 then
     return 0
   end
   return left + 1
 end
 
-local function join(key, mode)
+local function join(key, tag, mode)
   local mine = call('HEXISTS', key, field)
   if type(mine) == 'table' then
     return mine
@@ -74,7 +76,7 @@ local function join(key, mode)
       return left
     end
   elseif mine == 0 then
-    local wait = awaited(key)
+    local wait = awaited(tag)
     if wait > 0 then
       if left >= 0 and left < wait then
         return left
@@ -92,15 +94,15 @@ local function join(key, mode)
       return undo(key, false, ttl)
     end
   end
-  return mark(key, false)
+  return mark(key, tag, false)
 end
 
-local function enter(key)
+local function enter(key, tag)
   local mode = call('HGET', key, 'mode')
   if type(mode) == 'table' then
     return mode
   elseif mode then
-    return join(key, mode)
+    return join(key, tag, mode)
   end
   local there = call('EXISTS', key)
   if there == 1 then
@@ -108,7 +110,7 @@ local function enter(key)
   elseif there ~= 0 then
     return there
   end
-  local wait = awaited(key)
+  local wait = awaited(tag)
   if wait > 0 then
     return wait
   end
@@ -120,7 +122,7 @@ local function enter(key)
   if ttl ~= 1 then
     return undo(key, true, ttl)
   end
-  return mark(key, true)
+  return mark(key, tag, true)
 end
 
 local keys, skip, n = KEYS, 0, #KEYS
@@ -129,20 +131,21 @@ if n == 0 then
 end
 for i = 1, n do
   local key, v = keys[skip + i], nil
-  if template and awaited(key) == 0 then
+  local tag = tagged(key)
+  if template and awaited(tag) == 0 then
     v = call('COPY', template, key)
     if v == 1 then
-      v = mark(key, true)
+      v = mark(key, tag, true)
     else
       if type(v) == 'table' then
         copying, template = false, nil
         out[#out + 1] = 0
         out[#out + 1] = 0
       end
-      v = enter(key)
+      v = enter(key, tag)
     end
   else
-    v = enter(key)
+    v = enter(key, tag)
     if copying and v == nil and call('HLEN', key) == 2 then
       template = key
     end

@@ -7,7 +7,7 @@
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as release; a hold that was not the last one was heard by nobody
--- cost     hdel, del, hlen, del, publish. Where others read on and this hold was the longest: a look
+-- cost     hdel, hlen, del, publish; not the last: pttl on top, and where this hold was the longest a look
 --          at every other read hold, for the hash is to live as long as the longest of them, and not
 --          at all if only such are left whose holders are dead.
 local call, find = redis.pcall, string.find
@@ -16,8 +16,8 @@ local publish, message = ARGV[1], ARGV[2]
 local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
 
 -- Deletes the lock and tells the waiters: how many heard it, -2 publish was refused, or the error.
-local function free(key, tag)
-  local gone = call('DEL', key)
+local function free(key, tag, hold)
+  local gone = call('DEL', key, hold)
   if type(gone) == 'table' then
     return gone
   end
@@ -57,11 +57,11 @@ local function leave(key, field)
     tag = '{' .. key .. '}'
   end
   local hold = tag .. ':' .. field .. ':rwlock_timeout:1'
+  if call('HLEN', key) == 1 then
+    return free(key, tag, hold)
+  end
   local own = call('PTTL', hold)
   call('DEL', hold)
-  if call('HLEN', key) == 1 then
-    return free(key, tag)
-  end
   if call('HGET', key, 'mode') == 'write' then
     return 0
   end
@@ -69,7 +69,7 @@ local function leave(key, field)
   if type(own) ~= 'table' and type(left) ~= 'table' and (own < 0 or own + 5 >= left) then
     local most = longest(key, tag)
     if most <= 0 then
-      return free(key, tag)
+      return free(key, tag, hold)
     elseif most < left then
       call('PEXPIRE', key, most)
     end

@@ -34,10 +34,10 @@ const (
 
 func addChaosFlags(f *pflag.FlagSet, c *config) {
 	f.StringSliceVar(&c.chaos, "chaos", nil,
-		"disturb loadgen's own servers while measuring, `kinds` with commas between:\n"+
-			"slots (one moves to another master, then back), pause (a master stands still),\n"+
-			"kill-conn, script-flush, failover (a replica is told to take over),\n"+
-			"kill (one master dies, once), client (a second loadgen of the same locks is killed, once)")
+		"disturb loadgen's own servers while measuring,\n`kinds` with commas between:\n"+
+			"slots (one moves to another master, then back),\npause (a master stands still), kill-conn, script-flush,\n"+
+			"failover (a replica is told to take over),\nkill (one master dies, once),\n"+
+			"client (a second loadgen of the same locks is killed, once)")
 	f.DurationVar(&c.chaosEvery, "chaos-every", 500*time.Millisecond, "time from one disturbance to the next")
 	f.Uint64Var(&c.chaosSeed, "chaos-seed", 1, "seed of which disturbance hits whom")
 }

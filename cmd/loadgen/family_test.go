@@ -269,6 +269,7 @@ func TestWhatOfTheOrderIsJudged(t *testing.T) {
 		{orderReport{LostPlace: 1}, nil, statusFailed, "queue and clock"},
 		{orderReport{AskedLater: 1}, nil, statusFailed, "queue and clock"},
 		{orderReport{AskedLater: 1}, []string{chaosPause}, statusOK, "queue"},
+		{orderReport{AskedLater: 1}, []string{chaosClient}, statusFailed, "queue and clock"},
 		{orderReport{OutOfOrder: 1}, []string{chaosPause}, statusFailed, "queue"},
 		{orderReport{OutOfOrder: 1, LostPlace: 1}, []string{chaosKill}, statusOK, "nothing"},
 	} {

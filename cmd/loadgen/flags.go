@@ -120,8 +120,8 @@ func newFlags(c *config) []flagGroup {
 	l := load.set
 	l.StringVarP(&c.scenario, "scenario", "s", "lock",
 		"`name`: lock (uncontended pairs), hold (take --locks, keep, verify),\n"+
-			"contend (--clients callers on --keys locks); and the same callers, looked at more closely:\n"+
-			"fenced (do tokens rise?), fair (is the order kept?), rw (do readers and writers keep apart?)")
+			"contend (--clients callers on --keys locks);\nthe same callers, looked at more closely:\n"+
+			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?)")
 	l.StringVarP(&c.kind, "kind", "k", kindLock,
 		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
 	l.StringVar(&c.api, "api", "async", "async (futures) or sync (blocking callers; default where callers contend)")

@@ -51,29 +51,30 @@ Examples:
 
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
-was not handed from holder to holder inside the engine; none or fewer PUBLISH for spin and fair locks.
-By default
-that is done whenever no other client is connected. The collector runs at GOGC=200, the
-yardstick's too, unless the environment names another.
+was not handed from holder to holder inside the engine; fewer PUBLISH for spin and fair locks.
+That is done whenever no other client is connected; not for rw, where readers share. The collector
+runs at GOGC=200, the yardstick's too, unless the environment names another.
 
-The scenario fenced compares each token with the last one of its name in this process: it must be
-greater. rw catches a writer beside a reader or another writer. fair compares the order of grants with that of asking in
-two ways. The server's queues are looked at fifty times a second in turn: of two callers of this process seen in
-one, the one in front must be served first, and nobody may lose its place. And nobody of this
-process may be served after somebody who asked for the same name more than a second later, by our clock.
-With --chaos only the queue counts, since a request whose answer was lost is sent again; with
-failover and kill neither does, since a replica may not know the whole queue. The report says which counted.
+fenced compares each token with the last one of its name in this process: it must be greater.
+rw catches a writer beside a reader or another writer.
+fair compares the order of grants with that of asking in two ways, for the callers of this process.
+The server's queues are looked at fifty times a second, in turn: of two callers seen in one queue the
+one in front must be served first, and nobody may lose its place. And nobody may be served after
+somebody who asked for the same name more than a second later, by our clock. Where servers are
+disturbed only the queue counts, since a request whose answer was lost is sent again; with failover
+and kill neither does, since a replica may not know the whole queue. The report says what counted.
 
 With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
 Redis replicates asynchronously: a failover can lose a lock that was granted just before, and kill
 will, so there a lost lease or two holders of one lock are what Redis is, not what the engine did.
 
-With --chaos client the servers are left alone, so it works with --addr, too. A second loadgen process runs
-the same scenario on the same names, and is killed while it holds some of them. The report shows the
-longest time that a name of this process (with rw: its readers or its writers; with lock: a caller) was
-without a grant. It may be one lease and two seconds; of fair locks at least seven, since a waiter that
-died keeps its place for five. contend, fenced and fair check exclusion between both processes as well.
+With --chaos client the servers are left alone, so it works with --addr, too. A second loadgen
+process runs the same scenario on the same names, and is killed while it holds some of them. The
+report shows the longest time that a name (rw: its readers, or its writers; lock: a caller) was
+without a grant to this process. That may be one lease and two seconds; for fair locks at least seven
+seconds, since a waiter that died keeps its place for five. contend, fenced and fair check exclusion
+between both processes as well.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
 once, or a token that did not rise; 130 interrupted twice. One interrupt ends the run early, with a report.

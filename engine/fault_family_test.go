@@ -1,0 +1,237 @@
+package engine_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// TestFault_C103_TokensRiseOverAFailoverThatLosesSome: a replica that has not seen the last tokens becomes the
+// master. No token is given twice, and those of the new master are greater. C-105: who holds no more has its
+// own token still.
+func TestFault_C103_TokensRiseOverAFailoverThatLosesSome(t *testing.T) {
+	t.Parallel()
+	s := redistest.RunSentinel(t, 1, 0)
+	replica := s.Replicas[0]
+	before, after := openEngine(t, s.Master.Addr()), openEngine(t, s.Master.Addr())
+	last := int64(0)
+	take := func(e *engine.Engine) *engine.Lease {
+		t.Helper()
+		ls := acquire(t, e.FencedLock("f").Lock)
+		require.Greater(t, ls.Token(), last)
+		last = ls.Token()
+		return ls
+	}
+	release(t, take(before))
+	eventually(t, "the replica has it", func() bool {
+		return replica.Do(t, "GET", slot.FenceToken("f")) == s.Master.Do(t, "GET", slot.FenceToken("f"))
+	})
+	replica.Do(t, "REPLICAOF", "NO", "ONE") // it will not see what comes now
+	for range 20 {
+		release(t, take(before))
+		release(t, take(after))
+	}
+	old := take(before)
+	token := old.Token()
+	s.Master.Kill()
+
+	promoted := openEngine(t, replica.Addr())
+	next := take(promoted)
+	require.Equal(t, token, old.Token(), "a holder's token is its own, whoever holds now")
+	require.Greater(t, next.Token(), old.Token())
+	release(t, next)
+	replica.Do(t, "DEL", slot.FenceToken("f"))
+	finish(t, replica, promoted)
+}
+
+// TestFault_C125_TenDeadWaitersInARow: a process dies with ten places at the head of the queue. It costs the one
+// behind them no more than the first of them would.
+func TestFault_C125_TenDeadWaitersInARow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	dead, a, b := openEngine(t, p.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	held := acquire(t, b.FairLock("q").Lock)
+	ctx, cancel := context.WithCancel(limited(t))
+	defer cancel()
+	for range 10 {
+		dead.FairLock("q").AcquireAsync(ctx)
+	}
+	eventually(t, "they queue", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "10" })
+	p.RefuseNew(true)
+	p.CutAll()
+	next := a.FairLock("q").AcquireAsync(limited(t))
+	eventually(t, "it stands behind", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "11" })
+	began := time.Now()
+	release(t, held)
+	ls, err := next.Await(limited(t))
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), 9*time.Second)
+	release(t, ls)
+	p.RefuseNew(false)
+	cancel()
+	finish(t, s, dead, a, b)
+}
+
+// TestFault_C127_ThePlacesAndTheTimesAreOneSet: waiters come and leave, in every way and order. Whoever stands in
+// the queue has a time, and nobody else.
+func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr())}
+	held := acquire(t, engines[0].FairLock("q").Lock)
+	random := rand.New(rand.NewPCG(1, 27))
+	type waiter struct {
+		f      *engine.Future[*engine.Lease]
+		cancel context.CancelFunc
+	}
+	var line []waiter
+	sets := func() (places, times []string) {
+		places = strings.Fields(s.Do(t, "LRANGE", slot.FairQueue("q"), "0", "-1"))
+		times = strings.Fields(s.Do(t, "ZRANGE", slot.FairTimeouts("q"), "0", "-1"))
+		slices.Sort(places)
+		slices.Sort(times)
+		return places, times
+	}
+	for range 30 {
+		for range 10 {
+			switch what := random.IntN(6); {
+			case what < 3 || len(line) == 0:
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				line = append(line, waiter{engines[random.IntN(2)].FairLock("q").AcquireAsync(ctx), cancel})
+			case what == 3:
+				f := engines[random.IntN(2)].FairLock("q", engine.MaxWait(time.Millisecond)).AcquireAsync(t.Context())
+				f.OnComplete(func(ls *engine.Lease, err error) {
+					if err == nil {
+						ls.ReleaseAsync()
+					}
+				})
+			case what == 4:
+				i := random.IntN(len(line))
+				line[i].cancel()
+				line = slices.Delete(line, i, i+1)
+			default: // who is served gives the lock to the next
+				release(t, held)
+				served := -1
+				eventually(t, "the next is served", func() bool {
+					served = slices.IndexFunc(line, func(w waiter) bool { _, _, ok := w.f.Result(); return ok })
+					return served >= 0
+				})
+				ls, err, _ := line[served].f.Result()
+				require.NoError(t, err)
+				held, line = ls, slices.Delete(line, served, served+1)
+			}
+		}
+		eventually(t, "the queue is who waits", func() bool {
+			places, times := sets()
+			return len(places) == len(line) && slices.Equal(places, times)
+		})
+	}
+	for _, w := range line {
+		w.cancel()
+	}
+	release(t, held)
+	eventually(t, "nobody waits", func() bool {
+		places, times := sets()
+		return len(places) == 0 && len(times) == 0
+	})
+	finish(t, s, engines...)
+}
+
+// TestFault_C130_TheQueueIsLostAndTheLockIsNot: a failover, or an eviction, takes the queue of a lock that is
+// held. Its waiters queue again with their next try, and all are served.
+func TestFault_C130_TheQueueIsLostAndTheLockIsNot(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	for _, keys := range [][]string{
+		{slot.FairQueue("q"), slot.FairTimeouts("q")}, {slot.FairQueue("q")}, {slot.FairTimeouts("q")},
+	} {
+		held := acquire(t, a.FairLock("q").Lock)
+		fs := lineUp(t, s, 4, func(i int) *engine.FairLock { return []*engine.Engine{a, b}[i%2].FairLock("q") })
+		s.Do(t, append([]string{"DEL"}, keys...)...)
+		eventually(t, "they queue again", func() bool {
+			return s.Do(t, "LLEN", slot.FairQueue("q")) == "4" && s.Do(t, "ZCARD", slot.FairTimeouts("q")) == "4"
+		})
+		release(t, held)
+		done := make(chan error, len(fs))
+		for _, f := range fs {
+			go func() {
+				ls, err := f.Await(t.Context())
+				if err == nil {
+					err = ls.Release(t.Context())
+				}
+				done <- err
+			}()
+		}
+		for range fs {
+			require.NoError(t, await(t, done, "a waiter"))
+		}
+	}
+	finish(t, s, a, b)
+}
+
+// TestFault_C134_OneReaderOfFiveDies: a writer waits for as long as the dead one's lease lasts, and no longer; the
+// others keep theirs. C-137: then the readers who waited behind it all come in with its release.
+func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	const lease = 2 * time.Second
+	dead := openEngine(t, p.Addr())
+	var engines []*engine.Engine
+	var reads []*engine.Lease
+	for range 4 {
+		e := openEngine(t, s.Addr())
+		engines = append(engines, e)
+		reads = append(reads, acquire(t, e.RWLock("rw", engine.WatchdogLease(lease)).ReadLock()))
+	}
+	acquire(t, dead.RWLock("rw", engine.WatchdogLease(lease)).ReadLock())
+	p.RefuseNew(true)
+	p.CutAll()
+	died := time.Now()
+	writer := engines[0].RWLock("rw").WriteLock().AcquireAsync(limited(t))
+	for i, r := range reads {
+		sent := engines[i].Stats().Renewals.Sent
+		eventually(t, "the others are renewed", func() bool { return engines[i].Stats().Renewals.Sent > sent })
+		require.False(t, r.Lost())
+		release(t, r)
+	}
+	w, err := writer.Await(limited(t))
+	require.NoError(t, err)
+	require.Less(t, time.Since(died), 2*lease+pollMost)
+	var late []*engine.Future[*engine.Lease]
+	for i, e := range engines[1:] {
+		late = append(late, e.RWLock("rw").ReadLock().AcquireAsync(limited(t)))
+		eventually(t, "it waits", func() bool { return engines[i+1].Stats().WokenBySubscribe > 0 })
+	}
+	release(t, w)
+	var in []*engine.Lease
+	for _, f := range late {
+		ls, err := f.Await(limited(t))
+		require.NoError(t, err)
+		in = append(in, ls)
+	}
+	byMessage := int64(0)
+	for i, ls := range in {
+		byMessage += engines[i+1].Stats().GrantsByMessage
+		release(t, ls)
+	}
+	require.Equal(t, int64(len(in)), byMessage, "the message wakes every one of them")
+	p.RefuseNew(false)
+	finish(t, s, append(engines, dead)...)
+}
+
+// pollMost is how long a waiter may take to look for itself, and a busy machine to let it.
+const pollMost = 2 * time.Second

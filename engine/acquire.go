@@ -145,7 +145,11 @@ func (e *Engine) submit(op *acquireOp) {
 func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
 	ent := sh.names.get(l.hash, l.key)
 	if ent == nil {
-		ent = &entry{eng: e, key: l.key, hash: l.hash, slot: l.slot}
+		if f := l.set.family; f == resp.FamilyRead || f == resp.FamilyFair {
+			ent = newSeated(e, l.key, l.hash, l.slot)
+		} else {
+			ent = &entry{eng: e, key: l.key, hash: l.hash, slot: l.slot}
+		}
 		sh.names.put(ent)
 	}
 	return ent

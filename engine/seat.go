@@ -39,10 +39,21 @@ func (ent *entry) ofRoot() *seating {
 	return ent.seats
 }
 
+// newSeated makes an entry that is a seat, or is known to get some: in one piece.
+func newSeated(e *Engine, key string, hash uint64, slot uint16) *entry {
+	s := &struct {
+		entry
+		seating
+	}{}
+	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, seats: &s.seating}
+	return &s.entry
+}
+
 // newSeat hangs a seat on a root.
 func (ent *entry) newSeat() *entry {
 	all := ent.ofRoot()
-	seat := &entry{eng: ent.eng, key: ent.key, hash: ent.hash, slot: ent.slot, seats: &seating{root: ent, prev: all.last}}
+	seat := newSeated(ent.eng, ent.key, ent.hash, ent.slot)
+	seat.seats.root, seat.seats.prev = ent, all.last
 	seat.heard = heardMost // what it hears is meant for it
 	if all.last == nil {
 		all.first = seat

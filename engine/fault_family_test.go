@@ -108,7 +108,7 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 			switch what := random.IntN(6); {
 			case what < 3 || len(line) == 0:
 				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
+				t.Cleanup(cancel)
 				line = append(line, waiter{engines[random.IntN(2)].FairLock("q").AcquireAsync(ctx), cancel})
 			case what == 3:
 				f := engines[random.IntN(2)].FairLock("q", engine.MaxWait(time.Millisecond)).AcquireAsync(t.Context())

@@ -126,7 +126,7 @@ func (w *queueWorld) events() []event {
 		{"an older hold is lost", w.held != 0, func() { w.fatalIf(w.q.freed(&hold{}), "an older hold opened the queue") }},
 		{"force", w.q.forces < 2, w.force},
 		// An acquire that ran before it is answered before it: they travel on one connection.
-		{"forced", w.q.forces > 0 && !(w.flying && w.ran), w.forced},
+		{"forced", w.q.forces > 0 && (!w.flying || !w.ran), w.forced},
 		{"clean", len(w.ghosts) > 0, func() { w.free(w.ghosts[0]); w.ghosts = w.ghosts[1:] }},
 		{"time", true, func() {
 			w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{100, 1000, 60_000, 1_300_000}).Draw(w.t, "µs")) * time.Microsecond)

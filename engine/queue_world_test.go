@@ -299,7 +299,7 @@ func (w *queueWorld) busy() {
 	}
 	w.q.busy(w.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(w.t, "remaining ms"))*time.Millisecond), keep)
 	w.tries()
-	for op := w.q.head; op.tellBusy(); op = op.next { //nolint:revive // the telling is all
+	for op := w.q.head; op.tellBusy(); op = op.next {
 	}
 	w.do(w.q.afterBusy())
 }

@@ -157,8 +157,8 @@ func sharedModes() map[string]func(*subject) {
 		},
 		"testWR": func(c *subject) {
 			ctx := c.thread()
-			w, r := c.take(ctx, writeOf(c.e)), (*engine.Lease)(nil)
-			r = c.take(ctx, readOf(c.e))
+			w := c.take(ctx, writeOf(c.e))
+			r := c.take(ctx, readOf(c.e))
 			release(c.T, r)
 			info, err := writeOf(c.e).Inspect(limited(c.T))
 			require.NoError(c, err)

@@ -72,7 +72,7 @@ func (t *table) resize(size int) {
 	}
 }
 
-// all yields every entry. The table must not change meanwhile; see list.
+// all yields every entry. The table must not change meanwhile.
 func (t *table) all(yield func(*entry) bool) {
 	for i := range t.buckets {
 		for ent := t.buckets[i]; ent != nil; ent = ent.chain {
@@ -81,13 +81,4 @@ func (t *table) all(yield func(*entry) bool) {
 			}
 		}
 	}
-}
-
-// list returns every entry, for callers that take some out on the way.
-func (t *table) list() []*entry {
-	list := make([]*entry, 0, t.n)
-	for ent := range t.all {
-		list = append(list, ent)
-	}
-	return list
 }

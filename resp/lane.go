@@ -256,32 +256,12 @@ func (l *lane) round() {
 		}
 		return
 	}
-	limit := l.node.opts.AttemptLimit
 	scripts := l.node.reloaded.Load()
 	if l.rounds++; l.rounds > 1 || w != before {
 		l.restart()
 	}
 	sentAt := l.since
-	l.built = l.built[:0]
-	for i := range l.commands {
-		l.node.use(l.commands[i].script)
-	}
-	if l.loads {
-		l.built = w.appendLoads(l.built, l.node.used())
-	}
-	loads := len(l.built)
-	l.envelope = envelope{
-		wire: w, cluster: l.node.nodes != nil, publish: l.node.mode.publish,
-		notAfter: w.est.notAfter(sentAt, limit), args: l.envelope.args,
-	}
-	for i := range l.commands {
-		c := &l.commands[i]
-		if c.ops[0].asking {
-			l.built = append(l.built, w.client.B().Asking().Build())
-		}
-		c.at = len(l.built)
-		l.built = append(l.built, c.build(&l.envelope))
-	}
+	loads := l.build(w, w.est.notAfter(sentAt, l.node.opts.AttemptLimit))
 	replies := w.client.DoMulti(l.limit, l.built...)
 	received := l.node.opts.Clock.Now()
 	l.node.stats.batches.Add(1)
@@ -321,6 +301,31 @@ func (l *lane) round() {
 	if l.acks != nil {
 		l.confirm(w, lost)
 	}
+}
+
+// build makes the pipeline of l.commands: what loads scripts first, so many commands, if it is to.
+func (l *lane) build(w *wire, notAfter int64) (loads int) {
+	l.built = l.built[:0]
+	for i := range l.commands {
+		l.node.use(l.commands[i].script)
+	}
+	if l.loads {
+		l.built = w.appendLoads(l.built, l.node.used())
+	}
+	loads = len(l.built)
+	l.envelope = envelope{
+		wire: w, cluster: l.node.nodes != nil, publish: l.node.mode.publish,
+		notAfter: notAfter, args: l.envelope.args,
+	}
+	for i := range l.commands {
+		c := &l.commands[i]
+		if c.ops[0].asking {
+			l.built = append(l.built, w.client.B().Asking().Build())
+		}
+		c.at = len(l.built)
+		l.built = append(l.built, c.build(&l.envelope))
+	}
+	return loads
 }
 
 // publish answers what a round has settled when others have to go again: their rounds cost time, and

@@ -55,7 +55,7 @@ func sleepers(t *testing.T, r *register) (refused int) {
 	for i := range engines {
 		e, err := engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
 		require.NoError(t, err)
-		defer func() { require.NoError(t, e.Close(ctx)) }()
+		t.Cleanup(func() { require.NoError(t, e.Close(context.WithoutCancel(ctx))) })
 		engines[i] = e
 	}
 	errs := make(chan error, holders)

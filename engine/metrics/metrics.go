@@ -67,12 +67,13 @@ type series struct {
 	value  int64
 }
 
+// write writes a metric. What goes wrong the writer remembers: Flush says it.
 func (f *family) write(out *bufio.Writer, all []sample) {
 	kind := "gauge"
 	if strings.HasSuffix(f.name, "_total") {
 		kind = "counter"
 	}
-	fmt.Fprintf(out, "# HELP holdfast_%s %s\n# TYPE holdfast_%s %s\n", f.name, f.help, f.name, kind)
+	_, _ = fmt.Fprintf(out, "# HELP holdfast_%s %s\n# TYPE holdfast_%s %s\n", f.name, f.help, f.name, kind)
 	for i := range all {
 		s := &all[i]
 		if f.engine != nil {
@@ -91,7 +92,7 @@ func (f *family) lines(out *bufio.Writer, labels string, all []series) {
 		if s.labels != "" {
 			s.labels = "," + s.labels
 		}
-		fmt.Fprintf(out, "holdfast_%s{%s%s} %d\n", f.name, labels, s.labels, s.value)
+		_, _ = fmt.Fprintf(out, "holdfast_%s{%s%s} %d\n", f.name, labels, s.labels, s.value)
 	}
 }
 

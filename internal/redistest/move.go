@@ -24,6 +24,7 @@ type Move struct {
 	cluster  *Cluster
 	slot     string
 	from, to *Server
+	fromID   string
 	toID     string
 }
 
@@ -46,7 +47,7 @@ func (c *Cluster) BeginMove(ctx context.Context, slot uint16, to *Server) (*Move
 	if err != nil {
 		return nil, err
 	}
-	m.toID = Text(toID)
+	m.fromID, m.toID = Text(fromID), Text(toID)
 	if _, err := to.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", Text(fromID)); err != nil {
 		return nil, fmt.Errorf("redistest: importing slot %s: %w", m.slot, err)
 	}
@@ -85,6 +86,9 @@ func (m *Move) Finish(ctx context.Context) error {
 		return nil
 	}
 	if err := m.Keys(ctx); err != nil {
+		return err
+	}
+	if err := m.awaitEpoch(ctx); err != nil {
 		return err
 	}
 	tell := []*Server{m.to, m.from}
@@ -133,6 +137,38 @@ func (m *Move) agreed(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// awaitEpoch returns when the target has heard of the source's epoch. It makes one for its claim, a greater
+// one than all that it knows; with a smaller one than the source's it would lose the slot again, at any
+// time later, to the first node that has heard only of the source's claim.
+func (m *Move) awaitEpoch(ctx context.Context) error {
+	return poll(ctx, func() error {
+		own, err := m.from.epochOf(ctx, m.fromID)
+		if err != nil {
+			return err
+		}
+		heard, err := m.to.epochOf(ctx, m.fromID)
+		if err == nil && heard < own {
+			err = fmt.Errorf("redistest: %s knows of epoch %d of %s, which has %d", m.to.Addr(), heard, m.from.Addr(), own)
+		}
+		return err
+	})
+}
+
+// epochOf returns the epoch of a node's claims as s knows it.
+func (s *Server) epochOf(ctx context.Context, id string) (int, error) {
+	const field = 6
+	v, err := s.Command(ctx, "CLUSTER", "NODES")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(Text(v)) {
+		if words := strings.Fields(line); len(words) > field && words[0] == id {
+			return strconv.Atoi(words[field])
+		}
+	}
+	return 0, fmt.Errorf("redistest: %s does not know node %s", s.Addr(), id)
 }
 
 // Add introduces a cluster-enabled server as a further master, without slots. The caller stops it.

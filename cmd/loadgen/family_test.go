@@ -18,8 +18,8 @@ func TestFamilyScenarios(t *testing.T) {
 		for _, args := range []string{
 			"--keys 2 --clients 12 --engines 3 --hold 200us",
 			"--keys 3 --clients 12 --engines 2 --api async --cluster 3",
-			"--clients 8 --engines 2 --chaos pause,kill-conn,script-flush --chaos-every 50ms --duration 1s",
-			"--keys 3 --clients 12 --engines 2 --cluster 2 --chaos slots,kill-conn --chaos-every 50ms --duration 1s",
+			"--clients 8 --engines 2 --chaos pause,kill-conn,script-flush --chaos-every 50ms --duration 600ms",
+			"--keys 3 --clients 12 --engines 2 --cluster 2 --chaos slots,script-flush --chaos-every 50ms --duration 600ms",
 		} {
 			t.Run(scenario+" "+args, func(t *testing.T) {
 				all := append([]string{

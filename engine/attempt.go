@@ -139,9 +139,9 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if a.trouble != nil {
 		h.doubt = &a.trouble.doubt
 	}
-	h.Key, h.Field, h.Lease, h.Slot, h.Family = ent.key, a.op.Field, a.lease, ent.slot, a.op.Family
+	h.Field, h.Lease, h.Family = a.op.Field, a.lease, a.op.Family
 	if h.Family == resp.FamilyFenced {
-		h.token = r.Value
+		h.more().token = r.Value
 	}
 	ent.held(h)
 	e.startLocked(h, op, r, fx)

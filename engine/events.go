@@ -133,7 +133,7 @@ func (e *Engine) tell(kind EventKind, h *hold, cause string) {
 	if all == nil {
 		return
 	}
-	ev := Event{Kind: kind, Name: e.nameOf(h.Key), OwnerID: h.Field, At: e.clock.Wall(e.clock.Now()), Cause: cause}
+	ev := Event{Kind: kind, Name: e.nameOf(h.ent.key), OwnerID: h.Field, At: e.clock.Wall(e.clock.Now()), Cause: cause}
 	for _, s := range *all {
 		s.put(ev)
 	}

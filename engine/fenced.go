@@ -26,4 +26,9 @@ func (e *Engine) FencedLock(name string, opts ...Option) *FencedLock {
 func (l *FencedLock) With(opts ...Option) *FencedLock { return &FencedLock{l.Lock.With(opts...)} }
 
 // Token returns the fencing token of a lease of a FencedLock; 0 for other locks. Blocks: never.
-func (ls *Lease) Token() int64 { return ls.hold.token }
+func (ls *Lease) Token() int64 {
+	if s := ls.hold.special; s != nil {
+		return s.token
+	}
+	return 0
+}

@@ -14,19 +14,41 @@ import (
 // its release or loss. Its renewals are the watchdog's; lease handles attach to it.
 type hold struct {
 	renew.Hold
-	ent   *entry
-	token int64 // of a fenced lock
+	ent *entry
 
 	// Guarded by the shard.
 	wirehold
-	watch    *leaseContext       // the contexts that were asked for, linked
-	lease    *Lease              // until the first renewal; afterwards only weak
-	weak     weak.Pointer[Lease] // finds out that nobody can release the lease any more
-	owner    *Owner              // nil: nobody can enter again
-	readers  map[*Owner]int32    // of a read hold, instead: handles of each owner
-	watchers int32               // handles that want it renewed
-	leak     bool                // a leak was reported
+	watch   *leaseContext       // the contexts that were asked for, linked
+	lease   *Lease              // until the first renewal; afterwards only weak
+	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	owner   *Owner              // nil: nobody can enter again
+	special *special            // mostly nil
 }
+
+// special is what few holds have.
+type special struct {
+	token   int64            // of a fenced lock; set before anybody has a lease
+	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
+}
+
+// more is a hold's special part, made if it has none.
+func (h *hold) more() *special {
+	if h.special == nil {
+		h.special = &special{}
+	}
+	return h.special
+}
+
+// readsFor is how many handles of a read hold are an owner's.
+func (h *hold) readsFor(o *Owner) int32 {
+	if h.special == nil {
+		return 0
+	}
+	return h.special.readers[o]
+}
+
+// Key is what the watchdog renews.
+func (h *hold) Key() string { return h.ent.key }
 
 // wire is under what the hold has its key.
 func (h *hold) wire() wireID { return wireID{h.Field, h.Family} }
@@ -88,18 +110,20 @@ func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 		c.cancel(ErrLost)
 	}
 	if cause != renew.CauseClosed {
-		e.log(slog.LevelWarn, "holdfast: lock lost", "name", e.nameOf(h.Key), "cause", causeText(cause))
+		e.log(slog.LevelWarn, "holdfast: lock lost", "name", e.nameOf(h.ent.key), "cause", causeText(cause))
 	}
 
 	var fx effects
 	sh.mu.Lock()
 	sh.counts.lost++
 	e.tell(EventLost, h, causeText(cause))
-	lost := &nameError{e.nameOf(h.Key), ErrLost}
+	lost := &nameError{e.nameOf(h.ent.key), ErrLost}
 	left := h.count - h.nesting.endLocked(lost, lost, &fx)
-	h.owner.remember(e, h.Key, left)
-	for o, n := range h.readers {
-		o.remember(e, h.Key, n)
+	h.owner.remember(e, h.ent.key, left)
+	if h.special != nil {
+		for o, n := range h.special.readers {
+			o.remember(e, h.ent.key, n)
+		}
 	}
 	switch h.afterLoss(cause) {
 	case endsNow:
@@ -133,7 +157,7 @@ func causeText(c renew.Cause) string {
 func (e *Engine) Jeopardy(s renew.Subject) {
 	h := s.(*hold)
 	e.tell(EventJeopardy, h, "")
-	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.Key))
+	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.ent.key))
 }
 
 // Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
@@ -153,7 +177,7 @@ func (e *Engine) Renewed(s renew.Subject) {
 	}
 	sh.mu.Unlock()
 	if leaked {
-		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.Key))
+		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.ent.key))
 	}
 }
 

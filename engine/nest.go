@@ -49,13 +49,13 @@ func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 
 // adoptLocked lets in those who wait in the queue for a lock their own owner has just been granted.
 func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
-	if h.owner == nil && h.readers == nil {
+	if h.owner == nil && h.special == nil {
 		return
 	}
 	root := h.ent.root()
 	for op := root.head; op != nil; {
 		next := op.next
-		if op.owner != nil && (op.owner == h.owner || h.readers[op.owner] > 0) {
+		if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) {
 			root.unlink(op)
 			e.ownedLocked(sh, root, op, fx)
 		}
@@ -95,7 +95,7 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 			lease = max(lease, c.acquire.set.lease)
 		}
 		n.op = resp.Op{
-			Kind: resp.OpCount, Family: h.Family, Key: h.Key, Hash: h.ent.hash, Slot: h.Slot, Field: h.Field, Sink: n,
+			Kind: resp.OpCount, Family: h.Family, Key: h.ent.key, Hash: h.ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: n,
 			LeaseMs: lease.Milliseconds(), Count: n.target,
 		}
 		if c.reads() {
@@ -115,7 +115,7 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 	if err := e.nodes.Submit(&n.op); err != nil {
 		e.settledLocked(sh)
-		n.failLocked(fromServer(e.nameOf(n.hold.Key), resp.AsServerError(err)), fx)
+		n.failLocked(fromServer(e.nameOf(n.hold.ent.key), resp.AsServerError(err)), fx)
 	}
 }
 
@@ -193,7 +193,7 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 			n.busy, lost = false, true
 			n.unreadLocked(e, sh, r)
 		default:
-			n.failLocked(fromServer(e.nameOf(h.Key), r.Err), &fx)
+			n.failLocked(fromServer(e.nameOf(h.ent.key), r.Err), &fx)
 			n.unreadLocked(e, sh, r)
 		}
 		if !lost {
@@ -282,7 +282,7 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 		return false
 	}
 	if now.Sub(n.since) > patience*limit {
-		err := &UnknownError{Name: e.nameOf(n.hold.Key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
+		err := &UnknownError{Name: e.nameOf(n.hold.ent.key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
 		if c := n.cur.acquire; c != nil && c.claim() {
 			fx.fail(c, err)
 		}

@@ -48,7 +48,7 @@ func (o *Owner) Holds(l *Lock) int {
 	read, other := sh.names.get(l.hash, l.key).heldBy(o)
 	switch {
 	case l.set.family == resp.FamilyRead && read != nil:
-		return int(read.readers[o])
+		return int(read.readsFor(o))
 	case other != nil && sameKind(l.set.family, other.Family):
 		return int(other.count)
 	default:

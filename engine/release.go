@@ -51,7 +51,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 	sh.mu.Lock()
 	switch h.status.Load() {
 	case holdReleased: // Close did
-		err = &nameError{e.nameOf(h.Key), ErrNotHeld}
+		err = &nameError{e.nameOf(h.ent.key), ErrNotHeld}
 	case holdLost:
 		err = e.spentLostLocked(ls, h)
 	default:
@@ -97,9 +97,9 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
 	if ls != nil {
 		ls.state.Store(leaseLost)
-		ls.owner.forget(e, h.Key)
+		ls.owner.forget(e, h.ent.key)
 	}
-	return &nameError{e.nameOf(h.Key), ErrLost}
+	return &nameError{e.nameOf(h.ent.key), ErrLost}
 }
 
 // sendReleaseLocked sends the release of a hold's last lease. It says whether the answer is known
@@ -112,10 +112,10 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	}
 	e.dog.Forget(h)
 	ent.freed(h)
-	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, LeaseMs: e.passesLocked(h), Key: h.Key, Hash: ent.hash, Slot: h.Slot, Field: h.Field, Sink: op}
+	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, LeaseMs: e.passesLocked(h), Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
 	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickAllLocked(sh, ent, fx)
-		return true, fromServer(e.nameOf(h.Key), resp.AsServerError(err))
+		return true, fromServer(e.nameOf(h.ent.key), resp.AsServerError(err))
 	}
 	sh.pending++
 	ent.releaseSent()
@@ -136,7 +136,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeReleased, resp.CodePassed:
 	case resp.CodeNotOurs:
 		if op.retry == nil || !op.retry.unknown { // after an unanswered sending it means that one did it
-			err = &nameError{e.nameOf(h.Key), ErrLost}
+			err = &nameError{e.nameOf(h.ent.key), ErrLost}
 			if op.lease != nil {
 				op.lease.state.Store(leaseLost)
 			}
@@ -215,8 +215,8 @@ func (op *releaseOp) failed(r *resp.Result) error {
 	h := op.hold
 	e := h.ent.eng
 	if op.retry.unknown || !r.Definite() {
-		return &UnknownError{Name: e.nameOf(h.Key), FreeBy: e.clock.Wall(h.freeBy()), cause: r.Err}
+		return &UnknownError{Name: e.nameOf(h.ent.key), FreeBy: e.clock.Wall(h.freeBy()), cause: r.Err}
 	}
-	err := fromServer(e.nameOf(h.Key), r.Err)
+	err := fromServer(e.nameOf(h.ent.key), r.Err)
 	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format("15:04:05.000"))
 }

@@ -72,10 +72,11 @@ func (h *hold) readBy(o *Owner) {
 	if o == nil {
 		return
 	}
-	if h.readers == nil {
-		h.readers = make(map[*Owner]int32)
+	m := h.more()
+	if m.readers == nil {
+		m.readers = make(map[*Owner]int32)
 	}
-	h.readers[o]++
+	m.readers[o]++
 }
 
 // leaveLocked takes one of several readers out.
@@ -85,7 +86,7 @@ func (h *hold) leaveLocked(ls *Lease) {
 		return
 	}
 	if ls.owner != nil {
-		h.readers[ls.owner]--
+		h.special.readers[ls.owner]--
 	}
 	h.lessLocked(ls)
 }
@@ -135,7 +136,7 @@ func (ent *entry) heldBy(o *Owner) (read, other *hold) {
 			if h.owner == o {
 				other = h
 			}
-		case h.readers[o] > 0:
+		case h.readsFor(o) > 0:
 			read = h
 		}
 	}
@@ -243,7 +244,7 @@ func (ent *entry) reader(field string) (takesOver func(doubt)) {
 func (e *Engine) readBesideLocked(sh *shard, w *hold, op *acquireOp, r *resp.Result, fx *effects) *hold {
 	seat := w.ent.root().newSeat()
 	h := seat.newHold()
-	h.Key, h.Field, h.Lease, h.Slot, h.Family = seat.key, w.readUnder(), op.set.lease, seat.slot, resp.FamilyRead
+	h.Field, h.Lease, h.Family = w.readUnder(), op.set.lease, resp.FamilyRead
 	seat.held(h)
 	e.startLocked(h, op, r, fx)
 	h.owner = nil

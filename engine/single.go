@@ -329,7 +329,7 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
 	sh.mu.Unlock()
 	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}
-	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.Key, Hash: ls.lock.hash, Slot: h.Slot, Field: h.Field, LeaseMs: d.Milliseconds()}
+	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot, Field: h.Field, LeaseMs: d.Milliseconds()}
 	op.read = func(r *resp.Result) (struct{}, error) {
 		if r.Code != resp.CodeRenewed {
 			e.dog.Lose(h, renew.CauseNotOurs)

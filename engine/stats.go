@@ -134,7 +134,7 @@ func (e *Engine) Held() []HeldInfo {
 				continue
 			}
 			h := ent.hold
-			info := HeldInfo{Name: e.nameOf(h.Key), OwnerID: h.Field, Lease: h.Lease, Deadline: e.clock.Wall(h.Deadline())}
+			info := HeldInfo{Name: e.nameOf(h.ent.key), OwnerID: h.Field, Lease: h.Lease, Deadline: e.clock.Wall(h.Deadline())}
 			for op := ent.head; op != nil; op = op.next {
 				info.Waiters++
 			}

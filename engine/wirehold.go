@@ -18,6 +18,7 @@ import (
 // sends, and tells it what was answered. Only status may be moved by anybody at any time.
 type wirehold struct {
 	status    atomic.Uint32
+	watchers  int32  // handles that want it renewed
 	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
 	turnUntil clock.Instant
 	set       *settings // of the present lease
@@ -27,6 +28,7 @@ type wirehold struct {
 	grants    int16     // of this turn
 	seen      int16     // by how many replicas, as far as was asked
 	forced    bool      // a ForceRelease is on its way
+	leak      bool      // a leak was reported
 }
 
 // The states of a hold. Held ends once, in one of the other two.

@@ -9,21 +9,23 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// A Subject is what the engine puts under watch; it embeds a Hold.
-type Subject interface{ Watched() *Hold }
+// A Subject is what the engine puts under watch; it embeds a Hold, and knows its key.
+type Subject interface {
+	Watched() *Hold
+	Key() string
+}
 
-// A Hold is the registry's entry of one wire hold. Embed it, fill in Key, Field and Lease, and give
+// A Hold is the registry's entry of one wire hold. Embed it, fill in Field, Lease and Family, and give
 // it to Cohorts.Watch.
 type Hold struct {
-	Key, Field string
-	Lease      time.Duration
-	Slot       uint16 // of the key, where slots matter
-	Family     resp.Family
+	Field string
+	Lease time.Duration
 
 	item     wheel.Item
 	deadline atomic.Int64  // trust deadline, a clock.Instant; only moves forward
 	state    atomic.Uint32 // watched or gone
-	stopped  atomic.Bool   // no further renewals; the deadline stands
+	Family   resp.Family
+	stopped  atomic.Bool // no further renewals; the deadline stands
 
 	// Guarded by Cohorts.mu, except before Watch.
 	inFlight bool

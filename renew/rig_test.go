@@ -38,6 +38,8 @@ type subject struct {
 
 func (s *subject) Watched() *Hold { return &s.Hold }
 
+func (s *subject) Key() string { return s.name }
+
 // event is one word of the watchdog.
 type event struct {
 	what  string // lost, jeopardy, renewed
@@ -88,7 +90,7 @@ func newRig(t testing.TB) *rig {
 	w, err := wheel.New(wheel.Config{Clock: r.clock, Ticks: make(chan time.Time), NoTimingWheel: true})
 	require.NoError(t, err)
 	r.wheel = w
-	r.Cohorts = New(r.clock, w, func(*Hold) Renewer { return r }, r)
+	r.Cohorts = New(r.clock, w, func(Subject) Renewer { return r }, r)
 	t.Cleanup(func() {
 		w.Stop()
 		for c := range r.open {
@@ -166,7 +168,7 @@ func (r *rig) hear(what string, n int) []event {
 // watch puts a fresh hold under watch, granted to an attempt sent now.
 func (r *rig) watch(name string, lease time.Duration, change ...func(*Terms)) *subject {
 	s := &subject{name: name}
-	s.Key, s.Field, s.Lease = name, "field of "+name, lease
+	s.Field, s.Lease = "field of "+name, lease
 	terms := Terms{SentAt: r.clock.Now(), Renew: true}
 	for _, f := range change {
 		f(&terms)
@@ -196,7 +198,7 @@ func (r *rig) due() int {
 	}
 	n := 0
 	for _, s := range r.subjects {
-		if s.inFlight && s.state.Load() == stateWatched && !seen[s.Key] {
+		if s.inFlight && s.state.Load() == stateWatched && !seen[s.name] {
 			n++
 		}
 	}

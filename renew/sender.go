@@ -120,7 +120,7 @@ func (s *sender) send(lease time.Duration, part []Subject, answers []resp.Renewa
 	}
 	for _, subject := range part {
 		h := subject.Watched()
-		answers = append(answers, resp.Renewal{Key: h.Key, Field: h.Field, Family: h.Family})
+		answers = append(answers, resp.Renewal{Key: subject.Key(), Field: h.Field, Family: h.Family})
 	}
 	s.node.Renew(s.retry, attemptLimit(lease), lease.Milliseconds(), answers)
 	s.k.answered(part, answers)

@@ -40,7 +40,7 @@ type Renewer interface {
 
 // A Router says which node serves a hold now. It is asked at every firing, so that a hold follows its
 // slot. It must not block, and answers the same for a while: see Retire.
-type Router func(h *Hold) Renewer
+type Router func(s Subject) Renewer
 
 // Cohorts is the watchdog of an engine.
 type Cohorts struct {
@@ -95,8 +95,8 @@ type outgoing struct {
 }
 
 // of returns the part of a hold's node. Called with mu held.
-func (o *outbox) of(k *Cohorts, h *Hold) *outgoing {
-	node := k.route(h)
+func (o *outbox) of(k *Cohorts, s Subject) *outgoing {
+	node := k.route(s)
 	for i := range *o {
 		if (*o)[i].node == node {
 			return &(*o)[i]
@@ -214,13 +214,13 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 				h.jeopardy = true
 				endangered = append(endangered, s)
 				if h.inFlight { // it hangs, or waits behind one that does: the other connection may be well
-					to := out.of(k, h)
+					to := out.of(k, s)
 					to.again = append(to.again, s)
 				}
 			}
 			if !h.inFlight && !now.Before(h.next) {
 				h.inFlight = true
-				to := out.of(k, h)
+				to := out.of(k, s)
 				if h.failing {
 					to.again = append(to.again, s)
 				} else {

@@ -50,6 +50,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 		return false
 	}
 	h.passed(op.set)
+	ent.passed()
 	h.owner = op.owner
 	if limit := op.set.maxHold; limit > 0 {
 		e.dog.StopAt(h, with.now.Add(limit))

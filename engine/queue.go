@@ -385,6 +385,9 @@ func (q *queue) turn(until clock.Instant) clock.Instant {
 	return q.turnUntil
 }
 
+// passed counts a grant that was handed over.
+func (q *queue) passed() { q.turnSize++ }
+
 // alone ends a turn that nobody else waits for the end of.
 func (q *queue) alone() { q.turnUntil = 0 }
 

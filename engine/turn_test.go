@@ -68,3 +68,44 @@ func TestATurnIsManyGrantsWithoutHandOff(t *testing.T) {
 		})
 	}
 }
+
+// A turn ends after its grants, also when they were handed over, and then somebody else has the lock: it is
+// not taken again in the rest of the turn's time.
+func TestATurnOfHandOffsEndsWithItsGrants(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	stop := make(chan struct{})
+	done := make(chan error, 16)
+	for range 16 {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				ls, err := a.Lock("hot").Acquire(t.Context())
+				if err == nil {
+					err = ls.Release(t.Context())
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+	}
+	const rounds = 40
+	before := a.Stats().Grants
+	for range rounds {
+		release(t, acquire(t, b.Lock("hot")))
+	}
+	between := a.Stats().Grants - before
+	close(stop)
+	for range 16 {
+		require.NoError(t, await(t, done, "a caller"))
+	}
+	require.Less(t, between/rounds, int64(2*256), "grants of the one engine for each of the other's")
+	finish(t, s, a, b)
+}

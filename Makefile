@@ -40,7 +40,7 @@ setup: ## install a redis-server if neither redis-server nor valkey-server is on
 
 .PHONY: test
 test: setup ## run every test, against real servers, and compile the benchmarks
-	$(GO) test ./... -timeout 10m
+	$(GO) test ./... -parallel 8 -timeout 20m
 	cd bench && $(GO) vet ./...
 
 .PHONY: unit
@@ -50,7 +50,7 @@ unit: ## run the tests that need no server, in seconds
 .PHONY: race
 race: setup ## run every test under the race detector (needs a C compiler)
 	@tools/setup.sh cc
-	CGO_ENABLED=1 $(GO) test -race ./... -timeout 20m
+	CGO_ENABLED=1 $(GO) test -race ./... -parallel 4 -timeout 30m
 
 .PHONY: interop
 interop: setup ## run the tests against Redisson; installs Java and Maven

@@ -36,6 +36,7 @@ func dropTokens(tb testing.TB, c *redistest.Cluster) {
 }
 
 func TestClusterEveryFamilyOnEverySlot(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	a, b := openCluster(t, c), openCluster(t, c)
 	for kind := range family(a, "x") {
@@ -65,6 +66,7 @@ func TestClusterEveryFamilyOnEverySlot(t *testing.T) {
 }
 
 func TestClusterC151FamilyNamesThatWouldBeSplitAreRefused(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	for _, name := range []string{"a{b", "x{}y", "", "redisson_x"} {
@@ -80,6 +82,7 @@ func TestClusterC151FamilyNamesThatWouldBeSplitAreRefused(t *testing.T) {
 // Holders and waiters of every family while their slot moves there and back: nobody is lost, nobody is
 // refused, everybody is served.
 func TestClusterEveryFamilyFollowsItsSlot(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	a, b := openCluster(t, c), openCluster(t, c)
 	for kind := range family(a, "x") {
@@ -123,6 +126,7 @@ func TestClusterEveryFamilyFollowsItsSlot(t *testing.T) {
 
 // Slots move under load of every family: no error reaches a caller, tokens go on rising.
 func TestClusterSlotsThatMoveUnderEveryFamily(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	stop, done := make(chan struct{}), make(chan error, 24)

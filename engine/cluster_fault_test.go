@@ -92,6 +92,7 @@ func TestClusterC095OneStoppedMasterDelaysNobodyElse(t *testing.T) {
 func jeopardiesOf(leases []*engine.Lease) int64 { return int64(len(leases)) }
 
 func TestClusterC086PlannedFailoversAreFollowed(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 1)
 	a, b := openCluster(t, c), openCluster(t, c)
 	names := namesOf(c, 10)
@@ -128,6 +129,7 @@ func TestClusterC086PlannedFailoversAreFollowed(t *testing.T) {
 }
 
 func TestClusterKilledMasterIsReplacedAndItsNamesAreLockedAgain(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 1)
 	e, rival := openCluster(t, c), openCluster(t, c)
 	names := namesOf(c, 30)
@@ -170,6 +172,7 @@ func TestClusterKilledMasterIsReplacedAndItsNamesAreLockedAgain(t *testing.T) {
 }
 
 func TestClusterC098DownClusterKeepsWaitersWaiting(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	names := namesOf(c, 2)
@@ -196,6 +199,7 @@ func TestClusterC098DownClusterKeepsWaitersWaiting(t *testing.T) {
 }
 
 func TestClusterC094NodesThatDisagreeForEverAreReportedAndHurtNobodyElse(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	names := namesOf(c, 2)
@@ -218,6 +222,7 @@ func TestClusterC094NodesThatDisagreeForEverAreReportedAndHurtNobodyElse(t *test
 }
 
 func TestClusterC097NodesAreAddedAndRemovedUnderAnEngine(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	// It is to stay a master when it has lost its only slot, as a node does that is on its way out. By default
@@ -239,6 +244,7 @@ func TestClusterC097NodesAreAddedAndRemovedUnderAnEngine(t *testing.T) {
 }
 
 func TestClusterOpenTakesAnySeedThatAnswers(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	dead := redistest.Run(t, redistest.Options{})
 	addr := dead.Addr()
@@ -263,6 +269,7 @@ func TestClusterOpenTakesAnySeedThatAnswers(t *testing.T) {
 }
 
 func TestClusterBorrowedClientIsUsedAndLeftOpen(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	cfg := engine.Config{Addrs: c.Addrs(), Topology: engine.TopologyCluster}
 	client, err := rueidis.NewClient(engine.ClientOption(cfg))
@@ -280,6 +287,7 @@ func TestClusterBorrowedClientIsUsedAndLeftOpen(t *testing.T) {
 }
 
 func TestClusterC151NamesWhoseKeysWouldBeSplitAreRefused(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	for _, name := range []string{"a{b", "a}b", "x{}y", "}{", "{}", ""} {
@@ -291,6 +299,7 @@ func TestClusterC151NamesWhoseKeysWouldBeSplitAreRefused(t *testing.T) {
 }
 
 func TestClusterPlainChannelsWakeWaitersOfOtherEngines(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	plain := func(cfg *engine.Config) { cfg.PubSub = engine.PubSubPlain }
 	a, b := openCluster(t, c, plain), openCluster(t, c, plain)

@@ -30,6 +30,7 @@ func other(tb testing.TB, c *redistest.Cluster, s uint16) *redistest.Server {
 }
 
 func TestClusterC089HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e, rival := openCluster(t, c), openCluster(t, c)
 	const name = "moving"
@@ -66,6 +67,7 @@ func TestClusterC089HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
 }
 
 func TestClusterReleaseAndReentryFollowAMovingKey(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	for i, stage := range []string{"migrating", "keys gone", "moved"} {

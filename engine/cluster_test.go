@@ -35,6 +35,7 @@ func finishCluster(tb testing.TB, c *redistest.Cluster, engines ...*engine.Engin
 }
 
 func TestClusterLocksOfAllSlotsAreTakenAndGivenBack(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	const names = 5000
@@ -87,6 +88,7 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 // Further keys of an EVALSHA are restored from what DUMP says of the first one. Where the ACL refuses
 // that, the plain commands write the same bytes.
 func TestClusterFurtherKeysAreRestoredUnlessThatIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, how := range []struct {
 		name, rule string
 		restores   bool

@@ -65,6 +65,7 @@ func TestEventsTellOfEveryLease(t *testing.T) {
 }
 
 func TestEventsTellOfJeopardyBeforeTheLoss(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr())

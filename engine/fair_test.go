@@ -107,6 +107,7 @@ func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 
 // Waiters keep their place however long the holder stays, and nobody asks in a hot loop.
 func TestFairWaitersKeepTheirPlaceBehindALongHold(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
 	held := acquire(t, b.FairLock("q").Lock)
@@ -132,6 +133,7 @@ func TestFairWaitersKeepTheirPlaceBehindALongHold(t *testing.T) {
 
 // A head that died delays the others by seconds.
 func TestFairHeadThatDiedIsPassedOver(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	dead, a, b := openEngine(t, p.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())
@@ -208,6 +210,7 @@ func TestForceReleaseOfAFairLockWakesWhoIsNext(t *testing.T) {
 }
 
 func TestFault_C021_FairRepliesLost(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())

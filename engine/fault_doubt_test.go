@@ -10,6 +10,7 @@ import (
 
 // A release is run before the doubt closes and answered after it; the late copy comes in between.
 func TestReleaseAnsweredAfterTheDoubtClosed(t *testing.T) {
+	t.Parallel()
 	l := holdAcquire(t)
 	f := l.e.Lock("a").AcquireAsync(limited(t))
 	await(t, l.heldC, "the acquire is held")
@@ -31,6 +32,7 @@ func TestReleaseAnsweredAfterTheDoubtClosed(t *testing.T) {
 
 // The same for the cleanup of an abandoned acquire.
 func TestCleanupAnsweredAfterTheDoubtClosed(t *testing.T) {
+	t.Parallel()
 	l := holdAcquire(t)
 	releases := watchCommands(l.p, scriptCall("release"))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -35,6 +35,7 @@ func TestGoexitInACallback(t *testing.T) {
 
 // The reacquire script takes EXISTS's refusal for "no key".
 func TestReacquireWithoutExists(t *testing.T) {
+	t.Parallel()
 	s := aclServer(t, "-exists")
 	x := openEngine(t, s.Addr())
 	held := acquire(t, x.Lock("a"))
@@ -134,6 +135,7 @@ func TestALoggerThatBlocksStopsAllRenewals(t *testing.T) {
 
 // FreeBy with a longer lease of an earlier copy.
 func TestFreeByOfAnEarlierLongerLease(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr())

@@ -193,6 +193,7 @@ func (st *storm) log(format string, args ...any) {
 // TestFault_C072_ConnectionsAreKilled: every connection dies again and again under mixed load of two
 // engines. Nobody holds what another holds, no operation fails, nothing stays behind.
 func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
+	t.Parallel()
 	const lasts = 3 * time.Second
 	for _, how := range []struct {
 		name  string
@@ -246,6 +247,7 @@ func stormKills(t *testing.T, s *redistest.Server, lasts time.Duration) (kills i
 // turn: silence on the one's path or the other's, a stopped server, cut connections, lost answers, lost
 // messages, forgotten scripts. A lock may be lost; two may never believe in it at once.
 func TestFault_C179_MixedFaults(t *testing.T) {
+	t.Parallel()
 	const lasts = 8 * time.Second
 	s := redistest.Run(t, redistest.Options{})
 	proxies := []*faultproxy.Proxy{faultproxy.Run(t, s.Addr()), faultproxy.Run(t, s.Addr())}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen { // tests that run in parallel mostly wait for a lease or a limit to pass
-		_ = flag.Set("test.parallel", "12")
+		_ = flag.Set("test.parallel", "8")
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }

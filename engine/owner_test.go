@@ -166,6 +166,7 @@ func TestNestedHoldsInEveryOrderLeaveNothing(t *testing.T) {
 // C-024, C-025: each step of three nested holds loses its reply after the script has run, once and
 // several times in a row; the count is right after each.
 func TestC024C025RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
+	t.Parallel()
 	for _, times := range []int{1, 3} {
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 			s := redistest.Run(t, redistest.Options{})
@@ -216,6 +217,7 @@ func TestCancelledReentryIsTakenBack(t *testing.T) {
 }
 
 func TestReentryRaisesTheLeaseAndAWatchdogWins(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := openEngine(t, s.Addr())
 	o := engine.NewOwner()

@@ -52,6 +52,7 @@ func (c *subject) inOrder(fs []*engine.Future[*engine.Lease]) {
 }
 
 func TestRedissonFairLock(t *testing.T) {
+	t.Parallel()
 	conform(t, fairOf, with(common(), exclusive(), map[string]func(*subject){
 		"testLeaseTimeout": func(c *subject) { // nobody gives back: leases run out, in order
 			fs := make([]*engine.Future[*engine.Lease], 4)

@@ -26,6 +26,7 @@ func TestRedissonRedisFailed(t *testing.T) {
 }
 
 func TestRedissonInCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := openCluster(t, c)
 	for kind, l := range family(e, "lock") {

@@ -30,6 +30,7 @@ func (c *subject) free() bool {
 }
 
 func TestRedissonReadWriteLock(t *testing.T) {
+	t.Parallel()
 	t.Run("OnTheReadLock", func(t *testing.T) { conform(t, readOf, common()) })
 	t.Run("OnTheWriteLock", func(t *testing.T) { conform(t, writeOf, with(common(), exclusive())) })
 	conform(t, readOf, with(sharedLeases(), sharedModes()))

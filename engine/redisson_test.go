@@ -404,17 +404,20 @@ func with(all ...map[string]func(*subject)) map[string]func(*subject) {
 }
 
 func TestRedissonLock(t *testing.T) {
+	t.Parallel()
 	conform(t, func(e *engine.Engine, opts ...engine.Option) *engine.Lock { return e.Lock("lock", opts...) },
 		with(common(), exclusive(), lockOnly()))
 }
 
 func TestRedissonSpinLock(t *testing.T) {
+	t.Parallel()
 	conform(t, func(e *engine.Engine, opts ...engine.Option) *engine.Lock {
 		return e.Lock("lock", append(opts, engine.Spin(time.Millisecond, 128*time.Millisecond))...)
 	}, with(common(), exclusive(), spinOnly()))
 }
 
 func TestRedissonFencedLock(t *testing.T) {
+	t.Parallel()
 	conform(t, func(e *engine.Engine, opts ...engine.Option) *engine.Lock { return e.FencedLock("lock", opts...).Lock },
 		with(common(), exclusive(), map[string]func(*subject){
 			"testTokenIncrease": func(c *subject) {

@@ -43,6 +43,7 @@ func waitsForReplicas(tb testing.TB, s *redistest.Server) {
 }
 
 func TestWaitReplicasGrantsWhatTheReplicasHave(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 2)
 	l := e.Lock("name", engine.WaitReplicas(2, 5*time.Second))
 	for range 50 {
@@ -57,6 +58,7 @@ func TestWaitReplicasGrantsWhatTheReplicasHave(t *testing.T) {
 }
 
 func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 1)
 	const timeout = 700 * time.Millisecond
 	l := e.Lock("name", engine.WaitReplicas(1, timeout))
@@ -97,6 +99,7 @@ func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
 }
 
 func TestC081WaitReplicasForMoreThanThereAre(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 2)
 	const timeout = 300 * time.Millisecond
 	_, err := e.Lock("name", engine.WaitReplicas(3, timeout)).TryAcquire(limited(t))
@@ -172,6 +175,7 @@ func TestWaitReplicasCloseWhileItWaits(t *testing.T) {
 // TestWaitReplicasHandsOverWhatTheyHaveSeen: the field stays when a lock is handed over or entered again,
 // so those who have seen it need not see it again; who asks for more does.
 func TestWaitReplicasHandsOverWhatTheyHaveSeen(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 2)
 	two := e.Lock("name", engine.WaitReplicas(2, 500*time.Millisecond))
 	plain := e.Lock("name")
@@ -217,6 +221,7 @@ func TestWaitReplicasHandsOverWhatTheyHaveSeen(t *testing.T) {
 // asked for again over another, under the same wire id. A WAIT there would be answered at once for
 // what that connection has written: nothing.
 func TestC082WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	p := faultproxy.Run(t, s.Master.Addr())
 	e := openEngine(t, p.Addr())
@@ -242,6 +247,7 @@ func TestC082WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 // TestWaitReplicasMasterDiesWhileItWaits: the outcome is unknown, and the new master is asked under the
 // same wire id. It has no replicas.
 func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	e := openSentinel(t, s)
 	s.Replicas[0].Pause()
@@ -261,6 +267,7 @@ func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
 // TestWaitReplicasCountThatCannotGoBackIsNobodys: the owner entered again, too few replicas have seen it,
 // and the server refuses the lower count. The last handle frees the lock all the same.
 func TestWaitReplicasCountThatCannotGoBackIsNobodys(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	s.Master.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
 	e := openEngine(t, s.Master.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
@@ -278,6 +285,7 @@ func TestWaitReplicasCountThatCannotGoBackIsNobodys(t *testing.T) {
 }
 
 func TestWaitReplicasOfReadLocks(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 1)
 	rw := e.RWLock("name")
 	o := engine.NewOwner()
@@ -322,6 +330,7 @@ func TestWaitReplicasOfAFencedLock(t *testing.T) {
 }
 
 func TestWaitReplicasInACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 1)
 	e := openCluster(t, c)
 	names := namesOf(c, 20)

@@ -274,6 +274,7 @@ func TestForceReleaseOfOneHalfLeavesTheOther(t *testing.T) {
 }
 
 func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr())

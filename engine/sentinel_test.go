@@ -58,6 +58,7 @@ func follows(t *testing.T, e *engine.Engine, master *redistest.Server) {
 }
 
 func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	a, b := openSentinel(t, s), openSentinel(t, s)
 	names := make([]string, 20)
@@ -92,6 +93,7 @@ func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
 // TestC084KilledMasterIsReplaced: holders keep what the replica had, waiters are served, and new locks
 // are granted soon after the promotion. One of the sentinels is dead, too.
 func TestC084KilledMasterIsReplaced(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 4)
 	holder, rival := openSentinel(t, s), openSentinel(t, s)
 	names := make([]string, 200)
@@ -135,6 +137,7 @@ func TestC084KilledMasterIsReplaced(t *testing.T) {
 // TestC085StoppedMasterComesBack: a master that is stopped and replaced comes back as a master for a
 // moment. Nobody of ours talks to it any more, and what it had is not believed.
 func TestC085StoppedMasterComesBack(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	e, rival := openSentinel(t, s), openSentinel(t, s)
 	lease := engine.WatchdogLease(15 * time.Second)
@@ -169,6 +172,7 @@ func TestC085StoppedMasterComesBack(t *testing.T) {
 // TestC079UnreplicatedGrantIsReportedLost: a grant that no replica has seen is gone after the failover.
 // Its holder and a new one may both believe for a while; the old one is told by its next renewal.
 func TestC079UnreplicatedGrantIsReportedLost(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	a, b := openSentinel(t, s), openSentinel(t, s)
 	s.Replicas[0].Do(t, "REPLICAOF", "127.0.0.1", "1")
@@ -196,6 +200,7 @@ func TestC079UnreplicatedGrantIsReportedLost(t *testing.T) {
 // TestSentinelDemotedMasterThatAnswersIsLeft: the master becomes a replica and keeps its connections, and
 // nothing is published: what it refuses sends the engine back to the sentinels.
 func TestSentinelDemotedMasterThatAnswersIsLeft(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 1)
 	e := openSentinel(t, s)
 	held := acquire(t, e.Lock("held", engine.WatchdogLease(20*time.Second), engine.WaitReplicas(1, 5*time.Second)))
@@ -221,6 +226,7 @@ func moveMonitor(t *testing.T, s *redistest.Sentinel, master *redistest.Server) 
 }
 
 func TestSentinelOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 2)
 	refused := func(what string, change ...func(*engine.Config)) {
 		t.Helper()
@@ -285,6 +291,7 @@ func TestSentinelThatNamesAReplicaIsNotFollowedThere(t *testing.T) {
 // master has not seen leaves the lock to expire. Nothing is granted until the old master follows the new
 // one: the sentinels see to that after some ten seconds.
 func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	engines := []*engine.Engine{openSentinel(t, s), openSentinel(t, s)}
 	opts := []engine.Option{engine.FixedLease(2 * time.Second), engine.WaitReplicas(1, 500*time.Millisecond)}
@@ -338,6 +345,7 @@ func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) 
 }
 
 func TestSentinelPasswordsAreOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 1)
 	for _, n := range []*redistest.Server{s.Sentinels[0], s.Master} {
 		n.Do(t, "ACL", "SETUSER", "app", "on", ">"+n.Addr(), "~*", "&*", "+@all")
@@ -354,6 +362,7 @@ func TestSentinelPasswordsAreOfTheirOwn(t *testing.T) {
 }
 
 func TestSentinelBorrowedClientFollows(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	cfg := engine.Config{}
 	viaSentinels(s)(&cfg)

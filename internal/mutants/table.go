@@ -295,6 +295,21 @@ func machines() []mutant {
 		queue("wake-up-sends-nothing", "a waiter is forgotten", "q.wait = waitWoken\n\treturn q.next(), 0", "q.wait = waitWoken\n\treturn stepRest, 0"),
 		queue("pause-is-cut-short", "courtesy is no use", "|| q.wait.paused() && kind != wakePause {", "{"),
 		queue("kept-acquire-is-forgotten", "a copy that may still run is not asked for again", "if !keep {", "if true {"),
+		{
+			"waiter-is-refused", "one who was told busy is turned away",
+			one("engine/queue.go", "if q.head.parked {", "if q.wait != waitNot && q.head.parked {"),
+			"engine", "TestFault_WaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
+		},
+		{
+			"reader-beside-a-writer", "what an owner reads beside its write hold lets others in",
+			one("engine/shared.go", "ent.head != nil || ent.hold != nil || ", "ent.head != nil || "),
+			"engine", "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
+		},
+		{
+			"reading-is-released-by-an-older-release", "an owner that goes on reading reads without a lock",
+			one("engine/nest.go", "for !n.readingWaits() {", "for {"),
+			"engine", "TestFault_C026_ReadingAgainWaitsForTheUnansweredRelease", true,
+		},
 		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
 		hold("two-changes-of-a-count", "the later may run first", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
 		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "if !n.late.open(sentAt) {", "if true {"),

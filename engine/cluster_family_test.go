@@ -108,7 +108,8 @@ func TestClusterEveryFamilyFollowsItsSlot(t *testing.T) {
 			for _, to := range []*redistest.Server{away, home, away} {
 				require.NoError(t, c.MoveSlot(ctx, at, to))
 				sent := a.Stats().Renewals.Sent
-				eventually(t, "it is renewed there", func() bool { return a.Stats().Renewals.Sent >= sent+3 })
+				// The first may have been on its way when the slot moved, and the next one goes when it is answered.
+				eventually(t, "it is renewed there", func() bool { return a.Stats().Renewals.Sent >= sent+2 })
 				require.False(t, held.Lost())
 			}
 			release(t, held)

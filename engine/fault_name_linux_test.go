@@ -108,8 +108,8 @@ func runForward(tb testing.TB, at, to string) {
 func TestFault_C075_TheNameLeadsElsewhere(t *testing.T) {
 	first, second := redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})
 	port := ":" + strconv.Itoa(first.Port())
+	change := runNames(t, "127.0.0.1") // before anything here dials
 	runForward(t, "127.0.0.2"+port, second.Addr())
-	change := runNames(t, "127.0.0.1")
 	addr := "locks.example" + port
 	e := openEngine(t, addr)
 	other := openEngine(t, first.Addr())

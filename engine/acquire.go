@@ -119,7 +119,7 @@ func (e *Engine) submit(op *acquireOp) {
 	case op.set.family == resp.FamilyRead && e.shareLocked(sh, ent, op, &fx):
 	case op.try && ent != nil && ent.takenHere(op):
 		op.claim()
-		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent, e.clock.Now())})
+		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent.busyAt(op), e.clock.Now())})
 		sh.counts.busy++
 	default:
 		ent = e.entryLocked(sh, l)

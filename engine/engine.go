@@ -191,14 +191,9 @@ func (e *Engine) watchName(key string) {
 	sh := e.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for ent := sh.names.get(hash, key); ent != nil; {
+	for ent := range sh.names.get(hash, key).withSeats {
 		for op := ent.head; op != nil; op = op.next {
 			e.watchLocked(op)
-		}
-		if ent.root() == ent {
-			ent = ent.firstSeat()
-		} else {
-			ent = ent.nextSeat()
 		}
 	}
 }

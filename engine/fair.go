@@ -16,8 +16,8 @@ import (
 // Each waiter asks again at least every 1.2 s, which keeps its place however long the holder stays. One
 // that stops asking, because its process died, is passed over after 5 s once it is first; a waiter of
 // Redisson after as long as Redisson's fairLockWaitTimeout says. Who gives up leaves the queue at once. A
-// Try never overtakes. It is slower than a Lock where many wait: nothing is handed over inside the
-// process, for others may be next.
+// Try never overtakes. It is slower than a Lock where many wait: each grant is the server's, in the order of
+// its queue. Where one waiter of this engine follows another there, the release itself passes the lock on.
 type FairLock struct{ *Lock }
 
 // FairLock returns a handle on a fair lock. Errors: as Lock.
@@ -47,12 +47,7 @@ func (l *FairLock) Queue(ctx context.Context) ([]Place, error) { return l.QueueA
 func (l *FairLock) QueueAsync(ctx context.Context) *Future[[]Place] {
 	op := &singleOp[[]Place]{eng: l.eng, name: l.Name(), repeat: true, read: l.readQueue}
 	op.op = resp.Op{Kind: resp.OpQueue, Family: resp.FamilyFair, Key: l.key, Hash: l.hash, Slot: l.slot}
-	if err := l.nameErr(); err != nil {
-		op.Future.op = op
-		op.abandon(err)
-		return &op.Future
-	}
-	return op.start(ctx)
+	return single(ctx, l.Lock, op)
 }
 
 func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {

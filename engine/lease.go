@@ -18,6 +18,7 @@ type Lease struct {
 	lock  *Lock
 	ctx   context.Context //nolint:containedctx // the acquire's, for its values
 	owner *Owner          // nil: nobody
+	idle  bool            // a reader's among several: it wants no renewal any more; guarded by the shard
 	state atomic.Uint32
 }
 
@@ -84,22 +85,22 @@ func (ls *Lease) OwnerID() string { return ls.hold.Field }
 func (ls *Lease) Name() string { return ls.lock.Name() }
 
 // StopRenewing ends the watchdog's care: the lease runs out at its present deadline unless it is
-// released before. Other readers of this engine that share a read hold keep it renewed.
+// released before. Other readers of this engine that share a read hold keep it renewed
+// for as long as they hold it.
 func (ls *Lease) StopRenewing() {
 	if ls.state.Load() != leaseActive {
 		return
 	}
 	h := ls.hold
-	if h.Family == resp.FamilyRead {
-		sh := ls.lock.eng.shard(ls.lock.hash)
-		sh.mu.Lock()
-		shared := h.count > 1
-		sh.mu.Unlock()
-		if shared {
-			return // others read under the same hold
-		}
+	if h.Family != resp.FamilyRead {
+		h.StopRenewing()
+		return
 	}
-	h.StopRenewing()
+	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	h.lessLocked(ls)
+	ls.idle = true
 }
 
 // Extend raises the remaining time of a fixed lease to d; it never shortens it. Blocks: for one

@@ -246,7 +246,7 @@ func (n *nesting) unseenLocked(sh *shard, op *acquireOp, r *resp.Result, fx *eff
 
 // lessLocked stops the watchdog when the last handle that wanted it is gone.
 func (h *hold) lessLocked(ls *Lease) {
-	if ls != nil && ls.lock.set.watchdog {
+	if ls != nil && ls.lock.set.watchdog && !ls.idle {
 		if h.watchers--; h.watchers == 0 {
 			h.StopRenewing()
 		}

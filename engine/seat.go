@@ -79,14 +79,25 @@ func (ent *entry) leaveRoot() {
 	}
 }
 
-// entries goes through everything that hangs on the shard, seats included.
-func (sh *shard) entries(yield func(*entry) bool) {
-	for ent := range sh.names.all {
-		if !yield(ent) {
+// withSeats goes through a root and its seats; nil has none. A seat may leave while it is yielded.
+func (ent *entry) withSeats(yield func(*entry) bool) {
+	if ent == nil || !yield(ent) {
+		return
+	}
+	for seat := ent.firstSeat(); seat != nil; {
+		next := seat.nextSeat()
+		if !yield(seat) {
 			return
 		}
-		for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-			if !yield(seat) {
+		seat = next
+	}
+}
+
+// entries goes through everything that hangs on the shard, seats included.
+func (sh *shard) entries(yield func(*entry) bool) {
+	for root := range sh.names.all {
+		for ent := range root.withSeats {
+			if !yield(ent) {
 				return
 			}
 		}
@@ -116,6 +127,14 @@ func (ent *entry) takenHere(op *acquireOp) bool {
 		return true
 	}
 	return ent.refusesTry()
+}
+
+// busyAt is where it is known how long whoever is in the way of a newcomer stays.
+func (ent *entry) busyAt(op *acquireOp) *entry {
+	if seat := ent.firstSeat(); seat != nil && op.set.family == resp.FamilyFair {
+		return seat
+	}
+	return ent
 }
 
 // shares reports whether locks of the family are read-write locks.

@@ -148,10 +148,11 @@ func (l *Lock) Inspect(ctx context.Context) (Info, error) { return l.InspectAsyn
 func (l *Lock) InspectAsync(ctx context.Context) *Future[Info] {
 	op := &singleOp[Info]{eng: l.eng, name: l.Name(), repeat: true, read: l.readInfo}
 	op.op = resp.Op{Kind: resp.OpInspect, Key: l.key, Hash: l.hash, Slot: l.slot}
-	return l.single(ctx, op)
+	return single(ctx, l, op)
 }
 
-func (l *Lock) single(ctx context.Context, op *singleOp[Info]) *Future[Info] {
+// single starts an op about a lock, if its name can be asked for.
+func single[T any](ctx context.Context, l *Lock, op *singleOp[T]) *Future[T] {
 	if err := l.nameErr(); err != nil {
 		op.Future.op = op
 		op.abandon(err)
@@ -228,14 +229,9 @@ func (l *Lock) waiters() int {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	n := 0
-	if ent := sh.names.get(l.hash, l.key); ent != nil {
+	for ent := range sh.names.get(l.hash, l.key).withSeats {
 		for op := ent.head; op != nil; op = op.next {
 			n++
-		}
-		for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-			for op := seat.head; op != nil; op = op.next {
-				n++
-			}
 		}
 	}
 	return n
@@ -252,7 +248,6 @@ func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 // ForceReleaseAsync is ForceRelease as a future.
 func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 	op := &singleOp[bool]{eng: l.eng, name: l.Name()}
-	op.Future.op = op
 	op.read = func(r *resp.Result) (bool, error) {
 		switch r.Code {
 		case resp.CodeReleased:
@@ -263,16 +258,12 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			return false, &nameError{l.Name(), ErrWrongKind}
 		}
 	}
-	if err := l.nameErr(); err != nil {
-		op.abandon(err)
-		return &op.Future
-	}
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && l.nameErr() == nil {
 		l.eng.forcing(l)
 		op.done = func() { l.eng.forced(l) }
 	}
 	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}
-	return op.start(ctx)
+	return single(ctx, l, op)
 }
 
 // forcing makes the local hold of a name lost, if there is one, and keeps grants that are answered
@@ -283,20 +274,30 @@ func (e *Engine) forcing(l *Lock) {
 	ent := e.entryLocked(sh, l)
 	ent.forces++
 	var holds []*hold
-	for at := ent; at != nil; {
-		if h := at.hold; h != nil && sameKind(h.Family, l.set.family) {
+	for at := range ent.withSeats {
+		if h := at.hold; h != nil && ent.takenBy(l.set.family, h) {
 			h.forced = true
 			holds = append(holds, h)
-		}
-		if at == ent {
-			at = ent.firstSeat()
-		} else {
-			at = at.nextSeat()
 		}
 	}
 	sh.mu.Unlock()
 	for _, h := range holds {
 		e.dog.Lose(h, renew.CauseForced)
+	}
+}
+
+// takenBy reports whether a ForceRelease of a family takes a hold of this name away: any kind that one
+// holds is taken by any of them; of a read-write lock what is there is taken only in its own mode, and with
+// the write lock all that its owner reads beside it.
+func (ent *entry) takenBy(f resp.Family, h *hold) bool {
+	writes := ent.hold != nil && ent.hold.Family == resp.FamilyWrite
+	switch {
+	case !shares(f):
+		return !shares(h.Family)
+	case !shares(h.Family):
+		return false
+	default:
+		return writes == (f == resp.FamilyWrite)
 	}
 }
 
@@ -307,12 +308,9 @@ func (e *Engine) forced(l *Lock) {
 	sh.mu.Lock()
 	if ent := sh.names.get(l.hash, l.key); ent != nil {
 		ent.forces--
-		for seat := ent.firstSeat(); seat != nil; {
-			next := seat.nextSeat()
-			e.kickLocked(sh, seat, &fx)
-			seat = next
+		for at := range ent.withSeats {
+			e.kickLocked(sh, at, &fx)
 		}
-		e.kickLocked(sh, ent, &fx)
 	}
 	sh.mu.Unlock()
 	fx.run()

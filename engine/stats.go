@@ -64,7 +64,9 @@ type Stats struct {
 	Unseen    int64 // grants that too few replicas have seen, given back
 	TooLate   int64 // grants whose answer took so long that the lease could not be trusted
 
-	GrantsByHandOff int64 // of the grants, passed on inside this engine without a command
+	// GrantsByHandOff is, of the grants, those passed on inside this engine without a command of their own:
+	// handed over, shared with a reader, or passed on by the release of a fair lock.
+	GrantsByHandOff int64
 	GrantsByMessage int64 // of the others, those that a release message sent for
 	GrantsByPoll    int64 // of the others, those that the poll found
 

@@ -1,0 +1,75 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// A ForceRelease through a handle of another kind takes the lock away all the same; its holder in this
+// engine is told before the command is sent, not by its next renewal.
+func TestForceReleaseTellsHoldersOfEveryKindItTakes(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	for _, kind := range []string{"Lock", "Spin", "Fenced", "Fair"} {
+		for _, by := range []string{"Lock", "Spin", "Fenced", "Fair"} {
+			ls := acquire(t, family(e, kind)[kind])
+			was, err := family(e, kind)[by].ForceRelease(limited(t))
+			require.NoError(t, err)
+			require.True(t, was)
+			require.True(t, ls.Lost(), "%s, taken through %s", kind, by)
+			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+		}
+	}
+	s.Do(t, "DEL", "redisson_lock_token:{Fenced}")
+	finish(t, s, e)
+}
+
+// What an owner reads beside its write hold goes with the write hold, and not with a ForceRelease of the
+// read lock, which finds no read lock.
+func TestForceReleaseOfAWriteLockTakesWhatItsOwnerReads(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	l := e.RWLock("rw")
+	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	w, err := l.WriteLock().Acquire(ctx)
+	require.NoError(t, err)
+	r, err := l.ReadLock().Acquire(ctx)
+	require.NoError(t, err)
+	was, err := l.ReadLock().ForceRelease(limited(t))
+	require.NoError(t, err)
+	require.False(t, was)
+	require.False(t, r.Lost())
+	require.False(t, w.Lost())
+	was, err = l.WriteLock().ForceRelease(limited(t))
+	require.NoError(t, err)
+	require.True(t, was)
+	require.True(t, w.Lost())
+	require.True(t, r.Lost())
+	require.ErrorIs(t, r.Release(limited(t)), engine.ErrLost)
+	require.ErrorIs(t, w.Release(limited(t)), engine.ErrLost)
+	s.Do(t, "DEL", "{rw}:"+r.OwnerID()+":rwlock_timeout:1")
+	finish(t, s, e)
+}
+
+// A reader that wants no renewal any more is renewed for as long as others share its hold, and no longer.
+func TestStopRenewingOfOneOfSeveralReaders(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	l := e.RWLock("rw", engine.WatchdogLease(time.Second)).ReadLock()
+	one, two := acquire(t, l), acquire(t, l)
+	require.Equal(t, one.OwnerID(), two.OwnerID())
+	one.StopRenewing()
+	one.StopRenewing()
+	sent := e.Stats().Renewals.Sent
+	eventually(t, "the other is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
+	require.False(t, one.Lost())
+	release(t, two)
+	await(t, one.Context().Done(), "now it runs out")
+	require.ErrorIs(t, one.Release(limited(t)), engine.ErrLost)
+	finish(t, s, e)
+}

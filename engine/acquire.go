@@ -186,6 +186,9 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 // doLocked takes a step of the queue, and those that follow from it.
 func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
 	for ; s == stepSend; s = ent.next() {
+		if a := ent.att; a != nil && a.kept() && !sameKind(a.op.Family, ent.head.set.family) {
+			e.dropAttemptLocked(sh, ent) // a reader's wire id is no writer's
+		}
 		err := ent.asking(ent).send(ent.head)
 		if err == nil {
 			ent.sent()
@@ -246,7 +249,7 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 	if a.trouble != nil {
 		e.timers.Cancel(&a.trouble.item)
 	}
-	if a.unknown() || a.op.Placed {
+	if a.kept() {
 		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
 	}
 }

@@ -31,6 +31,10 @@ type trouble struct {
 // unknown reports whether the present wire id was sent without an answer.
 func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
 
+// kept reports whether the next sending is under the same wire id: it may have the key, or stands in the
+// queue of a fair lock.
+func (a *attempt) kept() bool { return a.unknown() || a.op.Placed }
+
 // wire is under what the attempt has the key, if it has.
 func (a *attempt) wire() wireID { return wireID{a.op.Field, a.op.Family} }
 
@@ -55,7 +59,7 @@ func (a *attempt) send(op *acquireOp) error {
 	case resp.FamilyWrite, resp.FamilyFair:
 		a.op.Waits = !op.try
 	}
-	if a.unknown() || a.op.Placed {
+	if a.kept() {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	} else {
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
@@ -91,7 +95,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeBusy:
 		e.busyLocked(sh, a, r, &fx)
 	case resp.CodeCancelled:
-		if !a.unknown() && !a.op.Placed {
+		if !a.kept() {
 			ent.settled()
 		}
 		e.kickLocked(sh, ent, &fx)

@@ -356,3 +356,34 @@ var errMet = &metError{}
 type metError struct{}
 
 func (*metError) Error() string { return "a writer was not alone" }
+
+// A reader's acquire has no answer, and the reader leaves; a writer is next in the queue. The reader's wire
+// id may have the lock, as a reader's: the writer must not take that for its own while others read.
+func TestAWriterDoesNotInheritWhatAReaderAskedFor(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	a, b := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	beside := acquire(t, b.RWLock("rw").ReadLock())
+	lost := p.DropReply(scriptCall("read"), 1, faultproxy.Hang)
+	ctx, cancel := context.WithCancel(limited(t))
+	reader := a.RWLock("rw").ReadLock().AcquireAsync(ctx)
+	await(t, lost.C(), "the script ran, its answer is lost")
+	writer := a.RWLock("rw").WriteLock().AcquireAsync(limited(t))
+	cancel()
+	_, err := reader.Await(limited(t))
+	require.ErrorIs(t, err, context.Canceled)
+	eventually(t, "the writer has asked", func() bool {
+		_, _, done := writer.Result()
+		return done || exists(t, s, "{rw}:rwlock_writer")
+	})
+	_, _, done := writer.Result()
+	require.False(t, done, "somebody reads")
+	release(t, beside)
+	w, err := writer.Await(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, "write", s.Do(t, "HGET", "rw", "mode"))
+	require.Equal(t, "2", s.Do(t, "HLEN", "rw"))
+	release(t, w)
+	finish(t, s, a, b)
+}

@@ -12,7 +12,9 @@
 //
 //   - No goroutine and no timer belongs to one hold. A cohort's firing walks a list.
 //   - The trust deadline counts from the moment the answered attempt was sent, never from the
-//     reply, and only moves forward.
+//     reply, and only moves forward, but for Lower: before a command is sent that lowers the key's expiry.
+//   - While a round trip takes less than a third of the lease, and less than two seconds, no hold that is to
+//     be renewed is lost, also if one of the two connections hangs.
 //   - The loss of a hold is told before its deadline: by the smaller of 75 ms and a quarter of the
 //     lease, and at once when the server says the lock is not ours. It is final; the hold is never
 //     renewed again.

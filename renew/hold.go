@@ -15,14 +15,14 @@ type Subject interface {
 	Key() string
 }
 
-// A Hold is the registry's entry of one wire hold. Embed it, fill in Field, Lease and Family, and give
-// it to Cohorts.Watch.
+// A Hold is the registry's entry of one wire hold. Embed it, fill in Field and Family, and give it to
+// Cohorts.Watch.
 type Hold struct {
 	Field string
-	Lease time.Duration
 
+	lease    atomic.Int64 // with which it is renewed, or the longest that is not; changes with its handles
 	item     wheel.Item
-	deadline atomic.Int64  // trust deadline, a clock.Instant; only moves forward
+	deadline atomic.Int64  // trust deadline, a clock.Instant; moves back in Lower alone
 	state    atomic.Uint32 // watched or gone
 	Family   resp.Family
 	stopped  atomic.Bool // no further renewals; the deadline stands
@@ -30,9 +30,10 @@ type Hold struct {
 	// Guarded by Cohorts.mu, except before Watch.
 	inFlight bool
 	failing  bool // the last attempt failed: the next one uses the second connection
+	hedged   bool // what is on its way was sent over the second connection, too
 	jeopardy bool
-	sentAt   clock.Instant // of the last success
-	next     clock.Instant // when to renew
+	sentAt   clock.Instant // of the last success, or when renewing was resumed: jeopardy counts from it
+	next     clock.Instant // when to renew; 0: not drawn yet, see spreadAt
 	until    clock.Instant // MaxHold: no renewals from then on; 0 none
 }
 
@@ -43,6 +44,9 @@ const (
 
 // Deadline is the instant until which the hold is trusted.
 func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()) }
+
+// Lease is what the hold is renewed with, or, where nothing is renewed, the longest of its leases.
+func (h *Hold) Lease() time.Duration { return time.Duration(h.lease.Load()) }
 
 // raise moves the deadline forward, never back.
 func (h *Hold) raise(to clock.Instant) {

@@ -113,6 +113,9 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
+// Connect is part of the Renewer.
+func (r *rig) Connect() {}
+
 // Renew is the Renewer.
 func (r *rig) Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal) {
 	c := &call{retry: retry, limit: limit, lease: time.Duration(leaseMs) * ms, batch: batch, at: r.clock.Now(), done: make(chan struct{})}
@@ -123,6 +126,7 @@ func (r *rig) Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp
 func (r *rig) Lost(s Subject, cause Cause) { r.say("lost", s, cause) }
 func (r *rig) Jeopardy(s Subject)          { r.say("jeopardy", s, 0) }
 func (r *rig) Renewed(s Subject)           { r.say("renewed", s, 0) }
+func (r *rig) Ended(s Subject)             { r.say("ended", s, 0) }
 
 func (r *rig) say(what string, s Subject, cause Cause) {
 	r.mu.Lock()
@@ -168,8 +172,8 @@ func (r *rig) hear(what string, n int) []event {
 // watch puts a fresh hold under watch, granted to an attempt sent now.
 func (r *rig) watch(name string, lease time.Duration, change ...func(*Terms)) *subject {
 	s := &subject{name: name}
-	s.Field, s.Lease = "field of "+name, lease
-	terms := Terms{SentAt: r.clock.Now(), Renew: true}
+	s.Field = "field of " + name
+	terms := Terms{SentAt: r.clock.Now(), Lease: lease, Renew: true}
 	for _, f := range change {
 		f(&terms)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -22,11 +23,11 @@ type sender struct {
 	queue   []Subject
 	retired bool // ends when its queue is empty
 	closed  bool
-	wake    chan struct{} // capacity 1
+	wake    *world.Bell
 }
 
 func newSender(k *Cohorts, node Renewer, retry bool) *sender {
-	return &sender{k: k, node: node, retry: retry, wake: make(chan struct{}, 1)}
+	return &sender{k: k, node: node, retry: retry, wake: k.world.NewBell()}
 }
 
 // A post is the senders of one node: what one node suffers delays no other's renewals.
@@ -35,9 +36,8 @@ type post struct{ first, again *sender }
 // open starts the senders of a node.
 func (k *Cohorts) open(node Renewer) *post {
 	p := &post{first: newSender(k, node, false), again: newSender(k, node, true)}
-	k.wg.Add(2)
-	go p.first.work()
-	go p.again.work()
+	k.wg.Go("sender", p.first.work)
+	k.wg.Go("sender", p.again.work)
 	return p
 }
 
@@ -62,12 +62,7 @@ func (s *sender) add(subjects []Subject) {
 	s.ring()
 }
 
-func (s *sender) ring() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *sender) ring() { s.wake.Ring() }
 
 // end closes the sender, at once or when its queue is empty.
 func (s *sender) end(emptyFirst bool) {
@@ -94,20 +89,22 @@ func (s *sender) take() []Subject {
 		if retired {
 			return nil
 		}
-		<-s.wake
+		s.wake.Wait()
 	}
 }
 
 // work is the sender's goroutine: started by open, ended by Close or Retire.
 func (s *sender) work() {
-	defer s.k.wg.Done()
 	answers := make([]resp.Renewal, 0, chunk)
+	if !s.retry {
+		s.node.Connect()
+	}
 	for queue := s.take(); queue != nil; queue = s.take() {
-		for k, group := range byKind(queue) {
-			for len(group) > 0 {
-				part := group[:min(chunk, len(group))]
-				group = group[len(part):]
-				answers = s.send(k.lease, part, answers[:0])
+		for _, group := range byKind(queue) {
+			for all := group.subjects; len(all) > 0; {
+				part := all[:min(chunk, len(all))]
+				all = all[len(part):]
+				answers = s.send(group.lease, part, answers[:0])
 			}
 		}
 	}
@@ -122,8 +119,10 @@ func (s *sender) send(lease time.Duration, part []Subject, answers []resp.Renewa
 		h := subject.Watched()
 		answers = append(answers, resp.Renewal{Key: subject.Key(), Field: h.Field, Family: h.Family})
 	}
+	s.k.world.Yield("sender.send: the gone ones dropped | sent")
 	s.node.Renew(s.retry, attemptLimit(lease), lease.Milliseconds(), answers)
-	s.k.answered(part, answers)
+	s.k.world.Yield("sender.send: answered | taken")
+	s.k.answered(lease, part, answers)
 	clear(answers)
 	return answers
 }
@@ -136,22 +135,34 @@ type kind struct {
 
 func kindOf(s Subject) kind {
 	h := s.Watched()
-	return kind{h.Lease, h.Family}
+	return kind{h.Lease(), h.Family}
 }
 
-// byKind groups subjects: one kind is the common case.
-func byKind(queue []Subject) map[kind][]Subject {
+// A group is subjects of one kind: what they were when it was made, for a lease may change meanwhile.
+type group struct {
+	kind
+	subjects []Subject
+}
+
+// byKind groups subjects, in the order of their kinds' first: one kind is the common case.
+func byKind(queue []Subject) []group {
 	first := kindOf(queue[0])
-	same := true
-	for _, s := range queue {
-		same = same && kindOf(s) == first
+	for i, s := range queue {
+		if kindOf(s) == first {
+			continue
+		}
+		groups := []group{{first, queue[:i:i]}}
+		places := map[kind]int{first: 0}
+		for _, s := range queue[i:] {
+			k := kindOf(s)
+			at, ok := places[k]
+			if !ok {
+				at = len(groups)
+				places[k], groups = at, append(groups, group{kind: k})
+			}
+			groups[at].subjects = append(groups[at].subjects, s)
+		}
+		return groups
 	}
-	if same {
-		return map[kind][]Subject{first: queue}
-	}
-	groups := make(map[kind][]Subject)
-	for _, s := range queue {
-		groups[kindOf(s)] = append(groups[kindOf(s)], s)
-	}
-	return groups
+	return []group{{first, queue}}
 }

@@ -1,10 +1,10 @@
 package renew
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // bucket is the width of a cohort: holds due within it are renewed together.
@@ -32,19 +32,56 @@ func SignalAt(deadline clock.Instant, lease time.Duration) clock.Instant {
 	return deadline.Add(-early(lease))
 }
 
+// jitter is how much of a period renewals are spread over.
+func jitter(lease time.Duration) time.Duration { return lease / 15 }
+
 // nextRenewal spreads renewals: a third of the lease after the last success, minus up to a fifth of
 // that. Jitter only shortens.
-func nextRenewal(sentAt clock.Instant, lease time.Duration) clock.Instant {
-	period := lease / 3
-	return sentAt.Add(period - rand.N(period/5+1))
+func nextRenewal(w *world.World, sentAt clock.Instant, lease time.Duration) clock.Instant {
+	return sentAt.Add(lease/3 - w.N(jitter(lease)+1))
+}
+
+// spreadAt is when a new hold gets the time of its first renewal, a fifth of a period after the grant.
+// A hold that ends before needs none. And no hold comes to its second renewal before the last one of
+// those that were taken with it has come to its first: the two never add up to a peak.
+func spreadAt(sentAt clock.Instant, lease time.Duration) clock.Instant {
+	return sentAt.Add(jitter(lease))
+}
+
+// firstRenewal spreads holds that were taken at once over what is left of their first period: jitter of a
+// fifth alone would bring them back in a peak of five times the mean.
+func firstRenewal(w *world.World, now, sentAt clock.Instant, lease time.Duration) clock.Instant {
+	left := sentAt.Add(lease / 3).Sub(now)
+	if left <= 0 {
+		return now
+	}
+	return now.Add(w.N(left))
 }
 
 // retryAfter is the pause after a failed renewal: about seven more tries fit in the lease.
 func retryAfter(lease time.Duration) time.Duration { return max(lease/12, 20*time.Millisecond) }
 
-// attemptLimit bounds one renewal attempt, so that a hung connection leaves time for the next.
+// attemptLimit bounds one renewal attempt. It is the promise of how slow a line may be: while a round trip
+// takes less than a third of the lease, and less than two seconds, no watched hold is lost. (Making a new
+// connection takes two or three round trips more.) The first
+// attempt leaves a third of the lease after the last success. One that has no answer at the half is sent
+// over the second connection, too: a hung connection leaves that one all of its limit before the loss is
+// told.
 func attemptLimit(lease time.Duration) time.Duration {
-	return min(lease/6, 2*time.Second)
+	return min(lease/3, 2*time.Second)
+}
+
+// hedgeAt is when a first attempt that has no answer is sent over the second connection, too.
+func hedgeAt(sentAt clock.Instant, lease time.Duration) clock.Instant {
+	return sentAt.Add(lease / 2)
+}
+
+// LeaseFor is the least lease, in whole milliseconds, that is trusted for d: what TrustUntil takes off is on
+// top.
+func LeaseFor(d time.Duration) time.Duration {
+	const ms = time.Millisecond
+	d = max(d, 0)
+	return max(d+10*ms, d+d/99+ms).Truncate(ms) + ms
 }
 
 // jeopardyAt is when two periods have passed without a success.

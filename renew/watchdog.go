@@ -1,11 +1,13 @@
 package renew
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
@@ -31,10 +33,14 @@ type Events interface {
 	Jeopardy(s Subject)
 	// Renewed follows each success.
 	Renewed(s Subject)
+	// Ended says that the renewals of a hold end, for its terms said so. Change may have them go on.
+	Ended(s Subject)
 }
 
 // Renewer sends renewals to one node; *resp.Node is one. It must be comparable.
 type Renewer interface {
+	// Connect makes the first connection before it is needed. It may fail: Renew tries again.
+	Connect()
 	Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal)
 }
 
@@ -45,14 +51,16 @@ type Router func(s Subject) Renewer
 // Cohorts is the watchdog of an engine.
 type Cohorts struct {
 	clock  clock.Clock
+	world  *world.World
 	route  Router
 	events Events
 	set    *wheel.Set
 
 	mu    sync.Mutex // guards the plain fields of holds under watch, and posts; no other lock is taken inside but the wheel's
 	posts map[Renewer]*post
+	order []*post // the same, in the order in which they were opened
 	ended bool
-	wg    sync.WaitGroup
+	wg    world.Group
 
 	sent, failed, jeopardies atomic.Int64
 }
@@ -68,7 +76,8 @@ type Stats struct {
 // New makes a watchdog. It starts two goroutines for each node that has something to renew, one for
 // each of its renewal connections.
 func New(c clock.Clock, w *wheel.Wheel, route Router, events Events) *Cohorts {
-	k := &Cohorts{clock: c, route: route, events: events, posts: make(map[Renewer]*post)}
+	k := &Cohorts{clock: c, world: world.Of(c), route: route, events: events, posts: make(map[Renewer]*post)}
+	k.wg.Init(k.world)
 	k.set = w.NewSet(bucket, k.fire)
 	return k
 }
@@ -79,6 +88,7 @@ func (k *Cohorts) Retire(node Renewer) {
 	k.mu.Lock()
 	p := k.posts[node]
 	delete(k.posts, node)
+	k.order = slices.DeleteFunc(k.order, func(other *post) bool { return other == p })
 	k.mu.Unlock()
 	if p != nil {
 		p.retire()
@@ -106,6 +116,7 @@ func (o *outbox) of(k *Cohorts, s Subject) *outgoing {
 	if p == nil {
 		p = k.open(node)
 		k.posts[node] = p
+		k.order = append(k.order, p)
 	}
 	*o = append(*o, outgoing{node: node, post: p})
 	return &(*o)[len(*o)-1]
@@ -121,6 +132,7 @@ func (o outbox) send() {
 // Terms are the conditions of a watch.
 type Terms struct {
 	SentAt clock.Instant // when the answered acquire was sent
+	Lease  time.Duration // that it asked for, and that renewals ask for
 	Renew  bool          // a watchdog lease; else it runs out at its deadline
 	Until  clock.Instant // MaxHold: no renewals from then on; 0 none
 }
@@ -129,25 +141,29 @@ type Terms struct {
 func (k *Cohorts) Watch(s Subject, t Terms) {
 	h := s.Watched()
 	h.sentAt, h.until = t.SentAt, t.Until
-	h.deadline.Store(int64(TrustUntil(t.SentAt, h.Lease)))
+	h.lease.Store(int64(t.Lease))
+	h.deadline.Store(int64(TrustUntil(t.SentAt, t.Lease)))
 	if !t.Renew {
 		h.stopped.Store(true)
 	}
 	h.item.Owner = s
-	h.next = nextRenewal(t.SentAt, h.Lease)
 	k.set.Schedule(&h.item, h.wake())
 }
 
 // wake is when the hold needs a look: its next renewal, or its end.
 func (h *Hold) wake() clock.Instant {
-	end := SignalAt(h.Deadline(), h.Lease)
+	end := SignalAt(h.Deadline(), h.Lease())
 	switch {
 	case h.stopped.Load():
 		return end
+	case h.inFlight && !h.failing && !h.hedged:
+		return min(hedgeAt(h.sentAt, h.Lease()), end)
 	case h.inFlight && !h.jeopardy:
-		return min(jeopardyAt(h.sentAt, h.Lease), end)
+		return min(jeopardyAt(h.sentAt, h.Lease()), end)
 	case h.inFlight:
 		return end
+	case h.next == 0:
+		return min(spreadAt(h.sentAt, h.Lease()), end)
 	default:
 		return min(h.next, end)
 	}
@@ -164,36 +180,67 @@ func (k *Cohorts) Forget(s Subject) bool {
 	return true
 }
 
-// Resume has a hold renewed again, from now on: somebody else holds it too who wants that.
-func (k *Cohorts) Resume(s Subject) {
+// Change gives a hold under watch other terms from now on, because its handles want something else. The
+// deadline stands. SentAt has no meaning here.
+func (k *Cohorts) Change(s Subject, t Terms) {
 	h := s.Watched()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !h.stopped.CompareAndSwap(true, false) || h.state.Load() == stateGone {
+	if h.state.Load() == stateGone {
 		return
 	}
-	h.until, h.next = 0, nextRenewal(k.clock.Now(), h.Lease)
+	now := k.clock.Now()
+	if t.Renew && (h.stopped.Load() || t.Lease < h.Lease()) {
+		h.sentAt, h.jeopardy = max(h.sentAt, now), false // its periods begin anew
+	}
+	h.until = t.Until
+	h.lease.Store(int64(t.Lease))
+	h.stopped.Store(!t.Renew)
+	if next := nextRenewal(k.world, now, t.Lease); h.next == 0 || next < h.next {
+		h.next = next
+	}
 	k.reschedule(h)
 }
 
-// StopAt ends the renewals of a hold at another instant than before: MaxHold starts anew with each
-// lease.
-func (k *Cohorts) StopAt(s Subject, until clock.Instant) {
+// Until is when the renewals of a hold end; 0: they do not.
+func (k *Cohorts) Until(s Subject) clock.Instant {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s.Watched().until = until
+	return s.Watched().until
+}
+
+// Lower moves the deadline of a hold back, before a command is sent that lowers its key's expiry. Answers
+// to renewals that were sent with a longer lease prove no more than the present one: so change the
+// terms first.
+func (k *Cohorts) Lower(s Subject, to clock.Instant) {
+	h := s.Watched()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for {
+		old := h.deadline.Load()
+		if int64(to) >= old {
+			return
+		}
+		if h.deadline.CompareAndSwap(old, int64(to)) {
+			break
+		}
+	}
+	if h.state.Load() != stateGone {
+		k.reschedule(h)
+	}
 }
 
 // Lose declares a hold lost for a reason the watchdog did not find itself.
 func (k *Cohorts) Lose(s Subject, cause Cause) {
 	if k.Forget(s) {
+		k.world.Yield("Cohorts.Lose: the watch ended | the loss told")
 		k.events.Lost(s, cause)
 	}
 }
 
 // fire is the wheel's callback: some holds need a look.
 func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
-	var lost, endangered []Subject
+	var lost, endangered, ended []Subject
 	var out outbox
 	k.mu.Lock()
 	for _, item := range due {
@@ -202,41 +249,55 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 		if h.state.Load() == stateGone {
 			continue
 		}
-		if !now.Before(SignalAt(h.Deadline(), h.Lease)) {
+		if !now.Before(SignalAt(h.Deadline(), h.Lease())) {
 			lost = append(lost, s)
 			continue
 		}
 		if h.until != 0 && !now.Before(h.until) {
+			h.until = 0
 			h.stopped.Store(true)
+			ended = append(ended, s)
 		}
 		if !h.stopped.Load() && !k.ended {
-			if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease)) {
+			if h.next == 0 {
+				h.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
+				out.of(k, s) // its senders connect meanwhile
+			}
+			if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease())) {
 				h.jeopardy = true
 				endangered = append(endangered, s)
-				if h.inFlight { // it hangs, or waits behind one that does: the other connection may be well
-					to := out.of(k, s)
-					to.again = append(to.again, s)
-				}
 			}
-			if !h.inFlight && !now.Before(h.next) {
-				h.inFlight = true
+			switch {
+			case !h.inFlight && !now.Before(h.next):
+				h.inFlight, h.hedged = true, false
 				to := out.of(k, s)
 				if h.failing {
 					to.again = append(to.again, s)
 				} else {
 					to.first = append(to.first, s)
 				}
+			case h.inFlight && !h.failing && !h.hedged && !now.Before(hedgeAt(h.sentAt, h.Lease())):
+				h.hedged = true // it hangs, or waits behind one that does: the other connection may be well
+				to := out.of(k, s)
+				to.again = append(to.again, s)
 			}
 		}
 		k.reschedule(h)
 	}
 	k.mu.Unlock()
 	k.jeopardies.Add(int64(len(endangered)))
+	k.world.Yield("Cohorts.fire: decided | given to the senders")
 	out.send()
 	for _, s := range endangered {
+		k.world.Yield("Cohorts.fire: given to the senders | jeopardy told")
 		k.events.Jeopardy(s)
 	}
+	for _, s := range ended {
+		k.world.Yield("Cohorts.fire: decided | the end of renewals told")
+		k.events.Ended(s)
+	}
 	for _, s := range lost {
+		k.world.Yield("Cohorts.fire: decided | a loss told")
 		k.Lose(s, CauseDeadline)
 	}
 }
@@ -250,8 +311,10 @@ func (k *Cohorts) reschedule(h *Hold) {
 	}
 }
 
-// answered takes the answers of a batch.
-func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
+// answered takes the answers of a batch that was sent with a lease. It proves no more than the present one:
+// an expiry that another command has lowered since is not to be believed. And of a hold whose renewals
+// have ended it proves nothing.
+func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []resp.Renewal) {
 	var lost []Subject
 	var causes []Cause
 	renewed := make([]Subject, 0, len(subjects))
@@ -268,9 +331,12 @@ func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 		switch {
 		case a.Code == resp.CodeRenewed:
 			h.failing, h.jeopardy = false, false
-			h.sentAt = a.SentAt
-			h.raise(TrustUntil(a.SentAt, h.Lease))
-			h.next = nextRenewal(a.SentAt, h.Lease)
+			h.sentAt = max(h.sentAt, a.SentAt)
+			proven := min(lease, h.Lease())
+			if !h.stopped.Load() {
+				h.raise(TrustUntil(a.SentAt, proven))
+			}
+			h.next = nextRenewal(k.world, h.sentAt, proven)
 			renewed = append(renewed, s)
 		case a.Code == resp.CodeNotOurs:
 			lost, causes = append(lost, s), append(causes, CauseNotOurs)
@@ -284,7 +350,7 @@ func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 		default:
 			failed++
 			h.failing = true
-			h.next = now.Add(retryAfter(h.Lease))
+			h.next = now.Add(retryAfter(h.Lease()))
 		}
 		k.reschedule(h)
 	}
@@ -292,9 +358,11 @@ func (k *Cohorts) answered(subjects []Subject, answers []resp.Renewal) {
 	k.sent.Add(int64(len(subjects)))
 	k.failed.Add(failed)
 	for i, s := range lost {
+		k.world.Yield("Cohorts.answered: deadlines raised | a loss told")
 		k.Lose(s, causes[i])
 	}
 	for _, s := range renewed {
+		k.world.Yield("Cohorts.answered: deadlines raised | a renewal told")
 		k.events.Renewed(s)
 	}
 }
@@ -310,10 +378,10 @@ func (k *Cohorts) Stats() Stats {
 // the caller has released or abandoned them. Blocks: up to one attempt's limit.
 func (k *Cohorts) Close() {
 	k.mu.Lock()
-	for _, p := range k.posts {
+	for _, p := range k.order {
 		p.close()
 	}
-	k.posts, k.ended = nil, true
+	k.posts, k.order, k.ended = nil, nil, true
 	k.mu.Unlock()
 	k.wg.Wait()
 }

@@ -1,12 +1,12 @@
 package resp
 
 import (
-	"math/rand/v2"
 	"strconv"
 
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // maxKeys bounds the keys of one EVALSHA: about 130 µs of server time, so that nobody waits long
@@ -24,6 +24,7 @@ type command struct {
 	results  []Result // parallel to ops
 	field    string   // acquiring: the batch's wire id
 	at       int      // where in the pipeline its reply is
+	probes   int      // how many commands before it look for the keys beside its own
 	refusals int      // how often the not-after had passed
 	reloads  int      // how often the script was missing
 }
@@ -31,7 +32,7 @@ type command struct {
 // appendCommands cuts ops of one kind into commands. Acquires are expected to be sorted by lease;
 // a key that comes twice starts a new command, because COPY onto itself is an error and two grants
 // of one key would be worse.
-func appendCommands(cmds []command, ops []*Op, results []Result, id string) []command {
+func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []command {
 	for start := 0; start < len(ops); {
 		end := start + 1
 		if batched(ops[start]) {
@@ -40,7 +41,7 @@ func appendCommands(cmds []command, ops []*Op, results []Result, id string) []co
 		first := ops[start]
 		c := command{script: scriptOf(first.Kind, first.Family), ops: ops[start:end], results: results[start:end]}
 		if first.Kind == OpAcquire {
-			c.field = first.Family.field(id)
+			c.field = first.Family.field(n.world, n.opts.ID)
 			for _, op := range c.ops {
 				op.Field = c.field
 			}
@@ -61,16 +62,16 @@ func batched(op *Op) bool {
 func stretch(ops []*Op, start int) int {
 	var seen keySet
 	first := ops[start]
-	if first.alone {
+	if first.alone || first.Inside {
 		return start + 1
 	}
 	end := start
 	for end < len(ops) && end-start < maxKeys {
 		op := ops[end]
-		if op.alone || op.Kind != first.Kind || op.Family != first.Family {
+		if op.alone || op.Inside || op.Kind != first.Kind || op.Family != first.Family {
 			break
 		}
-		if (op.Kind != OpRelease || op.Family == FamilyFair) && (op.LeaseMs != first.LeaseMs || op.Waits != first.Waits) {
+		if op.Kind != OpRelease && (op.LeaseMs != first.LeaseMs || op.Waits != first.Waits) {
 			break
 		}
 		if !seen.add(op) {
@@ -99,11 +100,11 @@ func (s *keySet) add(op *Op) bool {
 }
 
 // newWireID makes a wire id: the engine's UUID and 63 random bits, Redisson's "uuid:threadId".
-func newWireID(id string) string {
+func newWireID(w *world.World, id string) string {
 	var space [64]byte
 	buf := append(space[:0], id...)
 	buf = append(buf, ':')
-	buf = strconv.AppendInt(buf, rand.Int64()|1, 10)
+	buf = strconv.AppendInt(buf, w.Int64()|1, 10)
 	return string(buf)
 }
 
@@ -154,31 +155,56 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			flag(c.copies(w, inline != nil)))
 		switch {
-		case first.Family == FamilyWrite && first.Waits:
+		case first.Family == FamilyWrite && first.Waits && !first.asking: // a note is at the source of a move, perhaps
 			args = append(args, writerPatienceMs)
 		case first.Family == FamilyFenced:
 			args = append(args, flag(w.caps.Copy)) // SET learnt GET with the same version
+		case first.Family == FamilyRead:
+			args = append(args, first.insideField())
 		case first.Family > FamilyFenced:
 			args = append(args, "0")
 		}
 		return appendKeys(args, inline)
 	}
 	switch first.Kind {
-	case OpReacquire, OpCount:
+	case OpReacquire, OpCount, OpLeave:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
-			strconv.FormatInt(int64(first.Count), 10), flag(first.Kind == OpCount))
+			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.Family.message(), strconv.Itoa(len(inline)))
 		if first.Family == FamilyFair {
-			args = append(args, strconv.FormatInt(first.LeaseMs, 10), fairGraceMs, fairPlaceMs)
+			heirs := heirsOf(c.ops)
+			args = append(args, strconv.Itoa(len(heirs)/3), fairGraceMs, fairPlaceMs)
+			return append(appendFields(appendKeys(args, inline), c.ops), heirs...)
 		}
 		return appendFields(appendKeys(args, inline), c.ops)
 	case OpExtend:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
 	case OpForce:
-		return append(args, first.Family.publish(e.publish), first.Family.message(), first.Field, first.Family.forced())
+		return append(args, first.Family.publish(e.publish), first.Family.message(), first.Field, first.Family.forced(),
+			strconv.FormatInt(e.notAfter, 10))
 	default:
 		return args
+	}
+}
+
+// insideField is the field that an op's reader is let in beside; "": none.
+func (op *Op) insideField() string {
+	if !op.Inside {
+		return ""
+	}
+	return op.Sink.(Insider).Inside()
+}
+
+// reacquireMode is what reacquire.lua calls the kinds of op that it serves.
+func reacquireMode(k OpKind) string {
+	switch k {
+	case OpCount:
+		return "1"
+	case OpLeave:
+		return "2"
+	default:
+		return "0"
 	}
 }
 
@@ -199,6 +225,18 @@ func appendFields(args []string, ops []*Op) []string {
 		}
 		args = append(args, ops[start].Field, strconv.Itoa(end-start))
 		start = end
+	}
+	return args
+}
+
+// heirsOf lists who may have the locks next that are given back: the number of the key, a field, its lease.
+func heirsOf(ops []*Op) (args []string) {
+	for i, op := range ops {
+		if b, ok := op.Sink.(Bequest); ok {
+			for _, h := range b.Heirs() {
+				args = append(args, strconv.Itoa(i+1), h.Field, strconv.FormatInt(h.LeaseMs, 10))
+			}
+		}
 	}
 	return args
 }
@@ -225,14 +263,6 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 	for i := range c.results {
 		c.results[i] = Result{SentAt: sentAt, ReceivedAt: received}
 	}
-	if c.ops[0].Kind == OpForce {
-		n, err := reply.AsInt64()
-		if err != nil {
-			return c.fail(classify(err))
-		}
-		c.results[0].Code = forceCode(n)
-		return settled
-	}
 	values, err := reply.ToArray()
 	if err != nil {
 		return c.fail(classify(err))
@@ -254,7 +284,7 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 // settleKeys reads what follows the server's time.
 func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
 	switch k, f := c.ops[0].Kind, c.ops[0].Family; k {
-	case OpAcquire, OpReacquire, OpCount:
+	case OpAcquire, OpReacquire, OpCount, OpLeave:
 		switch {
 		case len(values) == 1:
 			return tooLate
@@ -265,6 +295,8 @@ func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
 		default:
 			return c.settleTokens(values)
 		}
+	case OpForce:
+		return c.settleForce(values)
 	case OpRelease:
 		return c.settleSparse(w, values, CodeReleased)
 	default:
@@ -387,15 +419,26 @@ func codeOf(normal Code, v int64) (Code, int64) {
 	}
 }
 
-func forceCode(n int64) Code {
-	switch n {
-	case 0:
-		return CodeNone
-	case 1:
-		return CodeReleased
-	default:
-		return CodeWrongKind
+// settleForce reads {now, code}.
+func (c *command) settleForce(values []rueidis.RedisMessage) outcome {
+	if len(values) == 1 {
+		return tooLate
 	}
+	code, err := values[1].AsInt64()
+	if err != nil {
+		return c.fail(malformed)
+	}
+	switch code {
+	case 0:
+		c.results[0].Code = CodeNone
+	case 1:
+		c.results[0].Code = CodeReleased
+	case -3:
+		c.results[0].Code = CodeWrongKind
+	default:
+		return c.fail(malformed)
+	}
+	return settled
 }
 
 func (c *command) settleReacquire(values []rueidis.RedisMessage) outcome {

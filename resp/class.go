@@ -136,8 +136,8 @@ func classOfReply(text string) Class {
 	case strings.Contains(text, "The user executing the script can't"), strings.Contains(text, "No permission"),
 		strings.Contains(text, "has no permissions to"):
 		return ClassNoPerm // the only calls of our scripts that are not pcalls come before any write
-	case strings.Contains(text, "non local key in a cluster node"):
-		return ClassMoved // of one key in a script: it changed nothing, and names no other node
+	case strings.Contains(text, "non local key in a cluster node"), strings.Contains(text, "access a slot not served"):
+		return ClassMoved // of one key in a script: it changed nothing, and names no other node; the second from 7.2 on
 	case strings.Contains(text, "WAIT cannot be used with replica"):
 		return ClassReadOnly
 	case strings.Contains(text, "while the cluster is down"):

@@ -30,6 +30,8 @@ func TestC035EveryErrorReplyHasItsClassAndItsConsequence(t *testing.T) {
 		{"TRYAGAIN Multiple keys request during rehashing of slot", ClassTryAgain, true, true},
 		{"CLUSTERDOWN Hash slot not served", ClassClusterDown, true, true},
 		{"CLUSTERDOWN The cluster is down", ClassClusterDown, true, true},
+		{"ERR Script attempted to access a non local key in a cluster node", ClassMoved, true, true},
+		{"ERR Script attempted to access a slot not served", ClassMoved, true, true}, // 7.2 on, of a slot nobody has
 		{"CROSSSLOT Keys in request don't hash to the same slot", ClassCrossSlot, true, false},
 		{"LOADING Redis is loading the dataset in memory", ClassLoading, true, true},
 		{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", ClassMasterDown, true, true},

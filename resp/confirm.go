@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // confirming is what the lane of a node needs whose grants are answered only when enough replicas have
@@ -26,9 +27,9 @@ type confirmation struct {
 	r  *Result
 }
 
-func newConfirming() *confirming {
+func newConfirming(w *world.World) *confirming {
 	c := &confirming{}
-	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.ctx, c.stop = w.WithCancel(context.Background())
 	return c
 }
 
@@ -87,7 +88,7 @@ func (l *lane) waitReplicas(w *wire, passed time.Duration) (seen int, failed *Se
 		number, left = min(number, other.op.Ack.Replicas), min(left, other.op.Ack.Timeout)
 	}
 	left = max(left-passed, time.Millisecond) // 0 would be for ever
-	ctx, cancel := context.WithTimeout(c.ctx, left+l.node.opts.AttemptLimit)
+	ctx, cancel := l.node.world.WithTimeout(c.ctx, left+l.node.opts.AttemptLimit)
 	defer cancel()
 	ms := (left + time.Millisecond - 1).Milliseconds()
 	reply := w.client.Do(ctx, w.client.B().Wait().Numreplicas(int64(number)).Timeout(ms).Build())

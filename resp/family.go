@@ -1,8 +1,9 @@
 package resp
 
 import (
-	"math/rand/v2"
 	"strconv"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // Family says which lock an op is about: what its commands do and whom they tell. All else, lanes,
@@ -53,7 +54,7 @@ func scriptOf(k OpKind, f Family) *script {
 		return parts[f].acquire
 	case OpReacquire:
 		return parts[f].reacquire
-	case OpCount:
+	case OpCount, OpLeave:
 		return parts[f].count
 	case OpRelease:
 		return parts[f].release
@@ -72,14 +73,14 @@ func scriptOf(k OpKind, f Family) *script {
 func (f Family) sparse() bool { return f != FamilyFenced }
 
 // field makes a field for a batch of acquires: an engine's id and a number as Redisson has one.
-func (f Family) field(id string) string {
+func (f Family) field(w *world.World, id string) string {
 	switch f {
 	case FamilyWrite:
-		return newWireID(id) + writeSuffix
+		return newWireID(w, id) + writeSuffix
 	case FamilyFair:
-		return newFairID(id)
+		return newFairID(w, id)
 	default:
-		return newWireID(id)
+		return newWireID(w, id)
 	}
 }
 
@@ -87,8 +88,8 @@ func (f Family) field(id string) string {
 const fairMark = ":0"
 
 // newFairID makes a wire id whose number a script can answer: Lua's are exact up to 53 bits.
-func newFairID(id string) string {
-	return FairField(id, rand.Int64N(1<<52)|1)
+func newFairID(w *world.World, id string) string {
+	return FairField(id, w.Int64N(1<<52)|1)
 }
 
 // FairField is the field of the fair waiter of an engine that has this number.

@@ -31,9 +31,6 @@ func (r *familyRig) ask(kind OpKind, f Family, key string, change ...func(*Op)) 
 	r.Helper()
 	op := nodeOp(kind, key, r.a)
 	op.Family = f
-	if kind == OpRelease {
-		op.LeaseMs = 0
-	}
 	for _, c := range change {
 		c(op)
 	}
@@ -41,9 +38,34 @@ func (r *familyRig) ask(kind OpKind, f Family, key string, change ...func(*Op)) 
 	return op, r.a.await(r.T, op)
 }
 
-func as(field string) func(*Op)               { return func(op *Op) { op.Field = field } }
-func leased(ms int64) func(*Op)               { return func(op *Op) { op.LeaseMs = ms } }
-func waiting(op *Op)                          { op.Waits = true }
+func as(field string) func(*Op) { return func(op *Op) { op.Field = field } }
+func leased(ms int64) func(*Op) { return func(op *Op) { op.LeaseMs = ms } }
+func waiting(op *Op)            { op.Waits = true }
+
+// testator is the sink of a release that names who may have the lock next.
+type testator struct {
+	Sink
+	heirs []Heir
+}
+
+func (r testator) Heirs() []Heir { return r.heirs }
+
+func inherits(heirs ...Heir) func(*Op) {
+	return func(op *Op) { op.Sink = testator{op.Sink, heirs} }
+}
+
+// insider is the sink of a reader that has this field already.
+type insider struct {
+	Sink
+	field string
+}
+
+func (i insider) Inside() string { return i.field }
+
+func beside(field string) func(*Op) {
+	return func(op *Op) { op.Sink, op.Inside = insider{op.Sink, field}, true }
+}
+
 func (r *familyRig) do(args ...string) string { r.Helper(); return r.s.Do(r.T, args...) }
 
 func (r *familyRig) number(args ...string) int64 {
@@ -230,7 +252,6 @@ func TestWritersReadersAndDowngrade(t *testing.T) {
 	r := newFamilyRig(t)
 	w, got := r.ask(OpAcquire, FamilyWrite, "rw")
 	require.Equal(t, CodeGranted, got.Code)
-	id := strings.TrimSuffix(w.Field, ":write")
 	for _, f := range []Family{FamilyRead, FamilyWrite} {
 		_, busy := r.ask(OpAcquire, f, "rw")
 		require.Equal(t, CodeBusy, busy.Code)
@@ -243,7 +264,13 @@ func TestWritersReadersAndDowngrade(t *testing.T) {
 	require.Equal(t, CodeOurs, got.Code)
 
 	// The writer may read, and goes on reading when it has written.
-	_, got = r.ask(OpReacquire, FamilyRead, "rw", as(id))
+	for _, field := range []string{others(1), "mode:write"} {
+		_, got = r.ask(OpAcquire, FamilyRead, "rw", beside(field))
+		require.Equal(t, CodeBusy, got.Code, "it is not there")
+	}
+	read, got := r.ask(OpAcquire, FamilyRead, "rw", beside(w.Field))
+	require.Equal(t, CodeGranted, got.Code)
+	_, got = r.ask(OpAcquire, FamilyRead, "rw", beside(read.Field))
 	require.Equal(t, CodeGranted, got.Code)
 	_, got = r.ask(OpRelease, FamilyWrite, "rw", as(w.Field))
 	require.Equal(t, CodeReleased, got.Code)
@@ -255,10 +282,9 @@ func TestWritersReadersAndDowngrade(t *testing.T) {
 func TestReleasingAReadHoldLeavesTheWriteHoldAlone(t *testing.T) {
 	r := newFamilyRig(t)
 	w, _ := r.ask(OpAcquire, FamilyWrite, "rw")
-	id := strings.TrimSuffix(w.Field, ":write")
-	_, got := r.ask(OpReacquire, FamilyRead, "rw", as(id), leased(60_000))
+	read, got := r.ask(OpAcquire, FamilyRead, "rw", beside(w.Field), leased(60_000))
 	require.Equal(t, CodeGranted, got.Code)
-	_, got = r.ask(OpRelease, FamilyRead, "rw", as(id))
+	_, got = r.ask(OpRelease, FamilyRead, "rw", as(read.Field))
 	require.Equal(t, CodeReleased, got.Code)
 	require.Equal(t, "write", r.do("HGET", "rw", "mode"))
 	require.Equal(t, "1", r.do("HGET", "rw", w.Field))
@@ -358,7 +384,7 @@ func TestALiveFairWaiterKeepsItsPlace(t *testing.T) {
 	require.Equal(t, CodeBusy, busy.Code)
 	require.InDelta(t, 300_000, score(second)-score(first), 2_000)
 	require.Equal(t, int64(2), r.number("LLEN", slot.FairQueue("q")))
-	_, queue := r.ask(OpQueue, FamilyFair, "q")
+	_, queue := r.ask(OpQueue, FamilyFair, slot.FairQueue("q"))
 	require.Equal(t, CodeInspected, queue.Code)
 	require.Equal(t, []string{first.Field, second.Field}, []string{queue.Fields[0], queue.Fields[2]})
 }
@@ -412,7 +438,7 @@ func TestAFairReleasePassesTheLockOnToItsOwnEngineOnly(t *testing.T) {
 	r.do("ZADD", slot.FairTimeouts("q"), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), theirs)
 	last, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
 
-	_, got := r.ask(OpRelease, FamilyFair, "q", as(holder.Field), leased(20_000))
+	_, got := r.ask(OpRelease, FamilyFair, "q", as(holder.Field), inherits(Heir{last.Field, 50_000}, Heir{mine.Field, 20_000}))
 	require.Equal(t, CodePassed, got.Code)
 	require.Equal(t, mine.Field, FairField(nodeID, got.Value))
 	require.Equal(t, "1", r.do("HGET", "q", mine.Field))
@@ -422,7 +448,7 @@ func TestAFairReleasePassesTheLockOnToItsOwnEngineOnly(t *testing.T) {
 	_, got = r.ask(OpReacquire, FamilyFair, "q", as(mine.Field), waiting)
 	require.Equal(t, CodeGranted, got.Code, "who asks is told so, too")
 
-	_, got = r.ask(OpRelease, FamilyFair, "q", as(mine.Field), leased(20_000))
+	_, got = r.ask(OpRelease, FamilyFair, "q", as(mine.Field), inherits(Heir{last.Field, 50_000}))
 	require.Equal(t, CodeReleased, got.Code, "another client is next")
 	require.Equal(t, "0", r.do("EXISTS", "q"))
 	r.do("LPOP", slot.FairQueue("q"))
@@ -442,7 +468,7 @@ func TestADeadWaiterIsPassedOverWhenItBecomesTheHead(t *testing.T) {
 	_, _ = r.ask(OpRelease, FamilyFair, "q", as(holder.Field))
 	_, got := r.ask(OpReacquire, FamilyFair, "q", as(first.Field), waiting)
 	require.Equal(t, CodeGranted, got.Code)
-	_, got = r.ask(OpRelease, FamilyFair, "q", as(first.Field), leased(20_000))
+	_, got = r.ask(OpRelease, FamilyFair, "q", as(first.Field), inherits(Heir{dead.Field, 20_000}, Heir{live.Field, 20_000}))
 	require.Equal(t, CodePassed, got.Code)
 	require.Equal(t, live.Field, FairField(nodeID, got.Value))
 	require.Equal(t, "0", r.do("EXISTS", slot.FairQueue("q"), slot.FairTimeouts("q")))
@@ -476,4 +502,39 @@ func TestBatchHoldsOneFamily(t *testing.T) {
 	cmds, keys := cut(t, ops)
 	require.Equal(t, [][]string{{"name:0", "name:1"}, {"name:2"}, {"name:3", "name:4"}, {"name:5"}}, keys)
 	require.True(t, strings.HasSuffix(cmds[3].ops[0].Field, ":write"))
+}
+
+// Releases name each key's own waiters, with their leases: a name in another key's queue is nobody there.
+func TestAFairReleasePassesEachKeyOnUnderItsWaitersOwnLease(t *testing.T) {
+	r := newFamilyRig(t)
+	leases := map[string]int64{"a": 1_000, "b": 20_000}
+	var releases []*Op
+	next := map[string]string{}
+	for _, key := range []string{"a", "b", "c"} {
+		holder, _ := r.ask(OpAcquire, FamilyFair, key)
+		waiter, _ := r.ask(OpAcquire, FamilyFair, key, waiting)
+		next[key] = waiter.Field
+		release := nodeOp(OpRelease, key, r.a)
+		release.Family, release.Field = FamilyFair, holder.Field
+		heirs := []Heir{{next["a"], 1_000}}
+		if key == "b" {
+			heirs = append(heirs, Heir{next["b"], 20_000})
+		}
+		inherits(heirs...)(release)
+		releases = append(releases, release)
+	}
+	require.Len(t, appendCommands(nil, releases, make([]Result, len(releases)), r.n), 1, "that parts nobody")
+	require.Equal(t, []string{"1", next["a"], "1000", "2", next["a"], "1000", "2", next["b"], "20000", "3", next["a"], "1000"}, heirsOf(releases))
+	for _, op := range releases {
+		nodeSubmit(t, r.n, op)
+		got := r.a.await(t, op)
+		if op.Key == "c" {
+			require.Equal(t, CodeReleased, got.Code, "its waiter was not named")
+			require.Equal(t, "0", r.do("EXISTS", "c"))
+			continue
+		}
+		require.Equal(t, CodePassed, got.Code)
+		require.Equal(t, next[op.Key], FairField(nodeID, got.Value))
+		require.InDelta(t, leases[op.Key], r.number("PTTL", op.Key), 500)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // A lane is one worker of a node. Group commit, as databases do it: while one batch is on its way
@@ -29,7 +30,7 @@ type lane struct {
 	reported bool          // tick has listed this run
 	asleep   bool          // the worker waits for wake
 	closed   bool
-	wake     chan struct{} // capacity 1
+	wake     *world.Bell
 
 	// Owned by the worker.
 	limit    *limit // ends the round on its way when it takes too long; replaced under mu
@@ -67,7 +68,7 @@ const (
 )
 
 func newLane(n *Node, l *link) *lane {
-	return &lane{node: n, link: l, most: max(n.opts.QueueMax/n.opts.Lanes, 1), wake: make(chan struct{}, 1), limit: newLimit()}
+	return &lane{node: n, link: l, most: max(n.opts.QueueMax/n.opts.Lanes, 1), wake: n.world.NewBell(), limit: newLimit()}
 }
 
 // A limit is the context of a lane's rounds. It ends when a tick finds the round on its way too old:
@@ -120,7 +121,7 @@ func (l *lane) submit(op *Op) *ServerError {
 	l.asleep = false
 	l.mu.Unlock()
 	if ring {
-		l.wake <- struct{}{} // it is empty: whoever clears asleep rings once
+		l.wake.Ring()
 	}
 	return nil
 }
@@ -129,6 +130,7 @@ func (l *lane) submit(op *Op) *ServerError {
 func (l *lane) work() {
 	defer l.node.workers.Done()
 	for l.take() {
+		l.node.world.Yield("lane.work: claimed | the cancelled answered, the others sent")
 		for i, op := range l.dropped {
 			l.dropped[i] = nil
 			op.settle()
@@ -156,11 +158,11 @@ func (l *lane) take() bool {
 		}
 		l.asleep = true
 		l.mu.Unlock()
-		<-l.wake
+		l.wake.Wait()
 	}
 }
 
-// load puts what was taken in order: releases before re-sends before acquires, acquires by lease and family.
+// load puts what was taken in order: releases before re-sends before acquires, acquires as byLease says.
 // From here on an op cannot be taken back; those that were are set aside. Called with mu held.
 func (l *lane) load() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
@@ -169,17 +171,20 @@ func (l *lane) load() {
 	others := len(l.ops)
 	l.claim(l.spare.acquires)
 	acquires := l.ops[others:]
-	byLease := func(a, b *Op) int {
-		if order := cmp.Compare(a.LeaseMs, b.LeaseMs); order != 0 {
-			return order
-		}
-		return cmp.Compare(a.Family, b.Family)
-	}
 	if !slices.IsSortedFunc(acquires, byLease) {
 		slices.SortStableFunc(acquires, byLease)
 	}
 	l.spare.reset()
 	l.flying, l.since = l.ops, l.node.opts.Clock.Now()
+}
+
+// byLease orders acquires so that those which may share a command stand together. Fair waiters come last, in
+// the order of their asking: it is to be that of the server's queue.
+func byLease(a, b *Op) int {
+	if a.Family == FamilyFair || b.Family == FamilyFair || a.LeaseMs == b.LeaseMs {
+		return cmp.Compare(a.Family, b.Family) // FamilyFair is the last
+	}
+	return cmp.Compare(a.LeaseMs, b.LeaseMs)
 }
 
 func (l *lane) claim(ops []*Op) {
@@ -199,7 +204,7 @@ func (l *lane) run() {
 		l.results = make([]Result, len(l.ops)*2)
 	}
 	l.results = l.results[:len(l.ops)]
-	l.commands = appendCommands(l.commands[:0], l.ops, l.results, l.node.opts.ID)
+	l.commands = appendCommands(l.commands[:0], l.ops, l.results, l.node)
 	for l.rounds = 0; len(l.commands) > 0; {
 		l.round()
 		if len(l.again) > 0 {
@@ -221,6 +226,7 @@ func (l *lane) land() {
 	for i, op := range l.ops {
 		l.ops[i] = nil
 		if op != nil {
+			l.node.world.Yield("lane.land: an answer | the next of its batch")
 			l.answer(op, &l.results[i])
 		}
 	}
@@ -275,6 +281,7 @@ func (l *lane) round() {
 			lost = true
 		}
 		outcome := c.settle(w, reply, sentAt, received)
+		c.probed(replies[c.at-c.probes : c.at])
 		left = left || l.node.opts.Follows && slices.ContainsFunc(c.results, func(r Result) bool { return l.node.left(r.Err) })
 		switch outcome {
 		case settled:
@@ -322,6 +329,7 @@ func (l *lane) build(w *wire, notAfter int64) (loads int) {
 		if c.ops[0].asking {
 			l.built = append(l.built, w.client.B().Asking().Build())
 		}
+		l.built = c.appendProbes(l.built, w)
 		c.at = len(l.built)
 		l.built = append(l.built, c.build(&l.envelope))
 	}
@@ -339,6 +347,7 @@ func (l *lane) publish() {
 			}
 			c.ops[i] = nil
 			if l.acks == nil || !unconfirmed(op, &c.results[i]) {
+				l.node.world.Yield("lane.publish: an answer | the next of its batch")
 				l.answer(op, &c.results[i])
 			}
 		}
@@ -431,6 +440,6 @@ func (l *lane) close() {
 	l.asleep = false
 	l.mu.Unlock()
 	if ring {
-		l.wake <- struct{}{}
+		l.wake.Ring()
 	}
 }

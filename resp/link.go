@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // A wire is one dedicated connection of a link, with what is known of the server behind it. It is
@@ -31,7 +32,8 @@ type link struct {
 	from  *endpoint
 	dial  func() (rueidis.DedicatedClient, error)
 	limit time.Duration // of the handshake
-	wg    *sync.WaitGroup
+	wg    *world.Group
+	world *world.World
 	// follows: what is connected to must be a master. Whoever named it may be late.
 	follows bool
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
@@ -90,11 +92,10 @@ var errMoved = errors.New("the sentinels name another master")
 func (l *link) watch(w *wire) {
 	broken := w.client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 	l.wg.Add(1)
-	go func() { // ends with the connection
+	l.world.Await("link.watch", broken, func() { // ends with the connection
 		defer l.wg.Done()
-		<-broken //nolint:errcheck // why it ended does not matter
 		l.giveUp(w)
-	}()
+	})
 }
 
 // connect makes a wire: scripts loaded, the server's clock and version known.
@@ -111,7 +112,7 @@ func (l *link) connect() (*wire, *ServerError) {
 		cmds = append(cmds, b.Role().Build())
 	}
 	cmds = append(cmds, b.Info().Section("memory").Build(), b.Info().Section("server").Build(), b.Time().Build())
-	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
+	ctx, cancel := l.world.WithTimeout(context.Background(), l.limit)
 	defer cancel()
 	replies := client.DoMulti(ctx, cmds...)
 	received := l.clock.Now()
@@ -173,11 +174,7 @@ func (l *link) giveUp(w *wire) {
 
 // discard closes in the background: rueidis waits up to a second for a silent peer.
 func (l *link) discard(w *wire) {
-	l.wg.Add(1)
-	go func() {
-		defer l.wg.Done()
-		w.client.Close()
-	}()
+	l.wg.Go("link.discard", w.client.Close)
 }
 
 func (l *link) close() {

@@ -4,21 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // Options are what a node needs to know. The zero value of a field means its default.
 type Options struct {
 	ID           string        // the engine's UUID, first half of every wire id
 	Clock        clock.Clock   // default clock.System()
-	Logger       *slog.Logger  // default: discards
 	Lanes        int           // default 4
 	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
@@ -26,6 +24,10 @@ type Options struct {
 	Linger       time.Duration // how long an unused channel stays subscribed
 	Follows      bool          // the server is whoever is master now: one that is not is left
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
+
+	// Subscriptions makes what waiters hear of one node's releases by, for a simulated world. Default: a
+	// SubMux.
+	Subscriptions func(addr string) Subscriptions
 }
 
 // PubSub says which kind of channel carries releases in a cluster. It must be the same for all of a
@@ -42,9 +44,6 @@ const (
 func (o *Options) fill() {
 	if o.Clock == nil {
 		o.Clock = clock.System()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Lanes <= 0 {
 		o.Lanes = 4
@@ -68,6 +67,7 @@ var (
 type Node struct {
 	from   *endpoint
 	opts   Options
+	world  *world.World
 	nodes  *Nodes    // of a cluster; nil for a node that serves all slots
 	follow *follower // of a master that sentinels name; else nil
 	mode   pubSubMode
@@ -77,7 +77,7 @@ type Node struct {
 	acked    *link // acquires that wait for replicas: what waits there delays nothing else
 	renewals *link // renewals alone, so that nothing delays them
 	retries  *link // renewals that failed once
-	subs     *SubMux
+	subs     Subscriptions
 
 	reloaded atomic.Uint64 // how often the scripts were put back
 	called   atomic.Uint32 // scriptSet
@@ -85,8 +85,8 @@ type Node struct {
 	evicts   atomic.Pointer[string] // an eviction policy nobody has been told of yet
 	policy   atomic.Pointer[string] // the last one heard of
 
-	workers sync.WaitGroup // lanes
-	wg      sync.WaitGroup // closing connections and pings
+	workers world.Group // lanes
+	wg      world.Group // closing connections and pings
 	stats   nodeStats
 }
 
@@ -134,7 +134,9 @@ func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
 
 // newNode makes a node that is not connected and has no goroutines yet.
 func newNode(from *endpoint, o Options) *Node {
-	n := &Node{from: from, opts: o}
+	n := &Node{from: from, opts: o, world: world.Of(o.Clock)}
+	n.workers.Init(n.world)
+	n.wg.Init(n.world)
 	n.commands = n.newLink("commands")
 	n.commands.evicts = n.mayEvict
 	n.acked = n.newLink("acknowledged")
@@ -158,22 +160,26 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 			n.suspect()
 		}
 	}
-	n.subs = NewSubMux(config)
+	if n.opts.Subscriptions != nil {
+		n.subs = n.opts.Subscriptions(n.Addr())
+	} else {
+		n.subs = muxed{NewSubMux(config)}
+	}
 	for range n.opts.Lanes {
 		n.lanes = append(n.lanes, newLane(n, n.commands))
 	}
 	last := newLane(n, n.acked)
-	last.acks = newConfirming()
+	last.acks = newConfirming(n.world)
 	n.lanes = append(n.lanes, last)
 	for _, l := range n.lanes {
 		n.workers.Add(1)
-		go l.work()
+		n.world.Go("lane", l.work)
 	}
 }
 
 func (n *Node) newLink(name string) *link {
 	return &link{
-		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg, from: n.from, follows: n.opts.Follows,
+		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg, world: n.world, from: n.from, follows: n.opts.Follows,
 		dial: func() (rueidis.DedicatedClient, error) {
 			client, err := n.from.get()
 			if err != nil {
@@ -231,8 +237,8 @@ func (n *Node) Submit(op *Op) error {
 // Blocks: never.
 func (n *Node) Hurry() { n.lanes[n.opts.Lanes].acks.stop() }
 
-// Subscriptions returns the node's multiplexer.
-func (n *Node) Subscriptions() *SubMux { return n.subs }
+// Subscriptions returns what the node's waiters hear of releases by.
+func (n *Node) Subscriptions() Subscriptions { return n.subs }
 
 // Addr names the node in logs and errors.
 func (n *Node) Addr() string { return n.from.address() }

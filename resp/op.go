@@ -14,7 +14,8 @@ type OpKind uint8
 const (
 	OpAcquire   OpKind = iota // a free key under a wire id made for the batch; batched
 	OpReacquire               // under a given wire id that may hold the key already; alone
-	OpCount                   // set the hold count of what the field holds; alone
+	OpCount                   // set the hold count of what the field holds, and raise its TTL; alone
+	OpLeave                   // the same, and lower its TTL; alone
 	OpRelease                 // give back what the field holds, and publish; batched
 	OpExtend                  // raise the TTL of what the field holds; alone
 	OpInspect                 // read; alone
@@ -29,15 +30,16 @@ type Op struct {
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
-	LeaseMs int64  // releasing FamilyFair: of a waiter of this engine that may have the lock next; 0: none may
-	Ack     *Ack   // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
-	Count   int32  // OpReacquire, OpCount: the wanted hold count
+	LeaseMs int64
+	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
+	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count
 	state   atomic.Uint32
 	Kind    OpKind
 	Slot    uint16 // of Key, where slots matter
 	Family  Family
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
 	Placed  bool // the owner's: the wire id stands in the queue of a fair lock; here because there is room
+	Inside  bool // acquiring FamilyRead: Sink is an Insider, whose field stands in the hash already; alone
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
 	alone  bool  // with its key declared, so that the refusal names the node to ask
 	asking bool  // to the node a slot is moving to
@@ -68,6 +70,23 @@ func (op *Op) settle() { op.alone, op.asking, op.hops = false, false, 0 }
 // The result is the lane's and is only valid during the call.
 type Sink interface {
 	Answered(op *Op, r *Result)
+}
+
+// An Insider is the sink of a reader who is let in beside a hold of its own, whoever waits.
+type Insider interface {
+	Sink
+	// Inside returns the field of that hold. It runs on the lane's goroutine.
+	Inside() string
+}
+
+// A Bequest is the Sink of a release of FamilyFair that may give the lock to a waiter of this engine, if one
+// of those it names is next in the queue.
+type Bequest interface{ Heirs() []Heir }
+
+// An Heir is such a waiter.
+type Heir struct {
+	Field   string // under which it stands in the queue
+	LeaseMs int64  // it asks for
 }
 
 // Code is what one key answered.

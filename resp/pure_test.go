@@ -66,7 +66,7 @@ func pureOp(kind OpKind, key string, lease int64) *Op {
 func cut(t *testing.T, ops []*Op) ([]command, [][]string) {
 	t.Helper()
 	results := make([]Result, len(ops))
-	cmds := appendCommands(nil, ops, results, "engine")
+	cmds := appendCommands(nil, ops, results, &Node{opts: Options{ID: "engine"}})
 	var keys [][]string
 	seen := 0
 	for _, c := range cmds {
@@ -159,7 +159,7 @@ func TestWireIDIsAUUIDAndAPositiveLong(t *testing.T) {
 	seen := make(map[string]bool)
 	form := regexp.MustCompile(`^engine:[1-9][0-9]{0,18}$`)
 	for range 10_000 {
-		id := newWireID("engine")
+		id := newWireID(nil, "engine")
 		require.Regexp(t, form, id)
 		require.False(t, seen[id])
 		seen[id] = true

@@ -16,11 +16,11 @@ const maxHops = 5
 //	refused with              because                        goes
 //	"non local key"           a batch: the slot is elsewhere to the owner the table names, if it has
 //	                          or on its way                  changed; else here, alone, its key declared
+//	the same, alone           a key beside it is not here    nowhere: TRYAGAIN, until all keys have moved
 //	MOVED slot addr           the slot is elsewhere          to addr, and the table learns
-//	ASK slot addr             the key may be there already   to addr, alone, behind ASKING; but not an acquire
-//	                                                         that makes other keys, too: its owner asks again
-//	                                                         later, for what it makes there would be in the way
-//	                                                         of what is still to come from here
+//	ASK slot addr             the key may be there already   to addr, alone, behind ASKING; what needs keys
+//	                                                         beside it first looks here for those (see
+//	                                                         Op.siblings): TRYAGAIN while one is left
 //	no connection             the node is gone               to the owner the table names, if it has changed
 //
 // A refusal is definite: nothing ran. So the op is as good as new, and its next answer the only one.
@@ -33,6 +33,9 @@ func (ns *Nodes) redirect(from *Node, op *Op, r *Result) bool {
 	}
 	target, alone, asking := ns.target(from, op, r.Err)
 	if target == nil {
+		if r.Err.Class == ClassMoved && op.alone {
+			r.Err = errSplit
+		}
 		return false
 	}
 	op.hops++
@@ -59,8 +62,8 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 			return from, true, false
 		}
 	case ClassAsk:
-		if op.besides() {
-			return nil, false, false
+		if !op.alone && len(op.siblings()) > 0 {
+			return from, true, false
 		}
 		if addr := redirection(err.Text, "ASK ", from.Addr()); addr != "" {
 			return ns.member(addr), true, true
@@ -71,11 +74,6 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 		}
 	}
 	return nil, false, false
-}
-
-// besides reports whether an op may make keys beside its own.
-func (op *Op) besides() bool {
-	return op.Family >= FamilyFenced && (op.Kind == OpAcquire || op.Kind == OpReacquire)
 }
 
 // redirection reads the address out of "MOVED slot host:port" or "ASK slot host:port". A node that

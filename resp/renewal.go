@@ -27,6 +27,9 @@ func (r *Renewal) script() *script { return parts[r.Family].renew }
 // the server's work for all of them.
 const maxRenewCommands = 16
 
+// Connect makes the first of the two connections of renewals, if there is none. Blocks: for a dial.
+func (n *Node) Connect() { _, _ = n.renewals.get() }
+
 // Renew raises the TTL of every key that its field still holds to the lease, and answers in
 // batch. With retry it uses the second connection, so that a first one that hangs does not decide.
 // The keys of one call should be different, and their families sorted.
@@ -71,8 +74,8 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 
 // elsewhere deals with the keys of a batch that this node of a cluster does not serve. It asks for
 // each alone, so that the refusal names the node, and tells the table. Keys of a slot that is just
-// moving are renewed at the node that takes it over; the others are answered ClassMoved, for the
-// watchdog to send them to their new node.
+// moving are renewed at the node that takes it over, those of a read hold each where it is; the others
+// are answered ClassMoved, for the watchdog to send them to their new node.
 func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Renewal) {
 	var moved [][]Renewal
 	doubtful := false
@@ -89,10 +92,16 @@ func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Re
 	if doubtful {
 		n.nodes.Suspect()
 	}
-	for len(moved) > 0 {
-		round := moved[:min(maxRenewCommands, len(moved))]
-		moved = moved[len(round):]
+	for left := moved; len(left) > 0; {
+		round := left[:min(maxRenewCommands, len(left))]
+		left = left[len(round):]
 		n.renewRound(l, limit, leaseMs, round, false)
+	}
+	var marks []*Renewal // of holds whose hashes are renewed, and whose marks are not where those are
+	for _, part := range moved {
+		if r := &part[0]; r.Code == CodeError && r.Family == FamilyRead && r.Err.Class == ClassMoved && redirection(r.Err.Text, "MOVED ", n.Addr()) == "" {
+			marks = append(marks, r)
+		}
 	}
 	asking := make(map[string][][]Renewal)
 	for i := range batch {
@@ -109,8 +118,14 @@ func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Re
 	for addr, parts := range asking {
 		if target := n.nodes.member(addr); target != nil {
 			target.renewAsking(limit, leaseMs, parts)
+			for _, part := range parts {
+				if r := &part[0]; r.Code == CodeRenewed && r.Family == FamilyRead {
+					marks = append(marks, r)
+				}
+			}
 		}
 	}
+	n.renewMarks(l, limit, leaseMs, marks)
 }
 
 // renewAsking renews keys of slots that are moving to this node.
@@ -125,10 +140,10 @@ func (n *Node) renewAsking(limit time.Duration, leaseMs int64, parts [][]Renewal
 		parts = parts[len(round):]
 		cmds := make([]rueidis.Completed, 0, 2*len(round))
 		for _, part := range round {
-			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field}} // a read hold's own expiry is still to come
+			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field}} // a read hold's mark may be elsewhere
 			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, leaseMs, hash))
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 		sentAt := n.opts.Clock.Now()
 		replies := w.client.DoMulti(ctx, cmds...)
 		cancel()
@@ -172,7 +187,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 	for _, part := range parts {
 		cmds = append(cmds, renewCommand(w, n.nodes != nil, leaseMs, part))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 	sentAt := n.opts.Clock.Now()
 	replies := w.client.DoMulti(ctx, cmds...)
 	cancel()

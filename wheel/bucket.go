@@ -34,8 +34,7 @@ type bucket struct {
 	count int  // items in the ring
 	index int64
 	set   *Set
-	timer stopper // on the timing wheel, nil if none
-	open  bool    // in the set's map and heap; false while it is being delivered
+	open  bool // in the set's map and heap; false while it is being delivered
 }
 
 func newBucket(s *Set) *bucket {

@@ -6,7 +6,7 @@
 //	   └── bucket ──┤ Set     its own mutex, its own deliveries (one set a node, a few more)
 //	                │
 //	              Wheel ◄──── three sources say "look at the clock":
-//	                            the timing wheel   one timer a bucket, on the wall clock
+//	                            the timing wheel   at the end of the earliest bucket, on the wall clock
 //	                            the ticker         every 50 ms, on the monotonic clock
 //	                            the alarm          at the end of the earliest bucket, counts suspend
 //
@@ -33,10 +33,11 @@
 //
 // # Non-obvious
 //
-// The timing wheel may fire up to a tick early, and its timers run on the wall clock:
-// timers are aimed one tick late, so that a look is rarely in vain, and buckets more
-// than a day away get none. Its pollers can leave while a cascade waits for them, which
-// would block its Stop for ever: [Wheel.Stop] first takes all timers out, then waits for
-// a last one to come through. A look that the timing wheel started just before Stop may
-// still be returning when Stop does; it calls nothing.
+// The timing wheel may fire up to a tick early, and its timers run on the wall clock: a timer
+// is aimed one tick late, so that a look is rarely in vain. Its pollers can leave while a
+// cascade waits for them, which would block its Stop for ever: [Wheel.Stop] first takes the
+// timer out, then waits for a last one to come through. It can also lock itself up for good
+// (its issues 53 and 54), and then every call of it may block: one goroutine alone talks to
+// it, which nobody waits for, not even Stop for longer than a second. A look that the timing
+// wheel started just before Stop may still be returning when Stop does; it calls nothing.
 package wheel

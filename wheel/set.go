@@ -32,7 +32,6 @@ type Set struct {
 	w     *Wheel
 	width int64 // nanoseconds
 	fire  func(now clock.Instant, due []*Item)
-	look  func() // s.onTimer, made once so that a timer costs no closure
 
 	next atomic.Int64 // end of the earliest open bucket, or never; written under mu
 
@@ -67,7 +66,6 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 		panic("wheel: a set needs a positive width and a function")
 	}
 	s := &Set{w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket)}
-	s.look = s.onTimer
 	s.rest.L = &s.mu
 	s.next.Store(int64(never))
 	w.mu.Lock()
@@ -97,7 +95,7 @@ func (s *Set) clamp(due clock.Instant) clock.Instant {
 	return max(1, min(due, never-clock.Instant(s.width)))
 }
 
-// schedule returns what the alarm must be armed to, or never. That is left to the
+// schedule returns what the sources must be armed to, or never. That is left to the
 // caller because it needs another mutex.
 func (s *Set) schedule(it *Item, due clock.Instant, index int64) clock.Instant {
 	s.mu.Lock()
@@ -210,7 +208,6 @@ func (s *Set) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, b := range s.order {
-		b.stopTimer()
 		b.clear()
 	}
 	if s.leaving != nil {
@@ -223,7 +220,7 @@ func (s *Set) close() {
 }
 
 // bucketLocked returns the open bucket of that index, opening it if need be, and what
-// the alarm must then be armed to.
+// the sources must then be armed to.
 func (s *Set) bucketLocked(index int64) (*bucket, clock.Instant) {
 	if s.last != nil && s.last.index == index {
 		return s.last, never
@@ -236,8 +233,8 @@ func (s *Set) bucketLocked(index int64) (*bucket, clock.Instant) {
 	return b, alarm
 }
 
-// openLocked makes an empty bucket and sees to it that somebody looks when it ends: the
-// timing wheel, and the alarm if the bucket is now the earliest. The ticker does anyway.
+// openLocked makes an empty bucket, and returns what the sources must be armed to if it is now
+// the earliest. The ticker looks anyway.
 func (s *Set) openLocked(index int64) (*bucket, clock.Instant) {
 	b := s.newBucketLocked()
 	b.index, b.open = index, true
@@ -245,15 +242,11 @@ func (s *Set) openLocked(index int64) (*bucket, clock.Instant) {
 	heap.Push(&s.order, b)
 	s.empty++
 	s.publishLocked()
-	left := b.end().Sub(s.w.clock.Now())
-	if left <= 0 {
+	if !b.end().After(s.w.clock.Now()) {
 		s.kickLocked()
 		return b, never
 	}
-	if s.w.after != nil && left < horizon {
-		b.timer = s.w.after(left+s.w.tick, s.look)
-	}
-	if s.order[0] != b || s.running { // a running set arms the alarm when it rests
+	if s.order[0] != b || s.running { // a running set arms the sources when it rests
 		return b, never
 	}
 	return b, b.end()
@@ -273,7 +266,6 @@ func (s *Set) newBucketLocked() *bucket {
 func (s *Set) retireLocked(b *bucket) {
 	delete(s.buckets, b.index)
 	b.open = false
-	b.stopTimer()
 	if s.last == b {
 		s.last = nil
 	}
@@ -286,14 +278,6 @@ func (s *Set) retireLocked(b *bucket) {
 func (s *Set) recycleLocked(b *bucket) {
 	if len(s.free) < keepFree && !s.closed {
 		s.free = append(s.free, b)
-	}
-}
-
-// stopTimer takes the bucket's timer off the timing wheel.
-func (b *bucket) stopTimer() {
-	if b.timer != nil {
-		b.timer.Stop() // too late is no matter: a look too many
-		b.timer = nil
 	}
 }
 
@@ -327,13 +311,6 @@ func (s *Set) compactLocked() {
 // earliest is when the set next has something to deliver, or never.
 func (s *Set) earliest() clock.Instant { return clock.Instant(s.next.Load()) }
 
-// onTimer is what a timer of the timing wheel calls; it may come early or late.
-func (s *Set) onTimer() {
-	if !s.earliest().After(s.w.clock.Now()) {
-		s.kick()
-	}
-}
-
 // kick starts deliveries unless they are going on.
 func (s *Set) kick() {
 	s.mu.Lock()
@@ -349,7 +326,7 @@ func (s *Set) kickLocked() {
 	}
 	s.running = true
 	s.w.running.Add(1)
-	go s.run()
+	s.w.world.Go("set", s.run)
 }
 
 // run delivers what is overdue, bucket by bucket, then ends.
@@ -360,6 +337,7 @@ func (s *Set) run() {
 		if !more {
 			return
 		}
+		s.w.world.Yield("Set.run: items taken out | fired")
 		if len(due) > 0 { // all may have been cancelled meanwhile
 			s.fire(now, due)
 		}
@@ -392,6 +370,7 @@ func (s *Set) collect() (clock.Instant, []*Item, bool) {
 	due := slices.Grow(s.batch[:0], count)
 	due, more := s.drain(b, due)
 	for more {
+		s.w.world.Yield("Set.collect: a chunk taken | the next")
 		runtime.Gosched() // whoever waits for the mutex goes first, not after a fair fight
 		due, more = s.drain(b, due)
 	}
@@ -439,7 +418,7 @@ func (s *Set) overdueLocked() (*bucket, clock.Instant) {
 	return nil, now
 }
 
-// restLocked ends the running and returns what the alarm must be armed to.
+// restLocked ends the running and returns what the sources must be armed to.
 func (s *Set) restLocked() clock.Instant {
 	s.running = false
 	s.rest.Broadcast()

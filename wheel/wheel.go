@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/RussellLuo/timingwheel"
-
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 const (
@@ -18,8 +17,11 @@ const (
 	// wheelSize slots of 5 ms reach 1.28 s on the first level, 23 h on the third.
 	wheelSize = 256
 
-	// horizon is how far ahead a bucket is given a timer on the timing wheel.
+	// horizon is how far ahead a timer on the timing wheel is aimed at most.
 	horizon = 24 * time.Hour
+
+	// stuckAfter is how long Stop waits for a timing wheel that may be stuck.
+	stuckAfter = time.Second
 )
 
 // Config says how a [Wheel] keeps time. The zero value is what production uses.
@@ -78,17 +80,18 @@ func (cfg *Config) complete() error {
 
 // Wheel owns the sources of time that all its sets share.
 //
-// Goroutines: the ticker's, the alarm's, two of the timing wheel, and one for each
-// set that is delivering; all end in Stop.
+// Goroutines: the ticker's, the alarm's, two of the timing wheel and the one that talks to
+// it, and one for each set that is delivering; all end in Stop, unless the timing wheel is
+// stuck: then those three stay.
 type Wheel struct {
 	clock clock.Clock
+	world *world.World
 	tick  time.Duration
-	after afterFunc                // nil: no timing wheel
-	tw    *timingwheel.TimingWheel // nil: none, or replaced
 
-	alarmMu sync.Mutex
-	alarm   clock.Alarm   // nil: none
-	armed   clock.Instant // what the alarm is armed to, zero if nothing
+	alarm   clock.Alarm // nil: none
+	alarmed source      // the alarm
+	timers  *timers     // nil: none
+	timed   source      // the timing wheel
 
 	mu      sync.Mutex
 	sets    []*Set // replaced, never changed, so that a reader may walk it unlocked
@@ -97,7 +100,7 @@ type Wheel struct {
 	stop    sync.Once
 	quit    chan struct{}  // ends the ticker
 	ticking sync.WaitGroup // the ticker
-	running sync.WaitGroup // deliveries; none begins once every set is closed
+	running world.Group    // deliveries; none begins once every set is closed
 }
 
 // New starts a wheel. Stop must be called to end its goroutines.
@@ -107,12 +110,15 @@ func New(cfg Config) (*Wheel, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	w := &Wheel{clock: cfg.Clock, tick: cfg.Tick, after: cfg.after, quit: make(chan struct{})}
+	w := &Wheel{clock: cfg.Clock, world: world.Of(cfg.Clock), tick: cfg.Tick, quit: make(chan struct{})}
+	w.running.Init(w.world)
 	if err := w.startAlarm(cfg); err != nil {
 		return nil, err
 	}
-	w.startTimingWheel(cfg)
-	w.startTicker(cfg)
+	if w.world == nil { // its alarm is exact: nothing has to watch over it
+		w.startTimers(cfg)
+		w.startTicker(cfg)
+	}
 	return w, nil
 }
 
@@ -124,17 +130,8 @@ func (w *Wheel) startAlarm(cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("wheel: %w", err)
 	}
-	w.alarm = alarm
+	w.alarm, w.alarmed.set = alarm, alarm.Arm
 	return nil
-}
-
-func (w *Wheel) startTimingWheel(cfg Config) {
-	if cfg.NoTimingWheel || w.after != nil {
-		return
-	}
-	w.tw = timingwheel.NewTimingWheel(cfg.Tick, wheelSize)
-	w.after = func(d time.Duration, f func()) stopper { return w.tw.AfterFunc(d, f) }
-	w.tw.Start()
 }
 
 func (w *Wheel) startTicker(cfg Config) {
@@ -153,7 +150,7 @@ func (w *Wheel) tickLoop(ticks <-chan time.Time) {
 	for {
 		select {
 		case <-ticks:
-			w.sweep()
+			w.arm(w.sweep())
 		case <-w.quit:
 			return
 		}
@@ -165,7 +162,7 @@ func (w *Wheel) tickLoop(ticks <-chan time.Time) {
 // a second caller waits as the first does.
 //
 // Blocks: until running functions have returned, so it must not be called from inside
-// one; about a tick besides. Cost: a walk over all scheduled items.
+// one; about a tick besides, a second if the timing wheel is stuck. Cost: a walk over all scheduled items.
 func (w *Wheel) Stop() { w.stop.Do(w.shutdown) }
 
 func (w *Wheel) shutdown() {
@@ -183,27 +180,7 @@ func (w *Wheel) shutdown() {
 		_ = w.alarm.Close() // a descriptor of ours, nothing to write back
 	}
 	w.running.Wait()
-	w.stopTimingWheel()
-}
-
-// stopTimingWheel stops it while nothing is cascading. The goroutine that moves timers
-// to a lower level hands them to the polling goroutine, and would wait for ever for one
-// that Stop has sent home. All our timers have been taken out, so once a timer set now
-// has come through that goroutine, it has nothing left to move. If a stepped wall clock
-// keeps that timer from coming, we stop waiting for it.
-func (w *Wheel) stopTimingWheel() {
-	if w.tw == nil {
-		return
-	}
-	through := make(chan struct{})
-	w.tw.AfterFunc(w.tick, func() { close(through) })
-	patience := time.NewTimer(2*w.tick + defaultEvery)
-	defer patience.Stop()
-	select {
-	case <-through:
-	case <-patience.C:
-	}
-	w.tw.Stop()
+	w.timers.wait()
 }
 
 // Settle delivers what is due now and returns when every set is at rest with nothing
@@ -248,23 +225,12 @@ func (w *Wheel) sweep() clock.Instant {
 // armed either cleared or not earlier than its own. A set that was kicked arms it when it
 // comes to rest.
 func (w *Wheel) onAlarm() {
-	w.alarmMu.Lock()
-	w.armed = 0
-	w.alarmMu.Unlock()
+	w.alarmed.spent()
 	w.arm(w.sweep())
 }
 
-// arm sees to it that the alarm goes off at at, or earlier. It never moves the alarm to
-// a later instant, so callers need not agree on an order; a look too many does no harm.
+// arm sees to it that both sources go off at at, or earlier.
 func (w *Wheel) arm(at clock.Instant) {
-	if w.alarm == nil || at == never {
-		return
-	}
-	w.alarmMu.Lock()
-	defer w.alarmMu.Unlock()
-	if w.armed != 0 && !at.Before(w.armed) {
-		return
-	}
-	w.armed = at
-	w.alarm.Arm(at)
+	w.alarmed.arm(at)
+	w.timed.arm(at)
 }

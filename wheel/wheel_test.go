@@ -63,7 +63,7 @@ func newRig(t testing.TB, cfg Config) *rig {
 		timer: make(chan func(), 1000), ahead: make(chan time.Duration, 1000),
 	}
 	cfg.Clock, cfg.Ticks = r.clock, r.ticks
-	if !cfg.NoTimingWheel {
+	if !cfg.NoTimingWheel && cfg.after == nil {
 		cfg.after = func(d time.Duration, f func()) stopper {
 			r.timer <- f
 			r.ahead <- d
@@ -168,7 +168,7 @@ func TestSchedule(t *testing.T) {
 		for i, due := range []clock.Instant{never, never - 1, never.Add(-width), start.Add(1000 * time.Hour)} {
 			s.Schedule(&items[i], due)
 		}
-		require.Empty(t, r.timer, "beyond the horizon")
+		require.LessOrEqual(t, await(t, r.ahead), horizon+defaultTick, "the timing wheel is asked to look now and then")
 		r.clock.Set(start.Add(1000*time.Hour - 1))
 		r.Settle()
 		require.Empty(t, out)
@@ -299,11 +299,33 @@ func TestSources(t *testing.T) {
 		for i := range items {
 			s.Schedule(&items[i], start.Add(width/2))
 		}
-		require.Len(t, r.timer, 1, "one timer a bucket")
+		later := Item{}
+		s.Schedule(&later, start.Add(2*width))
 		require.Equal(t, width+defaultTick, await(t, r.ahead))
 		r.clock.Advance(width)
 		await(t, r.timer)()
 		require.Len(t, await(t, out).items, len(items))
+		require.Equal(t, width+defaultTick, await(t, r.ahead), "one timer at a time, for the earliest bucket")
+		r.clock.Advance(width)
+		await(t, r.timer)()
+		requireItems(t, []*Item{&later}, await(t, out).items)
+		require.Empty(t, r.timer)
+	})
+	t.Run("ATimingWheelThatIsAlwaysEarlyIsNotAskedAgainAtOnce/WallClockSteppedBack", func(t *testing.T) {
+		r := newRig(t, Config{NoAlarm: true})
+		s, out := newSetOf(r)
+		var it Item
+		s.Schedule(&it, start.Add(10*width))
+		look := await(t, r.timer)
+		for range 3 {
+			look()
+			require.Zero(t, r.timed.aim())
+			r.ticks <- time.Time{} // it is asked again with the next tick
+			look = await(t, r.timer)
+		}
+		r.clock.Advance(10 * width)
+		look()
+		requireItems(t, []*Item{&it}, await(t, out).items)
 	})
 	t.Run("TheRealTimingWheelDelivers", func(t *testing.T) {
 		w, err := New(Config{NoAlarm: true, Ticks: make(chan time.Time)})
@@ -578,10 +600,11 @@ func TestStop(t *testing.T) {
 		for i := range items {
 			s.Schedule(&items[i], start.Add(time.Duration(i+1)*width))
 		}
+		underWay := await(t, r.timer)
 		r.Stop()
 		r.Stop()
 		r.clock.Advance(time.Hour)
-		await(t, r.timer)() // a timer that was under way
+		underWay()
 		require.Zero(t, s.Len())
 		require.Zero(t, items[3].Due())
 		require.False(t, s.Cancel(&items[3]))

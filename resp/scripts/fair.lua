@@ -24,6 +24,22 @@ end
 local lease, waits, grace, place = ARGV[1], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local out, granted = {now, 0}, 0
 
+-- Until when a place is kept; 0: that is nowhere. Or the error: a command with two keys is refused where the
+-- slot is on its way and they are not together.
+local function score(queue, timeouts, field)
+  local till = call('ZSCORE', timeouts, field)
+  if not till then
+    till = call('EXISTS', queue, timeouts)
+    if type(till) ~= 'table' then
+      return 0
+    end
+  end
+  if type(till) == 'table' then
+    return till
+  end
+  return tonumber(till)
+end
+
 -- Who is next, after those whose time is over have been taken out; false: nobody. And how long its
 -- place is kept.
 local function head(queue, timeouts)
@@ -32,7 +48,11 @@ local function head(queue, timeouts)
     if not first or type(first) == 'table' then
       return first
     end
-    local left = tonumber(call('ZSCORE', timeouts, first) or 0) - now
+    local left = score(queue, timeouts, first)
+    if type(left) == 'table' then
+      return left
+    end
+    left = left - now
     if left > 0 and find(first, ':0', 1, true) then
       left = left % place
       if left > grace then
@@ -43,7 +63,10 @@ local function head(queue, timeouts)
       return first, left
     end
     call('ZREM', timeouts, first)
-    call('LPOP', queue)
+    local gone = call('LPOP', queue)
+    if type(gone) == 'table' then -- nothing may be changed: it would stay the head for ever
+      return gone
+    end
   end
 end
 

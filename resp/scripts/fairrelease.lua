@@ -1,23 +1,43 @@
--- fairrelease: gives back every key that its field still holds. If a waiter of the same engine is next
--- in the queue it has the lock at once, where the engine asks for that; otherwise whoever is next is
--- told. A field that holds nothing leaves the queue.
+-- fairrelease: gives back every key that its field still holds. If a waiter that the caller names is next
+-- in the queue it has the lock at once, with the lease it asks for; otherwise whoever is next is told. A
+-- field that holds nothing leaves the queue.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
 -- ARGV[2]  message
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[4]  lease in ms of a waiter of the same engine that may have the lock; '0': none may
+-- ARGV[4]  how many waiters follow at the end of ARGV that may have a lock next
 -- ARGV[5]  grace in ms, and
 -- ARGV[6]  Redisson's fairLockWaitTimeout in ms, as in fair
--- ARGV[7+] those keys, then field, n, field, n, ...: the field of the next n keys
+-- ARGV[7+] those keys, then field, n, field, n, ...: the field of the next n keys; then i, field, lease in
+--          ms, ...: a waiter of the caller's for the i-th key
 -- returns  as release; <= -10: passed on to the waiter whose number, without the leading 0, is -v - 10
 -- cost     hdel, lindex; zscore and publish where somebody waits; passed on: hset, pexpire, lpop, zrem
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local publish, message, lease = ARGV[1], ARGV[2], ARGV[4]
+local publish, message, heirs = ARGV[1], ARGV[2], {}
+for h = #ARGV - 3 * tonumber(ARGV[4]) + 1, #ARGV, 3 do
+  heirs[ARGV[h] .. ' ' .. ARGV[h + 1]] = ARGV[h + 2]
+end
 local grace, place = tonumber(ARGV[5]), tonumber(ARGV[6])
 local out, released = {now, 0}, 0
+
+-- Until when a place is kept; 0: that is nowhere. Or the error: a command with two keys is refused where the
+-- slot is on its way and they are not together.
+local function score(queue, timeouts, field)
+  local till = call('ZSCORE', timeouts, field)
+  if not till then
+    till = call('EXISTS', queue, timeouts)
+    if type(till) ~= 'table' then
+      return 0
+    end
+  end
+  if type(till) == 'table' then
+    return till
+  end
+  return tonumber(till)
+end
 
 -- Who is next, as in fair; nil: nobody, or the queue may not be read.
 local function head(queue, timeouts)
@@ -26,7 +46,11 @@ local function head(queue, timeouts)
     if type(first) ~= 'string' then
       return nil
     end
-    local left = tonumber(call('ZSCORE', timeouts, first) or 0) - now
+    local left = score(queue, timeouts, first)
+    if type(left) == 'table' then
+      return nil
+    end
+    left = left - now
     if left > 0 and find(first, ':0', 1, true) and left % place > grace then
       left = 0
     end
@@ -34,7 +58,10 @@ local function head(queue, timeouts)
       return first
     end
     call('ZREM', timeouts, first)
-    call('LPOP', queue)
+    local gone = call('LPOP', queue)
+    if type(gone) == 'table' then -- nothing may be changed: it would stay the head for ever
+      return nil
+    end
   end
 end
 
@@ -48,7 +75,7 @@ local function tell(tag, first)
 end
 
 -- Gives the lock to the head of the queue; nil: it cannot be.
-local function pass(key, first, queue, timeouts)
+local function pass(key, first, queue, timeouts, lease)
   local set = call('HSET', key, first, 1)
   if type(set) == 'table' then
     return nil
@@ -67,7 +94,7 @@ local function pass(key, first, queue, timeouts)
   return -tonumber(string.match(first, ':0(%d+)$')) - 10
 end
 
-local function leave(key, field)
+local function leave(i, key, field)
   local v = call('HDEL', key, field)
   if type(v) == 'table' then
     return v
@@ -82,9 +109,9 @@ local function leave(key, field)
     if not first then
       return 0
     end
-    local engine = string.match(field, '^[^:]*:')
-    if lease ~= '0' and string.sub(first, 1, #engine + 1) == engine .. '0' and call('EXISTS', key) == 0 then
-      local passed = pass(key, first, queue, timeouts)
+    local lease = heirs[i .. ' ' .. first]
+    if lease and call('EXISTS', key) == 0 then
+      local passed = pass(key, first, queue, timeouts, lease)
       if passed then
         return passed
       end
@@ -116,7 +143,7 @@ for i = 1, n do
     field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
   end
   left = left - 1
-  local v = leave(keys[skip + i], field)
+  local v = leave(i, keys[skip + i], field)
   if type(v) == 'number' and v ~= -1 then
     released = released + 1
   end

@@ -6,11 +6,12 @@
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  wanted hold count
--- ARGV[5]  '1': only if the lock is ours (re-entry, and giving back all but the last hold)
+-- ARGV[5]  '1': only if the lock is ours (re-entry); '2': the same, and the lease is the most that is to be
+--          left of the TTL (giving back all but the last hold), unless others read under the key, too
 -- returns  {now} when the not-after has passed; else {now, code, v} with code 1 granted,
---          2 already ours (the TTL is the full lease again), 0 busy (v: remaining ms, -1 none),
+--          2 already ours (the TTL is the lease or more, with '2' the lease or less), 0 busy (v: remaining ms, -1 none),
 --          -1 gone (it was to be ours and is not), -3 another kind of lock.
--- cost     hexists twice, then hset and pexpire, or pttl.
+-- cost     hexists twice, then hset and pexpire, or pttl; to lower, hlen and hexists.
 -- A count that changes is written after a PEXPIRE: that command is never refused for lack of memory,
 -- and after it nothing of the script is.
 local time = redis.call('TIME')
@@ -19,8 +20,23 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 local key, lease, field, wanted = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
-local must = ARGV[5] == '1'
+local must, lower = ARGV[5] ~= '0', ARGV[5] == '2'
 local call = redis.pcall
+
+-- What the TTL is to be. Nobody else's is lowered: a read-write lock's hash lives for all who hold it.
+local function expiry(left)
+  if left >= 0 and lower then
+    if left <= tonumber(lease) then
+      return left
+    end
+    local fields, mode = call('HLEN', key), call('HEXISTS', key, 'mode')
+    if type(fields) == 'table' or type(mode) == 'table' or fields - mode > 1 then -- a table: it may not be asked
+      return left
+    end
+    return tonumber(lease)
+  end
+  return math.max(left, tonumber(lease))
+end
 
 local mine = call('HEXISTS', key, field)
 if type(mine) == 'table' then
@@ -36,12 +52,9 @@ if mine == 1 then
     return count
   end
   local changes = tonumber(count) ~= wanted
-  if changes or left < tonumber(lease) then
-    local ttl = lease
-    if left > tonumber(lease) then
-      ttl = string.format('%.0f', left)
-    end
-    local set = call('PEXPIRE', key, ttl)
+  local ttl = expiry(left)
+  if changes or left ~= ttl then
+    local set = call('PEXPIRE', key, string.format('%.0f', ttl))
     if type(set) == 'table' then
       return set
     end

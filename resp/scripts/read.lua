@@ -1,24 +1,26 @@
--- read: enters every key as a reader under one wire id. Asking again under a wire id that reads
--- already counts once.
+-- read: enters every key as a reader under one wire id that was never used before. Asking again under a
+-- wire id that reads already counts once, and lowers nothing.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be copied from the first one granted
--- ARGV[5]  unused
+-- ARGV[5]  a field of the caller's own that stands in the hash, to read or to write: it is let in beside
+--          that, whoever waits; '': it has none
 -- ARGV[6+] the keys, where KEYS is empty
 -- returns  as acquire
 -- cost     free: hget, exists, pttl, hset, pexpire, set; copied: exists, copy, set
 -- A writer that waits (write.lua leaves a note that expires) lets no further reader in, but for the
--- one who writes now or reads already. The hash lives as long as the longest reader.
+-- one who writes now or reads already. The hash lives as long as the longest reader. Nothing is written
+-- over a value of another type.
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
   return {now}
 end
-local lease, field, copying = ARGV[1], ARGV[2], ARGV[4] == '1'
+local lease, field, copying, beside = ARGV[1], ARGV[2], ARGV[4] == '1', ARGV[5]
 local wanted = tonumber(lease)
 local out, granted, template = {now, 0}, 0, nil
 
@@ -44,10 +46,22 @@ local function undo(key, fresh, failed)
   return failed
 end
 
--- The read hold's own expiry. Answers nil, or the error.
-local function mark(key, tag, fresh)
-  local set = call('SET', tag .. suffix, '1', 'PX', lease)
-  if set.err then
+-- The read hold's own expiry: made, or raised. Answers nil, or the error; then a hold that was there
+-- before stays.
+local function mark(key, tag, fresh, mine)
+  local set = call('SET', tag .. suffix, '1', 'PX', lease, 'NX')
+  if not set then -- it is there: of an earlier sending
+    set = call('GET', tag .. suffix)
+    if type(set) == 'string' then
+      set = call('PTTL', tag .. suffix)
+    end
+    if type(set) == 'number' and set < wanted then
+      set = call('PEXPIRE', tag .. suffix, lease)
+    end
+  end
+  if type(set) == 'table' and set.err and mine == 1 then
+    return set
+  elseif type(set) == 'table' and set.err then
     return undo(key, fresh, set)
   end
   return nil
@@ -55,8 +69,9 @@ end
 
 -- How long a waiting writer keeps further readers out; 0: there is none.
 local function awaited(tag)
-  local left = call('PTTL', tag .. ':rwlock_writer')
-  if type(left) == 'table' or left < 0 then
+  local note = tag .. ':rwlock_writer'
+  local left = call('PTTL', note)
+  if type(left) == 'table' or left < 0 or type(call('GET', note)) ~= 'string' then
     return 0
   end
   return left + 1
@@ -71,11 +86,10 @@ local function join(key, tag, mode)
   if type(left) == 'table' then
     return left
   end
-  if mine == 0 and mode == 'write' then
-    if call('HEXISTS', key, field .. ':write') ~= 1 then
+  if mine == 0 and (beside == '' or call('HEXISTS', key, beside) ~= 1) then
+    if mode == 'write' then
       return left
     end
-  elseif mine == 0 then
     local wait = awaited(tag)
     if wait > 0 then
       if left >= 0 and left < wait then
@@ -91,10 +105,10 @@ local function join(key, tag, mode)
   if left < wanted then
     local ttl = call('PEXPIRE', key, lease)
     if type(ttl) == 'table' then
-      return undo(key, false, ttl)
+      return mine == 1 and ttl or undo(key, false, ttl)
     end
   end
-  return mark(key, tag, false)
+  return mark(key, tag, false, mine)
 end
 
 local function enter(key, tag)

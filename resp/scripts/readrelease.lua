@@ -9,7 +9,8 @@
 -- returns  as release; a hold that was not the last one was heard by nobody
 -- cost     hdel, hlen, del, publish; not the last: pttl on top, and where this hold was the longest a look
 --          at every other read hold, for the hash is to live as long as the longest of them, and not
---          at all if only such are left whose holders are dead.
+--          at all if only such are left whose holders are dead. Where one cannot be looked at, as in a
+--          slot on its way, the hash keeps the time it has.
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local publish, message = ARGV[1], ARGV[2]
@@ -18,6 +19,10 @@ local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
 -- Deletes the lock and tells the waiters: how many heard it, -2 publish was refused, or the error.
 local function free(key, tag, hold)
   local gone = call('DEL', key, hold)
+  if type(gone) == 'table' then -- in a slot on its way, if they are not together
+    gone = call('DEL', key)
+    call('DEL', hold)
+  end
   if type(gone) == 'table' then
     return gone
   end
@@ -28,17 +33,20 @@ local function free(key, tag, hold)
   return heard
 end
 
--- The longest remaining time of those who still read, and whether somebody writes.
+-- The longest remaining time of those who still read; nil: not known. A command with two keys tells what is
+-- gone from what is on the other side of a slot on its way: there it is refused.
 local function longest(key, tag)
   local fields, most = call('HGETALL', key), 0
   for f = 1, #fields, 2 do
     local name, count = fields[f], tonumber(fields[f + 1])
     if name ~= 'mode' and count and not find(name, ':write', -6, true) then
       for hold = count, 1, -1 do
-        local left = call('PTTL', tag .. ':' .. name .. ':rwlock_timeout:' .. hold)
-        if type(left) ~= 'table' then
-          most = math.max(most, left)
+        local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
+        local left = call('PTTL', mark)
+        if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then
+          return nil
         end
+        most = math.max(most, left)
       end
     end
   end
@@ -68,7 +76,9 @@ local function leave(key, field)
   local left = call('PTTL', key)
   if type(own) ~= 'table' and type(left) ~= 'table' and (own < 0 or own + 5 >= left) then
     local most = longest(key, tag)
-    if most <= 0 then
+    if not most then
+      return 0
+    elseif most <= 0 then
       return free(key, tag, hold)
     elseif most < left then
       call('PEXPIRE', key, most)

@@ -1,5 +1,5 @@
 -- readrenew: as renew, for read holds: the hold's own expiry is raised, too. Never touches another
--- holder's, never lowers the hash's.
+-- holder's, never lowers one, never writes over a value of another type.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
@@ -42,11 +42,14 @@ local function mark(key, field)
   if type(left) == 'table' or left >= wanted then
     return type(left) == 'table' and left or nil
   end
-  local set
-  if left >= 0 then
-    set = call('PEXPIRE', hold, lease)
-  else
+  local set = ''
+  if left == -2 then
     set = call('SET', hold, '1', 'PX', lease)
+  elseif left == -1 then -- then it may be anything
+    set = call('GET', hold)
+  end
+  if type(set) == 'string' then
+    set = call('PEXPIRE', hold, lease)
   end
   if type(set) == 'table' and set.err then
     return set

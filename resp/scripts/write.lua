@@ -20,13 +20,17 @@ local lease, field, copying, patience = ARGV[1], ARGV[2], ARGV[4] == '1', ARGV[5
 local wanted = tonumber(lease)
 local out, granted, template = {now, 0}, 0, nil
 
--- Leaves a note for readers that come later. It expires; whoever waits renews it with every try.
+-- Leaves a note for readers that come later. It expires; whoever waits renews it with every try. What
+-- stands there and is no note is left alone.
 local function await(key)
   local note = ':rwlock_writer'
   if find(key, '{', 1, true) then
     note = key .. note
   else
     note = '{' .. key .. '}' .. note
+  end
+  if type(call('GET', note)) == 'table' then
+    return
   end
   call('SET', note, string.match(field, '^[^:]*'), 'PX', patience)
 end

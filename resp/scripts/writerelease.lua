@@ -8,7 +8,7 @@
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as release. A field that writes nothing takes its engine's note back.
--- cost     hdel, del, hlen, del, publish
+-- cost     hdel, get (del, too, where a writer waits), hlen, del, publish
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local publish, message = ARGV[1], ARGV[2]
@@ -24,14 +24,17 @@ local function leave(key, field)
     tag = '{' .. key .. '}'
   end
   local note, channel = tag .. ':rwlock_writer', 'redisson_rwlock:' .. tag
+  local noted = call('GET', note)
   if v == 0 then
-    if call('GET', note) == string.match(field, '^[^:]*') then
+    if noted == string.match(field, '^[^:]*') then
       call('DEL', note)
       call(publish, channel, message)
     end
     return -1
   end
-  call('DEL', note)
+  if type(noted) == 'string' then -- anything else is no note
+    call('DEL', note)
+  end
   local done
   if call('HLEN', key) == 1 then
     done = call('DEL', key)

@@ -1,0 +1,164 @@
+package twin
+
+import (
+	"slices"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// A scriptID is a script that has a twin: first those of package resp, then Redisson's.
+type scriptID uint8
+
+var scriptNames = [...]string{
+	"", "acquire", "reacquire", "release", "renew", "inspect", "force", "fenced",
+	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
+	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
+	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
+	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
+}
+
+const (
+	idAcquire scriptID = iota + 1
+	idReacquire
+	idRelease
+	idRenew
+	idInspect
+	idForce
+	idFenced
+	idRead
+	idReadRenew
+	idReadRelease
+	idWrite
+	idWriteRelease
+	idFair
+	idFairRelease
+	idQueue
+	idRedissonLock
+	idRedissonUnlock
+	idRedissonForce
+	idRedissonRenew
+	idRedissonFairLock
+	idRedissonFairTry
+	idRedissonFairGiveUp
+	idRedissonFairUnlock
+	idRedissonReadLock
+	idRedissonReadUnlock
+	idRedissonReadRenew
+	idRedissonWriteLock
+	idRedissonWriteUnlock
+	idLast
+)
+
+// scriptShas are the names under which EVALSHA knows the scripts, by scriptID.
+var scriptShas = func() []string {
+	texts := resp.ScriptTexts()
+	shas := make([]string, idLast)
+	for id := idAcquire; id < idLast; id++ {
+		if id < idRedissonLock {
+			shas[id] = shaOf(texts[scriptNames[id]])
+		} else {
+			shas[id] = shaOf(redissonText(id))
+		}
+	}
+	return shas
+}()
+
+// scriptIDs finds a script by what EVALSHA calls it.
+var scriptIDs = func() map[string]scriptID {
+	ids := make(map[string]scriptID, idLast)
+	for id := idAcquire; id < idLast; id++ {
+		ids[scriptShas[id]] = id
+	}
+	return ids
+}()
+
+// textIDs finds a script by its text.
+var textIDs = func() map[string]scriptID {
+	ids := make(map[string]scriptID, idLast)
+	for name, text := range resp.ScriptTexts() {
+		if at := slices.Index(scriptNames[:], name); at > 0 {
+			ids[text] = scriptID(at)
+		}
+	}
+	for id := idRedissonLock; id < idLast; id++ {
+		ids[redissonText(id)] = id
+	}
+	return ids
+}()
+
+// redissonOf finds a script of Redisson's, whose clients load them by themselves; 0: it is none.
+func redissonOf(sha string) scriptID {
+	if id := scriptIDs[sha]; id >= idRedissonLock {
+		return id
+	}
+	return 0
+}
+
+// start runs a script's twin.
+func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
+	switch id {
+	case idAcquire:
+		return (&acquire{Server: s}).run(KEYS, ARGV)
+	case idReacquire:
+		return s.reacquire(KEYS, ARGV)
+	case idRelease:
+		return s.release(KEYS, ARGV)
+	case idRenew:
+		return (&renew{Server: s}).run(KEYS, ARGV)
+	case idForce:
+		return s.force(KEYS, ARGV)
+	case idRead:
+		return (&read{Server: s}).run(KEYS, ARGV)
+	case idReadRenew:
+		return (&readrenew{Server: s}).run(KEYS, ARGV)
+	case idReadRelease:
+		return (&readrelease{Server: s}).run(KEYS, ARGV)
+	case idWrite:
+		return (&write{Server: s}).run(KEYS, ARGV)
+	case idWriteRelease:
+		return (&writerelease{Server: s}).run(KEYS, ARGV)
+	case idFenced:
+		return (&fenced{Server: s}).run(KEYS, ARGV)
+	case idFair:
+		return (&fair{Server: s}).run(KEYS, ARGV)
+	case idFairRelease:
+		return (&fairrelease{Server: s}).run(KEYS, ARGV)
+	case idInspect:
+		return s.inspect(KEYS)
+	case idQueue:
+		return s.queue(KEYS)
+	default:
+		return s.startRedisson(id, KEYS, ARGV)
+	}
+}
+
+func (s *Server) startRedisson(id scriptID, KEYS, ARGV list) Reply {
+	switch id {
+	case idRedissonLock:
+		return s.redissonLock(KEYS, ARGV)
+	case idRedissonUnlock:
+		return s.redissonUnlock(KEYS, ARGV)
+	case idRedissonForce:
+		return s.redissonForce(KEYS, ARGV)
+	case idRedissonRenew:
+		return s.redissonRenew(KEYS, ARGV)
+	case idRedissonFairLock:
+		return s.redissonFairLock(KEYS, ARGV)
+	case idRedissonFairTry:
+		return s.redissonFairTry(KEYS, ARGV)
+	case idRedissonFairGiveUp:
+		return s.redissonFairGiveUp(KEYS, ARGV)
+	case idRedissonFairUnlock:
+		return s.redissonFairUnlock(KEYS, ARGV)
+	case idRedissonReadLock:
+		return s.redissonReadLock(KEYS, ARGV)
+	case idRedissonReadUnlock:
+		return s.redissonReadUnlock(KEYS, ARGV)
+	case idRedissonReadRenew:
+		return s.redissonReadRenew(KEYS, ARGV)
+	case idRedissonWriteLock:
+		return s.redissonWriteLock(KEYS, ARGV)
+	default:
+		return s.redissonWriteUnlock(KEYS, ARGV)
+	}
+}

@@ -1,0 +1,154 @@
+package twin
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// expected are the codes that each script of package resp answers, as its header says: the differential test has to
+// see them all.
+var expected = map[string][]string{
+	"acquire":      {"too late", "granted", "busy", "no expiry", "another kind", "refused here", "error of a key"},
+	"reacquire":    {"too late", "granted", "ours", "busy", "no expiry", "gone", "another kind", "error"},
+	"release":      {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"renew":        {"renewed", "not ours", "error of a key"},
+	"inspect":      {"fields", "no key", "error"},
+	"force":        {"too late", "released", "none", "another kind", "error"},
+	"fenced":       {"too late", "granted", "token", "busy", "no expiry", "another kind", "error of a key"},
+	"read":         {"too late", "granted", "busy", "no expiry", "another kind", "refused here", "error of a key"},
+	"readrenew":    {"renewed", "not ours", "error of a key"},
+	"readrelease":  {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"write":        {"too late", "granted", "busy", "no expiry", "another kind", "refused here", "error of a key"},
+	"writerelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"fair":         {"too late", "granted", "busy", "no expiry", "another kind", "error of a key"},
+	"fairrelease":  {"released", "heard", "not ours", "publish refused", "passed on", "error of a key"},
+	"queue":        {"waiting", "nobody", "error"},
+}
+
+// everyCode lists what the differential test has to see: of Redisson's scripts that each is called and refused.
+func everyCode() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(resp.ScriptTexts())) {
+		for _, code := range expected[name] {
+			out = append(out, name+": "+code)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(RedissonTexts())) {
+		out = append(out, name+": answer", name+": error")
+	}
+	return out
+}
+
+// missing are those of every code that were not seen.
+func missing(codes map[string]int) []string {
+	return slices.DeleteFunc(everyCode(), func(code string) bool { return codes[code] > 0 })
+}
+
+func TestEveryScriptHasATwinAndItsCodes(t *testing.T) {
+	for name := range resp.ScriptTexts() {
+		require.Contains(t, scriptNames[idAcquire:idRedissonLock], name, "a script without a twin")
+		require.NotEmpty(t, expected[name], "codes of %s", name)
+	}
+	require.Len(t, resp.ScriptTexts(), int(idRedissonLock-idAcquire), "a twin without a script")
+}
+
+// codesOf names what a script has answered.
+func codesOf(script string, r Reply) []string {
+	if r.Kind == Error {
+		return []string{"error"}
+	}
+	if strings.HasPrefix(script, "redisson ") {
+		return []string{"answer"}
+	}
+	switch script {
+	case "reacquire":
+		return reacquireCodes(r.Array)
+	case "force":
+		if len(r.Array) == 1 {
+			return []string{"too late"}
+		}
+		return []string{map[int64]string{1: "released", 0: "none", -3: "another kind"}[r.Array[1].Int]}
+	case "inspect":
+		if len(r.Array) == 1 {
+			return []string{"no key"}
+		}
+		return []string{"fields"}
+	case "queue":
+		if len(r.Array) == 1 {
+			return []string{"nobody"}
+		}
+		return []string{"waiting"}
+	}
+	if len(r.Array) == 1 {
+		return []string{"too late"}
+	}
+	normal, from := "granted", 2
+	switch {
+	case strings.HasSuffix(script, "release"):
+		normal = "released"
+	case strings.HasSuffix(script, "renew"):
+		normal = "renewed"
+	case script == "fenced":
+		from = 3
+	}
+	var out []string
+	if r.Array[1].Int > 0 {
+		out = append(out, normal)
+	}
+	for i := from; i+1 < len(r.Array); i += 2 {
+		out = append(out, codeOf(normal, script == "fenced", r.Array[i].Int, r.Array[i+1]))
+	}
+	return out
+}
+
+// codeOf names what a script has answered for one key.
+func codeOf(normal string, fenced bool, at int64, v Reply) string {
+	switch {
+	case at == 0:
+		return "refused here"
+	case v.Kind == Error:
+		return "error of a key"
+	case normal == "released" && v.Int <= -10:
+		return "passed on"
+	case normal == "released" && v.Int > 0:
+		return "heard"
+	case normal == "released" && v.Int == -2:
+		return "publish refused"
+	case normal != "granted":
+		return "not ours"
+	case v.Int == -3:
+		return "another kind"
+	case v.Int == -1:
+		return "no expiry"
+	case fenced && v.Int > 0:
+		return "token"
+	default:
+		return "busy"
+	}
+}
+
+func reacquireCodes(words []Reply) []string {
+	if len(words) == 1 {
+		return []string{"too late"}
+	}
+	switch words[1].Int {
+	case 1:
+		return []string{"granted"}
+	case 2:
+		return []string{"ours"}
+	case -1:
+		return []string{"gone"}
+	case -3:
+		return []string{"another kind"}
+	}
+	if words[2].Int == -1 {
+		return []string{"no expiry"}
+	}
+	return []string{"busy"}
+}

@@ -1,0 +1,322 @@
+package twin
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// A generator makes random calls.
+type generator struct {
+	*rand.Rand
+	start  int64 // µs
+	micros int64 // of the next action
+	keys   []string
+	ids    []string // owner ids
+	// fairIDs are those who wait for a fair lock.
+	fairIDs []string
+	odds    int64 // ms, see odd
+	healthy bool  // nothing is wrong with the server
+	theme   theme
+}
+
+// A theme is what happens in one sequence: which scripts run, which fields they name, and how often somebody else
+// changes a key, in a hundred.
+type theme struct {
+	scripts []string
+	field   func(*generator) string
+	foreign int
+}
+
+var themes = []theme{
+	{lockScripts, (*generator).id, 4},
+	{rwScripts, (*generator).rwField, 3},
+	{rwScripts, (*generator).rwField, 12},
+	{fairScripts, (*generator).fairID, 2},
+	{fairScripts, (*generator).fairID, 10},
+	{slices.Concat(lockScripts, rwScripts, fairScripts), (*generator).anyField, 15},
+}
+
+var (
+	lockScripts = []string{
+		"acquire", "acquire", "reacquire", "release", "release", "renew", "inspect", "force", "fenced", "fenced",
+		"redisson lock", "redisson unlock", "redisson force", "redisson renew",
+	}
+	rwScripts = []string{
+		"read", "read", "readrenew", "readrelease", "readrelease", "write", "write", "writerelease", "writerelease",
+		"renew", "reacquire", "force", "inspect", "redisson readlock", "redisson readunlock", "redisson readrenew",
+		"redisson writelock", "redisson writeunlock",
+	}
+	fairScripts = []string{
+		"fair", "fair", "fair", "fairrelease", "fairrelease", "renew", "reacquire", "force", "queue",
+		"redisson fairlock", "redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
+	}
+)
+
+func newGenerator(seed uint64) *generator {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+	g.start = 1_700_000_000_000_000 + g.Int64N(1e12)
+	g.micros = g.start
+	g.keys = []string{"a", "b", "{t}c", "d{t}", "ee"}[:1+g.IntN(5)]
+	g.ids = []string{"e1:11", "e1:12", "e2:21", "e2:22", "j:7"}[:2+g.IntN(4)]
+	g.fairIDs = []string{"e1:011", "e1:012", "e2:021", "e2:022", "j:7", "j:8", "j:0", "e1:0", "e1"}
+	if g.chance(80) {
+		g.fairIDs = []string{"e1:011", "e1:012", "j:7", "e2:021", "j:8"}[:2+g.IntN(4)]
+	}
+	g.theme = themes[g.IntN(len(themes))]
+	return g
+}
+
+// inCluster makes the calls such as are sent to a node of a cluster: keys of other slots among them, and nothing that
+// is wrong with the server.
+func (g *generator) inCluster() {
+	g.keys = []string{"a", "b", "{b}c", "d{b}", "ee", "f", "g"}[:2+g.IntN(6)]
+	g.healthy = true
+}
+
+func (g *generator) one(of ...string) string { return of[g.IntN(len(of))] }
+
+// chance is true in so many of a hundred.
+func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
+
+func (g *generator) sequence(n int) []action {
+	actions := make([]action, 0, n)
+	for range n {
+		a := g.action()
+		actions = append(actions, a)
+		g.micros += a.step * 1000
+	}
+	return actions
+}
+
+func (g *generator) action() action {
+	switch n := g.IntN(100); {
+	case n < 5:
+		return action{step: quantum * (1 + g.Int64N(20))}
+	case n < 5+g.theme.foreign:
+		return g.foreign()
+	}
+	a := g.call(g.one(g.theme.scripts...))
+	if !g.healthy && g.chance(8) {
+		a.under = g.wrong()
+	}
+	return a
+}
+
+// wrong is something that the server or the ACL refuses.
+func (g *generator) wrong() string {
+	if g.chance(50) {
+		return g.one("no-copy", "no-restore", "no-dump", "no-publish", "some-channels", "some-keys", "out of memory",
+			"no-pexpire", "no-undo-of-expiry", "no-undo-of-token")
+	}
+	return g.one(wrongs...)
+}
+
+func (g *generator) now() int64 { return g.micros / 1000 }
+
+func (g *generator) key() string { return g.one(g.keys...) }
+
+func (g *generator) id() string { return g.one(g.ids...) }
+
+func (g *generator) rwField() string { return g.id() + g.one("", ":write") }
+
+// fairID is the field of one who waits for a fair lock: of an engine, or of Redisson.
+func (g *generator) fairID() string { return g.one(g.fairIDs...) }
+
+func (g *generator) anyField() string {
+	return g.one(g.id(), g.id(), g.rwField(), g.fairID())
+}
+
+// lease is a multiple of quantum, and rarely none that can be used.
+func (g *generator) lease() string {
+	if g.chance(2) {
+		return g.one("0", "-5000", "x", "9223372036854775807")
+	}
+	return g.one("30000", "60000", "60000", "90000", "120000")
+}
+
+func (g *generator) notAfter() string {
+	late := g.Int64N(1000)
+	switch g.IntN(20) {
+	case 0:
+		return strconv.FormatInt(g.now()-1-late, 10)
+	case 1:
+		return strconv.FormatInt(g.now(), 10)
+	default:
+		return strconv.FormatInt(g.now()+late, 10)
+	}
+}
+
+func (g *generator) flag() string { return g.one("0", "1") }
+
+// some are different keys; rarely one of them comes twice.
+func (g *generator) some() []string {
+	keys := slices.Clone(g.keys)
+	g.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	keys = keys[:1+g.IntN(len(keys))]
+	if g.chance(2) {
+		keys = append(keys, keys[0])
+	}
+	return keys
+}
+
+// keyed are the arguments of a call whose keys are declared or, in place of the word KEYS in argv, among the arguments.
+// The word N stands for how many are there.
+func (g *generator) keyed(keys []string, argv ...string) []string {
+	inline := g.chance(40)
+	args := []string{strconv.Itoa(len(keys))}
+	if inline {
+		args[0] = "0"
+	} else {
+		args = append(args, keys...)
+	}
+	for _, a := range argv {
+		switch {
+		case a == "KEYS" && inline:
+			args = append(args, keys...)
+		case a == "KEYS":
+		case a == "N" && inline:
+			args = append(args, strconv.Itoa(len(keys)))
+		case a == "N":
+			args = append(args, "0")
+		default:
+			args = append(args, a)
+		}
+	}
+	return args
+}
+
+// stretches are fields for n keys: field, how many, field, how many.
+func (g *generator) stretches(n int, field func() string) []string {
+	var out []string
+	for n > 0 {
+		k := 1 + g.IntN(n)
+		out = append(out, field(), strconv.Itoa(k))
+		n -= k
+	}
+	return out
+}
+
+// heirs are some waiters that may have one of n keys next.
+func (g *generator) heirs(n int) (out []string) {
+	for range g.IntN(3 * n) {
+		out = append(out, strconv.Itoa(1+g.IntN(n)), g.fairID(), g.one("30000", "60000"))
+	}
+	return out
+}
+
+func (g *generator) publish() string {
+	if g.chance(3) {
+		return "NOSUCH"
+	}
+	return g.one("PUBLISH", "PUBLISH", "SPUBLISH")
+}
+
+func (g *generator) field() string { return g.theme.field(g) }
+
+// call is a call of this script.
+func (g *generator) call(name string) action {
+	keys := g.some()
+	var args []string
+	switch name {
+	case "acquire":
+		args = g.keyed(keys, g.lease(), g.field(), g.notAfter(), g.one("0", "1", "1"), "KEYS")
+	case "reacquire":
+		args = []string{"1", keys[0], g.lease(), g.field(), g.notAfter(), g.one("1", "2", "3"), g.one("0", "1", "2")}
+	case "release":
+		args = g.keyed(keys, slices.Concat([]string{g.one("", g.publish()), "0", "N", "KEYS"}, g.stretches(len(keys), g.field))...)
+	case "renew", "readrenew":
+		argv := []string{g.lease(), g.flag(), "N", "KEYS"}
+		for range keys {
+			argv = append(argv, g.field())
+		}
+		args = g.keyed(keys, argv...)
+	case "force":
+		args = []string{"1", keys[0], g.one("", g.publish()), "0", "channel", g.one("", "read", "write", "fair"), g.notAfter()}
+	case "inspect":
+		args = []string{"1", keys[0]}
+	case "queue":
+		args = []string{"1", slot.FairQueue(keys[0])}
+	case "fenced":
+		args = g.keyed(keys, g.lease(), g.id(), g.notAfter(), g.flag(), g.flag(), "KEYS")
+	case "read":
+		args = g.keyed(keys, g.lease(), g.id(), g.notAfter(), g.flag(), g.one("", "", g.field()), "KEYS")
+	case "write":
+		args = g.keyed(keys, g.lease(), g.id()+":write", g.notAfter(), g.flag(), g.one("0", "5000", "10000", "x"), "KEYS")
+	case "readrelease":
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), g.id))...)
+	case "writerelease":
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "1", "N", "KEYS"}, g.stretches(len(keys), g.rwField))...)
+	case "fair":
+		args = g.keyed(keys, slices.Concat([]string{g.lease(), g.notAfter(), g.one("1", "1", "0"), "5000", "300000", "N", "KEYS"},
+			g.stretches(len(keys), g.fairID))...)
+	case "fairrelease":
+		heirs := g.heirs(len(keys))
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", strconv.Itoa(len(heirs) / 3), "5000", "300000", "KEYS"},
+			g.stretches(len(keys), g.fairID), heirs)...)
+	default:
+		args = g.redisson(name)[2:]
+	}
+	return action{script: name, args: args}
+}
+
+// redisson is a call of one of Redisson's scripts.
+func (g *generator) redisson(name string) []string {
+	lease, _ := strconv.ParseInt(g.one("30000", "60000", "90000"), 10, 64)
+	r := Redisson{
+		Name: g.key(), Field: g.theme.field(g), LeaseMs: lease, WaitMs: quantum * (1 + g.Int64N(60)),
+		NowMs: g.now() + g.Int64N(2000) - 1000, Publish: g.publish(), Request: g.one("q1", "q2", "q3", "q4"), LatchMs: 2 * quantum,
+	}
+	if field := g.id(); name[9] == 'r' && name != "redisson renew" || name[9] == 'w' {
+		r.Field = field
+	}
+	return map[string]func() []string{
+		"redisson lock": r.Lock, "redisson unlock": r.Unlock, "redisson force": r.ForceUnlock, "redisson renew": r.Renew,
+		"redisson fairlock": r.FairLock, "redisson fairtry": r.FairTryLock, "redisson fairgiveup": r.FairGiveUp,
+		"redisson fairunlock": r.FairUnlock, "redisson readlock": r.ReadLock, "redisson readunlock": r.ReadUnlock,
+		"redisson readrenew": r.ReadRenew, "redisson writelock": r.WriteLock, "redisson writeunlock": r.WriteUnlock,
+	}[name]()
+}
+
+// derived is a key that scripts make of a lock's.
+func (g *generator) derived(key string) string {
+	tag := tagged(key)
+	return g.one(tag+":rwlock_writer", tag+":"+g.id()+":rwlock_timeout:1", tag+":"+g.id()+":rwlock_timeout:2",
+		"redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag, "redisson_lock_token:"+tag,
+		"redisson_unlock_latch:"+tag+":q1")
+}
+
+// foreign is a plain command: somebody who is not of ours, or an operator.
+func (g *generator) foreign() action {
+	key := g.key()
+	if g.chance(40) {
+		key = g.derived(key)
+	}
+	plain := func(args ...string) action { return action{args: args} }
+	switch g.IntN(14) {
+	case 0, 1, 2, 3:
+		return plain("DEL", key)
+	case 4:
+		return plain("SET", key, g.one("text", "1", "2", "9007199254740000", g.id()))
+	case 5:
+		return plain("SET", key, g.one("text", "1", g.id()), "PX", "60000")
+	case 6:
+		return plain("HSET", key, g.one(g.field(), g.field(), "foreign"), g.one("1", "2", "3", "x", "-1"))
+	case 7:
+		return plain("HSET", key, "mode", g.one("read", "write", "other", ""))
+	case 8:
+		return plain("RPUSH", key, g.field())
+	case 9:
+		return plain("ZADD", key, strconv.FormatInt(g.now()+quantum*(g.Int64N(30)-5), 10), g.field())
+	case 10:
+		return plain("HDEL", key, g.field())
+	case 11:
+		return plain("PEXPIRE", key, g.one("5000", "60000", "120000"))
+	case 12:
+		return plain("PERSIST", g.key())
+	default:
+		return plain("DEL", g.key())
+	}
+}

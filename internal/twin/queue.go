@@ -1,0 +1,21 @@
+package twin
+
+// queue is the twin of queue.lua.
+func (s *Server) queue(KEYS list) Reply {
+	now := s.time()
+	queue := KEYS.at(1)
+	timeouts := "redisson_lock_timeout:" + queue[min(len("redisson_lock_queue:"), len(queue)):]
+	waiting := s.pcall("LRANGE", queue, "0", "-1")
+	if waiting.err() {
+		return waiting
+	}
+	out := []Reply{number(now)}
+	for _, field := range waiting.Array {
+		score := s.call("ZSCORE", timeouts, field.Text)
+		if score.Kind == Nil {
+			score = text("0")
+		}
+		out = append(out, field, score)
+	}
+	return array(out)
+}

@@ -1,0 +1,47 @@
+package twin
+
+// writerelease is the twin of writerelease.lua.
+type writerelease struct {
+	*Server
+	publish, message string
+}
+
+func (w *writerelease) leave(key, field string) Reply {
+	v := w.pcall("HDEL", key, field)
+	if v.table() {
+		return v
+	}
+	tag := tagged(key)
+	note, channel := tag+":rwlock_writer", "redisson_rwlock:"+tag
+	noted := w.pcall("GET", note)
+	if v.is(0) {
+		if noted.Kind == Text && noted.Text == engineOf(field) {
+			w.pcall("DEL", note)
+			w.pcall(w.publish, channel, w.message)
+		}
+		return number(-1)
+	}
+	if noted.Kind == Text { // anything else is no note
+		w.pcall("DEL", note)
+	}
+	var done Reply
+	if w.pcall("HLEN", key).is(1) {
+		done = w.pcall("DEL", key)
+	} else {
+		done = w.pcall("HSET", key, "mode", "read")
+	}
+	if done.table() {
+		return done
+	}
+	heard := w.pcall(w.publish, channel, w.message)
+	if heard.table() {
+		return number(-2)
+	}
+	return heard
+}
+
+func (w *writerelease) run(KEYS, ARGV list) Reply {
+	now := w.time()
+	w.publish, w.message = ARGV.at(1), ARGV.at(2)
+	return eachStretch(now, KEYS, ARGV, 3, w.leave)
+}

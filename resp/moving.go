@@ -1,0 +1,133 @@
+package resp
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// While a slot is on its way each of its keys is at the source or at the target, and one that is nowhere
+// may be made at the target only. A script that needs several keys works where all of them are. So an op
+// whose lock's key is not at the source goes to the target only when none of the keys beside it is left at
+// the source: it would not see them there, and what it made in their place would stop the move. No key
+// that the source does not have can come back there, so asking for one after the other is as good as
+// asking for all at once.
+
+// errSplit says that the keys of a lock are not all on one side.
+var errSplit = &ServerError{Class: ClassTryAgain, Text: "TRYAGAIN the slot is moving, and not all keys of this lock have arrived"}
+
+// siblings lists the keys beside its own that an op may make, or has to see. What a script only looks at, or
+// makes anew under a wire id that was never used, is none: it does without.
+func (op *Op) siblings() []string {
+	asks := op.Kind == OpAcquire || op.Kind == OpReacquire
+	switch {
+	case op.Family == FamilyFenced && asks:
+		return []string{slot.FenceToken(op.Key)}
+	case op.Family == FamilyFair && asks:
+		return []string{slot.FairQueue(op.Key), slot.FairTimeouts(op.Key)}
+	case op.Family == FamilyRead && (op.Kind == OpReacquire || op.Kind == OpExtend):
+		return []string{readMark(op.Key, op.Field)}
+	default:
+		return nil
+	}
+}
+
+// readMark is the key that says until when a read hold of ours lives.
+func readMark(key, field string) string { return slot.ReadHold(key, field, 1) }
+
+// appendProbes puts what finds out whether the keys beside an op's are here in front of its command.
+func (c *command) appendProbes(cmds []rueidis.Completed, w *wire) []rueidis.Completed {
+	c.probes = 0
+	if op := c.ops[0]; op.alone && !op.asking {
+		for _, key := range op.siblings() {
+			cmds = append(cmds, w.client.B().Exists().Key(key).Build())
+			c.probes++
+		}
+	}
+	return cmds
+}
+
+// probed keeps an op that is to go to the target of a move here, as long as a key beside its own is here.
+func (c *command) probed(replies []rueidis.RedisResult) {
+	r := &c.results[0]
+	if r.Err == nil || r.Err.Class != ClassAsk {
+		return
+	}
+	for _, reply := range replies {
+		if err := classify(reply.Error()); err == nil || err.Class != ClassAsk {
+			r.Err = errSplit
+		}
+	}
+}
+
+// renewMarks renews the marks of read holds whose hashes were renewed, while the slot is on its way: each
+// where it is. One that is nowhere is made again.
+func (n *Node) renewMarks(l *link, limit time.Duration, leaseMs int64, holds []*Renewal) {
+	for addr, away := range n.setMarks(l, false, limit, leaseMs, holds) {
+		target := n.nodes.member(addr)
+		if target == nil {
+			continue // the ASK is their answer
+		}
+		target.setMarks(target.retries, true, limit, leaseMs, away)
+	}
+}
+
+// setMarks makes or raises marks that are here, and answers in their holds. It returns those that are to be
+// asked for elsewhere, by address.
+func (n *Node) setMarks(l *link, asking bool, limit time.Duration, leaseMs int64, holds []*Renewal) (away map[string][]*Renewal) {
+	away = make(map[string][]*Renewal)
+	for len(holds) > 0 {
+		round := holds[:min(maxKeys, len(holds))]
+		holds = holds[len(round):]
+		w, failed := l.get()
+		if failed != nil {
+			for _, r := range round {
+				r.Code, r.Err = CodeError, failed
+			}
+			continue
+		}
+		cmds := make([]rueidis.Completed, 0, 4*len(round))
+		for _, r := range round {
+			for _, c := range markCommands(w, r, leaseMs) {
+				if asking {
+					cmds = append(cmds, w.client.B().Asking().Build())
+				}
+				cmds = append(cmds, c)
+			}
+		}
+		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
+		replies := w.client.DoMulti(ctx, cmds...)
+		cancel()
+		each := len(replies) / len(round)
+		for i, r := range round {
+			r.Code, r.Err = CodeRenewed, nil
+			for _, reply := range replies[i*each : (i+1)*each] {
+				if reply.NonRedisError() != nil && !rueidis.IsRedisNil(reply.Error()) {
+					l.giveUp(w)
+				}
+				if err := reply.Error(); err != nil && !rueidis.IsRedisNil(err) {
+					r.Code, r.Err = CodeError, classify(err)
+				}
+			}
+			if r.Err != nil {
+				if addr := redirection(r.Err.Text, "ASK ", n.Addr()); addr != "" && !asking {
+					away[addr] = append(away[addr], r)
+				}
+			}
+		}
+	}
+	return away
+}
+
+// markCommands make a read hold's mark where it is not, and raise it where it is.
+func markCommands(w *wire, r *Renewal, leaseMs int64) [2]rueidis.Completed {
+	key := readMark(r.Key, r.Field)
+	set := w.client.B().Set().Key(key).Value("1").Nx().PxMilliseconds(leaseMs).Build()
+	if w.caps.Greater {
+		return [2]rueidis.Completed{set, w.client.B().Pexpire().Key(key).Milliseconds(leaseMs).Gt().Build()}
+	}
+	return [2]rueidis.Completed{set, w.client.B().Pexpire().Key(key).Milliseconds(leaseMs).Build()}
+}

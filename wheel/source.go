@@ -1,0 +1,154 @@
+package wheel
+
+import (
+	"sync"
+	"time"
+
+	"github.com/RussellLuo/timingwheel"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A source makes the wheel look at its clock when an instant has come. There are two, the alarm and the
+// timing wheel; the ticker needs no arming.
+type source struct {
+	mu    sync.Mutex
+	armed clock.Instant          // zero: to nothing
+	set   func(at clock.Instant) // called with mu held, and never blocks; nil: there is no such source
+}
+
+// arm sees to it that the source goes off at at, or earlier. It never moves it to a later instant, so
+// callers need not agree on an order; a look too many does no harm.
+func (s *source) arm(at clock.Instant) {
+	if s.set == nil || at == never {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed != 0 && !at.Before(s.armed) {
+		return
+	}
+	s.armed = at
+	s.set(at)
+}
+
+// spent notes that the source has gone off, and returns what it was armed to.
+func (s *source) spent() clock.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.armed
+	s.armed = 0
+	return was
+}
+
+// aim is what the source is armed to now.
+func (s *source) aim() clock.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed
+}
+
+// timers is the goroutine that talks to the timing wheel, and nobody else does. That package can lock
+// itself up: what it flushes it may put back into the bucket whose mutex it holds, and every call that
+// comes to this bucket then waits for ever. So no mutex of ours is held across a call of it, and nobody
+// waits for this goroutine. If it is stuck, the alarm and the ticker do without.
+type timers struct {
+	w     *Wheel
+	after afterFunc
+	tw    *timingwheel.TimingWheel // nil: replaced, in tests
+	ring  chan struct{}            // capacity 1: the aim has changed
+	ended chan struct{}
+}
+
+// startTimers starts the timing wheel and its goroutine.
+func (w *Wheel) startTimers(cfg Config) {
+	if cfg.NoTimingWheel {
+		return
+	}
+	t := &timers{w: w, after: cfg.after, ring: make(chan struct{}, 1), ended: make(chan struct{})}
+	if t.after == nil {
+		t.tw = timingwheel.NewTimingWheel(cfg.Tick, wheelSize)
+		t.after = func(d time.Duration, f func()) stopper { return t.tw.AfterFunc(d, f) }
+		t.tw.Start()
+	}
+	w.timers = t
+	w.timed.set = t.wake
+	go t.work()
+}
+
+// wake tells the goroutine that the aim has changed. Blocks: never.
+func (t *timers) wake(clock.Instant) {
+	select {
+	case t.ring <- struct{}{}:
+	default:
+	}
+}
+
+// work keeps one timer on the timing wheel, aimed at the earliest bucket, a tick late: timers come up to
+// a tick early.
+func (t *timers) work() {
+	defer close(t.ended)
+	var last stopper
+	for {
+		select {
+		case <-t.ring:
+		case <-t.w.quit:
+			if last != nil {
+				last.Stop()
+			}
+			t.stop()
+			return
+		}
+		if last != nil {
+			last.Stop() // too late is no matter: a look too many
+		}
+		last = nil
+		if at := t.w.timed.aim(); at != 0 {
+			left := min(max(at.Sub(t.w.clock.Now()), 0), horizon)
+			last = t.after(left+t.w.tick, t.w.onTimer)
+		}
+	}
+}
+
+// stop stops the timing wheel while nothing is cascading. The goroutine that moves timers
+// to a lower level hands them to the polling goroutine, and would wait for ever for one
+// that Stop has sent home. Our timer has been taken out, so once a timer set now
+// has come through that goroutine, it has nothing left to move. If a stepped wall clock
+// keeps that timer from coming, we stop waiting for it.
+func (t *timers) stop() {
+	if t.tw == nil {
+		return
+	}
+	through := make(chan struct{})
+	t.tw.AfterFunc(t.w.tick, func() { close(through) })
+	patience := time.NewTimer(2*t.w.tick + defaultEvery)
+	defer patience.Stop()
+	select {
+	case <-through:
+	case <-patience.C:
+	}
+	t.tw.Stop()
+}
+
+// wait waits for the goroutine to end, but not for one that is stuck.
+func (t *timers) wait() {
+	if t == nil {
+		return
+	}
+	patience := time.NewTimer(2*t.w.tick + stuckAfter)
+	defer patience.Stop()
+	select {
+	case <-t.ended:
+	case <-patience.C:
+	}
+}
+
+// onTimer is what a timer of the timing wheel calls; it may come early or late. One that came early is not
+// aimed again at what it missed, for the timing wheel would come early again, and at once, for as long as
+// the wall clock is behind it: that is left to the ticker.
+func (w *Wheel) onTimer() {
+	was := w.timed.spent()
+	if at := w.sweep(); at != was {
+		w.arm(at)
+	}
+}

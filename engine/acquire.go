@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -27,6 +26,7 @@ type acquireOp struct {
 	next, prev *acquireOp
 	queued     bool
 	parked     bool // was told "busy"
+	watched    bool // it sees the end of MaxWait and of ctx, or is about to
 	watch      *watching
 	att        attempt // used while the op is first
 }
@@ -35,8 +35,8 @@ type acquireOp struct {
 type watching struct {
 	item   wheel.Item    // MaxWait
 	giveUp clock.Instant // when MaxWait ends; 0: never
-	on     bool
-	stop   func() bool // ends the watch of ctx
+	stop   func() bool   // ends the watch of ctx
+	at     *entry        // where the op waits, if its attempt is still on its way elsewhere
 }
 
 func (op *acquireOp) runner() *callbacks { return op.lock.eng.callbacks }
@@ -44,9 +44,7 @@ func (op *acquireOp) runner() *callbacks { return op.lock.eng.callbacks }
 // finish publishes the result of a claimed op.
 func (op *acquireOp) finish() {
 	if w := op.watch; w != nil {
-		if w.stop != nil {
-			w.stop()
-		}
+		op.lock.eng.callbacks.unwatch(w.stop)
 		op.lock.eng.timers.Cancel(&w.item)
 	}
 	op.publish(op.value, op.err)
@@ -63,11 +61,12 @@ func (op *acquireOp) abandon(err error) bool {
 	var fx effects
 	sh.mu.Lock()
 	if ent := e.entryOf(sh, op); ent != nil && op.queued {
-		ent.unlink(op)
-		e.idleLocked(sh, ent, &fx)
+		e.doLocked(sh, ent, ent.leave(op), &fx)
+		e.closeNoteLocked(sh, ent)
 	}
 	op.err = err
 	sh.mu.Unlock()
+	e.world.Yield("acquireOp.abandon: unlinked | told")
 	op.finish()
 	fx.run()
 	return true
@@ -75,31 +74,9 @@ func (op *acquireOp) abandon(err error) bool {
 
 // due is MaxWait's end.
 func (op *acquireOp) due(now clock.Instant) {
-	op.abandon(op.lock.eng.heldError(op, now))
-}
-
-// heldError says how long the present holder's lease lasts, as far as this engine knows.
-func (e *Engine) heldError(op *acquireOp, now clock.Instant) error {
-	sh := e.shard(op.lock.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	ent := e.entryOf(sh, op)
-	return &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(ent, now)}
-}
-
-func remainingLocked(ent *entry, now clock.Instant) time.Duration {
-	switch {
-	case ent == nil:
-		return 0
-	case ent.hold != nil:
-		return max(ent.hold.Deadline().Sub(now), 0)
-	case ent.wait == waitNot:
-		return 0
-	case ent.busyUntil == 0:
-		return -1
-	default:
-		return max(ent.busyUntil.Sub(now), 0)
-	}
+	err := op.lock.eng.waitedError(op, now)
+	op.lock.eng.world.Yield("acquireOp.due: the error made | abandoned")
+	op.abandon(err)
 }
 
 // submit puts an op into its name's queue and sends an acquire if nothing stands against it.
@@ -127,17 +104,16 @@ func (e *Engine) submit(op *acquireOp) {
 			ent = ent.newSeat()
 			op.att.ent = ent
 		}
-		behind := ent.closed()
+		behind := ent.closed() || op.set.ack != nil && ent.whole().releases > 0 || ent.whole().forces > 0 // see next
 		ent.push(op)
-		if op.set.maxWait > 0 && !op.try {
-			op.watch = &watching{giveUp: e.clock.Now().Add(op.set.maxWait)}
-		}
+		e.limitLocked(op)
 		if behind {
-			e.watchLocked(op)
+			e.watchLocked(op, &fx)
 		}
 		e.kickLocked(sh, ent, &fx)
 	}
 	sh.mu.Unlock()
+	e.world.Yield("Engine.submit: queued, sent | effects")
 	fx.run()
 }
 
@@ -155,26 +131,60 @@ func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
 	return ent
 }
 
-// watchLocked makes an op that has to wait see the end of its ctx and of MaxWait.
-func (e *Engine) watchLocked(op *acquireOp) {
-	w := op.watch
-	if w == nil {
-		if !op.async || op.ctx.Done() == nil {
-			return
-		}
-		w = &watching{}
-		op.watch = w
-	}
-	if w.on {
+// limitLocked notes when an op's MaxWait ends. Everyone who may have to wait for an answer is limited: who
+// queues, and who enters again.
+func (e *Engine) limitLocked(op *acquireOp) {
+	if op.set.maxWait <= 0 || op.try || op.watch != nil && op.watch.giveUp != 0 {
 		return
 	}
-	w.on = true
-	if w.giveUp != 0 {
+	if op.watch == nil {
+		op.watch = &watching{}
+	}
+	op.watch.giveUp = e.clock.Now().Add(op.set.maxWait)
+}
+
+// watchLocked makes an op that has to wait see the end of MaxWait, and that of its ctx once the mutex is
+// free.
+func (e *Engine) watchLocked(op *acquireOp, fx *effects) {
+	if op.watched {
+		return
+	}
+	op.watched = true
+	if w := op.watch; w != nil && w.giveUp != 0 {
 		w.item.Owner = op
 		e.timers.Schedule(&w.item, w.giveUp)
 	}
-	if op.async && op.ctx.Done() != nil {
-		w.stop = context.AfterFunc(op.ctx, func() { op.abandon(op.ctx.Err()) })
+	if op.async {
+		fx.look(op)
+	}
+}
+
+// watchContext makes a waiting op see the end of its ctx. A context is user code: it may ask the engine, so
+// no mutex is held. Meanwhile the op may have been claimed, by a grant for instance. Who claims it takes the
+// mutex before finish ends the watch: either that was after the note here, or the claim is seen here.
+func (op *acquireOp) watchContext() {
+	e := op.lock.eng
+	defer e.callbacks.contain()
+	if op.ctx.Done() == nil {
+		return
+	}
+	stop := e.world.AfterFunc(op.ctx, func() {
+		defer e.callbacks.contain()
+		op.abandon(op.ctx.Err())
+	})
+	e.world.Yield("acquireOp.watchContext: watched | noted")
+	sh := e.shard(op.lock.hash)
+	sh.mu.Lock()
+	waits := op.state.Load() == futurePending
+	if waits && op.watch == nil {
+		op.watch = &watching{}
+	}
+	if waits {
+		op.watch.stop = stop
+	}
+	sh.mu.Unlock()
+	if !waits {
+		stop()
 	}
 }
 
@@ -188,6 +198,7 @@ func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
 	for ; s == stepSend; s = ent.next() {
 		if a := ent.att; a != nil && a.kept() && !sameKind(a.op.Family, ent.head.set.family) {
 			e.dropAttemptLocked(sh, ent) // a reader's wire id is no writer's
+			continue
 		}
 		err := ent.asking(ent).send(ent.head)
 		if err == nil {
@@ -235,6 +246,7 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 	if root := ent.root(); root != ent {
 		ent.leaveRoot()
 		e.fairListenLocked(root, fx)
+		e.readAnsweredLocked(sh, ent, fx)
 		e.idleLocked(sh, root, fx)
 	} else {
 		sh.names.remove(ent)
@@ -257,6 +269,11 @@ func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
 // unparkLocked ends the waiting for somebody else's release.
 func (e *Engine) unparkLocked(ent *entry, fx *effects) {
 	ent.unpark()
+	e.endParkingLocked(ent, fx)
+}
+
+// endParkingLocked gives back what a queue that waits has of the world.
+func (e *Engine) endParkingLocked(ent *entry, fx *effects) {
 	p := ent.park
 	if p == nil {
 		return

@@ -641,7 +641,7 @@ func TestDoThatCannotHaveTheLockDoesNotRunTheFunction(t *testing.T) {
 	e := apiOpen(t, s.Addr())
 	apiNewForeign(t, s).lock("name", time.Minute)
 	never := func(context.Context) error { panic("must not run") }
-	require.ErrorIs(t, e.Lock("name", engine.MaxWait(20*time.Millisecond)).Do(context.Background(), never), engine.ErrHeld)
+	require.ErrorIs(t, e.Lock("name", engine.MaxWait(300*time.Millisecond)).Do(context.Background(), never), engine.ErrHeld)
 	require.ErrorIs(t, e.Lock("").Do(context.Background(), never), engine.ErrName)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -25,7 +24,8 @@ type attempt struct {
 type trouble struct {
 	asking
 	a    *attempt
-	item wheel.Item // the next sending
+	item wheel.Item        // the next sending
+	last *resp.ServerError // since the last answer
 }
 
 // unknown reports whether the present wire id was sent without an answer.
@@ -54,7 +54,7 @@ func (a *attempt) send(op *acquireOp) error {
 	a.lease = l.set.lease
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
-	a.op.Sink, a.op.Ack, a.op.Family = a, l.set.ack, l.set.family
+	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, l.set.ack, l.set.family, a.ent.beside() != nil
 	switch a.op.Family {
 	case resp.FamilyWrite, resp.FamilyFair:
 		a.op.Waits = !op.try
@@ -87,26 +87,37 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	e := ent.eng
 	sh := e.shard(ent.hash)
 	var fx effects
+	var l *loss
 	sh.mu.Lock()
 	ent.landed()
 	switch r.Code {
 	case resp.CodeGranted, resp.CodeOurs:
 		e.grantedLocked(sh, a, r, &fx)
 	case resp.CodeBusy:
-		e.busyLocked(sh, a, r, &fx)
+		if a.op.Inside {
+			l = e.besideBusyLocked(sh, ent, &fx)
+		} else {
+			e.busyLocked(sh, a, r, &fx)
+		}
 	case resp.CodeCancelled:
 		if !a.kept() {
 			ent.settled()
 		}
 		e.kickLocked(sh, ent, &fx)
 	case resp.CodeWrongKind:
+		if a.op.Inside {
+			l = e.besideBusyLocked(sh, ent, &fx)
+			break
+		}
 		e.dropAttemptLocked(sh, ent)
-		e.failAllLocked(sh, ent, ErrWrongKind, &fx)
+		e.wrongKindLocked(sh, a, &fx)
 	default:
 		e.failedLocked(sh, a, r, &fx)
 	}
 	e.settledLocked(sh)
 	sh.mu.Unlock()
+	e.world.Yield("attempt.Answered: decided | effects")
+	e.tellLoss(sh, l, &fx)
 	fx.run()
 }
 
@@ -125,10 +136,6 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		return
 	}
 	root := ent.root()
-	if root != ent {
-		ent.forces = root.forces
-		defer func() { ent.forces = 0 }()
-	}
 	op := ent.granted(a.lease, a.op.Family, int(r.Seen))
 	if op == nil {
 		e.unusedLocked(sh, a, r, fx)
@@ -136,14 +143,14 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	}
 	sh.counts.grants++
 	sh.counts.origin(ent.by)
-	if a.op.Family == resp.FamilyRead {
+	if a.op.Family == resp.FamilyRead && ent == root {
 		ent = ent.newSeat()
 	}
 	h := ent.newHold()
 	if a.trouble != nil {
 		h.doubt = &a.trouble.doubt
 	}
-	h.Field, h.Lease, h.Family = a.op.Field, a.lease, a.op.Family
+	h.Field, h.Family = a.op.Field, a.op.Family
 	if h.Family == resp.FamilyFenced {
 		h.more().token = r.Value
 	}
@@ -152,11 +159,13 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if h.Family == resp.FamilyRead {
 		h.owner = nil
 		h.readBy(op.owner)
-		e.joinAllLocked(sh, root, h, fx)
-		ent = root
+		if !a.op.Inside {
+			e.joinAllLocked(sh, root, h, fx)
+			ent = root
+		}
 	}
 	e.adoptLocked(sh, h, fx)
-	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
+	e.answerTriesLocked(sh, a, r, fx)
 	if h.Family == resp.FamilyWrite && root.seats != nil {
 		root.seats.noted = false
 	}
@@ -164,6 +173,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	if h.Family == resp.FamilyRead { // a writer that is next asks, and is told
 		e.kickLocked(sh, root, fx)
 	}
+	e.readAnsweredLocked(sh, ent, fx)
 }
 
 // startLocked makes a hold its first holder's, and the watchdog's.
@@ -171,10 +181,7 @@ func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.begin(op.set, h.ent.root().turn(turnEnd(r)), int(r.Seen))
 	h.lease, h.owner = ls, op.owner
-	if op.set.watchdog {
-		h.watchers = 1
-	}
-	terms := renew.Terms{SentAt: r.SentAt, Renew: op.set.watchdog}
+	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.lease, Renew: op.set.watchdog}
 	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
@@ -196,7 +203,7 @@ func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		sh.counts.unclaimed++
 	}
 	switch d := a.open(); {
-	case ent.forces > 0: // after the force-release, which is to find it
+	case ent.whole().forces > 0: // after the force-release, which is to find it
 		d.until = max(d.until, r.ReceivedAt)
 		e.cleanLaterLocked(sh, ent, a.wire(), d, a.lease)
 	case a.op.Ack != nil:
@@ -220,9 +227,10 @@ func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
 	return err
 }
 
-// answerTriesLocked tells every Try in the queue that the lock is held: they take this answer.
-func (e *Engine) answerTriesLocked(sh *shard, ent *entry, now clock.Instant, fx *effects) {
-	for op := ent.takeTries(); op != nil; {
+// answerTriesLocked tells every Try in the queue that the lock is held: they take the answer to an attempt.
+func (e *Engine) answerTriesLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+	ent, now := a.ent, r.ReceivedAt
+	for op := ent.takeTries(a.op.Family, r.Code != resp.CodeBusy); op != nil; {
 		next := op.next
 		op.next = nil
 		sh.counts.busy++
@@ -237,13 +245,14 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	sh.counts.busyReplies++
 	if t := a.trouble; t != nil {
 		t.answered()
+		t.last = nil
 	}
 	if ent.park == nil {
 		ent.park = newParking(ent)
 	}
 	until := clock.Instant(0)
 	if r.Value >= 0 {
-		until = r.ReceivedAt.Add(time.Duration(r.Value) * time.Millisecond)
+		until = r.ReceivedAt.Add(fromServerMs(r.Value))
 	}
 	switch {
 	case !a.op.Waits:
@@ -251,14 +260,15 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 		a.op.Placed = true
 	default:
 		ent.ofRoot().noted = true
+		e.closeNoteLocked(sh, ent) // at once, if its writer has left meanwhile
 	}
 	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
-	e.answerTriesLocked(sh, ent, r.ReceivedAt, fx)
-	for op := ent.head; op.tellBusy(); op = op.next {
+	e.answerTriesLocked(sh, a, r, fx)
+	for op := ent.head; ent.meant(a.op.Family) && op.tellBusy(); op = op.next {
 		sh.counts.waits++
-		e.watchLocked(op)
+		e.watchLocked(op, fx)
 	}
-	e.doLocked(sh, ent, ent.afterBusy(), fx)
+	e.doLocked(sh, ent, ent.afterBusy(a.op.Family), fx)
 }
 
 // failedLocked deals with an attempt that got an error, or no answer at all.
@@ -270,6 +280,7 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		a.trouble.item.Owner = a.trouble
 	}
 	t := a.trouble
+	t.last = r.Err
 	t.failed(r.Definite(), r.SentAt, now, e.nodes.AttemptLimit(), a.lease)
 	if ent.head == nil {
 		e.idleLocked(sh, ent, fx)
@@ -277,11 +288,12 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	}
 	class := r.Err.Class
 	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
+	ends := out && ent.beside() != nil // the release of the hold that it is to read beside waits for it
 	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error {
-		switch t.verdict(class, op.parked, op.try, out) {
-		case goesOn:
+		switch v := t.verdict(class, op.parked, op.try || ends, out); {
+		case v == goesOn, v == endsRefused && !sameKind(op.set.family, a.op.Family): // its script uses other keys
 			return nil
-		case endsUnknown:
+		case v == endsUnknown:
 			return &UnknownError{
 				Name: op.lock.Name(), cause: r.Err,
 				FreeBy: e.clock.Wall(max(t.doubt.until, now).Add(max(a.lease, t.doubt.lease))),
@@ -292,6 +304,11 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	})
 	if ent.head == nil {
 		e.idleLocked(sh, ent, fx)
+		return
+	}
+	if !ent.meant(a.op.Family) {
+		e.dropAttemptLocked(sh, ent)
+		e.kickLocked(sh, ent, fx)
 		return
 	}
 	ent.resend()
@@ -309,25 +326,33 @@ func (e *Engine) failSomeLocked(sh *shard, ent *entry, fx *effects, verdict func
 				fx.fail(op, err)
 			}
 		} else {
-			e.watchLocked(op)
+			e.watchLocked(op, fx)
 		}
 		op = next
 	}
+	e.closeNoteLocked(sh, ent)
 }
 
-func (e *Engine) failAllLocked(sh *shard, ent *entry, err error, fx *effects) {
-	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error { return &nameError{op.lock.Name(), err} })
-	e.idleLocked(sh, ent, fx)
+// wrongKindLocked tells those who want what was asked for that something else stands under the name. The
+// others are asked for: it may be theirs.
+func (e *Engine) wrongKindLocked(sh *shard, a *attempt, fx *effects) {
+	e.failSomeLocked(sh, a.ent, fx, func(op *acquireOp) error {
+		if shares(op.set.family) != shares(a.op.Family) {
+			return nil
+		}
+		return &nameError{op.lock.Name(), ErrWrongKind}
+	})
+	e.kickLocked(sh, a.ent, fx)
 }
 
 // resendAt says when a command that failed is sent again: after a pause of its own, and when the node
 // may be asked to repeat anything.
 func (e *Engine) resendAt(slot uint16, now clock.Instant, tries int) clock.Instant {
-	return e.nodes.Owner(slot).Resend(now.Add(backoff(tries)))
+	return e.nodes.Owner(slot).Resend(now.Add(e.backoff(tries)))
 }
 
 // backoff spreads re-sends: the first comes almost at once, later ones up to a second apart.
-func backoff(tries int) time.Duration {
+func (e *Engine) backoff(tries int) time.Duration {
 	most := min(10*time.Millisecond<<min(2*(tries-1), 16), time.Second)
-	return time.Millisecond + rand.N(most)
+	return time.Millisecond + e.world.N(most)
 }

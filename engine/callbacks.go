@@ -4,10 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/panjf2000/ants/v2"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 const (
@@ -24,20 +29,26 @@ const (
 // when a tick finds all of them stuck in user code; beyond the pool's size a tick adds a few counted
 // goroutines. Nothing of ours ever waits for user code.
 type callbacks struct {
-	pool   *ants.Pool
-	logger *slog.Logger
+	world  *world.World
+	pool   *ants.Pool   // nil: each worker is a goroutine that ends with its queue
+	logger *slog.Logger // nil: nobody listens
 
 	mu      sync.Mutex
-	queue   []func()      // bound: one for each OnComplete of the user
-	workers int           // running
-	busy    int           // of those, inside user code
-	idle    chan struct{} // closed when the last worker ends; nil while nobody waits for that
+	queue   []func()     // bound: one for each OnComplete of the user
+	workers int          // running
+	busy    int          // of those, inside user code
+	idle    *world.Latch // opened when the last worker ends; nil while nobody waits for that
 
 	ran, ranAtTick    int64
 	panics, overflows int64
+
+	journal // guarded by mu
 }
 
-func newCallbacks(logger *slog.Logger) (*callbacks, error) {
+func newCallbacks(w *world.World, logger *slog.Logger) (*callbacks, error) {
+	if w != nil {
+		return &callbacks{world: w, logger: logger}, nil
+	}
 	pool, err := ants.NewPool(maxCallbackWorkers, ants.WithNonblocking(true))
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: callback pool: %w", err)
@@ -54,6 +65,7 @@ func (c *callbacks) add(fn func()) {
 		c.workers++
 	}
 	c.mu.Unlock()
+	c.world.Yield("callbacks.add: counted | started")
 	if start {
 		c.start()
 	}
@@ -82,7 +94,7 @@ func (c *callbacks) start() {
 	c.mu.Lock()
 	c.overflows++
 	c.mu.Unlock()
-	go c.work()
+	c.world.Go("callbacks", c.work)
 }
 
 func (c *callbacks) work() {
@@ -99,7 +111,7 @@ func (c *callbacks) work() {
 	c.queue = nil
 	c.workers--
 	if c.workers == 0 && c.idle != nil {
-		close(c.idle)
+		c.idle.Open()
 		c.idle = nil
 	}
 	c.mu.Unlock()
@@ -114,38 +126,112 @@ func (c *callbacks) call(fn func()) {
 		c.mu.Lock()
 		c.busy--
 		c.ran++
-		if r != nil {
-			c.panics++
-		}
 		c.mu.Unlock()
 		switch {
 		case r != nil:
-			c.logger.Error("holdfast: a callback panicked", "panic", r, "stack", string(debug.Stack()))
+			c.panicked("holdfast: a callback panicked", r)
 		case !returned:
-			go c.work()
+			c.world.Go("callbacks", c.work)
 		}
 	}()
 	fn()
 	returned = true
 }
 
-// close waits until every callback has returned or ctx ends, and says how many have not.
-func (c *callbacks) close(ctx context.Context) (stuck int) {
+// inCallback reports whether its caller runs inside a callback, of whatever engine: then the frame of call is
+// on the stack.
+func inCallback() bool {
+	call := runtime.FuncForPC(reflect.ValueOf((*callbacks).call).Pointer()).Name()
+	var pcs [64]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Function == call {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// panicked counts and reports a panic of user code.
+func (c *callbacks) panicked(text string, r any) {
+	c.mu.Lock()
+	c.panics++
+	c.mu.Unlock()
+	c.say(line{slog.LevelError, text, []any{"panic", r, "stack", string(debug.Stack())}})
+}
+
+// contain, deferred, stops a panic in a context of the caller's. Contexts are asked for their end where the
+// engine learns that an op has to wait: a lane, for instance, which others need.
+func (c *callbacks) contain() {
+	if r := recover(); r != nil {
+		c.panicked("holdfast: a context panicked", r)
+	}
+}
+
+// unwatch ends the watch of a context, if there is one.
+func (c *callbacks) unwatch(stop func() bool) {
+	if stop != nil {
+		defer c.contain()
+		stop()
+	}
+}
+
+// close waits until every callback has returned or ctx ends, and says what has not returned. Nobody else
+// ticks any more, and whatever waits behind a callback that is stuck is still called: beside it.
+func (c *callbacks) close(ctx context.Context) (stuck string) {
 	c.mu.Lock()
 	if c.workers > 0 && c.idle == nil {
-		c.idle = make(chan struct{})
+		c.idle = c.world.NewLatch()
 	}
 	idle := c.idle
 	c.mu.Unlock()
-	if idle != nil {
-		select {
-		case <-idle:
-		case <-ctx.Done():
-			c.mu.Lock()
-			stuck = c.busy
-			c.mu.Unlock()
-		}
+	if idle != nil && !c.waitIdle(ctx, idle) {
+		stuck = c.stuck()
+		c.world.Go("callbacks", func() { c.waitIdle(context.Background(), idle) })
 	}
-	c.pool.Release()
+	c.release()
 	return stuck
+}
+
+// waitIdle ticks until the last worker has ended, or ctx ends: then it says false.
+func (c *callbacks) waitIdle(ctx context.Context, idle *world.Latch) bool {
+	for ctx.Err() == nil {
+		turn, cancel := c.world.WithTimeout(ctx, tickEvery)
+		ended := idle.WaitIn(turn)
+		cancel()
+		if ended {
+			return true
+		}
+		c.tick()
+	}
+	return idle.IsOpen()
+}
+
+// stuck says what has not returned; empty: nothing.
+func (c *callbacks) stuck() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	callbacks := c.busy
+	var parts []string
+	if c.inLogger {
+		callbacks--
+		parts = append(parts, "the logger has not returned")
+	}
+	if callbacks > 0 {
+		parts = append(parts, fmt.Sprintf("%d callbacks have not returned", callbacks))
+	}
+	return strings.Join(parts, ": ")
+}
+
+// release ends the pool.
+func (c *callbacks) release() {
+	if c.pool != nil {
+		c.pool.Release()
+	}
 }

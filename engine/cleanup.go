@@ -28,8 +28,14 @@ type wireID struct {
 	family resp.Family
 }
 
-// cleanLocked starts a cleanup now.
+// cleanLocked starts a cleanup now. Whoever is first and travels on another connection waits for it.
 func (e *Engine) cleanLocked(sh *shard, ent *entry, w wireID, d doubt, lease time.Duration) {
+	for _, at := range [...]*entry{ent, ent.root()} {
+		if at.head != nil && at.head.set.ack != nil {
+			e.cleanFirstLocked(sh, at, w, d, lease)
+			return
+		}
+	}
 	c := e.newCleanup(ent, w, d, lease)
 	sh.pending++
 	c.send(sh)
@@ -51,8 +57,11 @@ func (c *cleanup) goOnLocked(sh *shard, fx *effects) {
 	if c.first = nil; ent == nil {
 		return
 	}
-	ent.releaseAnswered()
+	rested := ent.releaseAnswered()
 	c.eng.kickLocked(sh, ent, fx)
+	if rested {
+		c.eng.kickSeatsLocked(sh, ent.root(), fx)
+	}
 }
 
 // cleanLaterLocked starts one when no copy can run any more: what could be released was.
@@ -73,13 +82,6 @@ func (e *Engine) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) 
 }
 
 func (c *cleanup) send(sh *shard) {
-	if c.op.Family == resp.FamilyRead {
-		if takesOver := sh.names.get(c.op.Hash, c.op.Key).reader(c.op.Field); takesOver != nil {
-			takesOver(c.doubt)
-			c.eng.settledLocked(sh)
-			return
-		}
-	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
 		if c.first != nil {
 			c.first.releaseAnswered()
@@ -113,6 +115,20 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	fx.run()
 }
 
+// keptLocked reports whether the key may outlive what is to be released, and for how long it has to be gone on
+// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long.
+func (c *cleanup) keptLocked(sh *shard, now clock.Instant) bool {
+	if !shares(c.op.Family) {
+		return false
+	}
+	for ent := range sh.names.get(c.op.Hash, c.op.Key).withSeats {
+		if h := ent.hold; h != nil && shares(h.Family) {
+			c.giveUp = max(c.giveUp, now.Add(h.tail(now)))
+		}
+	}
+	return now.Before(c.giveUp)
+}
+
 // settleLocked decides whether the answer is the last.
 func (c *cleanup) settleLocked(sh *shard, r *resp.Result, now clock.Instant) {
 	e := c.eng
@@ -123,7 +139,7 @@ func (c *cleanup) settleLocked(sh *shard, r *resp.Result, now clock.Instant) {
 			e.givenUp.Add(1)
 		}
 		e.settledLocked(sh)
-	case r.Err != nil && now.Before(c.giveUp):
+	case r.Err != nil && (now.Before(c.giveUp) || c.keptLocked(sh, now)):
 		c.tries++
 		e.timers.Schedule(&c.item, e.resendAt(c.op.Slot, now, c.tries))
 	case r.Err == nil && c.doubt.open(r.SentAt):

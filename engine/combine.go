@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 )
@@ -45,7 +44,7 @@ func combine[T, U any](fs []*Future[T]) *combined[U] {
 // no pool: each worker is a goroutine that ends with its queue.
 //
 //nolint:gochecknoglobals // it holds nothing while nothing runs
-var idleCallbacks = &callbacks{logger: slog.New(slog.DiscardHandler)}
+var idleCallbacks = &callbacks{}
 
 func cancelAll[T any](fs []*Future[T]) {
 	for _, f := range fs {

@@ -57,9 +57,10 @@
 // Goroutines have no identity, so who holds a lock is said explicitly. [NewOwner] makes an owner;
 // [WithOwner] puts it into a context, [As] on a handle. An acquire of a lock that its owner holds
 // already enters again at once instead of waiting for itself. Each acquire has its own Lease, and the
-// lock is free when all are released, in any order. [Lock.Do] gives its function's context an owner.
-// Without an owner, every acquire waits for every other. Goroutines that share an owner do not exclude
-// each other. Entering a lock that was lost is [ErrLost]; it never quietly starts anew.
+// lock is free when all are released, in any order. What runs in a [Lock.Do] with its context enters that
+// lock again; all other locks it takes as anybody does. Without an owner, every acquire waits for every
+// other. Goroutines that share an owner do not exclude each other. Entering a lock that was lost is
+// [ErrLost], until its owner has released every lease it had of it; it never quietly starts anew.
 //
 // # The other locks
 //

@@ -26,11 +26,6 @@ func (d *doubt) unanswered(sentAt clock.Instant, limit, lease time.Duration) {
 	d.lease = max(d.lease, lease)
 }
 
-// add takes over what is not known otherwise of the same wire id.
-func (d *doubt) add(o doubt) {
-	d.until, d.lease = max(d.until, o.until), max(d.lease, o.lease)
-}
-
 // open reports whether a copy may still run after a command that was sent at this instant: then its
 // answer is not the last word. When the answer came does not matter: a copy may have run in between.
 func (d doubt) open(sentAt clock.Instant) bool { return d.until != 0 && sentAt.Before(d.until) }

@@ -37,7 +37,6 @@ func TestLostLooksAtTheClock(t *testing.T) {
 	const lease = 10 * time.Second
 	now := clock.NewFake(clock.Instant(time.Hour))
 	h := &hold{}
-	h.Lease = lease
 	h.Extended(now.Now(), lease)
 	ls := &Lease{hold: h, lock: &Lock{eng: &Engine{clock: now}}}
 	require.False(t, ls.Lost())

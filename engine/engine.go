@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,21 +16,21 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/slot"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // An Engine is one client of the locks: its connections, its watchdog, its waiters. A process needs
 // one for each Redis. All methods may be called by any goroutine.
 type Engine struct {
-	cfg    Config
-	id     string // UUID, the first half of every wire id
-	logger *slog.Logger
-	clock  clock.Clock
-	nodes  *resp.Nodes
-	dog    *renew.Cohorts
+	cfg   Config
+	id    string // UUID, the first half of every wire id
+	clock clock.Clock
+	world *world.World
+	nodes *resp.Nodes
+	dog   *renew.Cohorts
 
 	wheel     *wheel.Wheel
 	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
@@ -45,12 +46,13 @@ type Engine struct {
 	overdue  []string // scratch of tick
 
 	closing  atomic.Bool
-	draining atomic.Bool   // what fails now is not sent again
-	givenUp  atomic.Int64  // releases that failed while draining
-	closed   chan struct{} // everything has ended
-	settled  chan struct{} // capacity 1: while closing, a shard has nothing pending any more
+	draining atomic.Bool  // what fails now is not sent again
+	givenUp  atomic.Int64 // releases that failed while draining
+	ended    *world.Latch // everything but callbacks has ended
+	closed   *world.Latch // everything has
+	settled  *world.Bell  // while closing, a shard has nothing pending any more
+	endErr   error        // of ended; closeErr: of closed
 	closeErr error
-	once     sync.Once
 }
 
 // timed is whoever waits in e.timers.
@@ -81,7 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	done := make(chan opened, 1)
 	go func() {
-		e, err := open(cfg)
+		e, err := open(cfg, clock.System(), nil)
 		done <- opened{e, err}
 	}()
 	select {
@@ -97,15 +99,16 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 }
 
-func open(cfg Config) (*Engine, error) {
+// open connects an engine whose time is c's. subscriptions makes what it hears of releases by; nil: the
+// multiplexer.
+func open(cfg Config, c clock.Clock, subscriptions func(addr string) resp.Subscriptions) (*Engine, error) {
+	w := world.Of(c)
 	e := &Engine{
-		cfg: cfg, id: newUUID(), logger: cfg.Logger, clock: clock.System(),
-		closed: make(chan struct{}), settled: make(chan struct{}, 1),
+		cfg: cfg, id: newUUID(w), clock: c, world: w, ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell(),
 	}
-	if e.logger == nil {
-		e.logger = slog.New(slog.DiscardHandler)
-	}
-	nodes, err := connect(cfg, resp.Options{ID: e.id, Clock: e.clock, Logger: e.logger, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax})
+	nodes, err := connect(cfg, resp.Options{
+		ID: e.id, Clock: e.clock, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +120,13 @@ func open(cfg Config) (*Engine, error) {
 }
 
 func (e *Engine) start(nodes *resp.Nodes) error {
-	pool, err := newCallbacks(e.logger)
+	pool, err := newCallbacks(e.world, e.cfg.Logger)
 	if err != nil {
 		return err
 	}
 	w, err := wheel.New(wheel.Config{Clock: e.clock})
 	if err != nil {
-		pool.pool.Release()
+		pool.release()
 		return fmt.Errorf("holdfast: timing wheel: %w", err)
 	}
 	e.callbacks, e.wheel = pool, w
@@ -148,9 +151,9 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 
 func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
 
-// listens reports whether a release of the name is heard by this engine.
-func (e *Engine) listens(ent *entry) bool {
-	return e.nodes.Owner(ent.slot).Subscriptions().Listens(slot.LockChannel(ent.key))
+// listens reports whether a release of a family's lock of the name is heard by this engine.
+func (e *Engine) listens(ent *entry, f resp.Family) bool {
+	return e.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
 }
 
 // ID returns the engine's UUID: the first half of every owner id it writes.
@@ -189,23 +192,22 @@ func (t ticking) due(now clock.Instant) {
 func (e *Engine) watchName(key string) {
 	hash := xxhash.Sum64String(key)
 	sh := e.shard(hash)
+	var fx effects
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	for ent := range sh.names.get(hash, key).withSeats {
 		for op := ent.head; op != nil; op = op.next {
-			e.watchLocked(op)
+			e.watchLocked(op, &fx)
 		}
 	}
+	sh.mu.Unlock()
+	fx.run()
 }
 
 // settledLocked records that an op has its answer.
 func (e *Engine) settledLocked(sh *shard) {
 	sh.pending--
 	if sh.pending == 0 && e.closing.Load() {
-		select {
-		case e.settled <- struct{}{}:
-		default:
-		}
+		e.settled.Ring()
 	}
 }
 
@@ -213,22 +215,23 @@ func (e *Engine) settledLocked(sh *shard) {
 // with KeepOnClose), renewals stop last. It returns nil when every goroutine of the engine is gone,
 // and ctx's error, naming what is left, if that takes longer; the rest then ends by itself.
 // A callback that never returns is counted in the error. Blocks: as ctx allows. Idempotent.
+//
+// Called by a callback (of OnComplete, or a logger's) it waits for everything but callbacks: it would wait for
+// itself. Those return in their own time, and a Close from elsewhere waits for them. A goroutine that a callback
+// starts and waits for is not known as a part of it: there ctx must bound Close.
 func (e *Engine) Close(ctx context.Context) error {
-	e.once.Do(func() {
+	if e.closing.CompareAndSwap(false, true) {
 		e.shutDoor()
-		go e.shutDown(ctx)
-	})
-	select {
-	case <-e.closed:
-		return e.closeErr
-	case <-ctx.Done():
-		select {
-		case <-e.closed:
-			return e.closeErr
-		default:
-			return e.unfinished(ctx.Err())
-		}
+		e.world.Go("close", func() { e.shutDown(ctx) })
 	}
+	over, err := e.closed, &e.closeErr
+	if inCallback() {
+		over, err = e.ended, &e.endErr
+	}
+	if over.WaitIn(ctx) {
+		return *err
+	}
+	return e.unfinished(ctx.Err())
 }
 
 // unfinished says what a Close that ran out of time leaves behind.
@@ -237,18 +240,14 @@ func (e *Engine) unfinished(cause error) error {
 	if left := e.unanswered(); left > 0 {
 		text += fmt.Sprintf(": %d commands unanswered", left)
 	}
-	e.callbacks.mu.Lock()
-	busy := e.callbacks.busy
-	e.callbacks.mu.Unlock()
-	if busy > 0 {
-		text += fmt.Sprintf(": %d callbacks have not returned", busy)
+	if stuck := e.callbacks.stuck(); stuck != "" {
+		text += ": " + stuck
 	}
 	return fmt.Errorf("%s: %w", text, cause)
 }
 
-// shutDoor lets nobody in any more and ends what can be ended at once.
+// shutDoor ends what can be ended at once: closing lets nobody in any more.
 func (e *Engine) shutDoor() {
-	e.closing.Store(true)
 	for i := range e.shards {
 		e.shutShard(&e.shards[i])
 	}
@@ -257,37 +256,56 @@ func (e *Engine) shutDoor() {
 
 func (e *Engine) shutShard(sh *shard) {
 	var fx effects
-	var holds []*hold
-	var ends []effects
+	var contexts []*leaseContext
 	sh.mu.Lock()
-	for _, ent := range slices.Collect(sh.entries) {
-		var drop effects
+	all := slices.Collect(sh.entries)
+	if len(all) == 0 { // most have none
+		sh.mu.Unlock()
+		return
+	}
+	for _, ent := range all {
 		ent.shut()
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
-		if ent.hold != nil {
-			holds = append(holds, ent.hold)
-			ent.hold.nesting.endLocked(ErrClosed, nil, &fx)
+	}
+	for _, ent := range all { // nobody waits any more, so nothing is passed on
+		if h := ent.hold; h != nil {
+			contexts = append(contexts, e.closeHoldLocked(sh, h, &fx)...)
 		}
-		e.idleLocked(sh, ent, &drop)
-		ends = append(ends, drop)
+		e.idleLocked(sh, ent, &fx)
 	}
 	sh.mu.Unlock()
-	for i := range ends {
-		ends[i].run()
+	e.world.Yield("Engine.shutShard: changes ended, holds released | their contexts cancelled")
+	cause := ErrLost
+	if !e.cfg.KeepOnClose {
+		cause = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 	}
+	for _, c := range contexts {
+		c.cancel(cause)
+	}
+	e.world.Yield("Engine.shutShard: contexts cancelled | futures told")
 	fx.run()
-	for _, h := range holds {
-		if e.cfg.KeepOnClose {
-			e.keep(h)
-			continue
-		}
-		e.release(newReleaseOp(h), nil, fmt.Errorf("%w: %w", ErrReleased, ErrClosed))
-	}
+	e.world.Yield("Engine.shutDoor: a shard shut | the next")
 }
 
-// keep stops believing in a hold and lets its lease run out on the server.
-func (e *Engine) keep(h *hold) {
-	e.dog.Lose(h, renew.CauseClosed)
+// closeHoldLocked ends a hold because the engine closes, and returns the contexts to be cancelled. All of it
+// is one step: whatever comes afterwards (a handle's release, the answer to a change, a loss) finds a hold
+// that is over.
+func (e *Engine) closeHoldLocked(sh *shard, h *hold, fx *effects) []*leaseContext {
+	if e.cfg.KeepOnClose {
+		l := e.loseLocked(sh, h, renew.CauseClosed, fx)
+		if l == nil {
+			return nil
+		}
+		e.afterLossLocked(sh, l, fx)
+		return l.contexts
+	}
+	if h.status.Load() != holdHeld { // its holder is just being told of the loss
+		return nil
+	}
+	e.tell(EventReleased, h, "")
+	h.endChangesLocked(ErrClosed, nil, fx)
+	_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx) // nobody waits for its answer but shutDown
+	return h.contexts()
 }
 
 // settleLimit bounds how long Close waits for answers, whatever its ctx allows: later ones change
@@ -302,36 +320,37 @@ func (e *Engine) shutDown(ctx context.Context) {
 		e.draining.Store(true)
 		now := e.clock.Now()
 		for _, item := range e.timers.Drain() {
+			e.world.Yield("Engine.shutDown: timers drained | one due")
 			item.Owner.(timed).due(now)
 		}
 		e.settle(context.WithoutCancel(ctx), e.nodes.AttemptLimit()+time.Second)
 	}
 	e.draining.Store(true)
+	e.world.Yield("Engine.shutDown: draining | the watchdog ended")
 	e.dog.Close()
+	e.world.Yield("Engine.shutDown: the watchdog ended | the wheel stopped")
 	e.wheel.Stop()
+	e.world.Yield("Engine.shutDown: the wheel stopped | the nodes closed")
 	e.nodes.Close()
-	stuck := e.callbacks.close(ctx)
-	var errs []error
 	if left := e.givenUp.Load(); left > 0 {
-		errs = append(errs, fmt.Errorf("holdfast: close: %d releases had no answer, their locks expire by themselves", left))
+		e.endErr = fmt.Errorf("holdfast: close: %d releases had no answer, their locks expire by themselves", left)
 	}
-	if stuck > 0 {
-		errs = append(errs, fmt.Errorf("holdfast: close: %d callbacks have not returned", stuck))
+	e.ended.Open()
+	e.world.Yield("Engine.shutDown: all but callbacks ended | they have returned")
+	e.closeErr = e.endErr
+	if stuck := e.callbacks.close(ctx); stuck != "" {
+		e.closeErr = errors.Join(e.endErr, fmt.Errorf("holdfast: close: %s", stuck))
 	}
 	e.endStreams()
-	e.closeErr = errors.Join(errs...)
-	close(e.closed)
+	e.closed.Open()
 }
 
 // settle waits until everything on its way is answered, as long as it may.
 func (e *Engine) settle(ctx context.Context, most time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, most)
+	ctx, cancel := e.world.WithTimeout(ctx, most)
 	defer cancel()
 	for e.unanswered() > 0 && ctx.Err() == nil {
-		select {
-		case <-e.settled:
-		case <-ctx.Done():
-		}
+		e.settled.WaitIn(ctx)
 	}
 }
 
@@ -348,9 +367,14 @@ func (e *Engine) unanswered() int {
 }
 
 // newUUID makes a random (version 4) UUID in its canonical form, as Java's UUID.randomUUID.
-func newUUID() string {
+func newUUID(w *world.World) string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	if w == nil {
+		_, _ = rand.Read(b[:]) // never fails
+	} else {
+		binary.BigEndian.PutUint64(b[:], uint64(w.Int64()))
+		binary.BigEndian.PutUint64(b[8:], uint64(w.Int64()))
+	}
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	text := make([]byte, 36)

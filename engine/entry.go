@@ -55,22 +55,23 @@ func (ent *entry) newHold() *hold {
 type parking struct {
 	ent     *entry
 	item    wheel.Item // the poll
-	sub     *resp.Sub
+	sub     resp.Subscription
 	at      *resp.Node // where sub is
 	prompt  wheel.Item // the end of a short pause
 	asked   bool       // a subscription was asked for, of:
 	channel string
-	spins   int // polls of a spin lock so far
+	shares  bool // channel is a read-write lock's
 }
 
 // effects collects what must happen after the shard's mutex is released: publishing results (user
-// code may be waiting for them) and talking to the multiplexer.
+// code may be waiting for them), watching contexts (user code too) and talking to the multiplexer.
 type effects struct {
 	first, last *acquireOp // claimed ops with their result set, linked by next
 	releases    []answered // of handles that shared a hold
 	subscribe   *parking
-	drop        *resp.Sub
-	more        []func() // further subscriptions and drops: where seats are involved
+	drop        resp.Subscription
+	watch       *acquireOp // its ctx is to be watched
+	more        []func()   // further ones of the last three: where seats or many ops are involved
 }
 
 // answered is a release with its result.
@@ -109,10 +110,12 @@ func (fx *effects) run() {
 	for op := fx.first; op != nil; {
 		next := op.next
 		op.next = nil
+		op.lock.eng.world.Yield("effects.run: a result | the next")
 		op.finish()
 		op = next
 	}
 	for _, r := range fx.releases {
+		r.op.hold.ent.eng.world.Yield("effects.run: results | a release told")
 		r.op.resolve(struct{}{}, r.err)
 	}
 	if fx.drop != nil {
@@ -121,8 +124,20 @@ func (fx *effects) run() {
 	if fx.subscribe != nil {
 		fx.subscribe.open()
 	}
+	if fx.watch != nil {
+		fx.watch.watchContext()
+	}
 	for _, f := range fx.more {
 		f()
+	}
+}
+
+// look has the ctx of an op watched.
+func (fx *effects) look(op *acquireOp) {
+	if fx.watch == nil {
+		fx.watch = op
+	} else {
+		fx.more = append(fx.more, op.watchContext)
 	}
 }
 
@@ -136,7 +151,7 @@ func (fx *effects) listen(p *parking) {
 }
 
 // forget ends a subscription.
-func (fx *effects) forget(sub *resp.Sub) {
+func (fx *effects) forget(sub resp.Subscription) {
 	if fx.drop == nil {
 		fx.drop = sub
 	} else {

@@ -14,7 +14,7 @@ import (
 // What an operation can say. Ask with errors.Is; errors.As gives the data where there is a type.
 var (
 	// ErrHeld is returned when somebody else holds the lock: at once by a Try, after MaxWait by an
-	// Acquire. See *HeldError for the remaining time.
+	// Acquire that was told so. See *HeldError for the remaining time.
 	ErrHeld = errors.New("holdfast: lock is held by another")
 	// ErrLost is returned when a lease ended without its holder's will: it ran out, the server said
 	// it is somebody else's, or no renewal was answered in time. Stop touching the resource. It is
@@ -24,8 +24,8 @@ var (
 	ErrNotHeld = errors.New("holdfast: lease is not held")
 	// ErrReleased is the cause of the end of a lease's context after Release.
 	ErrReleased = errors.New("holdfast: lease was released")
-	// ErrUnknown is returned when an operation was sent and its answer never came. The engine goes on
-	// cleaning up; see *UnknownError for when the lock is free at the latest.
+	// ErrUnknown is returned when an operation was sent and its answer never came, or not before MaxWait
+	// was over. The engine goes on cleaning up; see *UnknownError for when the lock is free at the latest.
 	ErrUnknown = errors.New("holdfast: outcome is unknown")
 	// ErrOverloaded is returned when a queue of this engine is full; nothing was sent.
 	ErrOverloaded = errors.New("holdfast: engine is overloaded")
@@ -74,7 +74,8 @@ func (e *HeldError) Error() string {
 // Unwrap makes it ErrHeld.
 func (e *HeldError) Unwrap() error { return ErrHeld }
 
-// An UnknownError says that an operation's answer never came. It is ErrUnknown.
+// An UnknownError says that an operation's answer never came. It is ErrUnknown; it is also the last error of
+// the server or the network, or context.DeadlineExceeded where MaxWait ended before there was any.
 type UnknownError struct {
 	Name string
 	// FreeBy is when the lock is free of this operation at the latest. The engine never renews it

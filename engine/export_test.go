@@ -1,7 +1,69 @@
 package engine
 
-import "github.com/seed-786ebc8c/holdfast/internal/clock"
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+)
 
 // DeadlineOf is the exact trust deadline, which Lease.Deadline translates to wall time: histories are
 // checked against it without slack.
 func DeadlineOf(ls *Lease) clock.Instant { return ls.hold.Deadline() }
+
+// Then calls fn in whoever publishes the future's result, before anything else is published.
+func Then[T any](f *Future[T], fn func()) { f.then(fn) }
+
+// Lose makes a lease lost, as a deadline that has come does: what the server has is released.
+func Lose(ls *Lease) { ls.lock.eng.dog.Lose(ls.hold, renew.CauseDeadline) }
+
+// Changing reports whether a change of the lease's hold is on its way.
+func Changing(ls *Lease) bool {
+	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return !ls.hold.quiet()
+}
+
+// OutOfPatience makes the change of the lease's hold that is on its way as old as can be: the next failure
+// tells its caller that the outcome is unknown.
+func OutOfPatience(ls *Lease) {
+	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	ls.hold.nesting.since = 1
+}
+
+// MaxLines is how many lines may wait for the logger.
+const MaxLines = maxLines
+
+// NewTalk makes callbacks that speak to a logger, without an engine.
+func NewTalk(tb testing.TB, logger *slog.Logger) (say func(n string), dropped func() int64, ended func()) {
+	tb.Helper()
+	c, err := newCallbacks(nil, logger)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	say = func(n string) { c.say(line{slog.LevelInfo, "a line", []any{"n", n}}) }
+	dropped = func() int64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.dropped
+	}
+	return say, dropped, func() { c.close(tb.Context()) }
+}
+
+// SameHold reports whether two leases are handles of one wire hold.
+func SameHold(a, b *Lease) bool { return a.hold == b.hold }
+
+// Renewing reports whether the watchdog renews a lease.
+func Renewing(ls *Lease) bool { return ls.hold.Renewing() }
+
+// ContextsOfHold counts the contexts that hang on the lease's hold.
+func ContextsOfHold(ls *Lease) int {
+	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return len(ls.hold.contexts())
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func (l *FairLock) Queue(ctx context.Context) ([]Place, error) { return l.QueueA
 // QueueAsync is Queue as a future.
 func (l *FairLock) QueueAsync(ctx context.Context) *Future[[]Place] {
 	op := &singleOp[[]Place]{eng: l.eng, name: l.Name(), repeat: true, read: l.readQueue}
-	op.op = resp.Op{Kind: resp.OpQueue, Family: resp.FamilyFair, Key: l.key, Hash: l.hash, Slot: l.slot}
+	op.op = resp.Op{Kind: resp.OpQueue, Family: resp.FamilyFair, Key: slot.FairQueue(l.key), Hash: l.hash, Slot: l.slot}
 	return single(ctx, l.Lock, op)
 }
 
@@ -60,7 +61,7 @@ func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {
 		places = append(places, Place{
 			OwnerID: r.Fields[i],
 			Mine:    strings.HasPrefix(r.Fields[i], l.eng.id+":"),
-			Kept:    max(time.Duration(until-float64(r.Value))*time.Millisecond, 0),
+			Kept:    fromServerMs(int64(min(max(until-float64(r.Value), 0), 1<<53))),
 		})
 	}
 	return places, nil
@@ -70,26 +71,35 @@ func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {
 // the same command: nobody is overtaken, and nobody has to be told. So only where somebody else holds the
 // lock does a waiter here need to hear of its release, and only the first of them.
 
-// passesLocked is the lease under which the release of a hold may give the lock to a waiter here, in ms; 0:
-// it may not.
-func (e *Engine) passesLocked(h *hold) int64 {
+// heirsMost is how many waiters a release names: the next here is mostly the next in the server's queue.
+const heirsMost = 3
+
+// A fairRelease is the release of a fair lock that may be passed on: it is answered as any other.
+type fairRelease struct {
+	*releaseOp
+	heirs []resp.Heir
+}
+
+// Heirs are the waiters here that may have the lock next, each with the lease it asks for.
+func (r *fairRelease) Heirs() []resp.Heir { return r.heirs }
+
+// heirsLocked are the first waiters here of which it is known that they stand in the server's queue, and under
+// which field. Who asked for replicas, or may have copies on their way, asks for itself.
+func (e *Engine) heirsLocked(h *hold) (heirs []resp.Heir) {
 	if h.Family != resp.FamilyFair || e.cfg.NoHandOff || e.closing.Load() {
-		return 0
+		return nil
 	}
-	for seat := h.ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if op := seat.head; op != nil {
-			if op.set.ack != nil {
-				return 0
-			}
-			return op.set.lease.Milliseconds()
+	for seat := h.ent.root().firstSeat(); seat != nil && len(heirs) < heirsMost; seat = seat.nextSeat() {
+		if op := seat.head; op != nil && op.set.ack == nil && seat.att != nil && seat.att.op.Placed && !seat.att.unknown() {
+			heirs = append(heirs, resp.Heir{Field: seat.att.op.Field, LeaseMs: seat.att.lease.Milliseconds()})
 		}
 	}
-	return 0
+	return heirs
 }
 
 // passedLocked gives the lock to whom the server has given it. If that waiter is just asking, its answer
 // says so, or is not believed; if it has left, its cleanup finds the lock.
-func (e *Engine) passedLocked(sh *shard, root *entry, leaseMs int64, r *resp.Result, fx *effects) {
+func (e *Engine) passedLocked(sh *shard, root *entry, heirs []resp.Heir, r *resp.Result, fx *effects) {
 	field := resp.FairField(e.id, r.Value)
 	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
 		a := seat.att
@@ -99,7 +109,7 @@ func (e *Engine) passedLocked(sh *shard, root *entry, leaseMs int64, r *resp.Res
 		switch {
 		case seat.ask == askFlying:
 			seat.epoch++
-		case a.lease.Milliseconds() != leaseMs || a.unknown():
+		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.lease.Milliseconds()}):
 			if seat.park != nil {
 				e.wakeLocked(sh, seat.park, func(*counts) {}, wakeLook, fx) // it asks, and has its own lease
 			}
@@ -108,7 +118,7 @@ func (e *Engine) passedLocked(sh *shard, root *entry, leaseMs int64, r *resp.Res
 				e.timers.Cancel(&a.trouble.item)
 			}
 			sh.counts.handOffs++
-			seat.by = wakeNone
+			e.unparkLocked(seat, fx) // if it cannot have this grant, it asks anew, as another waiter
 			e.grantedLocked(sh, a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt}, fx)
 		}
 		return

@@ -119,6 +119,9 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	case st.lossy && engine.SafeToRetry(err), how == stormTry && serverClass(err) == engine.ClassUnreachable:
 		st.failed.Add(1) // a Try does not wait for a server to come back
 		return
+	case how == stormMaxWait && errors.Is(err, engine.ErrUnknown):
+		st.failed.Add(1) // its connection was killed, and its time was over before anybody had answered
+		return
 	default:
 		st.complain("acquire %s: %v", l.Name(), err)
 		return
@@ -153,7 +156,10 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	}
 }
 
-const stormTry = 0
+const (
+	stormTry     = 0
+	stormMaxWait = 3
+)
 
 func stormTake(ctx context.Context, l *engine.Lock, how int) (*engine.Lease, error) {
 	switch how {

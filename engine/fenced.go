@@ -27,8 +27,8 @@ func (l *FencedLock) With(opts ...Option) *FencedLock { return &FencedLock{l.Loc
 
 // Token returns the fencing token of a lease of a FencedLock; 0 for other locks. Blocks: never.
 func (ls *Lease) Token() int64 {
-	if s := ls.hold.special; s != nil {
-		return s.token
+	if ls.hold.Family != resp.FamilyFenced { // what is special of other holds changes
+		return 0
 	}
-	return 0
+	return ls.hold.special.token
 }

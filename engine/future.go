@@ -118,15 +118,26 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if v, err, ok := f.Result(); ok {
 		return v, err
 	}
+	f.waitIn(ctx)
+	if v, err, ok := f.Result(); ok {
+		return v, err
+	}
+	var none T
+	return none, ctx.Err()
+}
+
+// waitIn waits for the result as long as ctx allows, and says whether there may be one.
+func (f *Future[T]) waitIn(ctx context.Context) bool {
+	if f.op != nil && f.op.runner() != nil && f.op.runner().world != nil {
+		there := f.op.runner().world.NewLatch()
+		f.then(there.Open)
+		return there.WaitIn(ctx)
+	}
 	select {
 	case <-f.Done():
-		return f.value, f.err
+		return true
 	case <-ctx.Done():
-		if v, err, ok := f.Result(); ok {
-			return v, err
-		}
-		var none T
-		return none, ctx.Err()
+		return false
 	}
 }
 

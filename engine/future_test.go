@@ -56,7 +56,7 @@ func (l futureLog) Handle(_ context.Context, r slog.Record) error {
 func futureCallbacks(t testing.TB) (*callbacks, futureLog) {
 	t.Helper()
 	log := make(futureLog, 1024)
-	run, err := newCallbacks(slog.New(log))
+	run, err := newCallbacks(nil, slog.New(log))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), futureLong)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -36,11 +37,12 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 		return false
 	}
 	with := handing{
-		deadline: h.Deadline(), lease: h.Lease, family: h.Family, off: e.cfg.NoHandOff || e.closing.Load(),
-		renewing: h.Renewing(), reads: h.Family == resp.FamilyWrite && h.readsToo(),
+		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: e.cfg.NoHandOff || e.closing.Load(),
+		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: h.Family == resp.FamilyWrite && h.readsToo(),
 	}
 	if !with.off {
 		with.now = e.clock.Now()
+		with.extending = h.extending(with.now)
 	}
 	if h.mayHandOver(with) != handOverSafe {
 		return false
@@ -53,8 +55,11 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	ent.passed()
 	h.owner = op.owner
 	if limit := op.set.maxHold; limit > 0 {
-		e.dog.StopAt(h, with.now.Add(limit))
+		e.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
+	} else if !h.alikeSoFar() {
+		e.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
 	}
+	h.onlyLocked()
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease, h.leak = ls, false
 	sh.counts.grants++
@@ -72,17 +77,22 @@ func (s *settings) alike(o *settings) bool {
 
 // courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard
 // to wait for it. Without others nothing changes: one engine alone never waits.
-func (e *Engine) courtesyLocked(ent *entry, r *resp.Result, fx *effects) {
+func (e *Engine) courtesyLocked(sh *shard, h *hold, r *resp.Result, fx *effects) {
+	ent := h.ent.root()
 	if e.closing.Load() {
 		return
 	}
 	us := int64(0)
-	if r.Value == 1 && e.listens(ent) {
+	if r.Value == 1 && e.listens(ent, h.Family) {
 		us = 1
 	}
 	switch {
 	case !ent.othersWait(e.nodes.Counted(), r.Value, us):
-		ent.alone()
+		if ent.alone(us == 1) {
+			sh.counts.messages++
+			e.timers.Cancel(&ent.park.item)
+			e.prompt.Cancel(&ent.park.prompt)
+		}
 		return
 	case ent.ask == askFlying || ent.goesOn(r.ReceivedAt): // the turn's next grant is on its way, or may be
 		return

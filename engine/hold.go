@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"log/slog"
 	"time"
 	"weak"
@@ -29,6 +28,10 @@ type hold struct {
 type special struct {
 	token   int64            // of a fenced lock; set before anybody has a lease
 	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
+	wishes  wishes           // what its handles want; nil: all the same, see alikeSoFar
+	extends int32            // Extends on their way
+
+	extended doubt // copies of those that are answered may still run until then
 }
 
 // more is a hold's special part, made if it has none.
@@ -55,11 +58,11 @@ func (h *hold) wire() wireID { return wireID{h.Field, h.Family} }
 
 // tail is how long the key can outlive now at most: what an Extend asked for counts.
 func (h *hold) tail(now clock.Instant) time.Duration {
-	return max(h.Lease, h.Deadline().Sub(now)+h.Lease, h.open().lease)
+	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.open().lease)
 }
 
 // freeBy is when the server has let go at the latest.
-func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease, h.open().lease)) }
+func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease(), h.open().lease)) }
 
 // contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
 // their children are user code.
@@ -95,47 +98,108 @@ func (h *hold) unwatch(ls *Lease) *leaseContext {
 // Watched makes a hold the watchdog's subject.
 func (h *hold) Watched() *renew.Hold { return &h.Hold }
 
+// A loss is a hold that was lost just now, and whose holder is still to be told.
+type loss struct {
+	hold     *hold
+	cause    renew.Cause
+	contexts []*leaseContext // what the holder is told by
+}
+
 // Lost is the watchdog's word that a hold is over: final. The holder is told before anybody here can
 // be granted the lock again.
 func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	h := s.(*hold)
-	if !h.end(holdLost) {
-		return
-	}
 	sh := e.shard(h.ent.hash)
-	sh.mu.Lock()
-	contexts := h.contexts()
-	sh.mu.Unlock()
-	for _, c := range contexts {
-		c.cancel(ErrLost)
-	}
-	if cause != renew.CauseClosed {
-		e.log(slog.LevelWarn, "holdfast: lock lost", "name", e.nameOf(h.ent.key), "cause", causeText(cause))
-	}
-
 	var fx effects
 	sh.mu.Lock()
+	l := e.loseLocked(sh, h, cause, &fx)
+	sh.mu.Unlock()
+	e.tellLoss(sh, l, &fx)
+	e.world.Yield("Engine.Lost: freed | told")
+	fx.run()
+}
+
+// loseLocked makes a hold lost; nil if it is over already. All that anybody can ask about is decided here in
+// one step: the status, which handles are out, and that their owners must give them back before they get
+// the lock anew. The hold keeps the queue closed until tellLoss.
+func (e *Engine) loseLocked(sh *shard, h *hold, cause renew.Cause, fx *effects) *loss {
+	if !h.end(holdLost) {
+		return nil
+	}
+	e.dog.Forget(h)
 	sh.counts.lost++
-	e.tell(EventLost, h, causeText(cause))
-	lost := &nameError{e.nameOf(h.ent.key), ErrLost}
-	left := h.count - h.nesting.endLocked(lost, lost, &fx)
-	h.owner.remember(e, h.ent.key, left)
+	sh.pending++ // Close waits until the holder is told
+	var in, back error = ErrClosed, nil
+	if cause != renew.CauseClosed {
+		in = &nameError{e.nameOf(h.ent.key), ErrLost}
+		back = in
+	}
+	h.endChangesLocked(in, back, fx)
+	e.endReadingsLocked(sh, h, in, fx)
+	h.owner.remember(e, h.ent.key, h.count)
 	if h.special != nil {
 		for o, n := range h.special.readers {
 			o.remember(e, h.ent.key, n)
 		}
 	}
-	switch h.afterLoss(cause) {
+	if cause != renew.CauseClosed {
+		e.refuseOwnersLocked(sh, h, fx)
+	}
+	return &loss{h, cause, h.contexts()}
+}
+
+// refuseOwnersLocked ends what owners of a lost hold still ask for under its name, as if they asked now: unless they
+// hold it by another hold, they have to give back first.
+func (e *Engine) refuseOwnersLocked(sh *shard, h *hold, fx *effects) {
+	root := h.ent.root()
+	for ent := range root.withSeats {
+		for op := ent.head; op != nil; {
+			next := op.next
+			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && op.owner.hasLost(e, h.ent.key) {
+				if read, other := root.heldBy(op.owner); read == nil && other == nil {
+					ent.unlink(op)
+					refuse(op, ErrLost, fx)
+				}
+			}
+			op = next
+		}
+		e.idleLocked(sh, ent, fx)
+	}
+}
+
+// tellLoss is the second half of a loss: the holder is told, and then the lock may be granted here again.
+// l is nil if there was none.
+func (e *Engine) tellLoss(sh *shard, l *loss, fx *effects) {
+	if l == nil {
+		return
+	}
+	for _, c := range l.contexts {
+		e.world.Yield("Engine.tellLoss: lost | a context cancelled")
+		c.cancel(ErrLost)
+	}
+	if l.cause != renew.CauseClosed {
+		e.log(slog.LevelWarn, "holdfast: lock lost", "name", e.nameOf(l.hold.ent.key), "cause", causeText(l.cause))
+	}
+	e.world.Yield("Engine.tellLoss: contexts cancelled | freed")
+	sh.mu.Lock()
+	e.afterLossLocked(sh, l, fx)
+	sh.mu.Unlock()
+}
+
+// afterLossLocked sends what is still to be sent for a lost hold, and opens the queue that it closed.
+func (e *Engine) afterLossLocked(sh *shard, l *loss, fx *effects) {
+	h := l.hold
+	e.tell(EventLost, h, causeText(l.cause))
+	switch h.afterLoss(l.cause) {
 	case endsNow:
 		e.cleanLocked(sh, h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 	case endsLater:
-		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease)
+		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease())
 	}
 	if h.ent.freed(h) {
-		e.kickAllLocked(sh, h.ent, &fx)
+		e.kickAllLocked(sh, h.ent, fx)
 	}
-	sh.mu.Unlock()
-	fx.run()
+	e.settledLocked(sh)
 }
 
 func causeText(c renew.Cause) string {
@@ -178,12 +242,5 @@ func (e *Engine) Renewed(s renew.Subject) {
 	sh.mu.Unlock()
 	if leaked {
 		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.ent.key))
-	}
-}
-
-// log speaks to the user's logger from a callback worker: a handler may block, the watchdog may not.
-func (e *Engine) log(level slog.Level, text string, args ...any) {
-	if e.logger.Enabled(context.Background(), level) {
-		e.callbacks.add(func() { e.logger.Log(context.Background(), level, text, args...) })
 	}
 }

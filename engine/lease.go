@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // A Lease is a held lock. It is yours from the grant until Release, or until it is lost; keep it,
@@ -18,7 +16,6 @@ type Lease struct {
 	lock  *Lock
 	ctx   context.Context //nolint:containedctx // the acquire's, for its values
 	owner *Owner          // nil: nobody
-	idle  bool            // a reader's among several: it wants no renewal any more; guarded by the shard
 	state atomic.Uint32
 }
 
@@ -44,13 +41,14 @@ func (ls *Lease) Context() context.Context {
 		return c
 	}
 	c := newLeaseContext(ls)
-	switch {
-	case ls.state.Load() == leaseLost, ls.state.Load() == leaseActive && h.status.Load() == holdLost:
+	switch state, status := ls.state.Load(), h.status.Load(); {
+	case state == leaseLost, state == leaseActive && status == holdLost:
 		c.cancel(ErrLost)
-	case ls.state.Load() == leaseReleased, h.status.Load() == holdReleased:
+	case state == leaseReleased, status == holdReleased:
 		c.cancel(ErrReleased)
+	default: // an ended one hangs on nothing: the hold may be somebody else's by now
+		c.next, h.watch = h.watch, c
 	}
-	c.next, h.watch = h.watch, c
 	return c
 }
 
@@ -58,7 +56,8 @@ func (ls *Lease) Context() context.Context {
 // move it and wall clocks jump. Lost is the exact question.
 func (ls *Lease) Deadline() time.Time { return ls.lock.eng.clock.Wall(ls.hold.Deadline()) }
 
-// Lost reports whether the lease ended without its holder's will. It reads a clock that counts
+// Lost reports whether the lease ended without its holder's will. Leases of one owner on one lock are kept
+// together: none of them is lost as long as one keeps the lock. It reads a clock that counts
 // suspend on every call and is exact: false means that no other holder can see the lock as held,
 // under the assumptions of the package page. Blocks: never. Allocates: never.
 func (ls *Lease) Lost() bool {
@@ -85,22 +84,16 @@ func (ls *Lease) OwnerID() string { return ls.hold.Field }
 func (ls *Lease) Name() string { return ls.lock.Name() }
 
 // StopRenewing ends the watchdog's care: the lease runs out at its present deadline unless it is
-// released before. Other readers of this engine that share a read hold keep it renewed
-// for as long as they hold it.
+// released before. Other leases of the same hold, its owner's or other readers' of this engine, keep it
+// renewed for as long as they are held.
 func (ls *Lease) StopRenewing() {
-	if ls.state.Load() != leaseActive {
-		return
-	}
-	h := ls.hold
-	if h.Family != resp.FamilyRead {
-		h.StopRenewing()
-		return
-	}
-	sh := ls.lock.eng.shard(ls.lock.hash)
+	e := ls.lock.eng
+	sh := e.shard(ls.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	h.lessLocked(ls)
-	ls.idle = true
+	if ls.state.Load() == leaseActive && ls.hold.status.Load() == holdHeld { // else its release may have passed the hold on
+		e.stopLocked(ls.hold, ls)
+	}
 }
 
 // Extend raises the remaining time of a fixed lease to d; it never shortens it. Blocks: for one
@@ -141,7 +134,8 @@ func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 		op.resolve(struct{}{}, &nameError{ls.lock.Name(), ErrNotHeld})
 		return &op.Future
 	}
-	ls.lock.eng.release(op, ls, ErrReleased)
+	ls.lock.eng.world.Yield("Lease.ReleaseAsync: the handle is spent | released")
+	ls.lock.eng.release(op, ls)
 	return &op.Future
 }
 

@@ -68,31 +68,32 @@ func (l *Lock) Err() error { return l.set.err }
 //
 // Errors: ctx's own; *HeldError after MaxWait; ErrUnknown, *ServerError, ErrOverloaded, ErrClosed,
 // ErrWrongKind, ErrName, ErrLease.
-func (l *Lock) Acquire(ctx context.Context) (*Lease, error) { return l.wait(ctx, false) }
+func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
+	return l.wait(ctx, l.ownerIn(ctx), false)
+}
 
 // TryAcquire takes the lock if it is free: one attempt, *HeldError if somebody has it or others wait
 // for it here. Errors: as Acquire.
-func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.wait(ctx, true) }
+func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
+	return l.wait(ctx, l.ownerIn(ctx), true)
+}
 
 // AcquireAsync is Acquire as a future. ctx bounds the operation: when it ends first, the future
 // completes at once with ctx's error, and the engine releases what the server may still grant.
 // Blocks: never.
 func (l *Lock) AcquireAsync(ctx context.Context) *Future[*Lease] {
-	return &l.begin(ctx, false, true).Future
+	return &l.begin(ctx, l.ownerIn(ctx), false, true).Future
 }
 
 // TryAcquireAsync is TryAcquire as a future. Blocks: never.
 func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
-	return &l.begin(ctx, true, true).Future
+	return &l.begin(ctx, l.ownerIn(ctx), true, true).Future
 }
 
-// begin starts an acquire.
-func (l *Lock) begin(ctx context.Context, try, async bool) *acquireOp {
-	op := &acquireOp{lock: l, set: l.set, ctx: ctx, try: try, async: async}
+// begin starts an acquire for an owner, if there is one.
+func (l *Lock) begin(ctx context.Context, o *Owner, try, async bool) *acquireOp {
+	op := &acquireOp{lock: l, owner: o, set: l.set, ctx: ctx, try: try, async: async}
 	op.Future.op = op
-	if op.owner = l.set.owner; op.owner == nil {
-		op.owner, _ = OwnerFrom(ctx)
-	}
 	if err := l.set.err; err != nil {
 		op.resolve(nil, err)
 		return op
@@ -107,35 +108,33 @@ func (l *Lock) begin(ctx context.Context, try, async bool) *acquireOp {
 
 // wait is the blocking form. It watches ctx itself; the one compare-and-swap of abandon decides
 // between the end of ctx and a grant at the same moment.
-func (l *Lock) wait(ctx context.Context, try bool) (*Lease, error) {
-	op := l.begin(ctx, try, false)
+func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
+	op := l.begin(ctx, o, try, false)
 	if ls, err, ok := op.Result(); ok {
 		return ls, err
 	}
-	select {
-	case <-op.Done():
-	case <-ctx.Done():
+	if !op.waitIn(ctx) {
 		op.abandon(ctx.Err())
-		<-op.Done()
+		op.waitIn(context.Background())
 	}
 	return op.value, op.err
 }
 
 // Do runs fn while holding the lock. Its ctx ends with the caller's or with the lease, whichever is
-// first, and carries an owner: taking the same lock again inside fn enters again instead of waiting
-// for itself. A panic releases the lock and goes on. If the lease is lost, ErrLost is joined with fn's
-// error: what fn did then may have overlapped with another holder.
+// first. Taking this lock again with it enters again instead of waiting for itself, also in a Do of another
+// lock inside; taking any other lock with it excludes whoever else takes that, inside fn, too, unless the
+// caller's ctx carries an owner. A panic releases the lock and goes on. If the lease is lost, ErrLost is
+// joined with fn's error: what fn did then may have overlapped with another holder.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
-	if _, ok := OwnerFrom(ctx); !ok {
-		ctx = WithOwner(ctx, NewOwner())
-	}
-	ls, err := l.Acquire(ctx)
+	d, owner := l.newDoing(ctx)
+	ls, err := l.wait(ctx, owner, false)
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(ls.Context())
+	d.lease = ls
+	held, cancel := context.WithCancelCause(context.WithValue(ls.Context(), ownerKey{}, d))
 	deadline, limited := ctx.Deadline()
-	stop := context.AfterFunc(ctx, func() {
+	stop := l.eng.world.AfterFunc(ctx, func() {
 		if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) { // held has a timer of its own
 			cancel(context.Cause(ctx))
 		}

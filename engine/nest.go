@@ -12,9 +12,10 @@ import (
 // A nesting sends what a counting decides. It exists only for holds that were ever entered twice.
 type nesting struct {
 	counting
-	hold *hold
-	op   resp.Op
-	item wheel.Item
+	hold   *hold
+	op     resp.Op
+	item   wheel.Item
+	flying bool // op is on its way
 }
 
 func (h *hold) nest() *nesting {
@@ -43,7 +44,8 @@ func sameKind(a, b resp.Family) bool {
 func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 	n := h.nest()
 	n.want(change{acquire: op})
-	e.watchLocked(op)
+	e.limitLocked(op)
+	e.watchLocked(op, fx)
 	e.nestLocked(sh, n, fx)
 }
 
@@ -63,19 +65,30 @@ func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
 	}
 	for seat := root.firstSeat(); h.Family == resp.FamilyFair && seat != nil; {
 		next := seat.nextSeat()
-		if op := seat.head; op != nil && op.owner == h.owner {
-			seat.unlink(op)
-			e.ownedLocked(sh, root, op, fx)
-			e.idleLocked(sh, seat, fx)
+		for op := seat.head; op != nil; { // several, if they have come back from a hold that is over
+			after := op.next
+			if op.owner == h.owner {
+				seat.unlink(op)
+				e.ownedLocked(sh, root, op, fx)
+			}
+			op = after
 		}
+		e.idleLocked(sh, seat, fx)
 		seat = next
 	}
 }
 
-// nestLocked sends the next change, if none is on its way.
+// nestLocked sends the next change, if none is on its way. It waits for what the owner asks to read beside
+// the hold: whoever gives the hold back then goes on reading.
 func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 	h := n.hold
-	for !n.readingWaits() {
+	for !h.readAsked() {
+		if n.lowers.until != 0 {
+			if until := n.heldBack(e.clock.Now()); until != 0 {
+				e.timers.Schedule(&n.item, until)
+				return
+			}
+		}
 		c, next := h.nextChange()
 		switch next {
 		case countRest:
@@ -83,26 +96,18 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 		case countLeave:
 			e.leaveLocked(sh, n, c, fx)
 			return
-		case countShare:
-			h.leaveLocked(c.lease)
-			sh.counts.releases++
-			fx.released(c.release, nil)
+		case countExtend:
+			e.sendExtendLocked(c.extend, fx)
 			continue
 		case countSend:
 		}
-		lease := h.Lease
-		if c.acquire != nil {
-			lease = max(lease, c.acquire.set.lease)
-		}
 		n.op = resp.Op{
 			Kind: resp.OpCount, Family: h.Family, Key: h.ent.key, Hash: h.ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: n,
-			LeaseMs: lease.Milliseconds(), Count: n.target,
+			Count: n.target,
 		}
-		if c.reads() {
-			n.op.Kind, n.op.Family, n.op.Field, n.op.Count = resp.OpReacquire, resp.FamilyRead, h.readUnder(), 1
-			if h.Family == resp.FamilyWrite {
-				n.op.LeaseMs = c.acquire.set.lease.Milliseconds()
-			}
+		if c.acquire != nil {
+			n.op.LeaseMs = c.acquire.set.lease.Milliseconds()
+			h.asksLocked(c.acquire.set.lease)
 		}
 		if c.acquire != nil && c.acquire.set.replicas() > int(h.seen) {
 			n.op.Ack = c.acquire.set.ack // they see the field, too: the grant was written before
@@ -113,22 +118,44 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 }
 
 func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
+	if n.cur.acquire == nil {
+		n.lowerLocked(e)
+	}
+	n.flying = true
 	if err := e.nodes.Submit(&n.op); err != nil {
+		n.flying = false
 		e.settledLocked(sh)
 		n.failLocked(fromServer(e.nameOf(n.hold.ent.key), resp.AsServerError(err)), fx)
 	}
 }
 
+// lowerLocked makes a change that takes a handle off lower the key's expiry to what the others ask for: nothing
+// but that may lower it below what was trusted. So the hold is not trusted for longer from here on, before
+// the command is sent. An Extend that is on its way may raise it again: then nothing is lowered.
+func (n *nesting) lowerLocked(e *Engine) {
+	h, now := n.hold, e.clock.Now()
+	keep := h.keep(now)
+	if keep == 0 || h.special != nil && h.special.extends > 0 {
+		n.op.Kind, n.op.LeaseMs = resp.OpCount, 1
+		return
+	}
+	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
+	e.dog.Lower(h, renew.TrustUntil(now, keep))
+}
+
 // lease is the longest that the present change may keep the lock.
 func (n *nesting) lease() time.Duration {
-	return max(n.hold.Lease, time.Duration(n.op.LeaseMs)*time.Millisecond)
+	return max(n.hold.Lease(), time.Duration(n.op.LeaseMs)*time.Millisecond)
 }
 
 // leaveLocked gives the last handle back. Whoever wanted in behind it waits in the queue again.
 func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 	for _, later := range n.queue {
 		if op := later.acquire; op != nil && op.state.Load() == futurePending {
-			n.hold.home(op).push(op)
+			e.goHomeLocked(n.hold, op, fx)
+		}
+		if later.extend != nil {
+			e.sendExtendLocked(later.extend, fx)
 		}
 	}
 	n.queue = nil
@@ -145,22 +172,41 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 	}
 }
 
+// goHomeLocked puts an op that wanted to enter again back into its queue. One whose owner goes on reading there would
+// wait for itself.
+func (e *Engine) goHomeLocked(h *hold, op *acquireOp, fx *effects) {
+	if read, _ := h.ent.root().heldBy(op.owner); read != nil && op.set.family == resp.FamilyWrite {
+		refuse(op, ErrUpgrade, fx)
+		return
+	}
+	h.home(op).push(op)
+}
+
 // home is the queue that an op which wanted to enter again goes back to.
 func (h *hold) home(op *acquireOp) *entry {
 	if h.Family != resp.FamilyFair {
 		return h.ent.root()
 	}
-	op.att.ent = h.ent
+	op.moveTo(h.ent)
 	return h.ent
 }
 
-// due sends the change again.
+// due sends the change again, or one that was held back.
 func (n *nesting) due(clock.Instant) {
 	e := n.hold.ent.eng
 	sh := e.shard(n.hold.ent.hash)
 	var fx effects
 	sh.mu.Lock()
-	n.sendLocked(e, sh, &fx)
+	switch held := n.hold.status.Load() == holdHeld; {
+	case n.flying:
+	case held && n.busy:
+		n.sendLocked(e, sh, &fx)
+	case held:
+		e.nestLocked(sh, n, &fx)
+	case n.busy: // there is nothing to be changed any more
+		n.busy = false
+		e.settledLocked(sh)
+	}
 	sh.mu.Unlock()
 	fx.run()
 }
@@ -171,39 +217,32 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 	e := h.ent.eng
 	sh := e.shard(h.ent.hash)
 	var fx effects
-	lost := false
+	var l *loss
 	sh.mu.Lock()
+	n.flying = false
 	switch {
 	case h.status.Load() != holdHeld: // Lost has answered everybody, or Close has
 		n.busy = false
-		if r.Err != nil && !r.Definite() && n.op.Kind == resp.OpReacquire {
-			n.reading.unanswered(r.SentAt, e.nodes.AttemptLimit(), n.lease())
-		}
-		n.unreadLocked(e, sh, r)
 		e.settledLocked(sh)
 	case r.Err != nil && n.againLocked(e, r, &fx):
 	default:
 		e.settledLocked(sh)
 		switch {
-		case n.op.Kind == resp.OpReacquire && r.Code == resp.CodeGranted:
-			n.readLocked(e, sh, r, &fx)
 		case r.Code == resp.CodeOurs:
 			n.doneLocked(e, sh, r, &fx)
 		case r.Err == nil:
-			n.busy, lost = false, true
-			n.unreadLocked(e, sh, r)
+			l = e.loseLocked(sh, h, renew.CauseNotOurs, &fx) // answers everybody
+			n.busy = false
 		default:
 			n.failLocked(fromServer(e.nameOf(h.ent.key), r.Err), &fx)
-			n.unreadLocked(e, sh, r)
 		}
-		if !lost {
+		if l == nil {
 			e.nestLocked(sh, n, &fx)
 		}
 	}
 	sh.mu.Unlock()
-	if lost {
-		e.dog.Lose(h, renew.CauseNotOurs) // answers everybody
-	}
+	e.world.Yield("nesting.Answered: decided | the loss and effects")
+	e.tellLoss(sh, l, &fx)
 	fx.run()
 }
 
@@ -211,7 +250,12 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
 	h := n.hold
 	c := h.confirmed(r.SentAt)
-	h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
+	if c.acquire != nil {
+		if !h.Renewing() {
+			e.wishesLocked(h) // with the end that is theirs, before it is raised for another
+		}
+		h.Extended(r.SentAt, c.acquire.set.lease)
+	}
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
 	case n.unseenLocked(sh, c.acquire, r, fx):
@@ -219,16 +263,13 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 	case c.acquire != nil && c.acquire.claim():
 		op := c.acquire
 		sh.counts.grants++
-		if op.set.watchdog {
-			h.watchers++
-			e.dog.Resume(h)
-		}
-		fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner})
+		ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
+		e.joinedLocked(h, ls, r.SentAt)
+		fx.grant(op, ls)
 	case c.acquire != nil: // it left while the answer was on its way: take the hold back
 		n.undo()
 	case c.release != nil:
 		sh.counts.releases++
-		n.hold.lessLocked(c.lease)
 		fx.released(c.release, nil)
 	}
 }
@@ -244,15 +285,6 @@ func (n *nesting) unseenLocked(sh *shard, op *acquireOp, r *resp.Result, fx *eff
 	return true
 }
 
-// lessLocked stops the watchdog when the last handle that wanted it is gone.
-func (h *hold) lessLocked(ls *Lease) {
-	if ls != nil && ls.lock.set.watchdog && !ls.idle {
-		if h.watchers--; h.watchers == 0 {
-			h.StopRenewing()
-		}
-	}
-}
-
 // failLocked answers the present change with an error. The count on the wire is what it was: the
 // error is definite.
 func (n *nesting) failLocked(err error, fx *effects) {
@@ -260,12 +292,8 @@ func (n *nesting) failLocked(err error, fx *effects) {
 	switch {
 	case c.acquire != nil && c.acquire.claim():
 		fx.fail(c.acquire, err)
-	case c.acquire != nil:
-	default:
-		n.hold.lessLocked(c.lease)
-		if c.release != nil {
-			fx.released(c.release, err)
-		}
+	case c.release != nil:
+		fx.released(c.release, err)
 	}
 }
 
@@ -275,8 +303,8 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	now := e.clock.Now()
 	limit := e.nodes.AttemptLimit()
 	again := n.failed(r.Definite(), r.Err.Class.Transient(), r.SentAt, now, limit, n.lease())
-	if n.hold.Family == resp.FamilyRead {
-		n.hold.unsure(n.reading)
+	if !r.Definite() && n.op.Kind == resp.OpLeave {
+		n.lowered(r.SentAt, now, limit, time.Duration(n.op.LeaseMs)*time.Millisecond)
 	}
 	if !again || e.draining.Load() {
 		return false
@@ -295,24 +323,22 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	return true
 }
 
-// endLocked answers everybody, for the hold is over: those who want in with one error, those who
-// give back with another. It returns how many handles the latter were.
-func (n *nesting) endLocked(in, back error, fx *effects) (handles int32) {
-	if n == nil {
-		return 0
-	}
-	for _, c := range n.end() {
+// endChangesLocked answers everybody who waits for a change of the hold, for it is over: those who want in
+// with one error, those who give back with another.
+func (h *hold) endChangesLocked(in, back error, fx *effects) {
+	for _, c := range h.drain() {
+		if c.extend != nil {
+			h.ent.eng.sendExtendLocked(c.extend, fx) // the server says what became of it
+		}
 		if c.acquire != nil && c.acquire.claim() {
 			fx.fail(c.acquire, in)
 		}
 		if c.release == nil {
 			continue
 		}
-		handles++
 		if back != nil {
 			c.lease.state.Store(leaseLost)
 		}
 		fx.released(c.release, back)
 	}
-	return handles
 }

@@ -50,6 +50,10 @@ type Option func(*settings)
 // WatchdogLease makes the lease d, renewed at most every third of it for as long as the lock is
 // held: what a crashed holder leaves is free after d. Default: 30 s. At least 1 s, whole
 // milliseconds. Smaller frees a crashed holder's lock sooner; larger survives longer outages.
+//
+// No held lock is lost to a slow line while a round trip takes less than a third of d, and less than two
+// seconds; also if one of the two connections that renew answers nothing at all. Where an owner holds the
+// lock several times, it is renewed with the longest lease of those that are to be renewed.
 func WatchdogLease(d time.Duration) Option {
 	return func(s *settings) {
 		s.refuse(checkDuration("WatchdogLease", d, MinWatchdogLease))
@@ -58,7 +62,8 @@ func WatchdogLease(d time.Duration) Option {
 }
 
 // FixedLease makes the lease d and never renews it: the lock is lost after d unless it is released
-// or extended. At least 100 ms, whole milliseconds.
+// or extended. At least 100 ms, whole milliseconds. Where its owner holds the lock beside that under
+// another lease, it is lost when none of them keeps it any more.
 func FixedLease(d time.Duration) Option {
 	return func(s *settings) {
 		s.refuse(checkDuration("FixedLease", d, MinFixedLease))
@@ -66,7 +71,8 @@ func FixedLease(d time.Duration) Option {
 	}
 }
 
-// MaxWait bounds how long an Acquire waits for the lock; it then answers *HeldError. Default: until
+// MaxWait bounds how long an Acquire waits for the lock; it then answers *HeldError, or *UnknownError if the
+// server has not said by then that somebody holds it: it is silent, or further away than that. Default: until
 // its ctx ends. At least 1 ms, whole milliseconds; kept to about 15 ms.
 func MaxWait(d time.Duration) Option {
 	return func(s *settings) {
@@ -76,7 +82,8 @@ func MaxWait(d time.Duration) Option {
 }
 
 // MaxHold stops the watchdog d after the lock was acquired: a guard against holders that forget to
-// release. The lease then runs out. Default: no limit. At least 1 s, whole milliseconds.
+// release. The lease then runs out. Default: no limit. At least 1 s, whole milliseconds. It ends nothing for
+// other leases of the same hold: its owner's, or other readers' of this engine.
 func MaxHold(d time.Duration) Option {
 	return func(s *settings) {
 		s.refuse(checkDuration("MaxHold", d, MinWatchdogLease))

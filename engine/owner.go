@@ -11,8 +11,9 @@ import (
 // a lock that its owner holds already enters again at once, instead of waiting for itself; each
 // acquire has its own Lease, and the lock is free when all are released.
 //
-// Carry one in a context (WithOwner), or name it on the handle (As). Do gives its function's context
-// one. Goroutines that share an owner do not exclude each other: that is what sharing it means.
+// Carry one in a context (WithOwner), or name it on the handle (As). What runs inside Do is an owner of
+// the lock that Do holds. Goroutines that share an owner do not exclude each other: that is what sharing it
+// means.
 type Owner struct {
 	mu   sync.Mutex
 	lost map[ownedName]int32 // handles not given back of holds that were lost
@@ -26,17 +27,76 @@ type ownedName struct {
 // NewOwner makes an owner that holds nothing.
 func NewOwner() *Owner { return &Owner{} }
 
+// ownerKey is under what a context has an *Owner, by WithOwner, or a *doing, by Do.
 type ownerKey struct{}
 
-// WithOwner returns a context whose acquires are the owner's. A nil owner takes it away again.
+// A doing is a Do that runs. It is an owner of its own lock only: who takes another one inside must exclude
+// whoever else does so inside.
+type doing struct {
+	lease   *Lease
+	outer   *doing // the Do around it
+	general *Owner // of every other lock: WithOwner's; nil: none
+	made    Owner  // of the lock, if nobody had named one
+}
+
+// WithOwner returns a context whose acquires are the owner's, whatever the lock. A nil owner takes it away
+// again, and with it what a Do had given.
 func WithOwner(ctx context.Context, o *Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, o)
 }
 
-// OwnerFrom returns the owner that ctx carries.
+// OwnerFrom returns the owner that WithOwner gave to ctx, or to one it was made from. That of a Do is not
+// told: it counts for that Do's lock alone.
 func OwnerFrom(ctx context.Context) (*Owner, bool) {
-	o, _ := ctx.Value(ownerKey{}).(*Owner)
-	return o, o != nil
+	switch v := ctx.Value(ownerKey{}).(type) {
+	case *Owner:
+		return v, v != nil
+	case *doing:
+		return v.general, v.general != nil
+	default:
+		return nil, false
+	}
+}
+
+// ownerIn returns whose an acquire of the lock with ctx is; nil: nobody's.
+func (l *Lock) ownerIn(ctx context.Context) *Owner {
+	if l.set.owner != nil {
+		return l.set.owner
+	}
+	switch v := ctx.Value(ownerKey{}).(type) {
+	case *Owner:
+		return v
+	case *doing:
+		return v.ownerOf(l)
+	default:
+		return nil
+	}
+}
+
+// ownerOf looks for the Do that holds a lock: the innermost. One that has given its lock back holds nothing,
+// though a context of it may live on.
+func (d *doing) ownerOf(l *Lock) *Owner {
+	for at := d; at != nil; at = at.outer {
+		if ls := at.lease; ls.lock.key == l.key && ls.lock.eng == l.eng && ls.state.Load() == leaseActive {
+			return ls.owner
+		}
+	}
+	return d.general
+}
+
+// newDoing prepares a Do of the lock with ctx, and says whose its acquire is.
+func (l *Lock) newDoing(ctx context.Context) (*doing, *Owner) {
+	d := &doing{}
+	switch v := ctx.Value(ownerKey{}).(type) {
+	case *Owner:
+		d.general = v
+	case *doing:
+		d.general, d.outer = v.general, v
+	}
+	if o := l.ownerIn(ctx); o != nil {
+		return d, o
+	}
+	return d, &d.made
 }
 
 // Holds returns how often the owner holds a lock through this engine: a local question, no command.
@@ -45,10 +105,11 @@ func (o *Owner) Holds(l *Lock) int {
 	sh := l.eng.shard(l.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	read, other := sh.names.get(l.hash, l.key).heldBy(o)
+	ent := sh.names.get(l.hash, l.key)
+	_, other := ent.heldBy(o)
 	switch {
-	case l.set.family == resp.FamilyRead && read != nil:
-		return int(read.readsFor(o))
+	case l.set.family == resp.FamilyRead:
+		return int(ent.readsFor(o))
 	case other != nil && sameKind(l.set.family, other.Family):
 		return int(other.count)
 	default:

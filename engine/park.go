@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -47,7 +46,7 @@ func (p *parking) listen(fx *effects) {
 		return
 	}
 	if p.ent.head.set.family != resp.FamilyFair || p.ent.firstHere() {
-		p.asked = true
+		p.asked, p.shares = true, shares(p.ent.head.set.family)
 		p.channel = channelOf(p.ent.head.set.family, p.ent.key)
 		if p.ent.head.set.family == resp.FamilyFair {
 			p.channel = slot.FairWaiterChannel(p.ent.key, p.ent.att.op.Field)
@@ -58,16 +57,15 @@ func (p *parking) listen(fx *effects) {
 
 // parkLocked makes the queue wait: for a message, and for the poll in case none comes.
 func (e *Engine) parkLocked(ent *entry, now clock.Instant, fx *effects) {
+	if p := ent.park; p != nil && p.asked && p.shares != shares(ent.head.set.family) && !ent.wait.paused() {
+		e.endParkingLocked(ent, fx) // it listens where nobody will tell the first
+	}
 	if ent.park == nil { // its last waiting ended with a grant here
 		ent.park = newParking(ent)
 	}
 	p := ent.park
 	least, spread := ent.pollSpan(now)
-	if spin := ent.head.set.spin; spin != nil {
-		least, spread = spin.pause(p.spins)
-		p.spins++
-	}
-	e.timers.Schedule(&p.item, now.Add(least+rand.N(spread)))
+	e.timers.Schedule(&p.item, now.Add(least+e.world.N(spread)))
 	p.listen(fx)
 }
 
@@ -80,6 +78,7 @@ func (p *parking) open() {
 	e := p.ent.eng
 	node := e.nodes.Owner(p.ent.slot)
 	sub, err := node.Subscriptions().Subscribe(p.channel, p)
+	e.world.Yield("parking.open: subscribed | noted")
 	sh := e.shard(p.ent.hash)
 	var fx effects
 	sh.mu.Lock()

@@ -16,16 +16,17 @@ import (
 // the op's own compare-and-swap, and the queue takes nobody out for a result without winning it.
 //
 // What holds after every event whose step was done: if somebody waits and there is no hold here, then
-// an acquire is on its way, or is to be sent again, or a wake-up is due, or a release is on its way.
+// an acquire is on its way, or is to be sent again, or a wake-up is due, or a release or a force-release is on its way.
 type queue struct {
 	head, tail *acquireOp // those who want the lock, in order
 	att        *attempt   // there unless ask is askNot
 	hold       *hold      // a trusted hold of this engine: closes the queue
+	name       *queue     // of a seat: the queue of its name, which counts for all of them; nil: this is it
 	busyUntil  clock.Instant
 
 	turnUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
-	forces    int32         // force-releases on their way: a grant that is answered meanwhile may be gone
-	releases  int32         // releases on their way
+	forces    int32         // of a name: force-releases on their way: nothing is asked for meanwhile
+	releases  int32         // releases on their way; of a name: those of its seats among them
 	epoch     uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
 	turnSize  int16         // grants of the turn
 	askEpoch  uint32        // epoch when the acquire was sent
@@ -34,7 +35,18 @@ type queue struct {
 	by        wakeKind // what sent the acquire that is on its way, or the last
 	heard     uint8    // releases that went by since this engine last had the lock, counted to heardMost
 	late      uint8    // grants in a row whose answers came too late to be trusted
+	spins     uint8    // polls of the first, if it is a spin lock's
 	cooling   bool     // a release is on its way while others wait: they go when it is answered
+	resting   bool     // of a name: an acquire of a seat waits for the answers to all releases
+	overtaken bool     // a force-release began while the acquire was on its way: its grant may be gone
+}
+
+// whole is the queue that counts what concerns the whole name.
+func (q *queue) whole() *queue {
+	if q.name != nil {
+		return q.name
+	}
+	return q
 }
 
 // An askState says where a name's one acquire is.
@@ -105,7 +117,7 @@ func (q *queue) unlink(op *acquireOp) {
 	}
 	op.queued = false
 	if op.prev == nil {
-		q.head = op.next
+		q.head, q.spins = op.next, 0
 	} else {
 		op.prev.next = op.next
 	}
@@ -115,6 +127,28 @@ func (q *queue) unlink(op *acquireOp) {
 		op.next.prev = op.prev
 	}
 	op.next, op.prev = nil, nil
+}
+
+// leave takes an op out that is not wanted any more, and says what follows: a parked queue waits as its
+// first does, so it parks anew where the next waits in another way.
+func (q *queue) leave(op *acquireOp) step {
+	first := q.head == op
+	q.unlink(op)
+	switch {
+	case q.head == nil:
+		return stepTidy
+	case first && q.wait == waitParked && !q.head.set.waitsAs(op.set):
+		return stepPark
+	default:
+		return stepRest
+	}
+}
+
+// writerNext reports whether who is next waits to write. A writer behind a reader of this engine leaves no note:
+// it would keep that reader out, whom it waits for.
+func (q *queue) writerNext() bool {
+	op := q.live()
+	return op != nil && op.set.family == resp.FamilyWrite && !op.try
 }
 
 // live is the first op that is still wanted: who has left may be in the queue for a moment longer.
@@ -137,13 +171,16 @@ func (q *queue) refusesTry() bool {
 }
 
 // next says what is to be done now. An acquire is sent unless something stands against it: one that
-// is on its way or will be sent again, a local hold, a release whose waiters take their turn, or a
-// wake-up that is still to come.
+// is on its way or will be sent again, a local hold, a release whose waiters take their turn, a force-release
+// that may still take the lock, or a wake-up that is still to come.
 func (q *queue) next() step {
 	switch {
 	case q.head == nil:
 		return stepTidy
-	case q.releases > 0 && q.head.set.ack != nil: // it travels on another connection: it might overtake them
+	case q.head.set.ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
+		q.whole().resting = true
+		return stepRest
+	case q.whole().forces > 0: // its grant would not be believed
 		return stepRest
 	case q.hold != nil, q.cooling, q.ask == askFlying, q.ask == askResend, q.wait >= waitParked:
 		return stepRest
@@ -155,14 +192,18 @@ func (q *queue) next() step {
 // asking is the acquire that is to be sent: the one whose wire id is kept, or the head's own.
 func (q *queue) asking(ent *entry) *attempt {
 	if q.att == nil {
-		q.att, q.ask = &q.head.att, askKept
+		q.att, q.ask = q.head.attemptFor(ent), askKept
 		q.att.ent, q.att.trouble, q.att.op.Placed, q.att.op.Field = ent, nil, false, ""
 	}
 	return q.att
 }
 
 // sent follows a sending.
-func (q *queue) sent() { q.ask, q.askEpoch = askFlying, q.epoch }
+func (q *queue) sent() { q.ask, q.askEpoch, q.overtaken = askFlying, q.epoch, false }
+
+// overtake follows the beginning of a force-release. Whatever travels on another connection may be answered when
+// that is long over.
+func (q *queue) overtake() { q.overtaken = q.ask == askFlying }
 
 // refused says what to do when nothing could be sent. One who was told "busy" before waits on, whatever
 // came between: a hold of this engine, too; a new one is to be told (stepTidy), and the acquire forgotten.
@@ -180,12 +221,12 @@ func (q *queue) landed() { q.ask = askKept }
 func (q *queue) settled() { q.att, q.ask = nil, askNot }
 
 // granted takes the first who still wants a lock of this lease and family, seen by so many replicas, out
-// of the queue. Nobody: then the grant is to be given back. A force-release on its way may have taken the
-// lock already.
+// of the queue. Nobody: then the grant is to be given back. A force-release that began since it was asked for
+// may have taken the lock already, and one on its way what was passed on by a release.
 func (q *queue) granted(lease time.Duration, family resp.Family, seen int) *acquireOp {
 	q.settled()
 	q.late = 0
-	if q.forces > 0 {
+	if q.overtaken || q.whole().forces > 0 {
 		return nil
 	}
 	for op := q.live(); op != nil; op = q.live() {
@@ -243,17 +284,33 @@ func (q *queue) busy(until clock.Instant, keep bool) {
 	q.busyUntil, q.turnUntil = until, 0
 }
 
+// meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.
+// Who was asked for may have left since, or was a Try.
+func (q *queue) meant(asked resp.Family) bool {
+	return q.head != nil && sameKind(q.head.set.family, asked)
+}
+
 // afterBusy says how the queue goes on: it is not to believe an answer older than the last hint, for
-// answer and message travel on different connections.
-func (q *queue) afterBusy() step {
+// answer and message travel on different connections; nor one that was given to another kind of lock.
+func (q *queue) afterBusy(asked resp.Family) step {
 	switch {
 	case q.head == nil:
 		return stepTidy
-	case q.epoch != q.askEpoch:
+	case !q.meant(asked):
+		if q.wait == waitWoken && !q.head.parked {
+			q.wait, q.busyUntil = waitNot, 0
+		}
+		return q.next()
+	case q.epoch != q.askEpoch, q.att == nil && q.head.set.family == resp.FamilyFair: // it has no place to park in yet
 		return q.next()
 	default:
 		return q.park()
 	}
+}
+
+// toldBusy reports whether the last answer, if there was one, was that somebody else has the lock.
+func (q *queue) toldBusy() bool {
+	return q.wait == waitParked || q.wait == waitTurn || q.head != nil && q.head.parked
 }
 
 // tellBusy notes that an op was told, and says whether that was news.
@@ -286,12 +343,16 @@ func (q *queue) resendDue(a *attempt) bool {
 }
 
 // takeTries takes every Try that is still wanted out of the queue, linked by next: they take the answer
-// that somebody has the lock.
-func (q *queue) takeTries() (first *acquireOp) {
+// that somebody has the lock. But readers let readers in, so neither a read grant nor a writer's "busy" is an
+// answer to a Try to read, unless somebody else waits before it.
+func (q *queue) takeTries(asked resp.Family, granted bool) (first *acquireOp) {
 	var last *acquireOp
+	readers := asked == resp.FamilyRead && granted || asked == resp.FamilyWrite && !granted
 	for op := q.head; op != nil; {
 		next := op.next
-		if op.try {
+		reads := op.set.family == resp.FamilyRead
+		readers = readers && (reads || op.try)
+		if op.try && (!reads || !readers) {
 			q.unlink(op)
 			if op.claim() {
 				if last == nil {
@@ -352,11 +413,15 @@ func (q *queue) turnPause() time.Duration {
 
 // pollSpan is the time in which a parked queue looks for itself, in case no message comes: after
 // min(remaining lease, 1 s), spread by a fifth. Where the holder's lease ends first the poll comes
-// just after it, never before.
+// just after it, never before. If the first is a spin lock's, its own pauses are the polls.
 func (q *queue) pollSpan(now clock.Instant) (least, spread time.Duration) {
-	if left := q.busyUntil.Sub(now); q.busyUntil != 0 && left < pollCap {
-		left = max(left, 0)
-		return left + time.Millisecond, max(left, 20*time.Millisecond) / 5
+	if spin := q.head.set.spin; spin != nil {
+		least, spread = spin.pause(int(q.spins))
+		q.spins = min(q.spins+1, spinsMost)
+		return least, spread
+	}
+	if end := max(q.busyUntil.Sub(now), 0) + time.Millisecond; q.busyUntil != 0 && end < pollCap {
+		return end, max(end, 20*time.Millisecond) / 5
 	}
 	return pollCap * 4 / 5, pollCap * 2 / 5
 }
@@ -388,8 +453,17 @@ func (q *queue) turn(until clock.Instant) clock.Instant {
 // passed counts a grant that was handed over.
 func (q *queue) passed() { q.turnSize++ }
 
-// alone ends a turn that nobody else waits for the end of.
-func (q *queue) alone() { q.turnUntil = 0 }
+// alone ends a turn that nobody else waits for the end of. If the release was published, and heard by this
+// engine alone (told), it also wakes those who were waiting beside the hold: nobody is there whom they could
+// leave a head start. It says whether it did.
+func (q *queue) alone(told bool) (woken bool) {
+	q.turnUntil = 0
+	if !told || q.wait != waitParked && q.wait != waitTurn {
+		return false
+	}
+	q.wait, q.by = waitWoken, wakeMessage
+	return true
+}
 
 // goesOn reports whether the turn is not over: who waits here may ask again at once, whoever else waits.
 // Where a lock is not handed over, that is how a turn is more than one grant.
@@ -441,16 +515,25 @@ func (q *queue) freed(h *hold) bool {
 func (q *queue) releaseSent() {
 	q.releases++
 	q.cooling = q.head != nil
+	if q.name != nil {
+		q.name.releases++
+	}
 }
 
 // follow lets them go at once, right behind the release, in the same write: the turn is not over.
 func (q *queue) follow() { q.cooling = false }
 
-// releaseAnswered follows the last answer to a release, definite or not.
-func (q *queue) releaseAnswered() {
+// releaseAnswered follows the last answer to a release, definite or not. It says whether seats of the name
+// have rested until now.
+func (q *queue) releaseAnswered() (rested bool) {
 	if q.releases--; q.releases == 0 {
 		q.cooling = false
+		rested, q.resting = q.resting && q.name == nil, false
 	}
+	if q.name != nil {
+		return q.name.releaseAnswered()
+	}
+	return rested
 }
 
 // shut ends a courtesy: the engine closes.

@@ -91,6 +91,8 @@ func (w *queueWorld) settle() {
 
 func (w *queueWorld) force() {
 	w.q.forces++
+	w.q.overtake()
+	w.overtaken = w.flying
 	if w.held != 0 {
 		w.lose()
 	}
@@ -106,7 +108,7 @@ func (w *queueWorld) forced() {
 func (w *queueWorld) events() []event {
 	waits, released := len(w.line) > 0, len(w.releases) > 0
 	return []event{
-		{"submit", len(w.line) < 6, func() { w.submit(w.seldom("try"), w.settings[max(0, rapid.IntRange(-3, 2).Draw(w.t, "kind"))]) }},
+		{"submit", len(w.line) < 6, func() { w.submit(w.seldom("try"), w.settings[max(0, rapid.IntRange(-3, 3).Draw(w.t, "kind"))]) }},
 		{"give up", waits, func() { w.giveUp(w.line[rapid.IntRange(0, len(w.line)-1).Draw(w.t, "who")]) }},
 		{"leave", len(w.leaving) > 0, w.leave},
 		{"run", w.flying && !w.ran, w.run},
@@ -125,8 +127,8 @@ func (w *queueWorld) events() []event {
 		{"lost", w.held != 0, w.lose},
 		{"an older hold is lost", w.held != 0, func() { w.fatalIf(w.q.freed(&hold{}), "an older hold opened the queue") }},
 		{"force", w.q.forces < 2, w.force},
-		// An acquire that ran before it is answered before it: they travel on one connection.
-		{"forced", w.q.forces > 0 && (!w.flying || !w.ran), w.forced},
+		// An acquire that ran before it is answered before it, if they travel on one connection.
+		{"forced", w.q.forces > 0 && (!w.flying || !w.ran || w.set.ack != nil), w.forced},
 		{"clean", len(w.ghosts) > 0, func() { w.free(w.ghosts[0]); w.ghosts = w.ghosts[1:] }},
 		{"time", true, func() {
 			w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{100, 1000, 60_000, 1_300_000}).Draw(w.t, "µs")) * time.Microsecond)
@@ -152,10 +154,11 @@ func (w *queueWorld) seldom(what string) bool { return w.oneIn(6, what) == 1 }
 func TestModelQueue(t *testing.T) {
 	checkModel(t, func(t *rapid.T) {
 		w := &queueWorld{t: t, now: clock.Instant(time.Hour), served: make(map[*acquireOp]string)}
-		w.settings = [3]*settings{
+		w.settings = [4]*settings{
 			{lease: time.Second, watchdog: true},
 			{lease: 2 * time.Second, watchdog: true},
 			{lease: time.Second, watchdog: true, ack: &resp.Ack{Replicas: 1}},
+			{lease: time.Second, watchdog: true, spin: &spinning{4 * time.Second, 4 * time.Second}, family: resp.FamilySpin},
 		}
 		happen(t, w.events, w.check)
 		if rapid.Bool().Draw(t, "close") {
@@ -180,6 +183,19 @@ func TestQueueTellsTheFirstAfterThreeGrantsThatCameTooLate(t *testing.T) {
 	require.Same(t, op, q.grantedLate())
 }
 
+func TestQueuePollsAfterAFifthMoreThanASecondAtMost(t *testing.T) {
+	q := queue{}
+	q.push(&acquireOp{set: defaults[resp.FamilyLock]})
+	now := clock.Instant(time.Hour)
+	for _, left := range []time.Duration{-1, 0, 10, 998, 999, 1000, 2000} {
+		for _, more := range []time.Duration{-1, 0, 1, 900_000} {
+			q.busyUntil = now.Add(left*time.Millisecond + more)
+			least, spread := q.pollSpan(now)
+			require.LessOrEqual(t, least+spread, 1200*time.Millisecond, "%v and %v left", left*time.Millisecond, more)
+		}
+	}
+}
+
 func TestQueueKeepsCourtesyWhateverTheAnswerToAnEarlierAcquire(t *testing.T) {
 	var q queue
 	q.push(&acquireOp{set: defaults[resp.FamilyLock]})
@@ -188,9 +204,52 @@ func TestQueueKeepsCourtesyWhateverTheAnswerToAnEarlierAcquire(t *testing.T) {
 	q.courtesy()
 	q.landed()
 	q.busy(0, false)
-	require.Equal(t, stepPark, q.afterBusy(), "the poll is armed")
+	require.Equal(t, stepPark, q.afterBusy(resp.FamilyLock), "the poll is armed")
 	s, _ := q.wake(wakeMessage)
 	require.Equal(t, stepRest, s, "nothing cuts a courtesy short")
 	s, _ = q.wake(wakePause)
 	require.Equal(t, stepSend, s)
+}
+
+func TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer(t *testing.T) {
+	for _, asked := range []resp.Family{resp.FamilyWrite, resp.FamilyLock} {
+		var q queue
+		try := &acquireOp{set: defaults[asked], try: true}
+		reader := &acquireOp{set: defaults[resp.FamilyRead]}
+		q.push(try)
+		q.push(reader)
+		q.asking(nil)
+		q.sent()
+		q.landed()
+		q.busy(0, false)
+		require.Same(t, try, q.takeTries(asked, false))
+		require.False(t, q.meant(asked))
+		require.Equal(t, stepSend, q.afterBusy(asked), "nobody has asked for the reader yet")
+	}
+}
+
+func TestQueueAnswersATryToReadOnlyWithWhatAReaderWasTold(t *testing.T) {
+	const lock, read, write = resp.FamilyLock, resp.FamilyRead, resp.FamilyWrite
+	for _, c := range []struct {
+		asked   resp.Family
+		granted bool
+		before  resp.Family // of who waits before it, if not the plain lock's
+		takes   bool
+	}{
+		{read, true, lock, false},
+		{read, true, read, false},
+		{read, true, write, true},
+		{read, false, lock, true},
+		{write, true, lock, true},
+		{write, false, lock, false},
+		{write, false, write, true},
+	} {
+		var q queue
+		try := &acquireOp{set: defaults[read], try: true}
+		if c.before != lock {
+			q.push(&acquireOp{set: defaults[c.before]})
+		}
+		q.push(try)
+		require.Equal(t, c.takes, q.takeTries(c.asked, c.granted) == try, "%+v", c)
+	}
 }

@@ -29,23 +29,24 @@ type queueWorld struct {
 	releases []wireRelease
 	cool     bool // one of them left while others waited
 
-	flying  bool // the one request
-	id      int
-	sentAt  clock.Instant
-	set     *settings // what it asks for
-	ran     bool
-	code    int // answer, if it ran: the holder afterwards
-	cancel  bool
-	unknown bool
-	doubt   doubt
-	hint    bool // a hint came since it was sent
+	flying    bool // the one request
+	overtaken bool // a force-release began since
+	id        int
+	sentAt    clock.Instant
+	set       *settings // what it asks for
+	ran       bool
+	code      int // answer, if it ran: the holder afterwards
+	cancel    bool
+	unknown   bool
+	doubt     doubt
+	hint      bool // a hint came since it was sent
 
 	poll, pause, again clock.Instant // timers; 0: not armed
 	subscribed         bool
 	held               int // id of the local hold
 	closing            bool
 
-	settings [3]*settings
+	settings [4]*settings
 	att      *attempt      // of the last sending
 	leftTo   clock.Instant // until when the lock is left to others
 	late     int           // grants in a row that came too late
@@ -82,6 +83,7 @@ func (w *queueWorld) answer(op *acquireOp, result string) {
 func (w *queueWorld) do(s step) {
 	for ; s == stepSend; s = w.q.next() {
 		w.mayAsk()
+		w.fatalIf(w.q.forces > 0, "asks for what a force-release may take")
 		a := w.q.asking(nil)
 		w.fatalIf(w.unknown && a != w.att, "an acquire whose copies may still run is not asked for again")
 		w.att = a
@@ -104,13 +106,21 @@ func (w *queueWorld) do(s step) {
 	switch s {
 	case stepPark:
 		least, spread := w.q.pollSpan(w.now)
-		w.fatalIf(least+spread > 1200*time.Millisecond, "the poll may come after %v", least+spread)
-		w.fatalIf(w.q.busyUntil != 0 && w.now.Add(least).Before(min(w.q.busyUntil, w.now.Add(800*time.Millisecond))),
+		w.fatalIf(least+spread > w.longestPoll()+1, "the poll may come after %v", least+spread)
+		w.fatalIf(w.q.head.set.spin == nil && w.q.busyUntil != 0 && w.now.Add(least).Before(min(w.q.busyUntil, w.now.Add(800*time.Millisecond))),
 			"the poll may come before the holder's lease ends")
 		w.poll, w.subscribed = w.now.Add(least), true
 	case stepTidy:
 		w.idle()
 	}
+}
+
+// longestPoll is how long the first may sleep while it is parked: what is said of its kind.
+func (w *queueWorld) longestPoll() time.Duration {
+	if spin := w.q.head.set.spin; spin != nil {
+		return spin.most + spin.most/4
+	}
+	return 1200 * time.Millisecond
 }
 
 // mayAsk is the twin's opinion on sending an acquire now.
@@ -129,7 +139,7 @@ func (w *queueWorld) send() {
 		w.id = w.ids
 	}
 	w.q.sent()
-	w.flying, w.ran, w.cancel, w.hint = true, false, false, false
+	w.flying, w.ran, w.cancel, w.hint, w.overtaken = true, false, false, false, false
 	w.sentAt, w.set = w.now, w.q.head.set
 }
 
@@ -188,7 +198,7 @@ func (w *queueWorld) reply(lost, late, out bool) {
 	default:
 		w.busy()
 		answered := w.flying || w.pause != 0 || w.cool || w.full
-		w.fatalIf(hint && len(w.line) > 0 && !answered, "a busy answer older than the last hint is believed")
+		w.fatalIf(w.q.forces == 0 && (hint && len(w.line) > 0 && !answered), "a busy answer older than the last hint is believed")
 	}
 }
 
@@ -237,8 +247,8 @@ func (w *queueWorld) granted() {
 		seen = rapid.IntRange(0, 1).Draw(w.t, "replicas")
 	}
 	var first *acquireOp
-	if len(w.line) > 0 && w.q.forces == 0 {
-		if want := w.line[0].set; want.lease == w.set.lease && want.replicas() <= seen {
+	if len(w.line) > 0 && !w.overtaken {
+		if want := w.line[0].set; want.lease == w.set.lease && want.family == w.set.family && want.replicas() <= seen {
 			first = w.line[0]
 		}
 	}
@@ -257,7 +267,7 @@ func (w *queueWorld) granted() {
 	h.begin(op.set, 0, seen)
 	w.q.held(h)
 	w.answer(op, "granted")
-	w.tries()
+	w.tries(true)
 	w.unpark()
 }
 
@@ -280,8 +290,8 @@ func (w *queueWorld) unused(seen int) {
 }
 
 // tries answers every Try: somebody has the lock.
-func (w *queueWorld) tries() {
-	for op := w.q.takeTries(); op != nil; {
+func (w *queueWorld) tries(granted bool) {
+	for op := w.q.takeTries(w.set.family, granted); op != nil; {
 		next := op.next
 		op.next = nil
 		w.answer(op, "held")
@@ -298,10 +308,10 @@ func (w *queueWorld) busy() {
 		w.unknown, w.doubt = false, doubt{}
 	}
 	w.q.busy(w.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(w.t, "remaining ms"))*time.Millisecond), keep)
-	w.tries()
+	w.tries(false)
 	for op := w.q.head; op.tellBusy(); op = op.next {
 	}
-	w.do(w.q.afterBusy())
+	w.do(w.q.afterBusy(w.set.family))
 }
 
 func (w *queueWorld) wake(kind wakeKind) {
@@ -379,8 +389,7 @@ func (w *queueWorld) leave() {
 	op := w.leaving[0]
 	w.leaving = w.leaving[1:]
 	if op.queued {
-		w.q.unlink(op)
-		w.idle()
+		w.do(w.q.leave(op))
 	}
 }
 
@@ -426,6 +435,8 @@ func (w *queueWorld) released(heard, us int64, counted bool) {
 		w.pause = w.now.Add(2 * time.Millisecond)
 		w.leftTo = w.pause
 		w.subscribed = w.subscribed || w.q.head != nil
+	} else if turn && !w.closing && w.held == 0 && w.q.alone(counted && heard == 1 && us == 1) {
+		w.pause, w.poll = 0, 0
 	}
 	w.do(w.q.next())
 }
@@ -479,8 +490,9 @@ func (w *queueWorld) check() {
 	w.fatalIf((w.held != 0) != (w.q.hold != nil) || w.held != 0 && w.flying, "a hold and an acquire at the same time")
 	w.fatalIf((w.pause != 0) != w.q.wait.paused(), "wait is %d with the pause at %d", w.q.wait, w.pause)
 	w.fatalIf(w.q.wait == waitParked && w.poll == 0, "parked without a poll")
+	w.fatalIf(w.q.wait == waitParked && w.poll > w.now.Add(w.longestPoll()), "parked at the pace of somebody who has left")
 	if len(w.line) > 0 && w.held == 0 {
-		due := w.flying || w.again != 0 || w.poll != 0 || w.pause != 0 || len(w.releases) > 0
+		due := w.flying || w.again != 0 || w.poll != 0 || w.pause != 0 || len(w.releases) > 0 || w.q.forces > 0
 		w.fatalIf(!due, "somebody waits and nothing is due")
 	}
 	if w.q.empty() && w.q.wait != waitCourtesy {

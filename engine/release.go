@@ -39,13 +39,13 @@ func (op *releaseOp) runner() *callbacks { return op.hold.ent.eng.callbacks }
 func (op *releaseOp) abandon(error) bool { return false }
 
 // release ends a lease. The lock goes to the next waiter here, or back to Redis; then nobody here
-// believes the hold any more. ls is nil when Close does it.
-func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
+// believes the hold any more.
+func (e *Engine) release(op *releaseOp, ls *Lease) {
 	h := op.hold
 	sh := e.shard(h.ent.hash)
 	var fx effects
 	var err error
-	var contexts []*leaseContext
+	var ended *leaseContext
 	answered := true
 	op.lease = ls
 	sh.mu.Lock()
@@ -55,27 +55,23 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 	case holdLost:
 		err = e.spentLostLocked(ls, h)
 	default:
-		if ls != nil {
-			if c := h.unwatch(ls); c != nil {
-				contexts = append(contexts, c)
-			}
-		} else {
-			contexts, h.watch = h.contexts(), nil
-		}
+		ended = h.unwatch(ls)
 		e.tell(EventReleased, h, "")
-		if ls != nil && h.Family == resp.FamilyRead && h.count > 1 {
+		if h.Family == resp.FamilyRead && h.count > 1 {
+			e.leftLocked(h, ls)
 			h.leaveLocked(ls)
 			sh.counts.releases++
 			break
 		}
-		if ls != nil && !h.lastHandle() {
+		if !h.lastHandle() || h.readAsked() {
+			e.leftLocked(h, ls)
 			n := h.nest()
 			n.want(change{release: op, lease: ls})
 			e.nestLocked(sh, n, &fx)
 			answered = false
 			break
 		}
-		if ls != nil && e.handOverLocked(sh, h, &fx) {
+		if e.handOverLocked(sh, h, &fx) {
 			break
 		}
 		answered, err = e.sendReleaseLocked(sh, op, &fx)
@@ -84,9 +80,11 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 		}
 	}
 	sh.mu.Unlock()
-	for _, c := range contexts {
-		c.cancel(cause)
+	if ended != nil {
+		e.world.Yield("Engine.release: decided | a context ended")
+		ended.cancel(ErrReleased)
 	}
+	e.world.Yield("Engine.release: contexts ended | effects")
 	fx.run()
 	if answered {
 		op.resolve(struct{}{}, err)
@@ -95,10 +93,8 @@ func (e *Engine) release(op *releaseOp, ls *Lease, cause error) {
 
 // spentLostLocked marks a handle whose lock was lost before it was given back.
 func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
-	if ls != nil {
-		ls.state.Store(leaseLost)
-		ls.owner.forget(e, h.ent.key)
-	}
+	ls.state.Store(leaseLost)
+	ls.owner.forget(e, h.ent.key)
 	return &nameError{e.nameOf(h.ent.key), ErrLost}
 }
 
@@ -112,7 +108,10 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	}
 	e.dog.Forget(h)
 	ent.freed(h)
-	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, LeaseMs: e.passesLocked(h), Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
+	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
+	if heirs := e.heirsLocked(h); heirs != nil {
+		op.op.Sink = &fairRelease{op, heirs}
+	}
 	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickAllLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.ent.key), resp.AsServerError(err))
@@ -147,6 +146,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		}
 		err = op.failed(r)
 	}
+	e.world.Yield("releaseOp.Answered: judged | carried out")
 	var fx effects
 	sh.mu.Lock()
 	ent := h.ent
@@ -164,21 +164,22 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 			e.cleanLocked(sh, ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 		}
 	case endsLater:
-		e.cleanLaterLocked(sh, ent, h.wire(), h.open(), h.Lease)
+		e.cleanLaterLocked(sh, ent, h.wire(), h.open(), h.Lease())
 	}
-	ent.releaseAnswered()
+	rested := ent.releaseAnswered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && h.Family != resp.FamilyFair {
-		e.courtesyLocked(root, r, &fx)
+		e.courtesyLocked(sh, h, r, &fx)
 	}
 	if r.Code == resp.CodePassed {
-		e.passedLocked(sh, ent.root(), op.op.LeaseMs, r, &fx)
-	}
-	if h.Family == resp.FamilyRead {
-		e.readOnLocked(sh, ent.root(), &fx)
+		e.passedLocked(sh, ent.root(), op.op.Sink.(*fairRelease).heirs, r, &fx)
 	}
 	e.kickAllLocked(sh, ent, &fx)
+	if rested {
+		e.kickSeatsLocked(sh, ent.root(), &fx)
+	}
 	e.settledLocked(sh)
 	sh.mu.Unlock()
+	e.world.Yield("releaseOp.Answered: carried out | told")
 	fx.run()
 	op.resolve(struct{}{}, err)
 }

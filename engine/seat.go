@@ -11,6 +11,8 @@ type seating struct {
 	first      *entry // of a root
 	last       *entry
 	noted      bool // of a root: the server has a note that a writer of this engine waits
+
+	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's
 }
 
 // root is the entry that stands in the table.
@@ -55,6 +57,7 @@ func (ent *entry) newSeat() *entry {
 	seat := newSeated(ent.eng, ent.key, ent.hash, ent.slot)
 	seat.seats.root, seat.seats.prev = ent, all.last
 	seat.heard = heardMost // what it hears is meant for it
+	seat.name = &ent.queue
 	if all.last == nil {
 		all.first = seat
 	} else {
@@ -106,10 +109,40 @@ func (sh *shard) entries(yield func(*entry) bool) {
 
 // entryOf is where an op waits.
 func (e *Engine) entryOf(sh *shard, op *acquireOp) *entry {
-	if op.set.family == resp.FamilyFair {
-		return op.att.ent
+	if w := op.watch; w != nil && w.at != nil {
+		return w.at
+	}
+	if at := op.att.ent; at != nil && at.root() != at {
+		return at
 	}
 	return sh.names.get(op.lock.hash, op.lock.key)
+}
+
+// attemptFor is what an op asks by for an entry: its own attempt, unless that is still on its way for another
+// entry, where the op waited before.
+func (op *acquireOp) attemptFor(ent *entry) *attempt {
+	if at := op.att.ent; at != nil && at != ent && at.att == &op.att {
+		return &attempt{}
+	}
+	return &op.att
+}
+
+// moveTo makes an op wait in a seat from now on, or (nil) at the root of its name. Its attempt stays where
+// it is on its way.
+func (op *acquireOp) moveTo(seat *entry) {
+	switch at := op.att.ent; {
+	case at == nil || at.att != &op.att:
+		op.att.ent = seat
+		if op.watch != nil {
+			op.watch.at = nil
+		}
+	case at == seat:
+	default:
+		if op.watch == nil {
+			op.watch = &watching{}
+		}
+		op.watch.at = seat
+	}
 }
 
 // kickAllLocked goes on with an entry, and with the name it hangs on.
@@ -121,18 +154,28 @@ func (e *Engine) kickAllLocked(sh *shard, ent *entry, fx *effects) {
 	}
 }
 
-// takenHere reports whether a Try of a fair lock can be answered at once: it never overtakes.
-func (ent *entry) takenHere(op *acquireOp) bool {
-	if op.set.family == resp.FamilyFair && ent.firstSeat() != nil {
-		return true
+// kickSeatsLocked goes on with all seats of a name.
+func (e *Engine) kickSeatsLocked(sh *shard, root *entry, fx *effects) {
+	for at := range root.withSeats {
+		e.kickLocked(sh, at, fx)
 	}
-	return ent.refusesTry()
 }
 
-// busyAt is where it is known how long whoever is in the way of a newcomer stays.
+// takenHere reports whether a Try can be answered at once.
+func (ent *entry) takenHere(op *acquireOp) bool {
+	return ent.busyAt(op) != ent || ent.refusesTry()
+}
+
+// busyAt is where it is known how long whoever is in the way of a newcomer stays. To a fair lock that is the
+// first seat which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
 func (ent *entry) busyAt(op *acquireOp) *entry {
-	if seat := ent.firstSeat(); seat != nil && op.set.family == resp.FamilyFair {
-		return seat
+	if op.set.family != resp.FamilyFair {
+		return ent
+	}
+	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if seat.hold != nil || seat.head != nil {
+			return seat
+		}
 	}
 	return ent
 }

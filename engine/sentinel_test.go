@@ -371,7 +371,9 @@ func TestSentinelBorrowedClientFollows(t *testing.T) {
 	defer client.Close()
 	e, err := engine.Open(limited(t), engine.Config{Client: client, Topology: engine.TopologySentinel})
 	require.NoError(t, err)
-	held := acquire(t, e.Lock("held", engine.WatchdogLease(10*time.Second)))
+	// A borrowed client's connections stay where they are until the old master is told to follow the new one, about
+	// ten seconds later: until then renewals reach the old one only, and the lease has to outlast that.
+	held := acquire(t, e.Lock("held", engine.WatchdogLease(30*time.Second)))
 	master := failOver(t, s)
 	eventually(t, "locks are granted by the new master", func() bool {
 		ls, err := e.Lock("name").Acquire(limited(t))

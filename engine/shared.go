@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"strings"
-	"time"
-
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -24,16 +22,17 @@ func (e *Engine) shareLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) 
 		return false
 	}
 	h, now := seat.hold, e.clock.Now()
-	if !op.set.alike(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(now) || !now.Before(h.turnUntil) {
+	if !op.set.alike(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {
 		return false
 	}
 	return e.joinLocked(sh, h, op, fx)
 }
 
-// shareable reports whether a read hold is as good as a new one.
-func (h *hold) shareable(now clock.Instant) bool {
-	return h.Family == resp.FamilyRead && h.status.Load() == holdHeld && !h.forced && h.set.watchdog && h.Renewing() &&
-		h.Deadline().Sub(now) >= h.Lease/2 && !h.open().open(now)
+// shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
+// the key of a hold lives as long as its handles ask for, and a share costs no command.
+func (h *hold) shareable(set *settings, now clock.Instant) bool {
+	return h.Family == resp.FamilyRead && h.status.Load() == holdHeld && !h.forced && set.watchdog && h.Renewing() && set.lease == h.Lease() &&
+		h.Deadline().Sub(now) >= h.Lease()/2 && !h.open().open(now)
 }
 
 // joinLocked adds a reader to a hold.
@@ -44,25 +43,23 @@ func (e *Engine) joinLocked(sh *shard, h *hold, op *acquireOp, fx *effects) bool
 	sh.counts.grants++
 	sh.counts.handOffs++
 	h.count++
-	e.enteredLocked(h, op, fx)
+	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
+	e.joinedLocked(h, ls, 0)
+	h.readBy(op.owner)
+	h.leak = true // with several handles no one of them is missed
+	fx.grant(op, ls)
 	return true
 }
 
-// enteredLocked makes a further reader's handle.
-func (e *Engine) enteredLocked(h *hold, op *acquireOp, fx *effects) {
-	if op.set.watchdog {
-		h.watchers++
-		e.dog.Resume(h)
-	}
-	h.readBy(op.owner)
-	h.leak = true // with several handles no one of them is missed
-	fx.grant(op, &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner})
-}
-
-// joinAllLocked lets in those readers who waited for the grant, up to the first who is none.
+// joinAllLocked lets in those readers who waited for the grant, up to the first who is none. Whose owner reads by now
+// and must not enter again is refused.
 func (e *Engine) joinAllLocked(sh *shard, ent *entry, h *hold, fx *effects) {
 	for op := ent.head; op != nil && op.set.alike(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
 		ent.unlink(op)
+		if op.set.once && h.readsFor(op.owner) > 0 {
+			refuse(op, ErrReentry, fx)
+			continue
+		}
 		e.joinLocked(sh, h, op, fx)
 	}
 }
@@ -88,7 +85,6 @@ func (h *hold) leaveLocked(ls *Lease) {
 	if ls.owner != nil {
 		h.special.readers[ls.owner]--
 	}
-	h.lessLocked(ls)
 }
 
 // ownedLocked answers an owner who holds the name here already, or has lost it. It says whether it did.
@@ -103,14 +99,12 @@ func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) 
 		refuse(op, ErrLost, fx)
 	case op.set.once:
 		refuse(op, ErrReentry, fx)
-	case want == resp.FamilyRead && read != nil:
-		if now := e.clock.Now(); op.set.lease <= read.Lease && op.set.watchdog && op.set.replicas() <= int(read.seen) && read.shareable(now) {
-			e.joinLocked(sh, read, op, fx)
-		} else {
-			e.enterLocked(sh, read, op, fx)
-		}
+	case want == resp.FamilyRead && read != nil && op.set.replicas() <= int(read.seen) && read.shareable(op.set, e.clock.Now()):
+		e.joinLocked(sh, read, op, fx)
 	case want == resp.FamilyRead && other != nil && other.Family == resp.FamilyWrite:
-		e.enterLocked(sh, other, op, fx)
+		e.besideLocked(sh, other, op, fx)
+	case want == resp.FamilyRead && read != nil:
+		e.besideLocked(sh, read, op, fx)
 	case other != nil && sameKind(other.Family, want):
 		e.enterLocked(sh, other, op, fx)
 	case want == resp.FamilyWrite && read != nil:
@@ -143,112 +137,122 @@ func (ent *entry) heldBy(o *Owner) (read, other *hold) {
 	return read, other
 }
 
-// readUnder is the field of the read hold that belongs to a write hold.
-func (h *hold) readUnder() string { return strings.TrimSuffix(h.Field, ":write") }
+// readsFor counts the handles with which an owner reads under a name.
+func (ent *entry) readsFor(o *Owner) (handles int32) {
+	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if h := seat.hold; h != nil && h.status.Load() == holdHeld {
+			handles += h.readsFor(o)
+		}
+	}
+	return handles
+}
 
-// readsToo reports whether the owner of a write hold reads under the same wire id.
+// readsToo reports whether somebody reads beside a write hold, or asks to: its owner.
 func (h *hold) readsToo() bool {
 	for seat := h.ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if r := seat.hold; r != nil && r.Field == h.readUnder() {
+		if seat.hold != nil || seat.head != nil || seat.att != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// closeNoteLocked takes back the note that a writer of this engine waits: nobody does any more.
+// closeNoteLocked takes back the note that a writer of this engine waits, if none does any more: readers who
+// wait here or elsewhere are told.
 func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
-	if ent.seats != nil && ent.seats.noted {
+	if ent.seats != nil && ent.seats.noted && !ent.writerNext() {
 		ent.seats.noted = false
 		e.cleanLocked(sh, ent, wireID{e.id + ":0:write", resp.FamilyWrite}, doubt{}, 0)
 	}
 }
 
-// readLocked makes a confirmed read hold visible: a further share in one, or one beside its owner's write
-// hold, under the same wire id.
-func (n *nesting) readLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
-	h, op := n.hold, n.take().acquire
-	open := n.reading
-	n.answered(r.SentAt)
-	wanted := !n.unseenLocked(sh, op, r, fx) && op.claim()
-	switch {
-	case h.Family == resp.FamilyRead:
-		h.Extended(r.SentAt, time.Duration(n.op.LeaseMs)*time.Millisecond)
-		h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
-		if wanted {
-			sh.counts.grants++
-			h.count++
-			e.enteredLocked(h, op, fx)
-		}
-	case wanted:
-		e.readBesideLocked(sh, h, op, r, fx).unsure(open)
-	default:
-		e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, open, op.set.lease)
-	}
+// besideLocked asks for a read hold of an owner's own beside a hold that it has: an acquire like any other,
+// under a wire id that was never used before, but let in whoever waits. It has a seat, for the queue of the
+// name is closed, or is not its own.
+func (e *Engine) besideLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
+	seat := h.ent.root().newSeat()
+	seat.seats.beside = h
+	e.limitLocked(op)
+	op.moveTo(seat)
+	op.parked = false // nobody is in its way any more: it waits for an answer, as a newcomer does
+	seat.push(op)
+	e.watchLocked(op, fx)
+	e.kickLocked(sh, seat, fx)
 }
 
-// unreadLocked gives back the read hold that nobody will have, if the change that ends without one asked
-// for it: an unanswered sending may have made it, and a late copy may make it yet.
-func (n *nesting) unreadLocked(e *Engine, sh *shard, r *resp.Result) {
-	h := n.hold
-	switch {
-	case n.op.Kind != resp.OpReacquire, h.Family == resp.FamilyRead && h.status.Load() == holdHeld:
-	case r.Code == resp.CodeGranted, n.reading.until != 0:
-		e.cleanLocked(sh, h.ent, wireID{n.op.Field, resp.FamilyRead}, n.reading, n.lease())
+// beside is the hold that a seat asks to read beside.
+func (ent *entry) beside() *hold {
+	if ent.seats == nil {
+		return nil
 	}
+	return ent.seats.beside
 }
 
-// readingWaits reports whether the next change must not be sent yet. All that an owner reads beside one
-// write hold is read under one wire id: a release of it that is sent again would take the next one, too.
-func (n *nesting) readingWaits() bool {
-	if n.busy || len(n.queue) == 0 || n.hold.Family != resp.FamilyWrite || !n.queue[0].reads() {
+// Inside is the field of that hold. It runs on the lane: neither changes while the attempt is on its way.
+func (a *attempt) Inside() string { return a.ent.seats.beside.Field }
+
+// readAsked reports whether the owner of a write hold has asked to read beside it, and has no answer.
+func (h *hold) readAsked() bool {
+	if h.Family != resp.FamilyWrite {
 		return false
 	}
-	for seat := n.hold.ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.releases > 0 && seat.first.Field == n.hold.readUnder() {
+	for seat := h.ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
+		if seat.seats.beside == h && (seat.head != nil || seat.att != nil) {
 			return true
 		}
 	}
 	return false
 }
 
-// readOnLocked lets the owner of a write hold read again after the release of what it read.
-func (e *Engine) readOnLocked(sh *shard, root *entry, fx *effects) {
-	if w := root.hold; w != nil && w.nesting != nil {
-		e.nestLocked(sh, w.nesting, fx)
+// besideBusyLocked follows the answer that the hold a reading was to stand beside is not on the server. If
+// it is believed here, it is lost; else its owner has given it back meanwhile, and the reader waits like
+// others.
+func (e *Engine) besideBusyLocked(sh *shard, seat *entry, fx *effects) *loss {
+	if h := seat.seats.beside; h.status.Load() == holdHeld {
+		return e.loseLocked(sh, h, renew.CauseNotOurs, fx) // answers who asked to read beside it
 	}
-}
-
-// reader is who has a wire id to read under, or asks for it: the owner of a write hold may read anew under
-// the wire id that it read under before. What is not known of that is then its business.
-func (ent *entry) reader(field string) (takesOver func(doubt)) {
-	if ent == nil {
-		return nil
+	root, op := seat.root(), seat.live()
+	e.dropAttemptLocked(sh, seat)
+	if op != nil {
+		seat.unlink(op)
+		op.moveTo(nil)
 	}
-	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if h := seat.hold; h != nil && h.Family == resp.FamilyRead && h.Field == field && h.status.Load() == holdHeld {
-			return h.unsure
-		}
+	switch {
+	case op == nil:
+	case !op.try:
+		root.push(op)
+	case op.claim():
+		sh.counts.busy++
+		fx.fail(op, &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(root, e.clock.Now())})
 	}
-	w := ent.hold
-	if w == nil || w.Family != resp.FamilyWrite || w.nesting == nil || w.readUnder() != field || w.status.Load() != holdHeld {
-		return nil
-	}
-	if n := w.nesting; n.busy && n.cur.reads() {
-		return n.reading.add
-	}
+	e.idleLocked(sh, seat, fx)
+	e.kickLocked(sh, root, fx)
 	return nil
 }
 
-// readBesideLocked makes the read hold of an owner that writes.
-func (e *Engine) readBesideLocked(sh *shard, w *hold, op *acquireOp, r *resp.Result, fx *effects) *hold {
-	seat := w.ent.root().newSeat()
-	h := seat.newHold()
-	h.Field, h.Lease, h.Family = w.readUnder(), op.set.lease, resp.FamilyRead
-	seat.held(h)
-	e.startLocked(h, op, r, fx)
-	h.owner = nil
-	h.readBy(op.owner)
-	sh.counts.grants++
-	return h
+// readAnsweredLocked lets a hold go on when what its owner asked to read beside it has its answer.
+func (e *Engine) readAnsweredLocked(sh *shard, seat *entry, fx *effects) {
+	h := seat.beside()
+	if h == nil {
+		return
+	}
+	seat.seats.beside = nil
+	if h.nesting != nil && h.status.Load() == holdHeld {
+		e.nestLocked(sh, h.nesting, fx)
+	}
+}
+
+// endReadingsLocked tells those who asked to read beside a hold that it is lost.
+func (e *Engine) endReadingsLocked(sh *shard, h *hold, err error, fx *effects) {
+	if !shares(h.Family) {
+		return
+	}
+	for seat := h.ent.root().firstSeat(); seat != nil; {
+		next := seat.nextSeat()
+		if seat.seats.beside == h {
+			e.failSomeLocked(sh, seat, fx, func(*acquireOp) error { return err })
+			e.idleLocked(sh, seat, fx)
+		}
+		seat = next
+	}
 }

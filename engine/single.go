@@ -20,12 +20,18 @@ type singleOp[T any] struct {
 	name   string
 	op     resp.Op
 	item   wheel.Item
-	repeat bool // sending it again changes nothing
+	repeat bool // it may be sent again without an answer
 	tries  int
 	since  clock.Instant
 	read   func(*resp.Result) (T, error)
 	stop   func() bool
-	done   func() // when no command of it is on its way any more
+	done   func()               // when no command of it is on its way any more
+	waits  func() (bool, error) // if somebody else is to send it, who has it then; with the shard's mutex
+
+	bounded bool   // its copies change something, but none runs after its not-after: it ends when none can
+	doubt   doubt  // of those without an answer, if that is asked for
+	copies  bool   // it is
+	end     func() // its end, when that is waited for
 }
 
 func (op *singleOp[T]) runner() *callbacks { return op.eng.callbacks }
@@ -45,25 +51,41 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 		return &op.Future
 	}
 	if ctx.Done() != nil {
-		op.stop = context.AfterFunc(ctx, func() { op.abandon(ctx.Err()) })
+		op.stop = e.world.AfterFunc(ctx, func() {
+			defer e.callbacks.contain()
+			op.abandon(ctx.Err())
+		})
 	}
 	op.op.Sink = op
 	sh := e.shard(op.op.Hash)
 	sh.mu.Lock()
-	err := error(nil)
-	if e.closing.Load() {
-		err = ErrClosed
-	} else if submitted := e.nodes.Submit(&op.op); submitted != nil {
-		err = fromServer(op.name, resp.AsServerError(submitted))
-	} else {
+	err := op.submitLocked()
+	if err == nil {
 		sh.pending++
 	}
 	sh.mu.Unlock()
 	if err != nil {
+		e.callbacks.unwatch(op.stop)
 		op.finished()
 		op.abandon(err)
 	}
 	return &op.Future
+}
+
+// submitLocked sends the command, or leaves that to who has it then.
+func (op *singleOp[T]) submitLocked() error {
+	if op.eng.closing.Load() {
+		return ErrClosed
+	}
+	if op.waits != nil {
+		if waits, err := op.waits(); waits || err != nil {
+			return err
+		}
+	}
+	if err := op.eng.nodes.Submit(&op.op); err != nil {
+		return fromServer(op.name, resp.AsServerError(err))
+	}
+	return nil
 }
 
 func (op *singleOp[T]) finished() {
@@ -75,6 +97,9 @@ func (op *singleOp[T]) finished() {
 // Answered takes the server's answer. It runs on the lane.
 func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	e := op.eng
+	if (op.bounded || op.copies) && !r.Definite() {
+		op.doubt.unanswered(r.SentAt, e.nodes.AttemptLimit(), 0)
+	}
 	if r.Err != nil && op.again(r) {
 		return
 	}
@@ -86,16 +111,28 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Definite():
 		err = fromServer(op.name, r.Err)
 	default:
-		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(e.clock.Now()), cause: r.Err}
+		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.doubt.until)), cause: r.Err}
 	}
-	if op.stop != nil {
-		op.stop()
+	if op.bounded && op.doubt.open(e.clock.Now()) && !e.draining.Load() {
+		op.end = func() { op.ends(v, err) }
+		op.item.Owner = op
+		e.timers.Schedule(&op.item, op.doubt.until.Add(clockSlack))
+		return
 	}
+	op.ends(v, err)
+}
+
+// ends gives the op its result.
+func (op *singleOp[T]) ends(v T, err error) {
+	e := op.eng
+	e.callbacks.unwatch(op.stop)
 	sh := e.shard(op.op.Hash)
 	sh.mu.Lock()
 	e.settledLocked(sh)
 	sh.mu.Unlock()
+	e.world.Yield("singleOp.ends: settled | finished")
 	op.finished()
+	e.world.Yield("singleOp.ends: finished | told")
 	op.resolve(v, err)
 }
 
@@ -116,6 +153,10 @@ func (op *singleOp[T]) again(r *resp.Result) bool {
 }
 
 func (op *singleOp[T]) due(clock.Instant) {
+	if op.end != nil {
+		op.end()
+		return
+	}
 	if err := op.eng.nodes.Submit(&op.op); err != nil {
 		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
@@ -130,7 +171,7 @@ type Info struct {
 	OwnerID string
 	// Holds is how often the owner has taken it.
 	Holds int
-	// Remaining is the time until it expires by itself; negative: it never does.
+	// Remaining is the time until it expires by itself, a century at most; negative: it never does.
 	Remaining time.Duration
 	// Mode is "read" or "write" where a read-write lock is held. Seen through ReadLock, Locked says that
 	// somebody reads, Holds how many read holds there are, and OwnerID is one of them, this engine's if it
@@ -192,10 +233,7 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 	}
 	info.Locked, info.OwnerID, info.Holds = true, r.Fields[0], holds
 	info.Mine = strings.HasPrefix(info.OwnerID, l.eng.id+":")
-	info.Remaining = time.Duration(r.Value) * time.Millisecond
-	if r.Value < 0 {
-		info.Remaining = -1
-	}
+	info.Remaining = fromServerMs(r.Value)
 	return info, nil
 }
 
@@ -220,7 +258,7 @@ func (l *Lock) readShared(info Info, r *resp.Result) (Info, error) {
 	if !info.Locked {
 		return info, nil
 	}
-	info.Remaining = max(time.Duration(r.Value)*time.Millisecond, -1)
+	info.Remaining = fromServerMs(r.Value)
 	return info, nil
 }
 
@@ -237,107 +275,76 @@ func (l *Lock) waiters() int {
 	return n
 }
 
-// ForceRelease takes the lock away from whoever holds it and wakes the waiters; it says whether
-// there was a lock. A holder in this engine is told that it lost the lock before the command is
-// sent; one elsewhere learns it by its next renewal.
-// Blocks: for one round trip, or until ctx ends. Errors: as Inspect, and ErrUnknown.
-func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
-	return l.ForceReleaseAsync(ctx).Await(ctx)
-}
-
-// ForceReleaseAsync is ForceRelease as a future.
-func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
-	op := &singleOp[bool]{eng: l.eng, name: l.Name()}
-	op.read = func(r *resp.Result) (bool, error) {
-		switch r.Code {
-		case resp.CodeReleased:
-			return true, nil
-		case resp.CodeNone:
-			return false, nil
-		default:
-			return false, &nameError{l.Name(), ErrWrongKind}
-		}
-	}
-	if ctx.Err() == nil && l.nameErr() == nil {
-		l.eng.forcing(l)
-		op.done = func() { l.eng.forced(l) }
-	}
-	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}
-	return single(ctx, l, op)
-}
-
-// forcing makes the local hold of a name lost, if there is one, and keeps grants that are answered
-// until forced from being believed.
-func (e *Engine) forcing(l *Lock) {
-	sh := e.shard(l.hash)
-	sh.mu.Lock()
-	ent := e.entryLocked(sh, l)
-	ent.forces++
-	var holds []*hold
-	for at := range ent.withSeats {
-		if h := at.hold; h != nil && ent.takenBy(l.set.family, h) {
-			h.forced = true
-			holds = append(holds, h)
-		}
-	}
-	sh.mu.Unlock()
-	for _, h := range holds {
-		e.dog.Lose(h, renew.CauseForced)
+// sendExtendLocked sends an Extend that took its place among the changes of a hold.
+func (e *Engine) sendExtendLocked(op *singleOp[struct{}], fx *effects) {
+	if err := e.nodes.Submit(&op.op); err != nil {
+		fx.more = append(fx.more, func() {
+			op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+		})
 	}
 }
 
-// takenBy reports whether a ForceRelease of a family takes a hold of this name away: any kind that one
-// holds is taken by any of them; of a read-write lock what is there is taken only in its own mode, and with
-// the write lock all that its owner reads beside it.
-func (ent *entry) takenBy(f resp.Family, h *hold) bool {
-	writes := ent.hold != nil && ent.hold.Family == resp.FamilyWrite
-	switch {
-	case !shares(f):
-		return !shares(h.Family)
-	case !shares(h.Family):
-		return false
-	default:
-		return writes == (f == resp.FamilyWrite)
-	}
-}
-
-// forced ends that.
-func (e *Engine) forced(l *Lock) {
-	sh := e.shard(l.hash)
-	var fx effects
-	sh.mu.Lock()
-	if ent := sh.names.get(l.hash, l.key); ent != nil {
-		ent.forces--
-		for at := range ent.withSeats {
-			e.kickLocked(sh, at, &fx)
-		}
-	}
-	sh.mu.Unlock()
-	fx.run()
-}
-
-// extend raises a fixed lease.
+// extend raises a fixed lease. It is no change of the hold's count, but waits for those that lower what it
+// raises.
 func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future[struct{}] {
 	h := ls.hold
 	sh := e.shard(ls.lock.hash)
-	sh.mu.Lock()
-	if h.doubt == nil {
-		h.doubt = new(doubt)
-	}
-	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
-	sh.mu.Unlock()
-	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true}
+	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true, copies: true}
 	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot, Field: h.Field, LeaseMs: d.Milliseconds()}
+	counted := false
+	op.waits = func() (bool, error) {
+		if ls.state.Load() != leaseActive { // its release may have passed the hold on
+			return false, &nameError{ls.lock.Name(), ErrNotHeld}
+		}
+		counted = true
+		return e.extendsLocked(h, op, d), nil
+	}
+	op.done = func() {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		if counted {
+			h.special.extends--
+			h.special.extended.until = max(h.special.extended.until, op.doubt.until)
+		}
+	}
 	op.read = func(r *resp.Result) (struct{}, error) {
 		if r.Code != resp.CodeRenewed {
 			e.dog.Lose(h, renew.CauseNotOurs)
 			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 		}
+		sh.mu.Lock()
 		h.Extended(r.SentAt, d)
+		if !h.alikeSoFar() && ls.state.Load() == leaseActive { // else the others ask for no more than they did
+			h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, d))
+		}
+		sh.mu.Unlock()
 		if ls.Lost() {
 			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 		}
 		return struct{}{}, nil
 	}
 	return op.start(ctx)
+}
+
+// extendsLocked counts an Extend of a hold, and says whether it waits for changes that lower what it raises.
+func (e *Engine) extendsLocked(h *hold, op *singleOp[struct{}], d time.Duration) (waits bool) {
+	if h.doubt == nil {
+		h.doubt = new(doubt)
+	}
+	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
+	h.more().extends++
+	n := h.nesting
+	if n == nil || h.status.Load() != holdHeld || !n.lowering(e.clock.Now()) {
+		return false
+	}
+	if n.quiet() {
+		e.timers.Schedule(&n.item, n.lowers.until)
+	}
+	n.want(change{extend: op})
+	return true
+}
+
+// extending reports whether an Extend of the hold is on its way, or a copy of one may still run.
+func (h *hold) extending(now clock.Instant) bool {
+	return h.special != nil && (h.special.extends > 0 || h.special.extended.open(now))
 }

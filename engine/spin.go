@@ -30,6 +30,15 @@ func Spin(first, most time.Duration) Option {
 	}
 }
 
+// spinsMost is where counting a spin lock's pauses ends: the longest is reached long before.
+const spinsMost = 64
+
+// waitsAs reports whether a parked waiter that comes after another may take over how that waits: what it
+// listens to, and its polls. Each spin lock begins with its own first pause.
+func (s *settings) waitsAs(before *settings) bool {
+	return s.spin == nil && before.spin == nil && shares(s.family) == shares(before.family)
+}
+
 // pause is the time before the n-th further try, and how far it is spread.
 func (s *spinning) pause(n int) (least, spread time.Duration) {
 	d := s.first

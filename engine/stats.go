@@ -77,7 +77,10 @@ type Stats struct {
 	Slots                resp.NodesStats // of a cluster
 	Nodes                []resp.NodeStats
 
+	// Callbacks counts OnComplete callbacks and lines for the logger; CallbackPanics counts those that panicked,
+	// and contexts that did.
 	Callbacks, CallbackPanics, CallbackOverflows int64
+	LogsDropped                                  int64 // lines that the logger was too slow for
 }
 
 // Stats adds up the engine's counters. Blocks: for each shard's mutex in turn.
@@ -111,6 +114,7 @@ func (e *Engine) Stats() Stats {
 	}
 	e.callbacks.mu.Lock()
 	s.Callbacks, s.CallbackPanics, s.CallbackOverflows = e.callbacks.ran, e.callbacks.panics, e.callbacks.overflows
+	s.LogsDropped = e.callbacks.dropped
 	e.callbacks.mu.Unlock()
 	return s
 }
@@ -136,7 +140,7 @@ func (e *Engine) Held() []HeldInfo {
 				continue
 			}
 			h := ent.hold
-			info := HeldInfo{Name: e.nameOf(h.ent.key), OwnerID: h.Field, Lease: h.Lease, Deadline: e.clock.Wall(h.Deadline())}
+			info := HeldInfo{Name: e.nameOf(h.ent.key), OwnerID: h.Field, Lease: h.Lease(), Deadline: e.clock.Wall(h.Deadline())}
 			for op := ent.head; op != nil; op = op.next {
 				info.Waiters++
 			}

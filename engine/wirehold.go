@@ -15,10 +15,11 @@ import (
 //
 // It is a pure state machine, as the queue is: it decides whether the lock may be passed on inside the
 // engine, which count is to be on the wire, and what is to be sent when the hold is over. The engine
-// sends, and tells it what was answered. Only status may be moved by anybody at any time.
+// sends, and tells it what was answered. Anybody may look at status at any time; only who has the shard's mutex
+// moves it.
 type wirehold struct {
 	status    atomic.Uint32
-	watchers  int32  // handles that want it renewed
+	handles   int32  // those that are out
 	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
 	turnUntil clock.Instant
 	set       *settings // of the present lease
@@ -40,7 +41,7 @@ const (
 
 // begin follows the grant.
 func (w *wirehold) begin(set *settings, turnUntil clock.Instant, seen int) {
-	w.set, w.turnUntil, w.grants = set, turnUntil, 1
+	w.set, w.turnUntil, w.grants, w.handles = set, turnUntil, 1, 1
 	w.count, w.onWire, w.seen = 1, 1, int16(min(seen, maxReplicas)) //nolint:gosec // in range
 }
 
@@ -81,14 +82,14 @@ const (
 )
 
 // verdict judges one op. A waiter outlasts what passes without its help; a newcomer is patient for a
-// while; and as long as a copy of the acquire may run, the answer to the next is worth waiting for.
+// while; where a slot moves, it waits as it would for the lock, and even a Try is patient; and as long as a copy of the acquire may run, the answer to the next is worth waiting for.
 func (a *asking) verdict(class resp.Class, parked, try, out bool) verdict {
 	switch {
 	case parked && (class.Transient() || memoryClass(class)):
 		return goesOn
 	case a.unknown && class != resp.ClassPartly && (class.Transient() || !class.Definite()) && !out:
 		return goesOn
-	case class.Transient() && !out && !try:
+	case class.Transient() && !out && !try, class == resp.ClassTryAgain && (!try || !out):
 		return goesOn
 	case a.unknown:
 		return endsUnknown
@@ -117,7 +118,8 @@ type handing struct {
 	family        resp.Family
 	off           bool // switched off, or the engine closes
 	renewing      bool
-	reads         bool // its owner reads beside it, under the same wire id
+	reads         bool // its owner reads beside it, or asks to
+	extending     bool // an Extend of it is on its way, or a copy may still run
 }
 
 // A handOver says whether a released lock may go to the next waiter here, or else why not. Each is a row
@@ -135,6 +137,7 @@ const (
 	handOverInDoubt           // a late copy of its acquire may run
 	handOverChanging          // its count is changing, or a change of it was never answered
 	handOverNested            // the count on the wire is not one
+	handOverExtended          // an Extend of it is on its way, or a copy of one may still run
 )
 
 // mayHandOver decides whether the hold may be passed on: only if that is as safe as a release and a new
@@ -159,6 +162,8 @@ func (w *wirehold) mayHandOver(h handing) handOver {
 		return handOverWorn
 	case w.open().open(h.now):
 		return handOverInDoubt
+	case h.extending:
+		return handOverExtended
 	default:
 		return handOverSafe
 	}
@@ -221,22 +226,21 @@ type counting struct {
 	since   clock.Instant
 	target  int32 // the count that the present change asks for
 	late    doubt // a copy of an unanswered change may have the last word, until a later one is confirmed
-	reading doubt // the same of those that asked for a read hold: their copies would make it anew
+	lowers  doubt // the same of those that lower the key's expiry, with the least lease that they leave it
 }
 
-// A change is one step up or down. With neither op it only takes back what nobody wants any more.
+// A change is one step up or down. With no op it only takes back what nobody wants any more. An Extend changes
+// no count, but it takes its place among changes, for some of them lower what it raises.
 type change struct {
 	acquire *acquireOp
+	extend  *singleOp[struct{}]
 	release *releaseOp
 	lease   *Lease // release's handle
 }
 
-// reads reports whether a change takes a read hold, or a share in one: the count of neither changes.
-func (c *change) reads() bool { return c.acquire != nil && c.acquire.set.family == resp.FamilyRead }
-
 // sure reports whether the count on the wire is what was last confirmed, and nothing is to change it.
 func (n *counting) sure() bool {
-	return !n.busy && len(n.queue) == 0 && n.late.until == 0 && n.reading.until == 0
+	return !n.busy && len(n.queue) == 0 && n.late.until == 0
 }
 
 // quiet reports whether no change of the hold's count is on its way or waiting.
@@ -251,15 +255,48 @@ func (n *counting) want(c change) { n.queue = append(n.queue, c) }
 // undo takes back, before anything else, what nobody wants any more.
 func (n *counting) undo() { n.queue = slices.Insert(n.queue, 0, change{}) }
 
+// left reports whether a change is an entry that nobody wants any more.
+func (c *change) left() bool { return c.acquire != nil && c.acquire.state.Load() != futurePending }
+
 // A countStep is what is to be done next about a count.
 type countStep uint8
 
 const (
-	countRest  countStep = iota // nothing, or an answer is due
-	countSend                   // send the count in target
-	countLeave                  // the last handle is given back
-	countShare                  // one of several readers is gone: the count in Redis is one
+	countRest   countStep = iota // nothing, or an answer is due
+	countSend                    // send the count in target
+	countLeave                   // the last handle is given back
+	countExtend                  // send the Extend
 )
+
+// heldBack is until when the next change must not be sent; 0: it may be. A copy of a change that lowers the
+// key's expiry may still run, and would take from it what the next change is to be trusted for.
+func (n *counting) heldBack(now clock.Instant) clock.Instant {
+	if n.busy || !n.lowers.open(now) {
+		return 0
+	}
+	for len(n.queue) > 0 && n.queue[0].left() { // it is the first that is still wanted which counts
+		n.queue = n.queue[1:]
+	}
+	if len(n.queue) == 0 {
+		return 0
+	}
+	if c := n.queue[0]; c.extend != nil || c.acquire != nil && c.acquire.set.lease > n.lowers.lease {
+		return n.lowers.until
+	}
+	return 0
+}
+
+// lowering reports whether what raises the key's expiry has to wait for changes that lower it.
+func (n *counting) lowering(now clock.Instant) bool { return !n.quiet() || n.lowers.open(now) }
+
+// lowered records that a change which leaves the key no more than a lease was sent and got no answer.
+func (n *counting) lowered(sentAt, now clock.Instant, limit, lease time.Duration) {
+	if n.lowers.open(now) {
+		lease = min(lease, n.lowers.lease)
+	}
+	n.lowers.unanswered(sentAt, limit, 0)
+	n.lowers.lease = lease
+}
 
 // nextChange starts the next change, if none is on its way. Whoever has left by now is passed over.
 func (w *wirehold) nextChange() (change, countStep) {
@@ -268,13 +305,13 @@ func (w *wirehold) nextChange() (change, countStep) {
 		c := n.queue[0]
 		n.queue = n.queue[1:]
 		target := w.count - 1
-		if c.release != nil && w.set.family == resp.FamilyRead && target > 0 {
-			return c, countShare
+		if c.extend != nil {
+			return c, countExtend
+		}
+		if c.left() {
+			continue
 		}
 		if c.acquire != nil {
-			if c.acquire.state.Load() != futurePending {
-				continue
-			}
 			target = w.count + 1
 		}
 		if target == 0 {
@@ -307,18 +344,9 @@ func (n *counting) answered(sentAt clock.Instant) {
 	if !n.late.open(sentAt) {
 		n.late = doubt{}
 	}
-	if !n.reading.open(sentAt) {
-		n.reading = doubt{}
+	if !n.lowers.open(sentAt) {
+		n.lowers = doubt{}
 	}
-}
-
-// unsure adds what is not known of the hold's wire id.
-func (w *wirehold) unsure(d doubt) {
-	if d.until == 0 {
-		return
-	}
-	d.add(w.open())
-	w.doubt = &d
 }
 
 // refused follows a definite error: the count on the wire is what it was. Nobody has a handle any more
@@ -340,18 +368,28 @@ func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, l
 	}
 	if !definite {
 		n.unknown = true
-		if n.cur.reads() {
-			n.reading.unanswered(sentAt, limit, lease)
-		} else {
-			n.late.unanswered(sentAt, limit, lease)
-		}
+		n.late.unanswered(sentAt, limit, lease)
 	}
 	return n.unknown || transient
 }
 
-// end forgets every change, for the hold is over, and returns them.
-func (n *counting) end() []change {
-	all := append([]change{n.cur}, n.queue...)
+// drain forgets every change, for the hold is over, and returns them. The count is then that of the handles
+// which nobody has given back: a change that is no acquire was to take one off it, whatever its caller has
+// been told.
+func (w *wirehold) drain() []change {
+	n := w.nesting
+	if n == nil {
+		return nil
+	}
+	all := n.queue
+	if n.busy {
+		all = append([]change{n.cur}, all...)
+	}
 	n.cur, n.queue = change{}, nil
+	for i := range all {
+		if all[i].acquire == nil && all[i].extend == nil {
+			w.count--
+		}
+	}
 	return all
 }

@@ -209,7 +209,7 @@ func (hw *holdWorld) over(as uint32) {
 		hw.released++
 		hw.field = 0
 	}
-	for _, c := range hw.w.nesting.end() {
+	for _, c := range hw.w.drain() {
 		if c.acquire != nil && c.acquire.claim() {
 			hw.answer(c.acquire, "over")
 		}
@@ -217,6 +217,7 @@ func (hw *holdWorld) over(as uint32) {
 			hw.answer(c.release, "over")
 		}
 	}
+	hw.fatalIf(as == holdLost && int(hw.w.count) != hw.handles, "%d handles are out, %d are remembered", hw.handles, hw.w.count)
 	hw.cur, hw.again = nil, false
 }
 
@@ -332,6 +333,7 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 		handOverTurn:     func(s *state) { s.w.turnUntil = now },
 		handOverWorn:     func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
 		handOverInDoubt:  func(s *state) { s.w.doubt = &doubt{until: now.Add(1)} },
+		handOverExtended: func(s *state) { s.with.extending = true },
 	}
 	others := []func(*state){
 		func(s *state) { s.w.count = 2 },
@@ -422,6 +424,9 @@ func TestVerdictAfterAFailedAcquire(t *testing.T) {
 		{known, resp.ClassUnreachable, false, false, false, goesOn},
 		{known, resp.ClassUnreachable, false, true, false, endsRefused}, // a Try asks once
 		{known, resp.ClassUnreachable, false, false, true, endsRefused},
+		{known, resp.ClassTryAgain, false, false, true, goesOn}, // the slot moves: as if the lock were held
+		{known, resp.ClassTryAgain, false, true, false, goesOn},
+		{known, resp.ClassTryAgain, false, true, true, endsRefused},
 		{unknown, resp.ClassUnreachable, false, true, false, goesOn}, // the next answer is definite
 		{unknown, resp.ClassUnreachable, false, false, true, endsUnknown},
 		{unknown, resp.ClassNoPerm, false, false, false, endsUnknown},

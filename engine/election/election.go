@@ -11,7 +11,8 @@ import (
 type Election struct{ lock *engine.FencedLock }
 
 // New returns a handle on an election. The options are the lock's: WatchdogLease says how soon after the
-// leader's death another is elected, MaxWait how long a Campaign waits, MaxHold how long a term lasts.
+// leader's death another is elected, MaxWait how long a Campaign waits, MaxHold how long a term lasts. As has
+// no effect: each campaign is an owner of its own.
 func New(e *engine.Engine, name string, opts ...engine.Option) *Election {
 	return &Election{e.FencedLock(name, opts...)}
 }
@@ -19,9 +20,10 @@ func New(e *engine.Engine, name string, opts ...engine.Option) *Election {
 // A Term is the time for which a process leads.
 type Term struct{ lease *engine.Lease }
 
-// Campaign waits until this process is elected. Errors: those of engine.Lock.Acquire.
+// Campaign waits until this process is elected. One term at a time runs, whoever campaigns: an owner that ctx
+// carries does not enter the term that it leads already. Errors: those of engine.Lock.Acquire.
 func (el *Election) Campaign(ctx context.Context) (*Term, error) {
-	ls, err := el.lock.Acquire(ctx)
+	ls, err := el.lock.With(engine.As(engine.NewOwner())).Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -111,3 +111,34 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, here.Observe(ctx, time.Second, nil), context.Canceled)
 }
+
+// An owner may enter a lock again; nobody leads twice.
+func TestOneLeadsThoughCampaignsShareAnOwner(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := open(t, s)
+	o := engine.NewOwner()
+	ctx := engine.WithOwner(limited(t), o)
+	for _, el := range []*election.Election{election.New(e, "boss"), election.New(e, "captain", engine.As(o))} {
+		first, err := el.Campaign(ctx)
+		require.NoError(t, err)
+		elected := make(chan *election.Term, 1)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		_, err = el.Campaign(short)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded, "somebody leads")
+		go func() {
+			term, err := el.Campaign(ctx)
+			if err == nil {
+				elected <- term
+			}
+		}()
+		require.NoError(t, first.Resign(ctx))
+		select {
+		case second := <-elected:
+			require.Greater(t, second.Token(), first.Token())
+			require.NoError(t, second.Resign(ctx))
+		case <-limited(t).Done():
+			require.FailNow(t, "nobody was elected")
+		}
+	}
+}

@@ -31,6 +31,8 @@ func (s *Server) before(peer *server.Peer, cmd string, args ...string) bool {
 	switch {
 	case scripted && script == "force":
 		act()
+		peer.WriteLen(2)
+		peer.WriteInt(int(time.Now().UnixMilli())) // miniredis' TIME
 		peer.WriteInt(1)
 		return true
 	case script == "inspect" && s.asking.Load() > 0:

@@ -32,8 +32,8 @@ type Locker struct {
 	lease *engine.Lease // of whoever is inside
 }
 
-// New returns a Locker on lock, unlocked. MaxWait of the lock ends a LockContext with ErrHeld; a Lock
-// waits on.
+// New returns a Locker on lock, unlocked. MaxWait of the lock ends a LockContext with ErrHeld or ErrUnknown;
+// a Lock waits on.
 //
 // Lockers on one name exclude each other as any two holders do; goroutines that are to exclude each
 // other even through a loss must share one. An owner among the lock's options changes nothing for

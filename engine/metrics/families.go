@@ -72,8 +72,9 @@ var families = []family{
 	ofEngine("masters_total", "Times the sentinels named another master.", func(s *engine.Stats) int64 { return s.Slots.Masters }),
 	ofEngine("redirects_total", "Commands that a node of the cluster refused and another was asked.", func(s *engine.Stats) int64 { return s.Slots.Redirects }),
 
-	ofEngine("callbacks_total", "OnComplete callbacks run.", func(s *engine.Stats) int64 { return s.Callbacks }),
+	ofEngine("callbacks_total", "OnComplete callbacks run, and lines given to the logger.", func(s *engine.Stats) int64 { return s.Callbacks }),
 	ofEngine("callback_panics_total", "Of those, that panicked.", func(s *engine.Stats) int64 { return s.CallbackPanics }),
+	ofEngine("logs_dropped_total", "Lines that the logger was too slow for.", func(s *engine.Stats) int64 { return s.LogsDropped }),
 	ofEngine("callback_overflows_total", "Times all callback workers were busy and one more goroutine was started.", func(s *engine.Stats) int64 { return s.CallbackOverflows }),
 
 	{

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+)
+
+// What a hold's handles want is decided in wish.go; here the watchdog is told. Most holds have one handle, or
+// several that want the very same: those have no list of wishes.
+
+// alikeSoFar reports whether all handles of a hold want what its settings say, for ever.
+func (h *hold) alikeSoFar() bool { return h.special == nil || h.special.wishes == nil }
+
+// wishesLocked lists what the handles of a hold want.
+func (e *Engine) wishesLocked(h *hold) *wishes {
+	m := h.more()
+	if m.wishes != nil {
+		return &m.wishes
+	}
+	m.wishes = make(wishes, 0, 2)
+	if h.handles > 0 {
+		w := wish{set: h.set, handles: h.handles, until: e.dog.Until(h)}
+		if !h.Renewing() {
+			w.until, w.trusted = 0, h.Deadline()
+		}
+		m.wishes = append(m.wishes, w)
+	}
+	return &m.wishes
+}
+
+// joinedLocked adds what a further handle wants. A fixed lease was granted by what was sent at sentAt.
+func (e *Engine) joinedLocked(h *hold, ls *Lease, sentAt clock.Instant) {
+	set := ls.lock.set
+	if h.alikeSoFar() && h.handles > 0 && h.set.plain() && set.plain() && set.lease == h.set.lease && h.Renewing() {
+		h.handles++
+		return
+	}
+	ws := e.wishesLocked(h)
+	h.handles++
+	ws.add(ls, set, sentAt, e.clock.Now())
+	e.careLocked(h)
+}
+
+// keep is the lease that the hold's key must have now for every handle to be served; 0: it has none.
+func (h *hold) keep(now clock.Instant) time.Duration {
+	switch {
+	case h.alikeSoFar() && h.handles == 0, !h.alikeSoFar() && len(h.special.wishes) == 0:
+		return 0
+	case !h.alikeSoFar():
+		return h.special.wishes.keep(now)
+	case h.Renewing():
+		return h.Lease()
+	default:
+		return max(renew.LeaseFor(h.Deadline().Sub(now)), MinFixedLease)
+	}
+}
+
+// leftLocked ends what a handle wanted that is given back.
+func (e *Engine) leftLocked(h *hold, ls *Lease) {
+	h.handles--
+	if !h.alikeSoFar() {
+		h.special.wishes.leave(ls)
+		e.careLocked(h)
+	}
+}
+
+// onlyLocked makes a hold its next holder's, who wants what the hold's settings say.
+func (h *hold) onlyLocked() {
+	h.handles = 1
+	if h.special != nil {
+		h.special.wishes = nil
+	}
+}
+
+// careLocked tells the watchdog what follows from the wishes. Where nobody is left, whatever comes next
+// decides: a further handle, or the end.
+func (e *Engine) careLocked(h *hold) {
+	ws := h.special.wishes
+	if len(ws) == 0 {
+		return
+	}
+	if len(ws) == 1 && ws[0].set.family == h.Family {
+		h.set = ws[0].set
+	}
+	c := ws.care()
+	e.dog.Change(h, renew.Terms{Lease: c.lease, Renew: c.renew, Until: c.until})
+}
+
+// stopLocked ends the renewals for one handle.
+func (e *Engine) stopLocked(h *hold, ls *Lease) {
+	if h.alikeSoFar() && h.handles == 1 {
+		h.StopRenewing()
+		return
+	}
+	e.wishesLocked(h).stop(ls, e.clock.Now(), h.Deadline())
+	e.careLocked(h)
+}
+
+// Ended is the watchdog's word that a MaxHold has passed. The other handles of the hold go on.
+func (e *Engine) Ended(s renew.Subject) {
+	h := s.(*hold)
+	sh := e.shard(h.ent.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if h.status.Load() == holdHeld && !h.alikeSoFar() {
+		h.special.wishes.pass(e.clock.Now(), h.Deadline())
+		e.careLocked(h)
+	}
+}
+
+// asksLocked notes that a command may let the key live for so long, whatever its answer.
+func (h *hold) asksLocked(lease time.Duration) {
+	if lease <= h.Lease() {
+		return
+	}
+	if h.doubt == nil {
+		h.doubt = new(doubt)
+	}
+	h.doubt.lease = max(h.doubt.lease, lease)
+}

@@ -1,0 +1,148 @@
+package engine_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// hostileContext does something where it is asked for its end, and counts who watches it.
+type hostileContext struct {
+	context.Context //nolint:containedctx // it is one
+	asked           func(n int64)
+	n               atomic.Int64
+	watches         atomic.Int64
+	registered      atomic.Int64
+}
+
+func newHostileContext(asked func(n int64)) (*hostileContext, context.CancelFunc) {
+	inner, cancel := context.WithCancel(context.Background())
+	return &hostileContext{Context: inner, asked: asked}, cancel
+}
+
+func (c *hostileContext) Done() <-chan struct{} {
+	if c.asked != nil {
+		c.asked(c.n.Add(1))
+	}
+	return c.Context.Done()
+}
+
+// Value keeps the context package from finding its own context in here, and watching that.
+func (c *hostileContext) Value(any) any { return nil }
+
+// AfterFunc is what context.AfterFunc then calls.
+func (c *hostileContext) AfterFunc(fn func()) func() bool {
+	c.watches.Add(1)
+	c.registered.Add(1)
+	end := sync.OnceFunc(func() { c.watches.Add(-1) })
+	stop := context.AfterFunc(c.Context, func() { end(); fn() })
+	return func() bool { end(); return stop() }
+}
+
+func TestAContextMayAskTheEngineWhenItIsWatched(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	for name, holder := range map[string]*engine.Engine{"here": e, "elsewhere": rival} {
+		held := acquire(t, holder.Lock(name))
+		var asked atomic.Int64
+		ctx, cancel := newHostileContext(func(int64) {
+			_ = e.Held()
+			_ = e.Stats()
+			asked.Add(1)
+		})
+		began := make(chan *engine.Future[*engine.Lease], 1)
+		go func() { began <- e.Lock(name).AcquireAsync(ctx) }()
+		f := await(t, began, "AcquireAsync returns")
+		eventually(t, "the context is watched", func() bool { return ctx.watches.Load() == 1 })
+		cancel()
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Positive(t, asked.Load())
+		release(t, held)
+	}
+	finish(t, s, e, rival)
+}
+
+// A watch that is never ended keeps the op, its lease and its context alive for as long as the context lives.
+func TestNoWatchOfAContextOutlivesItsOperation(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	t.Run("GrantedWhileTheContextIsLookedAt", func(t *testing.T) {
+		held := acquire(t, e.Lock("name"))
+		ctx, cancel := newHostileContext(func(n int64) {
+			if n == 1 {
+				release(t, held) // and the op that is about to be watched has the lock
+			}
+		})
+		defer cancel()
+		ls, err := e.Lock("name").AcquireAsync(ctx).Await(limited(t))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, ctx.registered.Load())
+		require.Zero(t, ctx.watches.Load())
+		release(t, ls)
+	})
+	t.Run("CancelledWhileTheContextIsLookedAt", func(t *testing.T) {
+		held := acquire(t, e.Lock("name"))
+		var first *engine.Future[*engine.Lease]
+		gate, at := make(chan struct{}), make(chan struct{})
+		ctx, cancel := newHostileContext(func(n int64) {
+			if n == 1 {
+				close(at)
+				<-gate
+			}
+		})
+		defer cancel()
+		began := make(chan struct{})
+		go func() {
+			defer close(began)
+			first = e.Lock("name").AcquireAsync(ctx)
+		}()
+		await(t, at, "the context is asked")
+		eventually(t, "it waits", func() bool { return e.Stats().Waiting == 1 })
+		closing := make(chan error, 1)
+		go func() { closing <- e.Close(limited(t)) }()
+		eventually(t, "Close ends it", func() bool { return e.Stats().Waiting == 0 })
+		close(gate)
+		await(t, began, "AcquireAsync returns")
+		_, err := first.Await(limited(t))
+		require.ErrorIs(t, err, engine.ErrClosed)
+		require.NoError(t, await(t, closing, "Close"))
+		require.Zero(t, ctx.watches.Load())
+		require.False(t, held.Lost())
+	})
+	t.Run("RefusedByAClosedEngine", func(t *testing.T) {
+		ctx, cancel := newHostileContext(nil)
+		defer cancel()
+		_, err := e.Lock("name").Inspect(ctx)
+		require.ErrorIs(t, err, engine.ErrClosed)
+		require.EqualValues(t, 1, ctx.registered.Load())
+		require.Zero(t, ctx.watches.Load())
+	})
+}
+
+// Whether an op must wait is learnt on a lane, so that is where its context is asked.
+func TestAContextThatPanicsStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	held := acquire(t, rival.Lock("name"))
+	ctx, cancel := newHostileContext(func(int64) { panic("a context's bug") })
+	defer cancel()
+	f := e.Lock("name").AcquireAsync(ctx)
+	eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics == 1 })
+	release(t, acquire(t, e.Lock("other", engine.MaxWait(time.Minute))))
+	release(t, held)
+	ls, err := f.Await(limited(t))
+	require.NoError(t, err)
+	release(t, ls)
+	finish(t, s, e, rival)
+}

@@ -1,0 +1,70 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// Waiters that travel in one batch stand in the server's queue as they asked, whatever their leases.
+func TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	theirs := acquire(t, other.FairLock("q").Lock)
+	_, err := e.FairLock("q").TryAcquire(limited(t)) // the script is loaded
+	require.ErrorIs(t, err, engine.ErrHeld)
+
+	held := p.Hold(scriptCall("fair"), 1)
+	const waiters = 6
+	fs := make([]*engine.Future[*engine.Lease], waiters)
+	for i := range fs {
+		fs[i] = e.FairLock("q", engine.WatchdogLease(time.Duration(30-7*i%20)*time.Second)).AcquireAsync(limited(t))
+		if i == 0 {
+			await(t, held.C(), "the first is on its way, the others collect")
+		}
+	}
+	p.ReleaseCommands()
+	eventually(t, "all wait", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "6" })
+	release(t, theirs)
+	for i, f := range fs {
+		ls, err := f.Await(limited(t))
+		require.NoError(t, err)
+		for _, later := range fs[i+1:] {
+			_, _, ok := later.Result()
+			require.False(t, ok, "not before its turn")
+		}
+		release(t, ls)
+	}
+	finish(t, s, e, other)
+}
+
+// A lock that is passed on with its release has the lease of the waiter that the server's queue has next,
+// not of the one that asked here first.
+func TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	leases := []time.Duration{24 * time.Hour, time.Hour, time.Second}
+	held := acquire(t, e.FairLock("q").Lock)
+	fs := lineUp(t, s, len(leases), func(i int) *engine.FairLock { return e.FairLock("q", engine.WatchdogLease(leases[i])) })
+	eventually(t, "each was told", func() bool { return e.Stats().Waits == 3 })
+	s.Do(t, "RPOPLPUSH", slot.FairQueue("q"), slot.FairQueue("q")) // the server's order is another
+	for _, i := range []int{2, 0, 1} {
+		release(t, held)
+		var err error
+		held, err = fs[i].Await(limited(t))
+		require.NoError(t, err)
+		left := time.Until(expiry(t, s, "q"))
+		require.LessOrEqual(t, left, leases[i])
+		require.Greater(t, left, leases[i]*4/5)
+	}
+	require.Positive(t, e.Stats().GrantsByHandOff, "who is just asking has it by its own answer")
+	release(t, held)
+	finish(t, s, e)
+}

@@ -1,0 +1,194 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// hostileLog does something with its caller in one of its methods.
+type hostileLog struct {
+	method string
+	does   func()
+	called atomic.Int64
+}
+
+func (l *hostileLog) Enabled(context.Context, slog.Level) bool {
+	l.in("Enabled")
+	return true
+}
+
+func (l *hostileLog) Handle(context.Context, slog.Record) error {
+	l.in("Handle")
+	return nil
+}
+
+func (l *hostileLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *hostileLog) WithGroup(string) slog.Handler      { return l }
+
+func (l *hostileLog) in(method string) {
+	if method == l.method {
+		l.called.Add(1)
+		l.does()
+	}
+}
+
+// The watchdog speaks of what is lost, and goes on whatever becomes of that.
+func TestALoggerThatBlocksPanicsOrEndsItsGoroutineStopsNothing(t *testing.T) {
+	for _, does := range []string{"Blocks", "Panics", "Ends"} {
+		for _, method := range []string{"Enabled", "Handle"} {
+			t.Run(does+"In"+method, func(t *testing.T) {
+				t.Parallel()
+				testHostileLogger(t, does, method)
+			})
+		}
+	}
+}
+
+func testHostileLogger(t *testing.T, does, method string) {
+	t.Helper()
+	open := make(chan struct{})
+	t.Cleanup(func() { close(open) })
+	bad := &hostileLog{method: method, does: map[string]func(){
+		"Blocks": func() { <-open }, "Panics": func() { panic("a logger's bug") }, "Ends": runtime.Goexit,
+	}[does]}
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(bad) })
+	var held []*engine.Lease
+	for i := range 6 {
+		held = append(held, acquire(t, e.Lock(numbered("held", i), engine.WatchdogLease(3*time.Second))))
+	}
+	for _, ls := range held[:3] {
+		s.Do(t, "DEL", ls.Name())
+	}
+	eventually(t, "three losses", func() bool { return e.Stats().Lost >= 3 })
+	eventually(t, "the logger is called", func() bool { return bad.called.Load() > 0 })
+	sent := e.Stats().Renewals.Sent
+	eventually(t, "renewals go on", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
+	called := make(chan struct{})
+	e.Lock("other").AcquireAsync(limited(t)).OnComplete(func(ls *engine.Lease, err error) {
+		if err == nil {
+			ls.ReleaseAsync()
+		}
+		close(called)
+	})
+	await(t, called, "a callback")
+	for _, ls := range held[3:] {
+		require.False(t, ls.Lost())
+	}
+	if does == "Blocks" {
+		require.EqualValues(t, 1, bad.called.Load(), "it holds one worker")
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		err := e.Close(ctx)
+		require.ErrorContains(t, err, "the logger has not returned")
+		require.NotContains(t, err.Error(), "callbacks have not returned")
+		require.Empty(t, s.Keys(t))
+		return
+	}
+	eventually(t, "one line after the other", func() bool { return bad.called.Load() >= 3 })
+	require.NoError(t, e.Close(limited(t)))
+	if does == "Panics" {
+		require.Equal(t, bad.called.Load(), e.Stats().CallbackPanics)
+	}
+}
+
+// Beside the pool, nobody but the engine is left to stop a panic.
+func TestALoggerThatPanicsOfACallbackThatPanicsBesideThePoolEndsNothing(t *testing.T) {
+	t.Parallel()
+	const blocked = 300
+	s := redistest.Run(t, redistest.Options{})
+	bad := &hostileLog{method: "Handle", does: func() { panic("a logger's bug") }}
+	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(bad) })
+	gate := make(chan struct{})
+	for i := range blocked {
+		e.Lock(numbered("blocked", i)).AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { <-gate })
+	}
+	eventually(t, "the pool is used up", func() bool { return e.Stats().CallbackOverflows > 0 })
+	e.Lock("last").AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { panic("a user's bug") })
+	eventually(t, "both panics", func() bool { return e.Stats().CallbackPanics == 2 })
+	close(gate)
+	eventually(t, "everybody else", func() bool { return e.Stats().Callbacks == blocked+2 })
+	require.NoError(t, e.Close(limited(t)))
+}
+
+func TestCloseCallsWhatWaitsBehindACallbackThatNeverReturns(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	gate, stuck := make(chan struct{}), make(chan struct{})
+	ls := acquire(t, e.Lock("name"))
+	e.Lock("other").AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { close(stuck); <-gate })
+	await(t, stuck, "a callback")
+	told := make(chan error, 20)
+	for range cap(told) { // Close tells them
+		e.Lock("name").AcquireAsync(t.Context()).OnComplete(func(_ *engine.Lease, err error) { told <- err })
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.Error(t, e.Close(ctx))
+	for range cap(told) {
+		require.ErrorIs(t, await(t, told, "an answer"), engine.ErrClosed)
+	}
+	require.False(t, ls.Lost())
+	close(gate)
+}
+
+// orderlyLog waits for the gate, then remembers the first attribute of every line.
+type orderlyLog struct {
+	gate chan struct{}
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *orderlyLog) Enabled(context.Context, slog.Level) bool { <-l.gate; return true }
+func (l *orderlyLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *orderlyLog) WithGroup(string) slog.Handler            { return l }
+
+func (l *orderlyLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Attrs(func(a slog.Attr) bool {
+		l.said = append(l.said, a.String())
+		return false
+	})
+	return nil
+}
+
+func TestLinesForALoggerThatBlocksAreBoundedCountedAndInOrder(t *testing.T) {
+	log := &orderlyLog{gate: make(chan struct{})}
+	say, dropped, ended := engine.NewTalk(t, slog.New(log))
+	const more = 100
+	for i := range engine.MaxLines + more {
+		say(fmt.Sprint(i))
+	}
+	// One may be with the logger already.
+	lost := dropped()
+	require.GreaterOrEqual(t, lost, int64(more-1))
+	require.LessOrEqual(t, lost, int64(more))
+	close(log.gate)
+	ended()
+	require.Len(t, log.said, engine.MaxLines+more-int(lost)+1)
+	var told []string
+	want := 0
+	for _, line := range log.said {
+		if line == fmt.Sprint("n=", want) {
+			want++
+		} else {
+			told = append(told, line)
+		}
+	}
+	require.Equal(t, []string{fmt.Sprint("lines=", lost)}, told, "and the logger is told, once")
+	require.True(t, slices.Contains(log.said, "n=0"))
+}

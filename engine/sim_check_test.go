@@ -1,0 +1,594 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/twin"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// The invariants. Those of who holds what are looked at whenever the server has run a command and whenever a
+// caller is granted something; those of what remains, when the run comes to its end.
+
+// A simHold is what one caller believes to hold: from the result of its acquire until it begins to give it back.
+type simHold struct {
+	id       int
+	who      string
+	n        *simName
+	kind     simKind
+	ls       *Lease
+	owner    *Owner
+	se       *simEngine
+	gen      int
+	field    string
+	excused  bool            // somebody else's deletion, or lost data, took it
+	given    bool            // its ReleaseAsync has returned
+	lostAt   clock.Instant   // when it was first seen to be lost
+	stopped  bool            // its holder wants no renewal any more
+	ctx      context.Context //nolint:containedctx // the lease's, if somebody asked for it
+	since    clock.Instant
+	maxHold  bool
+	extended time.Duration
+	plain    bool // a watchdog's, without MaxHold, and nobody stopped it
+}
+
+// believes reports whether the caller has reason to think that it has the lock.
+func (h *simHold) believes() bool { return !h.ls.Lost() && h.ls.state.Load() == leaseActive }
+
+// A simWait is one caller's acquire on its way.
+type simWait struct {
+	who      string
+	kind     simKind
+	n        *simName
+	owner    *Owner
+	se       *simEngine
+	gen      int
+	since    clock.Instant
+	live     bool // its owner had the lock when it asked
+	had      bool // its owner had handles of the name when it asked, or was giving some back
+	over     bool // cancelled, or its ctx has ended
+	try      bool
+	order    int // of its asking
+	returned int // the same of the return of that call; 0: not yet
+	acks     bool
+	asked    bool // the call has returned
+}
+
+func (n *simName) dropHold(h *simHold) {
+	for i, other := range n.holds {
+		if other == h {
+			n.holds = append(n.holds[:i:i], n.holds[i+1:]...)
+			return
+		}
+	}
+}
+
+func (n *simName) dropWait(w *simWait) {
+	for i, other := range n.waiters {
+		if other == w {
+			n.waiters = append(n.waiters[:i:i], n.waiters[i+1:]...)
+			return
+		}
+	}
+}
+
+// granted begins a belief: exclusion.
+func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
+	s.ids++
+	h := &simHold{
+		id: s.ids, who: w.who, n: w.n, kind: w.kind, ls: ls, owner: w.owner, se: w.se, gen: w.gen, field: ls.OwnerID(), plain: plain,
+		since: s.w.Now(),
+	}
+	s.checkAsking(w)
+	h.excused = s.excused[h.field]
+	if h.owner != nil {
+		h.n.grantedAt[h.owner] = s.w.Now()
+	}
+	s.story("%s is granted %q to %s as %s, hold %d", h.who, h.n.name, h.kind, h.field, h.id)
+	if !h.believes() || w.se.closing || w.gen != w.se.gen { // it was slow to be told, or Close gives it back
+		h.n.holds = append(h.n.holds, h)
+		return h
+	}
+	again := s.seen[h.field] == h.owner // it entered what it has had before
+	s.seen[h.field] = h.owner
+	for _, other := range h.n.holds {
+		if !again && other.owner != nil && other.owner == h.owner && other.gen == h.gen && other.se == h.se && other.lostAt != 0 && s.w.Now().Sub(other.lostAt) > simTold && !h.besideLive() && !w.live && !s.mixed {
+			s.fail("no entry anew after a loss", "%s got %q as %s while hold %d of the same owner is lost and not given back", h.who, h.n.name, h.kind, other.id)
+		}
+		if h.excludes(other) && other.ctx != nil && other.ls.hold.status.Load() == holdLost && other.se == h.se && other.gen == h.gen {
+			select {
+			case <-other.ctx.Done():
+			default:
+				s.fail("the holder is told first", "%q: %s has it, and the context of hold %d, which is lost, has not ended", h.n.name, h.who, other.id)
+			}
+		}
+		if h.excludes(other) && other.believes() && !other.excused && !h.excused {
+			s.fail("exclusion", "%q: %s (%s, hold %d, %s) and %s (%s, hold %d, %s) both believe", h.n.name,
+				other.who, other.kind, other.id, other.field, h.who, h.kind, h.id, h.field)
+		}
+	}
+	for _, f := range s.foreign {
+		if f.holds(h.n, h.kind) && !h.excused {
+			s.fail("exclusion", "%q: %s was granted %s while the foreign client holds it as %s", h.n.name, h.who, h.kind, f.field)
+		}
+	}
+	h.n.holds = append(h.n.holds, h)
+	if s.w.Int64N(2) == 0 {
+		h.ctx = ls.Context()
+	}
+	s.checkBelief(h)
+	return h
+}
+
+// besideLive reports whether the owner has the lock by another handle, so that it entered again.
+func (h *simHold) besideLive() bool { return h.n.ownedBy(h.owner, h.se) }
+
+// ownedBy reports whether an owner has the lock.
+func (n *simName) ownedBy(o *Owner, se *simEngine) bool {
+	for _, other := range n.holds {
+		if o != nil && other.owner == o && other.se == se && other.gen == se.gen && other.believes() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAsking: who asks this engine first for a fair lock has it first, where nothing goes wrong.
+func (s *sim) checkAsking(w *simWait) {
+	if w.kind != simFair || w.owner != nil || w.acks || w.se.closing || w.gen != w.se.gen || !s.healthy() {
+		return
+	}
+	for _, other := range w.n.waiters {
+		if other.se == w.se && other.kind == simFair && other.returned != 0 && other.returned < w.order && !other.over && !other.try && !other.acks && other.owner == nil && other.gen == w.gen {
+			s.fail("fair order of asking", "%q: %s has it, and %s asked before", w.n.name, w.who, other.who)
+		}
+	}
+}
+
+// excludes reports whether two callers must not both have the lock.
+func (h *simHold) excludes(o *simHold) bool {
+	switch {
+	case h.kind == simRead && o.kind == simRead:
+		return false
+	case h.se == o.se && h.gen == o.gen && h.owner != nil && h.owner == o.owner:
+		return false
+	default:
+		return true
+	}
+}
+
+// ended is the end of a belief: its holder begins to give it back.
+func (s *sim) endBelief(h *simHold) {
+	if h.wants(s.w.Now()) {
+		h.n.stoppedAt = s.w.Now()
+	}
+	h.n.dropHold(h)
+	s.story("%s gives back %q, hold %d", h.who, h.n.name, h.id)
+}
+
+// beforeCommand notes what a check after the command has to know.
+func (s *sim) beforeCommand(args []string) simBefore {
+	b := simBefore{script: simScriptNames[scriptArg(args)]}
+	if b.script == "force" {
+		for _, f := range s.server.twin.Hash(args[3]) {
+			b.fields = append(b.fields, f.Name)
+		}
+	}
+	if b.script == "fair" || b.script == "fairrelease" {
+		for _, key := range simKeysOf(args) {
+			b.queues = append(b.queues, append([]string(nil), s.server.twin.List("redisson_lock_queue:{"+key+"}")...))
+			b.holders = append(b.holders, soleField(s.server.twin.Hash(key)))
+		}
+	}
+	return b
+}
+
+type simBefore struct {
+	script  string
+	fields  []string
+	queues  [][]string // of each key of a fair lock's script
+	holders []string
+}
+
+func soleField(fields []twin.Field) string {
+	if len(fields) != 1 {
+		return ""
+	}
+	return fields[0].Name
+}
+
+func scriptArg(args []string) string {
+	if args[0] == "EVALSHA" {
+		return args[1]
+	}
+	return ""
+}
+
+// simKeysOf lists the keys that a script was called with.
+func simKeysOf(args []string) []string {
+	n, _ := strconv.Atoi(args[2])
+	return args[3 : 3+n]
+}
+
+// afterCommand looks at what a command has done.
+func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
+	if b.script == "" {
+		return
+	}
+	if s.text != nil {
+		s.story("server: %s -> %s", simArgs(args), s.short(r.String()))
+	}
+	switch b.script {
+	case "force":
+		s.forcedAway(args[3], b.fields)
+	case "renew", "readrenew":
+		s.checkRenewed(args)
+	}
+	for i, key := range simKeysOf(args) {
+		n := s.byKey[key]
+		if n == nil {
+			continue
+		}
+		s.checkName(n)
+		if b.queues != nil {
+			s.checkOrder(n, args, b.queues[i], b.holders[i])
+		}
+	}
+}
+
+// checkRenewed: nobody is renewed who does not want to be.
+func (s *sim) checkRenewed(args []string) {
+	keys := simKeysOf(args)
+	for i, field := range args[len(args)-len(keys):] {
+		n := s.byKey[keys[i]]
+		if n == nil {
+			continue
+		}
+		all := 0
+		for _, h := range n.holds {
+			if h.field != field {
+				continue
+			}
+			if h.wants(s.w.Now()) {
+				all = 0
+				break
+			}
+			all++
+		}
+		if all > 0 && n.extends == 0 && len(n.waiters) == 0 && s.w.Now().Sub(n.stoppedAt) > simSoon+simAttempt && !s.crashes {
+			s.fail("who stopped is not renewed", "%q: %s is renewed, and none of its %d handles wants that", n.name, field, all)
+		}
+	}
+}
+
+// wants reports whether the holder of a handle wants it renewed.
+func (h *simHold) wants(now clock.Instant) bool {
+	return h.ls.lock.set.watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) <= time.Second+simSoon+simAttempt)
+}
+
+// forcedAway excuses those whose lock a ForceRelease took: one that somebody still waits for, or did lately.
+func (s *sim) forcedAway(key string, before []string) {
+	n := s.byKey[key]
+	if n == nil || s.w.Now().Sub(n.forcedAt) > simAttempt+simLate && n.forcing == 0 && !s.clocks { // a step back prolongs a not-after
+		return
+	}
+	left := s.server.twin.Hash(key)
+	for _, f := range before {
+		if !hasField(left, f) {
+			s.excuse(f, "it was force-released")
+		}
+	}
+}
+
+// simLate is how much later than it may begin a command can end: the server's clock and ours differ a little.
+const simLate = 100 * time.Millisecond
+
+// excuse says that a field was taken by what the engine cannot prevent.
+func (s *sim) excuse(field, why string) {
+	s.excused[field] = true
+	for _, n := range s.names {
+		for _, h := range n.holds {
+			if h.field == field && !h.excused {
+				h.excused = true
+				s.story("hold %d of %s on %q is excused: %s", h.id, h.who, n.name, why)
+			}
+		}
+	}
+}
+
+func hasField(fields []twin.Field, name string) bool {
+	for _, f := range fields {
+		if f.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// checkName looks at one lock on the server.
+func (s *sim) checkName(n *simName) {
+	t := s.server.twin
+	kind, expires := t.Look(n.name)
+	fields := t.Hash(n.name)
+	switch {
+	case kind == 0:
+		if n.freeAt == 0 {
+			n.freeAt = s.w.Now()
+		}
+	case kind != twin.TypeHash:
+		s.fail("no key is overwritten", "%q is a %v", n.name, kind)
+	default:
+		n.freeAt = 0
+		if expires == 0 {
+			s.fail("no key without a TTL", "%q: %v", n.name, fields)
+		}
+		if most := t.Millis() + (n.longest + simLate).Milliseconds(); expires > most && !s.java { // Redisson adds leases up
+			s.fail("no key outlives its longest lease", "%q lives %d ms longer than the longest lease asked of it, %v", n.name, expires-most, n.longest)
+		}
+	}
+	s.checkFields(n, fields)
+	for _, h := range n.holds {
+		if h.lostAt == 0 && h.ls.hold.status.Load() == holdLost {
+			h.lostAt = s.w.Now()
+		}
+		s.checkBelief(h)
+	}
+}
+
+// simTold is how much later than it was decided a result may be told: yield points let others go first.
+const simTold = 20 * time.Millisecond
+
+// checkFields: a lock that one holds has one field, and who writes is alone but for its own readers.
+func (s *sim) checkFields(n *simName, fields []twin.Field) {
+	mode, writers, others := "", 0, 0
+	for _, f := range fields {
+		switch {
+		case f.Name == "mode":
+			mode = f.Value
+		case strings.HasSuffix(f.Name, ":write"):
+			writers++
+		default:
+			others++
+		}
+	}
+	switch {
+	case mode == "" && others+writers > 1:
+		s.fail("one holder on the wire", "%q: %v", n.name, fields)
+	case writers > 1, mode == "read" && writers > 0, mode == "write" && writers == 0 && others == 0:
+		s.fail("one writer on the wire", "%q: %v", n.name, fields)
+	}
+}
+
+// checkBelief: who believes has its field on the server, and for as long as it believes.
+func (s *sim) checkBelief(h *simHold) {
+	if h.excused || s.excused[h.field] || !h.believes() {
+		return
+	}
+	t := s.server.twin
+	if !hasField(t.Hash(h.n.name), h.field) {
+		s.fail("belief is on the wire", "%q: %s (%s, hold %d) believes in %s, the server has %v", h.n.name, h.who, h.kind, h.id, h.field, t.Hash(h.n.name))
+		return
+	}
+	_, expires := t.Look(h.n.name)
+	left := time.Duration(expires-t.Millis()) * time.Millisecond
+	slack := 2 * time.Millisecond
+	if s.clocks {
+		slack += h.ls.hold.Lease() / 100
+	}
+	if trust := h.ls.hold.Deadline().Sub(s.w.Now()); expires != 0 && left+slack < trust {
+		s.fail("trust ends before the lease", "%q: %s (%s, hold %d) trusts %v more, the key lives %v", h.n.name, h.who, h.kind, h.id, trust, left)
+	}
+}
+
+// checkOrder: a fair lock goes to the first in its queue.
+func (s *sim) checkOrder(n *simName, args []string, before []string, was string) {
+	t := s.server.twin
+	holder := soleField(t.Hash(n.name))
+	if holder == "" || holder == was {
+		return
+	}
+	at := len(before)
+	for i, f := range before {
+		if f == holder {
+			at = i
+		}
+	}
+	for _, first := range before[:at] {
+		for _, f := range t.List("redisson_lock_queue:{" + n.name + "}") {
+			if f == first {
+				s.fail("fair order", "%q: %s was served before %s by %s", n.name, holder, first, simArgs(args))
+			}
+		}
+	}
+}
+
+// checkWaiting: who waits for a free lock gets it soon, where nothing goes wrong.
+func (s *sim) checkWaiting() {
+	now := s.w.Now()
+	if s.quietAt == 0 || now.Sub(s.quietAt) < simCalm {
+		return
+	}
+	for _, n := range s.names {
+		s.checkName(n)
+		if n.freeAt == 0 || now.Sub(n.freeAt) < simSoon {
+			continue
+		}
+		for _, w := range n.waiters {
+			if !w.over && !w.se.closing && w.gen == w.se.gen && now.Sub(w.since) > simSoon {
+				s.fail("a free lock is granted", "%q is free for %v, and %s has waited to have it as %s for %v", n.name, now.Sub(n.freeAt), w.who, w.kind, now.Sub(w.since))
+			}
+		}
+	}
+}
+
+const (
+	// simSoon is within what time a waiter has a free lock.
+	simSoon = 2 * time.Second
+	// simCalm is how long after the last fault its traces may last: an attempt, its late copies, a lease.
+	simCalm = 12 * time.Second
+)
+
+// checkEmpty: after everything was given back nothing is left, here and on the server.
+func (s *sim) checkEmpty() {
+	for _, e := range s.server.twin.Keys() {
+		dead := (s.crashes || s.blows || s.clocks) && (strings.HasPrefix(e.Key, "redisson_lock_queue:") || strings.HasPrefix(e.Key, "redisson_lock_timeout:"))
+		if !dead && !strings.HasPrefix(e.Key, "redisson_lock_token:") { // a dead waiter's place stays until somebody else asks, and so does one that a failover brings back
+			s.fail("nothing is left", "the server has %q: %v", e.Key, e)
+		}
+	}
+	for _, se := range s.engines {
+		st := se.eng.Stats()
+		if st.Names != 0 || st.Held != 0 || st.Waiting != 0 || st.Renewals.Watched != 0 {
+			s.fail("nothing is left", "engine %d has %d names, %d holds, %d waiters, %d watched", se.n, st.Names, st.Held, st.Waiting, st.Renewals.Watched)
+		}
+		if st.CallbackPanics != 0 {
+			s.fail("no panic", "engine %d: %d callbacks panicked", se.n, st.CallbackPanics)
+		}
+		if n := se.eng.unanswered(); n != 0 {
+			s.fail("everything is answered", "engine %d waits for %d answers", se.n, n)
+		}
+		if se.subs.refs != 0 {
+			s.fail("nothing is left", "engine %d has %d subscriptions", se.n, se.subs.refs)
+		}
+	}
+}
+
+// checkCounts: the count on the wire is the number of handles, once nothing is unanswered.
+func (s *sim) checkCounts() {
+	for _, n := range s.names {
+		if len(n.holds) == 0 || len(n.waiters) > 0 || n.inside > 0 || s.givesBack(n) || s.unanswered() > 0 {
+			continue
+		}
+		handles := make(map[string]int)
+		for _, h := range n.holds {
+			if h.unsure() || s.excused[h.field] || s.uncounted[h.field] {
+				handles[h.field] = -1 << 20
+			}
+			if h.believes() && !h.excused {
+				handles[h.field]++
+			}
+		}
+		for _, h := range n.holds {
+			want := handles[h.field]
+			if h.kind == simRead {
+				want = 1
+			}
+			for _, f := range s.server.twin.Hash(n.name) {
+				if f.Name == h.field && h.believes() && !h.excused && handles[h.field] > 0 && f.Value != strconv.Itoa(want) {
+					s.fail("counts are handles", "%q: %s has count %s on the wire and %d handles", n.name, h.field, f.Value, want)
+				}
+			}
+		}
+	}
+}
+
+// checkLives: what is renewed never has less left than the watchdog leaves it, where nothing goes wrong.
+func (s *sim) checkLives() {
+	if !s.healthy() {
+		return
+	}
+	for _, n := range s.names {
+		for _, h := range n.holds {
+			if !h.plain || !h.believes() || h.se.closing || h.gen != h.se.gen {
+				continue
+			}
+			lease := h.ls.lock.set.lease
+			_, expires := s.server.twin.Look(n.name)
+			left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond
+			if left < lease*6/10-100*time.Millisecond {
+				s.fail("a lease is renewed at its own length", "%q: hold %d of %s asks for %v, and the key lives %v", n.name, h.id, h.who, lease, left)
+			}
+		}
+	}
+}
+
+// checkEvents: nobody is in jeopardy where nothing goes wrong.
+func (s *sim) checkEvents() {
+	for _, se := range s.engines {
+		for se.events != nil {
+			select {
+			case ev, ok := <-se.events.C():
+				if !ok {
+					se.events = nil
+					continue
+				}
+				if ev.Kind == EventJeopardy && s.healthy() {
+					s.fail("no false jeopardy", "engine %d: %q", se.n, ev.Name)
+				}
+				continue
+			default:
+			}
+			break
+		}
+	}
+}
+
+// checkSpare: a key lives no longer than those ask for who still have it, where nothing goes wrong.
+func (s *sim) checkSpare() {
+	if !s.healthy() || s.java {
+		return
+	}
+	for _, n := range s.names {
+		if len(n.holds) == 0 || len(n.waiters) > 0 || n.extends > 0 || n.inside > 0 || n.kinds[0] == simRead || s.givesBack(n) || s.w.Now().Sub(n.stoppedAt) < simSoon || s.unanswered() > 0 {
+			continue
+		}
+		most, field := time.Duration(0), n.holds[0].field
+		for _, h := range n.holds {
+			if h.field != field || !h.believes() || h.se.closing {
+				most = simLongest
+			}
+			most = max(most, h.ls.lock.set.lease, h.extended)
+		}
+		_, expires := s.server.twin.Look(n.name)
+		if left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond; left > most+simLate {
+			s.fail("a key lives no longer than its handles ask for", "%q lives %v, and the longest lease of its %d handles is %v", n.name, left, len(n.holds), most)
+		}
+	}
+}
+
+// unsure reports whether a late copy of a change of the count has had the last word, or may yet.
+func (h *simHold) unsure() bool {
+	nested := h.ls.hold.nesting
+	return nested != nil && nested.late.until != 0 || h.ls.hold.open().until != 0 // an acquire, asked again, has a count, too
+}
+
+// givesBack reports whether a release of a name is on its way.
+func (s *sim) givesBack(n *simName) bool {
+	for _, se := range s.engines {
+		for g, all := range se.giving {
+			if g.n == n && len(all) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// simArgs is a command for the eye.
+func simArgs(args []string) string {
+	if args[0] != "EVALSHA" {
+		return strings.Join(args, " ")
+	}
+	name := simScriptNames[args[1]]
+	return fmt.Sprintf("%s %s", name, strings.Join(args[3:], " "))
+}
+
+//nolint:gochecknoglobals // constant
+var simScriptNames = func() map[string]string {
+	names := make(map[string]string)
+	for name, text := range resp.ScriptTexts() {
+		sum := sha1.Sum([]byte(text))
+		names[hex.EncodeToString(sum[:])] = name
+	}
+	return names
+}()
+
+// short leaves the engines' ids out.
+func (s *sim) short(text string) string { return text }

@@ -1,0 +1,383 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+)
+
+// setUp opens the engines and starts whoever takes part.
+func (s *sim) setUp() {
+	if s.healthy() {
+		s.quietAt = s.w.Now().Add(-simCalm)
+	}
+	for n := range s.simPlan.engines {
+		se := &simEngine{s: s, n: n, giving: make(map[simGiving][]*simHold)}
+		s.engines = append(s.engines, se)
+		for k := range s.simPlan.actors {
+			a := &simActor{s: s, se: se, n: k, steps: s.steps[n*s.simPlan.actors+k]}
+			se.crew = append(se.crew, a)
+		}
+		s.boot(se)
+	}
+	s.foreigners()
+	s.w.In(nil, "conductor", s.conduct)
+	s.w.In(nil, "nemesis", s.nemesis)
+}
+
+// boot starts a process with an engine and its actors.
+func (s *sim) boot(se *simEngine) {
+	se.proc, se.dead = &world.Process{}, false
+	s.w.In(se.proc, "boot", func() {
+		for se.open() != nil {
+			s.w.Sleep(10 * time.Millisecond)
+		}
+		for _, a := range se.crew {
+			if !a.done {
+				s.w.Go("actor", a.run)
+			}
+		}
+	})
+}
+
+// conduct sees the run to its end.
+func (s *sim) conduct() {
+	total := s.simPlan.engines * s.simPlan.actors
+	all := 0
+	for _, steps := range s.steps {
+		all += len(steps)
+	}
+	calmAt := all * s.calm / 100
+	for s.ended < total {
+		limit, stop := s.w.WithTimeout(context.Background(), 100*time.Millisecond)
+		s.progress.WaitIn(limit)
+		stop()
+		if s.faults && s.stepped >= calmAt {
+			s.calmDown()
+		}
+		s.checkWaiting()
+		s.checkCounts()
+		s.checkLives()
+		s.checkSpare()
+		s.checkEvents()
+	}
+	s.calmDown()
+	s.story("every actor has ended")
+	for waited := time.Duration(0); s.unanswered() > 0; waited += 50 * time.Millisecond {
+		s.w.Sleep(50 * time.Millisecond)
+		if waited > time.Minute {
+			s.fail("everything is answered", "a minute after the last fault %d commands wait for answers", s.unanswered())
+			return
+		}
+	}
+	s.w.Sleep(simCalm + 8*time.Second)
+	s.checkReleases()
+	s.checkEmpty()
+	s.checkOwners()
+	s.closeAll()
+	s.over = true
+}
+
+func (s *sim) unanswered() int {
+	n := 0
+	for _, se := range s.engines {
+		if se.eng == nil || se.gen != se.opened || se.dead {
+			return 1
+		}
+		n += se.eng.unanswered()
+	}
+	return n
+}
+
+// calmDown ends all that goes wrong.
+func (s *sim) calmDown() {
+	if !s.faults {
+		return
+	}
+	s.faults = false
+	s.server.heal()
+	s.quietAt = max(s.quietAt, s.w.Now())
+	if s.healthy() {
+		s.quietAt = s.w.Now().Add(-simCalm)
+	}
+	s.story("no further faults")
+}
+
+// heal ends what the nemesis has done to the server.
+func (v *simServer) heal() {
+	v.twin.OOM, v.twin.Refuse = false, ""
+	v.stopped = 0
+	for _, m := range v.subs {
+		m.deaf = false
+	}
+}
+
+// nemesis strikes now and then.
+func (s *sim) nemesis() {
+	if !s.crashes && !s.blows && !s.clocks {
+		return
+	}
+	for !s.over {
+		s.w.Sleep(s.span(5*time.Millisecond, time.Second))
+		if !s.faults {
+			return
+		}
+		if s.blows && s.w.Int64N(2) == 0 {
+			s.blow()
+		}
+		if s.crashes && s.w.Int64N(4) == 0 {
+			s.crash()
+		}
+		if s.clocks && s.w.Int64N(4) == 0 {
+			s.stepClock()
+		}
+	}
+}
+
+// span draws a time, as likely in each power of two.
+func (s *sim) span(least, most time.Duration) time.Duration {
+	x := float64(s.w.Int64N(1<<30)) / (1 << 30)
+	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), x))
+}
+
+// blow strikes the server or the network.
+func (s *sim) blow() {
+	v, w := s.server, s.w
+	s.faultCount++
+	d := s.span(5*time.Millisecond, 4*time.Second)
+	switch w.Int64N(8) {
+	case 0, 1:
+		v.stopped = max(v.stopped, w.Now().Add(d))
+		s.story("the server stops for %v", d)
+	case 2:
+		for _, c := range append([]*simConn(nil), v.conns...) {
+			if w.Int64N(2) == 0 {
+				c.cut()
+			}
+		}
+		s.story("connections are cut")
+	case 3:
+		for _, m := range v.subs {
+			m.cut(d)
+		}
+		s.story("subscriptions are lost for %v", d)
+	case 4:
+		for _, m := range v.subs {
+			m.deaf = true
+		}
+		w.Outside(w.Now().Add(min(d, time.Second)), v.hear)
+		s.story("messages are swallowed")
+	case 5:
+		v.twin.FlushScripts()
+		s.story("the scripts are forgotten")
+	case 6:
+		v.refuse(s.pickRefusal(), d)
+	default:
+		s.failOver()
+	}
+}
+
+func (v *simServer) hear() {
+	for _, m := range v.subs {
+		m.deaf = false
+	}
+}
+
+func (s *sim) pickRefusal() string {
+	return []string{
+		"", "READONLY You can't write against a read only replica.",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+		"NOREPLICAS Not enough good replicas to write.", "LOADING Redis is loading the dataset in memory",
+	}[s.w.Int64N(5)]
+}
+
+// refuse has every write refused for a while; without a text for lack of memory.
+func (v *simServer) refuse(text string, d time.Duration) {
+	v.s.story("writes are refused for %v: %q", d, text)
+	v.twin.Refuse, v.twin.OOM = text, text == ""
+	v.w.Outside(v.w.Now().Add(d), func() { v.twin.Refuse, v.twin.OOM = "", false })
+}
+
+// failOver makes a replica the master that has not seen everything.
+func (s *sim) failOver() {
+	v := s.server
+	replica := v.twin.Clone()
+	s.story("a replica has seen what was written up to now")
+	s.w.Outside(s.w.Now().Add(s.span(time.Millisecond, 300*time.Millisecond)), func() {
+		if !s.faults {
+			return
+		}
+		old := v.twin
+		v.adopt(replica)
+		s.story("the master fails over to it")
+		for _, n := range s.names {
+			_, was := old.Look(n.name)
+			_, is := replica.Look(n.name)
+			left := replica.Hash(n.name)
+			for _, f := range old.Hash(n.name) {
+				mark := "{" + n.name + "}:" + f.Name + ":rwlock_timeout:1" // of a read hold
+				_, marked := old.Look(mark)
+				_, stays := replica.Look(mark)
+				for _, g := range left {
+					if g.Name == f.Name && g.Value != f.Value {
+						s.uncounted[f.Name] = true
+					}
+				}
+				if is < was || stays < marked || !hasField(left, f.Name) {
+					s.excuse(f.Name, "the replica had not seen it")
+				}
+			}
+			n.freeAt = 0
+		}
+		for _, c := range append([]*simConn(nil), v.conns...) {
+			c.cut()
+		}
+		for _, m := range v.subs {
+			m.cut(s.span(time.Millisecond, time.Second))
+		}
+	})
+}
+
+// stepClock steps the server's clock. What has a TTL then ends early.
+func (s *sim) stepClock() {
+	d := s.span(time.Millisecond, 3*time.Second)
+	if s.w.Int64N(2) == 0 {
+		d = -d
+	}
+	for _, n := range s.names {
+		n.longest = max(n.longest, simLeaseTimes[3]+time.Duration(math.Abs(float64(d)))+3*time.Second)
+		if d > 0 {
+			for _, f := range s.server.twin.Hash(n.name) {
+				s.excuse(f.Name, "the clock was stepped")
+			}
+		}
+	}
+	s.server.skew += d
+	s.story("the server's clock is stepped by %v", d)
+	s.faultCount++
+}
+
+// crash suspends a process, or kills it and starts another.
+func (s *sim) crash() {
+	se := s.engines[s.w.Int64N(int64(len(s.engines)))]
+	if se.gen != se.opened || se.dead {
+		return
+	}
+	s.faultCount++
+	if s.w.Int64N(3) > 0 {
+		d := s.span(time.Millisecond, 8*time.Second)
+		s.story("process %d is suspended for %v", se.n, d)
+		s.w.Suspend(se.proc, d)
+		return
+	}
+	s.story("process %d dies", se.n)
+	s.w.Kill(se.proc)
+	se.dead = true
+	for _, n := range s.names {
+		for _, h := range append([]*simHold(nil), n.holds...) {
+			if h.se == se {
+				n.dropHold(h)
+			}
+		}
+		for _, w := range append([]*simWait(nil), n.waiters...) {
+			if w.se == se {
+				n.dropWait(w)
+			}
+		}
+	}
+	for _, a := range se.crew {
+		a.held = nil
+	}
+	clear(se.giving)
+	se.forget()
+	s.w.Outside(s.w.Now().Add(s.span(time.Millisecond, time.Second)), func() { s.boot(se) })
+}
+
+// forget breaks the connections of a process that has died.
+func (se *simEngine) forget() {
+	for _, c := range append([]*simConn(nil), se.s.server.conns...) {
+		if c.proc == se.proc {
+			c.cut()
+		}
+	}
+	if se.subs != nil {
+		se.subs.Close()
+	}
+	kept := se.s.releases[:0]
+	for _, r := range se.s.releases {
+		if r.se != se {
+			kept = append(kept, r)
+		}
+	}
+	se.s.releases = kept
+}
+
+// checkReleases: every release was answered.
+func (s *sim) checkReleases() {
+	for _, r := range s.releases {
+		if _, _, ok := r.f.Result(); !ok {
+			s.fail("every future completes", "the release of hold %d has no answer", r.id)
+		}
+	}
+}
+
+// checkOwners: who gave everything back can acquire, every owner every name.
+func (s *sim) checkOwners() {
+	for _, se := range s.engines {
+		for i := range se.owners {
+			for _, n := range s.names {
+				a := &simActor{s: s, se: se, n: 100 + i, gen: se.gen}
+				f := a.lock(&simStep{kind: n.kinds[0], owner: i, name: s.place(n)}).TryAcquireAsync(context.Background())
+				await(s, f)
+				ls, err, _ := f.Result()
+				if err != nil {
+					s.fail("who gave everything back may acquire", "owner %d of engine %d, %q: %v", i, se.n, n.name, err)
+					continue
+				}
+				await(s, ls.ReleaseAsync())
+			}
+		}
+	}
+}
+
+// place is the number by which a step finds a name.
+func (s *sim) place(n *simName) int {
+	at := 0
+	for _, other := range s.names {
+		if other == n {
+			return at
+		}
+		for _, k := range other.kinds {
+			if k == n.kinds[0] {
+				at++
+			}
+		}
+	}
+	return at
+}
+
+// closeAll closes every engine: nothing of it is left.
+func (s *sim) closeAll() {
+	for _, se := range s.engines {
+		ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
+		began := s.w.Now()
+		err := se.eng.Close(ctx)
+		cancel()
+		if took := s.w.Now().Sub(began); err != nil || took > 10*time.Second {
+			s.fail("Close returns", "engine %d with nothing to do took %v: %v", se.n, took, err)
+		}
+		s.w.Sleep(time.Second)
+		if n := se.proc.Live(); n != 0 {
+			s.fail("nothing is left", "%d goroutines of engine %d", n, se.n)
+		}
+	}
+}
+
+// simRelease is a release that must be answered.
+type simRelease struct {
+	f  *Future[struct{}]
+	id int
+	se *simEngine
+}

@@ -1,0 +1,559 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/mock"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/twin"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// The simulated network: what stands below a lane. A simServer runs commands on a twin of Redis, a simClient
+// dials it, a simConn carries commands and answers, simSubs carries messages.
+
+// A simServer is one Redis server: a keyspace, a clock of its own, and who listens.
+type simServer struct {
+	s       *sim
+	w       *world.World
+	twin    *twin.Server
+	skew    time.Duration
+	drift   float64 // of its clock's rate
+	stopped clock.Instant
+	conns   []*simConn
+	subs    []*simSubs
+}
+
+func newSimServer(s *sim) *simServer {
+	v := &simServer{s: s, w: s.w, twin: twin.New()}
+	v.adopt(v.twin)
+	return v
+}
+
+// adopt makes a keyspace the server's.
+func (v *simServer) adopt(t *twin.Server) {
+	v.twin = t
+	t.Micros, t.Publish, t.Acks = v.micros, v.publish, 1
+}
+
+// micros is what the server's clock shows: it may be stepped, and run fast or slow.
+func (v *simServer) micros() int64 {
+	wall := v.w.Wall(v.w.Now())
+	return wall.UnixMicro() + v.skew.Microseconds() + int64(float64(v.w.Now())/1000*v.drift)
+}
+
+// publish sends a message to every connection that is subscribed, and counts them.
+func (v *simServer) publish(channel, message string) int64 {
+	heard := int64(0)
+	for _, sub := range v.subs {
+		if sub.subscribed(channel) {
+			heard++
+			sub.deliver(channel, message)
+		}
+	}
+	return heard
+}
+
+// run executes one command.
+func (v *simServer) run(args []string) twin.Reply {
+	v.s.commands++
+	before := v.s.beforeCommand(args)
+	r := v.twin.Do(args)
+	v.s.afterCommand(args, before, &r)
+	return r
+}
+
+// latency draws how long something travels one way.
+func (v *simServer) latency() time.Duration {
+	d := 40*time.Microsecond + v.w.N(160*time.Microsecond)
+	if v.s.faults && v.w.Int64N(200) == 0 {
+		d += v.w.N(30 * time.Millisecond)
+	}
+	return d
+}
+
+// simClient is a rueidis.Client as far as an engine uses a given one.
+type simClient struct {
+	rueidis.Client
+	server *simServer
+	proc   *world.Process
+}
+
+func (c *simClient) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+func (c *simClient) Nodes() map[string]rueidis.Client {
+	return map[string]rueidis.Client{"sim:6379": c}
+}
+func (c *simClient) Close() {}
+
+func (c *simClient) Dedicate() (rueidis.DedicatedClient, func()) {
+	conn := &simConn{v: c.server, w: c.server.w, proc: c.proc, broken: make(chan error)}
+	conn.id = c.server.s.nextID()
+	c.server.conns = append(c.server.conns, conn)
+	return conn, conn.Close
+}
+
+// simConn is one connection. Commands arrive, and answers come back, in the order in which they were sent.
+type simConn struct {
+	rueidis.DedicatedClient
+	v          *simServer
+	w          *world.World
+	proc       *world.Process
+	id         int
+	ended      bool
+	greeted    bool
+	broken     chan error
+	lastArrive clock.Instant
+	lastReply  clock.Instant
+	flying     []*simRound
+}
+
+// simRound is one write with its answers.
+type simRound struct {
+	conn    *simConn
+	args    [][]string
+	replies []rueidis.RedisResult
+	ran     int // so many commands were run
+	heard   int // so many answers came before the connection broke
+	done    *world.Latch
+	failed  bool
+}
+
+//nolint:gochecknoglobals // its builder is all that is used
+var simBuilder = mock.NewClient(nil).B()
+
+func (c *simConn) B() rueidis.Builder { return simBuilder }
+
+func (c *simConn) SetPubSubHooks(rueidis.PubSubHooks) <-chan error {
+	if c.ended {
+		c.w.Outside(c.w.Now(), func() { c.w.Closed(c.broken) })
+	}
+	return c.broken
+}
+
+// Close breaks the connection from this side.
+func (c *simConn) Close() { c.cut() }
+
+// cut ends the connection: whoever waits for an answer gets none.
+func (c *simConn) cut() {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	for i, other := range c.v.conns {
+		if other == c {
+			c.v.conns = append(c.v.conns[:i:i], c.v.conns[i+1:]...)
+			break
+		}
+	}
+	close(c.broken)
+	c.w.Closed(c.broken)
+	for _, r := range c.flying {
+		r.fail()
+	}
+	c.flying = nil
+}
+
+func (r *simRound) fail() {
+	r.failed = true
+	r.done.Open()
+}
+
+var errSimBroken = errors.New("simulated: the connection broke")
+
+func (c *simConn) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return c.DoMulti(ctx, cmd)[0]
+}
+
+// DoMulti sends commands and waits for their answers, or for the end of ctx.
+func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	r := &simRound{conn: c, args: make([][]string, len(cmds)), done: c.w.NewLatch()}
+	for i, cmd := range cmds {
+		r.args[i] = cmd.Commands()
+	}
+	if !c.greeted { // the handshake: a dial takes no time here, see package world on waiting under a mutex
+		c.greeted = true
+		if c.ended || c.v.stopped > c.w.Now() || c.v.s.refusesDial() {
+			return r.errors(errSimBroken)
+		}
+		r.execute(len(r.args))
+		return r.replies
+	}
+	if c.ended {
+		return r.errors(errSimBroken)
+	}
+	limit := c.w.EndsAt(ctx)
+	if limit == 0 {
+		limit = c.w.Now().Add(simAttempt)
+	}
+	c.flying = append(c.flying, r)
+	r.send()
+	r.wait(ctx, limit)
+	for i, other := range c.flying {
+		if other == r {
+			c.flying = append(c.flying[:i:i], c.flying[i+1:]...)
+			break
+		}
+	}
+	switch {
+	case r.failed:
+		return r.errors(errSimBroken)
+	case !r.done.IsOpen():
+		return r.errors(context.DeadlineExceeded)
+	default:
+		return r.replies
+	}
+}
+
+// wait waits for the answers, at the longest until the limit, or a little more where ctx says that is not over.
+func (r *simRound) wait(ctx context.Context, limit clock.Instant) {
+	w := r.conn.w
+	for !r.done.IsOpen() {
+		bell, cancel := w.WithTimeout(context.Background(), limit.Sub(w.Now()))
+		r.done.WaitIn(bell)
+		cancel()
+		if ctx.Err() != nil || !r.done.IsOpen() && w.EndsAt(ctx) != 0 {
+			return
+		}
+		limit = w.Now().Add(10 * time.Millisecond)
+	}
+}
+
+func (r *simRound) errors(err error) []rueidis.RedisResult {
+	all := append(make([]rueidis.RedisResult, 0, len(r.args)), r.replies[:r.heard]...)
+	for len(all) < len(r.args) {
+		all = append(all, rueidis.NewErrorResult(err))
+	}
+	return all
+}
+
+// execute runs the commands up to the n-th.
+func (r *simRound) execute(n int) {
+	for ; r.ran < n; r.ran++ {
+		r.replies = append(r.replies, simResult(r.conn.v.run(r.args[r.ran])))
+	}
+}
+
+// copyLater runs commands of the round again, or for the first time, though nobody will hear their answers.
+func (r *simRound) copyLater(from int, after time.Duration) {
+	v, at := r.conn.v, r.conn.w.Now().Add(after)
+	for i := from; i < len(r.args); i++ {
+		args := r.args[i]
+		if args[0] == "WAIT" {
+			continue
+		}
+		v.s.late++
+		v.w.Outside(max(at, v.stopped), func() {
+			v.s.story("a late copy runs: %s", simArgs(args))
+			v.run(args)
+		})
+	}
+}
+
+// lateBy draws how much later a copy runs: from 1 ms to 8 s, as likely in each power of two.
+func (c *simConn) lateBy() time.Duration {
+	x := float64(c.w.Int64N(1<<30)) / (1 << 30)
+	return time.Duration(float64(time.Millisecond) * math.Pow(8000, x))
+}
+
+// send puts the round on its way. What becomes of it is drawn from the seed.
+func (r *simRound) send() {
+	c, w := r.conn, r.conn.w
+	c.lastArrive = max(c.lastArrive, w.Now().Add(c.v.latency()), c.v.stopped)
+	fate := c.v.s.drawFate()
+	if r.args[0][0] == "WAIT" {
+		r.sendWait(fate)
+		return
+	}
+	w.Outside(c.lastArrive, func() { r.arrive(fate) })
+}
+
+// arrive is when the server reads the round.
+func (r *simRound) arrive(fate simFate) {
+	c, w := r.conn, r.conn.w
+	if c.v.stopped > w.Now() {
+		w.Outside(c.v.stopped, func() { r.arrive(fate) })
+		return
+	}
+	if c.ended && fate == fateNone { // broken meanwhile, by this side or by another round's fate
+		fate = []simFate{fateBreakBefore, fateLostAnswer, fateBreakLate}[w.Int64N(3)]
+	}
+	n := len(r.args)
+	switch fate {
+	case fateBreakBefore:
+		c.v.s.story("conn %d breaks before %s ran", c.id, simArgs(r.args[0]))
+		c.cut()
+		return
+	case fateBreakLate:
+		c.v.s.story("conn %d breaks before %s runs, late", c.id, simArgs(r.args[0]))
+		c.cut()
+		r.copyLater(0, c.lateBy())
+		return
+	case fatePartly:
+		n = int(w.Int64N(int64(n)))
+	default:
+	}
+	r.execute(n)
+	switch fate {
+	case fateNone:
+		c.lastReply = max(c.lastReply, w.Now().Add(c.v.latency()))
+		w.Outside(c.lastReply, r.done.Open)
+	case fateSlow:
+		c.lastReply = max(c.lastReply, w.Now().Add(c.lateBy()))
+		w.Outside(c.lastReply, r.done.Open)
+	case fateLostAnswer:
+		c.v.s.story("conn %d: the answer to %s is lost", c.id, simArgs(r.args[0]))
+	case fatePartly:
+		r.heard = int(w.Int64N(int64(n + 1)))
+		c.v.s.story("conn %d breaks after %d of %d commands, %d were answered", c.id, n, len(r.args), r.heard)
+		c.cut()
+		if w.Int64N(2) == 0 {
+			r.copyLater(n, c.lateBy())
+		}
+	case fateTwice:
+		c.v.s.story("conn %d breaks after %s ran, a copy is left", c.id, simArgs(r.args[0]))
+		c.cut()
+		r.copyLater(0, c.lateBy())
+	default: // fateBreakAfter
+		c.v.s.story("conn %d breaks after %s ran", c.id, simArgs(r.args[0]))
+		c.cut()
+	}
+}
+
+// sendWait is WAIT n ms: it blocks the connection until as many replicas have seen what was written.
+func (r *simRound) sendWait(fate simFate) {
+	c, w := r.conn, r.conn.w
+	wanted, _ := strconv.ParseInt(r.args[0][1], 10, 64)
+	ms, _ := strconv.ParseInt(r.args[0][2], 10, 64)
+	w.Outside(c.lastArrive, func() {
+		if fate != fateNone && fate != fateSlow {
+			c.cut()
+			return
+		}
+		seen, after := c.v.twin.Acks, c.v.latency()
+		if seen < wanted {
+			after = time.Duration(ms) * time.Millisecond
+		}
+		c.lastReply = max(c.lastReply, w.Now().Add(after))
+		r.replies = []rueidis.RedisResult{simResult(twin.Reply{Kind: twin.Int, Int: seen})}
+		r.ran = 1
+		w.Outside(c.lastReply, r.done.Open)
+	})
+}
+
+// simResult makes what rueidis would have read.
+func simResult(r twin.Reply) rueidis.RedisResult { return rueidis.NewResult(simMessage(r), nil) }
+
+func simMessage(r twin.Reply) rueidis.RedisMessage {
+	switch r.Kind {
+	case twin.Int:
+		return mock.RedisInt64(r.Int)
+	case twin.Text:
+		return mock.RedisBlobString(r.Text)
+	case twin.Status:
+		return mock.RedisString(r.Text)
+	case twin.Error:
+		return mock.RedisError(r.Text)
+	case twin.Array:
+		all := make([]rueidis.RedisMessage, len(r.Array))
+		for i := range r.Array {
+			all[i] = simMessage(r.Array[i])
+		}
+		return mock.RedisArray(all...)
+	default:
+		return mock.RedisNil()
+	}
+}
+
+// simSubs is one engine's subscription connection.
+type simSubs struct {
+	v        *simServer
+	proc     *world.Process
+	channels map[string]*simChannel
+	order    []*simChannel // the same, in the order in which they were made
+	last     clock.Instant // messages arrive in order
+	lost     bool          // no connection at the moment
+	deaf     bool          // messages are swallowed
+	closed   bool
+	refs     int
+}
+
+type simChannel struct {
+	name      string
+	subs      []*simSub
+	at        bool // the server has it
+	confirmed bool
+	asked     bool
+}
+
+type simSub struct {
+	m  *simSubs
+	ch *simChannel
+	wk resp.Waker
+}
+
+func newSimSubs(v *simServer, p *world.Process) *simSubs {
+	m := &simSubs{v: v, proc: p, channels: make(map[string]*simChannel)}
+	v.subs = append(v.subs, m)
+	return m
+}
+
+func (m *simSubs) Subscribe(channel string, wk resp.Waker) (resp.Subscription, error) {
+	if m.closed {
+		return nil, resp.ErrMuxClosed
+	}
+	ch := m.channels[channel]
+	if ch == nil {
+		ch = &simChannel{name: channel}
+		m.channels[channel] = ch
+		m.order = append(m.order, ch)
+	}
+	s := &simSub{m: m, ch: ch, wk: wk}
+	ch.subs = append(ch.subs, s)
+	m.refs++
+	switch {
+	case ch.confirmed:
+		m.wake(s, resp.WakeSubscribed)
+	case m.lost:
+		m.wake(s, resp.WakeLost)
+	default:
+		m.ask(ch)
+	}
+	return s, nil
+}
+
+// ask subscribes at the server.
+func (m *simSubs) ask(ch *simChannel) {
+	if ch.asked {
+		return
+	}
+	ch.asked = true
+	w := m.v.w
+	w.Outside(max(w.Now().Add(m.v.latency()), m.v.stopped), func() {
+		if m.lost || m.closed || !ch.asked {
+			return
+		}
+		ch.at = true
+		m.last = max(m.last, w.Now().Add(m.v.latency()))
+		w.Outside(m.last, func() { m.confirm(ch, resp.WakeSubscribed) })
+	})
+}
+
+func (m *simSubs) confirm(ch *simChannel, cause resp.WakeCause) {
+	if m.lost || m.closed || !ch.at {
+		return
+	}
+	ch.confirmed = true
+	for _, s := range ch.subs {
+		m.wake(s, cause)
+	}
+}
+
+func (m *simSubs) wake(s *simSub, cause resp.WakeCause) {
+	m.v.w.In(m.proc, "wake", func() {
+		if !m.closed {
+			s.wk.Wake(cause, "")
+		}
+	})
+}
+
+func (m *simSubs) subscribed(channel string) bool {
+	ch := m.channels[channel]
+	return ch != nil && ch.at && !m.lost && !m.closed
+}
+
+// deliver carries a message to everybody who waits for it here.
+func (m *simSubs) deliver(channel, _ string) {
+	w := m.v.w
+	m.last = max(m.last, w.Now().Add(m.v.latency()))
+	w.Outside(m.last, func() {
+		ch := m.channels[channel]
+		if ch == nil || m.lost || m.closed || m.deaf || m.v.s.dropsMessage() {
+			return
+		}
+		for _, s := range ch.subs {
+			m.wake(s, resp.WakeMessage)
+		}
+	})
+}
+
+func (s *simSub) Drop() {
+	for i, other := range s.ch.subs {
+		if other == s {
+			s.ch.subs = append(s.ch.subs[:i:i], s.ch.subs[i+1:]...)
+			s.m.refs--
+			break
+		}
+	}
+	if len(s.ch.subs) == 0 {
+		s.m.v.w.Outside(s.m.v.w.Now().Add(1600*time.Millisecond+s.m.v.w.N(800*time.Millisecond)), s.ch.linger(s.m))
+	}
+}
+
+// linger ends a channel that nobody came back for.
+func (ch *simChannel) linger(m *simSubs) func() {
+	return func() {
+		if len(ch.subs) > 0 || m.channels[ch.name] != ch {
+			return
+		}
+		delete(m.channels, ch.name)
+		for i, other := range m.order {
+			if other == ch {
+				m.order = append(m.order[:i:i], m.order[i+1:]...)
+				break
+			}
+		}
+		ch.at, ch.confirmed, ch.asked = false, false, false
+	}
+}
+
+// cut loses the connection for a while.
+func (m *simSubs) cut(d time.Duration) {
+	if m.lost || m.closed {
+		return
+	}
+	m.lost = true
+	for _, ch := range m.order {
+		ch.at, ch.confirmed, ch.asked = false, false, false
+		for _, s := range ch.subs {
+			m.wake(s, resp.WakeLost)
+		}
+	}
+	w := m.v.w
+	w.Outside(max(w.Now().Add(d), m.v.stopped), func() {
+		m.lost = false
+		for _, ch := range m.order {
+			ch.asked, ch.at = true, true
+			m.last = max(m.last, w.Now().Add(m.v.latency()))
+			w.Outside(m.last, func() { m.confirm(ch, resp.WakeReconnect) })
+		}
+	})
+}
+
+func (m *simSubs) Listens(channel string) bool {
+	ch := m.channels[channel]
+	return ch != nil && ch.asked && !m.lost
+}
+
+func (m *simSubs) Replace() { m.cut(m.v.latency()) }
+
+func (m *simSubs) Stats() resp.SubMuxStats { return resp.SubMuxStats{} }
+
+func (m *simSubs) Close() {
+	m.closed = true
+	for i, other := range m.v.subs {
+		if other == m {
+			m.v.subs = append(m.v.subs[:i:i], m.v.subs[i+1:]...)
+			break
+		}
+	}
+}
+
+// simAttempt is how long one attempt may take: resp.Options' default.
+const simAttempt = 2500 * time.Millisecond

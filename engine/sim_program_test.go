@@ -1,0 +1,707 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// The callers: each actor does one step after the other. The steps are drawn before the run, so that a failure can
+// be shrunk by leaving some out.
+
+// A simDo is what an actor does in a step.
+type simDo uint8
+
+const (
+	doAcquire simDo = iota
+	doRelease
+	doExtend
+	doStop
+	doContext
+	doForce
+	doLook
+	doClose
+	doPause
+	doDo
+)
+
+// A simStep is one step of an actor.
+type simStep struct {
+	do    simDo
+	kind  simKind
+	name  int // among the names of the kind
+	owner int // -1: none
+	lease int // in simLeases
+	wait  int // in simWaits: MaxWait
+	hold  int // MaxHold: 1 is 1 s
+	acks  int // WaitReplicas
+	try   bool
+	ends  simEnds
+	after time.Duration // until it ends, or the pause
+	keep  time.Duration // how long it is held; 0: until another step gives it back
+	pick  int           // which of those that are held
+	loose bool          // nobody waits for the answer
+	calls bool          // what follows is done in a callback
+}
+
+// A simEnds is how a caller ends its waiting.
+type simEnds uint8
+
+const (
+	endsResult simEnds = iota // it does not
+	endsCancel
+	endsCtx
+)
+
+//nolint:gochecknoglobals // constants
+var (
+	simLeases = []Option{
+		WatchdogLease(2 * time.Second), WatchdogLease(2 * time.Second), WatchdogLease(time.Second), WatchdogLease(6 * time.Second),
+		FixedLease(100 * time.Millisecond), FixedLease(1500 * time.Millisecond), FixedLease(5 * time.Second),
+	}
+	simLeaseTimes = []time.Duration{
+		2 * time.Second, 2 * time.Second, time.Second, 6 * time.Second, 100 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second,
+	}
+	simWaits = []time.Duration{0, 0, 5 * time.Millisecond, 300 * time.Millisecond, 4 * time.Second}
+)
+
+// drawSteps draws what every actor does.
+func (p *simPlan) drawSteps(r *rand.Rand, ops int) [][]simStep {
+	actors := p.engines * p.actors
+	steps := make([][]simStep, actors)
+	leases := len(simLeases)
+	if r.IntN(2) == 0 && !p.nests {
+		leases = 1 // so that they may be handed over and shared
+	}
+	hurried := r.IntN(2) == 0
+	for i := range steps {
+		for range max(ops/actors, 1) {
+			st := p.drawStep(r, leases)
+			if hurried {
+				st.after, st.keep = st.after/50, st.keep/50
+			}
+			steps[i] = append(steps[i], st)
+		}
+	}
+	return steps
+}
+
+func (p *simPlan) drawStep(r *rand.Rand, leases int) simStep {
+	st := simStep{
+		kind: p.kinds[r.IntN(len(p.kinds))], name: r.IntN(2), owner: -1, lease: r.IntN(leases), pick: r.IntN(8),
+		loose: r.IntN(3) == 0, calls: r.IntN(12) == 0, after: drawSpan(r), keep: drawSpan(r),
+	}
+	if r.IntN(100) < p.nested {
+		st.owner = r.IntN(p.owners)
+	}
+	if p.nests && r.IntN(8) == 0 {
+		st.do = doExtend
+		return st
+	}
+	switch n := r.IntN(100); {
+	case n < 50:
+		st.do = doAcquire
+		st.try = r.IntN(4) == 0
+		st.wait = r.IntN(len(simWaits))
+		st.ends = []simEnds{endsResult, endsResult, endsCancel, endsCtx}[r.IntN(4)]
+		if r.IntN(3) > 0 {
+			st.keep = 0
+		}
+		if leases > 1 && r.IntN(8) == 0 {
+			st.hold = 1
+		}
+		if leases > 1 && r.IntN(10) == 0 {
+			st.acks = 1
+		}
+		if p.mixed && r.IntN(6) == 0 {
+			st.kind = simKind(r.IntN(6)) //nolint:gosec // in range
+		}
+	case n < 80:
+		st.do = doRelease
+	case n < 84:
+		st.do = doExtend
+	case n < 86:
+		st.do = doStop
+	case n < 89:
+		st.do = doContext
+	case n < 91 && p.force:
+		st.do = doForce
+	case n < 93:
+		st.do = doLook
+	case n < 94 && p.closes:
+		st.do = doClose
+	case n < 97:
+		st.do = doDo
+	default:
+		st.do = doPause
+	}
+	return st
+}
+
+// drawSpan draws from 10 µs to 20 ms, and now and then up to 2 s.
+func drawSpan(r *rand.Rand) time.Duration {
+	most := 11
+	if r.IntN(24) == 0 {
+		most = 18
+	}
+	return 10 * time.Microsecond << r.IntN(most) * time.Duration(100+r.IntN(100)) / 150
+}
+
+// A simActor is one caller, with what it holds.
+type simActor struct {
+	s     *sim
+	se    *simEngine
+	n     int
+	steps []simStep
+	next  int
+	gen   int // of the engine that its holds are of
+	held  []*simHold
+	past  []*Lease // given back
+	done  bool
+	name0 string
+}
+
+func (a *simActor) who() string {
+	if a.name0 == "" {
+		a.name0 = fmt.Sprintf("e%d.a%d", a.se.n, a.n)
+	}
+	return a.name0
+}
+
+// run does the steps that are left, and gives everything back.
+func (a *simActor) run() {
+	for a.next < len(a.steps) {
+		st := &a.steps[a.next]
+		a.next++
+		a.s.stepped++
+		a.turn()
+		a.step(st)
+	}
+	a.finish()
+}
+
+// turn notices that the engine is another by now: nothing of the old one is held any more.
+func (a *simActor) turn() {
+	if a.se.closing { // some go on meanwhile
+		a.s.w.Sleep(a.s.w.N(2 * time.Millisecond))
+	}
+	if a.gen != a.se.gen {
+		for _, h := range a.held {
+			a.s.endBelief(h)
+		}
+		a.held, a.gen = nil, a.se.gen
+	}
+}
+
+func (a *simActor) finish() {
+	for a.turn(); len(a.held) > 0; a.turn() {
+		a.release(a.held[0], false)
+	}
+	for a.se.closing {
+		a.s.w.Sleep(time.Millisecond)
+	}
+	a.done = true
+	a.s.ended++
+	a.s.progress.Ring()
+}
+
+func (a *simActor) step(st *simStep) {
+	switch st.do {
+	case doAcquire:
+		a.acquire(st)
+	case doPause:
+		a.s.w.Sleep(st.after)
+	case doForce:
+		a.force(st)
+	case doLook:
+		a.look(st)
+	case doClose:
+		a.close()
+	case doDo:
+		a.do(st)
+	default:
+		if len(a.held) > 0 {
+			a.withHeld(st, a.held[st.pick%len(a.held)])
+		}
+	}
+}
+
+func (a *simActor) withHeld(st *simStep, h *simHold) {
+	if st.do != doRelease {
+		a.s.ops++
+	}
+	switch st.do {
+	case doRelease:
+		a.release(h, st.loose)
+	case doExtend:
+		if h.ls.lock.set.watchdog {
+			return
+		}
+		d := simLeaseTimes[st.lease]
+		h.n.longest = max(h.n.longest, d)
+		h.n.extends++
+		h.extended = max(h.extended, d)
+		a.s.story("%s extends hold %d to %v", a.who(), h.id, d)
+		f := a.se.eng.extend(context.Background(), h.ls, d)
+		f.then(func() { h.n.extends--; h.n.stoppedAt = a.s.w.Now() })
+		if !st.loose {
+			await(a.s, f)
+		}
+	case doStop:
+		a.s.story("%s stops the renewals of hold %d", a.who(), h.id)
+		h.plain, h.stopped, h.n.stoppedAt = false, true, a.s.w.Now()
+		h.ls.StopRenewing()
+	case doContext:
+		if len(a.past) > 0 && st.pick > 3 {
+			if past := a.past[len(a.past)-1]; past.Context().Err() == nil {
+				a.s.fail("a context ends with its lease", "that of %q lives on", past.Name())
+			}
+			return
+		}
+		if err := h.ls.Context().Err(); err != nil && h.believes() && a.gen == a.se.gen && !a.se.closing {
+			a.s.fail("a context lives as long as the lease", "hold %d: %v", h.id, err)
+		}
+	default:
+	}
+}
+
+// name finds what a step is about.
+func (a *simActor) name(st *simStep) *simName {
+	var fit []*simName
+	for _, n := range a.s.names {
+		for _, k := range n.kinds {
+			if k == st.kind {
+				fit = append(fit, n)
+			}
+		}
+	}
+	if len(fit) == 0 {
+		fit = a.s.names
+	}
+	return fit[st.name%len(fit)]
+}
+
+// lock makes the handle of a step.
+func (a *simActor) lock(st *simStep) *Lock {
+	e, name := a.se.eng, a.name(st).name
+	opts := []Option{simLeases[st.lease]}
+	if st.owner >= 0 {
+		opts = append(opts, As(a.se.owners[st.owner]))
+	}
+	if w := simWaits[st.wait]; w > 0 {
+		opts = append(opts, MaxWait(w))
+	}
+	if st.hold > 0 {
+		opts = append(opts, MaxHold(time.Duration(st.hold)*time.Second))
+	}
+	if st.acks > 0 {
+		opts = append(opts, WaitReplicas(st.acks, 40*time.Millisecond))
+	}
+	switch st.kind {
+	case simSpin:
+		return e.Lock(name, append(opts, Spin(time.Millisecond, 64*time.Millisecond))...)
+	case simFenced:
+		return e.FencedLock(name, opts...).Lock
+	case simRead:
+		return e.RWLock(name, opts...).ReadLock()
+	case simWrite:
+		return e.RWLock(name, opts...).WriteLock()
+	case simFair:
+		return e.FairLock(name, opts...).Lock
+	default:
+		return e.Lock(name, opts...)
+	}
+}
+
+// acquire asks for a lock and waits for the result, or gives up. An actor that holds something else never waits
+// for ever: that could be a deadlock of its own making.
+func (a *simActor) acquire(st *simStep) {
+	s, l, n := a.s, a.lock(st), a.name(st)
+	n.longest = max(n.longest, l.set.lease)
+	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner}
+	w.live = n.ownedBy(w.owner, a.se)
+	w.had = n.hasHold(w.owner, a.se) || len(a.se.giving[simGiving{w.owner, n}]) > 0
+	w.try, w.acks, w.order = st.try, st.acks > 0, s.nextID()
+	ctx, cancel := s.w.WithCancel(a.around(st, n))
+	ends, after := st.ends, st.after
+	if len(a.held) > 0 && ends == endsResult {
+		ends, after = endsCtx, min(after+time.Second, 2*time.Second)
+	}
+	if s.text != nil {
+		s.story("%s asks for %q as %s%s", w.who, n.name, w.kind, st.detail())
+	}
+	n.waiters = append(n.waiters, w)
+	s.ops++
+	var f *Future[*Lease]
+	if st.try {
+		f = l.TryAcquireAsync(ctx)
+	} else {
+		f = l.AcquireAsync(ctx)
+	}
+	w.asked, w.returned = true, s.nextID()
+	got := (*simHold)(nil)
+	gen := a.gen
+	done := s.w.NewLatch()
+	f.then(func() {
+		n.dropWait(w)
+		s.checkMaxWait(w, simWaits[st.wait])
+		if ls, err, _ := f.Result(); err == nil {
+			got = s.granted(w, ls, ls.lock.set.watchdog && st.hold == 0)
+			got.maxHold = st.hold > 0
+			if a.se.gen != gen || a.se.closing {
+				s.endBelief(got) // Close gives it back
+				got = nil
+			}
+		} else {
+			s.refused(w, st, err)
+		}
+		done.Open()
+	})
+	switch ends {
+	case endsCancel, endsCtx:
+		limit, stop := s.w.WithTimeout(context.Background(), after)
+		if !done.WaitIn(limit) {
+			w.over = true
+			s.story("%s gives up waiting for %q", w.who, n.name)
+			s.ops++
+			if ends == endsCancel {
+				f.Cancel()
+			} else {
+				cancel()
+			}
+		}
+		stop()
+	default:
+	}
+	done.WaitIn(context.Background())
+	cancel()
+	if got == nil || a.gen != a.se.gen {
+		return
+	}
+	a.held = append(a.held, got)
+	if st.keep > 0 {
+		s.w.Sleep(st.keep)
+		if a.gen == a.se.gen && !a.se.closing {
+			a.release(got, st.loose)
+		}
+	}
+}
+
+func (st *simStep) detail() string {
+	text := fmt.Sprintf(", lease %v", simLeaseTimes[st.lease])
+	if st.try {
+		text += ", once"
+	}
+	if st.owner >= 0 {
+		text += fmt.Sprintf(", owner %d", st.owner)
+	}
+	if w := simWaits[st.wait]; w > 0 {
+		text += fmt.Sprintf(", at most %v", w)
+	}
+	if st.hold > 0 {
+		text += ", MaxHold 1s"
+	}
+	if st.acks > 0 {
+		text += ", seen by a replica"
+	}
+	return text
+}
+
+// checkMaxWait: an acquire is answered when its MaxWait is over.
+func (s *sim) checkMaxWait(w *simWait, most time.Duration) {
+	if took := s.w.Now().Sub(w.since); most > 0 && !w.try && !s.crashes && took > most+400*time.Millisecond+time.Duration(s.yields)*5*time.Millisecond {
+		s.fail("MaxWait ends", "%s waited %v for %q, and at most %v", w.who, took, w.n.name, most)
+	}
+}
+
+// A simDoing is a Do that runs in a process: others may use its ctx, too.
+type simDoing struct {
+	ctx context.Context //nolint:containedctx // that is what it is about
+	n   *simName
+}
+
+// around is the ctx of an acquire: now and then that of a Do for another name, which makes it no owner of this one.
+func (a *simActor) around(st *simStep, n *simName) context.Context {
+	if st.owner < 0 && st.pick == 4 && a.se.did.n == n { // a Do that has ended makes nobody an owner
+		return a.se.did.ctx
+	}
+	if st.owner < 0 && st.pick < 3 {
+		for _, d := range a.se.doing {
+			if d.n != n {
+				return d.ctx
+			}
+		}
+	}
+	return context.Background()
+}
+
+// do takes a lock for the time of a function.
+func (a *simActor) do(st *simStep) {
+	s, n := a.s, a.name(st)
+	if len(a.held) > 0 {
+		return
+	}
+	one := *st
+	one.owner, one.acks, one.wait = -1, 0, 0
+	l := a.lock(&one)
+	n.longest = max(n.longest, l.set.lease)
+	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID()}
+	n.waiters = append(n.waiters, w)
+	s.ops += 2
+	ctx, cancel := s.w.WithCancel(context.Background())
+	limit := s.w.After(st.after+time.Second, func() { w.over = true; cancel() })
+	s.story("%s does something with %q as %s", w.who, n.name, w.kind)
+	err := l.Do(ctx, func(inside context.Context) error {
+		d, _ := inside.Value(ownerKey{}).(*doing)
+		n.dropWait(w)
+		h := s.granted(w, d.lease, st.hold == 0 && l.set.watchdog)
+		h.maxHold = st.hold > 0
+		if a.se.closing || w.gen != a.se.gen {
+			s.endBelief(h)
+			return nil
+		}
+		mine := simDoing{inside, n}
+		a.se.doing = append(a.se.doing, mine)
+		s.w.Sleep(min(st.keep, 300*time.Millisecond))
+		a.doInside(inside, st, l)
+		for i, other := range a.se.doing {
+			if other.ctx == mine.ctx {
+				a.se.doing = append(a.se.doing[:i:i], a.se.doing[i+1:]...)
+				break
+			}
+		}
+		a.se.did = mine
+		if h.gen == a.se.gen && !a.se.closing {
+			s.endBelief(h)
+		}
+		return nil
+	})
+	n.dropWait(w)
+	limit.Stop()
+	cancel()
+	s.story("%s has done it: %v", w.who, err)
+}
+
+// doInside does something else inside of a Do, in which the outer lock may still be entered again.
+func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
+	s, gen := a.s, a.gen
+	if st.pick > 2 || len(s.names) < 2 {
+		return
+	}
+	other := *st
+	other.name, other.owner, other.acks, other.wait = st.name+1, -1, 0, 2 // at most 5 ms
+	inner := a.lock(&other)
+	if inner.Name() == outer.Name() {
+		return
+	}
+	a.name(&other).longest = max(a.name(&other).longest, inner.set.lease)
+	s.ops += 2
+	n := a.name(st)
+	n.inside++
+	defer func() { n.inside--; n.stoppedAt = s.w.Now() }()
+	_ = inner.Do(inside, func(within context.Context) error {
+		f := outer.TryAcquireAsync(within)
+		await(s, f)
+		ls, err, _ := f.Result()
+		switch {
+		case err == nil:
+			await(s, ls.ReleaseAsync())
+		case s.healthy() && !a.se.closing && gen == a.se.gen && outer.set.watchdog && st.hold == 0:
+			s.fail("Do enters again what it holds", "%s: %q inside of %q: %v", a.who(), outer.Name(), inner.Name(), err)
+		}
+		return nil
+	})
+}
+
+// refused looks at the error of an acquire.
+func (s *sim) refused(w *simWait, st *simStep, err error) {
+	s.story("%s does not get %q: %v", w.who, w.n.name, err)
+	if errors.Is(err, ErrLost) && w.owner != nil && !w.had && !w.n.asksFor(w.owner) && w.n.grantedAt[w.owner] < w.since && !w.se.closing && w.gen == w.se.gen &&
+		!strings.Contains(err.Error(), "granted, but the answer took") {
+		s.fail("who gave everything back may acquire", "%s got %v for %q", w.who, err, w.n.name)
+	}
+}
+
+// asksFor reports whether an acquire of an owner has no result yet: it may be a grant that is just told.
+func (n *simName) asksFor(o *Owner) bool {
+	for _, w := range n.waiters {
+		if w.owner == o {
+			return true
+		}
+	}
+	return false
+}
+
+// hasHold reports whether an owner has handles that it did not begin to give back.
+func (n *simName) hasHold(o *Owner, se *simEngine) bool {
+	for _, h := range n.holds {
+		if o != nil && h.owner == o && h.se == se && h.gen == se.gen {
+			return true
+		}
+	}
+	return false
+}
+
+// A simGiving is an owner that is giving handles of a name back.
+type simGiving struct {
+	o *Owner
+	n *simName
+}
+
+// release gives a hold back.
+func (a *simActor) release(h *simHold, loose bool) {
+	s := a.s
+	for i, other := range a.held {
+		if other == h {
+			a.held = append(a.held[:i:i], a.held[i+1:]...)
+			break
+		}
+	}
+	if h.plain && h.ls.Lost() {
+		s.lostOne(h)
+	}
+	s.endBelief(h)
+	g := simGiving{h.owner, h.n}
+	giving := a.se.giving
+	giving[g] = append(giving[g], h)
+	s.ops++
+	f := h.ls.ReleaseAsync()
+	h.given = true
+	a.past = append(a.past[:min(len(a.past), 3)], h.ls)
+	done := s.w.NewLatch()
+	f.then(func() {
+		_, err, _ := f.Result()
+		s.story("%s has given back hold %d: %v", h.who, h.id, err)
+		if refused := (*ServerError)(nil); errors.As(err, &refused) { // the count stays, and the last release frees whatever it is
+			s.uncounted[h.field] = true
+		}
+		for i, other := range giving[g] {
+			if other == h {
+				giving[g] = append(giving[g][:i:i], giving[g][i+1:]...)
+				break
+			}
+		}
+		done.Open()
+	})
+	s.releases = append(s.releases, simRelease{f, h.id, a.se})
+	if !loose {
+		done.WaitIn(context.Background())
+	}
+	if s.w.Int64N(20) == 0 && a.gen == a.se.gen { // callbacks ask the engine, too
+		f.OnComplete(func(struct{}, error) {
+			a.se.eng.Held()
+			h.ls.Context()
+			h.ls.ReleaseAsync()
+		})
+	}
+}
+
+// lostOne: a lock that the watchdog renews is not lost while nothing goes wrong.
+func (s *sim) lostOne(h *simHold) {
+	if s.healthy() && !h.excused && !h.se.closing && h.gen == h.se.gen {
+		s.fail("a watched lock is kept", "hold %d of %s on %q was lost", h.id, h.who, h.n.name)
+	}
+}
+
+// healthy reports whether nothing ever goes wrong in this run.
+func (s *sim) healthy() bool {
+	return (s.rate == 0 || len(s.fates) == 0) && !s.crashes && !s.blows && !s.clocks && !s.force
+}
+
+func (a *simActor) force(st *simStep) {
+	s, n := a.s, a.name(st)
+	s.story("%s takes %q away as %s", a.who(), n.name, st.kind)
+	s.ops++
+	n.forcing++
+	n.forcedAt = s.w.Now()
+	f := a.lock(st).ForceReleaseAsync(context.Background())
+	f.then(func() {
+		taken, err, _ := f.Result()
+		n.forcing--
+		n.forcedAt = s.w.Now()
+		s.story("%s has taken %q away: %v, %v", a.who(), n.name, taken, err)
+	})
+	if !st.loose {
+		await(s, f)
+	}
+}
+
+func (a *simActor) look(st *simStep) {
+	a.s.ops++
+	await(a.s, a.lock(st).InspectAsync(context.Background()))
+	if st.pick == 0 {
+		a.se.eng.Held()
+		a.se.eng.Stats()
+	}
+}
+
+// close closes the engine, in the middle of all that goes on, and opens another.
+func (a *simActor) close() {
+	s, se := a.s, a.se
+	if se.closing || a.gen != se.gen { // a second one waits with the first
+		ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
+		if err := se.eng.Close(ctx); err != nil && ctx.Err() != nil {
+			s.fail("Close returns", "a second one of engine %d: %v", se.n, err)
+		}
+		cancel()
+		return
+	}
+	se.closing = true
+	s.story("%s closes its engine", a.who())
+	for _, n := range s.names {
+		for _, h := range append([]*simHold(nil), n.holds...) {
+			if h.se == se && h.gen == se.gen {
+				s.endBelief(h)
+			}
+		}
+	}
+	for _, other := range se.crew { // what is given back while the engine closes has an answer, too
+		for _, h := range append([]*simHold(nil), other.held...) {
+			if h.gen == se.gen && s.w.Int64N(2) == 0 {
+				s.w.Go("gives back", func() { other.release(h, true) })
+			}
+		}
+	}
+	ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
+	began := s.w.Now()
+	err := se.eng.Close(ctx)
+	cancel()
+	s.story("engine %d is closed: %v", se.n, err)
+	if took := s.w.Now().Sub(began); took > 20*time.Second {
+		s.fail("Close returns", "engine %d took %v: %v", se.n, took, err)
+	}
+	s.w.Sleep(10 * time.Millisecond) // a caller's own release may be just telling whom it passed its lock to
+	s.checkClosed(se)
+	for se.open() != nil {
+		s.w.Sleep(10 * time.Millisecond)
+	}
+}
+
+// checkClosed: a closed engine has answered every future.
+func (s *sim) checkClosed(se *simEngine) {
+	for _, n := range s.names {
+		for _, w := range n.waiters {
+			if w.se == se && w.gen == se.gen && w.asked && !w.over { // who gives up is told by its own call
+				s.fail("every future completes", "engine %d is closed, and %s waits for %q", se.n, w.who, n.name)
+			}
+		}
+	}
+	for g, all := range se.giving {
+		for _, h := range all {
+			if h.given {
+				s.fail("every future completes", "engine %d is closed, and the release of hold %d of %q has no answer", se.n, h.id, g.n.name)
+			}
+		}
+	}
+	clear(se.giving)
+}
+
+// await waits for a future.
+func await[T any](s *sim, f *Future[T]) {
+	done := s.w.NewLatch()
+	f.then(done.Open)
+	done.WaitIn(context.Background())
+}

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+//nolint:gochecknoglobals // the command line's
+var simFlags = struct {
+	seed    *string
+	ops     *int
+	time    *time.Duration
+	kinds   *string
+	trace   *bool
+	all     *bool
+	shrink  *int
+	workers *int
+	yields  *int
+	summary *string
+}{
+	flag.String("sim.seed", "", "the seed of the one run, or of the first"),
+	flag.Int("sim.ops", 400, "how many steps the callers of one run take"),
+	flag.Duration("sim.time", 0, "how long to run one seed after the other; 0: one run"),
+	flag.String("sim.kinds", "", "only these kinds of lock: lock,spin,fenced,read,write,fair"),
+	flag.Bool("sim.trace", false, "print the story of the one run"),
+	flag.Bool("sim.all", false, "go on after a failure"),
+	flag.Int("sim.shrink", 600, "how many runs to spend on a smaller failure"),
+	flag.Int("sim.workers", 1, "how many worlds run at once"),
+	flag.Int("sim.yields", -1, "of 1000 yield points, how many let others go first; -1: the seed says"),
+	flag.String("sim.summary", "", "a file for the last line; else it is printed"),
+}
+
+// TestSim runs the simulation with fresh seeds: make sim. Its last line is read by scripts.
+func TestSim(t *testing.T) {
+	if *simFlags.seed == "" && *simFlags.time == 0 {
+		t.Skip("make sim runs it")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	seed := randomSeed()
+	if *simFlags.seed != "" {
+		n, err := strconv.ParseUint(*simFlags.seed, 10, 64)
+		require.NoError(t, err)
+		seed = n
+	}
+	kinds, err := simKinds(*simFlags.kinds)
+	require.NoError(t, err)
+	all := simTotal{next: seed, kinds: kinds, began: time.Now()}
+	var wg sync.WaitGroup
+	for range *simFlags.workers {
+		wg.Go(func() { all.work(t) })
+	}
+	wg.Wait()
+	verdict := "ok"
+	if t.Failed() {
+		verdict = "FAILED"
+	}
+	line := fmt.Sprintf("sim: seeds %d, ops %d, faults %d, ops/s %.0f, trace %016x, %s\n", all.seeds, all.ops, all.faults,
+		float64(all.ops)/time.Since(all.began).Seconds(), all.hash, verdict)
+	if *simFlags.summary == "" {
+		fmt.Print(line)
+	} else {
+		require.NoError(t, os.WriteFile(*simFlags.summary, []byte(line), 0o600))
+	}
+}
+
+// simTotal is what some worlds have done together.
+type simTotal struct {
+	mu                 sync.Mutex
+	next               uint64
+	kinds              []simKind
+	began              time.Time
+	seeds, ops, faults int
+	hash               uint64 // of every seed's run, whatever their order
+	over               bool
+}
+
+// work runs seeds until the time is over, or one has failed.
+func (a *simTotal) work(t *testing.T) {
+	for {
+		a.mu.Lock()
+		seed, over := a.next, a.over || a.seeds > 0 && time.Since(a.began) > *simFlags.time || *simFlags.time == 0 && a.next != 0 && a.seeds > 0
+		a.next++
+		a.mu.Unlock()
+		if over {
+			return
+		}
+		p := drawPlan(seed, *simFlags.ops, a.kinds)
+		r := runSim(p, nil)
+		a.mu.Lock()
+		a.seeds, a.ops, a.faults, a.hash = a.seeds+1, a.ops+r.ops, a.faults+r.faults, a.hash^r.hash
+		first := r.err != nil && !a.over
+		a.over = a.over || r.err != nil && !*simFlags.all || *simFlags.time == 0
+		a.mu.Unlock()
+		if first {
+			report(t, p, r)
+		} else if *simFlags.trace && *simFlags.time == 0 {
+			var text strings.Builder
+			runSim(p, &text)
+			fmt.Print(text.String())
+		}
+	}
+}
+
+// report tells of a failure: its seed, what is broken, and the story of the smallest plan that breaks the same.
+func report(t *testing.T, p simPlan, r simReport) {
+	if *simFlags.all {
+		t.Errorf("seed %d: %.300v", p.seed, r.err)
+		return
+	}
+	size := p.size()
+	if *simFlags.shrink > 0 {
+		p = shrink(p, ruleOf(r.err), *simFlags.shrink)
+	}
+	var text strings.Builder
+	small := runSim(p, &text)
+	t.Errorf("seed %d: %v\nThe same with %d of %d steps: %v\n%s\nRun it again: make sim SEED=%d OPS=%d", p.seed, r.err, p.size(), size, small.err,
+		text.String(), p.seed, *simFlags.ops)
+}
+
+// simKinds reads a list of kinds; nil: the seed says.
+func simKinds(list string) ([]simKind, error) {
+	var kinds []simKind
+	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		at := slices.Index(simKindNames[:], name)
+		if at < 0 {
+			return nil, fmt.Errorf("no kind of lock is %q: lock, spin, fenced, read, write, fair", name)
+		}
+		kinds = append(kinds, simKind(at)) //nolint:gosec // in range
+	}
+	return kinds, nil
+}
+
+// simSeeds is the corpus: the first hundred, and those that once failed.
+//
+//nolint:gochecknoglobals // constant
+var simSeeds = []uint64{234, 259, 264, 291, 317, 341, 433, 545, 600, 642, 993, 20006, 20141, 20666, 54, 315, 2239, 2485, 62, 1172, 93, 344, 487, 709, 1641}
+
+// TestSimCorpus runs the corpus, and sees that a seed always runs the same.
+func TestSimCorpus(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	seeds := slices.Clone(simSeeds)
+	for seed := range uint64(60) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
+		if r := runSim(drawPlan(seed, 400, nil), nil); r.err != nil {
+			t.Errorf("seed %d: %v", seed, r.err)
+		}
+	}
+}
+
+// TestSimTellsTheSameStoryAgain: a seed is a program that can be run again.
+func TestSimTellsTheSameStoryAgain(t *testing.T) {
+	for seed := uint64(1000); seed < 1012; seed++ {
+		var first, second strings.Builder
+		one := runSim(drawPlan(seed, 300, nil), &first)
+		procs, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(20)
+		two := runSim(drawPlan(seed, 300, nil), &second)
+		runtime.GOMAXPROCS(procs)
+		debug.SetGCPercent(percent)
+		require.Equal(t, one.hash, two.hash, "seed %d", seed)
+		require.True(t, first.String() == second.String(), "seed %d: two stories", seed)
+		require.NoError(t, one.err, "seed %d", seed)
+		require.Positive(t, first.Len())
+	}
+}
+
+func randomSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:]) >> 20
+}

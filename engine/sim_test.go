@@ -1,0 +1,330 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// The simulation: the real engine, watchdog, wheel and lanes in one goroutine, against a simulated network and
+// a twin of Redis, with callers whose program is drawn from a seed. ARCHITECTURE.md, "The simulation", says how
+// to read it and how to add to it.
+
+// A sim is one simulated run.
+type sim struct {
+	simPlan
+	w       *world.World
+	server  *simServer
+	engines []*simEngine
+	names   []*simName
+	byKey   map[string]*simName
+	text    *strings.Builder // the story; nil: nobody wants it
+	ids     int
+	faults  bool // they go on
+	quietAt clock.Instant
+
+	ended                  int         // actors
+	over                   bool        // the run has come to its end
+	stepped                int         // steps that actors have begun
+	progress               *world.Bell // an actor has ended
+	ops, commands, late    int         // ops: calls of the API
+	faultCount, violations int
+	foreign                []*simForeign
+	excused                map[string]bool   // fields that were taken by what the engine cannot prevent
+	uncounted              map[string]bool   // fields whose count a failover changed
+	seen                   map[string]*Owner // whose a field was last
+	releases               []simRelease
+}
+
+// A simPlan is what is drawn from a seed before the run: who is there, what they do, what goes wrong.
+type simPlan struct {
+	seed    uint64
+	engines int
+	actors  int // of each engine
+	owners  int // of each engine
+	kinds   []simKind
+	yields  int // of 1000 yield points
+	rate    int // of 1000 rounds: how many meet a fault
+	fates   []simFate
+	force   bool // ForceRelease
+	closes  bool // engines are closed and opened anew
+	crashes bool // processes die, or are suspended
+	blows   bool // the server is stopped, refuses, fails over
+	clocks  bool // its clock is stepped, and drifts
+	java    bool // a foreign client runs Redisson's scripts
+	mixed   bool // names are asked for as other kinds than theirs
+	nests   bool // owners enter again and again, and extend
+	nested  int  // of 100 acquires, how many have an owner
+	calm    int  // of 100 steps, after how many nothing goes wrong any more
+	steps   [][]simStep
+}
+
+// A simKind is a kind of lock, as callers name it.
+type simKind uint8
+
+const (
+	simLock simKind = iota
+	simSpin
+	simFenced
+	simRead
+	simWrite
+	simFair
+)
+
+var simKindNames = [...]string{"lock", "spin", "fenced", "read", "write", "fair"}
+
+func (k simKind) String() string { return simKindNames[k] }
+
+// A simFate is what becomes of one round of commands.
+type simFate uint8
+
+const (
+	fateNone        simFate = iota
+	fateSlow                // answered much later
+	fateLostAnswer          // run, never answered
+	fateBreakBefore         // not run, the connection breaks
+	fateBreakAfter          // run, the connection breaks
+	fateBreakLate           // the connection breaks, a copy runs later
+	fatePartly              // the first commands are run, then the connection breaks
+	fateTwice               // run, the connection breaks, and a copy runs later
+)
+
+// drawFate says what becomes of the next round.
+func (s *sim) drawFate() simFate {
+	if !s.faults || len(s.fates) == 0 || s.w.Int64N(1000) >= int64(s.rate) {
+		return fateNone
+	}
+	s.faultCount++
+	return s.fates[s.w.Int64N(int64(len(s.fates)))]
+}
+
+func (s *sim) refusesDial() bool { return s.faults && s.rate > 0 && s.w.Int64N(50) == 0 }
+
+func (s *sim) dropsMessage() bool { return s.faults && s.rate > 0 && s.w.Int64N(100) == 0 }
+
+func (s *sim) nextID() int { s.ids++; return s.ids }
+
+// story notes what happened, for whoever reads a failure.
+func (s *sim) story(format string, args ...any) {
+	if s.text != nil {
+		at := time.Duration(s.w.Now()) - time.Hour
+		fmt.Fprintf(s.text, "t=%9.6f  %s\n", at.Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// fail ends the run: an invariant does not hold.
+func (s *sim) fail(rule, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.story("VIOLATION %s: %s", rule, text)
+	if s.text != nil {
+		s.text.WriteString(s.state())
+	}
+	s.violations++
+	s.w.Fail(&simError{rule: rule, text: text})
+}
+
+type simError struct{ rule, text string }
+
+func (e *simError) Error() string { return e.rule + ": " + e.text }
+
+// A simEngine is one client process, with the engine it has open.
+type simEngine struct {
+	s       *sim
+	n       int
+	gen     int // how often it was to be opened
+	opened  int // the last that was
+	proc    *world.Process
+	eng     *Engine
+	subs    *simSubs
+	owners  []*Owner
+	crew    []*simActor
+	doing   []simDoing
+	did     simDoing // the last that has ended
+	events  *Events
+	closing bool
+	dead    bool                     // the process has died, and the next is not started yet
+	giving  map[simGiving][]*simHold // releases without an answer
+}
+
+// open starts the process, and an engine in it.
+func (se *simEngine) open() error {
+	s := se.s
+	se.gen++
+	cfg := Config{Client: &simClient{server: s.server, proc: se.proc}, Logger: slog.New(slog.DiscardHandler)}
+	eng, err := open(cfg, s.w, func(string) resp.Subscriptions {
+		se.subs = newSimSubs(s.server, se.proc)
+		return se.subs
+	})
+	if err != nil {
+		return err
+	}
+	se.eng, se.opened, se.closing = eng, se.gen, false
+	se.owners, se.doing, se.did = nil, nil, simDoing{}
+	se.events = eng.Events(1000)
+	for range s.simPlan.owners {
+		se.owners = append(se.owners, NewOwner())
+	}
+	s.story("engine %d opened as %s", se.n, eng.ID())
+	return nil
+}
+
+// A simName is one lock's name, with all that is known of who holds it.
+type simName struct {
+	name      string
+	kinds     []simKind // what it is meant to be
+	holds     []*simHold
+	waiters   []*simWait
+	longest   time.Duration            // the longest lease asked for
+	grantedAt map[*Owner]clock.Instant // when an owner was last granted it
+	stoppedAt clock.Instant            // when somebody last stopped renewing
+	extends   int                      // Extends on their way
+	inside    int                      // entered again inside of a Do, which is no belief of its own
+	forcing   int                      // ForceReleases that have no answer
+	forcedAt  clock.Instant
+	freeAt    clock.Instant // since when the server has no lock there; 0: it has
+}
+
+// newSim makes the world of a plan.
+func newSim(p simPlan, text *strings.Builder) *sim {
+	s := &sim{simPlan: p, w: world.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true}
+	s.server, s.progress = newSimServer(s), s.w.NewBell()
+	if p.clocks {
+		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
+	}
+	for _, n := range simNames(p.kinds) {
+		s.names = append(s.names, n)
+		s.byKey[n.name] = n
+	}
+	return s
+}
+
+// simNames are the names that locks of some kinds are tried on: few, so that callers meet.
+func simNames(kinds []simKind) []*simName {
+	var names []*simName
+	add := func(name string, kinds ...simKind) {
+		names = append(names, &simName{name: name, kinds: kinds, grantedAt: make(map[*Owner]clock.Instant)})
+	}
+	has := func(k simKind) bool {
+		for _, other := range kinds {
+			if other == k {
+				return true
+			}
+		}
+		return false
+	}
+	if has(simLock) {
+		add("a", simLock)
+		add("b", simLock)
+	}
+	if has(simSpin) {
+		add("c", simLock, simSpin)
+	}
+	if has(simFenced) {
+		add("d", simFenced)
+	}
+	if has(simRead) || has(simWrite) {
+		add("e", simRead, simWrite)
+		add("f", simRead, simWrite)
+	}
+	if has(simFair) {
+		add("g", simFair)
+	}
+	return names
+}
+
+// A simReport is what a run ends with.
+type simReport struct {
+	ops    int
+	faults int
+	steps  uint64
+	hash   uint64
+	err    error
+}
+
+// runSim runs a plan to its end.
+func runSim(p simPlan, text *strings.Builder) simReport {
+	s := newSim(p, text)
+	defer s.w.Close()
+	err := s.run()
+	return simReport{ops: s.ops, faults: s.faultCount + s.late, steps: s.w.Steps(), hash: s.w.Hash(), err: err}
+}
+
+// run runs it. It answers the rule that was broken, or nil.
+func (s *sim) run() error {
+	s.w.In(nil, "setup", s.setUp)
+	most := clock.Instant(time.Hour).Add(simLongest)
+	err := s.w.Run(func() bool { return s.over || s.w.Now() > most })
+	if err == nil && !s.over {
+		err = &simError{"the run ends", fmt.Sprintf("after %v of its time %s", simLongest, s.stuck())}
+		s.story("VIOLATION %v", err)
+		if s.text != nil {
+			s.text.WriteString(s.state())
+		}
+	}
+	return err
+}
+
+// simLongest is how long a run may take, by its own clock.
+const simLongest = 5 * time.Minute
+
+// stuck says who has not come to its end.
+func (s *sim) stuck() string {
+	var text []string
+	for _, n := range s.names {
+		for _, w := range n.waiters {
+			text = append(text, fmt.Sprintf("%s waits for a %s on %q since %v", w.who, w.kind, n.name, time.Duration(w.since)-time.Hour))
+		}
+	}
+	return fmt.Sprintf("%d actors have ended; %s", s.ended, strings.Join(text, "; "))
+}
+
+// drawPlan makes the plan of a seed: a part of all that can be done and of all that can go wrong, for what never
+// happens leaves room for the rest to happen often.
+func drawPlan(seed uint64, ops int, kinds []simKind) simPlan {
+	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // it must repeat
+	p := simPlan{seed: seed, engines: 1 + r.IntN(3), actors: 1 + r.IntN(6), owners: 1 + r.IntN(3), nested: r.IntN(2) * (20 + r.IntN(80))}
+	p.kinds = [][]simKind{
+		{simLock},
+		{simLock, simSpin},
+		{simFenced},
+		{simRead, simWrite},
+		{simRead, simWrite},
+		{simFair},
+		{simLock, simSpin, simFenced, simRead, simWrite, simFair},
+	}[r.IntN(7)]
+	if len(kinds) > 0 {
+		p.kinds = kinds
+	}
+	p.yields = []int{0, 20, 100, 300}[r.IntN(4)]
+	if *simFlags.yields >= 0 {
+		p.yields = *simFlags.yields
+	}
+	if r.IntN(4) > 0 {
+		p.rate = []int{2, 10, 50, 200}[r.IntN(4)]
+		for f := fateSlow; f <= fateTwice; f++ {
+			if r.IntN(2) == 0 {
+				p.fates = append(p.fates, f)
+			}
+		}
+	}
+	p.force = r.IntN(3) == 0
+	p.closes = r.IntN(3) == 0
+	p.crashes = r.IntN(4) == 0
+	p.blows = r.IntN(3) == 0
+	p.clocks = r.IntN(6) == 0
+	p.java = r.IntN(4) == 0
+	p.mixed = r.IntN(5) == 0 && !p.java // Redisson writes into a hash of another kind
+	p.calm = []int{30, 70, 100}[r.IntN(3)]
+	p.nests = r.IntN(5) == 0
+	if p.nests { // owners that enter again and again, with leases of all lengths
+		p.nested, p.owners = 100, 1
+	}
+	p.steps = p.drawSteps(r, ops)
+	return p
+}

@@ -1,0 +1,96 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// everyKind is a lock of every kind on one name.
+func everyKind(e *engine.Engine, name string, opts ...engine.Option) map[string]*engine.Lock {
+	return map[string]*engine.Lock{
+		"plain": e.Lock(name, opts...), "spin": e.Lock(name, append(opts, engine.Spin(time.Millisecond, time.Second))...),
+		"fenced": e.FencedLock(name, opts...).Lock, "fair": e.FairLock(name, opts...).Lock,
+		"read": e.RWLock(name, opts...).ReadLock(), "write": e.RWLock(name, opts...).WriteLock(),
+	}
+}
+
+// A server that says nothing has not said that somebody holds the lock.
+func TestMaxWaitWithoutAnAnswerClaimsNoHolder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	p.Pause()
+	for name := range everyKind(e, "") {
+		_, err := everyKind(e, name, engine.MaxWait(20*time.Millisecond))[name].Acquire(limited(t))
+		require.NotErrorIs(t, err, engine.ErrHeld, name)
+		require.ErrorIs(t, err, context.DeadlineExceeded, name)
+		var unknown *engine.UnknownError
+		require.ErrorAs(t, err, &unknown)
+		require.Greater(t, time.Until(unknown.FreeBy), engine.DefaultLease, "a copy of it may still run")
+		require.True(t, engine.SafeToRetry(err))
+	}
+	p.Resume()
+	eventually(t, "what was granted late is given back", func() bool { return e.Stats().Names == 0 })
+	s.Do(t, "DEL", "redisson_lock_token:{fenced}")
+	finish(t, s, e)
+}
+
+// Nobody can be reached: the last thing that was said about it is part of the answer.
+func TestMaxWaitWithoutAnAnswerTellsTheLastError(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	unreachable(t, e, p)
+	_, err := e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(limited(t))
+	require.ErrorIs(t, err, engine.ErrUnknown)
+	require.NotErrorIs(t, err, engine.ErrHeld)
+	require.Equal(t, engine.ClassUnreachable, serverClass(err))
+	p.RefuseNew(false)
+	finish(t, s, e)
+}
+
+// Where it is known who holds the lock, that is the answer, also if the server has gone silent since.
+func TestMaxWaitTellsOfAHolderThatIsKnown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	for name := range everyKind(e, "") {
+		holder := name
+		if name == "read" {
+			holder = "write"
+		}
+		held := acquire(t, everyKind(e, name)[holder])
+		theirs := acquire(t, everyKind(other, "their "+name)[holder])
+		before := e.Stats().Waits
+		f := everyKind(e, "their "+name)[name].AcquireAsync(limited(t)) // it is told that it is held elsewhere
+		eventually(t, "it was told", func() bool { return e.Stats().Waits == before+1 })
+		g := everyKind(e, "their "+name, engine.MaxWait(500*time.Millisecond))[name].AcquireAsync(limited(t))
+		if name == "fair" { // each asks for itself
+			eventually(t, "so was the second", func() bool { return e.Stats().Waits == before+2 })
+		}
+		p.Pause()
+		for _, here := range []*engine.Future[*engine.Lease]{g, everyKind(e, name, engine.MaxWait(20*time.Millisecond))[name].AcquireAsync(limited(t))} {
+			_, err := here.Await(limited(t))
+			var busy *engine.HeldError
+			require.ErrorAs(t, err, &busy, name)
+			require.Greater(t, busy.Remaining, engine.DefaultLease/2, name)
+		}
+		p.Resume()
+		f.Cancel()
+		release(t, held)
+		release(t, theirs)
+		eventually(t, "nothing goes on", func() bool { return e.Stats().Names == 0 })
+	}
+	s.Do(t, "DEL", "redisson_lock_token:{fenced}", "redisson_lock_token:{their fenced}")
+	finish(t, s, e, other)
+}

@@ -19,13 +19,14 @@ import (
 //	UnlockLatch        string         redisson_unlock_latch:{n}:R            redisson_unlock_latch:a{t}:R
 //	RWChannel          channel        redisson_rwlock:{n}                    redisson_rwlock:a{t}
 //	ReadHold           string         {n}:F:rwlock_timeout:1                 a{t}:F:rwlock_timeout:1
+//	WriterNote         string         {n}:rwlock_writer                      a{t}:rwlock_writer
 //	SemaphoreChannel   channel        redisson_sc:{n}                        redisson_sc:a{t}
 //	PermitTimeouts     zset           {n}:timeout                            a{t}:timeout
 //	LatchChannel       channel        redisson_countdownlatch__channel__{n}  redisson_countdownlatch__channel__{a{t}}
 //	MapKeyLock         a raw name     {n}:H:lock                             a{t}:H:lock
 //
 // F is a field `<uuid>:<thread>`, R a request id of 32 hex digits, H the hash of
-// a map key. LatchChannel always adds braces: the channel of a latch whose name
+// a map key. WriterNote alone is not Redisson's. LatchChannel always adds braces: the channel of a latch whose name
 // has a hash tag is in another slot than the latch.
 
 // LockChannel returns the channel on which releases of a lock are published.
@@ -65,8 +66,17 @@ func RWChannel(name string) string {
 
 // ReadHold returns the key whose expiry bounds the n-th read hold of field, from 1.
 func ReadHold(name, field string, n int) string {
-	return suffixed(name, field) + ":rwlock_timeout:" + strconv.Itoa(n)
+	return suffixed(name, field) + readHold + strconv.Itoa(n)
 }
+
+// WriterNote returns the key that says that a writer waits for a read/write lock.
+func WriterNote(name string) string { return suffixed(name, writerNote[1:]) }
+
+// What no name of an object may hold beside a brace: a key that another object derives.
+const (
+	readHold   = ":rwlock_timeout:"
+	writerNote = ":rwlock_writer"
+)
 
 // SemaphoreChannel returns the channel of both kinds of semaphore.
 func SemaphoreChannel(name string) string {
@@ -136,6 +146,7 @@ func derivedOf(name string, kind Kind) []derived {
 		return []derived{
 			{what: "channel", key: RWChannel(name)},
 			{what: "read hold", key: ReadHold(name, sampleField, 1)},
+			{what: "writer's note", key: WriterNote(name)},
 			{what: "unlock latch", key: UnlockLatch(name, sampleRequest)},
 		}
 	case KindSemaphore:

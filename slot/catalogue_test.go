@@ -91,7 +91,7 @@ func requireOneSlot(t require.TestingT, name string, kind Kind, field string) {
 		names = []string{LockChannel(name), UnlockLatch(name, field), FenceToken(name)}
 	case KindRW:
 		names = []string{
-			RWChannel(name), UnlockLatch(name, field), ReadHold(name, field, 1), ReadHold(name, field, 1000),
+			RWChannel(name), UnlockLatch(name, field), ReadHold(name, field, 1), ReadHold(name, field, 1000), WriterNote(name),
 		}
 	case KindSemaphore:
 		names = []string{SemaphoreChannel(name)}

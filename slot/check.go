@@ -17,8 +17,8 @@ const (
 )
 
 // Check reports whether name can name an object of this kind: neither empty nor
-// longer than MaxName, valid UTF-8 without control characters, and not one of
-// Redisson's own names. In a cluster every key and channel that the kind derives
+// longer than MaxName, valid UTF-8 without control characters, not one of
+// Redisson's own names, and no key that a lock of another name derives. In a cluster every key and channel that the kind derives
 // from it must also hash to the slot of name.
 //
 // Units: bytes; at most MaxName. Blocks: never. Allocates: only to refuse, and in
@@ -50,6 +50,11 @@ func flaw(name string) string {
 		return "it is not valid UTF-8"
 	case strings.HasPrefix(name, ReservedPrefix):
 		return "the prefix " + ReservedPrefix + " is reserved"
+	case strings.IndexByte(name, '{') < 0: // what is derived otherwise has its name in braces
+	case strings.HasSuffix(name, writerNote):
+		return "the suffix " + writerNote + " is reserved for the notes of waiting writers"
+	case strings.Contains(name, readHold):
+		return "the infix " + readHold + " is reserved for the expiries of read holds"
 	}
 	for i, r := range name {
 		if unicode.IsControl(r) {

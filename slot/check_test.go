@@ -144,3 +144,22 @@ func FuzzCheck(f *testing.F) {
 		requireOneSlot(t, name, kind, field)
 	})
 }
+
+// No lock can have the name of a key or channel that a lock of another name derives: one would destroy the
+// other.
+func TestNoNameIsDerivedFromAnother(t *testing.T) {
+	for _, name := range []string{"n", "a{t}", "{t}", "{t}:n", "a:b"} {
+		for _, kind := range []Kind{KindLock, KindSpin, KindFair, KindRW, KindFenced} {
+			for _, d := range derivedOf(name, kind) {
+				for other := KindLock; other < kindEnd; other++ {
+					require.ErrorIs(t, Check(d.key, other, false), ErrName, "%v: %s of %v %q", other, d.what, kind, name)
+				}
+			}
+		}
+	}
+	require.EqualError(t, Check("{n}:rwlock_writer", KindLock, false), `holdfast: lock name "{n}:rwlock_writer" refused: `+
+		`the suffix :rwlock_writer is reserved for the notes of waiting writers`)
+	for _, name := range []string{"n:rwlock_writer", "n:rwlock_timeout:1", "{n}:rwlock_writers", "{n}:timeout"} {
+		require.NoError(t, Check(name, KindLock, false), "nothing derives %q", name)
+	}
+}

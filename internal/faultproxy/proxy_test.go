@@ -339,6 +339,20 @@ func TestHold(t *testing.T) {
 		}
 		require.EqualValues(t, 11, do(t, c, "INCR", "n"))
 	})
+	t.Run("TheNextIsHeldFromTheMomentThatTheFirstAreReleased", func(t *testing.T) {
+		s, p := setup(t)
+		c := dial(t, p, "")
+		first := p.Hold(faultproxy.Command("SET"), -1)
+		require.NoError(t, c.Send("SET", "key", "held"))
+		wait(t, first.C())
+		next := p.HoldNext(faultproxy.Command("APPEND"), 1)
+		require.Equal(t, "OK", receive(t, c))
+		require.NoError(t, c.Send("APPEND", "key", ", too"))
+		require.Equal(t, []string{"APPEND", "key", ", too"}, wait(t, next.C()))
+		require.Equal(t, "held", s.Do(t, "GET", "key"))
+		require.Equal(t, 1, p.ReleaseCommands())
+		require.EqualValues(t, len("held, too"), receive(t, c))
+	})
 	t.Run("IdleWaitsForHeldCommands", func(t *testing.T) {
 		_, p := setup(t)
 		c := dial(t, p, "")

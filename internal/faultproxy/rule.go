@@ -135,9 +135,13 @@ func (p *Proxy) chooseMessage(channel string) *Rule {
 
 // add puts a rule behind those there are.
 func (p *Proxy) add(r *Rule) *Rule {
-	r.proxy, r.signals = p, make(chan []string, signalsMax)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.addLocked(r)
+}
+
+func (p *Proxy) addLocked(r *Rule) *Rule {
+	r.proxy, r.signals = p, make(chan []string, signalsMax)
 	p.rules = append(p.rules, r)
 	return r
 }
@@ -180,6 +184,19 @@ func (p *Proxy) HoldCommands() *Rule { return p.Hold(Any, -1) }
 func (p *Proxy) ReleaseCommands() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.releaseLocked()
+}
+
+// HoldNext is [Proxy.ReleaseCommands] and then [Proxy.Hold], at one moment: nothing that follows from what is let
+// go comes past the new rule.
+func (p *Proxy) HoldNext(match Match, n int) *Rule {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.releaseLocked()
+	return p.addLocked(&Rule{action: holdCommand, match: match, left: n})
+}
+
+func (p *Proxy) releaseLocked() int {
 	p.rules = slices.DeleteFunc(p.rules, func(r *Rule) bool { return r.action == holdCommand })
 	n := 0
 	for c := range p.conns {

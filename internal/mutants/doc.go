@@ -4,6 +4,7 @@
 //	go run ./internal/mutants            # all of them: make mutants
 //	go run ./internal/mutants -run ttl   # those whose id matches
 //	go run ./internal/mutants -list
+//	go run ./internal/mutants -sim       # the simulation has to find them, each within a minute
 //
 // It works on a copy of the tree, never on the tree itself. The run fails if a mutant survives its
 // tests, does not compile, or no longer applies because the text it changes is not there exactly
@@ -11,4 +12,11 @@
 //
 // What a mutant breaks is killed by a named test that fails, or by a mutant that hangs it or makes it
 // panic; a failure of another test would be no proof, and no other test runs.
+//
+// With -sim no named test runs, but the simulation (engine/sim_run_test.go), from seed 1 on. No Lua runs there: a
+// mutant of a script changes the script's twin instead (sim_table.go), which also says of some why the simulation
+// cannot find them. A seed that fails in the tree as it is proves nothing, and a rule that is broken there has to be
+// broken much more often. docs/SIMULATION.md has the table:
+//
+//	go run ./internal/mutants -sim -table -run 'ghost|fair'
 package main

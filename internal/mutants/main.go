@@ -28,9 +28,16 @@ func main() {
 	pattern := flag.String("run", "", "only mutants whose id matches")
 	list := flag.Bool("list", false, "list the mutants and end")
 	root := flag.String("root", ".", "the tree to copy")
+	sim := flag.Bool("sim", false, "let the simulation find them, not their tests")
+	limit := flag.Duration("time", time.Minute, "with -sim: how long to look for each")
+	asTable := flag.Bool("table", false, "with -sim: print a table")
 	flag.Parse()
+	var j *jury
+	if *sim {
+		j = &jury{limit: *limit, table: *asTable}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout, *root, *pattern, *list)
+	err := run(ctx, task{os.Stdout, *root, *pattern, *list, j})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,8 +45,16 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, root, pattern string, list bool) error {
-	want, err := regexp.Compile(pattern)
+// A task is what was asked for.
+type task struct {
+	out           io.Writer
+	root, pattern string
+	list          bool
+	sim           *jury // nil: the mutants' tests are to find them
+}
+
+func run(ctx context.Context, t task) error {
+	want, err := regexp.Compile(t.pattern)
 	if err != nil {
 		return err
 	}
@@ -50,20 +65,23 @@ func run(ctx context.Context, out io.Writer, root, pattern string, list bool) er
 		}
 	}
 	if len(chosen) == 0 {
-		return fmt.Errorf("no mutant's id matches %q", pattern)
+		return fmt.Errorf("no mutant's id matches %q", t.pattern)
 	}
-	if list {
+	if t.list {
 		for _, m := range chosen {
-			say(out, "%-36s %s\n%36s %s %s\n", m.id, m.why, "", m.pkg, m.tests)
+			say(t.out, "%-36s %s\n%36s %s %s\n", m.id, m.why, "", m.pkg, m.tests)
 		}
 		return nil
 	}
-	lab, err := newLab(ctx, root)
+	lab, err := newLab(ctx, t.root)
 	if err != nil {
 		return err
 	}
 	defer lab.close()
-	return lab.try(ctx, out, chosen)
+	if t.sim != nil {
+		return lab.simulate(ctx, t.out, chosen, t.sim)
+	}
+	return lab.try(ctx, t.out, chosen)
 }
 
 // say reports. Nobody can act on what a terminal does with it.

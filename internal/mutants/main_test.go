@@ -45,6 +45,40 @@ func TestEveryMutantAppliesToTheTreeAndNamesTestsThatExist(t *testing.T) {
 	require.GreaterOrEqual(t, len(seen), 20)
 }
 
+func TestEveryFormForTheSimulationApplies(t *testing.T) {
+	ids := map[string]bool{}
+	for _, m := range table() {
+		ids[m.id] = true
+		texts := map[string]string{}
+		for _, e := range m.simulatedEdits() {
+			if _, ok := texts[e.file]; !ok {
+				text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
+				require.NoError(t, err, m.id)
+				texts[e.file] = string(text)
+			}
+			changed, err := e.apply(texts[e.file])
+			require.NoError(t, err, m.id)
+			texts[e.file] = changed
+		}
+	}
+	for id := range simulatedForms() {
+		require.True(t, ids[id], "no mutant is called %s", id)
+		require.Empty(t, beyondTheSimulation()[id], "%s can be found, or cannot", id)
+	}
+	for id := range beyondTheSimulation() {
+		require.True(t, ids[id], "no mutant is called %s", id)
+	}
+}
+
+func TestWhatTheSimulationSaysIsUnderstood(t *testing.T) {
+	m := simFailure.FindStringSubmatch(`    sim_run_test.go:58: seed 101: fair order: "g": one was served before another`)
+	require.Equal(t, []string{"101", "fair order"}, []string{m[1], ruleIn(m[2])})
+	require.Equal(t, "873", simEnd.FindStringSubmatch("sim: seeds 873, ops 328534, faults 21423")[1])
+	require.Equal(t, "hangs", crashIn("panic: test timed out after 1m20s"))
+	require.Equal(t, "panic: x", crashIn("panic: x"))
+	require.Empty(t, crashIn("ok"))
+}
+
 func testsOf(t *testing.T, pkg string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*_test.go"))

@@ -23,6 +23,8 @@ const (
 type Cluster struct {
 	Masters  []*Server // Masters[i] serves the i-th share of the slots
 	Replicas []*Server // Replicas[i] follows Masters[i/replicasPer]
+
+	finishing sync.Mutex // a move makes an epoch
 }
 
 // StartCluster starts masters×(1+replicasPer) servers, joins them and returns when

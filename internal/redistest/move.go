@@ -80,11 +80,14 @@ func (m *Move) Keys(ctx context.Context) error {
 }
 
 // Finish moves what is left and gives the slot to the target. The target is told first: the source
-// would have nobody to name otherwise.
+// would have nobody to name otherwise. One move finishes after the other: two that make an epoch at the same
+// time may make the same one, and whoever then takes a greater one takes back what it gave away.
 func (m *Move) Finish(ctx context.Context) error {
 	if m.from == m.to {
 		return nil
 	}
+	m.cluster.finishing.Lock()
+	defer m.cluster.finishing.Unlock()
 	if err := m.Keys(ctx); err != nil {
 		return err
 	}
@@ -111,9 +114,14 @@ func (m *Move) Finish(ctx context.Context) error {
 // agreeTimes is how often in a row the masters must have agreed before a move counts as over.
 const agreeTimes = 3
 
-// agreed waits until every master that answers sees the slot on the target, and tells those again that do
-// not. A claim of the source that was on its way when the target was told may be newer than what the
-// target knew, and win: then they would disagree for ever.
+// agreed waits until every master that answers sees the slot on the target, and knows the epoch of that
+// claim; it tells those again that do not see it. A claim of the source that was on its way when the target
+// was told may be newer than what the target knew, and win: then they would disagree for ever.
+//
+// A master that was told of the target and does not know its epoch yet believes the next message of a former
+// owner that is late. If that owner has got a newer epoch meanwhile, for another slot, the master tells the
+// target, when that claims the slot, that it is the former owner's: and the target, which did not know that
+// epoch, deletes all keys of the slot. So the next move must not make an epoch before this one is known.
 func (m *Move) agreed(ctx context.Context) error {
 	slot, err := strconv.Atoi(m.slot)
 	if err != nil {
@@ -121,6 +129,10 @@ func (m *Move) agreed(ctx context.Context) error {
 	}
 	inARow := 0
 	return poll(ctx, func() error {
+		epoch, err := m.to.epochOf(ctx, m.toID)
+		if err != nil {
+			return err
+		}
 		for _, n := range m.cluster.Masters {
 			v, err := n.Command(ctx, "CLUSTER", "SLOTS")
 			if err != nil {
@@ -130,6 +142,10 @@ func (m *Move) agreed(ctx context.Context) error {
 				inARow = 0
 				_, told := n.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID)
 				return fmt.Errorf("redistest: %s sees slot %s elsewhere: %w", n.Addr(), m.slot, told)
+			}
+			if heard, err := n.epochOf(ctx, m.toID); err == nil && heard < epoch {
+				inARow = 0
+				return fmt.Errorf("redistest: %s knows of epoch %d of %s, which has %d", n.Addr(), heard, m.to.Addr(), epoch)
 			}
 		}
 		if inARow++; inARow < agreeTimes {

@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -29,6 +31,50 @@ func TestMoveIsNotUndoneByWhatItsTargetHadNotHeardYet(t *testing.T) {
 	owner, err := c.Owner(ctx, slot)
 	require.NoError(t, err)
 	require.Same(t, to, owner)
+}
+
+// A master that was told who serves a slot now, and not by which epoch, may still believe an older claim.
+func TestAMoveIsOverWhenEveryMasterKnowsTheEpochOfItsClaim(t *testing.T) {
+	t.Parallel()
+	c := RunCluster(t, 3, 0, "--enable-debug-command", "local")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const slot = 6000
+	witness := c.Masters[2]
+	deaf(t, witness, true)
+	for _, to := range []*Server{c.Masters[0], c.Masters[1]} {
+		require.NoError(t, c.MoveSlot(ctx, slot, to))
+		known, err := witness.epochOf(ctx, to.Do(t, "CLUSTER", "MYID"))
+		require.NoError(t, err)
+		require.Equal(t, ownEpoch(t, to), known)
+	}
+}
+
+// Away and back as fast as that goes, while the same masters get other slots, and with them newer epochs.
+func TestASlotThatMovesAwayAndBackKeepsItsKeys(t *testing.T) {
+	t.Parallel()
+	c := RunCluster(t, 3, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const tag, keys, rounds = "{kept}", 5, 30
+	v, err := c.Masters[0].Command(ctx, "CLUSTER", "KEYSLOT", tag)
+	require.NoError(t, err)
+	at, _ := v.(int64)
+	slot := uint16(at) //nolint:gosec // it is one
+	home, err := c.Owner(ctx, slot)
+	require.NoError(t, err)
+	for i := range keys {
+		home.Do(t, "SET", tag+strconv.Itoa(i), "x")
+	}
+	others := slices.DeleteFunc(slices.Clone(c.Masters), func(m *Server) bool { return m == home })
+	for round := range rounds {
+		away := others[round%len(others)]
+		require.NoError(t, c.MoveSlot(ctx, slot, away))
+		require.Len(t, away.Keys(t), keys)
+		require.NoError(t, c.MoveSlot(ctx, slot, home))
+		require.NoError(t, c.MoveSlot(ctx, slot+1, away))
+		require.Len(t, home.Keys(t), keys)
+	}
 }
 
 func ownEpoch(t *testing.T, s *Server) int {

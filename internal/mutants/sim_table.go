@@ -1,0 +1,79 @@
+package main
+
+import "strings"
+
+// simulatedForms has what mutants are in the simulation, where that is not what they are elsewhere: those of scripts
+// change the script's twin.
+func simulatedForms() map[string][]edit {
+	const (
+		acquire, reacquire, release = "internal/twin/acquire.go", "internal/twin/reacquire.go", "internal/twin/release.go"
+		renewal, force              = "internal/twin/renew.go", "internal/twin/force.go"
+		read                        = "internal/twin/read.go"
+		write, writeRelease         = "internal/twin/write.go", "internal/twin/writerelease.go"
+		fair, fairRelease           = "internal/twin/fair.go", "internal/twin/fairrelease.go"
+	)
+	return map[string][]edit{
+		"release-anybodys": one(release, `v := s.pcall("HDEL", key, field)`, "_ = field\n\t\tv := s.pcall(\"DEL\", key)"),
+		"renew-anybodys":   one(renewal, `v := r.pcall("HEXISTS", key, ARGV.at(fields+i))`, "_ = fields\n\t\tv := r.pcall(\"EXISTS\", key)"),
+		"count-by-steps": {
+			{reacquire, `set := s.pcall("HSET", key, field, argument(target))`, `set := s.pcall("HINCRBY", key, field, "1")`},
+			{reacquire, "changes := is != is2 || have != target", "changes := is != is2 || have <= target"},
+		},
+		"no-ttl":                             one(acquire, `ttl := a.pcall("PEXPIRE", key, a.lease)`, "ttl := number(1)"),
+		"no-ttl-when-asked-again":            one(reacquire, `ttl := s.pcall("PEXPIRE", key, lease)`, "ttl := number(1)"),
+		"renewal-shortens":                   one(renewal, `set := r.pcall("PEXPIRE", key, r.lease, "GT")`, `set := r.pcall("PEXPIRE", key, r.lease)`),
+		"another-channel":                    one(release, `"redisson_lock__channel:" + tagged(key)`, `"redisson_lock_channel:" + tagged(key)`),
+		"not-after-ignored":                  one(acquire, "if float64(now) > want(ARGV.at(3)) {", "if false {"),
+		"not-after-ignored-when-asked-again": one(reacquire, "if float64(now) > want(ARGV.at(3)) {", "if false {"),
+		"force-without-not-after":            one(force, "if float64(now) > want(ARGV.at(5)) {", "if false {"),
+		"mark-is-lowered":                    one(read, "if set.Kind == Int && set.less(r.wanted) {", "if set.Kind == Int {"),
+		"note-over-another-type":             one(write, `if w.pcall("GET", note).table() {`, "if false {"),
+		"no-note-keeps-readers-out":          one(read, ` || r.pcall("GET", note).Kind != Text {`, " {"),
+		"no-note-is-deleted":                 one(writeRelease, "if noted.Kind == Text { // anything else is no note", "if true {"),
+		"mark-over-another-type":             one(read, `"1", "PX", r.lease, "NX")`, `"1", "PX", r.lease)`),
+		"fair-asks-for-ever":                 one(fair, "if gone.table() { // nothing may be changed: it would stay the head for ever", "if false {"),
+		"fair-release-for-ever":              one(fairRelease, `if f.pcall("LPOP", queue).table() {`, `if f.pcall("LPOP", queue); false {`),
+		"passed-on-under-anothers-lease":     one("engine/fair.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: 100})\n\t\t}"),
+		"passed-on-to-anybody": {
+			{fairRelease, `if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && `, "lease, ok := \"\", strconv.Itoa(i) == \"\"\n\t\tfor _, lease = range f.heirs {\n\t\t\tok = true\n\t\t}\n\t\tif ok && "},
+		},
+		"lowers-under-readers": one(reacquire, "if fields.table() || mode.table() || fields.Int-mode.Int > 1 {", "if fields.table() || mode.table() {"),
+		"release-needs-memory": one(release, `v := s.pcall("HDEL", key, field)`, "v := s.pcall(\"HINCRBY\", key, field, \"-1\")\n\t\tif v.is(0) {\n\t\t\tv = s.pcall(\"HDEL\", key, field)\n\t\t}"),
+		"stop-renewing-in-two-steps": {
+			{"engine/lease.go", "func (ls *Lease) StopRenewing() {\n", "func (ls *Lease) StopRenewing() {\n\tactive := ls.state.Load() == leaseActive\n\tls.lock.eng.world.Yield(\"StopRenewing: looked | stopped\")\n"},
+			{"engine/lease.go", "if ls.state.Load() == leaseActive && ls.hold", "if active && ls.hold"},
+		},
+	}
+}
+
+// beyondTheSimulation says of mutants why the simulation cannot find them.
+func beyondTheSimulation() map[string]string {
+	const (
+		moving  = "below the seam: there is one node, and no slot moves"
+		wheel   = "below the seam: the timing wheel and the wall clock; a simulated world has timers of its own"
+		load    = "a matter of load and pace: nothing wrong follows from it"
+		users   = "no code of others: the simulated callers have the world's contexts and no logger"
+		refused = "no command is refused alone, as an ACL would"
+	)
+	all := map[string]string{
+		"derived-name-is-a-name": "the simulation has names of its own choice",
+		"campaign-enters-again":  "no election is held in the simulation",
+		"centuries-overflow":     load,
+	}
+	for reason, ids := range map[string]string{
+		moving: "moved-not-followed moved-not-learnt ask-without-asking renewal-stays-behind waiter-stays-behind moving-keeps-no-mark " +
+			"moving-makes-marks-anywhere moving-frees-by-halves moving-believes-a-mark-is-gone moving-undoes-what-was-there moving-waits-for-ever " +
+			"moving-does-not-look moving-empties-the-queue moving-extends-elsewhere moving-notes-elsewhere move-over-too-early moving-patience-ends",
+		wheel: "timing-wheel-called-under-a-mutex stop-waits-for-a-stuck-timing-wheel early-look-is-aimed-again ticker-aims-nothing",
+		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
+			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
+		users: "logger-asked-by-the-watchdog logger-hears-of-its-own-panic panic-reported-in-the-worker lines-without-bound close-leaves-callbacks " +
+			"context-asked-under-the-mutex context-panics-on-the-lane watch-outlives-its-op",
+		refused: "pexpire-not-undone poison-key-ends-the-batch publish-must-work batch-not-halved refusal-for-everybody",
+	} {
+		for id := range strings.FieldsSeq(ids) {
+			all[id] = reason
+		}
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+package main
+
+// endings: how holds end, by Close, by a loss and by their holders (P2, P10).
+func endings() []mutant {
+	return []mutant{
+		{
+			"close-in-two-steps", "what comes between the end of the changes and the release hangs, or crashes",
+			one("engine/engine.go",
+				"_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx)",
+				"fx.more = append(fx.more, func() {\n\t\tsh.mu.Lock()\n\t\tdefer sh.mu.Unlock()\n\t\t_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), &effects{})\n\t})"),
+			"engine", "TestAHandleGivenBackWhileCloseTellsIsAnswered", true,
+		},
+		{
+			"second-close-waits-inside", "a Close that the first one calls waits for it",
+			[]edit{
+				{"engine/engine.go", "\tif e.closing.CompareAndSwap(false, true) {\n\t\te.shutDoor()", "\te.closer.Lock()\n\tdefer e.closer.Unlock()\n\tif e.closing.CompareAndSwap(false, true) {\n\t\te.shutDoor()"},
+				{"engine/engine.go", "\tcloseErr error\n", "\tcloseErr error\n\tcloser   sync.Mutex\n"},
+			},
+			"engine", "TestASecondCloseDoesNotWaitInsideTheFirst", true,
+		},
+		{
+			"loss-remembered-when-told", "an owner that gives back while it is told is locked out, or enters anew",
+			[]edit{
+				{"engine/hold.go", "\th.owner.remember(e, h.ent.key, h.count)\n\tif", "\tif"},
+				{"engine/hold.go", "\te.tell(EventLost, h, causeText(l.cause))\n", "\te.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(e, h.ent.key, h.count)\n"},
+			},
+			"engine", "TestAnOwnerThatGaveItsLostLeaseBackHasTheLockAnew|TestAnOwnerThatIsJustToldOfALossHasToGiveBackFirst", false,
+		},
+		{
+			"loss-opens-the-queue-first", "the next holder here begins before the last one is told",
+			[]edit{
+				{"engine/hold.go", "\tif h.ent.freed(h) {\n\t\te.kickAllLocked(sh, h.ent, fx)\n\t}\n\te.settledLocked(sh)", "\te.settledLocked(sh)"},
+				{"engine/hold.go", "\tsh.counts.lost++\n", "\tsh.counts.lost++\n\tif h.ent.freed(h) {\n\t\te.kickAllLocked(sh, h.ent, fx)\n\t}\n"},
+			},
+			"engine", "TestTheHolderIsToldBeforeTheNextHereHasTheLock", false,
+		},
+		{
+			"unknown-give-back-is-out", "an owner that gave everything back is locked out for ever",
+			one("engine/wirehold.go", "if all[i].acquire == nil && all[i].extend == nil {", "if all[i].release != nil {"),
+			"engine", "TestAGiveBackOfUnknownOutcomeIsNoHandleOfALostLock|TestAnEntryThatNobodyWantsIsNoHandleOfALostLock", false,
+		},
+	}
+}
+
+// handles: how a Do, a handle and a context end (P2, P10).
+func handles() []mutant {
+	return []mutant{
+		{
+			"do-owns-every-lock", "goroutines inside one Do are in every other lock at once",
+			one("engine/owner.go", "ls.lock.key == l.key && ls.lock.eng == l.eng && ls.state", "ls.state"),
+			"engine", "TestDoIsNoOwnerOfOtherLocks", false,
+		},
+		{
+			"do-forgets-the-one-around-it", "the outer lock of nested Dos waits for itself",
+			one("engine/owner.go", "for at := d; at != nil; at = at.outer {", "for at := d; at == d; at = at.outer {"),
+			"engine", "TestBothLocksOfNestedDosMayBeEnteredAgain", false,
+		},
+		{
+			"do-owns-after-its-end", "what a Do has left running is not excluded by the next",
+			one("engine/owner.go", " && ls.state.Load() == leaseActive {\n\t\t\treturn ls.owner", " {\n\t\t\treturn ls.owner"),
+			"engine", "TestADoThatIsOverIsNoOwner", false,
+		},
+		{
+			"stop-renewing-in-two-steps", "a handle that is given back stops the next holder's renewals",
+			[]edit{
+				{"engine/lease.go", "func (ls *Lease) StopRenewing() {\n", "func (ls *Lease) StopRenewing() {\n\tactive := ls.state.Load() == leaseActive\n\ttime.Sleep(time.Millisecond)\n"},
+				{"engine/lease.go", "if ls.state.Load() == leaseActive && ls.hold", "if active && ls.hold"},
+			},
+			"engine", "TestStopRenewingBesideAReleaseStopsNobodyElse", false,
+		},
+		{
+			"ended-contexts-hang-on", "what one holder asks for late hangs on the next one's hold",
+			one("engine/lease.go", "	default: // an ended one hangs on nothing: the hold may be somebody else's by now\n		c.next, h.watch = h.watch, c\n	}\n", "	}\n	c.next, h.watch = h.watch, c\n"),
+			"engine", "TestAContextOfALeaseThatIsOverHangsOnNothing", false,
+		},
+		{
+			"jeopardy-counts-the-rest", "a healthy lock is reported in jeopardy when its renewals go on",
+			one("renew/watchdog.go", "		h.sentAt, h.jeopardy = max(h.sentAt, now), false // its periods begin anew\n", ""),
+			"renew", "TestRenewalsThatGoOnPutNobodyInJeopardy", false,
+		},
+		{
+			"campaign-enters-again", "two terms of one owner run at once",
+			one("engine/election/election.go", "el.lock.With(engine.As(engine.NewOwner())).Acquire(ctx)", "el.lock.Acquire(ctx)"),
+			"engine/election", "TestOneLeadsThoughCampaignsShareAnOwner", false,
+		},
+		{
+			"close-waits-for-its-caller", "a callback that closes the engine waits for itself",
+			one("engine/engine.go", "if inCallback() {", "if false {"),
+			"engine", "TestCloseCalledByACallbackReturns|TestCallbacksMayCloseEachOthersEngines", true,
+		},
+	}
+}

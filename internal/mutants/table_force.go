@@ -1,0 +1,22 @@
+package main
+
+// forcing: what happens beside a ForceRelease (P1, P3).
+func forcing() []mutant {
+	return []mutant{
+		{
+			"asks-beside-a-force", "whoever asks meanwhile asks again and again, for a grant that is not believed",
+			one("engine/queue.go", "case q.whole().forces > 0: // its grant would not be believed", "case false:"),
+			"engine", "TestAReaderRestsWhileAForceReleaseMayStillRun|TestAReadingBesideAWriteRestsWhileAForceReleaseMayStillRun", false,
+		},
+		{
+			"believed-after-a-force", "two hold it: replicas were waited for while a ForceRelease took the lock",
+			one("engine/queue.go", "	if q.overtaken {", "	if q.whole().forces > 0 {"),
+			"engine", "TestAGrantThatWaitsForReplicasIsNotBelievedAfterAForceRelease", false,
+		},
+		{
+			"force-judges-by-the-mode-at-the-call", "a reader believes what a ForceRelease took behind a downgrade",
+			one("engine/force.go", "			l.eng.alsoTaken(l, false)\n", ""),
+			"engine", "TestAForceReleaseOfAReadLockThatRunsBehindADowngradeTellsWhoReads|TestAForceReleaseOfAWriteLockThatIsBeingReleasedTellsWhoReads", false,
+		},
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+// moves: acquires that wait elsewhere than they began, and what only the simulation has found. The corpus has a seed
+// for each.
+func moves() []mutant {
+	return []mutant{
+		{
+			"attempt-moves-with-its-op", "a queue waits for an answer that goes to another: for ever",
+			one("engine/seat.go", "if at := op.att.ent; at != nil && at != ent && at.att == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"fair-parks-without-a-place", "a waiter that nobody has taken in waits to be told, and crashes",
+			one("engine/queue.go", "case q.epoch != q.askEpoch, q.att == nil && q.head.set.family == resp.FamilyFair:", "case q.epoch != q.askEpoch:"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"passed-on-stays-parked", "a fair waiter whose grant was force-released listens as one it is no more, and crashes",
+			one("engine/fair.go", "e.unparkLocked(seat, fx) // if it cannot", "seat.by = wakeNone // if it cannot"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"resting-is-not-watched", "MaxWait and ctx do not end an acquire that rests behind a release",
+			one("engine/acquire.go", "ent.closed() || op.set.ack != nil && ent.whole().releases > 0", "ent.closed()"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"left-is-not-passed-over", "a late copy of a lowering takes what a longer entry behind one that has left is trusted for",
+			one("engine/wirehold.go", "for len(n.queue) > 0 && n.queue[0].left() {", "for len(n.queue) > 0 && n.queue[0].left() && n.busy {"),
+			"engine", "TestSimCorpus", false,
+		},
+	}
+}

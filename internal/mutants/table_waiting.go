@@ -1,0 +1,108 @@
+package main
+
+// waiting: who is asked for, in which order, and what those are told who leave (P5).
+func waiting() []mutant {
+	return []mutant{
+		{
+			"centuries-overflow", "a foreign lock of centuries is asked for in a hot loop",
+			one("engine/remaining.go", "min(ms, longestTold.Milliseconds())", "ms"),
+			"engine", "TestAForeignExpiryOfCenturiesIsNeitherOverNorPolledFor", false,
+		},
+		{
+			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
+			one("engine/seat.go", "if seat.hold != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
+			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", false,
+		},
+		{
+			"seats-release-overtaken", "an acquire for replicas finds its own engine's hold in the way",
+			one("engine/queue.go", "q.head.set.ack != nil && q.whole().releases > 0:", "q.head.set.ack != nil && q.releases > 0:"),
+			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", false,
+		},
+		{
+			"give-back-overtaken", "the same, where a grant is given back",
+			one("engine/cleanup.go", "if at.head != nil && at.head.set.ack != nil {", "if false {"),
+			"engine", "TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused", false,
+		},
+		{
+			"seats-rest-for-ever", "an acquire for replicas of a fair lock is forgotten",
+			one("engine/release.go", "\tif rested {\n", "\tif rested && false {\n"),
+			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", true,
+		},
+		{
+			"passed-on-under-anothers-lease", "what a crashed holder leaves is free after somebody else's lease",
+			one("engine/fair.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstSeat().nextSeat().att.lease.Milliseconds()})\n\t\t}"),
+			"engine", "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
+		},
+		{
+			"passed-on-to-anybody", "a lock is passed on to a waiter that is not named, with no lease of its own",
+			one("resp/scripts/fairrelease.lua", "local lease = heirs[i .. ' ' .. first]", "local _, lease = next(heirs)"),
+			"resp", "TestAFairReleasePassesEachKeyOnUnderItsWaitersOwnLease", false,
+		},
+		{
+			"silence-is-a-holder", "MaxWait says that a lock is held which nobody holds",
+			one("engine/remaining.go", "if at.keepsOut(op) {", "if true {"),
+			"engine", "TestMaxWaitWithoutAnAnswerClaimsNoHolder", false,
+		},
+		{
+			"holder-forgotten-in-silence", "MaxWait says that nobody knows, though the server has said who holds it",
+			one("engine/remaining.go", "return ent.toldBusy()", "return false"),
+			"engine", "TestMaxWaitTellsOfAHolderThatIsKnown", false,
+		},
+		{
+			"held-by-another-which-is-me", "MaxWait tells an owner that enters again that somebody else has its lock",
+			one("engine/remaining.go", "if op.queued && ent.beside() == nil {", "if true {"),
+			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain", false,
+		},
+	}
+}
+
+// company: what those who wait for one name do to each other.
+func company() []mutant {
+	return []mutant{
+		{
+			"fair-by-lease", "fair waiters of one batch are served in the order of their leases",
+			one("resp/lane.go", "if a.Family == FamilyFair || b.Family == FamilyFair || a.LeaseMs == b.LeaseMs {", "if a.LeaseMs == b.LeaseMs {"),
+			"engine", "TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking", true,
+		},
+		{
+			"courtesy-to-itself", "a writer waits for others that are not there",
+			one("engine/handoff.go", "e.listens(ent, h.Family)", "e.listens(ent, 0)"),
+			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
+		},
+		{
+			"head-start-for-nobody", "a writer waits for others that are not there",
+			one("engine/handoff.go", "ent.alone(us == 1)", "ent.alone(false)"),
+			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
+		},
+		{
+			"pace-of-one-who-left", "waiters behind a spin lock that has left sleep as long as it would have",
+			one("engine/queue.go", "!q.head.set.waitsAs(op.set):\n\t\treturn stepPark", "!q.head.set.waitsAs(op.set):\n\t\treturn stepRest"),
+			"engine", "TestAWaiterBehindASpinLockThatLeavesListensAndPolls|TestASpinLockBehindAWaiterThatLeavesSpins", true,
+		},
+		{
+			"channel-of-one-who-left", "a waiter listens where nobody tells its kind",
+			one("engine/park.go", "p.asked && p.shares != shares(ent.head.set.family)", "false"),
+			"engine", "TestAWaiterListensToItsOwnKindsChannel", false,
+		},
+		{
+			"answer-to-another-kind", "a reader sleeps because a Try to write was refused",
+			one("engine/queue.go", "case !q.meant(asked):", "case false:"),
+			"engine", "TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer|TestReadersBehindATryToWriteThatReadersRefuseAreAskedFor", false,
+		},
+		{
+			"try-to-read-refused-by-readers", "a Try to read is refused although only readers have the lock",
+			one("engine/queue.go", "if op.try && (!reads || !readers) {", "if op.try {"),
+			"engine", "TestATryToReadBehindAnotherReadersAcquireIsAskedFor", false,
+		},
+		{
+			"wrong-kind-for-everybody", "one caller of the wrong kind fails everybody queued",
+			one("engine/attempt.go", "if shares(op.set.family) != shares(a.op.Family) {", "if false {"),
+			"engine", "TestACallerOfTheWrongKindFailsNobodyElse", false,
+		},
+		{
+			"refusal-for-everybody", "a poisoned key of one kind fails who never touches it",
+			one("engine/attempt.go", "case v == goesOn, v == endsRefused && !sameKind(op.set.family, a.op.Family):", "case v == goesOn:"),
+			"engine", "TestARefusalOfOneKindsScriptFailsNobodyElse", false,
+		},
+	}
+}

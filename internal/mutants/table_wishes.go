@@ -1,0 +1,62 @@
+package main
+
+// wishes: a key lives as long as the handles that remain ask for.
+func wishes() []mutant {
+	return []mutant{
+		{
+			"reentry-without-max-wait", "an owner that enters again waits for ever",
+			one("engine/nest.go", "\te.limitLocked(op)\n", ""),
+			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain|TestMaxWaitBoundsAnOwnerWhoseReentryHasToQueue", false,
+		},
+		{
+			"nothing-is-lowered", "what a crashed holder leaves stays for as long as anybody ever asked for",
+			one("engine/nest.go", "n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()", "n.op.Kind, n.op.LeaseMs = resp.OpCount, 1"),
+			"engine", "TestANestedFixedLeaseLeavesNothingOnTheKeyWhenItIsGivenBack", false,
+		},
+		{
+			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
+			one("engine/nest.go", "\te.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
+			"engine", "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
+		},
+		{
+			"late-lowering-ignored", "a late copy takes from a handle what it was granted",
+			one("engine/nest.go", "if n.lowers.until != 0 {", "if false {"),
+			"engine", "TestALateCopyOfALoweringTakesNothingThatIsTrusted", false,
+		},
+		{
+			"lowers-under-readers", "a reader's key expires early because its writer lowered it",
+			one("resp/scripts/reacquire.lua", "type(mode) == 'table' or fields - mode > 1 then", "type(mode) == 'table' then"),
+			"engine", "TestAWriterThatLeavesLowersNothingUnderItsReader", false,
+		},
+		{
+			"first-lease-is-renewed", "a longer lease of the same hold is not kept",
+			one("engine/wish.go", "c.lease = max(c.lease, w.set.lease)", ""),
+			"engine", "TestANestedLongerWatchdogLeaseIsRenewedWithItsOwnLength|TestModelWishes", false,
+		},
+		{
+			"max-hold-ends-all", "a limit on one handle ends the others",
+			one("engine/care.go", "h.special.wishes.pass(e.clock.Now(), h.Deadline())\n\t\te.careLocked(h)", ""),
+			"engine", "TestMaxHoldOfOneHandleEndsNoOther", false,
+		},
+		{
+			"stop-is-forgotten", "a handle that was to run out is renewed again",
+			one("engine/wish.go", "\tw.end(now, deadline)\n\t*ws = append", "\t*ws = append"),
+			"engine", "TestStopRenewingOfOneOfSeveralReaders|TestModelWishes", false,
+		},
+		{
+			"attempts-too-short", "a lock on a slow line is lost",
+			one("renew/time.go", "return min(lease/3, 2*time.Second)", "return min(lease/6, 2*time.Second)"),
+			"engine", "TestAWatchdogLeaseSurvivesASlowLine", false,
+		},
+		{
+			"no-hedge", "a connection that hangs leaves too little time for the next",
+			one("renew/watchdog.go", "h.inFlight && !h.failing && !h.hedged && !now.Before(hedgeAt(h.sentAt, h.Lease())):", "false:"),
+			"renew", "TestNoHoldIsLostWhileRoundTripsStayBelowTheirLimit", true,
+		},
+		{
+			"old-terms-believed", "a renewal proves what another command has taken back since",
+			one("renew/watchdog.go", "proven := min(lease, h.Lease())", "proven := lease"),
+			"renew", "TestARenewalProvesNoMoreThanTheTermsThatChangedMeanwhile", false,
+		},
+	}
+}

@@ -288,6 +288,12 @@ func (c *chaos) sentinelFailover(ctx context.Context) error {
 	})
 }
 
+// sentinelReplaced reports whether a sentinel has put a replica in the place of a living master. Call it
+// after the end that begin returned.
+func (c *chaos) sentinelReplaced() bool {
+	return c != nil && c.srv.sentinel != nil && c.done[chaosFailover] > 0
+}
+
 // kill kills a master and waits until a replica serves its slots.
 func (c *chaos) kill(ctx context.Context) error {
 	c.kinds = slices.DeleteFunc(c.kinds, func(kind string) bool { return kind == chaosKill })

@@ -50,6 +50,7 @@ type report struct {
 	Lost          int64            `json:"lost"`
 	Held          int64            `json:"held"`
 	Mismatches    int64            `json:"mismatches"` // hold: server and engine disagree
+	Behind        int64            `json:"behind"`     // hold: they disagreed after a failover, until the next renewal
 	KeptS         float64          `json:"kept_s"`     // hold: between last grant and first release
 	KeepingCPU    *float64         `json:"keeping_cpu_cores"`
 	GoroutinesMax int64            `json:"goroutines_max"`

@@ -100,6 +100,7 @@ func (r *report) rows() [][2]string {
 	add("locks held", r.Locks > 0, count(r.Held))
 	add("lost", r.Locks > 0 || r.Lost > 0, count(r.Lost))
 	add("not as the server has it", r.Scenario == "hold", count(r.Mismatches))
+	add("behind until renewed", r.Behind > 0, count(r.Behind))
 	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
 	add("skipped starts", r.Skipped > 0, count(r.Skipped))
 	add("goroutines at most", true, count(r.GoroutinesMax))

@@ -183,6 +183,22 @@ func TestQueueTellsTheFirstAfterThreeGrantsThatCameTooLate(t *testing.T) {
 	require.Same(t, op, q.grantedLate())
 }
 
+// A release passes a fair lock on in its answer, and a force-release that was sent after it runs before that is
+// read: it may have taken what was passed on.
+func TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay(t *testing.T) {
+	var q queue
+	op := &acquireOp{set: defaults[resp.FamilyFair]}
+	q.push(op)
+	q.forces++
+	q.overtake()
+	q.asking(nil)
+	require.Nil(t, q.granted(op.set.lease, resp.FamilyFair, 0))
+	require.Equal(t, stepRest, q.next())
+	q.forces--
+	require.Equal(t, stepSend, q.next(), "it is asked for again")
+	require.Same(t, op, q.granted(op.set.lease, resp.FamilyFair, 0))
+}
+
 func TestQueuePollsAfterAFifthMoreThanASecondAtMost(t *testing.T) {
 	q := queue{}
 	q.push(&acquireOp{set: defaults[resp.FamilyLock]})

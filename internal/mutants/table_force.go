@@ -10,8 +10,13 @@ func forcing() []mutant {
 		},
 		{
 			"believed-after-a-force", "two hold it: replicas were waited for while a ForceRelease took the lock",
-			one("engine/queue.go", "	if q.overtaken {", "	if q.whole().forces > 0 {"),
+			one("engine/queue.go", "	if q.overtaken || q.whole().forces > 0 {", "	if q.whole().forces > 0 {"),
 			"engine", "TestAGrantThatWaitsForReplicasIsNotBelievedAfterAForceRelease", false,
+		},
+		{
+			"passed-on-during-a-force", "two hold it: a fair lock was passed on by a release while a ForceRelease took it",
+			one("engine/queue.go", "	if q.overtaken || q.whole().forces > 0 {", "	if q.overtaken {"),
+			"engine", "TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay", false,
 		},
 		{
 			"force-judges-by-the-mode-at-the-call", "a reader believes what a ForceRelease took behind a downgrade",

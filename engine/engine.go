@@ -103,15 +103,14 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 // multiplexer.
 func open(cfg Config, c clock.Clock, subscriptions func(addr string) resp.Subscriptions) (*Engine, error) {
 	w := world.Of(c)
-	e := &Engine{
-		cfg: cfg, id: newUUID(w), clock: c, world: w, ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell(),
-	}
+	id := newUUID(w)
 	nodes, err := connect(cfg, resp.Options{
-		ID: e.id, Clock: e.clock, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions,
+		ID: id, Clock: c, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions,
 	})
 	if err != nil {
 		return nil, err
 	}
+	e := &Engine{cfg: cfg, id: id, clock: c, world: w, ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell()}
 	if err := e.start(nodes); err != nil {
 		nodes.Close()
 		return nil, err
@@ -258,11 +257,11 @@ func (e *Engine) shutShard(sh *shard) {
 	var fx effects
 	var contexts []*leaseContext
 	sh.mu.Lock()
-	all := slices.Collect(sh.entries)
-	if len(all) == 0 { // most have none
+	if sh.names.n == 0 { // most have none
 		sh.mu.Unlock()
 		return
 	}
+	all := slices.Collect(sh.entries)
 	for _, ent := range all {
 		ent.shut()
 		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })

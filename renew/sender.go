@@ -95,7 +95,7 @@ func (s *sender) take() []Subject {
 
 // work is the sender's goroutine: started by open, ended by Close or Retire.
 func (s *sender) work() {
-	answers := make([]resp.Renewal, 0, chunk)
+	var answers []resp.Renewal // grows to what this sender sends at once, chunk at most
 	if !s.retry {
 		s.node.Connect()
 	}

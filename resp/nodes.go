@@ -32,8 +32,8 @@ type Nodes struct {
 	single   *Node     // serves every slot; nil in a cluster
 	follow   *follower // of a master that sentinels name
 
-	table [slotCount]atomic.Pointer[Node]
-	all   atomic.Pointer[[]*Node] // those that serve slots, or lately did
+	table *[slotCount]atomic.Pointer[Node] // of a cluster; nil for a single server, which needs none of its 128 KB
+	all   atomic.Pointer[[]*Node]          // those that serve slots, or lately did
 
 	mu        sync.Mutex
 	members   map[string]*membership // by address
@@ -101,7 +101,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 			ns.single = n
 			return ns, nil
 		}
-		ns.mode = clusterMode(o.PubSub, w.caps.Version)
+		ns.mode, ns.table = clusterMode(o.PubSub, w.caps.Version), new([slotCount]atomic.Pointer[Node])
 		n.abort()
 		ns.endpoints[addr] = from
 		if err := ns.readTable(); err != nil {

@@ -166,7 +166,7 @@ func (se *simEngine) open() error {
 	}
 	se.eng, se.opened, se.closing = eng, se.gen, false
 	se.owners, se.doing, se.did = nil, nil, simDoing{}
-	se.events = eng.Events(1000)
+	se.events = eng.Events(100)
 	for range s.simPlan.owners {
 		se.owners = append(se.owners, NewOwner())
 	}

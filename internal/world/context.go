@@ -12,20 +12,35 @@ import (
 type Context struct {
 	context.Context //nolint:containedctx // the parent, for its values
 	w               *World
-	done            chan struct{}
+	done            chan struct{} // made when somebody asks for it
 	err             error
 	deadline        clock.Instant // 0: none
-	timer           *Timer
-	fns             []*func()
-	stop            func() bool // ends the watch of the parent
+	timer           Timer         // its end at the deadline
+	watchers        []watcher
+	one             [1]watcher // most have one
+	last            int        // the id of the last watcher
+	above           *Context   // the parent that ends it, and as which of its watchers; nil: none
+	id              int
+}
+
+// A watcher is who wants to know of a context's end.
+type watcher struct {
+	id   int
+	r    *routine // it waits no longer,
+	c    *Context // or it ends, too,
+	fn   func()   // or it is started in
+	proc *Process
 }
 
 type contextKey struct{}
 
 // contextOf finds the simulated context that ctx is made from; nil: it has none, and does not end.
 func contextOf(ctx context.Context) *Context {
+	if c, is := ctx.(*Context); is {
+		return c
+	}
 	c, _ := ctx.Value(contextKey{}).(*Context)
-	if c == nil || ctx.Done() != c.done { // context.WithoutCancel keeps the values
+	if c == nil || ctx.Done() != c.Done() { // context.WithoutCancel keeps the values
 		return nil
 	}
 	return c
@@ -37,7 +52,7 @@ func (w *World) WithCancel(parent context.Context) (context.Context, context.Can
 		return context.WithCancel(parent)
 	}
 	c := w.newContext(parent)
-	return c, func() { c.end(context.Canceled) }
+	return c, c.cancel
 }
 
 // WithTimeout returns a context that ends with the parent, after d, or when cancel is called.
@@ -48,22 +63,27 @@ func (w *World) WithTimeout(parent context.Context, d time.Duration) (context.Co
 	c := w.newContext(parent)
 	c.deadline = w.now.Add(d)
 	if c.err == nil {
-		c.timer = w.At(c.deadline, func() { c.end(context.DeadlineExceeded) })
+		c.timer = Timer{w: w, fn: c.expire}
+		c.timer.set(w.current(), c.deadline)
 	}
-	return c, func() { c.end(context.Canceled) }
+	return c, c.cancel
 }
 
 func (w *World) newContext(parent context.Context) *Context {
-	c := &Context{Context: parent, w: w, done: make(chan struct{})}
+	c := &Context{Context: parent, w: w}
+	c.watchers = c.one[:0]
 	if p := contextOf(parent); p != nil {
 		if p.err != nil {
 			c.end(p.err)
 		} else {
-			c.stop = p.watch(func() { c.end(p.err) })
+			c.above, c.id = p, p.watch(watcher{c: c})
 		}
 	}
 	return c
 }
+
+func (c *Context) cancel() { c.end(context.Canceled) }
+func (c *Context) expire() { c.end(context.DeadlineExceeded) }
 
 // end ends the context: once.
 func (c *Context) end(err error) {
@@ -71,44 +91,61 @@ func (c *Context) end(err error) {
 		return
 	}
 	c.err = err
-	close(c.done)
-	if c.timer != nil {
-		c.timer.Stop()
+	if c.done != nil {
+		close(c.done)
 	}
-	if c.stop != nil {
-		c.stop()
+	c.timer.Stop()
+	if c.above != nil {
+		c.above.unwatch(c.id)
 	}
-	for _, fn := range c.fns {
-		(*fn)()
+	all := c.watchers
+	c.watchers = nil
+	for _, one := range all {
+		one.tell(c)
 	}
-	c.fns = nil
 }
 
-// watch has fn called in whoever ends the context.
-func (c *Context) watch(fn func()) (stop func() bool) {
-	mine := &fn
-	c.fns = append(c.fns, mine)
-	return func() bool {
-		for i, other := range c.fns {
-			if other == mine {
-				c.fns = append(c.fns[:i], c.fns[i+1:]...)
-				return true
-			}
-		}
-		return false
+// tell tells a watcher of the end of c.
+func (o watcher) tell(c *Context) {
+	switch {
+	case o.r != nil:
+		o.r.goOn()
+	case o.c != nil:
+		o.c.end(c.err)
+	default:
+		c.w.start("afterfunc", o.proc, o.fn)
 	}
+}
+
+// watch has somebody told of the context's end, unless unwatch is called with the answer before.
+func (c *Context) watch(one watcher) int {
+	c.last++
+	one.id = c.last
+	c.watchers = append(c.watchers, one)
+	return one.id
+}
+
+// unwatch says whether the watcher was not told yet.
+func (c *Context) unwatch(id int) bool {
+	for i := range c.watchers {
+		if c.watchers[i].id == id {
+			c.watchers = append(c.watchers[:i], c.watchers[i+1:]...)
+			return true
+		}
+	}
+	return false
 }
 
 // AfterFunc has fn called in a goroutine of its own when the context has ended; the standard library's
 // contexts look for it.
 func (c *Context) AfterFunc(fn func()) (stop func() bool) {
 	proc := c.w.current()
-	start := func() { c.w.start("afterfunc", proc, fn) }
 	if c.err != nil {
-		start()
+		c.w.start("afterfunc", proc, fn)
 		return func() bool { return false }
 	}
-	return c.watch(start)
+	id := c.watch(watcher{fn: fn, proc: proc})
+	return func() bool { return c.unwatch(id) }
 }
 
 // Deadline returns when the context ends by itself, by the world's calendar.
@@ -128,7 +165,15 @@ func (w *World) EndsAt(ctx context.Context) clock.Instant {
 }
 
 // Done returns a channel that is closed when the context ends.
-func (c *Context) Done() <-chan struct{} { return c.done }
+func (c *Context) Done() <-chan struct{} {
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
 
 // Err says why the context ended, or nil.
 func (c *Context) Err() error { return c.err }

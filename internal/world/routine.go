@@ -5,6 +5,7 @@ import "iter"
 // newRoutine makes a coroutine that runs one function after the other.
 func (w *World) newRoutine() *routine {
 	r := &routine{w: w, id: len(w.all)}
+	r.timer = Timer{w: w, r: r}
 	r.next, r.stop = iter.Pull(func(yield func(struct{}) bool) {
 		r.yield = yield
 		for {

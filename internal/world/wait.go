@@ -3,17 +3,55 @@ package world
 import (
 	"context"
 	"sync"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// waiters are the goroutines of a simulated world that wait for one thing.
+// waiters are the goroutines of a simulated world that wait for one thing, in the order in which they came. A
+// goroutine waits for one thing at a time, so they are linked through themselves.
 type waiters struct {
-	w    *World
-	list []*routine
+	w           *World
+	first, last *routine
+}
+
+// join has the caller wait: it parks next.
+func (q *waiters) join() *routine {
+	r := q.w.self()
+	r.waits, r.behind = q, nil
+	if q.last == nil {
+		q.first = r
+	} else {
+		q.last.behind = r
+	}
+	q.last = r
+	return r
+}
+
+// goOn ends the wait of r alone: its time is over. Nothing happens if it was woken meanwhile.
+func (r *routine) goOn() {
+	q := r.waits
+	if q == nil {
+		return
+	}
+	var before *routine
+	for other := q.first; other != r; other = other.behind {
+		before = other
+	}
+	if before == nil {
+		q.first = r.behind
+	} else {
+		before.behind = r.behind
+	}
+	if q.last == r {
+		q.last = before
+	}
+	r.waits, r.behind = nil, nil
+	q.w.unpark(r)
 }
 
 // wait parks the caller until all are woken.
 func (q *waiters) wait() {
-	q.list = append(q.list, q.w.cur)
+	q.join()
 	q.w.park()
 }
 
@@ -22,26 +60,34 @@ func (q *waiters) waitIn(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	r := q.w.cur
-	stop := q.w.AfterFunc(ctx, func() {
-		for i, other := range q.list {
-			if other == r {
-				q.list = append(q.list[:i], q.list[i+1:]...)
-				q.w.unpark(r)
-				return
-			}
-		}
-	})
-	q.wait()
-	stop()
+	c := contextOf(ctx)
+	if c == nil {
+		q.wait()
+		return true
+	}
+	id := c.watch(watcher{r: q.join()})
+	q.w.park()
+	c.unwatch(id)
 	return ctx.Err() == nil
 }
 
+// waitUntil is wait, until an instant at the longest.
+func (q *waiters) waitUntil(at clock.Instant) {
+	r := q.join()
+	r.timer.set(r.proc, at)
+	q.w.park()
+}
+
+// wake lets all go on.
 func (q *waiters) wake() {
-	for _, r := range q.list {
+	for r := q.first; r != nil; {
+		next := r.behind
+		r.waits, r.behind = nil, nil
+		r.timer.Stop()
 		q.w.unpark(r)
+		r = next
 	}
-	q.list = q.list[:0]
+	q.first, q.last = nil, nil
 }
 
 // A Bell wakes one goroutine that waits; a ring that nobody waits for is kept, once.
@@ -103,6 +149,16 @@ func (b *Bell) WaitIn(ctx context.Context) bool {
 	return true
 }
 
+// WaitUntil is WaitIn with an instant of a simulated world: a context and its timer cost more than the wait.
+func (b *Bell) WaitUntil(at clock.Instant) bool {
+	for !b.kept && b.waiters.w.now < at {
+		b.waiters.waitUntil(at)
+	}
+	rung := b.kept
+	b.kept = false
+	return rung
+}
+
 // A Latch is opened once; whoever waits for it, or comes later, goes on.
 type Latch struct {
 	once    sync.Once
@@ -154,6 +210,14 @@ func (l *Latch) WaitIn(ctx context.Context) bool {
 	for !l.IsOpen() && l.waiters.waitIn(ctx) {
 	}
 	return l.IsOpen()
+}
+
+// WaitUntil is WaitIn with an instant of a simulated world: a context and its timer cost more than the wait.
+func (l *Latch) WaitUntil(at clock.Instant) bool {
+	for !l.open && l.waiters.w.now < at {
+		l.waiters.waitUntil(at)
+	}
+	return l.open
 }
 
 // A Group waits for goroutines to end. The zero value is one of the real world.

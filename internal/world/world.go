@@ -19,6 +19,7 @@ type World struct {
 	now    clock.Instant
 	seq    uint64 // of timers: those of one instant fire in the order in which they were set
 	timers timerHeap
+	spare  []*Timer
 	ready  []*routine
 	idle   []*routine // ended, to be used again
 	all    []*routine // those that were ever started, for Close
@@ -90,6 +91,10 @@ type routine struct {
 	proc  *Process
 	at    string // the last yield point it came by
 	runs  bool
+
+	timer  Timer    // until when it sleeps or waits
+	waits  *waiters // where it waits; nil: nowhere, or only for its timer
+	behind *routine // who waits there behind it
 }
 
 // Go starts fn. In the real world it is a goroutine.
@@ -142,12 +147,17 @@ func (r *routine) call() {
 	}
 }
 
-// park gives control back until somebody unparks r.
-func (w *World) park() {
+// self is the goroutine that runs.
+func (w *World) self() *routine {
 	if w.cur == nil {
 		panic("world: a wait outside of every goroutine of the world")
 	}
-	if !w.cur.yield(struct{}{}) {
+	return w.cur
+}
+
+// park gives control back until somebody unparks who runs.
+func (w *World) park() {
+	if !w.self().yield(struct{}{}) {
 		panic(errUnwound)
 	}
 }
@@ -183,8 +193,8 @@ func (w *World) Sleep(d time.Duration) {
 		time.Sleep(d)
 		return
 	}
-	r := w.cur
-	w.At(w.now.Add(max(d, 0)), func() { w.unpark(r) })
+	r := w.self()
+	r.timer.set(r.proc, w.now.Add(max(d, 0)))
 	w.park()
 }
 
@@ -251,7 +261,7 @@ func (w *World) delayed(r *routine) bool {
 	case p.dead:
 		return true
 	case p.until > w.now:
-		w.atFor(nil, p.until, func() { w.unpark(r) })
+		r.timer.set(nil, p.until)
 		return true
 	default:
 		return false

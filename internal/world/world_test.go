@@ -1,9 +1,11 @@
 package world_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,30 @@ func TestAStoppedTimerSaysSoOnce(t *testing.T) {
 	})
 }
 
+// Most timers are stopped before their time: those that are left fire as if the others had never been.
+func TestTimersFireInOrderWhateverIsStopped(t *testing.T) {
+	t.Parallel()
+	type one struct{ at, n int }
+	var want, fired []one
+	simulate(t, 1, func(w *world.World) {
+		timers := make(map[one]*world.Timer)
+		for n := range 2000 {
+			o := one{int(w.Int64N(100)), n}
+			timers[o] = w.After(time.Duration(o.at)*time.Second, func() { fired = append(fired, o) })
+			want = append(want, o)
+			if w.Int64N(3) > 0 {
+				i := w.Int64N(int64(len(want)))
+				require.True(t, timers[want[i]].Stop())
+				want = slices.Delete(want, int(i), int(i)+1)
+			}
+		}
+		w.Sleep(time.Hour)
+	})
+	slices.SortFunc(want, func(a, b one) int { return cmp.Or(a.at-b.at, a.n-b.n) })
+	require.NotEmpty(t, want)
+	require.Equal(t, want, fired)
+}
+
 func TestAnAlarmFiresAtItsLastArming(t *testing.T) {
 	t.Parallel()
 	var at []clock.Instant
@@ -174,6 +200,39 @@ func TestABellWakesOneOfThoseThatWait(t *testing.T) {
 		}
 		w.Sleep(time.Second)
 		require.Equal(t, 3, woken)
+	})
+}
+
+func TestAWaitEndsAtItsInstantAndLeavesTheOthersWaiting(t *testing.T) {
+	t.Parallel()
+	simulate(t, 1, func(w *world.World) {
+		l, b := w.NewLatch(), w.NewBell()
+		var all world.Group
+		all.Init(w)
+		until := make([]time.Duration, 0, 3)
+		for _, d := range []time.Duration{3 * time.Second, time.Second, 2 * time.Second, time.Minute} {
+			all.Go("wait", func() {
+				opened := l.WaitUntil(start.Add(d))
+				require.Equal(t, d == time.Minute, opened)
+				until = append(until, w.Now().Sub(start))
+			})
+		}
+		soon, cancel := w.WithTimeout(context.Background(), 1500*time.Millisecond)
+		defer cancel()
+		require.False(t, l.WaitIn(soon))
+		require.False(t, b.WaitUntil(start.Add(4*time.Second)))
+		require.Equal(t, start.Add(4*time.Second), w.Now())
+		l.Open()
+		all.Wait()
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}, until)
+		require.True(t, l.WaitUntil(start), "it is open, whatever the time")
+		require.False(t, b.WaitUntil(w.Now()))
+		b.Ring()
+		require.True(t, b.WaitUntil(start), "it has rung, whatever the time")
+		w.Go("ring", b.Ring)
+		require.True(t, b.WaitUntil(w.Now().Add(time.Second)))
+		w.Sleep(time.Minute) // what was set for the wait must not end another
+		require.Equal(t, start.Add(64*time.Second), w.Now())
 	})
 }
 

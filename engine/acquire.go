@@ -104,10 +104,10 @@ func (e *Engine) submit(op *acquireOp) {
 			ent = ent.newSeat()
 			op.att.ent = ent
 		}
-		behind := ent.closed() || op.set.ack != nil && ent.whole().releases > 0 || ent.whole().forces > 0 // see next
+		behind := ent.head != nil || ent.att != nil
 		ent.push(op)
 		e.limitLocked(op)
-		if behind {
+		if behind { // else it is sent now, or rests: doLocked sees to that
 			e.watchLocked(op, &fx)
 		}
 		e.kickLocked(sh, ent, &fx)
@@ -131,8 +131,13 @@ func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
 	return ent
 }
 
+// soonOver is how long it may take until the engine's own look finds what is overdue: two ticks, each as late as
+// a timer may be.
+const soonOver = 2 * (tickEvery + timerWidth)
+
 // limitLocked notes when an op's MaxWait ends. Everyone who may have to wait for an answer is limited: who
-// queues, and who enters again.
+// queues, and who enters again. A timer is armed when the op is known to wait, for most are answered at once; but
+// at once where MaxWait is over before that could be noticed.
 func (e *Engine) limitLocked(op *acquireOp) {
 	if op.set.maxWait <= 0 || op.try || op.watch != nil && op.watch.giveUp != 0 {
 		return
@@ -141,6 +146,17 @@ func (e *Engine) limitLocked(op *acquireOp) {
 		op.watch = &watching{}
 	}
 	op.watch.giveUp = e.clock.Now().Add(op.set.maxWait)
+	if op.set.maxWait <= soonOver {
+		e.armLocked(op)
+	}
+}
+
+// armLocked has an op's MaxWait end it.
+func (e *Engine) armLocked(op *acquireOp) {
+	if w := op.watch; w != nil && w.giveUp != 0 {
+		w.item.Owner = op
+		e.timers.Schedule(&w.item, w.giveUp)
+	}
 }
 
 // watchLocked makes an op that has to wait see the end of MaxWait, and that of its ctx once the mutex is
@@ -150,10 +166,7 @@ func (e *Engine) watchLocked(op *acquireOp, fx *effects) {
 		return
 	}
 	op.watched = true
-	if w := op.watch; w != nil && w.giveUp != 0 {
-		w.item.Owner = op
-		e.timers.Schedule(&w.item, w.giveUp)
-	}
+	e.armLocked(op)
 	if op.async {
 		fx.look(op)
 	}
@@ -193,7 +206,8 @@ func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
 	e.doLocked(sh, ent, ent.next(), fx)
 }
 
-// doLocked takes a step of the queue, and those that follow from it.
+// doLocked takes a step of the queue, and those that follow from it. Unless its acquire is on its way, the first is
+// watched: it has to wait, whatever for. Those behind it are since they came.
 func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
 	for ; s == stepSend; s = ent.next() {
 		if a := ent.att; a != nil && a.kept() && !sameKind(a.op.Family, ent.head.set.family) {
@@ -216,6 +230,9 @@ func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
 		if op.claim() {
 			fx.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
+	}
+	if ent.head != nil && ent.ask != askFlying {
+		e.watchLocked(ent.head, fx)
 	}
 	switch s {
 	case stepPark:

@@ -186,7 +186,26 @@ func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
 	e.dog.Watch(h, terms)
+	if root := h.ent.root(); root.telling > 0 {
+		fx.before = root.tellFirst()
+	}
 	fx.grant(op, ls)
+}
+
+// tellFirst returns what tells the holders of a name who have lost it, and are not told yet, before somebody else is
+// granted it. A lost hold keeps only its own queue closed: where there are seats the next acquire may be on its way.
+func (ent *entry) tellFirst() func() {
+	var all []*leaseContext
+	for at := range ent.withSeats {
+		if h := at.hold; h != nil && h.status.Load() == holdLost {
+			all = append(all, h.contexts()...)
+		}
+	}
+	return func() {
+		for _, c := range all {
+			c.cancel(ErrLost)
+		}
+	}
 }
 
 // unusedLocked gives back a grant nobody can use. If too few replicas have seen it, who asked for more

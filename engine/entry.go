@@ -71,6 +71,7 @@ type effects struct {
 	subscribe   *parking
 	drop        resp.Subscription
 	watch       *acquireOp // its ctx is to be watched
+	before      func()     // mostly nil: what comes before all results
 	more        []func()   // further ones of the last three: where seats or many ops are involved
 }
 
@@ -107,6 +108,9 @@ func (fx *effects) add(op *acquireOp) {
 
 // run does what was collected. Blocks: never.
 func (fx *effects) run() {
+	if fx.before != nil {
+		fx.before()
+	}
 	for op := fx.first; op != nil; {
 		next := op.next
 		op.next = nil

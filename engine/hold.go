@@ -127,6 +127,7 @@ func (e *Engine) loseLocked(sh *shard, h *hold, cause renew.Cause, fx *effects) 
 		return nil
 	}
 	e.dog.Forget(h)
+	h.ent.whole().telling++
 	sh.counts.lost++
 	sh.pending++ // Close waits until the holder is told
 	var in, back error = ErrClosed, nil
@@ -189,6 +190,7 @@ func (e *Engine) tellLoss(sh *shard, l *loss, fx *effects) {
 // afterLossLocked sends what is still to be sent for a lost hold, and opens the queue that it closed.
 func (e *Engine) afterLossLocked(sh *shard, l *loss, fx *effects) {
 	h := l.hold
+	h.ent.whole().telling--
 	e.tell(EventLost, h, causeText(l.cause))
 	switch h.afterLoss(l.cause) {
 	case endsNow:

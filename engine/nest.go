@@ -173,13 +173,16 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 }
 
 // goHomeLocked puts an op that wanted to enter again back into its queue. One whose owner goes on reading there would
-// wait for itself.
+// wait for itself, and one whose owner has lost another hold of the name would enter anew.
 func (e *Engine) goHomeLocked(h *hold, op *acquireOp, fx *effects) {
-	if read, _ := h.ent.root().heldBy(op.owner); read != nil && op.set.family == resp.FamilyWrite {
+	switch read, _ := h.ent.root().heldBy(op.owner); {
+	case read != nil && op.set.family == resp.FamilyWrite:
 		refuse(op, ErrUpgrade, fx)
-		return
+	case read == nil && op.owner.hasLost(e, h.ent.key):
+		refuse(op, ErrLost, fx)
+	default:
+		h.home(op).push(op)
 	}
-	h.home(op).push(op)
 }
 
 // home is the queue that an op which wanted to enter again goes back to.

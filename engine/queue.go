@@ -27,6 +27,7 @@ type queue struct {
 	turnUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
 	forces    int32         // of a name: force-releases on their way: nothing is asked for meanwhile
 	releases  int32         // releases on their way; of a name: those of its seats among them
+	telling   int32         // of a name: lost holds of it whose holders are not told yet
 	epoch     uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
 	turnSize  int16         // grants of the turn
 	askEpoch  uint32        // epoch when the acquire was sent
@@ -157,11 +158,6 @@ func (q *queue) live() *acquireOp {
 		q.unlink(q.head)
 	}
 	return q.head
-}
-
-// closed reports whether a newcomer has to wait before anything is sent for it.
-func (q *queue) closed() bool {
-	return q.head != nil || q.hold != nil || q.att != nil || q.cooling || q.wait == waitCourtesy
 }
 
 // refusesTry reports whether a Try can be answered without asking the server: the lock is held here,

@@ -89,14 +89,13 @@ func (h *hold) leaveLocked(ls *Lease) {
 
 // ownedLocked answers an owner who holds the name here already, or has lost it. It says whether it did.
 func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) bool {
-	read, other := ent.heldBy(op.owner)
+	read, other, over := ent.holdsOf(op.owner)
 	want := op.set.family
 	switch {
-	case read == nil && other == nil:
-		if !op.owner.hasLost(e, op.lock.key) {
-			return false
-		}
+	case read == nil && (other == nil || other.out() == 0) && (over || op.owner.hasLost(e, op.lock.key)):
 		refuse(op, ErrLost, fx)
+	case read == nil && other == nil:
+		return false
 	case op.set.once:
 		refuse(op, ErrReentry, fx)
 	case want == resp.FamilyRead && read != nil && op.set.replicas() <= int(read.seen) && read.shareable(op.set, e.clock.Now()):
@@ -117,24 +116,29 @@ func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) 
 
 // heldBy returns what an owner holds under a name: to read, and otherwise.
 func (ent *entry) heldBy(o *Owner) (read, other *hold) {
+	read, other, _ = ent.holdsOf(o)
+	return read, other
+}
+
+// holdsOf is heldBy, and says whether a hold of the owner's is over that the watchdog did not come to yet. It is lost
+// to whoever asks, so nothing is entered by it.
+func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	if ent == nil || o == nil {
-		return nil, nil
+		return nil, nil, false
 	}
-	if h := ent.hold; h != nil && h.owner == o && h.status.Load() == holdHeld {
-		other = h
-	}
-	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		switch h := seat.hold; {
-		case h == nil || h.status.Load() != holdHeld:
-		case h.Family != resp.FamilyRead:
-			if h.owner == o {
-				other = h
-			}
-		case h.readsFor(o) > 0:
+	for at := range ent.withSeats {
+		h := at.hold
+		switch {
+		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0:
+		case !ent.eng.clock.Now().Before(h.Deadline()):
+			over = true
+		case h.Family == resp.FamilyRead:
 			read = h
+		default:
+			other = h
 		}
 	}
-	return read, other
+	return read, other, over
 }
 
 // readsFor counts the handles with which an owner reads under a name.

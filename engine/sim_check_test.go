@@ -130,8 +130,14 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 // besideLive reports whether the owner has the lock by another handle, so that it entered again.
 func (h *simHold) besideLive() bool { return h.n.ownedBy(h.owner, h.se) }
 
-// ownedBy reports whether an owner has the lock.
+// ownedBy reports whether an owner has the lock. It may have it by a handle whose give-back has begun, until that call
+// returns.
 func (n *simName) ownedBy(o *Owner, se *simEngine) bool {
+	for _, h := range se.giving[simGiving{o, n}] {
+		if o != nil && !h.given && h.gen == se.gen && h.ls.hold.status.Load() == holdHeld {
+			return true
+		}
+	}
 	for _, other := range n.holds {
 		if o != nil && other.owner == o && other.se == se && other.gen == se.gen && other.believes() {
 			return true

@@ -330,6 +330,7 @@ func (s *sim) checkOwners() {
 	for _, se := range s.engines {
 		for i := range se.owners {
 			for _, n := range s.names {
+				n.longest = max(n.longest, simLeaseTimes[0])
 				a := &simActor{s: s, se: se, n: 100 + i, gen: se.gen}
 				f := a.lock(&simStep{kind: n.kinds[0], owner: i, name: s.place(n)}).TryAcquireAsync(context.Background())
 				await(s, f)

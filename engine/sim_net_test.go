@@ -123,6 +123,7 @@ type simRound struct {
 	heard   int // so many answers came before the connection broke
 	done    *world.Latch
 	failed  bool
+	slow    time.Duration // of the answer; negative: the connection breaks instead
 }
 
 //nolint:gochecknoglobals // its builder is all that is used
@@ -267,6 +268,9 @@ func (r *simRound) send() {
 	c, w := r.conn, r.conn.w
 	c.lastArrive = max(c.lastArrive, w.Now().Add(c.v.latency()), c.v.stopped)
 	fate := c.v.s.drawFate()
+	if c.v.s.slow != nil {
+		r.slow = c.v.s.slow(r.args[0])
+	}
 	if r.args[0][0] == "WAIT" {
 		r.sendWait(fate)
 		return
@@ -302,7 +306,11 @@ func (r *simRound) arrive(fate simFate) {
 	r.execute(n)
 	switch fate {
 	case fateNone:
-		c.lastReply = max(c.lastReply, w.Now().Add(c.v.latency()))
+		if r.slow < 0 {
+			c.cut()
+			return
+		}
+		c.lastReply = max(c.lastReply, w.Now().Add(c.v.latency()+r.slow))
 		w.Outside(c.lastReply, r.done.Open)
 	case fateSlow:
 		c.lastReply = max(c.lastReply, w.Now().Add(c.lateBy()))

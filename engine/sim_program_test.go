@@ -412,7 +412,7 @@ func (st *simStep) detail() string {
 
 // checkMaxWait: an acquire is answered when its MaxWait is over.
 func (s *sim) checkMaxWait(w *simWait, most time.Duration) {
-	if took := s.w.Now().Sub(w.since); most > 0 && !w.try && !s.crashes && took > most+400*time.Millisecond+time.Duration(s.yields)*5*time.Millisecond {
+	if took := s.w.Now().Sub(w.since); most > 0 && !w.try && !s.crashes && took > most+25*time.Millisecond+time.Duration(s.yields)*time.Millisecond/3 {
 		s.fail("MaxWait ends", "%s waited %v for %q, and at most %v", w.who, took, w.n.name, most)
 	}
 }

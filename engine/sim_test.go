@@ -40,6 +40,8 @@ type sim struct {
 	uncounted              map[string]bool   // fields whose count a failover changed
 	seen                   map[string]*Owner // whose a field was last
 	releases               []simRelease
+
+	slow func(args []string) time.Duration // of a scene: how much longer an answer takes; negative: none comes
 }
 
 // A simPlan is what is drawn from a seed before the run: who is there, what they do, what goes wrong.

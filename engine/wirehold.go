@@ -178,6 +178,20 @@ func (w *wirehold) passed(set *settings) {
 // lastHandle reports whether giving one handle back frees the lock.
 func (w *wirehold) lastHandle() bool { return w.count == 1 && w.quiet() }
 
+// out is how many handles nobody has begun to give back.
+func (w *wirehold) out() int32 {
+	out := w.count
+	if n := w.nesting; n != nil {
+		for i := range n.queue {
+			out -= n.queue[i].givesBack()
+		}
+		if n.busy {
+			out -= n.cur.givesBack()
+		}
+	}
+	return out
+}
+
 // An ending says what is still to be sent for a hold that is over.
 type ending uint8
 
@@ -236,6 +250,14 @@ type change struct {
 	extend  *singleOp[struct{}]
 	release *releaseOp
 	lease   *Lease // release's handle
+}
+
+// givesBack is how many handles a change takes off: 1 or none.
+func (c *change) givesBack() int32 {
+	if c.acquire == nil && c.extend == nil {
+		return 1
+	}
+	return 0
 }
 
 // sure reports whether the count on the wire is what was last confirmed, and nothing is to change it.
@@ -387,9 +409,7 @@ func (w *wirehold) drain() []change {
 	}
 	n.cur, n.queue = change{}, nil
 	for i := range all {
-		if all[i].acquire == nil && all[i].extend == nil {
-			w.count--
-		}
+		w.count -= all[i].givesBack()
 	}
 	return all
 }

@@ -27,6 +27,8 @@ type lane struct {
 	queue    laneQueue
 	flying   []*Op         // what the current run carries; guarded for tick
 	since    clock.Instant // when its round began; 0: nothing is on its way
+	begun    clock.Instant // when the run began
+	oldest   clock.Instant // nothing that it carries was queued before
 	reported bool          // tick has listed this run
 	asleep   bool          // the worker waits for wake
 	closed   bool
@@ -144,11 +146,14 @@ func (l *lane) work() {
 // take waits for ops and swaps the queue. It says false when the lane is closed; what was still
 // queued has then been answered.
 func (l *lane) take() bool {
-	for {
+	for slept := l.begun == 0; ; slept = true {
 		l.mu.Lock()
 		if !l.queue.empty() {
 			l.queue, l.spare = l.spare, l.queue
 			l.load()
+			if slept { // nothing was queued while the run before was on its way
+				l.oldest = l.begun
+			}
 			l.mu.Unlock()
 			return true
 		}
@@ -175,7 +180,8 @@ func (l *lane) load() {
 		slices.SortStableFunc(acquires, byLease)
 	}
 	l.spare.reset()
-	l.flying, l.since = l.ops, l.node.opts.Clock.Now()
+	l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()
+	l.flying, l.since = l.ops, l.begun
 }
 
 // byLease orders acquires so that those which may share a command stand together. Fair waiters come last, in
@@ -407,23 +413,26 @@ func (l *lane) halve(c *command) {
 }
 
 // tick ends a round that has taken its time, and lists the keys whose answer has been outstanding
-// for longer than patience: only then is it worth watching their callers' contexts. What is queued
-// behind is listed with every tick, what is on its way once.
+// for longer than patience, since they were queued: only then is it worth watching their callers' contexts. What is
+// queued behind is listed with every tick, what is on its way once.
 func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since == 0 || now.Sub(l.since) < patience {
+	if l.since == 0 {
 		return keys
 	}
 	if now.Sub(l.since) >= l.node.opts.AttemptLimit && !l.limit.over {
 		l.limit.over = true
 		close(l.limit.done)
 	}
-	if !l.reported {
+	if !l.reported && now.Sub(l.oldest) >= patience {
 		l.reported = true
 		for _, op := range l.flying {
 			keys = append(keys, op.Key)
 		}
+	}
+	if now.Sub(l.begun) < patience { // nothing was queued before that
+		return keys
 	}
 	for _, q := range [...][]*Op{l.queue.singles, l.queue.acquires} {
 		for _, op := range q {

@@ -25,6 +25,7 @@ func table() []mutant {
 		wishes(),
 		moving(),
 		waiting(), company(),
+		rare(),
 		user(), timing(),
 		reading(), notes(),
 		stuck(),

@@ -21,7 +21,7 @@ func moves() []mutant {
 		},
 		{
 			"resting-is-not-watched", "MaxWait and ctx do not end an acquire that rests behind a release",
-			one("engine/acquire.go", "ent.closed() || op.set.ack != nil && ent.whole().releases > 0", "ent.closed()"),
+			one("engine/acquire.go", "if ent.head != nil && ent.ask != askFlying {", "if ent.head != nil && ent.ask != askFlying && ent.ask != askNot {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

@@ -32,6 +32,7 @@ type World struct {
 	hash     uint64
 	awaiting map[<-chan error]func()
 	onStep   func()
+	onYield  func(at string)
 	proc     *Process // of timers that fire now
 }
 
@@ -175,6 +176,9 @@ func (w *World) Yield(at string) {
 func (w *World) letGo(at string) {
 	if w.cur != nil {
 		w.cur.at = at
+		if w.onYield != nil {
+			w.onYield(at)
+		}
 	}
 	if w.cur == nil || w.closed || w.yields == 0 || w.rng.IntN(1000) >= w.yields {
 		return
@@ -210,6 +214,9 @@ func (w *World) Failed() error { return w.failure }
 
 // OnStep has fn called after every step.
 func (w *World) OnStep(fn func()) { w.onStep = fn }
+
+// OnYield has fn called in every goroutine that comes by a yield point, before others may go first. It may wait.
+func (w *World) OnYield(fn func(at string)) { w.onYield = fn }
 
 // Alive lists the goroutines of a process that have not ended, each with the last yield point that it came by.
 func (w *World) Alive(p *Process) []string {

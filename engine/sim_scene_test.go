@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+)
+
+// A scene is a simulated world with one engine in which a test plays a sequence of its own, to the microsecond: what
+// random programs have found once is told again without chance.
+type scene struct {
+	*sim
+	t *testing.T
+	e *Engine
+}
+
+// play runs a sequence in a world in which nothing goes wrong by itself.
+func play(t *testing.T, do func(sc *scene)) {
+	t.Helper()
+	sc := &scene{newSim(simPlan{seed: 1, engines: 1, owners: 1}, nil), t, nil}
+	defer sc.w.Close()
+	sc.sim.faults = false
+	se := &simEngine{s: sc.sim, proc: &world.Process{}, giving: make(map[simGiving][]*simHold)}
+	sc.w.In(se.proc, "play", func() {
+		defer func() { sc.over = true }()
+		if err := se.open(); err != nil {
+			t.Errorf("open: %v", err)
+			return
+		}
+		sc.e = se.eng
+		do(sc)
+		ctx, cancel := sc.w.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := sc.e.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	require.NoError(t, sc.w.Run(func() bool { return sc.over }))
+	require.True(t, sc.over, "it came to its end")
+}
+
+// slowed makes the answers to one script take longer.
+func (sc *scene) slowed(script string, by time.Duration) {
+	sc.slow = func(args []string) time.Duration {
+		if simScriptNames[scriptArg(args)] == script {
+			return by
+		}
+		return 0
+	}
+}
+
+// acquire waits for a lock.
+func (sc *scene) acquire(l *Lock) *Lease {
+	ls, err := result(sc, l.AcquireAsync(context.Background()))
+	if err != nil {
+		sc.t.Errorf("%q: %v", l.Name(), err)
+	}
+	return ls
+}
+
+// release gives a lock back.
+func (sc *scene) release(ls *Lease) {
+	if _, err := result(sc, ls.ReleaseAsync()); err != nil {
+		sc.t.Errorf("%q: %v", ls.Name(), err)
+	}
+}
+
+// wants complains of an error that is not the one that was to come.
+func (sc *scene) wants(want, err error, what string) {
+	if !errors.Is(err, want) {
+		sc.t.Errorf("%s: %v, and not %v", what, err, want)
+	}
+}
+
+// result waits for a future.
+func result[T any](sc *scene, f *Future[T]) (T, error) {
+	await(sc.sim, f)
+	v, err, _ := f.Result()
+	return v, err
+}
+
+// soon is how much later than asked for a timer of the engine's may be: its width and a tick.
+const soon = 15 * time.Millisecond
+
+// MaxWait ends on time, however long the answer takes, and wherever the acquire is: on its way, behind a round that
+// takes long, or behind some that do not. Begun at any moment between two looks of the engine's.
+func TestMaxWaitEndsOnTimeHoweverLongAnAnswerTakes(t *testing.T) {
+	t.Parallel()
+	for _, most := range []time.Duration{1, 5, 40, 60, 100, 115, 120, 121, 130, 200, 1000} {
+		for _, before := range []time.Duration{0, 1, 30, 45, 49, 51, 300} { // an answer that the lane waits for meanwhile
+			play(t, func(sc *scene) {
+				most, before := most*time.Millisecond, before*time.Millisecond
+				for phase := range 10 {
+					sc.w.Sleep(time.Duration(phase) * 5 * time.Millisecond)
+					sc.slowed("acquire", before)
+					var others []*Future[*Lease]
+					for i := range 16 { // every lane has one
+						others = append(others, sc.e.Lock(strconv.Itoa(i)).AcquireAsync(context.Background()))
+					}
+					sc.w.Sleep(min(before, time.Millisecond))
+					sc.slowed("acquire", 1300*time.Millisecond)
+					asked := sc.w.Now()
+					_, err := result(sc, sc.e.Lock("b", MaxWait(most)).AcquireAsync(context.Background()))
+					late := sc.w.Now().Sub(asked) - most
+					sc.wants(ErrUnknown, err, "an acquire without an answer")
+					if late < 0 || late > soon {
+						t.Errorf("MaxWait(%v) behind an answer of %v ended %v late", most, before, late)
+					}
+					for _, f := range others {
+						ls, _ := result(sc, f)
+						sc.release(ls)
+					}
+					sc.w.Sleep(2 * time.Second)
+				}
+			})
+		}
+	}
+}
+
+// An acquire was on its way when a ForceRelease began, so its grant is not believed: it rests until that is over, but
+// no longer than it may.
+func TestMaxWaitEndsWhereAGrantIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for _, most := range []time.Duration{5, 100, 150, 300} {
+		play(t, func(sc *scene) {
+			most, l := most*time.Millisecond, sc.e.Lock("a")
+			sc.slowed("force", -1) // until no copy can run any more
+			asked := sc.w.Now()
+			f := sc.e.Lock("a", MaxWait(most)).AcquireAsync(context.Background())
+			sc.w.Sleep(10 * time.Microsecond)
+			force := l.ForceReleaseAsync(context.Background())
+			_, err := result(sc, f)
+			sc.wants(ErrUnknown, err, "an acquire behind a ForceRelease")
+			if late := sc.w.Now().Sub(asked) - most; late > soon {
+				t.Errorf("MaxWait(%v) ended %v late", most, late)
+			}
+			_, err = result(sc, force)
+			sc.wants(ErrUnknown, err, "a ForceRelease without an answer")
+		})
+	}
+}
+
+// A lease is over for its holder at its deadline, some milliseconds before the watchdog comes to it: its owner enters
+// nothing by it any more.
+func TestAnOwnerWhoseTimeIsOverEntersNothing(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []func(e *Engine, opts ...Option) *Lock{
+		func(e *Engine, opts ...Option) *Lock { return e.Lock("a", opts...) },
+		func(e *Engine, opts ...Option) *Lock { return e.RWLock("e", opts...).ReadLock() },
+		func(e *Engine, opts ...Option) *Lock { return e.RWLock("e", opts...).WriteLock() },
+		func(e *Engine, opts ...Option) *Lock { return e.FairLock("g", opts...).Lock },
+	} {
+		play(t, func(sc *scene) {
+			sc.w.Sleep(100*time.Millisecond - time.Duration(sc.w.Now())%(100*time.Millisecond))
+			owner := NewOwner()
+			l := kind(sc.e, As(owner), FixedLease(100*time.Millisecond))
+			ls := sc.acquire(l)
+			sc.w.Sleep(ls.hold.Deadline().Sub(sc.w.Now()) + time.Millisecond)
+			if !ls.Lost() || ls.hold.status.Load() != holdHeld {
+				t.Errorf("%q: the moment was missed", l.Name())
+			}
+			_, err := result(sc, l.AcquireAsync(context.Background()))
+			sc.wants(ErrLost, err, "an acquire")
+			_, err = result(sc, l.TryAcquireAsync(context.Background()))
+			sc.wants(ErrLost, err, "a Try")
+			_, err = result(sc, ls.ReleaseAsync())
+			if err != nil {
+				sc.wants(ErrLost, err, "its release")
+			}
+			sc.release(sc.acquire(l))
+		})
+	}
+}
+
+// An owner has lost what it read, and is giving its write lock back, which waits for what it asked to read beside it:
+// nothing is entered any more by a lock that nobody has a handle of.
+func TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		owner := NewOwner()
+		rw := sc.e.RWLock("e", As(owner))
+		brief := sc.e.RWLock("e", As(owner), FixedLease(100*time.Millisecond)).ReadLock()
+		w, r := sc.acquire(rw.WriteLock()), sc.acquire(brief)
+		sc.slowed("read", time.Second)
+		asks := rw.ReadLock().AcquireAsync(context.Background())
+		given := w.ReleaseAsync()
+		behind := rw.WriteLock().AcquireAsync(context.Background()) // it would enter the write lock, which it finds given back
+		sc.w.Sleep(200 * time.Millisecond)
+		if !r.Lost() {
+			t.Error("what it read is not lost")
+		}
+		_, err := result(sc, rw.ReadLock().AcquireAsync(context.Background()))
+		sc.wants(ErrLost, err, "a reading")
+		_, err = result(sc, rw.WriteLock().AcquireAsync(context.Background()))
+		sc.wants(ErrLost, err, "a writing")
+		asks.Cancel()
+		_, err = result(sc, given)
+		sc.wants(nil, err, "the release of the write lock")
+		_, err = result(sc, behind)
+		sc.wants(ErrLost, err, "a writing that was queued before the loss")
+		_, err = result(sc, r.ReleaseAsync())
+		sc.wants(ErrLost, err, "the release of what was lost")
+		sc.release(sc.acquire(rw.WriteLock()))
+	})
+}
+
+// A holder that lost its fair lock is told before the next one here has it, though that one's acquire was on its way.
+func TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		first := sc.acquire(sc.e.FairLock("g", FixedLease(100*time.Millisecond)).Lock)
+		ctx := first.Context()
+		sc.w.OnYield(func(at string) {
+			if at == "Engine.tellLoss: lost | a context cancelled" {
+				sc.w.Sleep(time.Second)
+			}
+		})
+		next := sc.e.FairLock("g").AcquireAsync(context.Background())
+		told := false
+		next.then(func() {
+			select {
+			case <-ctx.Done(): // Err would look at the clock
+				told = true
+			default:
+			}
+		})
+		ls, err := result(sc, next)
+		sc.wants(nil, err, "the next")
+		if !told {
+			t.Error("the next has it, and the context of the last has not ended")
+		}
+		sc.w.OnYield(nil)
+		sc.release(ls)
+		_, err = result(sc, first.ReleaseAsync())
+		sc.wants(ErrLost, err, "the release of what was lost")
+	})
+}

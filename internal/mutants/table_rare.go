@@ -1,0 +1,42 @@
+package main
+
+// rare: what random programs found late, where several rare things meet.
+func rare() []mutant {
+	return []mutant{
+		{
+			"brief-wait-is-not-armed", "a MaxWait that is over before the engine looks ends late",
+			one("engine/acquire.go", "if op.set.maxWait <= soonOver {", "if false {"),
+			"engine", "TestMaxWaitEndsOnTimeHoweverLongAnAnswerTakes", false,
+		},
+		{
+			"age-counts-from-the-round", "what waited for a round before its own is found late",
+			one("resp/lane.go", "l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()", "l.begun = l.node.opts.Clock.Now()\n\tl.oldest = l.begun"),
+			"engine", "TestMaxWaitEndsOnTimeHoweverLongAnAnswerTakes", false,
+		},
+		{
+			"unbelieved-grant-is-not-watched", "MaxWait does not end an acquire whose grant a ForceRelease overtook",
+			one("engine/acquire.go", "if ent.head != nil && ent.ask != askFlying {", "if false {"),
+			"engine", "TestMaxWaitEndsWhereAGrantIsNotBelieved", false,
+		},
+		{
+			"past-its-deadline-is-held", "an owner enters by a lock that it has lost, until the watchdog comes to it",
+			one("engine/shared.go", "case !ent.eng.clock.Now().Before(h.Deadline()):", "case false:"),
+			"engine", "TestAnOwnerWhoseTimeIsOverEntersNothing", false,
+		},
+		{
+			"given-back-is-held", "an owner that lost one lock enters anew by another of which it has no handle",
+			one("engine/shared.go", "(other == nil || other.out() == 0)", "other == nil"),
+			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
+		},
+		{
+			"goes-home-after-a-loss", "the same, of who was queued before the loss",
+			one("engine/nest.go", "case read == nil && op.owner.hasLost(e, h.ent.key):", "case false:"),
+			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
+		},
+		{
+			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
+			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
+			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,
+		},
+	}
+}

@@ -120,6 +120,7 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 		}
 	}
 	h.n.holds = append(h.n.holds, h)
+	s.checkForced(h.se, h.n)
 	if s.w.Int64N(2) == 0 {
 		h.ctx = ls.Context()
 	}
@@ -198,6 +199,7 @@ func (s *sim) beforeCommand(args []string) simBefore {
 
 type simBefore struct {
 	script  string
+	from    *simClient
 	fields  []string
 	queues  [][]string // of each key of a fair lock's script
 	holders []string
@@ -233,7 +235,7 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 	}
 	switch b.script {
 	case "force":
-		s.forcedAway(args[3], b.fields)
+		s.forcedAway(args[3], b)
 	case "renew", "readrenew":
 		s.checkRenewed(args)
 	}
@@ -280,15 +282,35 @@ func (h *simHold) wants(now clock.Instant) bool {
 }
 
 // forcedAway excuses those whose lock a ForceRelease took: one that somebody still waits for, or did lately.
-func (s *sim) forcedAway(key string, before []string) {
+func (s *sim) forcedAway(key string, b simBefore) {
 	n := s.byKey[key]
 	if n == nil || s.w.Now().Sub(n.forcedAt) > simAttempt+simLate && n.forcing == 0 && !s.clocks { // a step back prolongs a not-after
 		return
 	}
 	left := s.server.twin.Hash(key)
-	for _, f := range before {
+	own := n.forces[simForcer{b.from.se, b.from.gen}] > 0
+	for _, f := range b.fields {
 		if !hasField(left, f) {
+			s.taken[f] = own && strings.HasPrefix(f, b.from.se.eng.ID()+":")
 			s.excuse(f, "it was force-released")
+		}
+	}
+}
+
+// A simForcer is an engine that takes locks away.
+type simForcer struct {
+	se  *simEngine
+	gen int
+}
+
+// checkForced: when a ForceRelease is over nobody in its engine believes in what it took: it excuses the others alone.
+func (s *sim) checkForced(se *simEngine, n *simName) {
+	if se.closing || n.forces[simForcer{se, se.gen}] > 0 {
+		return
+	}
+	for _, h := range n.holds {
+		if s.taken[h.field] && h.se == se && h.gen == se.gen && h.believes() && !hasField(s.server.twin.Hash(n.name), h.field) {
+			s.fail("a ForceRelease is told at home", "%q: %s (%s, hold %d, %s) believes in what its own engine took", n.name, h.who, h.kind, h.id, h.field)
 		}
 	}
 }

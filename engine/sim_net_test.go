@@ -61,10 +61,11 @@ func (v *simServer) publish(channel, message string) int64 {
 	return heard
 }
 
-// run executes one command.
-func (v *simServer) run(args []string) twin.Reply {
+// run executes one command that an engine has sent.
+func (v *simServer) run(args []string, from *simClient) twin.Reply {
 	v.s.commands++
 	before := v.s.beforeCommand(args)
+	before.from = from
 	r := v.twin.Do(args)
 	v.s.afterCommand(args, before, &r)
 	return r
@@ -84,6 +85,8 @@ type simClient struct {
 	rueidis.Client
 	server *simServer
 	proc   *world.Process
+	se     *simEngine
+	gen    int // of the engine
 }
 
 func (c *simClient) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
@@ -93,7 +96,7 @@ func (c *simClient) Nodes() map[string]rueidis.Client {
 func (c *simClient) Close() {}
 
 func (c *simClient) Dedicate() (rueidis.DedicatedClient, func()) {
-	conn := &simConn{v: c.server, w: c.server.w, proc: c.proc, broken: make(chan error)}
+	conn := &simConn{v: c.server, w: c.server.w, proc: c.proc, client: c, broken: make(chan error)}
 	conn.id = c.server.s.nextID()
 	c.server.conns = append(c.server.conns, conn)
 	return conn, conn.Close
@@ -105,6 +108,7 @@ type simConn struct {
 	v          *simServer
 	w          *world.World
 	proc       *world.Process
+	client     *simClient
 	id         int
 	ended      bool
 	greeted    bool
@@ -237,7 +241,7 @@ func (r *simRound) errors(err error) []rueidis.RedisResult {
 // execute runs the commands up to the n-th.
 func (r *simRound) execute(n int) {
 	for ; r.ran < n; r.ran++ {
-		r.replies = append(r.replies, simResult(r.conn.v.run(r.args[r.ran])))
+		r.replies = append(r.replies, simResult(r.conn.v.run(r.args[r.ran], r.conn.client)))
 	}
 }
 
@@ -252,7 +256,7 @@ func (r *simRound) copyLater(from int, after time.Duration) {
 		v.s.late++
 		v.w.Outside(max(at, v.stopped), func() {
 			v.s.story("a late copy runs: %s", simArgs(args))
-			v.run(args)
+			v.run(args, r.conn.client)
 		})
 	}
 }

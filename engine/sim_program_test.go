@@ -617,12 +617,17 @@ func (a *simActor) force(st *simStep) {
 	s.ops++
 	n.forcing++
 	n.forcedAt = s.w.Now()
+	by := simForcer{a.se, a.gen}
+	n.forces[by]++
 	f := a.lock(st).ForceReleaseAsync(context.Background())
 	f.then(func() {
 		taken, err, _ := f.Result()
 		n.forcing--
 		n.forcedAt = s.w.Now()
 		s.story("%s has taken %q away: %v, %v", a.who(), n.name, taken, err)
+		if n.forces[by]--; by.gen == a.se.gen {
+			s.checkForced(a.se, n)
+		}
 	})
 	if !st.loose {
 		await(s, f)

@@ -187,6 +187,11 @@ var simSabotages = []simSabotage{
 		h.n.holds = []*simHold{&lost}
 		s.granted(&simWait{who: "somebody", kind: simLock, n: h.n, se: h.se, gen: h.gen, owner: lost.owner}, h.ls, false)
 	})},
+	{"a ForceRelease is told at home", "but is not", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
+		s.server.twin.Delete(h.n.name)
+		s.taken[h.field] = true
+		s.checkForced(h.se, h.n)
+	})},
 	{"a watched lock is kept", "and is lost", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) { s.lostOne(h) })},
 	{"who stopped is not renewed", "and goes on being renewed", []simKind{simLock}, func(s *sim) bool {
 		all := s.held(simLock, func(h *simHold) bool { return h.plain })

@@ -37,6 +37,7 @@ type sim struct {
 	faultCount, violations int
 	foreign                []*simForeign
 	excused                map[string]bool   // fields that were taken by what the engine cannot prevent
+	taken                  map[string]bool   // fields that an engine's ForceRelease has taken from itself
 	uncounted              map[string]bool   // fields whose count a failover changed
 	seen                   map[string]*Owner // whose a field was last
 	releases               []simRelease
@@ -158,7 +159,7 @@ type simEngine struct {
 func (se *simEngine) open() error {
 	s := se.s
 	se.gen++
-	cfg := Config{Client: &simClient{server: s.server, proc: se.proc}, Logger: slog.New(slog.DiscardHandler)}
+	cfg := Config{Client: &simClient{server: s.server, proc: se.proc, se: se, gen: se.gen}, Logger: slog.New(slog.DiscardHandler)}
 	eng, err := open(cfg, s.w, func(string) resp.Subscriptions {
 		se.subs = newSimSubs(s.server, se.proc)
 		return se.subs
@@ -188,13 +189,14 @@ type simName struct {
 	extends   int                      // Extends on their way
 	inside    int                      // entered again inside of a Do, which is no belief of its own
 	forcing   int                      // ForceReleases that have no answer
+	forces    map[simForcer]int        // the same, by engine
 	forcedAt  clock.Instant
 	freeAt    clock.Instant // since when the server has no lock there; 0: it has
 }
 
 // newSim makes the world of a plan.
 func newSim(p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: world.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true}
+	s := &sim{simPlan: p, w: world.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
@@ -210,7 +212,7 @@ func newSim(p simPlan, text *strings.Builder) *sim {
 func simNames(kinds []simKind) []*simName {
 	var names []*simName
 	add := func(name string, kinds ...simKind) {
-		names = append(names, &simName{name: name, kinds: kinds, grantedAt: make(map[*Owner]clock.Instant)})
+		names = append(names, &simName{name: name, kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int)})
 	}
 	has := func(k simKind) bool {
 		for _, other := range kinds {

@@ -254,7 +254,7 @@ func (c *chaos) failover(ctx context.Context) error {
 		// that they were asked.
 		if time.Since(asked) > askAgain {
 			if _, err := next.Command(ctx, "CLUSTER", "FAILOVER"); err != nil {
-				return err
+				return fmt.Errorf("%s: %w; cluster as it sees it: %s", next.Addr(), err, clusterNodes(ctx, next))
 			}
 			asked = time.Now()
 		}
@@ -265,7 +265,17 @@ func (c *chaos) failover(ctx context.Context) error {
 	})
 }
 
-// sentinelFailover has a sentinel put a replica in the master's place.
+// clusterNodes is what s knows of its cluster, for an error.
+func clusterNodes(ctx context.Context, s *redistest.Server) string {
+	v, err := s.Command(ctx, "CLUSTER", "NODES")
+	if err != nil {
+		return err.Error()
+	}
+	return redistest.Text(v)
+}
+
+// sentinelFailover has a sentinel put a replica in the master's place. It is over when the old master follows the
+// new one: until then it takes commands from who has not heard, and what they did is lost.
 func (c *chaos) sentinelFailover(ctx context.Context) error {
 	old, err := c.srv.sentinel.Current(ctx)
 	if err != nil {
@@ -281,10 +291,20 @@ func (c *chaos) sentinelFailover(ctx context.Context) error {
 			begun = true
 		}
 		now, err := c.srv.sentinel.Current(ctx)
-		if err == nil && now == old {
-			err = errors.New("nobody has taken over")
+		if err != nil {
+			return err
 		}
-		return err
+		if now == old {
+			return errors.New("nobody has taken over")
+		}
+		role, err := old.Command(ctx, "ROLE")
+		if err != nil {
+			return err
+		}
+		if parts, ok := role.([]any); !ok || len(parts) == 0 || redistest.Text(parts[0]) != "slave" {
+			return fmt.Errorf("%s still takes itself for the master", old.Addr())
+		}
+		return nil
 	})
 }
 

@@ -120,3 +120,8 @@ func (h *hold) asksLocked(lease time.Duration) {
 	}
 	h.doubt.lease = max(h.doubt.lease, lease)
 }
+
+// asked is for how long from now on the hold may have had the key live.
+func (h *hold) asked(now clock.Instant) time.Duration {
+	return max(h.Lease(), renew.LeaseFor(h.Deadline().Sub(now)), h.open().lease)
+}

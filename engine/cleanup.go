@@ -19,6 +19,7 @@ type cleanup struct {
 	doubt  doubt // copies that may still run: an answer to what was sent before that is not the last
 	giveUp clock.Instant
 	tries  int
+	lease  time.Duration
 	first  *entry // its waiters go on when this has had an answer; nil: they need not wait
 }
 
@@ -72,7 +73,7 @@ func (e *Engine) cleanLaterLocked(sh *shard, ent *entry, w wireID, d doubt, leas
 }
 
 func (e *Engine) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
-	c := &cleanup{eng: e, doubt: d}
+	c := &cleanup{eng: e, doubt: d, lease: max(lease, d.lease)}
 	c.giveUp = max(e.clock.Now(), d.until).Add(max(lease, d.lease) + e.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
@@ -110,6 +111,9 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sh.counts.ghosts++
 	}
 	c.goOnLocked(sh, &fx)
+	if root := sh.names.get(c.op.Hash, c.op.Key); root != nil && c.op.Family == resp.FamilyRead {
+		e.lessReadLocked(sh, root, c.lease, &fx)
+	}
 	c.settleLocked(sh, r, now)
 	sh.mu.Unlock()
 	fx.run()

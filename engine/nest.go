@@ -92,7 +92,14 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 		c, next := h.nextChange()
 		switch next {
 		case countRest:
-			return
+			if at := n.settleAt(); at == 0 {
+				return
+			} else if e.clock.Now().Before(at) {
+				e.timers.Schedule(&n.item, at)
+				return
+			}
+			n.want(change{settles: true})
+			continue
 		case countLeave:
 			e.leaveLocked(sh, n, c, fx)
 			return
@@ -297,6 +304,31 @@ func (n *nesting) failLocked(err error, fx *effects) {
 		fx.fail(c.acquire, err)
 	case c.release != nil:
 		fx.released(c.release, err)
+	case c.settles:
+		e := n.hold.ent.eng
+		n.rest = e.clock.Now().Add(settleAgain)
+	}
+}
+
+// settleAgain is how soon a hold is settled again after the server has refused that.
+const settleAgain = time.Second
+
+// settleLocked sets the count and the expiry of a hold's key to what its handles are.
+func (e *Engine) settleLocked(sh *shard, h *hold, fx *effects) {
+	n := h.nest()
+	n.want(change{settles: true})
+	e.nestLocked(sh, n, fx)
+}
+
+// lessReadLocked follows the end of what somebody may have read under a key: if a writer of this engine has the lock, its
+// key lives for as long as that one asks for from now on. asked is for how long the reader did.
+func (e *Engine) lessReadLocked(sh *shard, ent *entry, asked time.Duration, fx *effects) {
+	w := ent.hold
+	if w == nil || w.Family != resp.FamilyWrite || w.status.Load() != holdHeld {
+		return
+	}
+	if keep := w.keep(e.clock.Now()); keep != 0 && keep < asked {
+		e.settleLocked(sh, w, fx)
 	}
 }
 

@@ -173,6 +173,9 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodePassed {
 		e.passedLocked(sh, ent.root(), op.op.Sink.(*fairRelease).heirs, r, &fx)
 	}
+	if h.Family == resp.FamilyRead {
+		e.lessReadLocked(sh, ent.root(), h.asked(e.clock.Now()), &fx)
+	}
 	e.kickAllLocked(sh, ent, &fx)
 	if rested {
 		e.kickSeatsLocked(sh, ent.root(), &fx)

@@ -496,7 +496,7 @@ func (s *sim) checkCounts() {
 		}
 		handles := make(map[string]int)
 		for _, h := range n.holds {
-			if h.unsure() || s.excused[h.field] || s.uncounted[h.field] {
+			if h.unsure(s.w.Now()) || s.excused[h.field] || s.uncounted[h.field] {
 				handles[h.field] = -1 << 20
 			}
 			if h.believes() && !h.excused {
@@ -564,12 +564,12 @@ func (s *sim) checkSpare() {
 		return
 	}
 	for _, n := range s.names {
-		if len(n.holds) == 0 || len(n.waiters) > 0 || n.extends > 0 || n.inside > 0 || n.kinds[0] == simRead || s.givesBack(n) || s.w.Now().Sub(n.stoppedAt) < simSoon || s.unanswered() > 0 {
+		if len(n.holds) == 0 || len(n.waiters) > 0 || n.extends > 0 || n.inside > 0 || s.givesBack(n) || s.w.Now().Sub(n.stoppedAt) < simSoon || s.unanswered() > 0 {
 			continue
 		}
 		most, field := time.Duration(0), n.holds[0].field
 		for _, h := range n.holds {
-			if h.field != field || !h.believes() || h.se.closing {
+			if h.field != field && n.kinds[0] != simRead || !h.believes() || h.se.closing {
 				most = simLongest
 			}
 			most = max(most, h.ls.lock.set.lease, h.extended)
@@ -581,10 +581,11 @@ func (s *sim) checkSpare() {
 	}
 }
 
-// unsure reports whether a late copy of a change of the count has had the last word, or may yet.
-func (h *simHold) unsure() bool {
-	nested := h.ls.hold.nesting
-	return nested != nil && nested.late.until != 0 || h.ls.hold.open().until != 0 // an acquire, asked again, has a count, too
+// unsure reports whether a late copy of a change of the count may have had the last word: the hold is settled as
+// soon as none can run any more.
+func (h *simHold) unsure(now clock.Instant) bool {
+	n := h.ls.hold.nesting
+	return n != nil && n.late.until != 0 && now.Before(max(n.late.until, n.rest).Add(simSoon))
 }
 
 // givesBack reports whether a release of a name is on its way.

@@ -176,7 +176,9 @@ func (w *wirehold) passed(set *settings) {
 }
 
 // lastHandle reports whether giving one handle back frees the lock.
-func (w *wirehold) lastHandle() bool { return w.count == 1 && w.quiet() }
+func (w *wirehold) lastHandle() bool {
+	return w.count == 1 && (w.nesting == nil || w.nesting.settling())
+}
 
 // out is how many handles nobody has begun to give back.
 func (w *wirehold) out() int32 {
@@ -238,23 +240,26 @@ type counting struct {
 	unknown bool // the present change was sent without an answer
 	tries   int
 	since   clock.Instant
-	target  int32 // the count that the present change asks for
-	late    doubt // a copy of an unanswered change may have the last word, until a later one is confirmed
-	lowers  doubt // the same of those that lower the key's expiry, with the least lease that they leave it
+	target  int32         // the count that the present change asks for
+	late    doubt         // a copy of an unanswered change may have the last word, until a later one is confirmed
+	rest    clock.Instant // not before then it is settled again, for that was refused
+	lowers  doubt         // the same of those that lower the key's expiry, with the least lease that they leave it
 }
 
 // A change is one step up or down. With no op it only takes back what nobody wants any more. An Extend changes
-// no count, but it takes its place among changes, for some of them lower what it raises.
+// no count, but it takes its place among changes, for some of them lower what it raises. One that settles is no step:
+// it sets the count and the key's expiry to what the handles are, where something else may have moved them.
 type change struct {
 	acquire *acquireOp
 	extend  *singleOp[struct{}]
 	release *releaseOp
 	lease   *Lease // release's handle
+	settles bool
 }
 
 // givesBack is how many handles a change takes off: 1 or none.
 func (c *change) givesBack() int32 {
-	if c.acquire == nil && c.extend == nil {
+	if c.acquire == nil && c.extend == nil && !c.settles {
 		return 1
 	}
 	return 0
@@ -267,6 +272,20 @@ func (n *counting) sure() bool {
 
 // quiet reports whether no change of the hold's count is on its way or waiting.
 func (n *counting) quiet() bool { return !n.busy && len(n.queue) == 0 }
+
+// settling reports whether all that is on its way or waiting settles: nobody waits for that, and a release needs not.
+func (n *counting) settling() bool {
+	return (!n.busy || n.cur.settles) && !slices.ContainsFunc(n.queue, func(c change) bool { return !c.settles })
+}
+
+// settleAt is when one more change has to settle the hold, if no other comes before; 0: it is settled. A copy
+// that was left without an answer may have had the last word; then none can run any more.
+func (n *counting) settleAt() clock.Instant {
+	if n.late.until == 0 || !n.quiet() {
+		return 0
+	}
+	return max(n.late.until, n.rest)
+}
 
 // quiet reports the same of a hold that may never have changed.
 func (w *wirehold) quiet() bool { return w.nesting == nil || w.nesting.quiet() }
@@ -333,7 +352,10 @@ func (w *wirehold) nextChange() (change, countStep) {
 		if c.left() {
 			continue
 		}
-		if c.acquire != nil {
+		switch {
+		case c.settles:
+			target = w.count
+		case c.acquire != nil:
 			target = w.count + 1
 		}
 		if target == 0 {
@@ -358,6 +380,9 @@ func (w *wirehold) confirmed(sentAt clock.Instant) change {
 	n := w.nesting
 	w.count, w.onWire = n.target, n.target
 	n.answered(sentAt)
+	if copies := w.open(); copies.open(sentAt) { // they raise what a change has lowered
+		n.late.until = max(n.late.until, copies.until)
+	}
 	return n.take()
 }
 
@@ -375,9 +400,7 @@ func (n *counting) answered(sentAt clock.Instant) {
 // that was to be given back; the last release frees the lock whatever the count.
 func (w *wirehold) refused() change {
 	c := w.nesting.take()
-	if c.acquire == nil {
-		w.count--
-	}
+	w.count -= c.givesBack()
 	return c
 }
 

@@ -15,7 +15,7 @@ func stuck() []mutant {
 		},
 		{
 			"give-back-needs-hlen", "a give-back of one handle fails in the middle where the ACL has no HLEN for it",
-			one("resp/scripts/reacquire.lua", "type(fields) == 'table' or type(mode) == 'table' or fields", "fields"),
+			one("resp/scripts/reacquire.lua", "type(fields) == 'table' or type(mode) == 'table' then", "false then"),
 			"resp", "TestAGiveBackOfAHandleNeedsNoRightToCount", false,
 		},
 		{

@@ -19,10 +19,10 @@ func (f *fenced) number(key string, last Reply) (float64, Reply) {
 	case Nil:
 		return 0, Reply{}
 	case Text:
-		if n, is := tonumber(last.Text); is {
+		if n, is := tonumber(last.Text); is && n < 1<<53 { // no number is not less
 			return n, Reply{}
 		}
-		return 0, failure("HOLDFAST the fencing token is not a number: " + counter(key))
+		return 0, failure("HOLDFAST the fencing token is not a number that can be counted up: " + counter(key))
 	default:
 		return 0, last
 	}
@@ -36,8 +36,12 @@ func (f *fenced) undo(key string, failed Reply) Reply {
 	return failed
 }
 
-// token answers the number, or the error.
-func (f *fenced) token(key string) (float64, Reply) {
+// token answers the number, or the error. What was ours before stays then.
+func (f *fenced) token(key string, ours bool) (float64, Reply) {
+	undo := f.undo
+	if ours {
+		undo = func(_ string, failed Reply) Reply { return failed }
+	}
 	var last float64
 	var failed Reply
 	if f.swaps {
@@ -47,7 +51,7 @@ func (f *fenced) token(key string) (float64, Reply) {
 			if was.Kind == Text {
 				f.pcall("SET", counter(key), was.Text)
 			}
-			return 0, f.undo(key, failed)
+			return 0, undo(key, failed)
 		}
 		if last < f.micros {
 			return f.micros, Reply{}
@@ -55,13 +59,13 @@ func (f *fenced) token(key string) (float64, Reply) {
 	} else {
 		last, failed = f.number(key, f.pcall("GET", counter(key)))
 		if failed.Kind != Nil {
-			return 0, f.undo(key, failed)
+			return 0, undo(key, failed)
 		}
 	}
 	last = max(last+1, f.micros)
 	set := f.pcall("SET", counter(key), format0f(last))
 	if set.err() {
-		return 0, f.undo(key, set)
+		return 0, undo(key, set)
 	}
 	return last, Reply{}
 }
@@ -97,7 +101,10 @@ func (f *fenced) take(key string) (float64, Reply) {
 		if left.table() {
 			return 0, left
 		}
-		return f.number(key, f.pcall("GET", counter(key)))
+		if n, failed := f.number(key, f.pcall("GET", counter(key))); failed.Kind != Nil || n >= 1 {
+			return n, failed
+		}
+		return f.token(key, true)
 	} else if !there.is(0) {
 		return 0, there
 	}
@@ -109,7 +116,7 @@ func (f *fenced) take(key string) (float64, Reply) {
 	if !ttl.is(1) {
 		return 0, f.undo(key, ttl)
 	}
-	return f.token(key)
+	return f.token(key, false)
 }
 
 func (f *fenced) run(KEYS, ARGV list) Reply {
@@ -130,7 +137,7 @@ func (f *fenced) run(KEYS, ARGV list) Reply {
 		if f.templated {
 			copied := f.pcall("COPY", f.template, key)
 			if copied.is(1) {
-				v, no = f.token(key)
+				v, no = f.token(key, false)
 			} else if copied.is(0) {
 				no = f.busy(key)
 			} else {

@@ -299,7 +299,7 @@ func (g *generator) foreign() action {
 	case 0, 1, 2, 3:
 		return plain("DEL", key)
 	case 4:
-		return plain("SET", key, g.one("text", "1", "2", "9007199254740000", g.id()))
+		return plain("SET", key, g.one("text", "1", "2", "9007199254740000", "9007199254740991", "9007199254740992", "-5", "0.5", "nan", "inf", g.id()))
 	case 5:
 		return plain("SET", key, g.one("text", "1", g.id()), "PX", "60000")
 	case 6:

@@ -7,7 +7,7 @@ func (s *Server) reacquire(KEYS, ARGV list) Reply {
 		return array([]Reply{number(now)})
 	}
 	key, lease, field := KEYS.at(1), ARGV.at(1), ARGV.at(2)
-	must, lower := ARGV.at(5) != "0", ARGV.at(5) == "2"
+	must := ARGV.at(5) != "0"
 	answer := func(code, v int64) Reply { return array([]Reply{number(now), number(code), number(v)}) }
 
 	mine := s.pcall("HEXISTS", key, field)
@@ -15,7 +15,7 @@ func (s *Server) reacquire(KEYS, ARGV list) Reply {
 		return mine
 	}
 	if mine.is(1) {
-		if failed := s.recount(key, lease, field, ARGV.at(4), lower); failed.table() {
+		if failed := s.recount(key, lease, field, ARGV.at(4), ARGV.at(5)); failed.table() {
 			return failed
 		}
 		return answer(2, 0)
@@ -56,21 +56,29 @@ func (s *Server) reacquire(KEYS, ARGV list) Reply {
 
 // expiry is the part of reacquire.lua that says what the TTL is to be.
 func (s *Server) expiry(key string, left, lease float64, lower bool) float64 {
-	if left >= 0 && lower {
-		if left <= lease {
-			return left
-		}
-		fields, mode := s.pcall("HLEN", key), s.pcall("HEXISTS", key, "mode")
-		if fields.table() || mode.table() || fields.Int-mode.Int > 1 {
-			return left
-		}
-		return lease
+	if left < 0 || !lower {
+		return max(left, lease)
+	} else if left <= lease {
+		return left
 	}
-	return max(left, lease)
+	fields, mode := s.pcall("HLEN", key), s.pcall("HEXISTS", key, "mode")
+	if fields.table() || mode.table() {
+		return left
+	} else if fields.Int-mode.Int > 1 {
+		most, known := 0.0, false
+		if mode.is(1) {
+			most, known = s.longest(key, tagged(key), lease)
+		}
+		if !known {
+			return left
+		}
+		lease = most
+	}
+	return min(left, lease)
 }
 
 // recount is the part of reacquire.lua for a key that is ours. Answers Nil, or the error.
-func (s *Server) recount(key, lease, field, wanted string, lower bool) Reply {
+func (s *Server) recount(key, lease, field, wanted, mode string) Reply {
 	left := s.pcall("PTTL", key)
 	if left.table() {
 		return left
@@ -81,8 +89,8 @@ func (s *Server) recount(key, lease, field, wanted string, lower bool) Reply {
 	}
 	have, is := tonumber(count.Text)
 	target, is2 := tonumber(wanted)
-	changes := is != is2 || have != target
-	ttl := s.expiry(key, float64(left.Int), want(lease), lower)
+	changes := mode != "0" && (is != is2 || have != target)
+	ttl := s.expiry(key, float64(left.Int), want(lease), mode == "2")
 	if changes || float64(left.Int) != ttl {
 		set := s.pcall("PEXPIRE", key, format0f(ttl))
 		if set.table() {

@@ -1,7 +1,5 @@
 package twin
 
-import "strings"
-
 // readrelease is the twin of readrelease.lua.
 type readrelease struct {
 	*Server
@@ -25,26 +23,6 @@ func (r *readrelease) free(key, tag, hold string) Reply {
 	return heard
 }
 
-// longest is the longest remaining time of those who still read; not ok: it is not known.
-func (r *readrelease) longest(key, tag string) (most int64, ok bool) {
-	fields := r.pcall("HGETALL", key)
-	for f := 0; f+1 < len(fields.Array); f += 2 {
-		name := fields.Array[f].Text
-		count, is := tonumber(fields.Array[f+1].Text)
-		if name != "mode" && is && !strings.HasSuffix(name, ":write") {
-			for hold := count; hold >= 1; hold-- {
-				mark := tag + ":" + name + ":rwlock_timeout:" + tostring(hold)
-				left := r.pcall("PTTL", mark)
-				if left.table() || left.is(-2) && r.pcall("EXISTS", key, mark).table() {
-					return 0, false
-				}
-				most = max(most, left.Int)
-			}
-		}
-	}
-	return most, true
-}
-
 func (r *readrelease) leave(key, field string) Reply {
 	v := r.pcall("HDEL", key, field)
 	if v.is(0) {
@@ -64,13 +42,13 @@ func (r *readrelease) leave(key, field string) Reply {
 	}
 	left := r.pcall("PTTL", key)
 	if !own.table() && !left.table() && (own.Int < 0 || own.Int+5 >= left.Int) {
-		most, known := r.longest(key, tag)
+		most, known := r.longest(key, tag, 0)
 		if !known {
 			return number(0)
 		} else if most <= 0 {
 			return r.free(key, tag, hold)
-		} else if most < left.Int {
-			r.pcall("PEXPIRE", key, tostring(float64(most)))
+		} else if most < float64(left.Int) {
+			r.pcall("PEXPIRE", key, tostring(most))
 		}
 	}
 	return number(0)

@@ -28,7 +28,7 @@ func (w *writerelease) leave(key, field string) Reply {
 	if w.pcall("HLEN", key).is(1) {
 		done = w.pcall("DEL", key)
 	} else {
-		done = w.pcall("HSET", key, "mode", "read")
+		done = w.downgrade(key, tag)
 	}
 	if done.table() {
 		return done
@@ -38,6 +38,22 @@ func (w *writerelease) leave(key, field string) Reply {
 		return number(-2)
 	}
 	return heard
+}
+
+// downgrade gives the lock to those who read beside the writer that has left.
+func (w *writerelease) downgrade(key, tag string) Reply {
+	most, known := w.longest(key, tag, 0)
+	if known && most <= 0 {
+		return w.pcall("DEL", key)
+	}
+	done := w.pcall("HSET", key, "mode", "read")
+	if done.table() || !known {
+		return done
+	}
+	if left := w.pcall("PTTL", key); !left.table() && most < float64(left.Int) {
+		w.pcall("PEXPIRE", key, tostring(most))
+	}
+	return done
 }
 
 func (w *writerelease) run(KEYS, ARGV list) Reply {

@@ -1,5 +1,6 @@
 -- fenced: takes every free key under one wire id, each with a fencing token that is greater than any
--- before it. Asking again under a wire id that holds the key answers the token it was given.
+-- before it. Asking again under a wire id that holds the key answers the token it was given, or a new one where
+-- the counter was deleted meanwhile: what it was given, nobody was told.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
@@ -33,13 +34,15 @@ local function counter(key)
   return 'redisson_lock_token:{' .. key .. '}'
 end
 
+local most = 2 ^ 53 -- from here on numbers of Lua, do not go up by one
+
 local function number(key, last)
   if type(last) == 'table' then
     return nil, last
   end
   local n = tonumber(last or 0)
-  if not n then
-    return nil, {err = 'HOLDFAST the fencing token is not a number: ' .. counter(key)}
+  if not n or n ~= n or n >= most then
+    return nil, {err = 'HOLDFAST the fencing token is not a number that can be counted up: ' .. counter(key)}
   end
   return n
 end
@@ -52,7 +55,9 @@ local function undo(key, failed)
   return failed
 end
 
-local function token(key)
+-- A token, or the error; then the key does not stay, unless it was ours before: a copy that comes late must not
+-- take what is held.
+local function token(key, ours)
   local last, failed
   if swaps then
     local was = call('SET', counter(key), next, 'GET')
@@ -61,7 +66,7 @@ local function token(key)
       if type(was) == 'string' then
         call('SET', counter(key), was)
       end
-      return undo(key, failed)
+      return ours and failed or undo(key, failed)
     end
     if last < micros then
       return micros
@@ -69,13 +74,13 @@ local function token(key)
   else
     last, failed = number(key, call('GET', counter(key)))
     if failed then
-      return undo(key, failed)
+      return ours and failed or undo(key, failed)
     end
   end
   last = math.max(last + 1, micros)
   local set = call('SET', counter(key), string.format('%.0f', last))
   if set.err then
-    return undo(key, set)
+    return ours and set or undo(key, set)
   end
   return last
 end
@@ -111,7 +116,10 @@ local function take(key)
       return left
     end
     local n, failed = number(key, call('GET', counter(key)))
-    return failed or n
+    if failed or n >= 1 then
+      return failed or n
+    end
+    return token(key, true)
   elseif there ~= 0 then
     return there
   end

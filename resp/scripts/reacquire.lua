@@ -5,13 +5,14 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  field: the wire id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
--- ARGV[4]  wanted hold count
--- ARGV[5]  '1': only if the lock is ours (re-entry); '2': the same, and the lease is the most that is to be
---          left of the TTL (giving back all but the last hold), unless others read under the key, too
+-- ARGV[4]  wanted hold count; with '0', what is ours keeps the count it has
+-- ARGV[5]  '0': whether it is free or ours; '1': only if the lock is ours (re-entry); '2': the same, and the TTL is to be no longer than the
+--          lease, or than those ask for who read under the key, too
 -- returns  {now} when the not-after has passed; else {now, code, v} with code 1 granted,
 --          2 already ours (the TTL is the lease or more, with '2' the lease or less), 0 busy (v: remaining ms, -1 none),
 --          -1 gone (it was to be ours and is not), -3 another kind of lock.
--- cost     hexists twice, then hset and pexpire, or pttl; to lower, hlen and hexists.
+-- cost     hexists twice, then hset and pexpire, or pttl; to lower, hlen and hexists, and a look at every read
+--          hold there is. Where one cannot be looked at, as in a slot on its way, nothing is lowered.
 -- A count that changes is written after a PEXPIRE: that command is never refused for lack of memory,
 -- and after it nothing of the script is.
 local time = redis.call('TIME')
@@ -23,19 +24,48 @@ local key, lease, field, wanted = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
 local must, lower = ARGV[5] ~= '0', ARGV[5] == '2'
 local call = redis.pcall
 
+-- The longest remaining time of those who read, least at least; nil: not known. A command with two keys tells what is
+-- gone from what is on the other side of a slot on its way: there it is refused.
+local function longest(most)
+  local tag = key
+  if not string.find(key, '{', 1, true) then
+    tag = '{' .. key .. '}'
+  end
+  local fields = call('HGETALL', key)
+  if fields.err then
+    return nil
+  end
+  for f = 1, #fields, 2 do
+    local name, count = fields[f], tonumber(fields[f + 1])
+    if name ~= 'mode' and count and not string.find(name, ':write', -6, true) then
+      for hold = count, 1, -1 do
+        local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
+        local left = call('PTTL', mark)
+        if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then
+          return nil
+        end
+        most = math.max(most, left)
+      end
+    end
+  end
+  return most
+end
+
 -- What the TTL is to be. Nobody else's is lowered: a read-write lock's hash lives for all who hold it.
 local function expiry(left)
-  if left >= 0 and lower then
-    if left <= tonumber(lease) then
-      return left
-    end
-    local fields, mode = call('HLEN', key), call('HEXISTS', key, 'mode')
-    if type(fields) == 'table' or type(mode) == 'table' or fields - mode > 1 then -- a table: it may not be asked
-      return left
-    end
-    return tonumber(lease)
+  local least = tonumber(lease)
+  if left < 0 or not lower then
+    return math.max(left, least)
+  elseif left <= least then
+    return left
   end
-  return math.max(left, tonumber(lease))
+  local fields, mode = call('HLEN', key), call('HEXISTS', key, 'mode')
+  if type(fields) == 'table' or type(mode) == 'table' then -- it may not be asked
+    return left
+  elseif fields - mode > 1 then
+    least = mode == 1 and longest(least) or left
+  end
+  return math.min(left, least)
 end
 
 local mine = call('HEXISTS', key, field)
@@ -51,7 +81,7 @@ if mine == 1 then
   if type(count) == 'table' then
     return count
   end
-  local changes = tonumber(count) ~= wanted
+  local changes = must and tonumber(count) ~= wanted
   local ttl = expiry(left)
   if changes or left ~= ttl then
     local set = call('PEXPIRE', key, string.format('%.0f', ttl))

@@ -37,6 +37,9 @@ end
 -- gone from what is on the other side of a slot on its way: there it is refused.
 local function longest(key, tag)
   local fields, most = call('HGETALL', key), 0
+  if fields.err then
+    return nil
+  end
   for f = 1, #fields, 2 do
     local name, count = fields[f], tonumber(fields[f + 1])
     if name ~= 'mode' and count and not find(name, ':write', -6, true) then

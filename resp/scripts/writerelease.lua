@@ -1,6 +1,6 @@
 -- writerelease: gives back the write hold that each field has on its key, and tells the waiters. Where
--- its owner still reads, the lock becomes a read lock, and other readers are told, too. It is the
--- readers' turn then: the note of a writer that waits is taken away.
+-- its owner still reads, the lock becomes a read lock that lives as long as the longest of those who read,
+-- and other readers are told, too. It is the readers' turn then: the note of a writer that waits is taken away.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
@@ -8,11 +8,54 @@
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as release. A field that writes nothing takes its engine's note back.
--- cost     hdel, get (del, too, where a writer waits), hlen, del, publish
+-- cost     hdel, get (del, too, where a writer waits), hlen, del, publish; where somebody reads, too: hset for
+--          del, pttl, and a look at every read hold. Where one cannot be looked at, as in a slot on its way,
+--          the lock keeps the time it has.
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
 local publish, message = ARGV[1], ARGV[2]
 local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+
+-- The longest remaining time of those who still read; nil: not known. A command with two keys tells what is
+-- gone from what is on the other side of a slot on its way: there it is refused.
+local function longest(key, tag)
+  local fields, most = call('HGETALL', key), 0
+  if fields.err then
+    return nil
+  end
+  for f = 1, #fields, 2 do
+    local name, count = fields[f], tonumber(fields[f + 1])
+    if name ~= 'mode' and count and not find(name, ':write', -6, true) then
+      for hold = count, 1, -1 do
+        local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
+        local left = call('PTTL', mark)
+        if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then
+          return nil
+        end
+        most = math.max(most, left)
+      end
+    end
+  end
+  return most
+end
+
+-- Gives the lock to those who read beside the writer that has left: for as long as they ask for, and not at
+-- all if none of them lives.
+local function downgrade(key, tag)
+  local most = longest(key, tag)
+  if most and most <= 0 then
+    return call('DEL', key)
+  end
+  local done = call('HSET', key, 'mode', 'read')
+  if type(done) == 'table' or not most then
+    return done
+  end
+  local left = call('PTTL', key)
+  if type(left) ~= 'table' and most < left then
+    call('PEXPIRE', key, most)
+  end
+  return done
+end
 
 local function leave(key, field)
   local v = call('HDEL', key, field)
@@ -39,7 +82,7 @@ local function leave(key, field)
   if call('HLEN', key) == 1 then
     done = call('DEL', key)
   else
-    done = call('HSET', key, 'mode', 'read')
+    done = downgrade(key, tag)
   end
   if type(done) == 'table' then
     return done

@@ -1,0 +1,58 @@
+package main
+
+// leases: nothing of what somebody asked for stays on a key when nobody asks for it any more.
+func leases() []mutant {
+	const writeRelease = "resp/scripts/writerelease.lua"
+	return []mutant{
+		{
+			"downgrade-keeps-the-writers-lease", "what a crashed reader leaves stays for as long as its writer had asked for",
+			one(writeRelease, "if type(left) ~= 'table' and most < left then", "if false then"),
+			"engine", "TestADowngradeLeavesTheKeyTheReadersLease|TestADowngradeLeavesTheKeyAsLongAsTheLongestReaderOfRedissons", false,
+		},
+		{
+			"downgrade-cuts-readers", "a reader of Redisson's loses the lock when a writer leaves",
+			one(writeRelease, "for hold = count, 1, -1 do", "for hold = 1, 1 do"),
+			"engine", "TestADowngradeLeavesTheKeyAsLongAsTheLongestReaderOfRedissons", false,
+		},
+		{
+			"readers-lease-stays", "what a crashed writer leaves stays for as long as it had read",
+			one("engine/nest.go", "keep != 0 && keep < asked {", "keep != 0 && keep < asked && false {"),
+			"engine", "TestAReaderThatLeavesItsWriterTakesItsLeaseAlong", false,
+		},
+		{
+			"unwanted-readers-lease-stays", "the same for a reading that nobody wanted any more",
+			one("engine/cleanup.go", "root != nil && c.op.Family == resp.FamilyRead {", "false {"),
+			"engine", "TestAReaderThatLeavesItsWriterTakesItsLeaseAlong", false,
+		},
+		{
+			"nothing-is-lowered-under-readers", "what a crashed writer leaves stays for as long as it ever asked for",
+			one("resp/scripts/reacquire.lua", "least = mode == 1 and longest(least) or left", "least = left"),
+			"engine", "TestAWriterThatGivesBackALongEntryKeepsTheKeyForItselfAndItsReader", false,
+		},
+		{
+			"late-count-stays", "a late copy of an entry leaves a count and a lease that nobody asks for, for good",
+			one("engine/nest.go", "at := n.settleAt(); at == 0 {", "true {\n\t\t\t\treturn\n\t\t\t} else if at := n.settleAt(); at == 0 {"),
+			"engine", "TestALateCopyOfAnEntryIsSettled", false,
+		},
+		{
+			"release-waits-to-be-settled", "a release hangs behind a command that nobody waits for",
+			one("engine/wirehold.go", "(w.nesting == nil || w.nesting.settling())", "w.quiet()"),
+			"engine", "TestNobodyWaitsForAHoldToBeSettled", false,
+		},
+		{
+			"acquire-sets-the-count", "a late copy of an acquire takes handles off the wire",
+			one("resp/scripts/reacquire.lua", "local changes = must and tonumber", "local changes = tonumber"),
+			"engine", "TestALateCopyOfAnAcquireLeavesTheCount", false,
+		},
+		{
+			"deleted-counter-is-no-token", "a fenced lock that is asked for again has no token, and its reply is nonsense",
+			one("resp/scripts/fenced.lua", "    return token(key, true)\n", "    return n\n"),
+			"engine", "TestACounterThatIsDeletedBeforeTheGrantIsAskedForAgain", false,
+		},
+		{
+			"counter-past-counting", "two grants have one token",
+			one("resp/scripts/fenced.lua", "not n or n ~= n or n >= most", "not n"),
+			"engine", "TestACounterThatIsNoNumberIsNamedAndLeavesNoLock", false,
+		},
+	}
+}

@@ -38,10 +38,10 @@ func simulatedForms() map[string][]edit {
 			{fairRelease, `if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && `, "lease, ok := \"\", strconv.Itoa(i) == \"\"\n\t\tfor _, lease = range f.heirs {\n\t\t\tok = true\n\t\t}\n\t\tif ok && "},
 		},
 		"lowers-under-readers":              one(reacquire, "} else if fields.Int-mode.Int > 1 {", "} else if false {"),
-		"nothing-is-lowered-under-readers":  one(reacquire, "\t\tlease = most\n", "\t\tlease = left\n"),
+		"nothing-is-lowered-under-readers":  one(reacquire, "\t\tlease = most\n", "\t\tlease = max(most, left)\n"),
 		"acquire-sets-the-count":            one(reacquire, `changes := mode != "0" && (is != is2 || have != target)`, "changes := is != is2 || have != target"),
-		"downgrade-keeps-the-writers-lease": one(writeRelease, "!left.table() && most < float64(left.Int) {", "false {"),
-		"downgrade-cuts-readers":            one("internal/twin/readers.go", "for hold := count; hold >= 1; hold-- {", "for hold := 1.0; hold <= 1; hold++ {"),
+		"downgrade-keeps-the-writers-lease": one(writeRelease, "!left.table() && most < float64(left.Int) {", "!left.table() && left.Int < 0 {"),
+		"downgrade-cuts-readers":            one("internal/twin/readers.go", "for hold := count; hold >= 1; hold-- {", "for hold := min(count, 1); hold >= 1; hold-- {"),
 		"release-needs-memory":              one(release, `v := s.pcall("HDEL", key, field)`, "v := s.pcall(\"HINCRBY\", key, field, \"-1\")\n\t\tif v.is(0) {\n\t\t\tv = s.pcall(\"HDEL\", key, field)\n\t\t}"),
 		"stop-renewing-in-two-steps": {
 			{"engine/lease.go", "func (ls *Lease) StopRenewing() {\n", "func (ls *Lease) StopRenewing() {\n\tactive := ls.state.Load() == leaseActive\n\tls.lock.eng.world.Yield(\"StopRenewing: looked | stopped\")\n"},

@@ -48,14 +48,15 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 	var ended *leaseContext
 	answered := true
 	op.lease = ls
+	cause := ErrReleased
 	sh.mu.Lock()
+	ended = h.unwatch(ls) // whoever else is to end it may not have come to that yet
 	switch h.status.Load() {
 	case holdReleased: // Close did
 		err = &nameError{e.nameOf(h.ent.key), ErrNotHeld}
 	case holdLost:
-		err = e.spentLostLocked(ls, h)
+		err, cause = e.spentLostLocked(ls, h), ErrLost
 	default:
-		ended = h.unwatch(ls)
 		e.tell(EventReleased, h, "")
 		if h.Family == resp.FamilyRead && h.count > 1 {
 			e.leftLocked(h, ls)
@@ -76,13 +77,13 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 		}
 		answered, err = e.sendReleaseLocked(sh, op, &fx)
 		if answered && errors.Is(err, ErrLost) {
-			err = e.spentLostLocked(ls, h)
+			err, cause = e.spentLostLocked(ls, h), ErrLost
 		}
 	}
 	sh.mu.Unlock()
 	if ended != nil {
 		e.world.Yield("Engine.release: decided | a context ended")
-		ended.cancel(ErrReleased)
+		ended.cancel(cause)
 	}
 	e.world.Yield("Engine.release: contexts ended | effects")
 	fx.run()

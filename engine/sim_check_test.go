@@ -147,6 +147,20 @@ func (n *simName) ownedBy(o *Owner, se *simEngine) bool {
 	return false
 }
 
+// untold reports whether the owner of an acquire may have the lock by another one that the server has granted, and whose
+// result is on its way.
+func (s *sim) untold(w *simWait) bool {
+	if w.owner == nil || !w.n.asksFor(w.owner) {
+		return false
+	}
+	for _, f := range s.server.twin.Hash(w.n.name) {
+		if _, told := s.seen[f.Name]; !told && strings.HasPrefix(f.Name, w.se.eng.ID()+":") {
+			return true
+		}
+	}
+	return false
+}
+
 // checkAsking: who asks this engine first for a fair lock has it first, where nothing goes wrong.
 func (s *sim) checkAsking(w *simWait) {
 	if w.kind != simFair || w.owner != nil || w.acks || w.se.closing || w.gen != w.se.gen || !s.healthy() {
@@ -288,7 +302,7 @@ func (s *sim) forcedAway(key string, b simBefore) {
 		return
 	}
 	left := s.server.twin.Hash(key)
-	own := n.forces[simForcer{b.from.se, b.from.gen}] > 0
+	own := b.from.gen == b.from.se.gen && n.forces[simForcer{b.from.se, b.from.gen}] > 0 // else it is a dead one's
 	for _, f := range b.fields {
 		if !hasField(left, f) {
 			s.taken[f] = own && strings.HasPrefix(f, b.from.se.eng.ID()+":")

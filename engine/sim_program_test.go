@@ -322,7 +322,7 @@ func (a *simActor) acquire(st *simStep) {
 	s, l, n := a.s, a.lock(st), a.name(st)
 	n.longest = max(n.longest, l.set.lease)
 	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner}
-	w.live = n.ownedBy(w.owner, a.se)
+	w.live = n.ownedBy(w.owner, a.se) || s.untold(w)
 	w.had = n.hasHold(w.owner, a.se) || len(a.se.giving[simGiving{w.owner, n}]) > 0
 	w.try, w.acks, w.order = st.try, st.acks > 0, s.nextID()
 	ctx, cancel := s.w.WithCancel(a.around(st, n))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/renew"
 )
 
 // A scene is a simulated world with one engine in which a test plays a sequence of its own, to the microsecond: what
@@ -240,4 +241,35 @@ func TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt(t *testing.T) {
 		_, err = result(sc, first.ReleaseAsync())
 		sc.wants(ErrLost, err, "the release of what was lost")
 	})
+}
+
+// A lease that is given back while Close, or its loss, ends its context has an ended context when that returns.
+func TestTheContextOfALeaseHasEndedWhenItsReleaseReturns(t *testing.T) {
+	t.Parallel()
+	for at, end := range map[string]func(sc *scene, ls *Lease){
+		"Engine.shutShard: changes ended, holds released | their contexts cancelled": func(sc *scene, _ *Lease) {
+			_ = sc.e.Close(context.Background())
+		},
+		"Engine.tellLoss: lost | a context cancelled": func(sc *scene, ls *Lease) { sc.e.dog.Lose(ls.hold, renew.CauseForced) },
+	} {
+		play(t, func(sc *scene) {
+			ls := sc.acquire(sc.e.Lock("a"))
+			done := ls.Context().Done()
+			sc.w.OnYield(func(here string) {
+				if here == at {
+					sc.w.Sleep(time.Second)
+				}
+			})
+			sc.w.Go("end", func() { end(sc, ls) })
+			sc.w.Sleep(time.Millisecond)
+			ls.ReleaseAsync()
+			select {
+			case <-done:
+			default:
+				t.Errorf("%s: the context lives on", at)
+			}
+			sc.w.OnYield(nil)
+			sc.w.Sleep(5 * time.Second)
+		})
+	}
 }

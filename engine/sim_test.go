@@ -262,10 +262,10 @@ func runSim(p simPlan, text *strings.Builder) simReport {
 // run runs it. It answers the rule that was broken, or nil.
 func (s *sim) run() error {
 	s.w.In(nil, "setup", s.setUp)
-	most := clock.Instant(time.Hour).Add(simLongest)
+	most := clock.Instant(time.Hour).Add(s.longest())
 	err := s.w.Run(func() bool { return s.over || s.w.Now() > most })
 	if err == nil && !s.over {
-		err = &simError{"the run ends", fmt.Sprintf("after %v of its time %s", simLongest, s.stuck())}
+		err = &simError{"the run ends", fmt.Sprintf("after %v of its time %s", s.longest(), s.stuck())}
 		s.story("VIOLATION %v", err)
 		if s.text != nil {
 			s.text.WriteString(s.state())
@@ -274,8 +274,17 @@ func (s *sim) run() error {
 	return err
 }
 
-// simLongest is how long a run may take, by its own clock.
+// simLongest is how long a run may take, by its own clock, for each 400 steps that one actor takes.
 const simLongest = 5 * time.Minute
+
+// longest is how long this one may take: where most rounds meet a fault a step takes seconds.
+func (s *sim) longest() time.Duration {
+	most := 0
+	for _, steps := range s.steps {
+		most = max(most, len(steps))
+	}
+	return simLongest * time.Duration(1+most/401)
+}
 
 // stuck says who has not come to its end.
 func (s *sim) stuck() string {

@@ -34,6 +34,11 @@ func rare() []mutant {
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
 		},
 		{
+			"context-outlives-its-release", "what was given back just when Close or a loss ended it goes on",
+			one("engine/release.go", "ended = h.unwatch(ls) // whoever else", "if h.status.Load() == holdHeld {\n\t\tended = h.unwatch(ls)\n\t}\n\t// whoever else"),
+			"engine", "TestTheContextOfALeaseHasEndedWhenItsReleaseReturns", false,
+		},
+		{
 			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
 			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
 			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,

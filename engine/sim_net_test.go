@@ -220,9 +220,7 @@ func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []ruei
 func (r *simRound) wait(ctx context.Context, limit clock.Instant) {
 	w := r.conn.w
 	for !r.done.IsOpen() {
-		bell, cancel := w.WithTimeout(context.Background(), limit.Sub(w.Now()))
-		r.done.WaitIn(bell)
-		cancel()
+		r.done.WaitUntil(limit)
 		if ctx.Err() != nil || !r.done.IsOpen() && w.EndsAt(ctx) != 0 {
 			return
 		}
@@ -254,7 +252,9 @@ func (r *simRound) copyLater(from int, after time.Duration) {
 			continue
 		}
 		v.s.late++
+		v.s.copies++
 		v.w.Outside(max(at, v.stopped), func() {
+			v.s.copies--
 			v.s.story("a late copy runs: %s", simArgs(args))
 			v.run(args, r.conn.client)
 		})

@@ -362,8 +362,7 @@ func (a *simActor) acquire(st *simStep) {
 	})
 	switch ends {
 	case endsCancel, endsCtx:
-		limit, stop := s.w.WithTimeout(context.Background(), after)
-		if !done.WaitIn(limit) {
+		if !done.WaitUntil(s.w.Now().Add(after)) {
 			w.over = true
 			s.story("%s gives up waiting for %q", w.who, n.name)
 			s.ops++
@@ -373,7 +372,6 @@ func (a *simActor) acquire(st *simStep) {
 				cancel()
 			}
 		}
-		stop()
 	default:
 	}
 	done.WaitIn(context.Background())
@@ -680,9 +678,7 @@ func (a *simActor) close() {
 	}
 	s.w.Sleep(10 * time.Millisecond) // a caller's own release may be just telling whom it passed its lock to
 	s.checkClosed(se)
-	for se.open() != nil {
-		s.w.Sleep(10 * time.Millisecond)
-	}
+	se.reopen()
 }
 
 // checkClosed: a closed engine has answered every future.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 //nolint:gochecknoglobals // the command line's
@@ -89,6 +91,8 @@ type simTotal struct {
 
 // work runs seeds until the time is over, or one has failed.
 func (a *simTotal) work(t *testing.T) {
+	var crew world.Crew
+	defer crew.Close()
 	for {
 		a.mu.Lock()
 		seed, over := a.next, a.over || a.seeds > 0 && time.Since(a.began) > *simFlags.time || *simFlags.time == 0 && a.next != 0 && a.seeds > 0
@@ -98,7 +102,7 @@ func (a *simTotal) work(t *testing.T) {
 			return
 		}
 		p := drawPlan(seed, *simFlags.ops, a.kinds)
-		r := runSim(p, nil)
+		r := runSimWith(&crew, p, nil)
 		a.mu.Lock()
 		a.seeds, a.ops, a.faults, a.hash = a.seeds+1, a.ops+r.ops, a.faults+r.faults, a.hash^r.hash
 		first := r.err != nil && !a.over
@@ -155,8 +159,10 @@ func TestSimCorpus(t *testing.T) {
 	for seed := range uint64(60) {
 		seeds = append(seeds, seed)
 	}
+	var crew world.Crew
+	defer crew.Close()
 	for _, seed := range seeds {
-		if r := runSim(drawPlan(seed, 400, nil), nil); r.err != nil {
+		if r := runSimWith(&crew, drawPlan(seed, 400, nil), nil); r.err != nil {
 			t.Errorf("seed %d: %v", seed, r.err)
 		}
 	}

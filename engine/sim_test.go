@@ -29,6 +29,7 @@ type sim struct {
 	faults  bool // they go on
 	quietAt clock.Instant
 
+	copies                 int         // late ones, still to run
 	ended                  int         // actors
 	over                   bool        // the run has come to its end
 	stepped                int         // steps that actors have begun
@@ -177,6 +178,13 @@ func (se *simEngine) open() error {
 	return nil
 }
 
+// reopen opens an engine as soon as the server lets it.
+func (se *simEngine) reopen() {
+	for se.open() != nil {
+		se.s.w.Sleep(100 * time.Millisecond)
+	}
+}
+
 // A simName is one lock's name, with all that is known of who holds it.
 type simName struct {
 	name      string
@@ -195,8 +203,11 @@ type simName struct {
 }
 
 // newSim makes the world of a plan.
-func newSim(p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: world.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true}
+func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, text) }
+
+// newSimWith makes it of coroutines of a crew.
+func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
@@ -252,8 +263,10 @@ type simReport struct {
 }
 
 // runSim runs a plan to its end.
-func runSim(p simPlan, text *strings.Builder) simReport {
-	s := newSim(p, text)
+func runSim(p simPlan, text *strings.Builder) simReport { return runSimWith(nil, p, text) }
+
+func runSimWith(crew *world.Crew, p simPlan, text *strings.Builder) simReport {
+	s := newSimWith(crew, p, text)
 	defer s.w.Close()
 	err := s.run()
 	return simReport{ops: s.ops, faults: s.faultCount + s.late, steps: s.w.Steps(), hash: s.w.Hash(), err: err}

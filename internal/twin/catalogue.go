@@ -72,24 +72,27 @@ var scriptIDs = func() map[string]scriptID {
 	return ids
 }()
 
-// textIDs finds a script by its text.
-var textIDs = func() map[string]scriptID {
-	ids := make(map[string]scriptID, idLast)
+// scriptTexts are their texts, by scriptID.
+var scriptTexts = func() []string {
+	texts := make([]string, idLast)
 	for name, text := range resp.ScriptTexts() {
 		if at := slices.Index(scriptNames[:], name); at > 0 {
-			ids[text] = scriptID(at)
+			texts[at] = text
 		}
 	}
 	for id := idRedissonLock; id < idLast; id++ {
-		ids[redissonText(id)] = id
+		texts[id] = redissonText(id)
 	}
-	return ids
+	return texts
 }()
 
-// redissonOf finds a script of Redisson's, whose clients load them by themselves; 0: it is none.
-func redissonOf(sha string) scriptID {
-	if id := scriptIDs[sha]; id >= idRedissonLock {
-		return id
+// scriptOf finds a script by its text; 0: it has no twin. Every connection loads all scripts: a map would read each
+// text to its end, and those that are compared here are mostly the same memory, or differ in length.
+func scriptOf(text string) scriptID {
+	for id := idAcquire; id < idLast; id++ {
+		if scriptTexts[id] == text {
+			return id
+		}
 	}
 	return 0
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // A Server is the keyspace of one Redis node. Its functions are set by its owner before the first command; each may
@@ -50,8 +49,8 @@ type Server struct {
 	Calls map[string]int
 
 	keys    map[string]*value
-	loaded  map[string]scriptID // by SHA-1
-	now     int64               // ms, of the command that runs
+	loaded  [idLast]bool
+	now     int64 // ms, of the command that runs
 	micros  int64
 	wrote   bool // the script that runs has called a command that writes
 	sweepAt int
@@ -62,7 +61,7 @@ type Server struct {
 func New() *Server {
 	return &Server{
 		Version: "7.0.15", Mode: "standalone", Role: "master", Policy: "noeviction",
-		keys: make(map[string]*value), loaded: make(map[string]scriptID), sweepAt: 1024,
+		keys: make(map[string]*value), sweepAt: 1024,
 	}
 }
 
@@ -73,7 +72,6 @@ func (s *Server) Clone() *Server {
 	for key, v := range s.keys {
 		c.keys[key] = v.clone()
 	}
-	c.loaded = maps.Clone(s.loaded)
 	c.Calls = maps.Clone(s.Calls)
 	return &c
 }
@@ -82,7 +80,7 @@ func (s *Server) Clone() *Server {
 func (s *Server) Flush() { clear(s.keys) }
 
 // FlushScripts forgets every script: NOSCRIPT until it is loaded again.
-func (s *Server) FlushScripts() { clear(s.loaded) }
+func (s *Server) FlushScripts() { s.loaded = [idLast]bool{} }
 
 // Delete removes a key, as an operator would, and reports whether it was there.
 func (s *Server) Delete(key string) bool {
@@ -137,11 +135,11 @@ func (s *Server) run(args []string) Reply {
 		if len(args) < 3 {
 			return arity("eval")
 		}
-		id := textIDs[args[1]]
+		id := scriptOf(args[1])
 		if id == 0 {
 			return noTwin
 		}
-		s.loaded[scriptShas[id]] = id
+		s.loaded[id] = true
 		return s.evalsha(append([]string{"EVALSHA", scriptShas[id]}, args[2:]...))
 	case "SCRIPT":
 		return s.script(args)
@@ -150,19 +148,9 @@ func (s *Server) run(args []string) Reply {
 }
 
 func shaOf(text string) string {
-	if sha, ok := shaMemo.Load(text); ok {
-		return sha.(string) //nolint:forcetypeassert // ours alone
-	}
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
-	sha := hex.EncodeToString(sum[:])
-	shaMemo.Store(text, sha)
-	return sha
+	return hex.EncodeToString(sum[:])
 }
-
-// shaMemo keeps the SHA-1 of every text that was loaded: there are few, and every connection loads them all.
-//
-//nolint:gochecknoglobals // a function's memory
-var shaMemo sync.Map
 
 var noTwin = failure("ERR Error compiling script (new function): it has no twin")
 
@@ -179,16 +167,16 @@ func (s *Server) script(args []string) Reply {
 		if refused := s.denied("SCRIPT", ""); refused.err() {
 			return refused
 		}
-		id := textIDs[args[2]]
+		id := scriptOf(args[2])
 		if id == 0 {
 			return noTwin
 		}
-		s.loaded[scriptShas[id]] = id
+		s.loaded[id] = true
 		return text(scriptShas[id])
 	case "EXISTS":
 		out := make([]Reply, 0, len(args)-2)
 		for _, sha := range args[2:] {
-			out = append(out, number(flag(s.loaded[sha] != 0)))
+			out = append(out, number(flag(s.loaded[scriptIDs[sha]])))
 		}
 		return array(out)
 	case "FLUSH":
@@ -235,11 +223,8 @@ func (s *Server) evalsha(args []string) Reply {
 			return failure(no)
 		}
 	}
-	id := s.loaded[args[1]]
-	if id == 0 {
-		id = redissonOf(args[1])
-	}
-	if id == 0 {
+	id := scriptIDs[args[1]]
+	if !s.loaded[id] && id < idRedissonLock { // Redisson's clients load theirs by themselves
 		return failure("NOSCRIPT No matching script. Please use EVAL.")
 	}
 	if s.Calls != nil {

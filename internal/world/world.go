@@ -23,6 +23,7 @@ type World struct {
 	ready  []*routine
 	idle   []*routine // ended, to be used again
 	all    []*routine // those that were ever started, for Close
+	crew   *Crew      // where they come from and go to; nil: nowhere
 	cur    *routine
 	closed bool
 
@@ -313,10 +314,14 @@ func (w *World) Kill(p *Process) { p.dead = true }
 func (w *World) Close() {
 	w.closed = true
 	for _, r := range w.all {
+		if w.crew != nil && r.fn == nil {
+			w.crew.rest(r)
+			continue
+		}
 		w.cur = r
 		r.stop()
 	}
-	w.cur = nil
+	w.cur, w.all, w.idle = nil, nil, nil
 }
 
 // N draws a duration from 0 to below n.

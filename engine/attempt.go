@@ -269,7 +269,7 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 	if ent.park == nil {
 		ent.park = newParking(ent)
 	}
-	until := clock.Instant(0)
+	until := forever
 	if r.Value >= 0 {
 		until = r.ReceivedAt.Add(fromServerMs(r.Value))
 	}

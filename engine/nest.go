@@ -157,9 +157,12 @@ func (n *nesting) lease() time.Duration {
 
 // leaveLocked gives the last handle back. Whoever wanted in behind it waits in the queue again.
 func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
+	var seats []*entry
 	for _, later := range n.queue {
 		if op := later.acquire; op != nil && op.state.Load() == futurePending {
-			e.goHomeLocked(n.hold, op, fx)
+			if seat := e.goHomeLocked(n.hold, op, fx); seat != nil {
+				seats = append(seats, seat)
+			}
 		}
 		if later.extend != nil {
 			e.sendExtendLocked(later.extend, fx)
@@ -177,28 +180,31 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 	if answered, err := e.sendReleaseLocked(sh, release, fx); answered {
 		fx.released(release, err)
 	}
+	for _, seat := range seats {
+		e.kickLocked(sh, seat, fx)
+	}
 }
 
-// goHomeLocked puts an op that wanted to enter again back into its queue. One whose owner goes on reading there would
-// wait for itself, and one whose owner has lost another hold of the name would enter anew.
-func (e *Engine) goHomeLocked(h *hold, op *acquireOp, fx *effects) {
-	switch read, _ := h.ent.root().heldBy(op.owner); {
+// goHomeLocked puts an op that wanted to enter again back into its queue: of a fair lock into a seat of its own, which
+// it returns, for it is behind everybody who has asked. One whose owner goes on reading there would wait for itself, and
+// one whose owner has lost another hold of the name would enter anew.
+func (e *Engine) goHomeLocked(h *hold, op *acquireOp, fx *effects) (seat *entry) {
+	at := h.ent.root()
+	switch read, _ := at.heldBy(op.owner); {
 	case read != nil && op.set.family == resp.FamilyWrite:
 		refuse(op, ErrUpgrade, fx)
+		return nil
 	case read == nil && op.owner.hasLost(e, h.ent.key):
 		refuse(op, ErrLost, fx)
-	default:
-		h.home(op).push(op)
+		return nil
 	}
-}
-
-// home is the queue that an op which wanted to enter again goes back to.
-func (h *hold) home(op *acquireOp) *entry {
-	if h.Family != resp.FamilyFair {
-		return h.ent.root()
+	if h.Family == resp.FamilyFair {
+		seat = at.newSeat()
+		op.moveTo(seat)
+		at = seat
 	}
-	op.moveTo(h.ent)
-	return h.ent
+	at.push(op)
+	return seat
 }
 
 // due sends the change again, or one that was held back.

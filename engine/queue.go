@@ -18,11 +18,11 @@ import (
 // What holds after every event whose step was done: if somebody waits and there is no hold here, then
 // an acquire is on its way, or is to be sent again, or a wake-up is due, or a release or a force-release is on its way.
 type queue struct {
-	head, tail *acquireOp // those who want the lock, in order
-	att        *attempt   // there unless ask is askNot
-	hold       *hold      // a trusted hold of this engine: closes the queue
-	name       *queue     // of a seat: the queue of its name, which counts for all of them; nil: this is it
-	busyUntil  clock.Instant
+	head, tail *acquireOp    // those who want the lock, in order
+	att        *attempt      // there unless ask is askNot
+	hold       *hold         // a trusted hold of this engine: closes the queue
+	name       *queue        // of a seat: the queue of its name, which counts for all of them; nil: this is it
+	busyUntil  clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
 
 	turnUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
 	forces    int32         // of a name: force-releases on their way: nothing is asked for meanwhile
@@ -268,7 +268,7 @@ func (q *queue) grantedLate() *acquireOp {
 	return op
 }
 
-// busy follows the answer that somebody else has the lock, until an instant or (0) for ever. keep: a
+// busy follows the answer that somebody else has the lock, until an instant or for ever. keep: a
 // copy of the acquire may still run, so that the next must be the same.
 func (q *queue) busy(until clock.Instant, keep bool) {
 	if !keep {
@@ -433,7 +433,7 @@ func (q *queue) othersWait(counted bool, heard, us int64) bool {
 }
 
 // courtesy leaves the name to others for a moment, whatever is heard meanwhile.
-func (q *queue) courtesy() { q.wait, q.turnUntil = waitCourtesy, 0 }
+func (q *queue) courtesy() { q.wait, q.turnUntil, q.busyUntil = waitCourtesy, 0, 0 }
 
 // turn counts a grant of the server's, and says until when this engine's turn with the lock lasts. It
 // begins with the first grant after somebody else had the lock, or could have had it, or was not heard to

@@ -13,6 +13,9 @@ import (
 // time.Duration up to 292 years, and an instant on top of one less than that.
 const longestTold = 100 * 365 * 24 * time.Hour
 
+// forever is until when a lock without an expiry is held.
+const forever = clock.Instant(1 << 62)
+
 // fromServerMs turns a server's milliseconds into a duration. What is longer than a century is a century.
 // Negative: there is no end.
 func fromServerMs(ms int64) time.Duration {
@@ -77,7 +80,7 @@ func remainingLocked(ent *entry, now clock.Instant) time.Duration {
 		return max(ent.hold.Deadline().Sub(now), 0)
 	case ent.wait == waitNot:
 		return 0
-	case ent.busyUntil == 0:
+	case ent.busyUntil == forever:
 		return -1
 	default:
 		return max(ent.busyUntil.Sub(now), 0)

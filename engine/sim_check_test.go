@@ -59,6 +59,12 @@ type simWait struct {
 	returned int // the same of the return of that call; 0: not yet
 	acks     bool
 	asked    bool // the call has returned
+	f        *Future[*Lease]
+	ask      int  // of those of its name
+	alone    bool // its engine knew nothing of the name when it asked
+	crowded  bool // its owner was asking already
+	free     bool // it is a Try that must be granted unless somebody else asks
+	goesOn   bool // its owner has given back to write, and goes on reading
 }
 
 func (n *simName) dropHold(h *simHold) {
@@ -74,6 +80,7 @@ func (n *simName) dropWait(w *simWait) {
 	for i, other := range n.waiters {
 		if other == w {
 			n.waiters = append(n.waiters[:i:i], n.waiters[i+1:]...)
+			n.changed(w)
 			return
 		}
 	}
@@ -87,6 +94,8 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 		since: s.w.Now(),
 	}
 	s.checkAsking(w)
+	s.checkBarging(w)
+	s.checkGoingOn(w)
 	h.excused = s.excused[h.field]
 	if h.owner != nil {
 		h.n.grantedAt[h.owner] = s.w.Now()
@@ -190,6 +199,7 @@ func (s *sim) endBelief(h *simHold) {
 	if h.wants(s.w.Now()) {
 		h.n.stoppedAt = s.w.Now()
 	}
+	s.endsWriting(h)
 	h.n.dropHold(h)
 	s.story("%s gives back %q, hold %d", h.who, h.n.name, h.id)
 }
@@ -208,15 +218,17 @@ func (s *sim) beforeCommand(args []string) simBefore {
 			b.holders = append(b.holders, soleField(s.server.twin.Hash(key)))
 		}
 	}
+	s.beforeReading(&b, args)
 	return b
 }
 
 type simBefore struct {
-	script  string
-	from    *simClient
-	fields  []string
-	queues  [][]string // of each key of a fair lock's script
-	holders []string
+	script   string
+	from     *simClient
+	fieldsOf [][]twin.Field // of each key, where readers and writers matter
+	fields   []string
+	queues   [][]string // of each key of a fair lock's script
+	holders  []string
 }
 
 func soleField(fields []twin.Field) string {
@@ -258,6 +270,8 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 		if n == nil {
 			continue
 		}
+		s.afterRelease(n, b.script)
+		s.afterReading(n, i, args, b)
 		s.checkName(n)
 		if b.queues != nil {
 			s.checkOrder(n, args, b.queues[i], b.holders[i])

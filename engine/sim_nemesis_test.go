@@ -59,6 +59,8 @@ func (s *sim) conduct() {
 		s.checkLives()
 		s.checkSpare()
 		s.checkEvents()
+		s.checkWoken()
+		s.checkRegained()
 	}
 	s.calmDown()
 	s.story("every actor has ended")
@@ -70,6 +72,10 @@ func (s *sim) conduct() {
 		}
 	}
 	s.settle()
+	for range 40 { // what is left goes on
+		s.w.Sleep((simCalm + 8*time.Second) / 40)
+		s.checkRegained()
+	}
 	s.checkReleases()
 	s.checkEmpty()
 	s.checkOwners()
@@ -247,6 +253,7 @@ func (s *sim) failOver() {
 		}
 		old := v.twin
 		v.adopt(replica)
+		s.forced = nil // they may be there again
 		s.story("the master fails over to it")
 		for _, n := range s.names {
 			_, was := old.Look(n.name)

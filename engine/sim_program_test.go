@@ -333,7 +333,7 @@ func (a *simActor) acquire(st *simStep) {
 	if s.text != nil {
 		s.story("%s asks for %q as %s%s", w.who, n.name, w.kind, st.detail())
 	}
-	n.waiters = append(n.waiters, w)
+	s.begins(w)
 	s.ops++
 	var f *Future[*Lease]
 	if st.try {
@@ -341,7 +341,7 @@ func (a *simActor) acquire(st *simStep) {
 	} else {
 		f = l.AcquireAsync(ctx)
 	}
-	w.asked, w.returned = true, s.nextID()
+	w.asked, w.returned, w.f = true, s.nextID(), f
 	got := (*simHold)(nil)
 	gen := a.gen
 	done := s.w.NewLatch()
@@ -364,6 +364,7 @@ func (a *simActor) acquire(st *simStep) {
 	case endsCancel, endsCtx:
 		if !done.WaitUntil(s.w.Now().Add(after)) {
 			w.over = true
+			n.changed(w)
 			s.story("%s gives up waiting for %q", w.who, n.name)
 			s.ops++
 			if ends == endsCancel {
@@ -447,7 +448,7 @@ func (a *simActor) do(st *simStep) {
 	l := a.lock(&one)
 	n.longest = max(n.longest, l.set.lease)
 	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID()}
-	n.waiters = append(n.waiters, w)
+	s.begins(w)
 	s.ops += 2
 	ctx, cancel := s.w.WithCancel(context.Background())
 	limit := s.w.After(st.after+time.Second, func() { w.over = true; cancel() })
@@ -499,7 +500,16 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 	s.ops += 2
 	n := a.name(st)
 	n.inside++
-	defer func() { n.inside--; n.stoppedAt = s.w.Now() }()
+	for _, m := range []*simName{n, a.name(&other)} {
+		m.known.asks++
+		m.known.hidden++
+	}
+	defer func() {
+		n.inside--
+		n.stoppedAt = s.w.Now()
+		n.known.hidden--
+		a.name(&other).known.hidden--
+	}()
 	_ = inner.Do(inside, func(within context.Context) error {
 		f := outer.TryAcquireAsync(within)
 		await(s, f)
@@ -517,6 +527,7 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 // refused looks at the error of an acquire.
 func (s *sim) refused(w *simWait, st *simStep, err error) {
 	s.story("%s does not get %q: %v", w.who, w.n.name, err)
+	s.checkRefusal(w, st, err)
 	if errors.Is(err, ErrLost) && w.owner != nil && !w.had && !w.n.asksFor(w.owner) && w.n.grantedAt[w.owner] < w.since && !w.se.closing && w.gen == w.se.gen &&
 		!strings.Contains(err.Error(), "granted, but the answer took") {
 		s.fail("who gave everything back may acquire", "%s got %v for %q", w.who, err, w.n.name)
@@ -617,11 +628,17 @@ func (a *simActor) force(st *simStep) {
 	n.forcedAt = s.w.Now()
 	by := simForcer{a.se, a.gen}
 	n.forces[by]++
+	began, gen := s.w.Now(), a.se.gen
 	f := a.lock(st).ForceReleaseAsync(context.Background())
+	told := s.forcing(n, a.se)
 	f.then(func() {
 		taken, err, _ := f.Result()
 		n.forcing--
 		n.forcedAt = s.w.Now()
+		s.checkForceError(a.se, gen, began, err)
+		for _, h := range told {
+			h.doneAt = s.w.Now()
+		}
 		s.story("%s has taken %q away: %v, %v", a.who(), n.name, taken, err)
 		if n.forces[by]--; by.gen == a.se.gen {
 			s.checkForced(a.se, n)

@@ -42,6 +42,7 @@ type sim struct {
 	uncounted              map[string]bool   // fields whose count a failover changed
 	seen                   map[string]*Owner // whose a field was last
 	releases               []simRelease
+	forced                 []*simForced
 
 	slow func(args []string) time.Duration // of a scene: how much longer an answer takes; negative: none comes
 }
@@ -199,6 +200,7 @@ type simName struct {
 	forcing   int                      // ForceReleases that have no answer
 	forces    map[simForcer]int        // the same, by engine
 	forcedAt  clock.Instant
+	known     simKnown
 	freeAt    clock.Instant // since when the server has no lock there; 0: it has
 }
 

@@ -169,15 +169,13 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 		}
 	}
 	n.queue = nil
-	if c.lease != nil && e.handOverLocked(sh, n.hold, fx) {
-		fx.released(c.release, nil)
-		return
-	}
 	release := c.release
 	if release == nil {
 		release = newReleaseOp(n.hold)
 	}
-	if answered, err := e.sendReleaseLocked(sh, release, fx); answered {
+	if c.lease != nil && e.handOverLocked(sh, n.hold, fx) {
+		fx.released(release, nil)
+	} else if answered, err := e.sendReleaseLocked(sh, release, fx); answered {
 		fx.released(release, err)
 	}
 	for _, seat := range seats {

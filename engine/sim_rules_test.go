@@ -311,6 +311,13 @@ func (s *sim) checkGoingOn(w *simWait) {
 
 // beforeReading notes what the rules of readers and writers have to know after a command.
 func (s *sim) beforeReading(b *simBefore, args []string) {
+	if strings.HasSuffix(b.script, "release") {
+		for _, key := range simKeysOf(args) {
+			if n := s.byKey[key]; n != nil {
+				s.look(n) // it may have expired
+			}
+		}
+	}
 	if b.script != "read" && b.script != "writerelease" {
 		return
 	}
@@ -389,8 +396,9 @@ func (s *sim) engineOf(field string) *simEngine {
 
 // afterRelease notes that a name is free because somebody has given it back.
 func (s *sim) afterRelease(n *simName, script string) {
+	was := n.freeAt
 	s.look(n)
-	if n.freeAt == s.w.Now() && n.known.releasedAt == 0 && strings.HasSuffix(script, "release") {
+	if was == 0 && n.freeAt != 0 && strings.HasSuffix(script, "release") {
 		n.known.releasedAt = n.freeAt
 	}
 }
@@ -418,19 +426,11 @@ func (s *sim) checkWoken() {
 	}
 }
 
-// apart reports whether a fair lock's waiter may be behind another of its engine that has asked before it, though the
-// server has not taken them in in this order: who asks for replicas travels on another connection. Only the first here
-// listens, so that the other may have to poll.
+// apart reports whether a fair lock's waiter may be behind one that has to poll: who asks for replicas travels on another
+// connection, so that the server may take the callers of an engine in in another order than they have asked, and only
+// the first of them listens.
 func (n *simName) apart(w *simWait) bool {
-	if w.kind != simFair {
-		return false
-	}
-	for _, other := range n.waiters {
-		if other.se == w.se && other.acks != w.acks {
-			return true
-		}
-	}
-	return false
+	return w.kind == simFair && slices.ContainsFunc(n.waiters, func(o *simWait) bool { return o.acks })
 }
 
 // A simForced is what a ForceRelease told a holder in its engine to have lost.

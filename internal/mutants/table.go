@@ -25,7 +25,7 @@ func table() []mutant {
 		wishes(),
 		leases(),
 		moving(),
-		waiting(), company(),
+		waiting(), company(), rules(),
 		rare(),
 		user(), timing(),
 		reading(), notes(),

@@ -1,0 +1,17 @@
+package main
+
+// rules: what the rules of waiting in the simulation have found (P5).
+func rules() []mutant {
+	return []mutant{
+		{
+			"late-reentry-goes-first", "whoever has asked for a fair lock before hears of no release",
+			one("engine/nest.go", "seat = at.newSeat()", "seat = h.ent"),
+			"engine", "TestWhoComesTooLateToEnterAFairLockAgainIsBehindWhoAskedBefore", false,
+		},
+		{
+			"courtesy-is-for-ever", "a Try is told of a holder for ever, where nobody has the lock",
+			one("engine/queue.go", "waitCourtesy, 0, 0 }", "waitCourtesy, 0, forever }"),
+			"engine", "TestATryBehindWhoLeavesTheLockToOthersIsToldOfNoHolderForEver", false,
+		},
+	}
+}

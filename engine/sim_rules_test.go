@@ -183,6 +183,9 @@ func (s *sim) freeFor(w *simWait) bool {
 	if len(n.waiters) > 0 || len(n.holds) > 0 || s.allPending(n) > s.pending(w.se, n) || len(s.server.twin.List("redisson_lock_queue:{"+n.name+"}")) > 0 {
 		return false
 	}
+	if w.kind == simFair && s.pending(w.se, n) > w.se.givesBackMany(n) { // who has left may be asking from a seat of its own
+		return false
+	}
 	for _, f := range fields {
 		if f.Name != "mode" && !w.se.givesBackField(n, f.Name) {
 			return false
@@ -200,6 +203,16 @@ func (s *sim) onItsWay(w *simWait) bool {
 func (s *sim) allPending(n *simName) (all int) {
 	for _, se := range s.engines {
 		all += s.pending(se, n)
+	}
+	return all
+}
+
+// givesBackMany counts the releases of a name that have no answer.
+func (se *simEngine) givesBackMany(n *simName) (all int) {
+	for g, holds := range se.giving {
+		if g.n == n {
+			all += len(holds)
+		}
 	}
 	return all
 }

@@ -73,10 +73,6 @@ func (s *sim) conduct() {
 		}
 	}
 	s.settle()
-	for range 40 { // what is left goes on
-		s.w.Sleep((simCalm + 8*time.Second) / 40)
-		s.checkRegained()
-	}
 	s.checkReleases()
 	s.checkEmpty()
 	s.checkOwners()
@@ -90,6 +86,7 @@ func (s *sim) conduct() {
 func (s *sim) settle() {
 	end := s.w.Now().Add(simCalm + 8*time.Second)
 	for rest := clock.Instant(0); s.w.Now() < end; s.w.Sleep(250 * time.Millisecond) {
+		s.checkRegained()
 		switch {
 		case s.seed%8 == 0 || s.copies > 0 || s.somethingLeft():
 			rest = 0

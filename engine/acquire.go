@@ -53,11 +53,13 @@ func (op *acquireOp) finish() {
 // abandon gives the op up with err: by Cancel, the end of its ctx, MaxWait or Close. The compare-
 // and-swap in claim decides against a grant that arrives at the same moment; the loser does nothing.
 func (op *acquireOp) abandon(err error) bool {
+	e := op.lock.eng
+	sh := e.shard(op.lock.hash)
+	sh.telling.Add(1)
+	defer e.told(sh)
 	if !op.claim() {
 		return false
 	}
-	e := op.lock.eng
-	sh := e.shard(op.lock.hash)
 	var fx effects
 	sh.mu.Lock()
 	if ent := e.entryOf(sh, op); ent != nil && op.queued {
@@ -112,6 +114,7 @@ func (e *Engine) submit(op *acquireOp) {
 		}
 		e.kickLocked(sh, ent, &fx)
 	}
+	fx.owe(e, sh)
 	sh.mu.Unlock()
 	e.world.Yield("Engine.submit: queued, sent | effects")
 	fx.run()

@@ -353,7 +353,7 @@ func (e *Engine) settle(ctx context.Context, most time.Duration) {
 	}
 }
 
-// unanswered counts the ops on their way.
+// unanswered counts the ops on their way, and the calls that are still to tell somebody's result.
 func (e *Engine) unanswered() int {
 	n := 0
 	for i := range e.shards {
@@ -361,6 +361,7 @@ func (e *Engine) unanswered() int {
 		sh.mu.Lock()
 		n += sh.pending
 		sh.mu.Unlock()
+		n += int(sh.telling.Load())
 	}
 	return n
 }

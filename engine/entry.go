@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
@@ -18,6 +19,7 @@ type shard struct {
 	names   table
 	pending int // ops on their way whose answer somebody here waits for
 	counts  counts
+	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
 
 	_ [64]byte // keeps neighbours off this cache line
 }
@@ -72,7 +74,9 @@ type effects struct {
 	drop        resp.Subscription
 	watch       *acquireOp // its ctx is to be watched
 	before      func()     // mostly nil: what comes before all results
-	more        []func()   // further ones of the last three: where seats or many ops are involved
+	eng         *Engine
+	owed        *shard   // whose telling run ends, if owe was called
+	more        []func() // further ones of the last three: where seats or many ops are involved
 }
 
 // answered is a release with its result.
@@ -106,6 +110,22 @@ func (fx *effects) add(op *acquireOp) {
 	fx.last = op
 }
 
+// owe keeps Close from returning before run has told what was collected. The engine's own goroutines need not: Close
+// waits for them. Called with the shard's mutex held, last.
+func (fx *effects) owe(e *Engine, sh *shard) {
+	if fx.owed == nil && (fx.first != nil || fx.releases != nil || fx.more != nil) {
+		fx.eng, fx.owed = e, sh
+		sh.telling.Add(1)
+	}
+}
+
+// told ends that of one call.
+func (e *Engine) told(sh *shard) {
+	if sh.telling.Add(-1) == 0 && e.closing.Load() {
+		e.settled.Ring()
+	}
+}
+
 // run does what was collected. Blocks: never.
 func (fx *effects) run() {
 	if fx.before != nil {
@@ -133,6 +153,9 @@ func (fx *effects) run() {
 	}
 	for _, f := range fx.more {
 		f()
+	}
+	if fx.owed != nil {
+		fx.eng.told(fx.owed)
 	}
 }
 

@@ -136,6 +136,7 @@ func (e *Engine) forced(l *Lock, holds []*hold) {
 			e.kickLocked(sh, at, &fx)
 		}
 	}
+	fx.owe(e, sh)
 	sh.mu.Unlock()
 	fx.run()
 }

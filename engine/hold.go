@@ -184,6 +184,7 @@ func (e *Engine) tellLoss(sh *shard, l *loss, fx *effects) {
 	e.world.Yield("Engine.tellLoss: contexts cancelled | freed")
 	sh.mu.Lock()
 	e.afterLossLocked(sh, l, fx)
+	fx.owe(e, sh)
 	sh.mu.Unlock()
 }
 

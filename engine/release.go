@@ -80,6 +80,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 			err, cause = e.spentLostLocked(ls, h), ErrLost
 		}
 	}
+	fx.owe(e, sh)
 	sh.mu.Unlock()
 	if ended != nil {
 		e.world.Yield("Engine.release: decided | a context ended")

@@ -51,9 +51,10 @@ type simWait struct {
 	se       *simEngine
 	gen      int
 	since    clock.Instant
-	live     bool // its owner had the lock when it asked
-	had      bool // its owner had handles of the name when it asked, or was giving some back
-	over     bool // cancelled, or its ctx has ended
+	live     bool          // its owner had the lock when it asked
+	had      bool          // its owner had handles of the name when it asked, or was giving some back
+	over     bool          // cancelled, or its ctx has ended
+	most     time.Duration // MaxWait; 0: none
 	try      bool
 	order    int // of its asking
 	returned int // the same of the return of that call; 0: not yet
@@ -176,6 +177,9 @@ func (s *sim) checkAsking(w *simWait) {
 		return
 	}
 	for _, other := range w.n.waiters {
+		if other.most > 0 && s.w.Now().Sub(other.since) >= other.most { // it has left, and may just be told
+			continue
+		}
 		if other.se == w.se && other.kind == simFair && other.returned != 0 && other.returned < w.order && !other.over && !other.try && !other.acks && other.owner == nil && other.gen == w.gen {
 			s.fail("fair order of asking", "%q: %s has it, and %s asked before", w.n.name, w.who, other.who)
 		}

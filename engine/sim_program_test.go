@@ -324,6 +324,7 @@ func (a *simActor) acquire(st *simStep) {
 	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner}
 	w.live = n.ownedBy(w.owner, a.se) || s.untold(w)
 	w.had = n.hasHold(w.owner, a.se) || len(a.se.giving[simGiving{w.owner, n}]) > 0
+	w.most = simWaits[st.wait]
 	w.try, w.acks, w.order = st.try, st.acks > 0, s.nextID()
 	ctx, cancel := s.w.WithCancel(a.around(st, n))
 	ends, after := st.ends, st.after
@@ -693,7 +694,6 @@ func (a *simActor) close() {
 	if took := s.w.Now().Sub(began); took > 20*time.Second {
 		s.fail("Close returns", "engine %d took %v: %v", se.n, took, err)
 	}
-	s.w.Sleep(10 * time.Millisecond) // a caller's own release may be just telling whom it passed its lock to
 	s.checkClosed(se)
 	se.reopen()
 }
@@ -702,7 +702,7 @@ func (a *simActor) close() {
 func (s *sim) checkClosed(se *simEngine) {
 	for _, n := range s.names {
 		for _, w := range n.waiters {
-			if w.se == se && w.gen == se.gen && w.asked && !w.over { // who gives up is told by its own call
+			if w.se == se && w.gen == se.gen && w.asked {
 				s.fail("every future completes", "engine %d is closed, and %s waits for %q", se.n, w.who, n.name)
 			}
 		}

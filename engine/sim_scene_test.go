@@ -273,3 +273,32 @@ func TestTheContextOfALeaseHasEndedWhenItsReleaseReturns(t *testing.T) {
 		})
 	}
 }
+
+// Close returns when every future is told: whom a caller's own release passed its lock to, and who was just cancelled,
+// though those calls have not returned.
+func TestCloseWaitsForWhoIsJustTold(t *testing.T) {
+	t.Parallel()
+	for at, call := range map[string]func(ls *Lease, next *Future[*Lease]){
+		"Engine.release: contexts ended | effects": func(ls *Lease, _ *Future[*Lease]) { ls.ReleaseAsync() },
+		"acquireOp.abandon: unlinked | told":       func(_ *Lease, next *Future[*Lease]) { next.Cancel() },
+	} {
+		play(t, func(sc *scene) {
+			ls := sc.acquire(sc.e.Lock("a"))
+			next := sc.e.Lock("a").AcquireAsync(context.Background())
+			sc.w.OnYield(func(here string) {
+				if here == at {
+					sc.w.Sleep(time.Second)
+				}
+			})
+			sc.w.Go("call", func() { call(ls, next) })
+			sc.w.Sleep(time.Millisecond)
+			if err := sc.e.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if _, _, told := next.Result(); !told {
+				t.Errorf("%s: Close has returned before the waiter was told", at)
+			}
+			sc.w.OnYield(nil)
+		})
+	}
+}

@@ -39,6 +39,16 @@ func rare() []mutant {
 			"engine", "TestTheContextOfALeaseHasEndedWhenItsReleaseReturns", false,
 		},
 		{
+			"passed-on-while-it-closes", "Close returns before who was passed a lock by a caller's release is told",
+			one("engine/entry.go", "fx.eng, fx.owed = e, sh\n\t\tsh.telling.Add(1)", "_, _ = e, sh"),
+			"engine", "TestCloseWaitsForWhoIsJustTold", false,
+		},
+		{
+			"cancelled-while-it-closes", "Close returns before who was just cancelled is told",
+			one("engine/acquire.go", "\tsh.telling.Add(1)\n\tdefer e.told(sh)\n", ""),
+			"engine", "TestCloseWaitsForWhoIsJustTold", false,
+		},
+		{
 			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
 			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
 			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,

@@ -347,7 +347,7 @@ func holders() []mutant {
 		},
 		{
 			"cancel-and-grant-both-win", "one acquire has two results",
-			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\te := op.lock.eng", "op.claim()\n\te := op.lock.eng"),
+			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\tvar fx effects", "op.claim()\n\tvar fx effects"),
 			"engine", "TestC039CancelAndGrantDecideWithOneResult", false,
 		},
 		{

@@ -132,6 +132,7 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	h.n.holds = append(h.n.holds, h)
 	s.checkForced(h.se, h.n)
 	if s.w.Int64N(2) == 0 {
+		s.ops++
 		h.ctx = ls.Context()
 	}
 	s.checkBelief(h)

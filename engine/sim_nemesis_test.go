@@ -405,6 +405,7 @@ func (s *sim) closeAll() {
 	for _, se := range s.engines {
 		ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
 		began := s.w.Now()
+		s.ops++
 		err := se.eng.Close(ctx)
 		cancel()
 		if took := s.w.Now().Sub(began); err != nil || took > 10*time.Second {

@@ -230,9 +230,6 @@ func (a *simActor) step(st *simStep) {
 }
 
 func (a *simActor) withHeld(st *simStep, h *simHold) {
-	if st.do != doRelease {
-		a.s.ops++
-	}
 	switch st.do {
 	case doRelease:
 		a.release(h, st.loose)
@@ -245,6 +242,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		h.n.extends++
 		h.extended = max(h.extended, d)
 		a.s.story("%s extends hold %d to %v", a.who(), h.id, d)
+		a.s.ops++
 		f := a.se.eng.extend(context.Background(), h.ls, d)
 		f.then(func() { h.n.extends--; h.n.stoppedAt = a.s.w.Now() })
 		if !st.loose {
@@ -253,8 +251,10 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 	case doStop:
 		a.s.story("%s stops the renewals of hold %d", a.who(), h.id)
 		h.plain, h.stopped, h.n.stoppedAt = false, true, a.s.w.Now()
+		a.s.ops++
 		h.ls.StopRenewing()
 	case doContext:
+		a.s.ops++
 		if len(a.past) > 0 && st.pick > 3 {
 			if past := a.past[len(a.past)-1]; past.Context().Err() == nil {
 				a.s.fail("a context ends with its lease", "that of %q lives on", past.Name())
@@ -367,8 +367,8 @@ func (a *simActor) acquire(st *simStep) {
 			w.over = true
 			n.changed(w)
 			s.story("%s gives up waiting for %q", w.who, n.name)
-			s.ops++
 			if ends == endsCancel {
+				s.ops++
 				f.Cancel()
 			} else {
 				cancel()
@@ -450,7 +450,7 @@ func (a *simActor) do(st *simStep) {
 	n.longest = max(n.longest, l.set.lease)
 	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID()}
 	s.begins(w)
-	s.ops += 2
+	s.ops++
 	ctx, cancel := s.w.WithCancel(context.Background())
 	limit := s.w.After(st.after+time.Second, func() { w.over = true; cancel() })
 	s.story("%s does something with %q as %s", w.who, n.name, w.kind)
@@ -498,7 +498,7 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 		return
 	}
 	a.name(&other).longest = max(a.name(&other).longest, inner.set.lease)
-	s.ops += 2
+	s.ops++
 	n := a.name(st)
 	n.inside++
 	for _, m := range []*simName{n, a.name(&other)} {
@@ -512,11 +512,13 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 		a.name(&other).known.hidden--
 	}()
 	_ = inner.Do(inside, func(within context.Context) error {
+		s.ops++
 		f := outer.TryAcquireAsync(within)
 		await(s, f)
 		ls, err, _ := f.Result()
 		switch {
 		case err == nil:
+			s.ops++
 			await(s, ls.ReleaseAsync())
 		case s.healthy() && !a.se.closing && gen == a.se.gen && outer.set.watchdog && st.hold == 0:
 			s.fail("Do enters again what it holds", "%s: %q inside of %q: %v", a.who(), outer.Name(), inner.Name(), err)
@@ -601,7 +603,9 @@ func (a *simActor) release(h *simHold, loose bool) {
 		done.WaitIn(context.Background())
 	}
 	if s.w.Int64N(20) == 0 && a.gen == a.se.gen { // callbacks ask the engine, too
+		s.ops++
 		f.OnComplete(func(struct{}, error) {
+			s.ops += 3
 			a.se.eng.Held()
 			h.ls.Context()
 			h.ls.ReleaseAsync()
@@ -654,6 +658,7 @@ func (a *simActor) look(st *simStep) {
 	a.s.ops++
 	await(a.s, a.lock(st).InspectAsync(context.Background()))
 	if st.pick == 0 {
+		a.s.ops += 2
 		a.se.eng.Held()
 		a.se.eng.Stats()
 	}
@@ -662,6 +667,7 @@ func (a *simActor) look(st *simStep) {
 // close closes the engine, in the middle of all that goes on, and opens another.
 func (a *simActor) close() {
 	s, se := a.s, a.se
+	s.ops++
 	if se.closing || a.gen != se.gen { // a second one waits with the first
 		ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
 		if err := se.eng.Close(ctx); err != nil && ctx.Err() != nil {

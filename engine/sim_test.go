@@ -34,7 +34,7 @@ type sim struct {
 	over                   bool        // the run has come to its end
 	stepped                int         // steps that actors have begun
 	progress               *world.Bell // an actor has ended
-	ops, commands, late    int         // ops: calls of the API
+	ops, commands, late    int         // ops: calls of the API by callers, see ARCHITECTURE.md
 	faultCount, violations int
 	foreign                []*simForeign
 	excused                map[string]bool   // fields that were taken by what the engine cannot prevent
@@ -181,7 +181,7 @@ func (se *simEngine) open() error {
 
 // reopen opens an engine as soon as the server lets it.
 func (se *simEngine) reopen() {
-	for se.open() != nil {
+	for se.s.ops++; se.open() != nil; se.s.ops++ {
 		se.s.w.Sleep(100 * time.Millisecond)
 	}
 }

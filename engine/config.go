@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // Config says where Redis is and how the engine behaves. The zero value of every field but Addrs
@@ -60,6 +61,8 @@ type Config struct {
 	// NoSubscribe makes waiters poll instead of subscribing to the release message, for servers where
 	// SUBSCRIBE is refused. A waiter then learns of a release within about a second.
 	NoSubscribe bool
+
+	wheel wheel.Config // for tests
 }
 
 // A Topology says what kind of deployment an engine is connected to.

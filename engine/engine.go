@@ -44,6 +44,7 @@ type Engine struct {
 
 	tickItem wheel.Item
 	overdue  []string // scratch of tick
+	stuck    bool     // tick's: the logger was told that the timing wheel is stuck
 
 	closing  atomic.Bool
 	draining atomic.Bool  // what fails now is not sent again
@@ -123,7 +124,9 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	if err != nil {
 		return err
 	}
-	w, err := wheel.New(wheel.Config{Clock: e.clock})
+	timing := e.cfg.wheel
+	timing.Clock = e.clock
+	w, err := wheel.New(timing)
 	if err != nil {
 		pool.release()
 		return fmt.Errorf("holdfast: timing wheel: %w", err)
@@ -178,6 +181,10 @@ func (t ticking) due(now clock.Instant) {
 		e.watchName(key)
 	}
 	clear(e.overdue)
+	if !e.stuck && e.wheel.Stuck() > 0 {
+		e.stuck = true
+		e.log(slog.LevelWarn, "holdfast: the timing wheel is stuck; a system timer and a ticker do without it, what waits for time comes up to 50 ms late")
+	}
 	for _, n := range e.nodes.All() {
 		if policy := n.TakeEvicts(); policy != "" {
 			e.log(slog.LevelWarn, "holdfast: this server may throw away locks that are held; set maxmemory-policy noeviction",

@@ -3,9 +3,11 @@ package engine
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // DeadlineOf is the exact trust deadline, which Lease.Deadline translates to wall time: histories are
@@ -67,3 +69,15 @@ func ContextsOfHold(ls *Lease) int {
 	defer sh.mu.Unlock()
 	return len(ls.hold.contexts())
 }
+
+// StickTimingWheel has the timing wheel hang in each call until open is closed.
+func StickTimingWheel(cfg *Config, open <-chan struct{}) {
+	cfg.wheel.After = func(time.Duration, func()) wheel.Stopper {
+		<-open
+		return noTimer{}
+	}
+}
+
+type noTimer struct{}
+
+func (noTimer) Stop() bool { return false }

@@ -81,6 +81,7 @@ type Stats struct {
 	// and contexts that did.
 	Callbacks, CallbackPanics, CallbackOverflows int64
 	LogsDropped                                  int64 // lines that the logger was too slow for
+	TimingWheelStuck                             int64 // times the timing wheel was found stuck; what waits for time then comes a little late
 }
 
 // Stats adds up the engine's counters. Blocks: for each shard's mutex in turn.
@@ -114,7 +115,7 @@ func (e *Engine) Stats() Stats {
 	}
 	e.callbacks.mu.Lock()
 	s.Callbacks, s.CallbackPanics, s.CallbackOverflows = e.callbacks.ran, e.callbacks.panics, e.callbacks.overflows
-	s.LogsDropped = e.callbacks.dropped
+	s.LogsDropped, s.TimingWheelStuck = e.callbacks.dropped, e.wheel.Stuck()
 	e.callbacks.mu.Unlock()
 	return s
 }

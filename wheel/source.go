@@ -2,6 +2,7 @@ package wheel
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/RussellLuo/timingwheel"
@@ -54,10 +55,44 @@ func (s *source) aim() clock.Instant {
 // waits for this goroutine. If it is stuck, the alarm and the ticker do without.
 type timers struct {
 	w     *Wheel
-	after afterFunc
+	after func(d time.Duration, f func()) Stopper
 	tw    *timingwheel.TimingWheel // nil: replaced, in tests
 	ring  chan struct{}            // capacity 1: the aim has changed
 	ended chan struct{}
+
+	// What the ticker knows of it.
+	calls atomic.Int64              // calls begun and ended: odd while one is on its way
+	due   atomic.Pointer[time.Time] // by when its timer has to come; nil: there is none
+	stuck atomic.Int64              // how often it was found stuck
+
+	// The ticker's.
+	seen int64 // calls, at the last tick
+	late int   // for how many ticks it looks stuck
+}
+
+// stuckTicks is for how many ticks the timing wheel has to look stuck. Ticks are counted, and not their time: a
+// process that is suspended has none.
+const stuckTicks = int(stuckAfter / defaultEvery)
+
+// look is the ticker's look at the timing wheel. It is stuck if a call of it does not return, or if its timer does
+// not come. It runs on the wall clock and sleeps by one that stands still in a suspended machine: only where both have
+// come that far is it late.
+func (t *timers) look() {
+	if t == nil {
+		return
+	}
+	calls, due := t.calls.Load(), t.due.Load()
+	hangs := calls%2 != 0 && calls == t.seen
+	now := time.Now()
+	silent := due != nil && now.After(*due) && now.UnixMilli() > due.UnixMilli()
+	t.seen = calls
+	if !hangs && !silent {
+		t.late = 0
+		return
+	}
+	if t.late++; t.late == stuckTicks {
+		t.stuck.Add(1)
+	}
 }
 
 // startTimers starts the timing wheel and its goroutine.
@@ -65,10 +100,10 @@ func (w *Wheel) startTimers(cfg Config) {
 	if cfg.NoTimingWheel {
 		return
 	}
-	t := &timers{w: w, after: cfg.after, ring: make(chan struct{}, 1), ended: make(chan struct{})}
+	t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 1), ended: make(chan struct{})}
 	if t.after == nil {
 		t.tw = timingwheel.NewTimingWheel(cfg.Tick, wheelSize)
-		t.after = func(d time.Duration, f func()) stopper { return t.tw.AfterFunc(d, f) }
+		t.after = func(d time.Duration, f func()) Stopper { return t.tw.AfterFunc(d, f) }
 		t.tw.Start()
 	}
 	w.timers = t
@@ -88,7 +123,7 @@ func (t *timers) wake(clock.Instant) {
 // a tick early.
 func (t *timers) work() {
 	defer close(t.ended)
-	var last stopper
+	var last Stopper
 	for {
 		select {
 		case <-t.ring:
@@ -99,15 +134,26 @@ func (t *timers) work() {
 			t.stop()
 			return
 		}
-		if last != nil {
-			last.Stop() // too late is no matter: a look too many
-		}
-		last = nil
-		if at := t.w.timed.aim(); at != 0 {
-			left := min(max(at.Sub(t.w.clock.Now()), 0), horizon)
-			last = t.after(left+t.w.tick, t.w.onTimer)
-		}
+		last = t.aim(last)
 	}
+}
+
+// aim sets the timer anew.
+func (t *timers) aim(last Stopper) Stopper {
+	t.calls.Add(1)
+	defer t.calls.Add(1)
+	t.due.Store(nil)
+	if last != nil {
+		last.Stop() // too late is no matter: a look too many
+	}
+	at := t.w.timed.aim()
+	if at == 0 {
+		return nil
+	}
+	left := min(max(at.Sub(t.w.clock.Now()), 0), horizon) + t.w.tick
+	due := time.Now().Add(left + t.w.tick)
+	t.due.Store(&due)
+	return t.after(left, t.w.onTimer)
 }
 
 // stop stops the timing wheel while nothing is cascading. The goroutine that moves timers
@@ -147,6 +193,7 @@ func (t *timers) wait() {
 // aimed again at what it missed, for the timing wheel would come early again, and at once, for as long as
 // the wall clock is behind it: that is left to the ticker.
 func (w *Wheel) onTimer() {
+	w.timers.due.Store(nil)
 	was := w.timed.spent()
 	if at := w.sweep(); at != was {
 		w.arm(at)

@@ -23,7 +23,7 @@ func TestATimingWheelThatIsStuckHoldsNobodyUp(t *testing.T) {
 			t.Parallel()
 			open := make(chan struct{})
 			aimed, called := make(chan struct{}, 1000), make(chan struct{}, 1000)
-			r := newRig(t, Config{NoAlarm: true, after: func(time.Duration, func()) stopper {
+			r := newRig(t, Config{NoAlarm: true, After: func(time.Duration, func()) Stopper {
 				aimed <- struct{}{}
 				if where == "AfterFunc" {
 					<-open
@@ -74,7 +74,7 @@ func TestATimingWheelThatIsStuckHoldsNobodyUp(t *testing.T) {
 
 func TestWithAStuckTimingWheelEverythingIsAtMostATickLate(t *testing.T) {
 	open := make(chan struct{})
-	w, err := New(Config{NoAlarm: true, after: func(time.Duration, func()) stopper { <-open; return noStop{} }})
+	w, err := New(Config{NoAlarm: true, After: func(time.Duration, func()) Stopper { <-open; return noStop{} }})
 	require.NoError(t, err)
 	s, out := newSetOf(&rig{Wheel: w})
 	items := make([]Item, 10)
@@ -94,4 +94,73 @@ func TestWithAStuckTimingWheelEverythingIsAtMostATickLate(t *testing.T) {
 	require.Less(t, worst, width+defaultEvery+200*ms, "a bucket and a tick, on a busy machine")
 	close(open)
 	w.Stop()
+}
+
+// A timing wheel that is stuck is noticed: in a call of it, and where its timer does not come.
+func TestATimingWheelThatIsStuckIsCounted(t *testing.T) {
+	for name, hangs := range map[string]bool{"ACallHangs": true, "NoTimerComes": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := make(chan struct{})
+			aimed := make(chan struct{}, 1000)
+			r := newRig(t, Config{NoAlarm: true, After: func(time.Duration, func()) Stopper {
+				aimed <- struct{}{}
+				if hangs {
+					<-open
+				}
+				return noStop{}
+			}})
+			t.Cleanup(func() { // before the rig's
+				close(open)
+				r.Stop()
+				<-r.timers.ended
+			})
+			s, _ := newSetOf(r)
+			var item Item
+			for range 2 * stuckTicks {
+				r.ticks <- time.Time{}
+			}
+			require.Zero(t, r.Stuck(), "nothing is asked of it")
+			s.Schedule(&item, start.Add(1))
+			await(t, aimed)
+			if !hangs {
+				awaitPast(t, r)
+			}
+			for range stuckTicks - 1 {
+				r.ticks <- time.Time{}
+			}
+			require.Zero(t, r.Stuck(), "it may be slow")
+			for range 100 {
+				r.ticks <- time.Time{}
+			}
+			require.EqualValues(t, 1, r.Stuck(), "once, however long it lasts")
+		})
+	}
+}
+
+// awaitPast waits until a timer should have come.
+func awaitPast(t *testing.T, r *rig) {
+	t.Helper()
+	for began := time.Now(); ; {
+		if due := r.timers.due.Load(); due != nil && time.Now().UnixMilli() > due.UnixMilli() {
+			return
+		}
+		require.Less(t, time.Since(began), 20*time.Second)
+	}
+}
+
+// What is only slow, or was asked for something else meanwhile, is not stuck.
+func TestATimingWheelThatComesIsNotStuck(t *testing.T) {
+	r := newRig(t, Config{NoAlarm: true})
+	s, out := newSetOf(r)
+	var item Item
+	for i := range 3 * stuckTicks {
+		s.Schedule(&item, start.Add(time.Duration(i+1)*width))
+		await(t, r.ahead)
+		r.clock.Advance(width)
+		(<-r.timer)()
+		await(t, out)
+		r.ticks <- time.Time{}
+	}
+	require.Zero(t, r.Stuck())
 }

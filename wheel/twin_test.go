@@ -103,7 +103,7 @@ func runTwin(t *rapid.T, cfg Config) {
 	fake, ticks := clock.NewFake(1), make(chan time.Time)
 	cfg.Clock, cfg.Ticks = fake, ticks
 	if !cfg.NoTimingWheel { // a timing wheel that looks at random moments, mostly early
-		cfg.after = func(_ time.Duration, f func()) stopper { go f(); return noStop{} }
+		cfg.After = func(_ time.Duration, f func()) Stopper { go f(); return noStop{} }
 	}
 	w, err := New(cfg)
 	require.NoError(t, err)

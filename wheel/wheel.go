@@ -20,7 +20,8 @@ const (
 	// horizon is how far ahead a timer on the timing wheel is aimed at most.
 	horizon = 24 * time.Hour
 
-	// stuckAfter is how long Stop waits for a timing wheel that may be stuck.
+	// stuckAfter is how long Stop waits for a timing wheel that may be stuck, and how late it is when it counts
+	// as stuck.
 	stuckAfter = time.Second
 )
 
@@ -48,15 +49,12 @@ type Config struct {
 	// NoAlarm leaves the alarm out, for tests.
 	NoAlarm bool
 
-	// after replaces the timing wheel in this package's tests.
-	after afterFunc
+	// After replaces the timing wheel, for tests: it calls f in a goroutine of its own after d, roughly.
+	After func(d time.Duration, f func()) Stopper
 }
 
-// afterFunc calls f in a goroutine of its own after d, roughly.
-type afterFunc func(d time.Duration, f func()) stopper
-
-// stopper takes a timer back; false means that it may fire or have fired.
-type stopper interface{ Stop() bool }
+// A Stopper takes a timer back; false means that it may fire or have fired.
+type Stopper interface{ Stop() bool }
 
 // complete fills in the defaults and refuses what cannot be kept.
 func (cfg *Config) complete() error {
@@ -151,6 +149,7 @@ func (w *Wheel) tickLoop(ticks <-chan time.Time) {
 		select {
 		case <-ticks:
 			w.arm(w.sweep())
+			w.timers.look()
 		case <-w.quit:
 			return
 		}
@@ -181,6 +180,15 @@ func (w *Wheel) shutdown() {
 	}
 	w.running.Wait()
 	w.timers.wait()
+}
+
+// Stuck is how often the timing wheel was found stuck. Items are then delivered by the alarm, or where there is
+// none by the ticker.
+func (w *Wheel) Stuck() int64 {
+	if w.timers == nil {
+		return 0
+	}
+	return w.timers.stuck.Load()
 }
 
 // Settle delivers what is due now and returns when every set is at rest with nothing

@@ -63,8 +63,8 @@ func newRig(t testing.TB, cfg Config) *rig {
 		timer: make(chan func(), 1000), ahead: make(chan time.Duration, 1000),
 	}
 	cfg.Clock, cfg.Ticks = r.clock, r.ticks
-	if !cfg.NoTimingWheel && cfg.after == nil {
-		cfg.after = func(d time.Duration, f func()) stopper {
+	if !cfg.NoTimingWheel && cfg.After == nil {
+		cfg.After = func(d time.Duration, f func()) Stopper {
 			r.timer <- f
 			r.ahead <- d
 			return noStop{}

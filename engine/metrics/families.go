@@ -75,6 +75,7 @@ var families = []family{
 	ofEngine("callbacks_total", "OnComplete callbacks run, and lines given to the logger.", func(s *engine.Stats) int64 { return s.Callbacks }),
 	ofEngine("callback_panics_total", "Of those, that panicked.", func(s *engine.Stats) int64 { return s.CallbackPanics }),
 	ofEngine("logs_dropped_total", "Lines that the logger was too slow for.", func(s *engine.Stats) int64 { return s.LogsDropped }),
+	ofEngine("timing_wheel_stuck_total", "Times the timing wheel was found stuck.", func(s *engine.Stats) int64 { return s.TimingWheelStuck }),
 	ofEngine("callback_overflows_total", "Times all callback workers were busy and one more goroutine was started.", func(s *engine.Stats) int64 { return s.CallbackOverflows }),
 
 	{

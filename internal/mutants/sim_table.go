@@ -68,7 +68,8 @@ func beyondTheSimulation() map[string]string {
 		moving: "moved-not-followed moved-not-learnt ask-without-asking renewal-stays-behind waiter-stays-behind moving-keeps-no-mark " +
 			"moving-makes-marks-anywhere moving-frees-by-halves moving-believes-a-mark-is-gone moving-undoes-what-was-there moving-waits-for-ever " +
 			"moving-does-not-look moving-empties-the-queue moving-extends-elsewhere moving-notes-elsewhere move-over-too-early moving-patience-ends",
-		wheel: "timing-wheel-called-under-a-mutex stop-waits-for-a-stuck-timing-wheel early-look-is-aimed-again ticker-aims-nothing",
+		wheel: "timing-wheel-called-under-a-mutex stop-waits-for-a-stuck-timing-wheel early-look-is-aimed-again ticker-aims-nothing " +
+			"stuck-wheel-is-not-noticed silent-wheel-is-not-noticed stuck-wheel-is-not-told",
 		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
 			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
 		users: "logger-asked-by-the-watchdog logger-hears-of-its-own-panic panic-reported-in-the-worker lines-without-bound close-leaves-callbacks " +

@@ -54,5 +54,20 @@ func leases() []mutant {
 			one("resp/scripts/fenced.lua", "not n or n ~= n or n >= most", "not n"),
 			"engine", "TestACounterThatIsNoNumberIsNamedAndLeavesNoLock", false,
 		},
+		{
+			"stuck-wheel-is-not-noticed", "nobody hears that the timing wheel hangs",
+			one("wheel/source.go", "hangs := calls%2 != 0 && calls == t.seen", "hangs := false"),
+			"wheel", "TestATimingWheelThatIsStuckIsCounted", false,
+		},
+		{
+			"silent-wheel-is-not-noticed", "nobody hears that the timers of the timing wheel do not come",
+			one("wheel/source.go", "silent := due != nil && now.After(*due)", "silent := due != nil && false && now.After(*due)"),
+			"wheel", "TestATimingWheelThatIsStuckIsCounted", false,
+		},
+		{
+			"stuck-wheel-is-not-told", "the log of an engine whose timing wheel hangs says nothing",
+			one("engine/engine.go", "if !e.stuck && e.wheel.Stuck() > 0 {", "if false {"),
+			"engine", "TestAStuckTimingWheelIsReportedOnce", false,
+		},
 	}
 }

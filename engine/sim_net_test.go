@@ -62,13 +62,13 @@ func (v *simServer) publish(channel, message string) int64 {
 }
 
 // run executes one command that an engine has sent.
-func (v *simServer) run(args []string, from *simClient) twin.Reply {
+func (v *simServer) run(args []string, r *simRound) twin.Reply {
 	v.s.commands++
 	before := v.s.beforeCommand(args)
-	before.from = from
-	r := v.twin.Do(args)
-	v.s.afterCommand(args, before, &r)
-	return r
+	before.from, before.sent = r.conn.client, r.sent
+	reply := v.twin.Do(args)
+	v.s.afterCommand(args, before, &reply)
+	return reply
 }
 
 // latency draws how long something travels one way.
@@ -127,6 +127,7 @@ type simRound struct {
 	heard   int // so many answers came before the connection broke
 	done    *world.Latch
 	failed  bool
+	sent    clock.Instant
 	slow    time.Duration // of the answer; negative: the connection breaks instead
 }
 
@@ -239,7 +240,7 @@ func (r *simRound) errors(err error) []rueidis.RedisResult {
 // execute runs the commands up to the n-th.
 func (r *simRound) execute(n int) {
 	for ; r.ran < n; r.ran++ {
-		r.replies = append(r.replies, simResult(r.conn.v.run(r.args[r.ran], r.conn.client)))
+		r.replies = append(r.replies, simResult(r.conn.v.run(r.args[r.ran], r)))
 	}
 }
 
@@ -256,7 +257,7 @@ func (r *simRound) copyLater(from int, after time.Duration) {
 		v.w.Outside(max(at, v.stopped), func() {
 			v.s.copies--
 			v.s.story("a late copy runs: %s", simArgs(args))
-			v.run(args, r.conn.client)
+			v.run(args, r)
 		})
 	}
 }
@@ -270,6 +271,7 @@ func (c *simConn) lateBy() time.Duration {
 // send puts the round on its way. What becomes of it is drawn from the seed.
 func (r *simRound) send() {
 	c, w := r.conn, r.conn.w
+	r.sent = w.Now()
 	c.lastArrive = max(c.lastArrive, w.Now().Add(c.v.latency()), c.v.stopped)
 	fate := c.v.s.drawFate()
 	if c.v.s.slow != nil {

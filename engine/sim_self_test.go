@@ -203,7 +203,7 @@ var simSabotages = []simSabotage{
 		for _, o := range all.n.holds {
 			o.stopped = true
 		}
-		s.checkRenewed([]string{"EVALSHA", "", "1", all.n.name, "2000", "1", "0", all.field})
+		s.checkRenewed([]string{"EVALSHA", "", "1", all.n.name, "2000", "1", "0", all.field}, s.w.Now())
 		return true
 	}},
 	{"a lease is renewed at its own length", "but a shorter one", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {

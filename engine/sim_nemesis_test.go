@@ -75,6 +75,7 @@ func (s *sim) conduct() {
 	s.settle()
 	s.checkReleases()
 	s.checkEmpty()
+	s.checkWatched()
 	s.checkOwners()
 	s.closeAll()
 	s.over = true
@@ -411,6 +412,7 @@ func (s *sim) closeAll() {
 		if took := s.w.Now().Sub(began); err != nil || took > 10*time.Second {
 			s.fail("Close returns", "engine %d with nothing to do took %v: %v", se.n, took, err)
 		}
+		se.others.checkTold()
 		s.w.Sleep(time.Second)
 		if n := se.proc.Live(); n != 0 {
 			s.fail("nothing is left", "%d goroutines of engine %d", n, se.n)

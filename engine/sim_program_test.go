@@ -336,12 +336,15 @@ func (a *simActor) acquire(st *simStep) {
 	}
 	s.begins(w)
 	s.ops++
+	own := a.se.own(ctx)
+	own.calling = true
 	var f *Future[*Lease]
 	if st.try {
-		f = l.TryAcquireAsync(ctx)
+		f = l.TryAcquireAsync(own)
 	} else {
-		f = l.AcquireAsync(ctx)
+		f = l.AcquireAsync(own)
 	}
+	own.calling = false
 	w.asked, w.returned, w.f = true, s.nextID(), f
 	got := (*simHold)(nil)
 	gen := a.gen
@@ -373,11 +376,14 @@ func (a *simActor) acquire(st *simStep) {
 			} else {
 				cancel()
 			}
+			if own.deaf() {
+				f.Cancel()
+			}
 		}
 	default:
 	}
 	done.WaitIn(context.Background())
-	cancel()
+	own.finish(a.se, w.who, cancel)
 	if got == nil || a.gen != a.se.gen {
 		return
 	}
@@ -602,14 +608,15 @@ func (a *simActor) release(h *simHold, loose bool) {
 	if !loose {
 		done.WaitIn(context.Background())
 	}
-	if s.w.Int64N(20) == 0 && a.gen == a.se.gen { // callbacks ask the engine, too
+	if s.w.Int64N(20) == 0 && a.gen == a.se.gen && !a.se.closing { // callbacks ask the engine, too
 		s.ops++
-		f.OnComplete(func(struct{}, error) {
+		told := a.se.others.callback(func() {
 			s.ops += 3
 			a.se.eng.Held()
 			h.ls.Context()
 			h.ls.ReleaseAsync()
 		})
+		f.OnComplete(func(struct{}, error) { told() })
 	}
 }
 
@@ -656,7 +663,10 @@ func (a *simActor) force(st *simStep) {
 
 func (a *simActor) look(st *simStep) {
 	a.s.ops++
-	await(a.s, a.lock(st).InspectAsync(context.Background()))
+	ctx, cancel := a.s.w.WithCancel(context.Background())
+	own := &simContext{Context: ctx, o: a.se.others}
+	await(a.s, a.lock(st).InspectAsync(own))
+	own.finish(a.se, a.who(), cancel)
 	if st.pick == 0 {
 		a.s.ops += 2
 		a.se.eng.Held()
@@ -694,8 +704,10 @@ func (a *simActor) close() {
 	}
 	ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
 	began := s.w.Now()
-	err := se.eng.Close(ctx)
+	others := se.others
+	err := a.closeAs(ctx)
 	cancel()
+	others.checkTold()
 	s.story("engine %d is closed: %v", se.n, err)
 	if took := s.w.Now().Sub(began); took > 20*time.Second {
 		s.fail("Close returns", "engine %d took %v: %v", se.n, took, err)

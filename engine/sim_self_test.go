@@ -16,13 +16,14 @@ import (
 // TestSimNotices breaks each rule on purpose: a check that cannot fail would be noticed here. What breaks it waits
 // for its moment in a run in which nothing else goes wrong.
 func TestSimNotices(t *testing.T) {
-	for _, c := range slices.Concat(simSabotages, simRuleSabotages) {
+	for _, c := range slices.Concat(simSabotages, simRuleSabotages, simUserSabotages) {
 		t.Run(strings.ReplaceAll(c.rule+" "+c.how, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed < 30; seed++ { // until one has the moment
 				p := drawPlan(seed, 300, c.kinds)
 				p.rate, p.fates, p.crashes, p.blows, p.clocks, p.java, p.force, p.closes, p.mixed = 0, nil, false, false, false, false, false, false, false
 				p.steps = p.drawSteps(rand.New(rand.NewPCG(seed, 7)), 300) //nolint:gosec // it must repeat
+				p.users = false
 				s := newSim(p, nil)
 				done := false
 				s.w.In(nil, "sabotage", func() {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -43,6 +42,8 @@ type sim struct {
 	seen                   map[string]*Owner // whose a field was last
 	releases               []simRelease
 	forced                 []*simForced
+	watched                []simWatched
+	blocks                 time.Duration // for so long code of others may yet block
 
 	slow func(args []string) time.Duration // of a scene: how much longer an answer takes; negative: none comes
 }
@@ -64,6 +65,7 @@ type simPlan struct {
 	clocks  bool // its clock is stepped, and drifts
 	java    bool // a foreign client runs Redisson's scripts
 	mixed   bool // names are asked for as other kinds than theirs
+	users   bool // the code of others blocks, panics and asks
 	nests   bool // owners enter again and again, and extend
 	nested  int  // of 100 acquires, how many have an owner
 	calm    int  // of 100 steps, after how many nothing goes wrong any more
@@ -149,6 +151,7 @@ type simEngine struct {
 	subs    *simSubs
 	owners  []*Owner
 	crew    []*simActor
+	others  *simOthers
 	doing   []simDoing
 	did     simDoing // the last that has ended
 	events  *Events
@@ -161,7 +164,8 @@ type simEngine struct {
 func (se *simEngine) open() error {
 	s := se.s
 	se.gen++
-	cfg := Config{Client: &simClient{server: s.server, proc: se.proc, se: se, gen: se.gen}, Logger: slog.New(slog.DiscardHandler)}
+	others, logger := se.newOthers()
+	cfg := Config{Client: &simClient{server: s.server, proc: se.proc, se: se, gen: se.gen}, Logger: logger}
 	eng, err := open(cfg, s.w, func(string) resp.Subscriptions {
 		se.subs = newSimSubs(s.server, se.proc)
 		return se.subs
@@ -170,6 +174,7 @@ func (se *simEngine) open() error {
 		return err
 	}
 	se.eng, se.opened, se.closing = eng, se.gen, false
+	others.eng, se.others = eng, others
 	se.owners, se.doing, se.did = nil, nil, simDoing{}
 	se.events = eng.Events(100)
 	for range s.simPlan.owners {
@@ -209,7 +214,7 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 
 // newSimWith makes it of coroutines of a crew.
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true}
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
@@ -354,5 +359,6 @@ func drawPlan(seed uint64, ops int, kinds []simKind) simPlan {
 		p.nested, p.owners = 100, 1
 	}
 	p.steps = p.drawSteps(r, ops)
+	p.users = drawUsers(seed)
 	return p
 }

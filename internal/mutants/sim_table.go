@@ -56,7 +56,7 @@ func beyondTheSimulation() map[string]string {
 		moving  = "below the seam: there is one node, and no slot moves"
 		wheel   = "below the seam: the timing wheel and the wall clock; a simulated world has timers of its own"
 		load    = "a matter of load and pace: nothing wrong follows from it"
-		users   = "no code of others: the simulated callers have the world's contexts and no logger"
+		users   = "no code of others blocks for ever, or hears thousands of lines"
 		refused = "no command is refused alone, as an ACL would"
 	)
 	all := map[string]string{
@@ -72,8 +72,7 @@ func beyondTheSimulation() map[string]string {
 			"stuck-wheel-is-not-noticed silent-wheel-is-not-noticed stuck-wheel-is-not-told",
 		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
 			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
-		users: "logger-asked-by-the-watchdog logger-hears-of-its-own-panic panic-reported-in-the-worker lines-without-bound close-leaves-callbacks " +
-			"context-asked-under-the-mutex context-panics-on-the-lane watch-outlives-its-op",
+		users: "lines-without-bound close-leaves-callbacks",
 		refused: "pexpire-not-undone poison-key-ends-the-batch publish-must-work batch-not-halved refusal-for-everybody",
 	} {
 		for id := range strings.FieldsSeq(ids) {

@@ -156,6 +156,14 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.w.Wall(c.deadline), true
 }
 
+// Watched counts who is to be told of the end of ctx, where it ends in a simulated world.
+func (w *World) Watched(ctx context.Context) int {
+	if c := contextOf(ctx); c != nil {
+		return len(c.watchers)
+	}
+	return 0
+}
+
 // EndsAt is when ctx ends by itself on the world's clock; 0: it does not.
 func (w *World) EndsAt(ctx context.Context) clock.Instant {
 	if t, ok := ctx.Deadline(); ok {

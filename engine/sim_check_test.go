@@ -109,7 +109,8 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	again := s.seen[h.field] == h.owner // it entered what it has had before
 	s.seen[h.field] = h.owner
 	for _, other := range h.n.holds {
-		if !again && other.owner != nil && other.owner == h.owner && other.gen == h.gen && other.se == h.se && other.lostAt != 0 && s.w.Now().Sub(other.lostAt) > simTold && !h.besideLive() && !w.live && !s.mixed {
+		if !again && other.owner != nil && other.owner == h.owner && other.gen == h.gen && other.se == h.se && other.lostAt != 0 && s.w.Now().Sub(other.lostAt) > simTold && !h.besideLive() && !w.live &&
+			h.n.liveAt[h.owner] < s.born[h.field] && !s.mixed {
 			s.fail("no entry anew after a loss", "%s got %q as %s while hold %d of the same owner is lost and not given back", h.who, h.n.name, h.kind, other.id)
 		}
 		if h.excludes(other) && other.ctx != nil && other.ls.hold.status.Load() == holdLost && other.se == h.se && other.gen == h.gen {
@@ -205,6 +206,9 @@ func (s *sim) endBelief(h *simHold) {
 		h.n.stoppedAt = s.w.Now()
 	}
 	s.endsWriting(h)
+	if h.owner != nil && h.believes() {
+		h.n.liveAt[h.owner] = s.w.Now()
+	}
 	h.n.dropHold(h)
 	s.story("%s gives back %q, hold %d", h.who, h.n.name, h.id)
 }
@@ -411,6 +415,9 @@ const simTold = 20 * time.Millisecond
 func (s *sim) checkFields(n *simName, fields []twin.Field) {
 	mode, writers, others := "", 0, 0
 	for _, f := range fields {
+		if _, known := s.born[f.Name]; !known {
+			s.born[f.Name] = s.w.Now()
+		}
 		switch {
 		case f.Name == "mode":
 			mode = f.Value

@@ -36,10 +36,11 @@ type sim struct {
 	ops, commands, late    int         // ops: calls of the API by callers, see ARCHITECTURE.md
 	faultCount, violations int
 	foreign                []*simForeign
-	excused                map[string]bool   // fields that were taken by what the engine cannot prevent
-	taken                  map[string]bool   // fields that an engine's ForceRelease has taken from itself
-	uncounted              map[string]bool   // fields whose count a failover changed
-	seen                   map[string]*Owner // whose a field was last
+	excused                map[string]bool          // fields that were taken by what the engine cannot prevent
+	born                   map[string]clock.Instant // when the server first had a field
+	taken                  map[string]bool          // fields that an engine's ForceRelease has taken from itself
+	uncounted              map[string]bool          // fields whose count a failover changed
+	seen                   map[string]*Owner        // whose a field was last
 	releases               []simRelease
 	forced                 []*simForced
 	watched                []simWatched
@@ -199,6 +200,7 @@ type simName struct {
 	waiters   []*simWait
 	longest   time.Duration            // the longest lease asked for
 	grantedAt map[*Owner]clock.Instant // when an owner was last granted it
+	liveAt    map[*Owner]clock.Instant // when an owner last began to give back what it had: a grant may be told later
 	stoppedAt clock.Instant            // when somebody last stopped renewing
 	extends   int                      // Extends on their way
 	inside    int                      // entered again inside of a Do, which is no belief of its own
@@ -214,7 +216,7 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 
 // newSimWith makes it of coroutines of a crew.
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
@@ -230,7 +232,7 @@ func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
 func simNames(kinds []simKind) []*simName {
 	var names []*simName
 	add := func(name string, kinds ...simKind) {
-		names = append(names, &simName{name: name, kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int)})
+		names = append(names, &simName{name: name, kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), liveAt: make(map[*Owner]clock.Instant)})
 	}
 	has := func(k simKind) bool {
 		for _, other := range kinds {

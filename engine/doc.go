@@ -68,8 +68,11 @@
 // older ones. [Engine.RWLock] lets readers share, and does not starve writers. [Engine.FairLock] is granted
 // in the order of asking, across all processes. [NonReentrant] and [Spin] change how a Lock behaves. All are
 // Redisson's on the wire, and everything said here holds for each: leases, owners, loss, waiting, futures.
-// One name is one kind of lock: another kind in its place is [ErrWrongKind]. Only a Lock and a write lock
-// are handed over inside the process; readers of one process share a hold.
+// One name is one kind of lock. A read-write lock in the place of any other, or the reverse, is [ErrWrongKind], and so
+// is an owner's own lock, if it asks for it as another kind. Lock, spin, fenced and fair are one kind on the
+// wire, as in Redisson: who asks as one of them waits for who holds the name as another, but tokens and order
+// are kept only among those who ask for them. Only a Lock and a write lock are handed over inside the process;
+// readers of one process share a hold.
 //
 // # Two contexts, two meanings
 //

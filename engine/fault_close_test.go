@@ -218,7 +218,7 @@ func TestCloseWithManyNamesParked(t *testing.T) {
 		waiting[i] = e.Lock(numbered("a", i)).AcquireAsync(limited(t))
 	}
 	eventually(t, "all wait", func() bool { return e.Stats().Waits == n })
-	eventually(t, "all listen", func() bool { return e.Stats().WokenBySubscribe == n })
+	eventually(t, "all listen", func() bool { return e.Stats().Nodes[0].Subscriptions.Confirmed == n }) // whatever woke them
 	require.NoError(t, e.Close(limited(t)))
 	done := 0
 	for _, f := range waiting {

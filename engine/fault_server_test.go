@@ -144,7 +144,7 @@ func TestFault_C053_MemoryIsFull(t *testing.T) {
 	waiting := []*engine.Future[*engine.Lease]{
 		other.Lock("a").AcquireAsync(limited(t)), other.Lock("dying").AcquireAsync(limited(t)),
 	}
-	eventually(t, "both wait", func() bool { return other.Stats().WokenBySubscribe == 2 })
+	eventually(t, "both wait", func() bool { return other.Stats().Nodes[0].Subscriptions.Confirmed == 2 })
 
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	for _, form := range faultForms {

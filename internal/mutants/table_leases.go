@@ -69,5 +69,10 @@ func leases() []mutant {
 			one("engine/engine.go", "if !e.stuck && e.wheel.Stuck() > 0 {", "if false {"),
 			"engine", "TestAStuckTimingWheelIsReportedOnce", false,
 		},
+		{
+			"entered-as-another-kind", "an owner's plain lock is entered as a fenced one, and has no token",
+			one("engine/nest.go", "return a == b || plain(a) && plain(b)", "return shares(a) == shares(b) || plain(a) && plain(b)"),
+			"engine", "TestMeetingsOfKindsUnderOneName", false,
+		},
 	}
 }

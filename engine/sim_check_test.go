@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ type simWait struct {
 func (n *simName) dropHold(h *simHold) {
 	for i, other := range n.holds {
 		if other == h {
-			n.holds = append(n.holds[:i:i], n.holds[i+1:]...)
+			n.holds = slices.Delete(n.holds, i, i+1)
 			return
 		}
 	}
@@ -80,7 +81,7 @@ func (n *simName) dropHold(h *simHold) {
 func (n *simName) dropWait(w *simWait) {
 	for i, other := range n.waiters {
 		if other == w {
-			n.waiters = append(n.waiters[:i:i], n.waiters[i+1:]...)
+			n.waiters = slices.Delete(n.waiters, i, i+1)
 			n.changed(w)
 			return
 		}
@@ -101,7 +102,9 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	if h.owner != nil {
 		h.n.grantedAt[h.owner] = s.w.Now()
 	}
-	s.story("%s is granted %q to %s as %s, hold %d", h.who, h.n.name, h.kind, h.field, h.id)
+	if s.text != nil {
+		s.story("%s is granted %q to %s as %s, hold %d", h.who, h.n.name, h.kind, h.field, h.id)
+	}
 	if !h.believes() || w.se.closing || w.gen != w.se.gen { // it was slow to be told, or Close gives it back
 		h.n.holds = append(h.n.holds, h)
 		return h
@@ -210,7 +213,9 @@ func (s *sim) endBelief(h *simHold) {
 		h.n.liveAt[h.owner] = s.w.Now()
 	}
 	h.n.dropHold(h)
-	s.story("%s gives back %q, hold %d", h.who, h.n.name, h.id)
+	if s.text != nil {
+		s.story("%s gives back %q, hold %d", h.who, h.n.name, h.id)
+	}
 }
 
 // beforeCommand notes what a check after the command has to know.
@@ -655,8 +660,10 @@ func (s *sim) givesBack(n *simName) bool {
 	return false
 }
 
-// simArgs is a command for the eye.
-func simArgs(args []string) string {
+// simArgs is a command for the eye, made when somebody looks.
+type simArgs []string
+
+func (args simArgs) String() string {
 	if args[0] != "EVALSHA" {
 		return strings.Join(args, " ")
 	}

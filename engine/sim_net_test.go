@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,10 +126,15 @@ type simRound struct {
 	replies []rueidis.RedisResult
 	ran     int // so many commands were run
 	heard   int // so many answers came before the connection broke
-	done    *world.Latch
+	done    world.Latch
 	failed  bool
-	sent    clock.Instant
-	slow    time.Duration // of the answer; negative: the connection breaks instead
+	fate    simFate
+	one     struct { // most rounds are one command
+		args    [1][]string
+		replies [1]rueidis.RedisResult
+	}
+	sent clock.Instant
+	slow time.Duration // of the answer; negative: the connection breaks instead
 }
 
 //nolint:gochecknoglobals // its builder is all that is used
@@ -179,9 +185,14 @@ func (c *simConn) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 
 // DoMulti sends commands and waits for their answers, or for the end of ctx.
 func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	r := &simRound{conn: c, args: make([][]string, len(cmds)), done: c.w.NewLatch()}
-	for i, cmd := range cmds {
-		r.args[i] = cmd.Commands()
+	r := &simRound{conn: c}
+	r.done.Init(c.w)
+	r.args, r.replies = r.one.args[:0], r.one.replies[:0]
+	if n := len(cmds); n > 1 {
+		r.args, r.replies = make([][]string, 0, n), make([]rueidis.RedisResult, 0, n)
+	}
+	for _, cmd := range cmds {
+		r.args = append(r.args, cmd.Commands())
 	}
 	if !c.greeted { // the handshake: a dial takes no time here, see package world on waiting under a mutex
 		c.greeted = true
@@ -203,7 +214,7 @@ func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []ruei
 	r.wait(ctx, limit)
 	for i, other := range c.flying {
 		if other == r {
-			c.flying = append(c.flying[:i:i], c.flying[i+1:]...)
+			c.flying = slices.Delete(c.flying, i, i+1)
 			break
 		}
 	}
@@ -281,14 +292,15 @@ func (r *simRound) send() {
 		r.sendWait(fate)
 		return
 	}
-	w.Outside(c.lastArrive, func() { r.arrive(fate) })
+	r.fate = fate
+	w.Outside(c.lastArrive, r.arrive)
 }
 
 // arrive is when the server reads the round.
-func (r *simRound) arrive(fate simFate) {
-	c, w := r.conn, r.conn.w
+func (r *simRound) arrive() {
+	c, w, fate := r.conn, r.conn.w, r.fate
 	if c.v.stopped > w.Now() {
-		w.Outside(c.v.stopped, func() { r.arrive(fate) })
+		w.Outside(c.v.stopped, r.arrive)
 		return
 	}
 	if c.ended && fate == fateNone { // broken meanwhile, by this side or by another round's fate

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -77,8 +78,10 @@ func (p *simPlan) drawSteps(r *rand.Rand, ops int) [][]simStep {
 		leases = 1 // so that they may be handed over and shared
 	}
 	hurried := r.IntN(2) == 0
+	each := max(ops/actors, 1)
 	for i := range steps {
-		for range max(ops/actors, 1) {
+		steps[i] = make([]simStep, 0, each)
+		for range each {
 			st := p.drawStep(r, leases)
 			if hurried {
 				st.after, st.keep = st.after/50, st.keep/50
@@ -270,24 +273,31 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 
 // name finds what a step is about.
 func (a *simActor) name(st *simStep) *simName {
-	var fit []*simName
+	fit := 0
 	for _, n := range a.s.names {
-		for _, k := range n.kinds {
-			if k == st.kind {
-				fit = append(fit, n)
-			}
+		if slices.Contains(n.kinds, st.kind) {
+			fit++
 		}
 	}
-	if len(fit) == 0 {
-		fit = a.s.names
+	if fit == 0 {
+		return a.s.names[st.name%len(a.s.names)]
 	}
-	return fit[st.name%len(fit)]
+	at := st.name % fit
+	for _, n := range a.s.names {
+		if slices.Contains(n.kinds, st.kind) {
+			if at == 0 {
+				return n
+			}
+			at--
+		}
+	}
+	panic("unreachable")
 }
 
 // lock makes the handle of a step.
 func (a *simActor) lock(st *simStep) *Lock {
 	e, name := a.se.eng, a.name(st).name
-	opts := []Option{simLeases[st.lease]}
+	opts := append(make([]Option, 0, 6), simLeases[st.lease])
 	if st.owner >= 0 {
 		opts = append(opts, As(a.se.owners[st.owner]))
 	}
@@ -369,7 +379,9 @@ func (a *simActor) acquire(st *simStep) {
 		if !done.WaitUntil(s.w.Now().Add(after)) {
 			w.over = true
 			n.changed(w)
-			s.story("%s gives up waiting for %q", w.who, n.name)
+			if s.text != nil {
+				s.story("%s gives up waiting for %q", w.who, n.name)
+			}
 			if ends == endsCancel {
 				s.ops++
 				f.Cancel()
@@ -535,7 +547,9 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 
 // refused looks at the error of an acquire.
 func (s *sim) refused(w *simWait, st *simStep, err error) {
-	s.story("%s does not get %q: %v", w.who, w.n.name, err)
+	if s.text != nil {
+		s.story("%s does not get %q: %v", w.who, w.n.name, err)
+	}
 	s.checkRefusal(w, st, err)
 	if errors.Is(err, ErrLost) && w.owner != nil && !w.had && !w.n.asksFor(w.owner) && w.n.grantedAt[w.owner] < w.since && !w.se.closing && w.gen == w.se.gen &&
 		!strings.Contains(err.Error(), "granted, but the answer took") {
@@ -574,7 +588,7 @@ func (a *simActor) release(h *simHold, loose bool) {
 	s := a.s
 	for i, other := range a.held {
 		if other == h {
-			a.held = append(a.held[:i:i], a.held[i+1:]...)
+			a.held = slices.Delete(a.held, i, i+1)
 			break
 		}
 	}
@@ -592,13 +606,15 @@ func (a *simActor) release(h *simHold, loose bool) {
 	done := s.w.NewLatch()
 	f.then(func() {
 		_, err, _ := f.Result()
-		s.story("%s has given back hold %d: %v", h.who, h.id, err)
+		if s.text != nil {
+			s.story("%s has given back hold %d: %v", h.who, h.id, err)
+		}
 		if refused := (*ServerError)(nil); errors.As(err, &refused) { // the count stays, and the last release frees whatever it is
 			s.uncounted[h.field] = true
 		}
 		for i, other := range giving[g] {
 			if other == h {
-				giving[g] = append(giving[g][:i:i], giving[g][i+1:]...)
+				giving[g] = slices.Delete(giving[g], i, i+1)
 				break
 			}
 		}

@@ -118,7 +118,8 @@ func (s *sim) dropsMessage() bool { return s.faults && s.rate > 0 && s.w.Int64N(
 
 func (s *sim) nextID() int { s.ids++; return s.ids }
 
-// story notes what happened, for whoever reads a failure.
+// story notes what happened, for whoever reads a failure. What happens all the time asks whether there is a text
+// before it calls: even what nobody reads is allocated.
 func (s *sim) story(format string, args ...any) {
 	if s.text != nil {
 		at := time.Duration(s.w.Now()) - time.Hour

@@ -32,6 +32,7 @@ type Set struct {
 	w     *Wheel
 	width int64 // nanoseconds
 	fire  func(now clock.Instant, due []*Item)
+	work  func() // run, made once: a delivery then costs no closure
 
 	next atomic.Int64 // end of the earliest open bucket, or never; written under mu
 
@@ -66,7 +67,7 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 		panic("wheel: a set needs a positive width and a function")
 	}
 	s := &Set{w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket)}
-	s.rest.L = &s.mu
+	s.rest.L, s.work = &s.mu, s.run
 	s.next.Store(int64(never))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -326,7 +327,7 @@ func (s *Set) kickLocked() {
 	}
 	s.running = true
 	s.w.running.Add(1)
-	s.w.world.Go("set", s.run)
+	s.w.world.Go("set", s.work)
 }
 
 // run delivers what is overdue, bucket by bucket, then ends.

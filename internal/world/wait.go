@@ -172,8 +172,13 @@ func (w *World) NewLatch() *Latch {
 	if w == nil {
 		return &Latch{opened: make(chan struct{})}
 	}
-	return &Latch{waiters: waiters{w: w}}
+	l := new(Latch)
+	l.Init(w)
+	return l
 }
+
+// Init makes the zero value a closed latch of a simulated world, where one stands in something else.
+func (l *Latch) Init(w *World) { l.waiters.w = w }
 
 // Open opens the latch. Blocks: never. Idempotent.
 func (l *Latch) Open() {

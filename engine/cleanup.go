@@ -119,9 +119,17 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	fx.run()
 }
 
+// placeLasts is how long it is tried to take a place out of a fair lock's queue. No lease ends a place; others pass it
+// over after 5 s, but only once it is the first.
+const placeLasts = 5 * time.Minute
+
 // keptLocked reports whether the key may outlive what is to be released, and for how long it has to be gone on
-// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long.
+// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The wire id of a fair
+// lock may have a place in its queue.
 func (c *cleanup) keptLocked(sh *shard, now clock.Instant) bool {
+	if c.op.Family == resp.FamilyFair {
+		return now.Before(c.giveUp.Add(placeLasts))
+	}
 	if !shares(c.op.Family) {
 		return false
 	}

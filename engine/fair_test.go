@@ -107,6 +107,26 @@ func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 	finish(t, s, a, b)
 }
 
+// A waiter gives up while its engine gets no answer, for longer than its lease and an attempt: no lease ends a place, so
+// it is taken out of the queue all the same.
+func TestFairWaiterThatGivesUpInALongOutageLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	a, b := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	held := acquire(t, b.FairLock("q").Lock)
+	f := a.FairLock("q", engine.FixedLease(500*time.Millisecond)).AcquireAsync(limited(t))
+	eventually(t, "it queues", func() bool { return exists(t, s, slot.FairQueue("q")) })
+	dropped := p.DropCommand(scriptCall("fairrelease"), -1)
+	require.True(t, f.Cancel())
+	await(t, dropped.C(), "its leaving")
+	lastUntil(time.Now().Add(attemptLimit + 2*time.Second)) // longer than a lease and an attempt
+	dropped.Remove()
+	eventually(t, "the queue is empty", func() bool { return !exists(t, s, slot.FairQueue("q")) })
+	release(t, held)
+	finish(t, s, a, b)
+}
+
 // Waiters keep their place however long the holder stays, and nobody asks in a hot loop.
 func TestFairWaitersKeepTheirPlaceBehindALongHold(t *testing.T) {
 	t.Parallel()

@@ -73,10 +73,13 @@ func (e *Engine) forcing(l *Lock) []*hold {
 	return holds
 }
 
+// loseForced makes holds lost, and returns when they are: what comes next may take them off the server. Another
+// ForceRelease may have ended the watch of one already and be about to say so; then whoever is first does it.
 func (e *Engine) loseForced(holds []*hold) {
 	for _, h := range holds {
 		e.world.Yield("Engine.loseForced: marked | a loss told")
 		e.dog.Lose(h, renew.CauseForced)
+		e.Lost(h, renew.CauseForced)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestALostWriteHoldIsReleasedHoweverLongItsOwnerReads(t *testing.T) {
 	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
 	rw := e.RWLock("rw", engine.As(engine.NewOwner()))
 	w := acquire(t, rw.WriteLock().With(engine.FixedLease(500*time.Millisecond)))
-	r := acquire(t, rw.ReadLock())
+	r := acquire(t, rw.ReadLock().With(engine.WatchdogLease(time.Second)))
 	dropped := p.DropCommand(scriptCall("writerelease"), -1)
 	await(t, w.Context().Done(), "the write hold is lost")
 	require.ErrorIs(t, w.Release(limited(t)), engine.ErrLost)
@@ -109,6 +109,44 @@ func TestALostWriteHoldIsReleasedHoweverLongItsOwnerReads(t *testing.T) {
 	release(t, theirs)
 	release(t, r)
 	finish(t, s, e, other)
+}
+
+// A write hold is lost while its release gets no answer. Its owner does not read any more, but has read for so long a
+// lease that the key lives on: what nobody has is released all the same.
+func TestALostWriteHoldIsReleasedHoweverLongItsOwnerHasRead(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(*engine.Lock) *engine.Lease{
+		"Granted": func(l *engine.Lock) *engine.Lease { return acquire(t, l.With(engine.WatchdogLease(20*time.Second))) },
+		"Extended": func(l *engine.Lock) *engine.Lease {
+			ls := acquire(t, l.With(engine.FixedLease(time.Second)))
+			require.NoError(t, ls.Extend(limited(t), 20*time.Second))
+			return ls
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			p := faultproxy.Run(t, s.Addr())
+			e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+			rw := e.RWLock("rw", engine.As(engine.NewOwner()))
+			w := acquire(t, rw.WriteLock().With(engine.FixedLease(700*time.Millisecond)))
+			r := read(rw.ReadLock())
+			dropped := []*faultproxy.Rule{p.DropCommand(scriptCall("writerelease"), -1), p.DropCommand(scriptCall("readrelease"), -1)}
+			given := r.ReleaseAsync()
+			await(t, w.Context().Done(), "the write hold is lost")
+			require.ErrorIs(t, w.Release(limited(t)), engine.ErrLost)
+			for _, d := range dropped {
+				await(t, d.C(), "a release")
+			}
+			lastUntil(time.Now().Add(attemptLimit + 2*time.Second)) // longer than a lease and an attempt
+			for _, d := range dropped {
+				d.Remove()
+			}
+			_, _ = given.Await(limited(t)) // its caller may have been told that nobody knows
+			release(t, acquire(t, other.RWLock("rw", engine.MaxWait(5*time.Second)).ReadLock()))
+			finish(t, s, e, other)
+		})
+	}
 }
 
 // An owner reads for long, and reads again for less; others read and leave. The first reading is kept for as

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -176,12 +178,21 @@ func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
 func (e *Engine) besideLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 	seat := h.ent.root().newSeat()
 	seat.seats.beside = h
+	h.besideLasts(op.set.lease)
 	e.limitLocked(op)
 	op.moveTo(seat)
 	op.parked = false // nobody is in its way any more: it waits for an answer, as a newcomer does
 	seat.push(op)
 	e.watchLocked(op, fx)
 	e.kickLocked(sh, seat, fx)
+}
+
+// besideLasts notes on a write hold that the key lives for a lease, because something beside it asks for that. It need not be
+// there any more when the write hold is lost: no release but the write hold's ends the key then.
+func (h *hold) besideLasts(lease time.Duration) {
+	if w := h.ent.root().hold; w != nil {
+		w.asksLocked(lease)
+	}
 }
 
 // beside is the hold that a seat asks to read beside.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -302,7 +304,11 @@ func (s *sim) checkRenewed(args []string, sent clock.Instant) {
 		if n == nil {
 			continue
 		}
+		if ms, _ := strconv.Atoi(args[3+len(keys)]); sent.Before(n.stoppedAt) { // it has crossed what lowers the key, for this once
+			n.raised = max(n.raised, s.w.Now().Add(time.Duration(ms)*time.Millisecond))
+		}
 		all := 0
+		s.revived[field] = s.revived[field] || !n.believedIn(field) // a late one makes the mark of a read hold anew
 		for _, h := range n.holds {
 			if h.field != field {
 				continue
@@ -319,6 +325,11 @@ func (s *sim) checkRenewed(args []string, sent clock.Instant) {
 	}
 }
 
+// believedIn reports whether somebody believes in a field.
+func (n *simName) believedIn(field string) bool {
+	return slices.ContainsFunc(n.holds, func(h *simHold) bool { return h.field == field && h.believes() })
+}
+
 // wants reports whether the holder of a handle wants it renewed.
 func (h *simHold) wants(now clock.Instant) bool {
 	return h.ls.lock.set.watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) <= time.Second+simSoon)
@@ -327,7 +338,7 @@ func (h *simHold) wants(now clock.Instant) bool {
 // forcedAway excuses those whose lock a ForceRelease took: one that somebody still waits for, or did lately.
 func (s *sim) forcedAway(key string, b simBefore) {
 	n := s.byKey[key]
-	if n == nil || s.w.Now().Sub(n.forcedAt) > simAttempt+simLate && n.forcing == 0 && !s.clocks { // a step back prolongs a not-after
+	if n == nil || n.forcing == 0 && s.w.Now().Sub(n.forcedAt) > simAttempt+simLate && !s.clocks { // a step back prolongs a not-after
 		return
 	}
 	left := s.server.twin.Hash(key)
@@ -458,6 +469,17 @@ func (s *sim) checkBelief(h *simHold) {
 	}
 	if trust := h.ls.hold.Deadline().Sub(s.w.Now()); expires != 0 && left+slack < trust {
 		s.fail("trust ends before the lease", "%q: %s (%s, hold %d) trusts %v more, the key lives %v", h.n.name, h.who, h.kind, h.id, trust, left)
+	} else if h.kind == simRead {
+		s.checkMark(h, trust-slack)
+	}
+}
+
+// checkMark: a read hold's own expiry is no earlier either. Another reader's release lowers the key to the longest of those.
+func (s *sim) checkMark(h *simHold, trust time.Duration) {
+	t := s.server.twin
+	_, expires := t.Look("{" + h.n.name + "}:" + h.field + ":rwlock_timeout:1")
+	if left := time.Duration(expires-t.Millis()) * time.Millisecond; left < trust {
+		s.fail("trust ends before the lease", "%q: %s (hold %d) trusts %v more, the mark of its read hold lives %v", h.n.name, h.who, h.id, trust, left)
 	}
 }
 
@@ -486,26 +508,36 @@ func (s *sim) checkOrder(n *simName, args []string, before []string, was string)
 // checkWaiting: who waits for a free lock gets it soon, where nothing goes wrong.
 func (s *sim) checkWaiting() {
 	now := s.w.Now()
-	if s.quietAt == 0 || now.Sub(s.quietAt) < simCalm {
+	if s.quietAt == 0 || now.Sub(s.quietAt) < s.settling() {
 		return
 	}
 	for _, n := range s.names {
 		s.checkName(n)
-		if n.freeAt == 0 || now.Sub(n.freeAt) < simSoon {
+		soon := simSoon + 8*s.line
+		if n.freeAt == 0 || now.Sub(n.freeAt) < soon {
 			continue
 		}
 		for _, w := range n.waiters {
-			if !w.over && !w.se.closing && w.gen == w.se.gen && now.Sub(w.since) > simSoon {
+			if !w.over && !w.se.closing && w.gen == w.se.gen && now.Sub(w.since) > soon {
 				s.fail("a free lock is granted", "%q is free for %v, and %s has waited to have it as %s for %v", n.name, now.Sub(n.freeAt), w.who, w.kind, now.Sub(w.since))
 			}
 		}
 	}
 }
 
+// settling is how long after the last fault its traces may last.
+func (s *sim) settling() time.Duration {
+	longest := time.Duration(0)
+	for _, n := range s.names {
+		longest = max(longest, n.longest)
+	}
+	return max(simCalm, longest+simCalm/2)
+}
+
 const (
 	// simSoon is within what time a waiter has a free lock.
 	simSoon = 2 * time.Second
-	// simCalm is how long after the last fault its traces may last: an attempt, its late copies, a lease.
+	// simCalm is how long after the last fault its traces may last: an attempt, its late copies, a lease of up to 6 s.
 	simCalm = 12 * time.Second
 )
 
@@ -565,7 +597,7 @@ func (s *sim) checkCounts() {
 
 // checkLives: what is renewed never has less left than the watchdog leaves it, where nothing goes wrong.
 func (s *sim) checkLives() {
-	if !s.healthy() {
+	if !s.healthy() || s.line > 0 { // on a slow line renewals wait for each other's round trips
 		return
 	}
 	for _, n := range s.names {
@@ -593,7 +625,7 @@ func (s *sim) checkEvents() {
 					se.events = nil
 					continue
 				}
-				if ev.Kind == EventJeopardy && s.healthy() {
+				if ev.Kind == EventJeopardy && s.healthy() && s.line == 0 {
 					s.fail("no false jeopardy", "engine %d: %q", se.n, ev.Name)
 				}
 				continue
@@ -604,13 +636,71 @@ func (s *sim) checkEvents() {
 	}
 }
 
+// checkGhosts: a field of an engine that runs, or its place in a fair lock's queue, is a hold's or an acquire's, or a
+// command about its name has no answer. Nobody else will ever take it off: the key stays for its lease, and under
+// readers, who renew it, for as long as they read.
+func (s *sim) checkGhosts() {
+	if s.clocks { // a step back prolongs what everybody has given up
+		return
+	}
+	for _, n := range s.names {
+		for _, f := range s.server.twin.Hash(n.name) {
+			if !s.revived[f.Name] && !s.withoutMark(n, f.Name) {
+				s.checkGhost(n, f.Name)
+			}
+		}
+		for _, f := range s.server.twin.List("redisson_lock_queue:{" + n.name + "}") {
+			if !s.revived[f] {
+				s.checkGhost(n, f)
+			}
+		}
+	}
+}
+
+func (s *sim) checkGhost(n *simName, field string) {
+	for _, se := range s.engines {
+		if se.running() && strings.HasPrefix(field, se.eng.ID()+":") && !se.eng.knows(n.name, field) {
+			s.fail("no ghost", "%q: engine %d runs, and knows nothing of its field %s", n.name, se.n, field)
+		}
+	}
+}
+
+// withoutMark reports whether a field is one that readers pass over: the read hold's own expiry is gone.
+func (s *sim) withoutMark(n *simName, field string) bool {
+	marked, _ := s.server.twin.Look("{" + n.name + "}:" + field + ":rwlock_timeout:1")
+	for _, f := range s.server.twin.Hash(n.name) {
+		if f.Name == "mode" && f.Value == "read" {
+			return marked == 0
+		}
+	}
+	return false
+}
+
+// running reports whether the process has an engine open.
+func (se *simEngine) running() bool { return !se.closing && !se.dead && se.gen == se.opened }
+
+// knows reports whether an engine has a hold or an acquire of a field, or waits for an answer about its name.
+func (e *Engine) knows(name, field string) bool {
+	hash := xxhash.Sum64String(name)
+	sh := e.shard(hash)
+	if sh.pending > 0 {
+		return true
+	}
+	for ent := range sh.names.get(hash, name).withSeats {
+		if h := ent.hold; h != nil && h.Field == field || ent.att != nil && ent.att.op.Field == field || ent.forces > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // checkSpare: a key lives no longer than those ask for who still have it, where nothing goes wrong.
 func (s *sim) checkSpare() {
 	if !s.healthy() || s.java {
 		return
 	}
 	for _, n := range s.names {
-		if len(n.holds) == 0 || len(n.waiters) > 0 || n.extends > 0 || n.inside > 0 || s.givesBack(n) || s.w.Now().Sub(n.stoppedAt) < simLowered || n.asked() {
+		if len(n.holds) == 0 || len(n.waiters) > 0 || n.extends > 0 || n.raised > s.w.Now() || n.inside > 0 || s.givesBack(n) || s.w.Now().Sub(n.stoppedAt) < simLowered || s.line > 0 && s.unanswered() > 0 || n.asked() {
 			continue
 		}
 		most, field := time.Duration(0), n.holds[0].field

@@ -51,7 +51,7 @@ func (f *simForeign) run() {
 			return
 		}
 		n := s.names[s.w.Int64N(int64(len(s.names)))]
-		if n.kinds[0] == simRead && s.w.Int64N(6) == 0 {
+		if n.kinds[0] == simRead && s.w.Int64N(int64(s.squats)) == 0 {
 			f.squat(n)
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 // setUp opens the engines and starts whoever takes part.
 func (s *sim) setUp() {
 	if s.healthy() {
-		s.quietAt = s.w.Now().Add(-simCalm)
+		s.quietAt = s.w.Now().Add(-time.Minute)
 	}
 	for n := range s.simPlan.engines {
 		se := &simEngine{s: s, n: n, giving: make(map[simGiving][]*simHold)}
@@ -27,6 +27,10 @@ func (s *sim) setUp() {
 	s.foreigners()
 	s.w.In(nil, "conductor", s.conduct)
 	s.w.In(nil, "nemesis", s.nemesis)
+	s.calmAt = s.calm * s.size() / 100
+	if s.outage > 0 {
+		s.w.In(nil, "outage", s.goDark)
+	}
 }
 
 // boot starts a process with an engine and its actors.
@@ -45,20 +49,16 @@ func (s *sim) boot(se *simEngine) {
 // conduct sees the run to its end.
 func (s *sim) conduct() {
 	total := s.simPlan.engines * s.simPlan.actors
-	all := 0
-	for _, steps := range s.steps {
-		all += len(steps)
-	}
-	calmAt := all * s.calm / 100
 	for s.ended < total {
 		s.progress.WaitUntil(s.w.Now().Add(100 * time.Millisecond))
-		if s.faults && s.stepped >= calmAt {
+		if s.faults && s.outage == 0 && s.stepped >= s.calmAt {
 			s.calmDown()
 		}
 		s.checkWaiting()
 		s.checkCounts()
 		s.checkLives()
 		s.checkSpare()
+		s.checkGhosts()
 		s.checkEvents()
 		s.checkWoken()
 		s.checkRegained()
@@ -85,7 +85,7 @@ func (s *sim) conduct() {
 // come would come. One seed in eight, and one where something is left, waits for all of the time that is allowed:
 // most of a run's steps would be those of engines that have nothing to do.
 func (s *sim) settle() {
-	end := s.w.Now().Add(simCalm + 8*time.Second)
+	end := s.w.Now().Add(s.settling() + 8*time.Second)
 	for rest := clock.Instant(0); s.w.Now() < end; s.w.Sleep(250 * time.Millisecond) {
 		s.checkRegained()
 		switch {
@@ -141,7 +141,7 @@ func (s *sim) calmDown() {
 	s.server.heal()
 	s.quietAt = max(s.quietAt, s.w.Now())
 	if s.healthy() {
-		s.quietAt = s.w.Now().Add(-simCalm)
+		s.quietAt = s.w.Now().Add(-time.Minute)
 	}
 	s.story("no further faults")
 }
@@ -149,7 +149,7 @@ func (s *sim) calmDown() {
 // heal ends what the nemesis has done to the server.
 func (v *simServer) heal() {
 	v.twin.OOM, v.twin.Refuse = false, ""
-	v.stopped = 0
+	v.stopped, v.dark, v.renews = 0, 0, false
 	for _, m := range v.subs {
 		m.deaf = false
 	}
@@ -175,6 +175,39 @@ func (s *sim) nemesis() {
 			s.stepClock()
 		}
 	}
+}
+
+// goDark has the server not be there for long, once: it stops, or nobody gets through to it. Afterwards nothing goes wrong
+// any more.
+func (s *sim) goDark() {
+	v := s.server
+	for s.stepped < s.calmAt {
+		s.w.Sleep(10 * time.Millisecond)
+	}
+	s.faultCount++
+	until := s.w.Now().Add(s.outage)
+	switch s.w.Int64N(4) {
+	case 0:
+		v.stopped = until
+		s.story("the server stops for %v", s.outage)
+	case 1: // as where one connection is cut off and another is not
+		v.dark, v.renews = until, true
+		s.story("nothing but renewals gets through for %v", s.outage)
+	case 2:
+		v.dark = until
+		s.story("nothing gets through for %v", s.outage)
+	default:
+		v.dark = until
+		s.story("the server is away for %v", s.outage)
+		for _, c := range append([]*simConn(nil), v.conns...) {
+			c.cut()
+		}
+	}
+	for _, m := range v.subs {
+		m.cut(s.outage)
+	}
+	s.w.Sleep(s.outage)
+	s.calmDown()
 }
 
 // span draws a time, as likely in each power of two.
@@ -258,6 +291,14 @@ func (s *sim) failOver() {
 			_, was := old.Look(n.name)
 			_, is := replica.Look(n.name)
 			left := replica.Hash(n.name)
+			for _, f := range left {
+				if !hasField(old.Hash(n.name), f.Name) {
+					s.revived[f.Name] = true
+				}
+			}
+			for _, f := range replica.List("redisson_lock_queue:{" + n.name + "}") {
+				s.revived[f] = true
+			}
 			for _, f := range old.Hash(n.name) {
 				mark := "{" + n.name + "}:" + f.Name + ":rwlock_timeout:1" // of a read hold
 				_, marked := old.Look(mark)
@@ -332,6 +373,11 @@ func (s *sim) crash() {
 	for _, a := range se.crew {
 		a.held = nil
 	}
+	for _, n := range s.names {
+		if by := (simForcer{se, se.gen}); n.forces[by] > 0 {
+			n.forcing, n.forcedAt = n.forcing-n.forces[by], s.w.Now()
+		}
+	}
 	clear(se.giving)
 	se.forget()
 	s.w.Outside(s.w.Now().Add(s.span(time.Millisecond, time.Second)), func() { s.boot(se) })
@@ -372,6 +418,7 @@ func (s *sim) checkOwners() {
 			for _, n := range s.names {
 				n.longest = max(n.longest, simLeaseTimes[0])
 				a := &simActor{s: s, se: se, n: 100 + i, gen: se.gen}
+				n.longest = max(n.longest, simLeaseTimes[0])
 				f := a.lock(&simStep{kind: n.kinds[0], owner: i, name: s.place(n)}).TryAcquireAsync(context.Background())
 				await(s, f)
 				ls, err, _ := f.Result()

@@ -28,6 +28,8 @@ type simServer struct {
 	skew    time.Duration
 	drift   float64 // of its clock's rate
 	stopped clock.Instant
+	dark    clock.Instant // until then nothing arrives, and nobody is let in
+	renews  bool          // but renewals
 	conns   []*simConn
 	subs    []*simSubs
 }
@@ -74,7 +76,7 @@ func (v *simServer) run(args []string, r *simRound) twin.Reply {
 
 // latency draws how long something travels one way.
 func (v *simServer) latency() time.Duration {
-	d := 40*time.Microsecond + v.w.N(160*time.Microsecond)
+	d := v.s.line + 40*time.Microsecond + v.w.N(160*time.Microsecond)
 	if v.s.faults && v.w.Int64N(200) == 0 {
 		d += v.w.N(30 * time.Millisecond)
 	}
@@ -299,6 +301,10 @@ func (r *simRound) send() {
 // arrive is when the server reads the round.
 func (r *simRound) arrive() {
 	c, w, fate := r.conn, r.conn.w, r.fate
+	if c.v.dark > w.Now() && !(c.v.renews && r.renews()) {
+		c.v.s.story("conn %d: %s is lost on its way", c.id, simArgs(r.args[0]))
+		return
+	}
 	if c.v.stopped > w.Now() {
 		w.Outside(c.v.stopped, r.arrive)
 		return
@@ -350,6 +356,16 @@ func (r *simRound) arrive() {
 		c.v.s.story("conn %d breaks after %s ran", c.id, simArgs(r.args[0]))
 		c.cut()
 	}
+}
+
+// renews reports whether the round has renewals only.
+func (r *simRound) renews() bool {
+	for _, args := range r.args {
+		if name := simScriptNames[scriptArg(args)]; name != "renew" && name != "readrenew" {
+			return false
+		}
+	}
+	return true
 }
 
 // sendWait is WAIT n ms: it blocks the connection until as many replicas have seen what was written.

@@ -62,9 +62,11 @@ var (
 	simLeases = []Option{
 		WatchdogLease(2 * time.Second), WatchdogLease(2 * time.Second), WatchdogLease(time.Second), WatchdogLease(6 * time.Second),
 		FixedLease(100 * time.Millisecond), FixedLease(1500 * time.Millisecond), FixedLease(5 * time.Second),
+		FixedLease(time.Second), WatchdogLease(20 * time.Second), // of profiles only
 	}
 	simLeaseTimes = []time.Duration{
 		2 * time.Second, 2 * time.Second, time.Second, 6 * time.Second, 100 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second,
+		time.Second, 20 * time.Second,
 	}
 	simWaits = []time.Duration{0, 0, 5 * time.Millisecond, 300 * time.Millisecond, 4 * time.Second}
 )
@@ -73,7 +75,15 @@ var (
 func (p *simPlan) drawSteps(r *rand.Rand, ops int) [][]simStep {
 	actors := p.engines * p.actors
 	steps := make([][]simStep, actors)
-	leases := len(simLeases)
+	if p.habit != nil {
+		for i := range steps {
+			for range min(max(ops/actors, 1), p.habit.steps) {
+				steps[i] = append(steps[i], p.drawHabit(r))
+			}
+		}
+		return steps
+	}
+	leases := simEvenLeases
 	if r.IntN(2) == 0 && !p.nests {
 		leases = 1 // so that they may be handed over and shared
 	}
@@ -91,6 +101,9 @@ func (p *simPlan) drawSteps(r *rand.Rand, ops int) [][]simStep {
 	}
 	return steps
 }
+
+// simEvenLeases is how many of the leases everybody may have.
+const simEvenLeases = 7
 
 func (p *simPlan) drawStep(r *rand.Rand, leases int) simStep {
 	st := simStep{
@@ -332,7 +345,7 @@ func (a *simActor) acquire(st *simStep) {
 	s, l, n := a.s, a.lock(st), a.name(st)
 	n.longest = max(n.longest, l.set.lease)
 	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner}
-	w.live = n.ownedBy(w.owner, a.se) || s.untold(w)
+	w.live = n.ownedBy(w.owner, a.se) || s.untold(w) || a.se.stillHeld(w.owner, n)
 	w.had = n.hasHold(w.owner, a.se) || len(a.se.giving[simGiving{w.owner, n}]) > 0
 	w.most = simWaits[st.wait]
 	w.try, w.acks, w.order = st.try, st.acks > 0, s.nextID()
@@ -577,6 +590,11 @@ func (n *simName) hasHold(o *Owner, se *simEngine) bool {
 	return false
 }
 
+// stillHeld reports whether an owner has just begun to give back what it still has.
+func (se *simEngine) stillHeld(o *Owner, n *simName) bool {
+	return o != nil && slices.ContainsFunc(se.giving[simGiving{o, n}], func(h *simHold) bool { return h.ls.hold.status.Load() == holdHeld })
+}
+
 // A simGiving is an owner that is giving handles of a name back.
 type simGiving struct {
 	o *Owner
@@ -600,6 +618,9 @@ func (a *simActor) release(h *simHold, loose bool) {
 	giving := a.se.giving
 	giving[g] = append(giving[g], h)
 	s.ops++
+	if h.n.extends > 0 {
+		h.n.raised = max(h.n.raised, s.w.Now().Add(max(h.extended, h.ls.lock.set.lease)))
+	}
 	f := h.ls.ReleaseAsync()
 	h.given = true
 	a.past = append(a.past[:min(len(a.past), 3)], h.ls)
@@ -645,7 +666,7 @@ func (s *sim) lostOne(h *simHold) {
 
 // healthy reports whether nothing ever goes wrong in this run.
 func (s *sim) healthy() bool {
-	return (s.rate == 0 || len(s.fates) == 0) && !s.crashes && !s.blows && !s.clocks && !s.force
+	return (s.rate == 0 || len(s.fates) == 0) && s.outage == 0 && !s.crashes && !s.blows && !s.clocks && !s.force
 }
 
 func (a *simActor) force(st *simStep) {
@@ -653,7 +674,6 @@ func (a *simActor) force(st *simStep) {
 	s.story("%s takes %q away as %s", a.who(), n.name, st.kind)
 	s.ops++
 	n.forcing++
-	n.forcedAt = s.w.Now()
 	by := simForcer{a.se, a.gen}
 	n.forces[by]++
 	began, gen := s.w.Now(), a.se.gen
@@ -662,7 +682,9 @@ func (a *simActor) force(st *simStep) {
 	f.then(func() {
 		taken, err, _ := f.Result()
 		n.forcing--
-		n.forcedAt = s.w.Now()
+		if err != nil && (a.se.closing || a.se.gen != gen) { // else no copy can run any more
+			n.forcedAt = s.w.Now()
+		}
 		s.checkForceError(a.se, gen, began, err)
 		for _, h := range told {
 			h.doneAt = s.w.Now()

@@ -32,6 +32,7 @@ var simFlags = struct {
 	workers *int
 	yields  *int
 	summary *string
+	profile *string
 }{
 	flag.String("sim.seed", "", "the seed of the one run, or of the first"),
 	flag.Int("sim.ops", 400, "how many steps the callers of one run take"),
@@ -43,6 +44,7 @@ var simFlags = struct {
 	flag.Int("sim.workers", 1, "how many worlds run at once"),
 	flag.Int("sim.yields", -1, "of 1000 yield points, how many let others go first; -1: the seed says"),
 	flag.String("sim.summary", "", "a file for the last line; else it is printed"),
+	flag.String("sim.profile", "", "the profile of every seed, or none; else the seed says"),
 }
 
 // TestSim runs the simulation with fresh seeds: make sim. Its last line is read by scripts.
@@ -147,14 +149,31 @@ func simKinds(list string) ([]simKind, error) {
 	return kinds, nil
 }
 
-// simSeeds is the corpus: the first hundred, and those that once failed.
+// The corpus: seeds that once failed, those of the even ones before there were profiles.
 //
 //nolint:gochecknoglobals // constant
-var simSeeds = []uint64{234, 259, 264, 291, 317, 341, 433, 545, 600, 642, 993, 20006, 20141, 20666, 54, 315, 2239, 2485, 62, 1172, 93, 344, 487, 709, 1641, 4366, 701077, 1000996, 1002595, 1004576, 8000003}
+var simSeeds = []uint64{580, 1454, 1577, 1926}
+
+//nolint:gochecknoglobals // constant
+var simProfileSeeds = map[string][]uint64{
+	"outage": {8, 65, 161, 169, 949, 985, 1454},
+	"forced": {5907, 7020, 7417, 7659, 11515},
+}
+
+//nolint:gochecknoglobals // constant
+var simEvenSeeds = []uint64{
+	234, 259, 264, 291, 317, 341, 433, 545, 600, 642, 993, 20006, 20141, 20666, 54, 315, 2239, 2485, 62, 1172, 93, 344, 487, 709, 1641,
+	4366, 701077, 1000996, 1002595, 1004576, 8000003,
+}
 
 // TestSimCorpus runs the corpus, and sees that a seed always runs the same.
 func TestSimCorpus(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	for _, seed := range simEvenSeeds {
+		if r := runSim(drawEven(seed, 400, nil), nil); r.err != nil {
+			t.Errorf("seed %d without a profile: %v", seed, r.err)
+		}
+	}
 	seeds := slices.Clone(simSeeds)
 	for seed := range uint64(60) {
 		seeds = append(seeds, seed)
@@ -164,6 +183,13 @@ func TestSimCorpus(t *testing.T) {
 	for _, seed := range seeds {
 		if r := runSimWith(&crew, drawPlan(seed, 400, nil), nil); r.err != nil {
 			t.Errorf("seed %d: %v", seed, r.err)
+		}
+	}
+	for profile, seeds := range simProfileSeeds {
+		for _, seed := range seeds {
+			if r := runSim(drawProfile(seed, 400, nil, profile), nil); r.err != nil {
+				t.Errorf("seed %d of the profile %s: %v", seed, profile, r.err)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestSimNotices(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.rule+" "+c.how, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed < 30; seed++ { // until one has the moment
-				p := drawPlan(seed, 300, c.kinds)
+				p := drawEven(seed, 300, c.kinds)
 				p.rate, p.fates, p.crashes, p.blows, p.clocks, p.java, p.force, p.closes, p.mixed = 0, nil, false, false, false, false, false, false, false
 				p.steps = p.drawSteps(rand.New(rand.NewPCG(seed, 7)), 300) //nolint:gosec // it must repeat
 				p.users = false
@@ -120,6 +120,15 @@ var simSabotages = []simSabotage{
 		}
 		s.server.twin.Do([]string{"HSET", h.n.name, h.field, "7"})
 		s.checkCounts()
+		return true
+	}},
+	{"no ghost", "of an engine that runs", []simKind{simLock}, func(s *sim) bool {
+		n, se := s.names[0], s.engines[0]
+		if n.freeAt == 0 || !se.running() || se.eng.knows(n.name, "") {
+			return false
+		}
+		s.server.twin.Do([]string{"HSET", n.name, se.eng.ID() + ":1", "1"})
+		s.checkGhosts()
 		return true
 	}},
 	{"fair order", "the second is served", []simKind{simFair}, func(s *sim) bool {

@@ -48,7 +48,7 @@ func ruleOf(err error) string {
 func (p simPlan) calmer(fails func(simPlan) bool) simPlan {
 	for _, off := range []func(*simPlan){
 		func(q *simPlan) { q.clocks = false }, func(q *simPlan) { q.crashes = false }, func(q *simPlan) { q.blows = false },
-		func(q *simPlan) { q.java = false }, func(q *simPlan) { q.rate, q.fates = 0, nil }, func(q *simPlan) { q.users = false }, func(q *simPlan) { q.yields = 0 },
+		func(q *simPlan) { q.java = false }, func(q *simPlan) { q.outage = 0 }, func(q *simPlan) { q.line = 0 }, func(q *simPlan) { q.rate, q.fates = 0, nil }, func(q *simPlan) { q.users = false }, func(q *simPlan) { q.yields = 0 },
 	} {
 		q := p
 		off(&q)

@@ -32,6 +32,7 @@ type sim struct {
 	ended                  int         // actors
 	over                   bool        // the run has come to its end
 	stepped                int         // steps that actors have begun
+	calmAt                 int         // after so many nothing goes wrong any more
 	progress               *world.Bell // an actor has ended
 	ops, commands, late    int         // ops: calls of the API by callers, see ARCHITECTURE.md
 	faultCount, violations int
@@ -41,6 +42,7 @@ type sim struct {
 	taken                  map[string]bool          // fields that an engine's ForceRelease has taken from itself
 	uncounted              map[string]bool          // fields whose count a failover changed
 	seen                   map[string]*Owner        // whose a field was last
+	revived                map[string]bool          // fields that nobody has, and a failover or a late renewal brought back
 	releases               []simRelease
 	forced                 []*simForced
 	watched                []simWatched
@@ -59,17 +61,22 @@ type simPlan struct {
 	yields  int // of 1000 yield points
 	rate    int // of 1000 rounds: how many meet a fault
 	fates   []simFate
-	force   bool // ForceRelease
-	closes  bool // engines are closed and opened anew
-	crashes bool // processes die, or are suspended
-	blows   bool // the server is stopped, refuses, fails over
-	clocks  bool // its clock is stepped, and drifts
-	java    bool // a foreign client runs Redisson's scripts
-	mixed   bool // names are asked for as other kinds than theirs
-	users   bool // the code of others blocks, panics and asks
-	nests   bool // owners enter again and again, and extend
-	nested  int  // of 100 acquires, how many have an owner
-	calm    int  // of 100 steps, after how many nothing goes wrong any more
+	force   bool          // ForceRelease
+	closes  bool          // engines are closed and opened anew
+	crashes bool          // processes die, or are suspended
+	blows   bool          // the server is stopped, refuses, fails over
+	clocks  bool          // its clock is stepped, and drifts
+	java    bool          // a foreign client runs Redisson's scripts
+	mixed   bool          // names are asked for as other kinds than theirs
+	users   bool          // the code of others blocks, panics and asks
+	nests   bool          // owners enter again and again, and extend
+	nested  int           // of 100 acquires, how many have an owner
+	calm    int           // of 100 steps, after how many nothing goes wrong any more
+	profile string        // its name; "": none
+	habit   *simHabit     // how its actors behave; nil: everything is drawn evenly
+	line    time.Duration // how much longer everything travels, each way
+	outage  time.Duration // how long the server is not there, once
+	squats  int           // one of so many times the foreign client takes what is no lock's name
 	steps   [][]simStep
 }
 
@@ -112,7 +119,9 @@ func (s *sim) drawFate() simFate {
 	return s.fates[s.w.Int64N(int64(len(s.fates)))]
 }
 
-func (s *sim) refusesDial() bool { return s.faults && s.rate > 0 && s.w.Int64N(50) == 0 }
+func (s *sim) refusesDial() bool {
+	return s.server.dark > s.w.Now() && !s.server.renews || s.faults && s.rate > 0 && s.w.Int64N(50) == 0
+}
 
 func (s *sim) dropsMessage() bool { return s.faults && s.rate > 0 && s.w.Int64N(100) == 0 }
 
@@ -204,10 +213,11 @@ type simName struct {
 	liveAt    map[*Owner]clock.Instant // when an owner last began to give back what it had: a grant may be told later
 	stoppedAt clock.Instant            // when somebody last stopped renewing
 	extends   int                      // Extends on their way
+	raised    clock.Instant            // until when an Extend counts that its handle did not wait for, or a renewal that was late: nothing is lowered then
 	inside    int                      // entered again inside of a Do, which is no belief of its own
 	forcing   int                      // ForceReleases that have no answer
 	forces    map[simForcer]int        // the same, by engine
-	forcedAt  clock.Instant
+	forcedAt  clock.Instant            // when one was left without, of which a copy may run
 	known     simKnown
 	freeAt    clock.Instant // since when the server has no lock there; 0: it has
 }
@@ -217,7 +227,7 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 
 // newSimWith makes it of coroutines of a crew.
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
@@ -323,8 +333,26 @@ func (s *sim) stuck() string {
 // drawPlan makes the plan of a seed: a part of all that can be done and of all that can go wrong, for what never
 // happens leaves room for the rest to happen often.
 func drawPlan(seed uint64, ops int, kinds []simKind) simPlan {
+	return drawProfile(seed, ops, kinds, *simFlags.profile)
+}
+
+// drawEven makes a plan without a profile, whatever the seed says.
+func drawEven(seed uint64, ops int, kinds []simKind) simPlan {
+	return drawProfile(seed, ops, kinds, "none")
+}
+
+// drawProfile makes a plan with the profile of a name; "": the seed says.
+func drawProfile(seed uint64, ops int, kinds []simKind, name string) simPlan {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // it must repeat
-	p := simPlan{seed: seed, engines: 1 + r.IntN(3), actors: 1 + r.IntN(6), owners: 1 + r.IntN(3), nested: r.IntN(2) * (20 + r.IntN(80))}
+	p := drawTrouble(seed, kinds, r)
+	p.profiled(kinds, name)
+	p.steps = p.drawSteps(r, ops)
+	return p
+}
+
+// drawTrouble draws who is there and what may go wrong, from everything that there is.
+func drawTrouble(seed uint64, kinds []simKind, r *rand.Rand) simPlan {
+	p := simPlan{seed: seed, squats: 6, engines: 1 + r.IntN(3), actors: 1 + r.IntN(6), owners: 1 + r.IntN(3), nested: r.IntN(2) * (20 + r.IntN(80))}
 	p.kinds = [][]simKind{
 		{simLock},
 		{simLock, simSpin},
@@ -361,7 +389,6 @@ func drawPlan(seed uint64, ops int, kinds []simKind) simPlan {
 	if p.nests { // owners that enter again and again, with leases of all lengths
 		p.nested, p.owners = 100, 1
 	}
-	p.steps = p.drawSteps(r, ops)
 	p.users = drawUsers(seed)
 	return p
 }

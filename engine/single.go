@@ -332,6 +332,7 @@ func (e *Engine) extendsLocked(h *hold, op *singleOp[struct{}], d time.Duration)
 		h.doubt = new(doubt)
 	}
 	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
+	h.besideLasts(d)
 	h.more().extends++
 	n := h.nesting
 	if n == nil || h.status.Load() != holdHeld || !n.lowering(e.clock.Now()) {

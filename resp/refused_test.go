@@ -58,3 +58,23 @@ func TestAGiveBackOfAHandleNeedsNoRightToCount(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, left, 3_000_000)
 }
+
+// In the last millisecond of a key PTTL answers 0. A count that is changed then must not delete the key and make it anew,
+// without an expiry.
+func TestACountThatChangesInTheLastMillisecondLeavesAnExpiry(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	for range 30 {
+		s.Do(t, "HSET", "key", "field", "2")
+		s.Do(t, "PEXPIRE", "key", "5")
+		for i := range 150 {
+			scriptRun(t, s, "reacquire", "key", "30000", "field", ahead, strconv.Itoa(1+i%2), "2")
+			if left := s.Do(t, "PTTL", "key"); left == "-2" {
+				break
+			} else {
+				require.NotEqual(t, "-1", left, "held for ever")
+			}
+		}
+		s.Do(t, "DEL", "key")
+	}
+}

@@ -37,6 +37,7 @@ func simulatedForms() map[string][]edit {
 		"passed-on-to-anybody": {
 			{fairRelease, `if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && `, "lease, ok := \"\", strconv.Itoa(i) == \"\"\n\t\tfor _, lease = range f.heirs {\n\t\t\tok = true\n\t\t}\n\t\tif ok && "},
 		},
+		"lowered-to-nothing":                one(reacquire, "if set.is(1) {", "if false {"),
 		"lowers-under-readers":              one(reacquire, "} else if fields.Int-mode.Int > 1 {", "} else if false {"),
 		"nothing-is-lowered-under-readers":  one(reacquire, "\t\tlease = most\n", "\t\tlease = max(most, left)\n"),
 		"acquire-sets-the-count":            one(reacquire, `changes := mode != "0" && (is != is2 || have != target)`, "changes := is != is2 || have != target"),
@@ -72,7 +73,7 @@ func beyondTheSimulation() map[string]string {
 			"stuck-wheel-is-not-noticed silent-wheel-is-not-noticed stuck-wheel-is-not-told",
 		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
 			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
-		users: "lines-without-bound close-leaves-callbacks",
+		users:   "lines-without-bound close-leaves-callbacks",
 		refused: "pexpire-not-undone poison-key-ends-the-batch publish-must-work batch-not-halved refusal-for-everybody",
 	} {
 		for id := range strings.FieldsSeq(ids) {

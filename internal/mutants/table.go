@@ -32,6 +32,7 @@ func table() []mutant {
 		stuck(),
 		beside(),
 		forcing(),
+		outages(),
 	} {
 		all = append(all, part...)
 	}

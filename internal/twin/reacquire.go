@@ -15,10 +15,15 @@ func (s *Server) reacquire(KEYS, ARGV list) Reply {
 		return mine
 	}
 	if mine.is(1) {
-		if failed := s.recount(key, lease, field, ARGV.at(4), ARGV.at(5)); failed.table() {
+		gone, failed := s.recount(key, lease, field, ARGV.at(4), ARGV.at(5))
+		switch {
+		case failed.table():
 			return failed
+		case gone:
+			return answer(-1, 0)
+		default:
+			return answer(2, 0)
 		}
-		return answer(2, 0)
 	}
 	there := s.pcall("EXISTS", key)
 	if there.table() {
@@ -77,15 +82,15 @@ func (s *Server) expiry(key string, left, lease float64, lower bool) float64 {
 	return min(left, lease)
 }
 
-// recount is the part of reacquire.lua for a key that is ours. Answers Nil, or the error.
-func (s *Server) recount(key, lease, field, wanted, mode string) Reply {
+// recount is the part of reacquire.lua for a key that is ours, unless that is gone by now. failed is Nil, or the error.
+func (s *Server) recount(key, lease, field, wanted, mode string) (gone bool, failed Reply) {
 	left := s.pcall("PTTL", key)
 	if left.table() {
-		return left
+		return false, left
 	}
 	count := s.pcall("HGET", key, field)
 	if count.table() {
-		return count
+		return false, count
 	}
 	have, is := tonumber(count.Text)
 	target, is2 := tonumber(wanted)
@@ -94,7 +99,7 @@ func (s *Server) recount(key, lease, field, wanted, mode string) Reply {
 	if changes || float64(left.Int) != ttl {
 		set := s.pcall("PEXPIRE", key, format0f(ttl))
 		if set.table() {
-			return set
+			return false, set
 		}
 	}
 	if changes {
@@ -103,8 +108,11 @@ func (s *Server) recount(key, lease, field, wanted, mode string) Reply {
 		}
 		set := s.pcall("HSET", key, field, argument(target))
 		if set.table() {
-			return set
+			return false, set
+		}
+		if set.is(1) {
+			return true, s.pcall("HDEL", key, field)
 		}
 	}
-	return Reply{}
+	return false, Reply{}
 }

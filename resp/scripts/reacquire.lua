@@ -93,6 +93,9 @@ if mine == 1 then
     local set = call('HSET', key, field, wanted)
     if type(set) == 'table' then
       return set
+    elseif set == 1 then -- in its last millisecond PEXPIRE has deleted the key: what HSET makes anew has no expiry
+      local undone = call('HDEL', key, field)
+      return type(undone) == 'table' and undone or {now, -1, 0}
     end
   end
   return {now, 2, 0}

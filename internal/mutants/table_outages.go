@@ -1,0 +1,32 @@
+package main
+
+// outages: what the profiles of the simulation have found (engine/sim_profile_test.go).
+func outages() []mutant {
+	return []mutant{
+		{
+			"ghost-beside-what-was-read", "a write hold that nobody has stays for as long a lease as its owner has read with",
+			one("engine/shared.go", "\th.besideLasts(op.set.lease)\n", ""),
+			"engine", "TestALostWriteHoldIsReleasedHoweverLongItsOwnerHasRead/Granted", false,
+		},
+		{
+			"ghost-beside-what-was-extended", "the same, where what it has read with was extended",
+			one("engine/single.go", "\th.besideLasts(d)\n", ""),
+			"engine", "TestALostWriteHoldIsReleasedHoweverLongItsOwnerHasRead/Extended", false,
+		},
+		{
+			"place-of-one-who-left", "who gave up in an outage keeps its place in a fair lock's queue",
+			one("engine/cleanup.go", "return now.Before(c.giveUp.Add(placeLasts))", "return false"),
+			"engine", "TestFairWaiterThatGivesUpInALongOutageLeavesTheQueue", false,
+		},
+		{
+			"forced-before-it-is-lost", "a ForceRelease frees what the holder still believes in, while another one is about to tell it",
+			one("engine/force.go", "\t\te.Lost(h, renew.CauseForced)\n", ""),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"lowered-to-nothing", "a key in its last millisecond is deleted and made anew: the lock is held for ever",
+			one("resp/scripts/reacquire.lua", "elseif set == 1 then", "elseif false then"),
+			"resp", "TestACountThatChangesInTheLastMillisecondLeavesAnExpiry", false,
+		},
+	}
+}

@@ -123,5 +123,9 @@ func (h *hold) asksLocked(lease time.Duration) {
 
 // asked is for how long from now on the hold may have had the key live.
 func (h *hold) asked(now clock.Instant) time.Duration {
-	return max(h.Lease(), renew.LeaseFor(h.Deadline().Sub(now)), h.open().lease)
+	asked := max(h.Lease(), h.open().lease)
+	if renew.TrustUntil(now, asked).Before(h.Deadline()) {
+		asked = renew.LeaseFor(h.Deadline().Sub(now)) // rounded up: for a lease as it is that would be more
+	}
+	return asked
 }

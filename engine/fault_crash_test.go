@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,20 +13,23 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
-// aofSize is how much of the append-only file there is, and where.
-func aofSize(tb testing.TB, dir string) (path string, size int64) {
+// awaitAOF waits until what took a lock is in the append-only file, and says where that is and how much it has:
+// while an fsync lasts nothing is written.
+func awaitAOF(tb testing.TB, dir string, ls *engine.Lease) (path string, size int64) {
 	tb.Helper()
-	for _, pattern := range []string{"appendonlydir/*.incr.aof", "appendonly.aof"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
+	eventually(tb, "it is in the file", func() bool {
+		found, err := filepath.Glob(filepath.Join(dir, "appendonlydir", "*.incr.aof"))
 		require.NoError(tb, err)
-		for _, f := range found {
-			info, err := os.Stat(f)
-			require.NoError(tb, err)
-			return f, info.Size()
+		if len(found) == 0 {
+			found = []string{filepath.Join(dir, "appendonly.aof")}
 		}
-	}
-	require.FailNow(tb, "no append-only file")
-	return "", 0
+		path = found[0]
+		text, err := os.ReadFile(path)
+		require.NoError(tb, err)
+		size = int64(len(text))
+		return bytes.Contains(text, []byte(ls.OwnerID()))
+	})
+	return path, size
 }
 
 // TestFault_C065_AppendOnlyFileLacksTheLastSecond: the machine of a server dies, and what it had not yet
@@ -37,10 +41,10 @@ func TestFault_C065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "everysec"}})
 	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
 	kept := acquire(t, a.Lock("kept"))
-	path, size := aofSize(t, dir)
+	path, size := awaitAOF(t, dir, kept)
 	gone := acquire(t, a.Lock("gone", engine.WatchdogLease(6*time.Second)))
 	half := acquire(t, a.Lock("half"))
-	_, whole := aofSize(t, dir)
+	_, whole := awaitAOF(t, dir, half)
 	require.Greater(t, whole, size)
 	told := gone.Context()
 

@@ -304,9 +304,11 @@ func (q *queue) afterBusy(asked resp.Family) step {
 	}
 }
 
-// toldBusy reports whether the last answer, if there was one, was that somebody else has the lock.
-func (q *queue) toldBusy() bool {
-	return q.wait == waitParked || q.wait == waitTurn || q.head != nil && q.head.parked
+// toldBusy reports whether the last answer, if there was one, was that somebody else has the lock. A poll that is on its
+// way takes nothing of that back.
+func (q *queue) toldBusy(now clock.Instant) bool {
+	polls := q.wait == waitWoken && q.by == wakePoll && now.Before(q.busyUntil)
+	return polls || q.wait == waitParked || q.wait == waitTurn || q.head != nil && q.head.parked
 }
 
 // tellBusy notes that an op was told, and says whether that was news.

@@ -37,7 +37,7 @@ func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
 	ent := e.entryOf(sh, op)
 	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withSeats {
-			if at.keepsOut(op) {
+			if at.keepsOut(op, now) {
 				return &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(at, now)}
 			}
 		}
@@ -47,11 +47,11 @@ func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
 
 // keepsOut reports whether somebody else is known to have the lock that an op waits for: this engine, or who
 // was said to have it in the last answer.
-func (ent *entry) keepsOut(op *acquireOp) bool {
+func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
 	if h := ent.hold; h != nil {
 		return h.Family != resp.FamilyRead || op.set.family != resp.FamilyRead
 	}
-	return ent.toldBusy()
+	return ent.toldBusy(now)
 }
 
 // unansweredLocked says by when what was sent for an op is over, with the last error if there was one.

@@ -168,7 +168,12 @@ func (h *hold) readsToo() bool {
 func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
 	if ent.seats != nil && ent.seats.noted && !ent.writerNext() {
 		ent.seats.noted = false
-		e.cleanLocked(sh, ent, wireID{e.id + ":0:write", resp.FamilyWrite}, doubt{}, 0)
+		note := wireID{e.id + ":0:write", resp.FamilyWrite}
+		if ent.head == nil { // a writer who comes next may travel on another connection, and leave its note before that
+			e.cleanFirstLocked(sh, ent, note, doubt{}, 0)
+			return
+		}
+		e.cleanLocked(sh, ent, note, doubt{}, 0)
 	}
 }
 

@@ -345,10 +345,16 @@ func (s *sim) forcedAway(key string, b simBefore) {
 	own := b.from.gen == b.from.se.gen && n.forces[simForcer{b.from.se, b.from.gen}] > 0 // else it is a dead one's
 	for _, f := range b.fields {
 		if !hasField(left, f) {
-			s.taken[f] = own && strings.HasPrefix(f, b.from.se.eng.ID()+":")
+			s.taken[simField{n, f}] = own && strings.HasPrefix(f, b.from.se.eng.ID()+":")
 			s.excuse(f, "it was force-released")
 		}
 	}
+}
+
+// A simField is a field of one lock: an engine may have the same in others.
+type simField struct {
+	n    *simName
+	name string
 }
 
 // A simForcer is an engine that takes locks away.
@@ -363,7 +369,7 @@ func (s *sim) checkForced(se *simEngine, n *simName) {
 		return
 	}
 	for _, h := range n.holds {
-		if s.taken[h.field] && h.se == se && h.gen == se.gen && h.believes() && !hasField(s.server.twin.Hash(n.name), h.field) {
+		if s.taken[simField{n, h.field}] && h.se == se && h.gen == se.gen && h.believes() && !hasField(s.server.twin.Hash(n.name), h.field) {
 			s.fail("a ForceRelease is told at home", "%q: %s (%s, hold %d, %s) believes in what its own engine took", n.name, h.who, h.kind, h.id, h.field)
 		}
 	}

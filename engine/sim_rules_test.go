@@ -180,6 +180,9 @@ func (s *sim) freeFor(w *simWait) bool {
 		_, noted := s.server.twin.Look("{" + n.name + "}:rwlock_writer")
 		return mode(fields) != "write" && noted == 0
 	}
+	if w.goesAlong() {
+		return false
+	}
 	if len(n.waiters) > 0 || len(n.holds) > 0 || s.allPending(n) > s.pending(w.se, n) || len(s.server.twin.List("redisson_lock_queue:{"+n.name+"}")) > 0 {
 		return false
 	}
@@ -198,6 +201,17 @@ func (s *sim) freeFor(w *simWait) bool {
 func (s *sim) onItsWay(w *simWait) bool {
 	ent := w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name)
 	return ent == nil || ent.head == nil || ent.wait == waitNot && ent.ask == askFlying
+}
+
+// goesAlong reports whether an acquire of the name is on its way in a caller's engine, though who sent it may have left: a
+// Try takes its answer, which the server may have given already.
+func (w *simWait) goesAlong() bool {
+	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withSeats {
+		if at.att != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *sim) allPending(n *simName) (all int) {

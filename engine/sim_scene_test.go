@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,4 +302,46 @@ func TestCloseWaitsForWhoIsJustTold(t *testing.T) {
 			sc.w.OnYield(nil)
 		})
 	}
+}
+
+// Who joins a queue that was told "busy" is told of a holder when its MaxWait ends, though the queue's poll is just on its
+// way: it takes nothing back of what is known.
+func TestMaxWaitTellsOfTheHolderWhileAPollIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.server.twin.Do([]string{"HSET", "a", "somebody", "1"})
+		sc.server.twin.Do([]string{"PEXPIRE", "a", "60000"})
+		first := sc.e.Lock("a").AcquireAsync(context.Background())
+		sc.w.Sleep(10 * time.Millisecond)
+		second := sc.e.Lock("a", MaxWait(1250*time.Millisecond)).AcquireAsync(context.Background())
+		first.Cancel()
+		sc.slowed("acquire", time.Second)
+		_, err := result(sc, second)
+		sc.wants(ErrHeld, err, "a waiter")
+		sc.server.twin.Do([]string{"DEL", "a"})
+	})
+}
+
+// A writer that leaves takes its note back. The next one, which travels on another connection, leaves its own after that.
+func TestANoteThatIsTakenBackIsNotThatOfTheNextWriter(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		for range 30 {
+			sc.server.twin.Do([]string{"HSET", "e", "mode", "read", "somebody", "1"})
+			sc.server.twin.Do([]string{"PEXPIRE", "e", "60000"})
+			first := sc.e.RWLock("e").WriteLock().AcquireAsync(context.Background())
+			sc.w.Sleep(10 * time.Millisecond)
+			sc.text = &strings.Builder{}
+			first.Cancel()
+			next := sc.e.RWLock("e", WaitReplicas(1, time.Second)).WriteLock().AcquireAsync(context.Background())
+			sc.w.Sleep(10 * time.Millisecond)
+			if story := sc.text.String(); strings.Index(story, "server: write e") < strings.Index(story, "server: writerelease e") {
+				t.Errorf("readers are let in before who waits to write:\n%s", story)
+			}
+			sc.text = nil
+			next.Cancel()
+			sc.w.Sleep(10 * time.Millisecond)
+			sc.server.twin.Do([]string{"DEL", "e"})
+		}
+	})
 }

@@ -200,7 +200,7 @@ var simSabotages = []simSabotage{
 	})},
 	{"a ForceRelease is told at home", "but is not", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		s.server.twin.Delete(h.n.name)
-		s.taken[h.field] = true
+		s.taken[simField{h.n, h.field}] = true
 		s.checkForced(h.se, h.n)
 	})},
 	{"a watched lock is kept", "and is lost", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) { s.lostOne(h) })},

@@ -39,7 +39,7 @@ type sim struct {
 	foreign                []*simForeign
 	excused                map[string]bool          // fields that were taken by what the engine cannot prevent
 	born                   map[string]clock.Instant // when the server first had a field
-	taken                  map[string]bool          // fields that an engine's ForceRelease has taken from itself
+	taken                  map[simField]bool        // fields that an engine's ForceRelease has taken from itself
 	uncounted              map[string]bool          // fields whose count a failover changed
 	seen                   map[string]*Owner        // whose a field was last
 	revived                map[string]bool          // fields that nobody has, and a failover or a late renewal brought back
@@ -227,7 +227,7 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 
 // newSimWith makes it of coroutines of a crew.
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[string]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6

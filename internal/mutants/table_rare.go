@@ -49,6 +49,16 @@ func rare() []mutant {
 			"engine", "TestCloseWaitsForWhoIsJustTold", false,
 		},
 		{
+			"poll-forgets-the-holder", "MaxWait says that nobody knows, while the poll of who is known to wait is on its way",
+			one("engine/queue.go", "return polls || q.wait == waitParked", "return polls && false || q.wait == waitParked"),
+			"engine", "TestMaxWaitTellsOfTheHolderWhileAPollIsOnItsWay", false,
+		},
+		{
+			"note-goes-with-the-writer-before", "readers overtake a writer whose note was taken back by the one before it",
+			one("engine/shared.go", "if ent.head == nil { // a writer who", "if false { // a writer who"),
+			"engine", "TestANoteThatIsTakenBackIsNotThatOfTheNextWriter", false,
+		},
+		{
 			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
 			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
 			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,

@@ -40,12 +40,12 @@ func waiting() []mutant {
 		},
 		{
 			"silence-is-a-holder", "MaxWait says that a lock is held which nobody holds",
-			one("engine/remaining.go", "if at.keepsOut(op) {", "if true {"),
+			one("engine/remaining.go", "if at.keepsOut(op, now) {", "if true {"),
 			"engine", "TestMaxWaitWithoutAnAnswerClaimsNoHolder", false,
 		},
 		{
 			"holder-forgotten-in-silence", "MaxWait says that nobody knows, though the server has said who holds it",
-			one("engine/remaining.go", "return ent.toldBusy()", "return false"),
+			one("engine/remaining.go", "return ent.toldBusy(now)", "return false"),
 			"engine", "TestMaxWaitTellsOfAHolderThatIsKnown", false,
 		},
 		{

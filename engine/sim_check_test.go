@@ -422,6 +422,7 @@ func (s *sim) checkName(n *simName) {
 		}
 	}
 	s.checkFields(n, fields)
+	s.checkMarks(n, fields, expires)
 	for _, h := range n.holds {
 		if h.lostAt == 0 && h.ls.hold.status.Load() == holdLost {
 			h.lostAt = s.w.Now()
@@ -456,6 +457,29 @@ func (s *sim) checkFields(n *simName, fields []twin.Field) {
 		s.fail("one writer on the wire", "%q: %v", n.name, fields)
 	}
 }
+
+// checkMarks: a lock that is only read lives no longer than the longest of its readers asks for.
+func (s *sim) checkMarks(n *simName, fields []twin.Field, expires int64) {
+	most := int64(0)
+	for _, f := range fields {
+		count, _ := strconv.Atoi(f.Value)
+		for i := 1; i <= count; i++ {
+			_, marked := s.server.twin.Look("{" + n.name + "}:" + f.Name + ":rwlock_timeout:" + strconv.Itoa(i))
+			most = max(most, marked)
+		}
+	}
+	if readsOnly(fields) && expires > most+simRounding {
+		s.fail("a read lock lives no longer than its readers ask for", "%q lives %d ms longer than the longest of its marks: %v", n.name, expires-most, fields)
+	}
+}
+
+// readsOnly reports whether a lock is read and not written.
+func readsOnly(fields []twin.Field) bool {
+	return slices.Contains(fields, twin.Field{Name: "mode", Value: "read"})
+}
+
+// simRounding is by how many ms a release may find two expiries equal that are not.
+const simRounding = 5
 
 // checkBelief: who believes has its field on the server, and for as long as it believes.
 func (s *sim) checkBelief(h *simHold) {
@@ -575,7 +599,7 @@ func (s *sim) checkEmpty() {
 // checkCounts: the count on the wire is the number of handles, once nothing is unanswered.
 func (s *sim) checkCounts() {
 	for _, n := range s.names {
-		if len(n.holds) == 0 || len(n.waiters) > 0 || n.inside > 0 || s.givesBack(n) || s.unanswered() > 0 {
+		if len(n.holds) == 0 || len(n.waiters) > 0 || n.inside > 0 || s.givesBack(n) || n.asked() {
 			continue
 		}
 		handles := make(map[string]int)
@@ -741,7 +765,7 @@ func (n *simName) asked() bool {
 // soon as none can run any more.
 func (h *simHold) unsure(now clock.Instant) bool {
 	n := h.ls.hold.nesting
-	return n != nil && n.late.until != 0 && now.Before(max(n.late.until, n.rest).Add(simSoon))
+	return n != nil && n.late.until != 0 && now.Before(max(n.late.until, n.rest).Add(simSoon/4))
 }
 
 // givesBack reports whether a release of a name is on its way.

@@ -92,6 +92,15 @@ var simSabotages = []simSabotage{
 		s.server.twin.Do([]string{"PEXPIRE", h.n.name, "99999999"})
 		s.checkName(h.n)
 	})},
+	{"a read lock lives no longer than its readers ask for", "its mark is gone", []simKind{simRead, simWrite}, func(s *sim) bool {
+		h := s.held(simRead, func(h *simHold) bool { return hasField(s.server.twin.Hash(h.n.name), h.field) })
+		if h == nil || !readsOnly(s.server.twin.Hash(h.n.name)) {
+			return false
+		}
+		s.server.twin.Delete("{" + h.n.name + "}:" + h.field + ":rwlock_timeout:1")
+		s.checkName(h.n)
+		return true
+	}},
 	{"no key without a TTL", "a hash without one", []simKind{simLock}, func(s *sim) bool {
 		s.server.twin.Delete("a")
 		s.names[0].holds = nil

@@ -304,7 +304,7 @@ func (s *sim) checkRenewed(args []string, sent clock.Instant) {
 		if n == nil {
 			continue
 		}
-		if ms, _ := strconv.Atoi(args[3+len(keys)]); sent.Before(n.stoppedAt) { // it has crossed what lowers the key, for this once
+		if ms, _ := strconv.Atoi(args[3+len(keys)]); sent.Sub(n.stoppedAt) < simTold { // it has crossed what lowers the key, for this once
 			n.raised = max(n.raised, s.w.Now().Add(time.Duration(ms)*time.Millisecond))
 		}
 		all := 0

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -186,6 +187,28 @@ func TestALateCopyOfAnAcquireLeavesTheCount(t *testing.T) {
 	s.Do(t, copied...)
 	require.Equal(t, "2", s.Do(t, "HGET", "name", outer.OwnerID()))
 	release(t, inner)
+	release(t, outer)
+	finish(t, s, e)
+}
+
+// Renewals and what lowers a key's expiry travel on different connections.
+func TestARenewalOfALongerLeaseThatComesLateIsSettled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	o := engine.NewOwner()
+	outer := acquire(t, e.Lock("name", engine.As(o), engine.WatchdogLease(2*time.Second)))
+	inner := acquire(t, e.Lock("name", engine.As(o), engine.WatchdogLease(30*time.Second)))
+	held := p.Hold(func(cmd []string) bool { return scriptCall("renew")(cmd) && slices.Contains(cmd, "30000") }, 1)
+	await(t, held.C(), "a renewal of the longer lease is on its way")
+	release(t, inner)
+	require.LessOrEqual(t, time.Until(expiry(t, s, "name")), 2*time.Second)
+	p.ReleaseCommands()
+	require.NoError(t, p.Idle(limited(t)), "it has come")
+	eventually(t, "the key lives as long as is asked for", func() bool { return time.Until(expiry(t, s, "name")) <= 2*time.Second })
+	require.False(t, outer.Lost())
+	requireKept(t, e, outer, 0, 2)
 	release(t, outer)
 	finish(t, s, e)
 }

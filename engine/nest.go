@@ -324,6 +324,20 @@ func (e *Engine) settleLocked(sh *shard, h *hold, fx *effects) {
 	e.nestLocked(sh, n, fx)
 }
 
+// Outlasted is the watchdog's word that a renewal of a longer lease may have come behind the command that lowered the key's
+// expiry. A read hold's lease never changes.
+func (e *Engine) Outlasted(s renew.Subject) {
+	h := s.(*hold)
+	sh := e.shard(h.ent.hash)
+	var fx effects
+	sh.mu.Lock()
+	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead {
+		e.settleLocked(sh, h, &fx)
+	}
+	sh.mu.Unlock()
+	fx.run()
+}
+
 // lessReadLocked follows the end of what somebody may have read under a key: if a writer of this engine has the lock, its
 // key lives for as long as that one asks for from now on. asked is for how long the reader did.
 func (e *Engine) lessReadLocked(sh *shard, ent *entry, asked time.Duration, fx *effects) {

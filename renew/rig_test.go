@@ -127,6 +127,7 @@ func (r *rig) Lost(s Subject, cause Cause) { r.say("lost", s, cause) }
 func (r *rig) Jeopardy(s Subject)          { r.say("jeopardy", s, 0) }
 func (r *rig) Renewed(s Subject)           { r.say("renewed", s, 0) }
 func (r *rig) Ended(s Subject)             { r.say("ended", s, 0) }
+func (r *rig) Outlasted(Subject)           {}
 
 func (r *rig) say(what string, s Subject, cause Cause) {
 	r.mu.Lock()

@@ -70,6 +70,7 @@ func (n *slowNode) Lost(Subject, Cause) { n.lost++ }
 func (n *slowNode) Jeopardy(Subject)    {}
 func (n *slowNode) Renewed(Subject)     { n.renewed++ }
 func (n *slowNode) Ended(Subject)       {}
+func (n *slowNode) Outlasted(Subject)   {}
 
 // What a renewal proves is what it asked for, and no more than the hold is renewed with by now.
 func TestARenewalProvesNoMoreThanTheTermsThatChangedMeanwhile(t *testing.T) {

@@ -33,6 +33,9 @@ type Events interface {
 	Jeopardy(s Subject)
 	// Renewed follows each success.
 	Renewed(s Subject)
+	// Outlasted follows a renewal that was sent with a longer lease than the hold's terms have now: it may have raised the
+	// key's expiry to what nobody asks for any more.
+	Outlasted(s Subject)
 	// Ended says that the renewals of a hold end, for its terms said so. Change may have them go on.
 	Ended(s Subject)
 }
@@ -318,6 +321,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	var lost []Subject
 	var causes []Cause
 	renewed := make([]Subject, 0, len(subjects))
+	var outlasted []Subject
 	failed := int64(0)
 	now := k.clock.Now()
 	k.mu.Lock()
@@ -327,6 +331,9 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			continue
 		}
 		h.inFlight = false
+		if lease > h.Lease() {
+			outlasted = append(outlasted, s)
+		}
 		a := &answers[i]
 		switch {
 		case a.Code == resp.CodeRenewed:
@@ -360,6 +367,10 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	for i, s := range lost {
 		k.world.Yield("Cohorts.answered: deadlines raised | a loss told")
 		k.Lose(s, causes[i])
+	}
+	for _, s := range outlasted {
+		k.world.Yield("Cohorts.answered: deadlines raised | an old lease told")
+		k.events.Outlasted(s)
 	}
 	for _, s := range renewed {
 		k.world.Yield("Cohorts.answered: deadlines raised | a renewal told")

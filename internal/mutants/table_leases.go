@@ -74,5 +74,10 @@ func leases() []mutant {
 			one("engine/nest.go", "return a == b || plain(a) && plain(b)", "return shares(a) == shares(b) || plain(a) && plain(b)"),
 			"engine", "TestMeetingsOfKindsUnderOneName", false,
 		},
+		{
+			"late-renewal-stays", "a renewal that comes behind a give-back leaves the longer lease on the key",
+			one("renew/watchdog.go", "if lease > h.Lease() {", "if false {"),
+			"engine", "TestARenewalOfALongerLeaseThatComesLateIsSettled", false,
+		},
 	}
 }

@@ -118,7 +118,8 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 			h.n.liveAt[h.owner] < s.born[h.field] && !s.mixed {
 			s.fail("no entry anew after a loss", "%s got %q as %s while hold %d of the same owner is lost and not given back", h.who, h.n.name, h.kind, other.id)
 		}
-		if h.excludes(other) && other.ctx != nil && other.ls.hold.status.Load() == holdLost && other.se == h.se && other.gen == h.gen {
+		known := other.lostAt != 0 && other.lostAt <= s.born[h.field] // before the server granted the next: else neither is first
+		if known && h.excludes(other) && other.ctx != nil && other.ls.hold.status.Load() == holdLost && other.se == h.se && other.gen == h.gen {
 			select {
 			case <-other.ctx.Done():
 			default:

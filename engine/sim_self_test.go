@@ -244,7 +244,7 @@ var simSabotages = []simSabotage{
 		lost := *h
 		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
 		ls.hold.status.Store(holdLost)
-		lost.ls, lost.owner, lost.ctx = ls, nil, anyContext(s)
+		lost.ls, lost.owner, lost.ctx, lost.lostAt = ls, nil, anyContext(s), 1
 		h.n.holds = []*simHold{&lost}
 		s.granted(&simWait{who: "somebody", kind: simLock, n: h.n, se: h.se, gen: h.gen}, h.ls, false)
 	})},

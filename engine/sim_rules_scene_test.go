@@ -68,6 +68,34 @@ func TestATryBehindWhoLeavesTheLockToOthersIsToldOfNoHolderForEver(t *testing.T)
 	})
 }
 
+// A holder here is told that it lost the lock before a ForceRelease is sent, also where another ForceRelease is just
+// telling it.
+func TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1, yields: 500}, func(sc *scene) {
+			l := sc.e.Lock("a")
+			ls := sc.acquire(l)
+			both := sc.w.NewLatch()
+			left := 2
+			for range 2 {
+				sc.w.Go("force", func() {
+					f := l.ForceReleaseAsync(context.Background())
+					if !ls.Lost() {
+						t.Error("a ForceRelease is sent, and the holder believes")
+					}
+					_, err := result(sc, f)
+					sc.wants(nil, err, "a ForceRelease")
+					if left--; left == 0 {
+						both.Open()
+					}
+				})
+			}
+			both.WaitIn(context.Background())
+		})
+	}
+}
+
 // nobody is a waiter of another client.
 type nobody struct{}
 

@@ -25,7 +25,13 @@ type scene struct {
 // play runs a sequence in a world in which nothing goes wrong by itself.
 func play(t *testing.T, do func(sc *scene)) {
 	t.Helper()
-	sc := &scene{newSim(simPlan{seed: 1, engines: 1, owners: 1}, nil), t, nil}
+	playAs(t, simPlan{seed: 1, engines: 1, owners: 1}, do)
+}
+
+// playAs is play with a plan of its own: where it takes yield points, for instance.
+func playAs(t *testing.T, p simPlan, do func(sc *scene)) {
+	t.Helper()
+	sc := &scene{newSim(p, nil), t, nil}
 	defer sc.w.Close()
 	sc.sim.faults = false
 	se := &simEngine{s: sc.sim, proc: &world.Process{}, giving: make(map[simGiving][]*simHold)}

@@ -45,7 +45,7 @@ type simStep struct {
 	keep  time.Duration // how long it is held; 0: until another step gives it back
 	pick  int           // which of those that are held
 	loose bool          // nobody waits for the answer
-	calls bool          // what follows is done in a callback
+	again bool          // what is given back is asked for at once
 }
 
 // A simEnds is how a caller ends its waiting.
@@ -108,7 +108,7 @@ const simEvenLeases = 7
 func (p *simPlan) drawStep(r *rand.Rand, leases int) simStep {
 	st := simStep{
 		kind: p.kinds[r.IntN(len(p.kinds))], name: r.IntN(2), owner: -1, lease: r.IntN(leases), pick: r.IntN(8),
-		loose: r.IntN(3) == 0, calls: r.IntN(12) == 0, after: drawSpan(r), keep: drawSpan(r),
+		loose: r.IntN(3) == 0, again: r.IntN(8) == 0, after: drawSpan(r), keep: drawSpan(r),
 	}
 	if r.IntN(100) < p.nested {
 		st.owner = r.IntN(p.owners)
@@ -248,7 +248,7 @@ func (a *simActor) step(st *simStep) {
 func (a *simActor) withHeld(st *simStep, h *simHold) {
 	switch st.do {
 	case doRelease:
-		a.release(h, st.loose)
+		a.give(st, h)
 	case doExtend:
 		if h.ls.lock.set.watchdog {
 			return

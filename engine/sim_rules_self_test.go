@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -86,6 +87,16 @@ var simRuleSabotages = []simSabotage{
 		}
 		r.n.waiters, r.n.known.writerAt = append(r.n.waiters, r), 1
 		s.checkWoken()
+		return true
+	}},
+	{"no note stays behind its writer", "but does", []simKind{simRead, simWrite}, func(s *sim) bool {
+		n, se := s.names[0], s.engines[0]
+		if s.pending(se, n) > 0 || slices.ContainsFunc(n.waiters, func(w *simWait) bool { return w.kind == simWrite }) {
+			return false
+		}
+		n.known.crowd = nil
+		s.server.twin.Do([]string{"SET", "{" + n.name + "}:rwlock_writer", se.eng.ID(), "PX", "2500"})
+		s.checkNote(n)
 		return true
 	}},
 	{"a ForceRelease without an answer is sent again", "but is not", []simKind{simLock}, func(s *sim) bool {

@@ -36,6 +36,7 @@ type simKnown struct {
 	stood      [2]clock.Instant             // when a lock that one holds, and a read-write lock, was last seen there
 	readOnly   bool                         // since nothing was on its way, only readers have asked
 	writerAt   clock.Instant                // when a writer last came, left, or was seen to write
+	wroteAt    clock.Instant                // when one was last seen to write
 	releasedAt clock.Instant                // since when it is free because somebody gave it back; 0: it is not
 	noted      map[*simEngine]clock.Instant // when a writer of an engine last left its note
 	crowd      map[*simEngine]clock.Instant // when it last changed who waits in an engine
@@ -94,7 +95,7 @@ func (s *sim) look(n *simName) {
 	case "":
 		n.known.stood[0] = now
 	case "write":
-		n.known.stood[1], n.known.writerAt = now, now
+		n.known.stood[1], n.known.writerAt, n.known.wroteAt = now, now, now
 	default:
 		n.known.stood[1] = now
 	}
@@ -438,6 +439,7 @@ func (s *sim) checkWoken() {
 	now := s.w.Now()
 	for _, n := range s.names {
 		s.look(n)
+		s.checkNote(n)
 		writes := s.uses(n, func(k simKind, _ *simEngine) bool { return k != simRead })
 		for _, w := range n.waiters {
 			if !w.waits() || n.gone(w.se) || w.gen != w.se.gen || now.Sub(w.since) < simWoken {
@@ -451,6 +453,24 @@ func (s *sim) checkWoken() {
 			}
 		}
 	}
+}
+
+// checkNote: a note is there for a writer that waits, and is taken back with the last of its engine's. The release of one
+// that writes takes it away.
+func (s *sim) checkNote(n *simName) {
+	if n.kinds[0].class() == 0 {
+		return
+	}
+	se := s.engineOf(s.server.twin.Do([]string{"GET", "{" + n.name + "}:rwlock_writer"}).Text + ":")
+	if se == nil || n.gone(se) || s.pending(se, n) > 0 || s.w.Now().Sub(max(n.known.crowd[se], n.known.wroteAt)) < simAnswered {
+		return
+	}
+	for _, w := range n.waiters {
+		if w.se == se && w.kind == simWrite {
+			return
+		}
+	}
+	s.fail("no note stays behind its writer", "%q: engine %d has left one, and no writer of it waits", n.name, se.n)
 }
 
 // apart reports whether a fair lock's waiter may be behind one that has to poll: who asks for replicas travels on another
@@ -500,15 +520,18 @@ func (s *sim) checkForceError(se *simEngine, gen int, began clock.Instant, err e
 // checkRegained: what a ForceRelease told a holder here to have lost is given back, once faults have stopped, sooner than
 // it would expire.
 func (s *sim) checkRegained() {
-	if s.faults || len(s.forced) == 0 {
+	if s.faults && !s.smooth() || len(s.forced) == 0 {
 		return
 	}
-	now := s.w.Now()
+	now, quietAt := s.w.Now(), s.quietAt.Add(simAttempt+time.Second)
+	if s.smooth() {
+		quietAt = 0
+	}
 	for _, f := range s.forced {
 		if f.doneAt == 0 || f.gen != f.se.gen || f.n.gone(f.se) {
 			continue
 		}
-		due := max(f.doneAt, max(s.quietAt, 0).Add(simAttempt+time.Second)).Add(simRegained)
+		due := max(f.doneAt, quietAt).Add(simRegained)
 		if now.Before(due) || now.Sub(due) > time.Second { // looked at long ago
 			continue
 		}

@@ -330,7 +330,7 @@ func (s *sim) stepClock() {
 		d = -d
 	}
 	for _, n := range s.names {
-		n.longest = max(n.longest, simLeaseTimes[3]+time.Duration(math.Abs(float64(d)))+3*time.Second)
+		n.longest = max(n.longest, simLeaseTimes[3]+3*time.Second) + time.Duration(math.Abs(float64(d))) // steps add up
 		if d > 0 {
 			for _, f := range s.server.twin.Hash(n.name) {
 				s.excuse(f.Name, "the clock was stepped")

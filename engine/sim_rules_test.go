@@ -465,10 +465,8 @@ func (s *sim) checkNote(n *simName) {
 	if se == nil || n.gone(se) || s.pending(se, n) > 0 || s.w.Now().Sub(max(n.known.crowd[se], n.known.wroteAt)) < simAnswered {
 		return
 	}
-	for _, w := range n.waiters {
-		if w.se == se && w.kind == simWrite {
-			return
-		}
+	if s.uses(n, func(k simKind, of *simEngine) bool { return of == se && k == simWrite }) {
+		return
 	}
 	s.fail("no note stays behind its writer", "%q: engine %d has left one, and no writer of it waits", n.name, se.n)
 }

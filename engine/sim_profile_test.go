@@ -34,6 +34,9 @@ type simHabit struct {
 	limits int   // of 100 acquires, how many have a MaxHold
 	waits  int   // of 100 acquires, how many have a MaxWait
 	quits  int   // of 100 acquires, how many callers give up
+	tries  int   // of 100 acquires, how many are a Try
+	acks   int   // of 100 acquires, how many are for replicas
+	again  int   // of 100 releases, how many are followed by an acquire at once
 	steps  int   // of each actor, at most
 	sole   bool  // one name only
 }
@@ -51,6 +54,7 @@ var (
 		{"extended", simReadWrite, shapeExtended},
 		{"forced", append([][]simKind{{simRead, simWrite}}, simEveryKind...), shapeForced},
 		{"squatters", simReadWrite, shapeSquatters},
+		{"crowd", [][]simKind{{simRead}, {simRead, simWrite}, {simRead, simWrite}, {simFair}, {simFair}, {simLock, simSpin}, {simFenced}}, shapeCrowd},
 	}
 )
 
@@ -72,7 +76,7 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	p.habit = &simHabit{
 		odds:   simOdds{doAcquire: 50, doRelease: 30, doExtend: 5, doStop: 2, doContext: 5, doLook: 1, doDo: 2, doPause: 5},
 		spans:  simSpans{time.Millisecond, time.Second},
-		leases: []int{0, 2, 3, 5, 6}, waits: 30, quits: 30, limits: 5, steps: 80,
+		leases: []int{0, 2, 3, 5, 6}, waits: 30, quits: 30, limits: 5, tries: 20, acks: 3, again: 8, steps: 80,
 	}
 	if p.kinds = f.kinds[r.IntN(len(f.kinds))]; len(kinds) > 0 {
 		p.kinds = kinds
@@ -165,12 +169,25 @@ func shapeSquatters(p *simPlan, r *rand.Rand) {
 	p.habit.spans = simSpans{50 * time.Microsecond, 50 * time.Millisecond}
 }
 
+// shapeCrowd: who tries, gives back and asks again meets others within a round trip, and nothing goes wrong: what is told
+// then was decided here. Readers are alone now and then.
+func shapeCrowd(p *simPlan, r *rand.Rand) {
+	h := p.habit
+	p.actors, p.nested = 2+r.IntN(5), r.IntN(2)*(20+r.IntN(60))
+	h.odds = simOdds{doAcquire: 50, doRelease: 40, doExtend: 2, doStop: 1, doDo: 2, doPause: 5}
+	h.spans = simSpans{10 * time.Microsecond, []time.Duration{1, 20}[r.IntN(2)] * time.Millisecond}
+	h.tries, h.acks, h.again, h.sole = 40, r.IntN(3)*15, 40, r.IntN(2) == 0
+	if p.force = r.IntN(4) == 0; p.force {
+		h.odds[doForce] = 5
+	}
+}
+
 // drawHabit draws a step as the actors of a profile behave.
 func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	h := p.habit
 	st := simStep{
 		do: h.odds.draw(r), kind: p.kinds[r.IntN(len(p.kinds))], owner: -1, pick: r.IntN(8), loose: r.IntN(3) == 0,
-		calls: r.IntN(12) == 0, after: h.spans.draw(r), keep: h.spans.draw(r),
+		again: r.IntN(100) < h.again, after: h.spans.draw(r), keep: h.spans.draw(r),
 	}
 	if !h.sole {
 		st.name = r.IntN(2)
@@ -186,7 +203,7 @@ func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	if st.do != doAcquire {
 		return st
 	}
-	st.try = r.IntN(5) == 0
+	st.try = r.IntN(100) < h.tries
 	if r.IntN(100) < h.waits {
 		st.wait = r.IntN(len(simWaits))
 	}
@@ -196,7 +213,7 @@ func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	if r.IntN(100) < h.limits {
 		st.hold = 1
 	}
-	if r.IntN(30) == 0 {
+	if r.IntN(100) < h.acks {
 		st.acks = 1
 	}
 	if r.IntN(3) > 0 {

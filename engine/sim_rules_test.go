@@ -393,7 +393,7 @@ func (s *sim) afterReading(n *simName, i int, args []string, b simBefore) {
 // notes is the writer of an engine whose note must be there; nil: there may be none.
 func (n *simName) notes(se *simEngine) *simWait {
 	at := n.known.noted[se]
-	if at == 0 || at <= n.known.crowd[se] || n.gone(se) {
+	if at == 0 || at <= n.known.crowd[se] || n.gone(se) || n.known.hidden > 0 {
 		return nil
 	}
 	var first *simWait
@@ -406,7 +406,7 @@ func (n *simName) notes(se *simEngine) *simWait {
 			first = w
 		}
 	}
-	if first == nil || first.kind != simWrite || first.try || first.owner != nil {
+	if first == nil || first.kind != simWrite || first.try || first.owner != nil || first.acks { // an older take-back may overtake one for replicas
 		return nil
 	}
 	return first
@@ -458,7 +458,7 @@ func (s *sim) checkWoken() {
 // checkNote: a note is there for a writer that waits, and is taken back with the last of its engine's. The release of one
 // that writes takes it away.
 func (s *sim) checkNote(n *simName) {
-	if n.kinds[0].class() == 0 {
+	if n.kinds[0].class() == 0 || n.known.hidden > 0 {
 		return
 	}
 	se := s.engineOf(s.server.twin.Do([]string{"GET", "{" + n.name + "}:rwlock_writer"}).Text + ":")

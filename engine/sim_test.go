@@ -362,9 +362,6 @@ func drawTrouble(seed uint64, kinds []simKind, r *rand.Rand) simPlan {
 		{simFair},
 		{simLock, simSpin, simFenced, simRead, simWrite, simFair},
 	}[r.IntN(7)]
-	if p.kinds[0] == simRead && seed%8 == 0 {
-		p.kinds = p.kinds[:1] // readers alone
-	}
 	if len(kinds) > 0 {
 		p.kinds = kinds
 	}

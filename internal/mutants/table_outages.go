@@ -21,7 +21,7 @@ func outages() []mutant {
 		{
 			"forced-before-it-is-lost", "a ForceRelease frees what the holder still believes in, while another one is about to tell it",
 			one("engine/force.go", "\t\te.Lost(h, renew.CauseForced)\n", ""),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent", false,
 		},
 		{
 			"lowered-to-nothing", "a key in its last millisecond is deleted and made anew: the lock is held for ever",

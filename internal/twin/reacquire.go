@@ -97,7 +97,7 @@ func (s *Server) recount(key, lease, field, wanted, mode string) (gone bool, fai
 	changes := mode != "0" && (is != is2 || have != target)
 	ttl := s.expiry(key, float64(left.Int), want(lease), mode == "2")
 	if changes || float64(left.Int) != ttl {
-		set := s.pcall("PEXPIRE", key, format0f(max(ttl, 1)))
+		set := s.pcall("PEXPIRE", key, format0f(ttl))
 		if set.table() {
 			return false, set
 		}

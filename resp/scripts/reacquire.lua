@@ -14,8 +14,7 @@
 -- cost     hexists twice, then hset and pexpire, or pttl; to lower, hlen and hexists, and a look at every read
 --          hold there is. Where one cannot be looked at, as in a slot on its way, nothing is lowered.
 -- A count that changes is written after a PEXPIRE: that command is never refused for lack of memory,
--- and after it nothing of the script is. A PEXPIRE of 0, where the key has no whole millisecond left, would delete it,
--- and the count stand there without an expiry.
+-- and after it nothing of the script is.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
@@ -85,7 +84,7 @@ if mine == 1 then
   local changes = must and tonumber(count) ~= wanted
   local ttl = expiry(left)
   if changes or left ~= ttl then
-    local set = call('PEXPIRE', key, string.format('%.0f', math.max(ttl, 1)))
+    local set = call('PEXPIRE', key, string.format('%.0f', ttl))
     if type(set) == 'table' then
       return set
     end

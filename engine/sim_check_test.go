@@ -305,8 +305,8 @@ func (s *sim) checkRenewed(args []string, sent clock.Instant) {
 		if n == nil {
 			continue
 		}
-		if ms, _ := strconv.Atoi(args[3+len(keys)]); sent.Sub(n.stoppedAt) < simTold { // it has crossed what lowers the key, for this once
-			n.raised = max(n.raised, s.w.Now().Add(time.Duration(ms)*time.Millisecond))
+		if sent.Sub(n.stoppedAt) < simTold { // it has crossed what lowers the key: the hold is settled when it is answered
+			n.raised = max(n.raised, s.w.Now().Add(simLowered+4*s.line))
 		}
 		all := 0
 		s.revived[field] = s.revived[field] || !n.believedIn(field) // a late one makes the mark of a read hold anew

@@ -213,7 +213,7 @@ type simName struct {
 	liveAt    map[*Owner]clock.Instant // when an owner last began to give back what it had: a grant may be told later
 	stoppedAt clock.Instant            // when somebody last stopped renewing
 	extends   int                      // Extends on their way
-	raised    clock.Instant            // until when an Extend counts that its handle did not wait for, or a renewal that was late: nothing is lowered then
+	raised    clock.Instant            // until when an Extend counts that its handle did not wait for, or a renewal that was late: then the hold is settled
 	inside    int                      // entered again inside of a Do, which is no belief of its own
 	forcing   int                      // ForceReleases that have no answer
 	forces    map[simForcer]int        // the same, by engine

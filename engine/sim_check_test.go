@@ -461,6 +461,9 @@ func (s *sim) checkFields(n *simName, fields []twin.Field) {
 
 // checkMarks: a lock that is only read lives no longer than the longest of its readers asks for.
 func (s *sim) checkMarks(n *simName, fields []twin.Field, expires int64) {
+	if !readsOnly(fields) {
+		return
+	}
 	most := int64(0)
 	for _, f := range fields {
 		count, _ := strconv.Atoi(f.Value)
@@ -469,7 +472,7 @@ func (s *sim) checkMarks(n *simName, fields []twin.Field, expires int64) {
 			most = max(most, marked)
 		}
 	}
-	if readsOnly(fields) && expires > most+simRounding {
+	if expires > most+simRounding {
 		s.fail("a read lock lives no longer than its readers ask for", "%q lives %d ms longer than the longest of its marks: %v", n.name, expires-most, fields)
 	}
 }
@@ -528,7 +531,7 @@ func (s *sim) checkOrder(n *simName, args []string, before []string, was string)
 		}
 	}
 	for _, first := range before[:at] {
-		for _, f := range t.List("redisson_lock_queue:{" + n.name + "}") {
+		for _, f := range t.List(n.queue) {
 			if f == first {
 				s.fail("fair order", "%q: %s was served before %s by %s", n.name, holder, first, simArgs(args))
 			}
@@ -680,7 +683,7 @@ func (s *sim) checkGhosts() {
 				s.checkGhost(n, f.Name)
 			}
 		}
-		for _, f := range s.server.twin.List("redisson_lock_queue:{" + n.name + "}") {
+		for _, f := range s.server.twin.List(n.queue) {
 			if !s.revived[f] {
 				s.checkGhost(n, f)
 			}
@@ -755,7 +758,7 @@ const simLowered = 100 * time.Millisecond
 // asked reports whether an engine that has a name waits for answers.
 func (n *simName) asked() bool {
 	for _, h := range n.holds {
-		if h.gen == h.se.gen && h.se.eng.unanswered() > 0 {
+		if h.gen == h.se.gen && h.se.unanswered() > 0 {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,9 +126,24 @@ func (s *sim) unanswered() int {
 		if se.eng == nil || se.gen != se.opened || se.dead {
 			return 1
 		}
-		for i := range se.eng.shards { // as Engine.unanswered does, but for 256 mutexes that nobody else can have here
-			n += se.eng.shards[i].pending
+		n += se.unanswered()
+	}
+	return n
+}
+
+// unanswered is [Engine.unanswered], but only for the shards of names that anybody uses, and without their mutexes: it is
+// asked all the time, and there are 256. In the end the engine itself is asked.
+func (se *simEngine) unanswered() int {
+	s, n := se.s, 0
+	if s.shards == nil {
+		for _, name := range s.names {
+			if i := name.hash() % shardCount; !slices.Contains(s.shards, i) {
+				s.shards = append(s.shards, i)
+			}
 		}
+	}
+	for _, i := range s.shards {
+		n += se.eng.shards[i].pending
 	}
 	return n
 }
@@ -296,7 +312,7 @@ func (s *sim) failOver() {
 					s.revived[f.Name] = true
 				}
 			}
-			for _, f := range replica.List("redisson_lock_queue:{" + n.name + "}") {
+			for _, f := range replica.List(n.queue) {
 				s.revived[f] = true
 			}
 			for _, f := range old.Hash(n.name) {

@@ -27,6 +27,7 @@ type simServer struct {
 	twin    *twin.Server
 	skew    time.Duration
 	drift   float64 // of its clock's rate
+	epoch   int64   // what it shows at the world's beginning, in µs since 1970
 	stopped clock.Instant
 	dark    clock.Instant // until then nothing arrives, and nobody is let in
 	renews  bool          // but renewals
@@ -35,7 +36,7 @@ type simServer struct {
 }
 
 func newSimServer(s *sim) *simServer {
-	v := &simServer{s: s, w: s.w, twin: twin.New()}
+	v := &simServer{s: s, w: s.w, twin: twin.New(), epoch: s.w.Wall(s.w.Now()).UnixMicro() - int64(s.w.Now())/1000}
 	v.adopt(v.twin)
 	return v
 }
@@ -48,8 +49,12 @@ func (v *simServer) adopt(t *twin.Server) {
 
 // micros is what the server's clock shows: it may be stepped, and run fast or slow.
 func (v *simServer) micros() int64 {
-	wall := v.w.Wall(v.w.Now())
-	return wall.UnixMicro() + v.skew.Microseconds() + int64(float64(v.w.Now())/1000*v.drift)
+	now := int64(v.w.Now())
+	shown := v.epoch + now/1000 + v.skew.Microseconds()
+	if v.drift != 0 {
+		shown += int64(float64(now) / 1000 * v.drift)
+	}
+	return shown
 }
 
 // publish sends a message to every connection that is subscribed, and counts them.

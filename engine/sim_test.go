@@ -32,6 +32,7 @@ type sim struct {
 	ended                  int         // actors
 	over                   bool        // the run has come to its end
 	stepped                int         // steps that actors have begun
+	shards                 []uint64    // of an engine, those of the names
 	calmAt                 int         // after so many nothing goes wrong any more
 	progress               *world.Bell // an actor has ended
 	ops, commands, late    int         // ops: calls of the API by callers, see ARCHITECTURE.md
@@ -205,6 +206,7 @@ func (se *simEngine) reopen() {
 // A simName is one lock's name, with all that is known of who holds it.
 type simName struct {
 	name      string
+	queue     string    // the key of its fair queue
 	kinds     []simKind // what it is meant to be
 	holds     []*simHold
 	waiters   []*simWait
@@ -243,7 +245,7 @@ func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
 func simNames(kinds []simKind) []*simName {
 	var names []*simName
 	add := func(name string, kinds ...simKind) {
-		names = append(names, &simName{name: name, kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), liveAt: make(map[*Owner]clock.Instant)})
+		names = append(names, &simName{name: name, queue: "redisson_lock_queue:{" + name + "}", kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), liveAt: make(map[*Owner]clock.Instant)})
 	}
 	has := func(k simKind) bool {
 		for _, other := range kinds {

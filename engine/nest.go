@@ -12,10 +12,11 @@ import (
 // A nesting sends what a counting decides. It exists only for holds that were ever entered twice.
 type nesting struct {
 	counting
-	hold   *hold
-	op     resp.Op
-	item   wheel.Item
-	flying bool // op is on its way
+	hold      *hold
+	op        resp.Op
+	item      wheel.Item
+	flying    bool // op is on its way
+	unlowered bool // a handle was taken off, and the key lives on for it until an Extend is answered
 }
 
 func (h *hold) nest() *nesting {
@@ -138,14 +139,15 @@ func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 
 // lowerLocked makes a change that takes a handle off lower the key's expiry to what the others ask for: nothing
 // but that may lower it below what was trusted. So the hold is not trusted for longer from here on, before
-// the command is sent. An Extend that is on its way may raise it again: then nothing is lowered.
+// the command is sent. An Extend that is on its way may raise it again: then that is left until it is answered.
 func (n *nesting) lowerLocked(e *Engine) {
 	h, now := n.hold, e.clock.Now()
 	keep := h.keep(now)
 	if keep == 0 || h.special != nil && h.special.extends > 0 {
-		n.op.Kind, n.op.LeaseMs = resp.OpCount, 1
+		n.op.Kind, n.op.LeaseMs, n.unlowered = resp.OpCount, 1, keep != 0
 		return
 	}
+	n.unlowered = false
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
 	e.dog.Lower(h, renew.TrustUntil(now, keep))
 }

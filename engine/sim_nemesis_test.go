@@ -200,6 +200,9 @@ func (s *sim) goDark() {
 	for s.stepped < s.calmAt {
 		s.w.Sleep(10 * time.Millisecond)
 	}
+	if !s.faults { // the callers were done before
+		return
+	}
 	s.faultCount++
 	until := s.w.Now().Add(s.outage)
 	switch s.w.Int64N(4) {

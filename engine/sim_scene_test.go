@@ -351,3 +351,25 @@ func TestANoteThatIsTakenBackIsNotThatOfTheNextWriter(t *testing.T) {
 		}
 	})
 }
+
+// A handle is given back while an Extend is on its way, which keeps the key's expiry as it is: it is lowered to what the
+// rest ask for when that is answered.
+func TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		owner := NewOwner()
+		brief := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(5*time.Second)))
+		long := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(20*time.Second)))
+		sc.slowed("renew", 100*time.Millisecond)
+		extended := sc.e.extend(context.Background(), brief, 5*time.Second)
+		sc.release(long)
+		_, err := result(sc, extended)
+		sc.wants(nil, err, "the Extend")
+		sc.w.Sleep(10 * time.Millisecond)
+		_, expires := sc.server.twin.Look("a")
+		if left := expires - sc.server.twin.Millis(); left > 5000 || left < 4000 || brief.Lost() {
+			t.Errorf("the key lives %d ms", left)
+		}
+		sc.release(brief)
+	})
+}

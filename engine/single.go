@@ -300,12 +300,17 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 		return e.extendsLocked(h, op, d), nil
 	}
 	op.done = func() {
+		var fx effects
 		sh.mu.Lock()
-		defer sh.mu.Unlock()
 		if counted {
 			h.special.extends--
 			h.special.extended.until = max(h.special.extended.until, op.doubt.until)
+			if h.special.extends == 0 && h.nesting != nil && h.nesting.unlowered && h.status.Load() == holdHeld {
+				e.settleLocked(sh, h, &fx)
+			}
 		}
+		sh.mu.Unlock()
+		fx.run()
 	}
 	op.read = func(r *resp.Result) (struct{}, error) {
 		if r.Code != resp.CodeRenewed {

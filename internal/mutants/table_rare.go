@@ -59,6 +59,11 @@ func rare() []mutant {
 			"engine", "TestANoteThatIsTakenBackIsNotThatOfTheNextWriter", false,
 		},
 		{
+			"extend-keeps-for-good", "what was given back beside an Extend keeps its key until its own lease ends",
+			one("engine/single.go", "h.nesting != nil && h.nesting.unlowered &&", "false &&"),
+			"engine", "TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered", false,
+		},
+		{
 			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
 			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
 			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,

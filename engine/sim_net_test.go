@@ -306,7 +306,7 @@ func (r *simRound) send() {
 // arrive is when the server reads the round.
 func (r *simRound) arrive() {
 	c, w, fate := r.conn, r.conn.w, r.fate
-	if c.v.dark > w.Now() && !(c.v.renews && r.renews()) {
+	if c.v.dark > w.Now() && (!c.v.renews || !r.renews()) {
 		c.v.s.story("conn %d: %s is lost on its way", c.id, simArgs(r.args[0]))
 		return
 	}

@@ -109,7 +109,7 @@ func (l *simLogger) Enabled(context.Context, slog.Level) bool {
 	return true
 }
 
-func (l *simLogger) Handle(_ context.Context, r slog.Record) error { //nolint:gocritic // the interface's
+func (l *simLogger) Handle(_ context.Context, r slog.Record) error {
 	if !l.o.onWorker("Handle of a logger") {
 		return nil
 	}

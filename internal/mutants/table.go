@@ -23,7 +23,7 @@ func table() []mutant {
 		endings(), handles(),
 		moves(),
 		wishes(),
-		leases(),
+		leases(), leasesElsewhere(),
 		moving(),
 		waiting(), company(), rules(),
 		rare(),

@@ -44,6 +44,12 @@ func leases() []mutant {
 			one("resp/scripts/reacquire.lua", "local changes = must and tonumber", "local changes = tonumber"),
 			"engine", "TestALateCopyOfAnAcquireLeavesTheCount", false,
 		},
+	}
+}
+
+// leasesElsewhere: counters, wheels and kinds.
+func leasesElsewhere() []mutant {
+	return []mutant{
 		{
 			"deleted-counter-is-no-token", "a fenced lock that is asked for again has no token, and its reply is nonsense",
 			one("resp/scripts/fenced.lua", "    return token(key, true)\n", "    return n\n"),

@@ -62,6 +62,33 @@ func TestTheOrderIsDrawnFromTheSeedAndRepeats(t *testing.T) {
 	require.NotEqual(t, hash, differs)
 }
 
+// What a crew hands on changes nothing: neither the story nor who is unwound when a world is closed.
+func TestACrewServesOneWorldAfterTheOther(t *testing.T) {
+	t.Parallel()
+	var crew world.Crew
+	defer crew.Close()
+	run := func(w *world.World) (uint64, int) {
+		unwound := 0
+		for i := range 5 {
+			w.Go(fmt.Sprint(i), func() { w.Yield("here"); w.Sleep(time.Duration(i)) })
+			w.Go("waits", func() {
+				defer func() { unwound++ }()
+				w.NewBell().Wait()
+			})
+		}
+		require.NoError(t, w.Run(never))
+		hash := w.Hash()
+		w.Close()
+		return hash, unwound
+	}
+	want, _ := run(world.New(1, 500))
+	for range 3 {
+		hash, unwound := run(crew.New(1, 500))
+		require.Equal(t, want, hash)
+		require.Equal(t, 5, unwound)
+	}
+}
+
 func TestNumbersAreDrawnFromTheSeed(t *testing.T) {
 	t.Parallel()
 	one, two := world.New(7, 0), world.New(7, 0)

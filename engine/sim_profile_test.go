@@ -173,7 +173,7 @@ func shapeSquatters(p *simPlan, r *rand.Rand) {
 // then was decided here. Readers are alone now and then.
 func shapeCrowd(p *simPlan, r *rand.Rand) {
 	h := p.habit
-	p.actors, p.nested = 2+r.IntN(5), r.IntN(2)*(20+r.IntN(60))
+	p.actors, p.nested = 1+r.IntN(5), r.IntN(2)*(20+r.IntN(60))
 	h.odds = simOdds{doAcquire: 50, doRelease: 40, doExtend: 2, doStop: 1, doDo: 2, doPause: 5}
 	h.spans = simSpans{10 * time.Microsecond, []time.Duration{1, 20}[r.IntN(2)] * time.Millisecond}
 	h.tries, h.acks, h.again, h.sole = 40, r.IntN(3)*15, 40, r.IntN(2) == 0

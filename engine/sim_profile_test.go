@@ -98,7 +98,7 @@ func shapeHealthy(p *simPlan, r *rand.Rand) {
 // shapeSlow: every round trip takes long, but no longer than the watchdog may bear.
 func shapeSlow(p *simPlan, r *rand.Rand) {
 	shapeHealthy(p, r)
-	p.line = 60*time.Millisecond + time.Duration(r.Int64N(int64(150*time.Millisecond)))
+	p.line = 60*time.Millisecond + time.Duration(r.Int64N(int64(125*time.Millisecond)))
 	p.habit.leases = []int{0, 0, 3, 6, 8}
 }
 

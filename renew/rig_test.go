@@ -117,8 +117,8 @@ func newRig(t testing.TB) *rig {
 func (r *rig) Connect() {}
 
 // Renew is the Renewer.
-func (r *rig) Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal) {
-	c := &call{retry: retry, limit: limit, lease: time.Duration(leaseMs) * ms, batch: batch, at: r.clock.Now(), done: make(chan struct{})}
+func (r *rig) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
+	c := &call{retry: retry, limit: limit, lease: time.Duration(batch[0].LeaseMs) * ms, batch: batch, at: r.clock.Now(), done: make(chan struct{})}
 	r.calls <- c
 	<-c.done
 }

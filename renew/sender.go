@@ -100,31 +100,58 @@ func (s *sender) work() {
 		s.node.Connect()
 	}
 	for queue := s.take(); queue != nil; queue = s.take() {
-		for _, group := range byKind(queue) {
-			for all := group.subjects; len(all) > 0; {
-				part := all[:min(chunk, len(all))]
-				all = all[len(part):]
-				answers = s.send(group.lease, part, answers[:0])
-			}
+		for groups := byKind(queue); len(groups) > 0; {
+			var now []group
+			now, groups = upTo(chunk, groups)
+			answers = s.send(now, answers[:0])
 		}
 	}
 }
 
-func (s *sender) send(lease time.Duration, part []Subject, answers []resp.Renewal) []resp.Renewal {
-	part = slices.DeleteFunc(part, func(s Subject) bool { return s.Watched().state.Load() == stateGone })
-	if len(part) == 0 {
+// send renews groups in one round trip: on a slow line the kinds of holds must not wait for each other. The attempt
+// ends at the limit of the longest lease; a shorter one that has no answer until then is sent over the second
+// connection before.
+func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
+	limit := time.Duration(0)
+	for i := range groups {
+		g := &groups[i]
+		g.subjects = slices.DeleteFunc(g.subjects, func(s Subject) bool { return s.Watched().state.Load() == stateGone })
+		if len(g.subjects) > 0 {
+			limit = max(limit, attemptLimit(g.lease))
+		}
+		for _, subject := range g.subjects {
+			h := subject.Watched()
+			answers = append(answers, resp.Renewal{Key: subject.Key(), Field: h.Field, Family: h.Family, LeaseMs: g.lease.Milliseconds()})
+		}
+	}
+	if len(answers) == 0 {
 		return answers
 	}
-	for _, subject := range part {
-		h := subject.Watched()
-		answers = append(answers, resp.Renewal{Key: subject.Key(), Field: h.Field, Family: h.Family})
-	}
 	s.k.world.Yield("sender.send: the gone ones dropped | sent")
-	s.node.Renew(s.retry, attemptLimit(lease), lease.Milliseconds(), answers)
+	s.node.Renew(s.retry, limit, answers)
 	s.k.world.Yield("sender.send: answered | taken")
-	s.k.answered(lease, part, answers)
+	rest := answers
+	for _, g := range groups {
+		s.k.answered(g.lease, g.subjects, rest[:len(g.subjects)])
+		rest = rest[len(g.subjects):]
+	}
 	clear(answers)
 	return answers
+}
+
+// upTo cuts the first n subjects off groups.
+func upTo(n int, groups []group) (first, rest []group) {
+	for i := range groups {
+		g := &groups[i]
+		if n >= len(g.subjects) {
+			n -= len(g.subjects)
+			continue
+		}
+		rest = append([]group{{g.kind, g.subjects[n:]}}, groups[i+1:]...)
+		g.subjects = g.subjects[:n:n]
+		return groups[:i+1], rest
+	}
+	return groups, nil
 }
 
 // A kind is what renewals that travel together have in common.

@@ -18,25 +18,37 @@ func TestNoHoldIsLostWhileRoundTripsStayBelowTheirLimit(t *testing.T) {
 	for _, lease := range []time.Duration{time.Second, 1500 * ms, 3 * time.Second, 30 * time.Second} {
 		for _, hung := range []bool{false, true} {
 			t.Run(fmt.Sprintf("lease=%v/hung=%v", lease, hung), func(t *testing.T) {
-				slowLine(t, lease, attemptLimit(lease)-2*step, hung)
+				slowLine(t, attemptLimit(lease)-2*step, hung, Terms{Lease: lease, Renew: true})
 			})
 		}
 	}
 }
 
-// slowLine renews one hold over a line on which everything takes so long, and the first connection may hang.
-func slowLine(t *testing.T, lease, rtt time.Duration, hung bool) {
+// The kinds of holds that one engine has do not wait for each other's round trips.
+func TestManyKindsOfHoldsAreKeptOverASlowLine(t *testing.T) {
+	var all []Terms
+	for lease := 2 * time.Second; lease < 20*time.Second; lease += time.Second {
+		all = append(all, Terms{Lease: lease, Renew: true})
+	}
+	slowLine(t, 450*ms, false, all...)
+}
+
+// slowLine renews holds over a line on which everything takes so long, and the first connection may hang. The first has
+// the shortest lease.
+func slowLine(t *testing.T, rtt time.Duration, hung bool, holds ...Terms) {
 	for seed := range uint64(5) {
 		w := world.New(seed, 0)
 		line := &slowNode{w: w, rtt: rtt, hung: hung}
-		over := w.Now().Add(6 * lease)
+		over := w.Now().Add(6 * holds[0].Lease)
 		w.Go("test", func() {
 			timers, err := wheel.New(wheel.Config{Clock: w, NoTimingWheel: true})
 			require.NoError(t, err)
 			k := New(w, timers, func(Subject) Renewer { return line }, line)
-			s := &subject{name: "name"}
-			s.Field = "field"
-			k.Watch(s, Terms{SentAt: w.Now(), Lease: lease, Renew: true})
+			for i, terms := range holds {
+				s := &subject{name: fmt.Sprint("name:", i)}
+				s.Field, terms.SentAt = "field", w.Now()
+				k.Watch(s, terms)
+			}
 		})
 		require.NoError(t, w.Run(func() bool { return !w.Now().Before(over) }))
 		w.Close()
@@ -55,7 +67,7 @@ type slowNode struct {
 
 func (n *slowNode) Connect() {}
 
-func (n *slowNode) Renew(retry bool, limit time.Duration, _ int64, batch []resp.Renewal) {
+func (n *slowNode) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
 	at, takes, code, err := n.w.Now(), n.rtt, resp.CodeRenewed, (*resp.ServerError)(nil)
 	if n.hung && !retry {
 		takes, code, err = limit, resp.CodeError, unanswered

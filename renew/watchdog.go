@@ -44,7 +44,7 @@ type Events interface {
 type Renewer interface {
 	// Connect makes the first connection before it is needed. It may fail: Renew tries again.
 	Connect()
-	Renew(retry bool, limit time.Duration, leaseMs int64, batch []resp.Renewal)
+	Renew(retry bool, limit time.Duration, batch []resp.Renewal)
 }
 
 // A Router says which node serves a hold now. It is asked at every firing, so that a hold follows its

@@ -485,7 +485,7 @@ func TestC020MaxHoldEndsTheRenewals(t *testing.T) {
 	require.False(t, r.Forget(s))
 }
 
-func TestBatchesHoldOneLeaseEachAndAtMostAChunk(t *testing.T) {
+func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {
 	const n = chunk + 100
 	r := newRig(t)
 	r.watch("hung", time.Minute)
@@ -502,16 +502,19 @@ func TestBatchesHoldOneLeaseEachAndAtMostAChunk(t *testing.T) {
 	r.wheel.Settle()
 	require.Equal(t, n+50, r.due())
 	r.renewed(hung)
-	sizes := make(map[time.Duration]int)
+	sizes, rounds := make(map[time.Duration]int), 0
 	for r.due() > 0 {
 		c := r.take()
 		require.LessOrEqual(t, len(c.batch), chunk)
-		for _, key := range c.keys() {
-			require.Equal(t, c.lease == 9*time.Second, key[0] == 's', "%q in a batch of %v", key, c.lease)
+		for _, one := range c.batch {
+			lease := time.Duration(one.LeaseMs) * ms
+			require.Equal(t, lease == 9*time.Second, one.Key[0] == 's', "%q for %v", one.Key, lease)
+			sizes[lease]++
 		}
-		sizes[c.lease] += len(c.batch)
+		rounds++
 		r.renewed(c)
 	}
+	require.Equal(t, 2, rounds)
 	require.Equal(t, map[time.Duration]int{12 * time.Second: n, 9 * time.Second: 50}, sizes)
 }
 

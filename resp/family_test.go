@@ -156,8 +156,8 @@ func TestReadersShareAndTheLongestLeaseCounts(t *testing.T) {
 
 	// Renewing the short one touches neither the hash's nor the other's expiry.
 	r.do("PEXPIRE", slot.ReadHold("rw", short.Field, 1), "100")
-	batch := []Renewal{{Key: "rw", Field: short.Field, Family: FamilyRead}}
-	r.n.Renew(false, 2*time.Second, 5_000, batch)
+	batch := []Renewal{{Key: "rw", Field: short.Field, Family: FamilyRead, LeaseMs: 5_000}}
+	r.n.Renew(false, 2*time.Second, batch)
 	require.Equal(t, CodeRenewed, batch[0].Code)
 	require.Greater(t, r.number("PTTL", slot.ReadHold("rw", short.Field, 1)), int64(3_000))
 	require.Greater(t, r.number("PTTL", "rw"), int64(50_000))

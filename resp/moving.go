@@ -65,19 +65,19 @@ func (c *command) probed(replies []rueidis.RedisResult) {
 
 // renewMarks renews the marks of read holds whose hashes were renewed, while the slot is on its way: each
 // where it is. One that is nowhere is made again.
-func (n *Node) renewMarks(l *link, limit time.Duration, leaseMs int64, holds []*Renewal) {
-	for addr, away := range n.setMarks(l, false, limit, leaseMs, holds) {
+func (n *Node) renewMarks(l *link, limit time.Duration, holds []*Renewal) {
+	for addr, away := range n.setMarks(l, false, limit, holds) {
 		target := n.nodes.member(addr)
 		if target == nil {
 			continue // the ASK is their answer
 		}
-		target.setMarks(target.retries, true, limit, leaseMs, away)
+		target.setMarks(target.retries, true, limit, away)
 	}
 }
 
 // setMarks makes or raises marks that are here, and answers in their holds. It returns those that are to be
 // asked for elsewhere, by address.
-func (n *Node) setMarks(l *link, asking bool, limit time.Duration, leaseMs int64, holds []*Renewal) (away map[string][]*Renewal) {
+func (n *Node) setMarks(l *link, asking bool, limit time.Duration, holds []*Renewal) (away map[string][]*Renewal) {
 	away = make(map[string][]*Renewal)
 	for len(holds) > 0 {
 		round := holds[:min(maxKeys, len(holds))]
@@ -91,7 +91,7 @@ func (n *Node) setMarks(l *link, asking bool, limit time.Duration, leaseMs int64
 		}
 		cmds := make([]rueidis.Completed, 0, 4*len(round))
 		for _, r := range round {
-			for _, c := range markCommands(w, r, leaseMs) {
+			for _, c := range markCommands(w, r) {
 				if asking {
 					cmds = append(cmds, w.client.B().Asking().Build())
 				}
@@ -123,11 +123,11 @@ func (n *Node) setMarks(l *link, asking bool, limit time.Duration, leaseMs int64
 }
 
 // markCommands make a read hold's mark where it is not, and raise it where it is.
-func markCommands(w *wire, r *Renewal, leaseMs int64) [2]rueidis.Completed {
+func markCommands(w *wire, r *Renewal) [2]rueidis.Completed {
 	key := readMark(r.Key, r.Field)
-	set := w.client.B().Set().Key(key).Value("1").Nx().PxMilliseconds(leaseMs).Build()
+	set := w.client.B().Set().Key(key).Value("1").Nx().PxMilliseconds(r.LeaseMs).Build()
 	if w.caps.Greater {
-		return [2]rueidis.Completed{set, w.client.B().Pexpire().Key(key).Milliseconds(leaseMs).Gt().Build()}
+		return [2]rueidis.Completed{set, w.client.B().Pexpire().Key(key).Milliseconds(r.LeaseMs).Gt().Build()}
 	}
-	return [2]rueidis.Completed{set, w.client.B().Pexpire().Key(key).Milliseconds(leaseMs).Build()}
+	return [2]rueidis.Completed{set, w.client.B().Pexpire().Key(key).Milliseconds(r.LeaseMs).Build()}
 }

@@ -333,9 +333,9 @@ func TestC036NoScriptIsRepairedWithoutAnyOpNoticing(t *testing.T) {
 		for _, op := range ops {
 			require.Equal(t, CodeGranted, a.await(t, op).Code)
 		}
-		batch := []Renewal{{Key: ops[0].Key, Field: ops[0].Field}}
+		batch := []Renewal{{Key: ops[0].Key, Field: ops[0].Field, LeaseMs: 30_000}}
 		s.Do(t, "SCRIPT", "FLUSH")
-		n.Renew(round%2 == 1, time.Second, 30_000, batch)
+		n.Renew(round%2 == 1, time.Second, batch)
 		require.Equal(t, CodeRenewed, batch[0].Code, "%v", batch[0].Err)
 	}
 	require.LessOrEqual(t, n.Stats().ScriptReloads, int64(45), "once a flush, not once an op")
@@ -352,7 +352,7 @@ func TestRenewAnswersEachKeyForItself(t *testing.T) {
 	for i := range batch {
 		op := nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint("name:", i), a))
 		require.Equal(t, CodeGranted, a.await(t, op).Code)
-		batch[i] = Renewal{Key: op.Key, Field: op.Field}
+		batch[i] = Renewal{Key: op.Key, Field: op.Field, LeaseMs: 30_000}
 	}
 	s.Do(t, "DEL", "name:7")
 	s.Do(t, "DEL", "name:8")
@@ -365,7 +365,7 @@ func TestRenewAnswersEachKeyForItself(t *testing.T) {
 	s.Do(t, "PEXPIRE", "name:120", "90000")
 	for _, retry := range []bool{false, true} {
 		before := n.opts.Clock.Now()
-		n.Renew(retry, 2*time.Second, 30_000, batch)
+		n.Renew(retry, 2*time.Second, batch)
 		for i := range batch {
 			switch i {
 			case 7, 10:

@@ -16,12 +16,18 @@ import (
 type Renewal struct {
 	Key, Field string
 	Family     Family
+	LeaseMs    int64
 	Code       Code         // CodeRenewed, CodeNotOurs or CodeError
 	Err        *ServerError // of CodeError
 	SentAt     clock.Instant
 }
 
 func (r *Renewal) script() *script { return parts[r.Family].renew }
+
+// sameKind reports whether two renewals may share a command.
+func (r *Renewal) sameKind(other *Renewal) bool {
+	return r.script() == other.script() && r.LeaseMs == other.LeaseMs
+}
 
 // maxRenewCommands bounds the EVALSHAs of one pipeline write: the limit of an attempt has to cover
 // the server's work for all of them.
@@ -30,12 +36,12 @@ const maxRenewCommands = 16
 // Connect makes the first of the two connections of renewals, if there is none. Blocks: for a dial.
 func (n *Node) Connect() { _, _ = n.renewals.get() }
 
-// Renew raises the TTL of every key that its field still holds to the lease, and answers in
+// Renew raises the TTL of every key that its field still holds to its lease, and answers in
 // batch. With retry it uses the second connection, so that a first one that hangs does not decide.
-// The keys of one call should be different, and their families sorted.
+// The keys of one call should be different, and sorted by family and lease: neighbours of one kind share a command.
 //
 // Blocks: up to limit for every 2,048 keys; callers are the watchdog's own goroutines.
-func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Renewal) {
+func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	link := n.renewals
 	if retry {
 		link = n.retries
@@ -43,7 +49,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 	pending := make([][]Renewal, 0, len(batch)/maxKeys+1)
 	for start := 0; start < len(batch); {
 		end := start + 1
-		for end < len(batch) && end-start < maxKeys && batch[end].script() == batch[start].script() {
+		for end < len(batch) && end-start < maxKeys && batch[end].sameKind(&batch[start]) {
 			end++
 		}
 		pending = append(pending, batch[start:end])
@@ -53,7 +59,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 	for len(pending) > 0 {
 		round := pending[:min(maxRenewCommands, len(pending))]
 		scripts := n.reloaded.Load()
-		again, missing := n.renewRound(link, limit, leaseMs, round, load)
+		again, missing := n.renewRound(link, limit, round, load)
 		load = missing && (load || n.claimReload(scripts))
 		if missing {
 			reloads++
@@ -66,7 +72,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 	}
 	switch {
 	case n.nodes != nil:
-		n.elsewhere(link, limit, leaseMs, batch)
+		n.elsewhere(link, limit, batch)
 	case n.follow != nil && slices.ContainsFunc(batch, func(r Renewal) bool { return r.Err != nil && r.Err.Class.suspicious() }):
 		n.follow.suspect()
 	}
@@ -76,7 +82,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, leaseMs int64, batch []Ren
 // each alone, so that the refusal names the node, and tells the table. Keys of a slot that is just
 // moving are renewed at the node that takes it over, those of a read hold each where it is; the others
 // are answered ClassMoved, for the watchdog to send them to their new node.
-func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Renewal) {
+func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	var moved [][]Renewal
 	doubtful := false
 	for i := range batch {
@@ -95,7 +101,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Re
 	for left := moved; len(left) > 0; {
 		round := left[:min(maxRenewCommands, len(left))]
 		left = left[len(round):]
-		n.renewRound(l, limit, leaseMs, round, false)
+		n.renewRound(l, limit, round, false)
 	}
 	var marks []*Renewal // of holds whose hashes are renewed, and whose marks are not where those are
 	for _, part := range moved {
@@ -117,7 +123,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Re
 	}
 	for addr, parts := range asking {
 		if target := n.nodes.member(addr); target != nil {
-			target.renewAsking(limit, leaseMs, parts)
+			target.renewAsking(limit, parts)
 			for _, part := range parts {
 				if r := &part[0]; r.Code == CodeRenewed && r.Family == FamilyRead {
 					marks = append(marks, r)
@@ -125,11 +131,11 @@ func (n *Node) elsewhere(l *link, limit time.Duration, leaseMs int64, batch []Re
 			}
 		}
 	}
-	n.renewMarks(l, limit, leaseMs, marks)
+	n.renewMarks(l, limit, marks)
 }
 
 // renewAsking renews keys of slots that are moving to this node.
-func (n *Node) renewAsking(limit time.Duration, leaseMs int64, parts [][]Renewal) {
+func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 	w, failed := n.retries.get()
 	if failed != nil {
 		fail(parts, failed)
@@ -140,8 +146,8 @@ func (n *Node) renewAsking(limit time.Duration, leaseMs int64, parts [][]Renewal
 		parts = parts[len(round):]
 		cmds := make([]rueidis.Completed, 0, 2*len(round))
 		for _, part := range round {
-			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field}} // a read hold's mark may be elsewhere
-			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, leaseMs, hash))
+			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}} // a read hold's mark may be elsewhere
+			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, hash))
 		}
 		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 		sentAt := n.opts.Clock.Now()
@@ -170,7 +176,7 @@ func fail(parts [][]Renewal, err *ServerError) {
 
 // renewRound sends one pipeline write, loading the scripts first if asked to, and returns what must
 // go again: parts refused as a whole, in halves, and parts that met NOSCRIPT.
-func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][]Renewal, load bool) (again [][]Renewal, missing bool) {
+func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load bool) (again [][]Renewal, missing bool) {
 	w, failed := l.get()
 	if failed != nil {
 		fail(parts, failed)
@@ -185,7 +191,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 	}
 	loads := len(cmds)
 	for _, part := range parts {
-		cmds = append(cmds, renewCommand(w, n.nodes != nil, leaseMs, part))
+		cmds = append(cmds, renewCommand(w, n.nodes != nil, part))
 	}
 	ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 	sentAt := n.opts.Clock.Now()
@@ -216,13 +222,13 @@ func (n *Node) renewRound(l *link, limit time.Duration, leaseMs int64, parts [][
 	return again, missing
 }
 
-func renewCommand(w *wire, cluster bool, leaseMs int64, part []Renewal) rueidis.Completed {
+func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	keys, fields := make([]string, len(part)), make([]string, len(part))
 	for i := range part {
 		keys[i], fields[i] = part[i].Key, part[i].Field
 	}
 	sha := w.client.B().Evalsha().Sha1(part[0].script().sha)
-	lease, greater := strconv.FormatInt(leaseMs, 10), flag(w.caps.Greater)
+	lease, greater := strconv.FormatInt(part[0].LeaseMs, 10), flag(w.caps.Greater)
 	if cluster && len(part) > 1 {
 		return sha.Numkeys(0).Arg(lease, greater, strconv.Itoa(len(part))).Arg(keys...).Arg(fields...).Build()
 	}

@@ -5,12 +5,12 @@ func moving() []mutant {
 	return []mutant{
 		{
 			"moving-keeps-no-mark", "a read hold's mark runs out while its slot stays half-moved, and another reader's release ends it",
-			one("resp/renewal.go", "\tn.renewMarks(l, limit, leaseMs, marks)\n", "\t_ = marks\n"),
+			one("resp/renewal.go", "\tn.renewMarks(l, limit, marks)\n", "\t_ = marks\n"),
 			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"moving-makes-marks-anywhere", "a mark is made at the target while it is at the source: the move stops there",
-			one("resp/renewal.go", "hash := []Renewal{{Key: part[0].Key, Field: part[0].Field}}", "hash := part"),
+			one("resp/renewal.go", "hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}}", "hash := part"),
 			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{

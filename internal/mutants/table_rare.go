@@ -4,6 +4,12 @@ package main
 func rare() []mutant {
 	return []mutant{
 		{
+			"kinds-wait-for-each-other", "on a slow line a hold is lost because others of the engine have another lease or kind",
+			one("renew/sender.go", "		for groups := byKind(queue); len(groups) > 0; {\n			var now []group\n			now, groups = upTo(chunk, groups)\n",
+				"		for _, g := range byKind(queue) {\n			now, _ := upTo(chunk, []group{g})\n"),
+			"renew", "TestManyKindsOfHoldsAreKeptOverASlowLine", false,
+		},
+		{
 			"brief-wait-is-not-armed", "a MaxWait that is over before the engine looks ends late",
 			one("engine/acquire.go", "if op.set.maxWait <= soonOver {", "if false {"),
 			"engine", "TestMaxWaitEndsOnTimeHoweverLongAnAnswerTakes", false,

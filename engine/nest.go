@@ -270,11 +270,14 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 		if !h.Renewing() {
 			e.wishesLocked(h) // with the end that is theirs, before it is raised for another
 		}
-		h.Extended(r.SentAt, c.acquire.set.lease)
+		h.Extended(r.SentAt, c.acquire.set.lease, e.clock.Now())
 	}
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
 	case n.unseenLocked(sh, c.acquire, r, fx):
+		n.undo()
+	case c.acquire != nil && !e.clock.Now().Before(h.Deadline()): // lost, and the watchdog is about to say so
+		refuse(c.acquire, ErrLost, fx)
 		n.undo()
 	case c.acquire != nil && c.acquire.claim():
 		op := c.acquire

@@ -48,19 +48,21 @@ func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()
 // Lease is what the hold is renewed with, or, where nothing is renewed, the longest of its leases.
 func (h *Hold) Lease() time.Duration { return time.Duration(h.lease.Load()) }
 
-// raise moves the deadline forward, never back.
-func (h *Hold) raise(to clock.Instant) {
+// raise moves the deadline forward, never back. One that is over stays over, whatever is answered then: whoever looked
+// has seen that the hold is lost.
+func (h *Hold) raise(to, now clock.Instant) {
 	for {
 		old := h.deadline.Load()
-		if int64(to) <= old || h.deadline.CompareAndSwap(old, int64(to)) {
+		if int64(to) <= old || int64(now) >= old || h.deadline.CompareAndSwap(old, int64(to)) {
 			return
 		}
 	}
 }
 
-// Extended records that the server has proven a lease for an attempt sent at sentAt.
-func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration) {
-	h.raise(TrustUntil(sentAt, lease))
+// Extended records that the server has proven a lease for an attempt sent at sentAt. It changes nothing for a hold
+// whose deadline is over now.
+func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration, now clock.Instant) {
+	h.raise(TrustUntil(sentAt, lease), now)
 }
 
 // StopRenewing lets the hold run out at its present deadline.

@@ -341,7 +341,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			h.sentAt = max(h.sentAt, a.SentAt)
 			proven := min(lease, h.Lease())
 			if !h.stopped.Load() {
-				h.raise(TrustUntil(a.SentAt, proven))
+				h.raise(TrustUntil(a.SentAt, proven), now)
 			}
 			h.next = nextRenewal(k.world, h.sentAt, proven)
 			renewed = append(renewed, s)

@@ -65,20 +65,36 @@ func TestDeadlineOnlyMovesForward(t *testing.T) {
 	r.hear("renewed", 1)
 	require.Equal(t, before, s.Deadline())
 
-	s.Extended(start.Add(-time.Minute), lease)
+	s.Extended(start.Add(-time.Minute), lease, r.clock.Now())
 	require.Equal(t, before, s.Deadline())
-	s.Extended(r.clock.Now(), time.Second)
+	s.Extended(r.clock.Now(), time.Second, r.clock.Now())
 	require.Equal(t, before, s.Deadline(), "shorter than what is proven already")
-	s.Extended(r.clock.Now(), time.Minute)
+	s.Extended(r.clock.Now(), time.Minute, r.clock.Now())
 	require.Equal(t, TrustUntil(r.clock.Now(), time.Minute), s.Deadline())
 
 	// Of many answers at once the latest counts, in whatever order they come.
 	var wg sync.WaitGroup
 	for i := range 64 {
-		wg.Go(func() { s.Extended(start.Add(time.Duration(i*37%64)*time.Minute), time.Hour) })
+		wg.Go(func() { s.Extended(start.Add(time.Duration(i*37%64)*time.Minute), time.Hour, start) })
 	}
 	wg.Wait()
 	require.Equal(t, TrustUntil(start.Add(63*time.Minute), time.Hour), s.Deadline())
+}
+
+// An answer that comes when nobody may trust the hold any more does not bring it back: whoever asked meanwhile has seen
+// that it is lost.
+func TestADeadlineThatIsOverStaysOver(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	c := r.next(lease)
+	over := s.Deadline()
+	r.clock.Set(over) // the watchdog has not looked yet
+	c.batch[0].Code, c.batch[0].SentAt = resp.CodeRenewed, c.at
+	r.finish(c)
+	require.Equal(t, over, s.Deadline())
+	s.Extended(c.at, time.Minute, over)
+	require.Equal(t, over, s.Deadline())
 }
 
 func TestRenewalsComeOncePerThirdOfTheLeaseForAsLongAsTheHoldLives(t *testing.T) {
@@ -442,7 +458,7 @@ func TestExtendedFixedLeaseLivesOn(t *testing.T) {
 	r := newRig(t)
 	s := r.watch("name", lease, func(terms *Terms) { terms.Renew = false })
 	r.pass(200 * ms)
-	s.Extended(r.clock.Now(), 10*time.Second)
+	s.Extended(r.clock.Now(), 10*time.Second, r.clock.Now())
 	r.pass(9 * time.Second)
 	require.Empty(t, r.heard(""))
 	r.pass(time.Second)
@@ -586,7 +602,7 @@ func TestRenewalsThatGoOnPutNobodyInJeopardy(t *testing.T) {
 	r := newRig(t)
 	s := r.watch("name", lease, func(terms *Terms) { terms.Renew = false })
 	r.pass(2*lease/3 + 10*step)
-	s.Extended(r.clock.Now(), lease) // as an owner's second acquire does
+	s.Extended(r.clock.Now(), lease, r.clock.Now()) // as an owner's second acquire does
 	resumed := r.clock.Now()
 	r.Change(s, Terms{Lease: lease, Renew: true})
 	c := r.next(lease / 3)

@@ -4,6 +4,11 @@ package main
 func rare() []mutant {
 	return []mutant{
 		{
+			"over-is-not-final", "Lost is true for a moment, and then false again",
+			one("renew/hold.go", "int64(to) <= old || int64(now) >= old ||", "int64(to) <= old ||"),
+			"renew", "TestADeadlineThatIsOverStaysOver", false,
+		},
+		{
 			"kinds-wait-for-each-other", "on a slow line a hold is lost because others of the engine have another lease or kind",
 			one("renew/sender.go", "		for groups := byKind(queue); len(groups) > 0; {\n			var now []group\n			now, groups = upTo(chunk, groups)\n",
 				"		for _, g := range byKind(queue) {\n			now, _ := upTo(chunk, []group{g})\n"),

@@ -49,7 +49,7 @@ func trust() []mutant {
 		},
 		{
 			"renewal-deadline-from-reply", "the same for a renewal",
-			one("renew/watchdog.go", "h.raise(TrustUntil(a.SentAt, proven), now)", "h.raise(TrustUntil(now, proven))"),
+			one("renew/watchdog.go", "h.raise(TrustUntil(a.SentAt, proven), now)", "h.raise(TrustUntil(now, proven), now)"),
 			"renew", "TestC028DeadlineCountsFromTheSendingOfTheAnsweredAttempt", false,
 		},
 		{

@@ -26,7 +26,7 @@ func table() []mutant {
 		leases(), leasesElsewhere(),
 		moving(),
 		waiting(), company(), rules(),
-		rare(),
+		rare(), overdue(),
 		user(), timing(),
 		reading(), notes(),
 		stuck(),
@@ -74,7 +74,7 @@ func trust() []mutant {
 		},
 		{
 			"deadline-moves-back", "a late answer shortens what a newer one has proven",
-			one("renew/hold.go", "if int64(to) <= old || h.deadline", "if h.deadline"),
+			one("renew/hold.go", "if int64(to) <= old || int64(now)", "if int64(now)"),
 			"renew", "TestDeadlineOnlyMovesForward", false,
 		},
 	}

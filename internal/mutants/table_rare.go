@@ -4,17 +4,6 @@ package main
 func rare() []mutant {
 	return []mutant{
 		{
-			"over-is-not-final", "Lost is true for a moment, and then false again",
-			one("renew/hold.go", "int64(to) <= old || int64(now) >= old ||", "int64(to) <= old ||"),
-			"renew", "TestADeadlineThatIsOverStaysOver", false,
-		},
-		{
-			"kinds-wait-for-each-other", "on a slow line a hold is lost because others of the engine have another lease or kind",
-			one("renew/sender.go", "		for groups := byKind(queue); len(groups) > 0; {\n			var now []group\n			now, groups = upTo(chunk, groups)\n",
-				"		for _, g := range byKind(queue) {\n			now, _ := upTo(chunk, []group{g})\n"),
-			"renew", "TestManyKindsOfHoldsAreKeptOverASlowLine", false,
-		},
-		{
 			"brief-wait-is-not-armed", "a MaxWait that is over before the engine looks ends late",
 			one("engine/acquire.go", "if op.set.maxWait <= soonOver {", "if false {"),
 			"engine", "TestMaxWaitEndsOnTimeHoweverLongAnAnswerTakes", false,
@@ -78,6 +67,23 @@ func rare() []mutant {
 			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
 			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
 			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,
+		},
+	}
+}
+
+// overdue: renewals that come late.
+func overdue() []mutant {
+	return []mutant{
+		{
+			"over-is-not-final", "Lost is true for a moment, and then false again",
+			one("renew/hold.go", "int64(to) <= old || int64(now) >= old ||", "int64(to) <= old ||"),
+			"renew", "TestADeadlineThatIsOverStaysOver", false,
+		},
+		{
+			"kinds-wait-for-each-other", "on a slow line a hold is lost because others of the engine have another lease or kind",
+			one("renew/sender.go", "		for groups := byKind(queue); len(groups) > 0; {\n			var now []group\n			now, groups = upTo(chunk, groups)\n",
+				"		for _, g := range byKind(queue) {\n			now, _ := upTo(chunk, []group{g})\n"),
+			"renew", "TestManyKindsOfHoldsAreKeptOverASlowLine", false,
 		},
 	}
 }

@@ -74,13 +74,13 @@ soak: setup ## make long histories under a nemesis and check them (OPS=1000000, 
 
 # SEED= runs one seed, TIME= goes on with the next until it is over. A failure prints its seed and a small story.
 .PHONY: sim
-sim: ## simulate the whole engine, with faults, and check its promises (SEED=, TIME=60s, OPS=400 a run, KINDS=, WORKERS=1)
+sim: ## simulate the whole engine, with faults, and check its promises (SEED=, TIME=60s, OPS=400 a run at most, KINDS=, PROFILE=, WORKERS=1)
 	@mkdir -p bin && rm -f bin/sim.txt
 	@$(GO) test -c -o bin/sim.test ./engine
-	@cd engine && ../bin/sim.test -test.run 'TestSim$$' -test.timeout 48h -sim.summary=$(CURDIR)/bin/sim.txt \
-		-sim.time=$(or $(TIME),$(if $(SEED),0s,60s)) $(if $(SEED),-sim.seed=$(SEED)) $(if $(KINDS),-sim.kinds=$(KINDS)) \
-		$(if $(filter command environment,$(firstword $(origin OPS))),-sim.ops=$(OPS)) $(if $(WORKERS),-sim.workers=$(WORKERS)); \
-		status=$$?; cat $(CURDIR)/bin/sim.txt 2>/dev/null; exit $$status
+	@cd engine && ../bin/sim.test -test.run 'TestSim$$' -test.timeout 48h -sim.summary='$(CURDIR)/bin/sim.txt' \
+		-sim.seed='$(SEED)' -sim.time='$(or $(TIME),$(if $(SEED),,60s))' -sim.kinds='$(KINDS)' -sim.profile='$(PROFILE)' \
+		-sim.ops='$(if $(filter command environment,$(firstword $(origin OPS))),$(OPS))' -sim.workers='$(WORKERS)'; \
+		status=$$?; cat '$(CURDIR)/bin/sim.txt' 2>/dev/null; exit $$status
 
 .PHONY: mutants
 mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id)

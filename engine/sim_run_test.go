@@ -20,50 +20,114 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
+// The command line's: texts, for flags that the testing package parses are refused with a page of its own.
+//
 //nolint:gochecknoglobals // the command line's
-var simFlags = struct {
-	seed    *string
-	ops     *int
-	time    *time.Duration
-	kinds   *string
-	trace   *bool
-	all     *bool
-	shrink  *int
-	workers *int
-	yields  *int
-	summary *string
-	profile *string
-}{
-	flag.String("sim.seed", "", "the seed of the one run, or of the first"),
-	flag.Int("sim.ops", 400, "how many steps the callers of one run take"),
-	flag.Duration("sim.time", 0, "how long to run one seed after the other; 0: one run"),
-	flag.String("sim.kinds", "", "only these kinds of lock: lock,spin,fenced,read,write,fair"),
-	flag.Bool("sim.trace", false, "print the story of the one run"),
-	flag.Bool("sim.all", false, "go on after a failure"),
-	flag.Int("sim.shrink", 600, "how many runs to spend on a smaller failure"),
-	flag.Int("sim.workers", 1, "how many worlds run at once"),
-	flag.Int("sim.yields", -1, "of 1000 yield points, how many let others go first; -1: the seed says"),
-	flag.String("sim.summary", "", "a file for the last line; else it is printed"),
-	flag.String("sim.profile", "", "the profile of every seed, or none; else the seed says"),
+var (
+	simText = map[string]*string{
+		"SEED":    flag.String("sim.seed", "", "the seed of the one run, or of the first"),
+		"TIME":    flag.String("sim.time", "", "how long to run one seed after the other; none: one run"),
+		"OPS":     flag.String("sim.ops", "", "how many steps the callers of one run take at most: 400"),
+		"KINDS":   flag.String("sim.kinds", "", "only these kinds of lock: lock,spin,fenced,read,write,fair"),
+		"PROFILE": flag.String("sim.profile", "", "the profile of every seed, or none; else the seed says"),
+		"WORKERS": flag.String("sim.workers", "", "how many worlds run at once: 1"),
+	}
+	simFlags = struct {
+		trace, all     *bool
+		shrink, yields *int
+		summary        *string
+	}{
+		flag.Bool("sim.trace", false, "print the story of the one run"),
+		flag.Bool("sim.all", false, "go on after a failure"),
+		flag.Int("sim.shrink", 600, "how many runs to spend on a smaller failure"),
+		flag.Int("sim.yields", -1, "of 1000 yield points, how many let others go first; -1: the seed says"),
+		flag.String("sim.summary", "", "a file for the last line; else it is printed"),
+	}
+)
+
+// simSettings is what is to be run.
+type simSettings struct {
+	seed    uint64
+	forTime time.Duration // 0: one run
+	ops     int
+	kinds   []simKind
+	profile string
+	workers int
+}
+
+// readSimSettings reads the command line. Nothing is run if anything is wrong with it.
+func readSimSettings() (simSettings, error) {
+	set := simSettings{seed: randomSeed(), ops: 400, workers: 1, profile: *simText["PROFILE"]}
+	refused := func(name, wanted string) error {
+		return fmt.Errorf("make sim: %s=%s is not %s", name, *simText[name], wanted)
+	}
+	var err error
+	if rest := flag.Args(); len(rest) > 0 {
+		return set, fmt.Errorf("make sim: what is %q? Lists have no blanks", rest)
+	}
+	if text := *simText["SEED"]; text != "" {
+		if set.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return set, refused("SEED", "a number from 0 to 18446744073709551615")
+		}
+	}
+	if text := *simText["TIME"]; text != "" {
+		if set.forTime, err = time.ParseDuration(text); err != nil || set.forTime <= 0 {
+			return set, refused("TIME", "a time such as 60s or 10m")
+		}
+	}
+	for name, n := range map[string]*int{"OPS": &set.ops, "WORKERS": &set.workers} {
+		if text := *simText[name]; text != "" {
+			if *n, err = strconv.Atoi(text); err != nil || *n < 1 {
+				return set, refused(name, "a number from 1 on")
+			}
+		}
+	}
+	if set.forTime == 0 {
+		set.workers = 1 // one run
+	}
+	if set.kinds, err = simKinds(*simText["KINDS"]); err != nil {
+		return set, fmt.Errorf("make sim: KINDS=%s: %w", *simText["KINDS"], err)
+	}
+	names := []string{"", "none"}
+	for _, f := range simProfiles {
+		names = append(names, f.name)
+	}
+	if !slices.Contains(names, set.profile) {
+		return set, refused("PROFILE", "one of "+strings.Join(names[1:], ", "))
+	}
+	return set, nil
+}
+
+// again is the command that runs a seed once more.
+func (set *simSettings) again(seed uint64) string {
+	text := fmt.Sprintf("make sim SEED=%d OPS=%d", seed, set.ops)
+	for _, name := range []string{"KINDS", "PROFILE"} {
+		if *simText[name] != "" {
+			text += " " + name + "=" + *simText[name]
+		}
+	}
+	if *simFlags.yields >= 0 {
+		text += fmt.Sprintf(" (with -sim.yields=%d)", *simFlags.yields)
+	}
+	return text
 }
 
 // TestSim runs the simulation with fresh seeds: make sim. Its last line is read by scripts.
 func TestSim(t *testing.T) {
-	if *simFlags.seed == "" && *simFlags.time == 0 {
+	if *simText["SEED"] == "" && *simText["TIME"] == "" {
 		t.Skip("make sim runs it")
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	seed := randomSeed()
-	if *simFlags.seed != "" {
-		n, err := strconv.ParseUint(*simFlags.seed, 10, 64)
-		require.NoError(t, err)
-		seed = n
+	set, err := readSimSettings()
+	if err != nil {
+		t.Fatal(err)
 	}
-	kinds, err := simKinds(*simFlags.kinds)
-	require.NoError(t, err)
-	all := simTotal{next: seed, kinds: kinds, began: time.Now()}
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	if set.forTime > 0 {
+		fmt.Printf("sim: from seed %d on, for %v\n", set.seed, set.forTime)
+	}
+	all := simTotal{set: set, next: set.seed, began: time.Now()}
 	var wg sync.WaitGroup
-	for range *simFlags.workers {
+	for range set.workers {
 		wg.Go(func() { all.work(t) })
 	}
 	wg.Wait()
@@ -82,9 +146,9 @@ func TestSim(t *testing.T) {
 
 // simTotal is what some worlds have done together.
 type simTotal struct {
+	set                simSettings
 	mu                 sync.Mutex
 	next               uint64
-	kinds              []simKind
 	began              time.Time
 	seeds, ops, faults int
 	hash               uint64 // of every seed's run, whatever their order
@@ -97,22 +161,22 @@ func (a *simTotal) work(t *testing.T) {
 	defer crew.Close()
 	for {
 		a.mu.Lock()
-		seed, over := a.next, a.over || a.seeds > 0 && time.Since(a.began) > *simFlags.time || *simFlags.time == 0 && a.next != 0 && a.seeds > 0
+		seed, over := a.next, a.over || a.seeds > 0 && time.Since(a.began) > a.set.forTime
 		a.next++
 		a.mu.Unlock()
 		if over {
 			return
 		}
-		p := drawPlan(seed, *simFlags.ops, a.kinds)
+		p := drawProfile(seed, a.set.ops, a.set.kinds, a.set.profile)
 		r := runSimWith(&crew, p, nil)
 		a.mu.Lock()
 		a.seeds, a.ops, a.faults, a.hash = a.seeds+1, a.ops+r.ops, a.faults+r.faults, a.hash^r.hash
 		first := r.err != nil && !a.over
-		a.over = a.over || r.err != nil && !*simFlags.all || *simFlags.time == 0
+		a.over = a.over || r.err != nil && !*simFlags.all || a.set.forTime == 0
 		a.mu.Unlock()
 		if first {
-			report(t, p, r)
-		} else if *simFlags.trace && *simFlags.time == 0 {
+			a.report(t, p, r)
+		} else if *simFlags.trace && a.set.forTime == 0 {
 			var text strings.Builder
 			runSim(p, &text)
 			fmt.Print(text.String())
@@ -121,7 +185,7 @@ func (a *simTotal) work(t *testing.T) {
 }
 
 // report tells of a failure: its seed, what is broken, and the story of the smallest plan that breaks the same.
-func report(t *testing.T, p simPlan, r simReport) {
+func (a *simTotal) report(t *testing.T, p simPlan, r simReport) {
 	if *simFlags.all {
 		t.Errorf("seed %d: %.300v", p.seed, r.err)
 		return
@@ -132,8 +196,8 @@ func report(t *testing.T, p simPlan, r simReport) {
 	}
 	var text strings.Builder
 	small := runSim(p, &text)
-	t.Errorf("seed %d: %v\nThe same with %d of %d steps: %v\n%s\nRun it again: make sim SEED=%d OPS=%d", p.seed, r.err, p.size(), size, small.err,
-		text.String(), p.seed, *simFlags.ops)
+	t.Errorf("seed %d: %v\nThe same with %d of %d steps: %v\n%s\nRun it again: %s", p.seed, r.err, p.size(), size, small.err,
+		text.String(), a.set.again(p.seed))
 }
 
 // simKinds reads a list of kinds; nil: the seed says.

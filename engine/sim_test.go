@@ -335,7 +335,7 @@ func (s *sim) stuck() string {
 // drawPlan makes the plan of a seed: a part of all that can be done and of all that can go wrong, for what never
 // happens leaves room for the rest to happen often.
 func drawPlan(seed uint64, ops int, kinds []simKind) simPlan {
-	return drawProfile(seed, ops, kinds, *simFlags.profile)
+	return drawProfile(seed, ops, kinds, "")
 }
 
 // drawEven makes a plan without a profile, whatever the seed says.

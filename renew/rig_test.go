@@ -1,6 +1,7 @@
 package renew
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -217,6 +218,17 @@ func (r *rig) next(limit time.Duration) *call {
 		require.True(r.t, r.clock.Now().Before(end), "nothing was sent for %v", limit)
 	}
 	return r.take()
+}
+
+// occupy has as many calls under way as there may be over the first connection, before any of them is sent over the
+// second, too.
+func (r *rig) occupy() (hung []*call) {
+	r.t.Helper()
+	for i, lease := range [rounds]time.Duration{12 * time.Minute, 2 * time.Minute, 30 * time.Second} {
+		r.watch(fmt.Sprint("hung:", i), lease)
+		hung = append(hung, r.next(lease))
+	}
+	return hung
 }
 
 // take waits for a call that the watchdog owes already.

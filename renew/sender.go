@@ -12,6 +12,10 @@ import (
 // chunk bounds what one call of Renew carries, so that its answers are not held back by the rest.
 const chunk = 2048
 
+// rounds is how many calls of Renew a sender may have under way: on a slow line what comes due does not wait for the
+// answers of what came due before.
+const rounds = 3
+
 // A sender sends due renewals over one of the node's renewal connections. Its queue is bounded by
 // the holds under watch: each is in it at most once.
 type sender struct {
@@ -36,8 +40,10 @@ type post struct{ first, again *sender }
 // open starts the senders of a node.
 func (k *Cohorts) open(node Renewer) *post {
 	p := &post{first: newSender(k, node, false), again: newSender(k, node, true)}
-	k.wg.Go("sender", p.first.work)
-	k.wg.Go("sender", p.again.work)
+	for range rounds {
+		k.wg.Go("sender", p.first.work)
+		k.wg.Go("sender", p.again.work)
+	}
 	return p
 }
 
@@ -80,20 +86,21 @@ func (s *sender) take() []Subject {
 		queue, closed, retired := s.queue, s.closed, s.retired
 		s.queue = nil
 		s.mu.Unlock()
-		if closed {
+		switch {
+		case closed:
+			s.ring() // for the next of its goroutines
 			return nil
-		}
-		if len(queue) > 0 {
+		case len(queue) > 0:
 			return queue
-		}
-		if retired {
+		case retired:
+			s.ring()
 			return nil
 		}
 		s.wake.Wait()
 	}
 }
 
-// work is the sender's goroutine: started by open, ended by Close or Retire.
+// work is one of the sender's goroutines: started by open, ended by Close or Retire.
 func (s *sender) work() {
 	var answers []resp.Renewal // grows to what this sender sends at once, chunk at most
 	if !s.retry {

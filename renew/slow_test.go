@@ -30,7 +30,17 @@ func TestManyKindsOfHoldsAreKeptOverASlowLine(t *testing.T) {
 	for lease := 2 * time.Second; lease < 20*time.Second; lease += time.Second {
 		all = append(all, Terms{Lease: lease, Renew: true})
 	}
-	slowLine(t, 450*ms, false, all...)
+	slowLine(t, 600*ms, false, all...)
+}
+
+// FAULTS rule 5, C-074: a connection that hangs costs those who share it, not holds with a shorter
+// lease that come due meanwhile: there is a second connection.
+func TestC074HungRenewalOfALongLeaseDoesNotLoseAShortOne(t *testing.T) {
+	all := []Terms{{Lease: time.Second, Renew: true}}
+	for range 10 { // more than have a round of their own
+		all = append(all, Terms{Lease: 6 * time.Second, Renew: true})
+	}
+	slowLine(t, 20*ms, true, all...)
 }
 
 // slowLine renews holds over a line on which everything takes so long, and the first connection may hang. The first has

@@ -398,13 +398,12 @@ func TestC042AnswerAfterForgetIsIgnored(t *testing.T) {
 func TestForgottenWhileQueuedIsNotSent(t *testing.T) {
 	const lease = 3 * time.Second
 	r := newRig(t)
-	r.watch("hung", time.Minute)
-	hung := r.next(time.Minute)
+	hung := r.occupy()
 	a, b := r.watch("a", lease), r.watch("b", lease)
-	r.pass(lease/3 + bucket + step) // both wait behind the hung call
+	r.pass(lease/3 + bucket + step) // both wait behind the hung calls
 	require.Equal(t, 2, r.due())
 	require.True(t, r.Forget(a))
-	r.renewed(hung)
+	r.renewed(hung[0])
 	c := r.take()
 	require.Equal(t, []string{"b"}, c.keys())
 	r.renewed(c)
@@ -504,9 +503,8 @@ func TestC020MaxHoldEndsTheRenewals(t *testing.T) {
 func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {
 	const n = chunk + 100
 	r := newRig(t)
-	r.watch("hung", time.Minute)
-	hung := r.next(time.Minute)
-	for i := range n { // they come due together, behind a call that takes long
+	hung := r.occupy()
+	for i := range n { // they come due together, behind calls that take long
 		r.watch(fmt.Sprint("long:", i), 12*time.Second)
 	}
 	r.clock.Set(r.clock.Now().Add(1200 * ms))
@@ -517,8 +515,8 @@ func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {
 	r.clock.Set(r.clock.Now().Add(3100 * ms))
 	r.wheel.Settle()
 	require.Equal(t, n+50, r.due())
-	r.renewed(hung)
-	sizes, rounds := make(map[time.Duration]int), 0
+	r.renewed(hung[0])
+	sizes, sent := make(map[time.Duration]int), 0
 	for r.due() > 0 {
 		c := r.take()
 		require.LessOrEqual(t, len(c.batch), chunk)
@@ -527,47 +525,18 @@ func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {
 			require.Equal(t, lease == 9*time.Second, one.Key[0] == 's', "%q for %v", one.Key, lease)
 			sizes[lease]++
 		}
-		rounds++
+		sent++
 		r.renewed(c)
 	}
-	require.Equal(t, 2, rounds)
+	require.Equal(t, 2, sent)
 	require.Equal(t, map[time.Duration]int{12 * time.Second: n, 9 * time.Second: 50}, sizes)
 }
 
-// FAULTS rule 5, C-074: a connection that hangs costs those who share it, not holds with a shorter
-// lease that come due meanwhile: there is a second connection.
-func TestC074HungRenewalOfALongLeaseDoesNotLoseAShortOne(t *testing.T) {
+func TestCloseWaitsForTheCallsOnTheirWayAndNoOther(t *testing.T) {
 	r := newRig(t)
-	r.watch("long", 30*time.Second)
-	hung := r.next(30 * time.Second)
-	require.False(t, hung.retry)
-	require.Equal(t, 2*time.Second, hung.limit)
-	s := r.watch("short", time.Second)
-	end := r.clock.Now().Add(hung.limit)
-	saved := 0
-	for r.clock.Now().Before(end) { // then the hung call returns: its limit is over
-		r.pass(step)
-		if r.count("jeopardy") > saved { // its own renewal waits behind the hung one
-			saved++
-			c := r.take()
-			require.True(t, c.retry, "over the other connection")
-			require.Equal(t, []string{"short"}, c.keys())
-			require.True(t, c.at.Before(SignalAt(s.Deadline(), time.Second)), "in time")
-			r.renewed(c)
-		}
-		require.Empty(t, r.heard("lost"), "the short lease is lost: its renewal waited behind the hung one")
-	}
-	require.NotZero(t, saved)
-	r.answer(hung, resp.CodeError, unanswered)
-	require.True(t, s.state.Load() == stateWatched)
-}
-
-func TestCloseWaitsForTheCallOnItsWayAndNoOther(t *testing.T) {
-	r := newRig(t)
-	r.watch("name", time.Minute)
-	hung := r.next(time.Minute)
+	hung := r.occupy()
 	r.watch("due", 3*time.Second)
-	r.pass(1200 * ms) // it waits behind the call
+	r.pass(1200 * ms) // it waits behind the calls
 	require.Equal(t, 1, r.due())
 	closed := make(chan struct{})
 	go func() {
@@ -584,7 +553,14 @@ func TestCloseWaitsForTheCallOnItsWayAndNoOther(t *testing.T) {
 		require.FailNow(t, "Close did not wait for the call")
 	default:
 	}
-	r.answer(hung, resp.CodeError, unanswered)
+	for _, c := range hung {
+		select {
+		case <-closed:
+			require.FailNow(t, "Close did not wait for all calls")
+		default:
+		}
+		r.answer(c, resp.CodeError, unanswered)
+	}
 	select {
 	case <-closed:
 	case c := <-r.calls:

@@ -37,7 +37,7 @@ func TestLostLooksAtTheClock(t *testing.T) {
 	const lease = 10 * time.Second
 	now := clock.NewFake(clock.Instant(time.Hour))
 	h := &hold{}
-	h.Extended(now.Now(), lease, now.Now())
+	h.Extended(now.Now(), lease, -1) // it was trusted until 0 before
 	ls := &Lease{hold: h, lock: &Lock{eng: &Engine{clock: now}}}
 	require.False(t, ls.Lost())
 	now.Advance(h.Deadline().Sub(now.Now()) - 1)

@@ -93,7 +93,7 @@ func (e *Engine) submit(op *acquireOp) {
 		op.claim()
 		fx.fail(op, ErrClosed)
 	case op.owner != nil && e.ownedLocked(sh, ent, op, &fx):
-	case ent != nil && ent.otherKind(op.set.family):
+	case ent != nil && ent.otherKind(op.set.family, e.clock.Now()):
 		refuse(op, ErrWrongKind, &fx)
 	case op.set.family == resp.FamilyRead && e.shareLocked(sh, ent, op, &fx):
 	case op.try && ent != nil && ent.takenHere(op):

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/seed-786ebc8c/holdfast/resp"
+import (
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
 
 // Some locks have more than one wire id of this engine under one name: each fair waiter its own place in
 // the queue, each read hold its own field. Each is a seat: an entry of its own, with its own queue of
@@ -184,11 +187,12 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 func shares(f resp.Family) bool { return f == resp.FamilyRead || f == resp.FamilyWrite }
 
 // otherKind reports whether what this engine holds under the name is another kind of lock than is wanted,
-// so that asking would only be refused.
-func (ent *entry) otherKind(want resp.Family) bool {
-	if ent.hold != nil && shares(ent.hold.Family) != shares(want) {
-		return true
+// so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said so.
+func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
+	stands := func(at *entry) bool {
+		h := at.hold
+		return h != nil && shares(h.Family) != shares(want) && now.Before(h.Deadline())
 	}
 	seat := ent.firstSeat()
-	return seat != nil && seat.hold != nil && shares(seat.hold.Family) != shares(want)
+	return stands(ent) || seat != nil && stands(seat)
 }

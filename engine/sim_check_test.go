@@ -670,16 +670,20 @@ func (s *sim) checkEvents() {
 	}
 }
 
+// simGhostsEnd is how many milliseconds before its expiry nobody looks for a ghost in a key.
+const simGhostsEnd = 50
+
 // checkGhosts: a field of an engine that runs, or its place in a fair lock's queue, is a hold's or an acquire's, or a
 // command about its name has no answer. Nobody else will ever take it off: the key stays for its lease, and under
-// readers, who renew it, for as long as they read.
+// readers, who renew it, for as long as they read. A key in its last moments is about to go without anybody.
 func (s *sim) checkGhosts() {
 	if s.clocks { // a step back prolongs what everybody has given up
 		return
 	}
 	for _, n := range s.names {
+		_, expires := s.server.twin.Look(n.name)
 		for _, f := range s.server.twin.Hash(n.name) {
-			if !s.revived[f.Name] && !s.withoutMark(n, f.Name) {
+			if expires > s.server.twin.Millis()+simGhostsEnd && !s.revived[f.Name] && !s.withoutMark(n, f.Name) {
 				s.checkGhost(n, f.Name)
 			}
 		}

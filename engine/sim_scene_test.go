@@ -186,6 +186,30 @@ func TestAnOwnerWhoseTimeIsOverEntersNothing(t *testing.T) {
 	}
 }
 
+// A lock that is over, though the watchdog has not said so, is in the way of no other kind.
+func TestWhatIsOverRefusesNoOtherKind(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.w.Sleep(100*time.Millisecond - time.Duration(sc.w.Now())%(100*time.Millisecond))
+		ls := sc.acquire(sc.e.RWLock("a", FixedLease(100*time.Millisecond)).WriteLock())
+		other := sc.e.FencedLock("a")
+		_, err := result(sc, other.AcquireAsync(context.Background()))
+		sc.wants(ErrWrongKind, err, "while it is held")
+		sc.w.Sleep(ls.hold.Deadline().Sub(sc.w.Now()) + time.Millisecond)
+		if !ls.Lost() || ls.hold.status.Load() != holdHeld {
+			t.Errorf("the moment was missed")
+		}
+		next, err := result(sc, other.AcquireAsync(context.Background()))
+		if err != nil {
+			t.Errorf("refused by what is over: %v", err)
+			return
+		}
+		sc.release(next)
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(ErrLost, err, "its release")
+	})
+}
+
 // An owner has lost what it read, and is giving its write lock back, which waits for what it asked to read beside it:
 // nothing is entered any more by a lock that nobody has a handle of.
 func TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss(t *testing.T) {

@@ -85,5 +85,10 @@ func overdue() []mutant {
 				"		for _, g := range byKind(queue) {\n			now, _ := upTo(chunk, []group{g})\n"),
 			"renew", "TestManyKindsOfHoldsAreKeptOverASlowLine", false,
 		},
+		{
+			"over-refuses-other-kinds", "a lock that is over still fails who asks for another kind",
+			one("engine/seat.go", "shares(h.Family) != shares(want) && now.Before(h.Deadline())", "shares(h.Family) != shares(want)"),
+			"engine", "TestWhatIsOverRefusesNoOtherKind", false,
+		},
 	}
 }

@@ -148,6 +148,9 @@ func (n *nesting) lowerLocked(e *Engine) {
 		return
 	}
 	n.unlowered = false
+	if h.extending(now) { // a late copy would raise it again: it is settled when none can run any more
+		n.late.until = max(n.late.until, h.special.extended.until)
+	}
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
 	e.dog.Lower(h, renew.TrustUntil(now, keep))
 }

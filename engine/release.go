@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
@@ -46,6 +47,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 	var fx effects
 	var err error
 	var ended *leaseContext
+	var l *loss
 	answered := true
 	op.lease = ls
 	cause := ErrReleased
@@ -57,8 +59,14 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 	case holdLost:
 		err, cause = e.spentLostLocked(ls, h), ErrLost
 	default:
+		shared := h.Family == resp.FamilyRead && h.count > 1
+		if shared && !e.clock.Now().Before(h.Deadline()) { // nothing is sent that would say so
+			l = e.loseLocked(sh, h, renew.CauseDeadline, &fx)
+			err, cause = e.spentLostLocked(ls, h), ErrLost
+			break
+		}
 		e.tell(EventReleased, h, "")
-		if h.Family == resp.FamilyRead && h.count > 1 {
+		if shared {
 			e.leftLocked(h, ls)
 			h.leaveLocked(ls)
 			sh.counts.releases++
@@ -86,6 +94,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 		e.world.Yield("Engine.release: decided | a context ended")
 		ended.cancel(cause)
 	}
+	e.tellLoss(sh, l, &fx)
 	e.world.Yield("Engine.release: contexts ended | effects")
 	fx.run()
 	if answered {

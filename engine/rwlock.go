@@ -18,7 +18,7 @@ import (
 // server, that expires, says so; Redisson's readers do not look at it. A Try leaves none.
 //
 // Readers of one engine share a hold in Redis where they can, and the server is asked again after a turn
-// of at least 20 ms.
+// of at least 20 ms. Those with fixed leases share none: each has its own end.
 type RWLock struct{ read, write Lock }
 
 // RWLock returns a handle on a read-write lock; the options are both halves'. Errors: as Lock.

@@ -37,7 +37,8 @@ func (h *hold) shareable(set *settings, now clock.Instant) bool {
 		h.Deadline().Sub(now) >= h.Lease()/2 && !h.open().open(now)
 }
 
-// joinLocked adds a reader to a hold.
+// joinLocked adds a reader to a hold that is renewed, and is to be for the reader, too. Readers with fixed leases have holds
+// of their own: each is to keep its own end, and a hold that one of its readers leaves is not lowered on the server.
 func (e *Engine) joinLocked(sh *shard, h *hold, op *acquireOp, fx *effects) bool {
 	if !op.claim() {
 		return true
@@ -46,17 +47,17 @@ func (e *Engine) joinLocked(sh *shard, h *hold, op *acquireOp, fx *effects) bool
 	sh.counts.handOffs++
 	h.count++
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	e.joinedLocked(h, ls, 0)
+	e.joinedLocked(h, ls, 0) // it is renewed: no answer counts for it
 	h.readBy(op.owner)
 	h.leak = true // with several handles no one of them is missed
 	fx.grant(op, ls)
 	return true
 }
 
-// joinAllLocked lets in those readers who waited for the grant, up to the first who is none. Whose owner reads by now
-// and must not enter again is refused.
+// joinAllLocked lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
+// reads by now and must not enter again is refused.
 func (e *Engine) joinAllLocked(sh *shard, ent *entry, h *hold, fx *effects) {
-	for op := ent.head; op != nil && op.set.alike(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
+	for op := ent.head; op != nil && op.set.watchdog && op.set.alike(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
 		ent.unlink(op)
 		if op.set.once && h.readsFor(op.owner) > 0 {
 			refuse(op, ErrReentry, fx)

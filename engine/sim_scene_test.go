@@ -397,3 +397,143 @@ func TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered(t *testing.T) {
 		sc.release(brief)
 	})
 }
+
+// lives is how long a key is to live.
+func (sc *scene) lives(key string) time.Duration {
+	_, expires := sc.server.twin.Look(key)
+	return time.Duration(expires-sc.server.twin.Millis()) * time.Millisecond
+}
+
+// lateExtend does on the server what a copy of an Extend does that comes late.
+func (sc *scene) lateExtend(key string, d time.Duration) {
+	sc.server.twin.Do([]string{"PEXPIRE", key, strconv.FormatInt(d.Milliseconds(), 10)})
+}
+
+// An Extend was sent twice, for its first copy got no answer. Its handle is given back, and then that copy comes: the key
+// is lowered to what the rest ask for as soon as no copy can come any more.
+func TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		l := sc.e.Lock("a", As(NewOwner()), FixedLease(20*time.Second))
+		outer, inner := sc.acquire(l), sc.acquire(l)
+		sc.slowed("renew", -1)
+		extended := sc.e.extend(context.Background(), inner, time.Hour)
+		sc.w.Sleep(10 * time.Millisecond)
+		sc.slow = nil
+		_, err := result(sc, extended)
+		sc.wants(nil, err, "the Extend")
+		sc.release(inner)
+		if lives := sc.lives("a"); lives > 20*time.Second {
+			t.Errorf("given back: the key lives %v", lives)
+		}
+		sc.lateExtend("a", time.Hour)
+		sc.w.Sleep(3 * time.Second)
+		if lives := sc.lives("a"); lives > 20*time.Second || lives < 15*time.Second || outer.Lost() {
+			t.Errorf("no copy can come any more: the key lives %v", lives)
+		}
+		sc.release(outer)
+	})
+}
+
+// Who extends leaves the wait and gives its handle back while the Extend is to be sent again, for it got no answer: the
+// key is lowered when that has one, and again as soon as no copy can come any more.
+func TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		owner := NewOwner()
+		outer := sc.acquire(sc.e.Lock("a", As(owner), WatchdogLease(2*time.Second)))
+		inner := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(2*time.Second)))
+		sc.slowed("renew", -1)
+		extended := sc.e.extend(context.Background(), inner, time.Hour)
+		sc.w.Sleep(5 * time.Millisecond) // its first copy has no answer, and it is to be sent again
+		sc.slow = nil
+		extended.Cancel()
+		given := inner.ReleaseAsync()
+		_, err := result(sc, extended)
+		sc.wants(ErrCancelled, err, "the Extend")
+		_, err = result(sc, given)
+		sc.wants(nil, err, "the release")
+		sc.w.Sleep(100 * time.Millisecond)
+		if lives := sc.lives("a"); lives > 2*time.Second {
+			t.Errorf("the Extend has ended: the key lives %v", lives)
+		}
+		sc.lateExtend("a", time.Hour)
+		sc.w.Sleep(3 * time.Second)
+		if lives := sc.lives("a"); lives > 2*time.Second || lives < time.Second || outer.Lost() {
+			t.Errorf("no copy can come any more: the key lives %v", lives)
+		}
+		sc.release(outer)
+	})
+}
+
+// The answer to an Extend comes when its handle was given back: the others trust the hold for no longer than they did, not
+// for a moment.
+func TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		l := sc.e.Lock("a", As(NewOwner()), FixedLease(2*time.Second))
+		outer, inner := sc.acquire(l), sc.acquire(l)
+		sc.slow = func(args []string) time.Duration {
+			return map[string]time.Duration{"renew": 100 * time.Millisecond, "reacquire": time.Second}[simScriptNames[scriptArg(args)]]
+		}
+		extended := sc.e.extend(context.Background(), inner, time.Hour)
+		given := inner.ReleaseAsync()
+		seen := false
+		sc.w.OnYield(func(at string) {
+			seen = seen || at == "singleOp.ends: settled | finished"
+			if trusted := outer.hold.Deadline().Sub(sc.w.Now()); trusted > 2*time.Second {
+				t.Errorf("%s: trusted for %v", at, trusted)
+			}
+		})
+		_, err := result(sc, extended)
+		sc.wants(nil, err, "the Extend")
+		sc.w.OnYield(nil)
+		if !seen {
+			t.Error("nobody has looked")
+		}
+		_, err = result(sc, given)
+		sc.wants(nil, err, "the release")
+		sc.slow = nil
+		sc.w.Sleep(2 * time.Second)
+		if !outer.Lost() {
+			t.Error("a lease of two seconds that nobody extended is not lost")
+		}
+		_, err = result(sc, outer.ReleaseAsync())
+		sc.wants(ErrLost, err, "the release of what was lost")
+	})
+}
+
+// The watchdog stands still while the time of a hold of several readers ends. Whoever gives back then has lost it, and so
+// have the others.
+func TestOneOfSeveralReadersThatGivesBackTooLateHasLostTheLock(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		owner := NewOwner()
+		rw := sc.e.RWLock("e", WatchdogLease(time.Second))
+		own, other := sc.acquire(rw.ReadLock().With(As(owner))), sc.acquire(rw.ReadLock())
+		if own.hold != other.hold {
+			t.Error("they do not share a hold")
+		}
+		told := other.Context().Done()
+		sc.w.OnYield(func(at string) {
+			if at == "Cohorts.fire: decided | given to the senders" || at == "sender.send: the gone ones dropped | sent" {
+				sc.w.Sleep(3 * time.Second)
+			}
+		})
+		sc.w.Sleep(1900 * time.Millisecond)
+		if !own.Lost() || own.hold.status.Load() != holdHeld {
+			t.Error("the moment was missed")
+		}
+		_, err := result(sc, own.ReleaseAsync())
+		sc.wants(ErrLost, err, "the release of what was lost")
+		select {
+		case <-told:
+		default:
+			t.Error("the other reader is not told")
+		}
+		sc.w.OnYield(nil)
+		_, err = result(sc, other.ReleaseAsync())
+		sc.wants(ErrLost, err, "the other's release")
+		sc.release(sc.acquire(rw.WriteLock().With(As(owner)))) // it has nothing to give back any more
+	})
+}

@@ -318,9 +318,11 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 		}
 		sh.mu.Lock()
-		h.Extended(r.SentAt, d, e.clock.Now())
-		if !h.alikeSoFar() && ls.state.Load() == leaseActive { // else the others ask for no more than they did
-			h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, d))
+		if ls.state.Load() == leaseActive { // else the others ask for no more than they did
+			h.Extended(r.SentAt, d, e.clock.Now())
+			if !h.alikeSoFar() {
+				h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, d))
+			}
 		}
 		sh.mu.Unlock()
 		if ls.Lost() {

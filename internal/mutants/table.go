@@ -33,6 +33,7 @@ func table() []mutant {
 		beside(),
 		forcing(),
 		outages(),
+		ends(),
 	} {
 		all = append(all, part...)
 	}

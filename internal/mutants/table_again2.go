@@ -1,0 +1,34 @@
+package main
+
+// ends: each handle keeps its own end, whatever another extends, and who is too late is told.
+func ends() []mutant {
+	return []mutant{
+		{
+			"fixed-readers-share", "a reader with a fixed lease is trusted for as long as another one has extended its own",
+			one("engine/shared.go", "op != nil && op.set.watchdog && op.set.alike(h.set)", "op != nil && op.set.alike(h.set)"),
+			"engine", "TestReadersWithFixedLeasesKeepTheirOwnEnds", false,
+		},
+		{
+			"late-reader-is-told-nothing", "one of several readers gives back what it has lost, and is not told",
+			one("engine/release.go", "if shared && !e.clock.Now().Before(h.Deadline()) {", "if false {"),
+			"engine", "TestOneOfSeveralReadersThatGivesBackTooLateHasLostTheLock", false,
+		},
+		{
+			"late-reader-alone-is-told", "a reader that shares what another one has found lost is not told at once",
+			one("engine/release.go", "\te.tellLoss(sh, l, &fx)\n", "\t_ = l\n"),
+			"engine", "TestOneOfSeveralReadersThatGivesBackTooLateHasLostTheLock", false,
+		},
+		{
+			"late-extend-stays", "a late copy of an Extend whose handle was given back stays on the key",
+			one("engine/nest.go", "if h.extending(now) { // a late copy", "if false { // a late copy"),
+			"engine", "TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack|TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack", false,
+		},
+		{
+			"extend-of-who-left-is-trusted", "the answer to an Extend of who has left raises what the others trust",
+			one("engine/single.go",
+				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\t\th.Extended(r.SentAt, d, e.clock.Now())",
+				"h.Extended(r.SentAt, d, e.clock.Now())\n\t\tif ls.state.Load() == leaseActive {"),
+			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,
+		},
+	}
+}

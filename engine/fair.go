@@ -36,7 +36,8 @@ type Place struct {
 	OwnerID string
 	// Mine: it is a waiter of this engine.
 	Mine bool
-	// Kept is how long it keeps its place if it is not heard of again; it counts only at the head.
+	// Kept is how long it keeps its place if it is not heard of again. It counts only at the head: for each place before
+	// it, it has Redisson's 300 s more.
 	Kept time.Duration
 }
 

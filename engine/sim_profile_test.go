@@ -20,7 +20,7 @@ type simProfile struct {
 }
 
 // simOdds is what actors do in a profile, by weight.
-type simOdds [doDo + 1]int
+type simOdds [simDos]int
 
 // simSpans are the shortest and the longest that actors wait, or keep what they have.
 type simSpans struct{ least, most time.Duration }

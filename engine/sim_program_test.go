@@ -27,6 +27,7 @@ const (
 	doClose
 	doPause
 	doDo
+	simDos // how many there are
 )
 
 // A simStep is one step of an actor.

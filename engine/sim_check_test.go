@@ -683,7 +683,7 @@ func (s *sim) checkGhosts() {
 	for _, n := range s.names {
 		_, expires := s.server.twin.Look(n.name)
 		for _, f := range s.server.twin.Hash(n.name) {
-			if expires > s.server.twin.Millis()+simGhostsEnd && !s.revived[f.Name] && !s.withoutMark(n, f.Name) {
+			if (expires == 0 || expires > s.server.twin.Millis()+simGhostsEnd) && !s.revived[f.Name] && !s.withoutMark(n, f.Name) {
 				s.checkGhost(n, f.Name)
 			}
 		}

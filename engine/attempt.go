@@ -136,6 +136,10 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		return
 	}
 	root := ent.root()
+	for op := ent.live(); op != nil && root.lostTo(op.owner); op = ent.live() {
+		ent.unlink(op)
+		refuse(op, ErrLost, fx)
+	}
 	op := ent.granted(a.lease, a.op.Family, int(r.Seen))
 	if op == nil {
 		e.unusedLocked(sh, a, r, fx)

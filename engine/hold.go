@@ -150,17 +150,15 @@ func (e *Engine) loseLocked(sh *shard, h *hold, cause renew.Cause, fx *effects) 
 }
 
 // refuseOwnersLocked ends what owners of a lost hold still ask for under its name, as if they asked now: unless they
-// hold it by another hold, they have to give back first.
+// have a handle of another hold, they have to give back first.
 func (e *Engine) refuseOwnersLocked(sh *shard, h *hold, fx *effects) {
 	root := h.ent.root()
 	for ent := range root.withSeats {
 		for op := ent.head; op != nil; {
 			next := op.next
-			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && op.owner.hasLost(e, h.ent.key) {
-				if read, other := root.heldBy(op.owner); read == nil && other == nil {
-					ent.unlink(op)
-					refuse(op, ErrLost, fx)
-				}
+			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && root.lostTo(op.owner) {
+				ent.unlink(op)
+				refuse(op, ErrLost, fx)
 			}
 			op = next
 		}

@@ -16,6 +16,7 @@ type nesting struct {
 	op        resp.Op
 	item      wheel.Item
 	flying    bool // op is on its way
+	leaving   bool // the last handle is being given back: nobody enters by the hold any more
 	unlowered bool // a handle was taken off, and the key lives on for it until an Extend is answered
 }
 
@@ -163,9 +164,10 @@ func (n *nesting) lease() time.Duration {
 // leaveLocked gives the last handle back. Whoever wanted in behind it waits in the queue again.
 func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 	var seats []*entry
+	n.leaving = true
 	for _, later := range n.queue {
 		if op := later.acquire; op != nil && op.state.Load() == futurePending {
-			if seat := e.goHomeLocked(n.hold, op, fx); seat != nil {
+			if seat := e.goHomeLocked(sh, n.hold, op, fx); seat != nil {
 				seats = append(seats, seat)
 			}
 		}
@@ -173,7 +175,7 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 			e.sendExtendLocked(later.extend, fx)
 		}
 	}
-	n.queue = nil
+	n.queue, n.leaving = nil, false
 	release := c.release
 	if release == nil {
 		release = newReleaseOp(n.hold)
@@ -191,14 +193,9 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 // goHomeLocked puts an op that wanted to enter again back into its queue: of a fair lock into a seat of its own, which
 // it returns, for it is behind everybody who has asked. One whose owner goes on reading there would wait for itself, and
 // one whose owner has lost another hold of the name would enter anew.
-func (e *Engine) goHomeLocked(h *hold, op *acquireOp, fx *effects) (seat *entry) {
+func (e *Engine) goHomeLocked(sh *shard, h *hold, op *acquireOp, fx *effects) (seat *entry) {
 	at := h.ent.root()
-	switch read, _ := at.heldBy(op.owner); {
-	case read != nil && op.set.family == resp.FamilyWrite:
-		refuse(op, ErrUpgrade, fx)
-		return nil
-	case read == nil && op.owner.hasLost(e, h.ent.key):
-		refuse(op, ErrLost, fx)
+	if e.ownedLocked(sh, at, op, fx) {
 		return nil
 	}
 	if h.Family == resp.FamilyFair {
@@ -268,6 +265,8 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 // doneLocked makes a confirmed change visible.
 func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) {
 	h := n.hold
+	in := n.cur.acquire
+	lost := in != nil && h.ent.root().lostTo(in.owner) // while it asked, its owner began to give back what it has
 	c := h.confirmed(r.SentAt)
 	if c.acquire != nil {
 		if !h.Renewing() {
@@ -279,7 +278,7 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 	switch {
 	case n.unseenLocked(sh, c.acquire, r, fx):
 		n.undo()
-	case c.acquire != nil && !e.clock.Now().Before(h.Deadline()): // lost, and the watchdog is about to say so
+	case lost, c.acquire != nil && !e.clock.Now().Before(h.Deadline()): // the watchdog is about to say so
 		refuse(c.acquire, ErrLost, fx)
 		n.undo()
 	case c.acquire != nil && c.acquire.claim():

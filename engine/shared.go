@@ -90,12 +90,14 @@ func (h *hold) leaveLocked(ls *Lease) {
 	}
 }
 
-// ownedLocked answers an owner who holds the name here already, or has lost it. It says whether it did.
+// ownedLocked answers an owner who holds the name here already, or has lost it. It says whether it did. It decides for
+// every op of an owner that comes to a queue, for the first time or again: what the owner holds now counts, not what
+// it held when it asked. Whom the server grants what was asked for before has its way in: of that one only lostTo is asked.
 func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) bool {
 	read, other, over := ent.holdsOf(op.owner)
 	want := op.set.family
 	switch {
-	case read == nil && (other == nil || other.out() == 0) && (over || op.owner.hasLost(e, op.lock.key)):
+	case lostBy(read, other) && (over || op.owner.hasLost(e, op.lock.key)):
 		refuse(op, ErrLost, fx)
 	case read == nil && other == nil:
 		return false
@@ -117,6 +119,18 @@ func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) 
 	return true
 }
 
+// lostTo reports whether an owner has lost a name: it still has a handle of a lost hold there, and none of another.
+func (ent *entry) lostTo(o *Owner) bool {
+	if o == nil {
+		return false
+	}
+	read, other, over := ent.holdsOf(o)
+	return lostBy(read, other) && (over || o.hasLost(ent.eng, ent.key))
+}
+
+// lostBy reports whether an owner that holds these has a handle of none.
+func lostBy(read, other *hold) bool { return read == nil && (other == nil || other.out() == 0) }
+
 // heldBy returns what an owner holds under a name: to read, and otherwise.
 func (ent *entry) heldBy(o *Owner) (read, other *hold) {
 	read, other, _ = ent.holdsOf(o)
@@ -124,7 +138,7 @@ func (ent *entry) heldBy(o *Owner) (read, other *hold) {
 }
 
 // holdsOf is heldBy, and says whether a hold of the owner's is over that the watchdog did not come to yet. It is lost
-// to whoever asks, so nothing is entered by it.
+// to whoever asks, so nothing is entered by it. One whose last handle is just given back is none.
 func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	if ent == nil || o == nil {
 		return nil, nil, false
@@ -132,7 +146,7 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	for at := range ent.withSeats {
 		h := at.hold
 		switch {
-		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0:
+		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 || h.nesting != nil && h.nesting.leaving:
 		case !ent.eng.clock.Now().Before(h.Deadline()):
 			over = true
 		case h.Family == resp.FamilyRead:
@@ -226,8 +240,8 @@ func (h *hold) readAsked() bool {
 }
 
 // besideBusyLocked follows the answer that the hold a reading was to stand beside is not on the server. If
-// it is believed here, it is lost; else its owner has given it back meanwhile, and the reader waits like
-// others.
+// it is believed here, it is lost; else its owner has given it back meanwhile. What the owner has by now decides: it
+// may write, and the reader would wait for its own owner. If it has nothing, the reader waits like others.
 func (e *Engine) besideBusyLocked(sh *shard, seat *entry, fx *effects) *loss {
 	if h := seat.seats.beside; h.status.Load() == holdHeld {
 		return e.loseLocked(sh, h, renew.CauseNotOurs, fx) // answers who asked to read beside it
@@ -239,7 +253,7 @@ func (e *Engine) besideBusyLocked(sh *shard, seat *entry, fx *effects) *loss {
 		op.moveTo(nil)
 	}
 	switch {
-	case op == nil:
+	case op == nil || op.owner != nil && e.ownedLocked(sh, root, op, fx):
 	case !op.try:
 		root.push(op)
 	case op.claim():

@@ -25,7 +25,7 @@ func table() []mutant {
 		wishes(),
 		leases(), leasesElsewhere(),
 		moving(),
-		waiting(), company(), rules(),
+		waiting(), company(), rules(), again(),
 		rare(), overdue(),
 		user(), timing(),
 		reading(), notes(),

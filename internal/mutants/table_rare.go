@@ -30,7 +30,10 @@ func rare() []mutant {
 		},
 		{
 			"goes-home-after-a-loss", "the same, of who was queued before the loss",
-			one("engine/nest.go", "case read == nil && op.owner.hasLost(e, h.ent.key):", "case false:"),
+			[]edit{
+				{"engine/nest.go", "if e.ownedLocked(sh, at, op, fx) {", "if false {"},
+				{"engine/attempt.go", "op != nil && root.lostTo(op.owner); op", "op != nil && false; op"},
+			},
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
 		},
 		{

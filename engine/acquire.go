@@ -62,9 +62,13 @@ func (op *acquireOp) abandon(err error) bool {
 	}
 	var fx effects
 	sh.mu.Lock()
-	if ent := e.entryOf(sh, op); ent != nil && op.queued {
+	switch ent := e.entryOf(sh, op); {
+	case ent == nil:
+	case op.queued:
 		e.doLocked(sh, ent, ent.leave(op), &fx)
 		e.closeNoteLocked(sh, ent)
+	case op.owner != nil:
+		ent.leavesLocked(op)
 	}
 	op.err = err
 	sh.mu.Unlock()

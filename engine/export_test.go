@@ -34,7 +34,7 @@ func OutOfPatience(ls *Lease) {
 	sh := ls.lock.eng.shard(ls.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	ls.hold.nesting.since = 1
+	ls.hold.nesting.cur.since = 1
 }
 
 // MaxLines is how many lines may wait for the logger.

@@ -51,6 +51,15 @@ func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 	e.nestLocked(sh, n, fx)
 }
 
+// leavesLocked takes an op that gave up out of the changes of the hold that it wanted to enter again, if it waits there.
+func (ent *entry) leavesLocked(op *acquireOp) {
+	for at := range ent.root().withSeats {
+		if h := at.hold; h != nil && h.nesting != nil && h.owner == op.owner {
+			h.nesting.leaves()
+		}
+	}
+}
+
 // adoptLocked lets in those who wait in the queue for a lock their own owner has just been granted.
 func (e *Engine) adoptLocked(sh *shard, h *hold, fx *effects) {
 	if h.owner == nil && h.special == nil {
@@ -217,6 +226,7 @@ func (n *nesting) due(clock.Instant) {
 	case n.flying:
 	case held && n.busy:
 		n.sendLocked(e, sh, &fx)
+		e.nestLocked(sh, n, &fx) // if that was refused here
 	case held:
 		e.nestLocked(sh, n, &fx)
 	case n.busy: // there is nothing to be changed any more
@@ -307,22 +317,16 @@ func (n *nesting) unseenLocked(sh *shard, op *acquireOp, r *resp.Result, fx *eff
 }
 
 // failLocked answers the present change with an error. The count on the wire is what it was: the
-// error is definite.
+// error is definite. The hold is settled later.
 func (n *nesting) failLocked(err error, fx *effects) {
-	c := n.hold.refused()
+	c := n.hold.refused(n.hold.ent.eng.clock.Now())
 	switch {
 	case c.acquire != nil && c.acquire.claim():
 		fx.fail(c.acquire, err)
 	case c.release != nil:
 		fx.released(c.release, err)
-	case c.settles:
-		e := n.hold.ent.eng
-		n.rest = e.clock.Now().Add(settleAgain)
 	}
 }
-
-// settleAgain is how soon a hold is settled again after the server has refused that.
-const settleAgain = time.Second
 
 // settleLocked sets the count and the expiry of a hold's key to what its handles are.
 func (e *Engine) settleLocked(sh *shard, h *hold, fx *effects) {
@@ -357,8 +361,9 @@ func (e *Engine) lessReadLocked(sh *shard, ent *entry, asked time.Duration, fx *
 	}
 }
 
-// againLocked schedules another sending, and tells a caller who has waited long enough that the
-// outcome is unknown. The change itself goes on until its answer is definite or the hold is over.
+// againLocked schedules another sending, and tells callers who have waited long enough that the outcome is unknown: of
+// this change, and of those that wait behind it. The change itself goes on until its answer is definite or the hold is
+// over.
 func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	now := e.clock.Now()
 	limit := e.nodes.AttemptLimit()
@@ -369,14 +374,15 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	if !again || e.draining.Load() {
 		return false
 	}
-	if now.Sub(n.since) > patience*limit {
-		err := &UnknownError{Name: e.nameOf(n.hold.ent.key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
-		if c := n.cur.acquire; c != nil && c.claim() {
-			fx.fail(c, err)
-		}
-		if c := n.cur.release; c != nil {
-			n.cur.release = nil
-			fx.released(c, err)
+	err := &UnknownError{Name: e.nameOf(n.hold.ent.key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
+	for _, c := range n.overdue(now, patience*limit) {
+		switch {
+		case c.acquire != nil && c.acquire.claim():
+			fx.fail(c.acquire, err)
+		case c.release != nil:
+			fx.released(c.release, err)
+		case c.extend != nil:
+			fx.more = append(fx.more, func() { c.extend.ends(struct{}{}, err) })
 		}
 	}
 	e.timers.Schedule(&n.item, e.resendAt(n.op.Slot, now, n.tries))
@@ -384,11 +390,20 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 }
 
 // endChangesLocked answers everybody who waits for a change of the hold, for it is over: those who want in
-// with one error, those who give back with another.
+// with one error, those who give back with another. But if it was lost when its owner had given every handle back,
+// there is nothing to be given back first, and who wants in waits in the queue again.
 func (h *hold) endChangesLocked(in, back error, fx *effects) {
+	e := h.ent.eng
 	for _, c := range h.drain() {
 		if c.extend != nil {
-			h.ent.eng.sendExtendLocked(c.extend, fx) // the server says what became of it
+			e.sendExtendLocked(c.extend, fx) // the server says what became of it
+		}
+		if c.acquire != nil && !c.left() && back != nil && h.count == 0 {
+			sh := e.shard(h.ent.hash)
+			if seat := e.goHomeLocked(sh, h, c.acquire, fx); seat != nil {
+				e.kickLocked(sh, seat, fx)
+			}
+			continue
 		}
 		if c.acquire != nil && c.acquire.claim() {
 			fx.fail(c.acquire, in)

@@ -769,11 +769,11 @@ func (n *simName) asked() bool {
 	return false
 }
 
-// unsure reports whether a late copy of a change of the count may have had the last word: the hold is settled as
-// soon as none can run any more.
+// unsure reports whether a late copy of a change of the count may have had the last word, or a change was refused: the
+// hold is settled as soon as no copy can run any more, and the server takes it.
 func (h *simHold) unsure(now clock.Instant) bool {
 	n := h.ls.hold.nesting
-	return n != nil && n.late.until != 0 && now.Before(max(n.late.until, n.rest).Add(simSoon/4))
+	return n != nil && now.Before(max(n.late.until, n.rest).Add(simSoon/4))
 }
 
 // givesBack reports whether a release of a name is on its way.

@@ -631,9 +631,6 @@ func (a *simActor) release(h *simHold, loose bool) {
 		if s.text != nil {
 			s.story("%s has given back hold %d: %v", h.who, h.id, err)
 		}
-		if refused := (*ServerError)(nil); errors.As(err, &refused) { // the count stays, and the last release frees whatever it is
-			s.uncounted[h.field] = true
-		}
 		for i, other := range giving[g] {
 			if other == h {
 				giving[g] = slices.Delete(giving[g], i, i+1)

@@ -239,10 +239,10 @@ type counting struct {
 	busy    bool
 	unknown bool // the present change was sent without an answer
 	tries   int
-	since   clock.Instant
+	gone    int           // entries that have left, and may still be in the queue
 	target  int32         // the count that the present change asks for
 	late    doubt         // a copy of an unanswered change may have the last word, until a later one is confirmed
-	rest    clock.Instant // not before then it is settled again, for that was refused
+	rest    clock.Instant // a change was refused: it is settled, but not before then; 0: none was
 	lowers  doubt         // the same of those that lower the key's expiry, with the least lease that they leave it
 }
 
@@ -255,6 +255,7 @@ type change struct {
 	release *releaseOp
 	lease   *Lease // release's handle
 	settles bool
+	since   clock.Instant // of the first failure since it was asked for: its own, or of a change before it
 }
 
 // givesBack is how many handles a change takes off: 1 or none.
@@ -267,7 +268,7 @@ func (c *change) givesBack() int32 {
 
 // sure reports whether the count on the wire is what was last confirmed, and nothing is to change it.
 func (n *counting) sure() bool {
-	return !n.busy && len(n.queue) == 0 && n.late.until == 0
+	return n.quiet() && n.late.until == 0 && n.rest == 0
 }
 
 // quiet reports whether no change of the hold's count is on its way or waiting.
@@ -279,9 +280,10 @@ func (n *counting) settling() bool {
 }
 
 // settleAt is when one more change has to settle the hold, if no other comes before; 0: it is settled. A copy
-// that was left without an answer may have had the last word; then none can run any more.
+// that was left without an answer may have had the last word; then none can run any more. A change that was refused
+// has left the count and the key's expiry higher than the handles are.
 func (n *counting) settleAt() clock.Instant {
-	if n.late.until == 0 || !n.quiet() {
+	if !n.quiet() {
 		return 0
 	}
 	return max(n.late.until, n.rest)
@@ -298,6 +300,40 @@ func (n *counting) undo() { n.queue = slices.Insert(n.queue, 0, change{}) }
 
 // left reports whether a change is an entry that nobody wants any more.
 func (c *change) left() bool { return c.acquire != nil && c.acquire.state.Load() != futurePending }
+
+// leaves follows an entry that gave up: it leaves the queue. Those that left are taken out as soon as they may be half
+// of it, so that many that give up at once do not search for each other.
+func (n *counting) leaves() {
+	n.gone++
+	if 2*n.gone >= len(n.queue) {
+		n.queue = slices.DeleteFunc(n.queue, func(c change) bool { return c.left() })
+		n.gone = 0
+	}
+}
+
+// overdue returns the changes that have met failures for longer than most, which their callers are to be told. A handle
+// that is given back is still taken off, without its caller. An entry or an Extend was never sent, and leaves; so does
+// an Extend whose caller has left. The present change goes on.
+func (n *counting) overdue(now clock.Instant, most time.Duration) (told []change) {
+	if now.Sub(n.cur.since) > most {
+		told = append(told, n.cur)
+		n.cur.release = nil
+	}
+	kept := n.queue[:0]
+	for _, c := range n.queue {
+		if over := now.Sub(c.since) > most; over || c.extend != nil && c.extend.state.Load() == futureDone {
+			told = append(told, c)
+			if c.acquire != nil || c.extend != nil {
+				continue
+			}
+			c.release = nil
+		}
+		kept = append(kept, c)
+	}
+	clear(n.queue[len(kept):])
+	n.queue = kept
+	return told
+}
 
 // A countStep is what is to be done next about a count.
 type countStep uint8
@@ -361,7 +397,7 @@ func (w *wirehold) nextChange() (change, countStep) {
 		if target == 0 {
 			return c, countLeave
 		}
-		n.cur, n.busy, n.unknown, n.tries, n.since = c, true, false, 0, 0
+		n.cur, n.busy, n.unknown, n.tries = c, true, false, 0
 		n.target = target
 		return c, countSend
 	}
@@ -383,6 +419,9 @@ func (w *wirehold) confirmed(sentAt clock.Instant) change {
 	if copies := w.open(); copies.open(sentAt) { // they raise what a change has lowered
 		n.late.until = max(n.late.until, copies.until)
 	}
+	if n.cur.acquire == nil { // an entry raises the key's expiry, and lowers nothing
+		n.rest = 0
+	}
 	return n.take()
 }
 
@@ -396,11 +435,14 @@ func (n *counting) answered(sentAt clock.Instant) {
 	}
 }
 
-// refused follows a definite error: the count on the wire is what it was. Nobody has a handle any more
-// that was to be given back; the last release frees the lock whatever the count.
-func (w *wirehold) refused() change {
-	c := w.nesting.take()
+// refused follows a definite error: the count on the wire is what it was, and the key's expiry that or what an entry
+// asked for. Nobody has a handle any more that was to be given back; the last release frees the lock whatever the
+// count. Before that the hold is settled, as soon as the server lets it be.
+func (w *wirehold) refused(now clock.Instant) change {
+	n := w.nesting
+	c := n.take()
 	w.count -= c.givesBack()
+	n.rest = now.Add(settleAgain)
 	return c
 }
 
@@ -408,8 +450,9 @@ func (w *wirehold) refused() change {
 // until its answer is definite.
 func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, limit, lease time.Duration) (again bool) {
 	n.tries++
-	if n.since == 0 {
-		n.since = now
+	n.cur.failed(now)
+	for i := range n.queue {
+		n.queue[i].failed(now)
 	}
 	if !definite {
 		n.unknown = true
@@ -417,6 +460,16 @@ func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, l
 	}
 	return n.unknown || transient
 }
+
+// failed notes the first failure that a change meets, or waits behind.
+func (c *change) failed(now clock.Instant) {
+	if c.since == 0 {
+		c.since = now
+	}
+}
+
+// settleAgain is how soon a hold is settled after the server has refused a change.
+const settleAgain = time.Second
 
 // drain forgets every change, for the hold is over, and returns them. The count is then that of the handles
 // which nobody has given back: a change that is no acquire was to take one off it, whatever its caller has

@@ -125,9 +125,29 @@ func (hw *holdWorld) drop() {
 		hw.copies = append(hw.copies, c)
 	}
 	hw.fatalIf(!hw.w.nesting.failed(false, true, c.sentAt, hw.now, attemptLimit, time.Second), "a change of unknown outcome is given up")
+	most := attemptLimit
+	if rapid.Bool().Draw(hw.t, "out of patience") {
+		most = -1
+	}
+	hw.overdue(most)
 	hw.again, hw.unsure = true, true
 	if rapid.Bool().Draw(hw.t, "at once") {
 		hw.send()
+	}
+}
+
+// overdue tells who has waited for longer than most that nobody knows.
+func (hw *holdWorld) overdue(most time.Duration) {
+	for _, c := range hw.w.nesting.overdue(hw.now, most) {
+		if c.acquire != nil && c.acquire.claim() {
+			hw.answer(c.acquire, "unknown")
+		}
+		if c.release != nil {
+			hw.answer(c.release, "unknown")
+		}
+	}
+	for _, c := range append(hw.w.nesting.queue, hw.w.nesting.cur) {
+		hw.fatalIf(hw.now.Sub(c.since) > most && (c.release != nil || c.acquire != nil && hw.done[c.acquire] == ""), "somebody waits on")
 	}
 }
 
@@ -140,7 +160,7 @@ func (hw *holdWorld) refuse() {
 		return
 	}
 	hw.fatalIf(hw.unsure, "a change that may have been made is given up")
-	ch := hw.w.refused()
+	ch := hw.w.refused(hw.now)
 	if ch.acquire != nil && ch.acquire.claim() {
 		hw.answer(ch.acquire, "refused")
 	}
@@ -229,6 +249,16 @@ func (hw *holdWorld) events() []event {
 			op := hw.wanted[rapid.IntRange(0, len(hw.wanted)-1).Draw(hw.t, "who")]
 			op.claim()
 			hw.answer(op, "gave up")
+			if in {
+				hw.w.nesting.leaves()
+				left := 0
+				for _, c := range hw.w.nesting.queue {
+					if c.left() {
+						left++
+					}
+				}
+				hw.fatalIf(left > 0 && 2*left >= len(hw.w.nesting.queue), "%d that gave up still wait", left)
+			}
 		}},
 		{"release", in && hw.handles > 0, func() { hw.giveBack(rapid.Bool().Draw(hw.t, "hand over")) }},
 		{"run", hw.cur != nil && !hw.cur.ran, func() { hw.execute(hw.cur) }},
@@ -290,7 +320,7 @@ func (hw *holdWorld) calm() {
 			hw.now = hw.now.Add(500 * time.Millisecond)
 		}
 	}
-	hw.fatalIf(!hw.ended && hw.field > 0 && int(hw.field) != hw.handles && hw.w.onWire == hw.w.count, "%d handles are out, and the count on the wire is %d for good", hw.handles, hw.field)
+	hw.fatalIf(!hw.ended && hw.field > 0 && int(hw.field) != hw.handles, "%d handles are out, and the count on the wire is %d for good", hw.handles, hw.field)
 }
 
 // check is what holds between any two events.

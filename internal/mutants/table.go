@@ -34,6 +34,7 @@ func table() []mutant {
 		forcing(),
 		outages(),
 		ends(),
+		changing(),
 	} {
 		all = append(all, part...)
 	}

@@ -228,7 +228,8 @@ func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	switch d := a.open(); {
 	case ent.whole().forces > 0: // after the force-release, which is to find it
 		d.until = max(d.until, r.ReceivedAt)
-		e.cleanLaterLocked(sh, ent, a.wire(), d, a.lease)
+		all := ent.root().ofRoot()
+		all.unbelieved = append(all.unbelieved, e.cleanLaterLocked(sh, ent, a.wire(), d, a.lease))
 	case a.op.Ack != nil:
 		e.cleanFirstLocked(sh, ent, a.wire(), d, a.lease)
 	default:

@@ -66,10 +66,31 @@ func (c *cleanup) goOnLocked(sh *shard, fx *effects) {
 }
 
 // cleanLaterLocked starts one when no copy can run any more: what could be released was.
-func (e *Engine) cleanLaterLocked(sh *shard, ent *entry, w wireID, d doubt, lease time.Duration) {
+func (e *Engine) cleanLaterLocked(sh *shard, ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
 	c := e.newCleanup(ent, w, d, lease)
 	sh.pending++
 	e.timers.Schedule(&c.item, d.until.Add(clockSlack))
+	return c
+}
+
+// cleanUnbelievedLocked gives back what was granted during force-releases, for they are over: before anything is asked for,
+// which would be told of a grant of its own engine. What travels on another connection waits for the answer.
+func (e *Engine) cleanUnbelievedLocked(sh *shard, root *entry) {
+	if root.seats == nil || root.forces > 0 {
+		return
+	}
+	all := root.seats.unbelieved
+	root.seats.unbelieved = nil
+	for _, c := range all {
+		if !e.timers.Cancel(&c.item) {
+			continue
+		}
+		if root.head != nil && root.head.set.ack != nil {
+			c.first = root
+			root.releaseSent()
+		}
+		c.send(sh)
+	}
 }
 
 func (e *Engine) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {

@@ -136,6 +136,7 @@ func (e *Engine) forced(l *Lock, holds []*hold) {
 	}
 	if ent := sh.names.get(l.hash, l.key); ent != nil {
 		ent.forces--
+		e.cleanUnbelievedLocked(sh, ent)
 		for at := range ent.withSeats {
 			e.kickLocked(sh, at, &fx)
 		}

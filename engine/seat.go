@@ -13,7 +13,8 @@ type seating struct {
 	prev, next *entry // seats of one root
 	first      *entry // of a root
 	last       *entry
-	noted      bool // of a root: the server has a note that a writer of this engine waits
+	unbelieved []*cleanup // of a root: they wait for the end of a force-release, or their time
+	noted      bool       // of a root: the server has a note that a writer of this engine waits
 
 	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's
 }

@@ -112,3 +112,25 @@ func TestAnOwnerThatGivesBackAndLosesTheRestGetsNothingItAskedFor(t *testing.T) 
 		})
 	}
 }
+
+// A Try to write is granted while a ForceRelease of the read lock is on its way, which takes nothing: the grant is not
+// believed, but it is not in the way of the Try either, which asks again.
+func TestATryIsNotToldOfItsOwnGrantThatAForceReleaseCrossed(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.slowed("force", 10*time.Millisecond)
+		rw := sc.e.RWLock("e")
+		tries := rw.WriteLock().TryAcquireAsync(context.Background())
+		sc.w.Sleep(20 * time.Microsecond) // it is on its way
+		forces := rw.ReadLock().ForceReleaseAsync(context.Background())
+		took, err := result(sc, forces)
+		if took || err != nil {
+			t.Errorf("the ForceRelease: %v, %v", took, err)
+		}
+		ls, err := result(sc, tries)
+		sc.wants(nil, err, "the Try")
+		if err == nil {
+			sc.release(ls)
+		}
+	})
+}

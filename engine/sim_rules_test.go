@@ -263,7 +263,7 @@ func (s *sim) checkRefusal(w *simWait, st *simStep, err error) {
 		}
 	case !errors.As(err, &held) && !errors.As(err, &unknown):
 	case w.try:
-		if held != nil && w.free && n.known.asks == w.ask && n.forcedAt < w.since { // else its own grant may not have been believed
+		if held != nil && w.free && n.known.asks == w.ask {
 			s.fail("a Try of a free lock is granted", "%s tried %q as %s, and was told %v", w.who, n.name, w.kind, err)
 		}
 	case simWaits[st.wait] == 0 || w.had || s.mixed:

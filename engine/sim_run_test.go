@@ -221,7 +221,7 @@ var simSeeds = []uint64{580, 1454, 1577, 1926}
 //nolint:gochecknoglobals // constant
 var simProfileSeeds = map[string][]uint64{
 	"outage": {8, 65, 161, 169, 949, 985, 1454},
-	"forced": {5907, 7020, 7417, 7659, 11515},
+	"forced": {1733885054716, 1733885058668, 5907, 7020, 7417, 7659, 11515},
 }
 
 //nolint:gochecknoglobals // constant

@@ -23,5 +23,10 @@ func again() []mutant {
 			one("engine/nest.go", "case lost, c.acquire != nil", "case lost && false, c.acquire != nil"),
 			"engine", "TestAnOwnerThatGivesBackAndLosesTheRestGetsNothingItAskedFor", false,
 		},
+		{
+			"told-of-its-own-grant", "a Try is told of a holder that is its own grant, not believed while a ForceRelease was on its way",
+			one("engine/force.go", "\t\te.cleanUnbelievedLocked(sh, ent)\n", ""),
+			"engine", "TestATryIsNotToldOfItsOwnGrantThatAForceReleaseCrossed", false,
+		},
 	}
 }

@@ -42,7 +42,7 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	}
 	if !with.off {
 		with.now = e.clock.Now()
-		with.extending = h.extending(with.now)
+		with.unlowered = h.nesting != nil && h.nesting.unlowered
 	}
 	if h.mayHandOver(with) != handOverSafe {
 		return false

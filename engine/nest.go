@@ -17,7 +17,7 @@ type nesting struct {
 	item      wheel.Item
 	flying    bool // op is on its way
 	leaving   bool // the last handle is being given back: nobody enters by the hold any more
-	unlowered bool // a handle was taken off, and the key lives on for it until an Extend is answered
+	unlowered bool // the last handle that was taken off has left the key's expiry as it was
 }
 
 func (h *hold) nest() *nesting {
@@ -149,16 +149,17 @@ func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 
 // lowerLocked makes a change that takes a handle off lower the key's expiry to what the others ask for: nothing
 // but that may lower it below what was trusted. So the hold is not trusted for longer from here on, before
-// the command is sent. An Extend that is on its way may raise it again: then that is left until it is answered.
+// the command is sent. An Extend that is on its way may raise it again: then that is left until it is answered. Where
+// nobody is left who asks for anything, the release follows.
 func (n *nesting) lowerLocked(e *Engine) {
 	h, now := n.hold, e.clock.Now()
 	keep := h.keep(now)
 	if keep == 0 || h.special != nil && h.special.extends > 0 {
-		n.op.Kind, n.op.LeaseMs, n.unlowered = resp.OpCount, 1, keep != 0
+		n.op.Kind, n.op.LeaseMs, n.unlowered = resp.OpCount, 1, true
 		return
 	}
 	n.unlowered = false
-	if h.extending(now) { // a late copy would raise it again: it is settled when none can run any more
+	if h.special != nil && h.special.extended.open(now) { // a late copy would raise it again: it is settled when none can run any more
 		n.late.until = max(n.late.until, h.special.extended.until)
 	}
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()

@@ -537,3 +537,25 @@ func TestOneOfSeveralReadersThatGivesBackTooLateHasLostTheLock(t *testing.T) {
 		sc.release(sc.acquire(rw.WriteLock().With(As(owner)))) // it has nothing to give back any more
 	})
 }
+
+// An owner gives all its handles back at once, the one with the longest lease behind another. Nobody is left then who asks
+// for less, so the key is not lowered: it is released, and not passed on with that lease.
+func TestHandlesThatAreGivenBackAtOnceLeaveTheNextHolderItsOwnLease(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		short, as := WatchdogLease(2*time.Second), As(NewOwner())
+		outer := sc.acquire(sc.e.Lock("a", as, short))
+		long := sc.acquire(sc.e.Lock("a", as, FixedLease(time.Hour)))
+		third := sc.acquire(sc.e.Lock("a", as, short))
+		next := sc.e.Lock("a", short).AcquireAsync(context.Background())
+		for _, ls := range []*Lease{third, long, outer} {
+			ls.ReleaseAsync()
+		}
+		ls, err := result(sc, next)
+		sc.wants(nil, err, "the next")
+		if lives, trusted := sc.lives("a"), ls.hold.Deadline().Sub(sc.w.Now()); max(lives, trusted) > 2*time.Second {
+			t.Errorf("the next holder's key lives %v, and is trusted for %v", lives, trusted)
+		}
+		sc.release(ls)
+	})
+}

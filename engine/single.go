@@ -351,8 +351,3 @@ func (e *Engine) extendsLocked(h *hold, op *singleOp[struct{}], d time.Duration)
 	n.want(change{extend: op})
 	return true
 }
-
-// extending reports whether an Extend of the hold is on its way, or a copy of one may still run.
-func (h *hold) extending(now clock.Instant) bool {
-	return h.special != nil && (h.special.extends > 0 || h.special.extended.open(now))
-}

@@ -119,7 +119,7 @@ type handing struct {
 	off           bool // switched off, or the engine closes
 	renewing      bool
 	reads         bool // its owner reads beside it, or asks to
-	extending     bool // an Extend of it is on its way, or a copy may still run
+	unlowered     bool // the key may live for what was asked for by who has left, or an Extend of that one's raises it again
 }
 
 // A handOver says whether a released lock may go to the next waiter here, or else why not. Each is a row
@@ -127,17 +127,17 @@ type handing struct {
 type handOver uint8
 
 const (
-	handOverSafe     handOver = iota
-	handOverOff               // switched off, or the engine closes
-	handOverKind              // tokens, sharing and order are the server's
-	handOverStopped           // nobody renews it
-	handOverForced            // a ForceRelease may have taken it already
-	handOverTurn              // others wait elsewhere
-	handOverWorn              // less than half of the lease is trusted
-	handOverInDoubt           // a late copy of its acquire may run
-	handOverChanging          // its count is changing, or a change of it was never answered
-	handOverNested            // the count on the wire is not one
-	handOverExtended          // an Extend of it is on its way, or a copy of one may still run
+	handOverSafe      handOver = iota
+	handOverOff                // switched off, or the engine closes
+	handOverKind               // tokens, sharing and order are the server's
+	handOverStopped            // nobody renews it
+	handOverForced             // a ForceRelease may have taken it already
+	handOverTurn               // others wait elsewhere
+	handOverWorn               // less than half of the lease is trusted
+	handOverInDoubt            // a late copy of its acquire may run
+	handOverChanging           // its count is changing, or a change of it was never answered
+	handOverNested             // the count on the wire is not one
+	handOverUnlowered          // its key may live for longer than the next holder asks for
 )
 
 // mayHandOver decides whether the hold may be passed on: only if that is as safe as a release and a new
@@ -162,8 +162,8 @@ func (w *wirehold) mayHandOver(h handing) handOver {
 		return handOverWorn
 	case w.open().open(h.now):
 		return handOverInDoubt
-	case h.extending:
-		return handOverExtended
+	case h.unlowered:
+		return handOverUnlowered
 	default:
 		return handOverSafe
 	}

@@ -391,16 +391,16 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 		with handing
 	}
 	rows := map[handOver]func(*state){
-		handOverOff:      func(s *state) { s.with.off = true },
-		handOverNested:   func(s *state) { s.w.onWire = 2 },
-		handOverChanging: func(s *state) { s.w.nesting.busy = true },
-		handOverKind:     func(s *state) { s.with.family = resp.FamilyFenced },
-		handOverForced:   func(s *state) { s.w.forced = true },
-		handOverStopped:  func(s *state) { s.with.renewing = false },
-		handOverTurn:     func(s *state) { s.w.turnUntil = now },
-		handOverWorn:     func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
-		handOverInDoubt:  func(s *state) { s.w.doubt = &doubt{until: now.Add(1)} },
-		handOverExtended: func(s *state) { s.with.extending = true },
+		handOverOff:       func(s *state) { s.with.off = true },
+		handOverNested:    func(s *state) { s.w.onWire = 2 },
+		handOverChanging:  func(s *state) { s.w.nesting.busy = true },
+		handOverKind:      func(s *state) { s.with.family = resp.FamilyFenced },
+		handOverForced:    func(s *state) { s.w.forced = true },
+		handOverStopped:   func(s *state) { s.with.renewing = false },
+		handOverTurn:      func(s *state) { s.w.turnUntil = now },
+		handOverWorn:      func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
+		handOverInDoubt:   func(s *state) { s.w.doubt = &doubt{until: now.Add(1)} },
+		handOverUnlowered: func(s *state) { s.with.unlowered = true },
 	}
 	others := []func(*state){
 		func(s *state) { s.w.count = 2 },

@@ -20,7 +20,7 @@ func ends() []mutant {
 		},
 		{
 			"late-extend-stays", "a late copy of an Extend whose handle was given back stays on the key",
-			one("engine/nest.go", "if h.extending(now) { // a late copy", "if false { // a late copy"),
+			one("engine/nest.go", "if h.special != nil && h.special.extended.open(now) { // a late copy", "if false { // a late copy"),
 			"engine", "TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack|TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack", false,
 		},
 		{
@@ -29,6 +29,11 @@ func ends() []mutant {
 				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\t\th.Extended(r.SentAt, d, e.clock.Now())",
 				"h.Extended(r.SentAt, d, e.clock.Now())\n\t\tif ls.state.Load() == leaseActive {"),
 			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,
+		},
+		{
+			"handed-over-unlowered", "the next holder's key lives for as long as an owner had asked for that gave all its handles back at once",
+			one("engine/nest.go", "resp.OpCount, 1, true", "resp.OpCount, 1, keep != 0"),
+			"engine", "TestHandlesThatAreGivenBackAtOnceLeaveTheNextHolderItsOwnLease", false,
 		},
 	}
 }

@@ -20,7 +20,7 @@ func beside() []mutant {
 		},
 		{
 			"extend-passed-on", "the next holder's key lives for as long as the one before asked for",
-			one("engine/single.go", "h.special.extends > 0 ||", "false ||"),
+			one("engine/handoff.go", "with.unlowered = h.nesting != nil && h.nesting.unlowered", ""),
 			"engine", "TestAnExtendDoesNotOutliveItsHandle", false,
 		},
 		{

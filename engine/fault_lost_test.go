@@ -77,6 +77,10 @@ func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 				stalled := watchScheduler(t)
 				how.silence(t, s, p)
 				silent := time.Now()
+				var letsGo time.Time // a renewal on its way may make that later
+				if how.healthy {
+					letsGo = expiry(t, s, "a")
+				}
 
 				await(t, ls.Context().Done(), "the lease's context ends")
 				told := time.Now()
@@ -89,7 +93,7 @@ func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 				require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
 				await(t, child.Done(), "a child's context ends")
 				if how.healthy {
-					require.True(t, exists(t, s, "a"), "told before the server lets go")
+					require.LessOrEqual(t, told.Sub(letsGo), stalled(), "told before the server lets go")
 				}
 				_, _, granted := theirs.Result()
 				require.False(t, granted, "the other engine held it first")

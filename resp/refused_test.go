@@ -78,3 +78,28 @@ func TestACountThatChangesInTheLastMillisecondLeavesAnExpiry(t *testing.T) {
 		s.Do(t, "DEL", "key")
 	}
 }
+
+// A field of a read-write lock's hash may say anything. What a script does for it is bounded: the hash keeps its time.
+func TestACountThatNobodyReachesKeepsNoServerBusy(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	for _, count := range []string{"1e18", "inf", "nan", "1001"} {
+		for script, args := range map[string][]string{
+			"readrelease":  {"PUBLISH", "0", "0", "field", "1"},
+			"writerelease": {"PUBLISH", "0", "0", "field", "1"},
+			"reacquire":    {"1000", "field", ahead, "1", "2"},
+		} {
+			mode := map[bool]string{true: "write", false: "read"}[script == "writerelease"]
+			s.Do(t, "HSET", "rw", "mode", mode, "field", "2", "other", count)
+			if script != "reacquire" {
+				s.Do(t, "HSET", "rw", "field", "1")
+			}
+			s.Do(t, "PEXPIRE", "rw", "60000")
+			scriptRun(t, s, script, append([]string{"rw"}, args...)...)
+			left, err := strconv.Atoi(s.Do(t, "PTTL", "rw"))
+			require.NoError(t, err)
+			require.Greater(t, left, 50_000, "%s beside a count of %s", script, count)
+			s.Do(t, "DEL", "rw")
+		}
+	}
+}

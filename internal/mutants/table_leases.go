@@ -10,6 +10,11 @@ func leases() []mutant {
 			"engine", "TestADowngradeLeavesTheKeyTheReadersLease|TestADowngradeLeavesTheKeyAsLongAsTheLongestReaderOfRedissons", false,
 		},
 		{
+			"count-keeps-the-server-busy", "a field that says 1e18 hangs the server when a writer leaves",
+			one(writeRelease, "if not (count <= 1000) then", "if not (count <= 1e6) then"),
+			"resp", "TestACountThatNobodyReachesKeepsNoServerBusy", false,
+		},
+		{
 			"downgrade-cuts-readers", "a reader of Redisson's loses the lock when a writer leaves",
 			one(writeRelease, "for hold = count, 1, -1 do", "for hold = 1, 1 do"),
 			"engine", "TestADowngradeLeavesTheKeyAsLongAsTheLongestReaderOfRedissons", false,

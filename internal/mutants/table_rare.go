@@ -19,11 +19,6 @@ func rare() []mutant {
 			"engine", "TestMaxWaitEndsWhereAGrantIsNotBelieved", false,
 		},
 		{
-			"past-its-deadline-is-held", "an owner enters by a lock that it has lost, until the watchdog comes to it",
-			one("engine/shared.go", "case !ent.eng.clock.Now().Before(h.Deadline()):", "case false:"),
-			"engine", "TestAnOwnerWhoseTimeIsOverEntersNothing", false,
-		},
-		{
 			"given-back-is-held", "an owner that lost one lock enters anew by another of which it has no handle",
 			one("engine/shared.go", "(other == nil || other.out() == 0)", "other == nil"),
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
@@ -74,9 +69,14 @@ func rare() []mutant {
 	}
 }
 
-// overdue: renewals that come late.
+// overdue: what is over and not noticed yet, and renewals that come late.
 func overdue() []mutant {
 	return []mutant{
+		{
+			"past-its-deadline-is-held", "an owner enters by a lock that it has lost, until the watchdog comes to it",
+			one("engine/shared.go", "case !ent.eng.clock.Now().Before(h.Deadline()):", "case false:"),
+			"engine", "TestAnOwnerWhoseTimeIsOverEntersNothing", false,
+		},
 		{
 			"over-is-not-final", "Lost is true for a moment, and then false again",
 			one("renew/hold.go", "int64(to) <= old || int64(now) >= old ||", "int64(to) <= old ||"),

@@ -1,6 +1,9 @@
 package twin
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // longest is the longest remaining time of those who read under a key, most at least; not ok: it is not known.
 // Three scripts have it.
@@ -13,6 +16,9 @@ func (s *Server) longest(key, tag string, most float64) (float64, bool) {
 		name := fields.Array[f].Text
 		count, is := tonumber(fields.Array[f+1].Text)
 		if name != "mode" && is && !strings.HasSuffix(name, ":write") {
+			if math.IsNaN(count) || count > 1000 {
+				return 0, false
+			}
 			for hold := count; hold >= 1; hold-- {
 				mark := tag + ":" + name + ":rwlock_timeout:" + tostring(hold)
 				left := s.pcall("PTTL", mark)

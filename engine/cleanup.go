@@ -59,7 +59,7 @@ func (c *cleanup) goOnLocked(sh *shard, fx *effects) {
 		return
 	}
 	rested := ent.releaseAnswered()
-	c.eng.kickLocked(sh, ent, fx)
+	c.eng.kickAllLocked(sh, ent, fx) // the name's own queue may have waited for the last of its seats' answers
 	if rested {
 		c.eng.kickSeatsLocked(sh, ent.root(), fx)
 	}

@@ -243,7 +243,7 @@ type simBefore struct {
 	script   string
 	from     *simClient
 	sent     clock.Instant
-	fieldsOf [][]twin.Field // of each key, where readers and writers matter
+	fieldsOf [][]twin.Field // of each key, where readers and writers, or what was taken matter
 	fields   []string
 	queues   [][]string // of each key of a fair lock's script
 	holders  []string
@@ -289,6 +289,9 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 			continue
 		}
 		s.afterRelease(n, b.script)
+		if len(s.taken) > 0 && b.fieldsOf != nil {
+			s.afterTaking(n, b.fieldsOf[i])
+		}
 		s.afterReading(n, i, args, b)
 		s.checkName(n)
 		if b.queues != nil {
@@ -362,6 +365,16 @@ type simField struct {
 type simForcer struct {
 	se  *simEngine
 	gen int
+}
+
+// afterTaking ends what is known of fields that a ForceRelease took and that are there again: an acquire of which a copy
+// may still run keeps its wire id, so that the server may grant the same anew.
+func (s *sim) afterTaking(n *simName, before []twin.Field) {
+	for _, f := range s.server.twin.Hash(n.name) {
+		if s.taken[simField{n, f.Name}] && !hasField(before, f.Name) {
+			delete(s.taken, simField{n, f.Name})
+		}
+	}
 }
 
 // checkForced: when a ForceRelease is over nobody in its engine believes in what it took: it excuses the others alone.

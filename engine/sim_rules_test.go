@@ -346,7 +346,7 @@ func (s *sim) beforeReading(b *simBefore, args []string) {
 			}
 		}
 	}
-	if b.script != "read" && b.script != "writerelease" {
+	if b.script == "" || b.script != "read" && b.script != "writerelease" && len(s.taken) == 0 {
 		return
 	}
 	for _, key := range simKeysOf(args) {

@@ -18,8 +18,9 @@ import (
 // random programs have found once is told again without chance.
 type scene struct {
 	*sim
-	t *testing.T
-	e *Engine
+	t  *testing.T
+	e  *Engine
+	se *simEngine
 }
 
 // play runs a sequence in a world in which nothing goes wrong by itself.
@@ -31,7 +32,7 @@ func play(t *testing.T, do func(sc *scene)) {
 // playAs is play with a plan of its own: where it takes yield points, for instance.
 func playAs(t *testing.T, p simPlan, do func(sc *scene)) {
 	t.Helper()
-	sc := &scene{newSim(p, nil), t, nil}
+	sc := &scene{sim: newSim(p, nil), t: t}
 	defer sc.w.Close()
 	sc.sim.faults = false
 	se := &simEngine{s: sc.sim, proc: &world.Process{}, giving: make(map[simGiving][]*simHold)}
@@ -41,7 +42,7 @@ func playAs(t *testing.T, p simPlan, do func(sc *scene)) {
 			t.Errorf("open: %v", err)
 			return
 		}
-		sc.e = se.eng
+		sc.e, sc.se = se.eng, se
 		do(sc)
 		ctx, cancel := sc.w.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

@@ -35,6 +35,7 @@ func table() []mutant {
 		outages(),
 		ends(),
 		changing(),
+		resting(),
 	} {
 		all = append(all, part...)
 	}

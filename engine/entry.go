@@ -33,12 +33,12 @@ type entry struct {
 	key  string
 	hash uint64
 	slot uint16
+	gone bool // no longer in the table
+	used bool // first is taken
 
 	seats *seating // mostly nil
 	park  *parking // there unless wait is waitNot
 	chain *entry   // the table's
-	gone  bool     // no longer in the table
-	used  bool     // first is taken
 	first hold     // most entries see one hold
 }
 

@@ -15,6 +15,7 @@ import (
 type releaseOp struct {
 	Future[struct{}]
 	hold  *hold
+	ent   *entry // the hold's, so that the answer reads both at once from cold memory
 	lease *Lease // the handle that is given back; nil: Close's
 	op    resp.Op
 	retry *releaseRetry // there once a sending has failed
@@ -29,7 +30,7 @@ type releaseRetry struct {
 }
 
 func newReleaseOp(h *hold) *releaseOp {
-	op := &releaseOp{hold: h}
+	op := &releaseOp{hold: h, ent: h.ent}
 	op.Future.op = op
 	return op
 }
@@ -138,15 +139,15 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 
 // Answered takes the server's answer. It runs on the lane.
 func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
-	h := op.hold
-	e := h.ent.eng
-	sh := e.shard(h.ent.hash)
+	h, ent := op.hold, op.ent
+	e := ent.eng
+	sh := e.shard(ent.hash)
 	var err error
 	switch r.Code {
 	case resp.CodeReleased, resp.CodePassed:
 	case resp.CodeNotOurs:
 		if op.retry == nil || !op.retry.unknown { // after an unanswered sending it means that one did it
-			err = &nameError{e.nameOf(h.ent.key), ErrLost}
+			err = &nameError{e.nameOf(ent.key), ErrLost}
 			if op.lease != nil {
 				op.lease.state.Store(leaseLost)
 			}
@@ -160,7 +161,6 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	e.world.Yield("releaseOp.Answered: judged | carried out")
 	var fx effects
 	sh.mu.Lock()
-	ent := h.ent
 	if err == nil {
 		sh.counts.releases++
 		if r.Code == resp.CodeReleased && r.Value > 0 {

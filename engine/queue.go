@@ -160,10 +160,19 @@ func (q *queue) live() *acquireOp {
 	return q.head
 }
 
+// standing is the hold that keeps others out; nil: there is none. One that is lost closes the queue until its holder is
+// told, but nobody has the lock by it any more: who asks meanwhile waits for the telling, a Try too.
+func (q *queue) standing() *hold {
+	if q.hold == nil || q.hold.status.Load() == holdLost {
+		return nil
+	}
+	return q.hold
+}
+
 // refusesTry reports whether a Try can be answered without asking the server: the lock is held here,
 // or others wait for it. Behind an acquire that is on its way it takes that answer instead.
 func (q *queue) refusesTry() bool {
-	return q.hold != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)
+	return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)
 }
 
 // next says what is to be done now. An acquire is sent unless something stands against it: one that

@@ -48,7 +48,7 @@ func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
 // keepsOut reports whether somebody else is known to have the lock that an op waits for: this engine, or who
 // was said to have it in the last answer.
 func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
-	if h := ent.hold; h != nil {
+	if h := ent.standing(); h != nil {
 		return h.Family != resp.FamilyRead || op.set.family != resp.FamilyRead
 	}
 	return ent.toldBusy(now)
@@ -76,7 +76,7 @@ func remainingLocked(ent *entry, now clock.Instant) time.Duration {
 	switch {
 	case ent == nil:
 		return 0
-	case ent.hold != nil:
+	case ent.standing() != nil:
 		return max(ent.hold.Deadline().Sub(now), 0)
 	case ent.wait == waitNot:
 		return 0

@@ -177,7 +177,7 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 		return ent
 	}
 	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.hold != nil || seat.head != nil {
+		if seat.standing() != nil || seat.head != nil {
 			return seat
 		}
 	}
@@ -188,10 +188,11 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 func shares(f resp.Family) bool { return f == resp.FamilyRead || f == resp.FamilyWrite }
 
 // otherKind reports whether what this engine holds under the name is another kind of lock than is wanted,
-// so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said so.
+// so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said so, or
+// the holder is not told yet.
 func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
 	stands := func(at *entry) bool {
-		h := at.hold
+		h := at.standing()
 		return h != nil && shares(h.Family) != shares(want) && now.Before(h.Deadline())
 	}
 	seat := ent.firstSeat()

@@ -165,11 +165,14 @@ func (n *simName) ownedBy(o *Owner, se *simEngine) bool {
 	return false
 }
 
-// untold reports whether the owner of an acquire may have the lock by another one that the server has granted, and whose
-// result is on its way.
+// untold reports whether the owner of an acquire may have the lock by another one that is granted, and whose result is on
+// its way: by the server, or by its engine, where a reader joins others without a command.
 func (s *sim) untold(w *simWait) bool {
 	if w.owner == nil || !w.n.asksFor(w.owner) {
 		return false
+	}
+	if w.se.eng != nil && w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).readsFor(w.owner) > 0 {
+		return true
 	}
 	for _, f := range s.server.twin.Hash(w.n.name) {
 		if _, told := s.seen[f.Name]; !told && strings.HasPrefix(f.Name, w.se.eng.ID()+":") {
@@ -293,6 +296,7 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 			s.afterTaking(n, b.fieldsOf[i])
 		}
 		s.afterReading(n, i, args, b)
+		s.afterAsking(n, b)
 		s.checkName(n)
 		if b.queues != nil {
 			s.checkOrder(n, args, b.queues[i], b.holders[i])

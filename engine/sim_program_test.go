@@ -643,7 +643,7 @@ func (a *simActor) release(h *simHold, loose bool) {
 	if !loose {
 		done.WaitIn(context.Background())
 	}
-	if s.w.Int64N(20) == 0 && a.gen == a.se.gen && !a.se.closing { // callbacks ask the engine, too
+	if s.w.Int64N(20) == 0 && h.gen == a.se.gen && !a.se.closing { // callbacks ask the engine, too: the one that calls them
 		s.ops++
 		told := a.se.others.callback(func() {
 			s.ops += 3

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -66,6 +67,99 @@ func TestATryBehindWhoLeavesTheLockToOthersIsToldOfNoHolderForEver(t *testing.T)
 		sc.wants(nil, err, "who waits")
 		sc.release(ls)
 	})
+}
+
+// A lock is lost, and its holder is just told. Nobody has it any more: a Try waits until that is done and is granted then, also
+// as another kind, and whose MaxWait ends meanwhile is told of no holder.
+func TestALockWhoseLossIsJustToldIsNobodys(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []func(e *Engine) *Lock{
+		func(e *Engine) *Lock { return e.Lock("a") },
+		func(e *Engine) *Lock { return e.RWLock("a").WriteLock() },
+		func(e *Engine) *Lock { return e.FairLock("a").Lock },
+	} {
+		play(t, func(sc *scene) {
+			l := kind(sc.e)
+			tried := []*Lock{l, sc.e.FencedLock("a").Lock, sc.e.RWLock("a").WriteLock()}
+			for _, next := range tried {
+				first := sc.acquire(l)
+				sc.server.twin.Do([]string{"DEL", "a"})
+				sc.w.OnYield(func(at string) {
+					if at == "Engine.tellLoss: contexts cancelled | freed" {
+						sc.w.Sleep(time.Second)
+					}
+				})
+				sc.w.Go("lose", func() { sc.e.dog.Lose(first.hold, renew.CauseNotOurs) })
+				sc.w.Sleep(time.Millisecond)
+				_, err := result(sc, first.ReleaseAsync())
+				sc.wants(ErrLost, err, "the release of what was lost")
+				try := next.TryAcquireAsync(context.Background())
+				sc.w.Sleep(2 * time.Second)
+				sc.w.OnYield(nil)
+				ls, err := result(sc, try)
+				sc.wants(nil, err, "a Try")
+				if err == nil {
+					sc.release(ls)
+				}
+				sc.w.Sleep(time.Second)
+			}
+		})
+	}
+	play(t, func(sc *scene) {
+		first := sc.acquire(sc.e.Lock("a"))
+		sc.w.OnYield(func(at string) {
+			if at == "Engine.tellLoss: contexts cancelled | freed" {
+				sc.w.Sleep(time.Second)
+			}
+		})
+		sc.w.Go("lose", func() { sc.e.dog.Lose(first.hold, renew.CauseNotOurs) })
+		sc.w.Sleep(time.Millisecond)
+		_, err := result(sc, sc.e.Lock("a", MaxWait(100*time.Millisecond)).AcquireAsync(context.Background()))
+		sc.wants(ErrUnknown, err, "who waits")
+		sc.w.OnYield(nil)
+		sc.w.Sleep(2 * time.Second)
+		_, err = result(sc, first.ReleaseAsync())
+		sc.wants(ErrLost, err, "the release of what was lost")
+	})
+}
+
+// The watchdog finds that the time of a lock is over, just when its owner enters it again. Either that entry keeps the lock,
+// or it is refused: it is not granted to be lost at once.
+func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[string]error{
+		"Cohorts.fire: decided | a loss told":           nil,
+		"Cohorts.Lose: the watch ended | the loss told": ErrLost,
+		"Cohorts.fire: decided | given to the senders":  nil,
+		"Engine.tellLoss: contexts cancelled | freed":   ErrLost,
+	} {
+		play(t, func(sc *scene) {
+			owner := NewOwner()
+			first := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(200*time.Millisecond)))
+			var again *Future[*Lease]
+			sc.w.OnYield(func(here string) {
+				if here == at && again == nil && sc.w.Now().Sub(first.hold.Deadline()) > -100*time.Millisecond {
+					again = sc.e.Lock("a", As(owner), WatchdogLease(time.Second)).AcquireAsync(context.Background())
+					sc.w.Sleep(10 * time.Millisecond)
+				}
+			})
+			sc.w.Sleep(3 * time.Second)
+			sc.w.OnYield(nil)
+			if again == nil {
+				t.Errorf("%s: nobody came by", at)
+				return
+			}
+			ls, err := result(sc, again)
+			sc.wants(want, err, at)
+			if err == nil {
+				if ls.Lost() {
+					t.Errorf("%s: it was granted, and lost", at)
+				}
+				sc.release(ls)
+			}
+			_, _ = result(sc, first.ReleaseAsync())
+		})
+	}
 }
 
 // A holder here is told that it lost the lock before a ForceRelease is sent, also where another ForceRelease is just

@@ -301,7 +301,22 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	}
 	for _, s := range lost {
 		k.world.Yield("Cohorts.fire: decided | a loss told")
+		k.expire(s)
+	}
+}
+
+// expire declares a hold lost whose time is over. If an answer has raised its deadline since that was found, it is looked
+// at again later instead.
+func (k *Cohorts) expire(s Subject) {
+	h := s.Watched()
+	if h.expire(k.clock.Now()) {
 		k.Lose(s, CauseDeadline)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.state.Load() != stateGone {
+		k.reschedule(h)
 	}
 }
 

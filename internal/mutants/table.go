@@ -25,7 +25,7 @@ func table() []mutant {
 		wishes(),
 		leases(), leasesElsewhere(),
 		moving(),
-		waiting(), company(), rules(), again(),
+		waiting(), company(), rules(), again(), fresh(),
 		rare(), overdue(),
 		user(), timing(),
 		reading(), notes(),
@@ -230,7 +230,7 @@ func queues() []mutant {
 		},
 		{
 			"try-barges", "a Try overtakes those who wait",
-			one("engine/queue.go", "return q.hold != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)", "return false"),
+			one("engine/queue.go", "return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)", "return false"),
 			"engine", "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
 		},
 		{

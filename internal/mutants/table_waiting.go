@@ -10,7 +10,7 @@ func waiting() []mutant {
 		},
 		{
 			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
-			one("engine/seat.go", "if seat.hold != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
+			one("engine/seat.go", "if seat.standing() != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
 			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{

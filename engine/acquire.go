@@ -67,8 +67,11 @@ func (op *acquireOp) abandon(err error) bool {
 	case op.queued:
 		e.doLocked(sh, ent, ent.leave(op), &fx)
 		e.closeNoteLocked(sh, ent)
+		if !ent.acksSuit() {
+			e.takeBackLocked(&ent.att.op, &fx)
+		}
 	case op.owner != nil:
-		ent.leavesLocked(op)
+		e.leavesLocked(ent, op, &fx)
 	}
 	op.err = err
 	sh.mu.Unlock()
@@ -259,7 +262,7 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 	switch ent.ask {
 	case askNot:
 	case askFlying:
-		ent.att.op.Cancel() // answered in any case
+		e.takeBackLocked(&ent.att.op, fx) // answered in any case
 	default:
 		e.dropAttemptLocked(sh, ent)
 	}
@@ -274,6 +277,14 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 		e.idleLocked(sh, root, fx)
 	} else {
 		sh.names.remove(ent)
+	}
+}
+
+// takeBackLocked takes a command back that is on its way, and nobody wants any more: if it was not sent, or if replicas are
+// waited for.
+func (e *Engine) takeBackLocked(op *resp.Op, fx *effects) {
+	if !op.Cancel() && op.Ack != nil {
+		fx.more = append(fx.more, func() { e.nodes.Unwait(op) })
 	}
 }
 

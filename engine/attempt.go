@@ -216,7 +216,7 @@ func (ent *entry) tellFirst() func() {
 // is told.
 func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
 	ent := a.ent
-	if a.tooFew(r) {
+	if a.tooFew(r) && !r.Unwanted() {
 		sh.counts.unseen++
 		if op := ent.grantedUnseen(a.op.Ack, a.op.Family); op != nil {
 			sh.counts.errors++

@@ -220,7 +220,8 @@ func (e *Engine) settledLocked(sh *shard) {
 // Close ends the engine: waiters fail with ErrClosed, held locks are released (or left to expire
 // with KeepOnClose), renewals stop last. It returns nil when every goroutine of the engine is gone,
 // and ctx's error, naming what is left, if that takes longer; the rest then ends by itself.
-// A callback that never returns is counted in the error. Blocks: as ctx allows. Idempotent.
+// A callback that never returns is counted in the error. Blocks: as ctx allows, and for 15 s at most where the server gives no
+// answers, callbacks aside. Idempotent.
 //
 // Called by a callback (of OnComplete, or a logger's) it waits for everything but callbacks: it would wait for
 // itself. Those return in their own time, and a Close from elsewhere waits for them. A goroutine that a callback
@@ -332,6 +333,9 @@ func (e *Engine) shutDown(ctx context.Context) {
 		e.settle(context.WithoutCancel(ctx), e.nodes.AttemptLimit()+time.Second)
 	}
 	e.draining.Store(true)
+	if e.unanswered() > 0 {
+		e.nodes.GiveUp() // nobody ticks any more when the wheel has stopped: their rounds would end by rueidis' ping, 11 s later
+	}
 	e.world.Yield("Engine.shutDown: draining | the watchdog ended")
 	e.dog.Close()
 	e.world.Yield("Engine.shutDown: the watchdog ended | the wheel stopped")

@@ -51,11 +51,16 @@ func (e *Engine) enterLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
 	e.nestLocked(sh, n, fx)
 }
 
-// leavesLocked takes an op that gave up out of the changes of the hold that it wanted to enter again, if it waits there.
-func (ent *entry) leavesLocked(op *acquireOp) {
+// leavesLocked takes an op that gave up out of the changes of the hold that it wanted to enter again, if it waits there. If
+// replicas are waited for on its behalf, that ends: other changes wait behind it.
+func (e *Engine) leavesLocked(ent *entry, op *acquireOp, fx *effects) {
 	for at := range ent.root().withSeats {
 		if h := at.hold; h != nil && h.nesting != nil && h.owner == op.owner {
-			h.nesting.leaves()
+			n := h.nesting
+			n.leaves()
+			if n.flying && n.cur.acquire == op && n.op.Ack != nil {
+				e.takeBackLocked(&n.op, fx)
+			}
 		}
 	}
 }
@@ -257,6 +262,8 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 		switch {
 		case r.Code == resp.CodeOurs:
 			n.doneLocked(e, sh, r, &fx)
+		case r.Code == resp.CodeCancelled: // who wanted in has left before it was sent
+			n.take()
 		case r.Err == nil:
 			l = e.loseLocked(sh, h, renew.CauseNotOurs, &fx) // answers everybody
 			n.busy = false

@@ -295,6 +295,16 @@ func (q *queue) meant(asked resp.Family) bool {
 	return q.head != nil && sameKind(q.head.set.family, asked)
 }
 
+// acksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant, and
+// wait for as many and as long itself.
+func (q *queue) acksSuit() bool {
+	if q.head == nil || q.ask != askFlying || q.att.op.Ack == nil {
+		return true
+	}
+	set := q.head.set
+	return set.ack != nil && *set.ack == *q.att.op.Ack && set.lease == q.att.lease && set.family == q.att.op.Family
+}
+
 // afterBusy says how the queue goes on: it is not to believe an answer older than the last hint, for
 // answer and message travel on different connections; nor one that was given to another kind of lock.
 func (q *queue) afterBusy(asked resp.Family) step {

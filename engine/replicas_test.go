@@ -400,3 +400,31 @@ func TestWaitReplicasTellsWhyReplicasCouldNotBeAsked(t *testing.T) {
 	require.Contains(t, fmt.Sprint(err), "0 of 1 replicas")
 	finish(t, s, e)
 }
+
+// Who gives up while replicas are waited for keeps nobody out for the rest of that time, and the next who waits for some
+// waits behind nobody.
+func TestACancelledWaitForReplicasGivesTheLockBackAtOnce(t *testing.T) {
+	t.Parallel()
+	s, e := replicated(t, 1)
+	s.Replicas[0].Pause()
+	for _, other := range []bool{false, true} { // somebody else waits for replicas in the same batch
+		leaves := e.Lock("name", engine.WaitReplicas(1, 14*time.Second)).AcquireAsync(limited(t))
+		waitsForReplicas(t, s.Master)
+		began := time.Now()
+		var second *engine.Future[*engine.Lease]
+		if other {
+			second = e.Lock("second", engine.WaitReplicas(1, time.Second)).AcquireAsync(limited(t))
+		}
+		require.True(t, leaves.Cancel())
+		release(t, acquire(t, e.Lock("name")))
+		_, err := e.Lock("third", engine.WaitReplicas(1, 100*time.Millisecond)).Acquire(limited(t))
+		requireNotReplicated(t, err, 1, 0)
+		if other {
+			_, err := second.Await(limited(t))
+			requireNotReplicated(t, err, 1, 0)
+		}
+		require.Less(t, time.Since(began), 5*time.Second)
+	}
+	s.Replicas[0].Resume()
+	finish(t, s.Master, e)
+}

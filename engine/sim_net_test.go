@@ -238,9 +238,15 @@ func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []ruei
 // wait waits for the answers, at the longest until the limit, or a little more where ctx says that is not over.
 func (r *simRound) wait(ctx context.Context, limit clock.Instant) {
 	w := r.conn.w
+	if r.args[0][0] == "WAIT" { // it ends with its context, and nothing else ends that later
+		ctx, cancel := w.WithTimeout(ctx, limit.Sub(w.Now()))
+		defer cancel()
+		r.done.WaitIn(ctx)
+		return
+	}
 	for !r.done.IsOpen() {
 		r.done.WaitUntil(limit)
-		if ctx.Err() != nil || !r.done.IsOpen() && w.EndsAt(ctx) != 0 {
+		if ctx.Err() != nil || !r.done.IsOpen() && (w.EndsAt(ctx) != 0 || w.Now().Sub(r.sent) > simPing) {
 			return
 		}
 		limit = w.Now().Add(10 * time.Millisecond)
@@ -601,6 +607,9 @@ func (m *simSubs) Close() {
 		}
 	}
 }
+
+// simPing is how long rueidis bears a connection that is silent: its ping has 10 s, and begins a second later.
+const simPing = 11 * time.Second
 
 // simAttempt is how long one attempt may take: resp.Options' default.
 const simAttempt = 2500 * time.Millisecond

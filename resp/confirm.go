@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -16,8 +17,9 @@ import (
 // it says at once that all is well. It also blocks its connection. So these acquires have a lane and a connection of their own,
 // and everybody else's goes on. The next batch collects while replicas are waited for.
 type confirming struct {
-	waiting []confirmation  // the lane's worker's
-	ctx     context.Context //nolint:containedctx // ends with Hurry
+	waiting []confirmation     // guarded by the lane's mutex: who is cancelled leaves
+	cut     context.CancelFunc // ends the WAIT on its way; the same
+	ctx     context.Context    //nolint:containedctx // ends with Hurry
 	stop    context.CancelFunc
 }
 
@@ -33,7 +35,7 @@ func newConfirming(w *world.World) *confirming {
 	return c
 }
 
-// ops appends those whose grants are waited for.
+// ops appends those whose grants are waited for. Called with the lane's mutex held.
 func (c *confirming) ops(ops []*Op) []*Op {
 	for _, w := range c.waiting {
 		ops = append(ops, w.op)
@@ -43,7 +45,7 @@ func (c *confirming) ops(ops []*Op) []*Op {
 
 // unconfirmed reports whether an answer has to wait for replicas.
 func unconfirmed(op *Op, r *Result) bool {
-	return op.Ack != nil && (r.Code == CodeGranted || r.Code == CodeOurs)
+	return op.Ack != nil && (r.Code == CodeGranted || r.Code == CodeOurs) && !r.Unwanted()
 }
 
 // confirm answers what a round has settled: what is no grant at once, a grant when as many replicas as
@@ -51,45 +53,95 @@ func unconfirmed(op *Op, r *Result) bool {
 // whatever the others of the round ask for: the smallest number that is still wanted is waited for
 // until the first is out of time.
 func (l *lane) confirm(w *wire, lost bool) {
-	c := l.acks
+	l.mu.Lock()
 	for i := range l.done {
 		d := &l.done[i]
 		for k, op := range d.ops {
-			if op != nil && unconfirmed(op, &d.results[k]) {
-				c.waiting = append(c.waiting, confirmation{op, &d.results[k]})
+			r := &d.results[k]
+			switch {
+			case op == nil || !unconfirmed(op, r):
+			case op.state.Load() == opUnwanted:
+				r.unwanted(r.ReceivedAt)
+			default:
+				l.acks.waiting = append(l.acks.waiting, confirmation{op, r})
 			}
 		}
 	}
+	l.mu.Unlock()
 	l.publish()
 	began := l.node.opts.Clock.Now()
-	for now := began; len(c.waiting) > 0; {
+	for now := began; ; {
+		number, left := l.wanted()
+		if number == 0 {
+			return
+		}
 		seen, err := 0, errCut
 		if !lost {
-			seen, err = l.waitReplicas(w, now.Sub(began))
+			seen, err = l.waitReplicas(w, number, left-now.Sub(began))
 		}
 		now = l.node.opts.Clock.Now()
 		l.confirmed(seen, err, now, now.Sub(began))
 	}
-	c.waiting = nil
 }
+
+// wanted is the least that is still waited for: so many replicas, and so long from the beginning. None: nothing is.
+func (l *lane) wanted() (number int, left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, w := range l.acks.waiting {
+		if i == 0 {
+			number, left = w.op.Ack.Replicas, w.op.Ack.Timeout
+		}
+		number, left = min(number, w.op.Ack.Replicas), min(left, w.op.Ack.Timeout)
+	}
+	return number, left
+}
+
+// unwait answers a grant that nobody wants any more, if replicas are waited for, and says whether they were. If nobody
+// else waits, the WAIT ends, too: it would hold up whatever comes next.
+func (l *lane) unwait(op *Op) bool {
+	l.mu.Lock()
+	at := slices.IndexFunc(l.acks.waiting, func(w confirmation) bool { return w.op == op })
+	if at < 0 || op.state.Load() != opUnwanted {
+		l.mu.Unlock()
+		return false
+	}
+	r := *l.acks.waiting[at].r
+	l.acks.waiting = slices.Delete(l.acks.waiting, at, at+1)
+	l.flying = slices.DeleteFunc(slices.Clone(l.flying), func(other *Op) bool { return other == op })
+	if len(l.acks.waiting) == 0 && l.acks.cut != nil {
+		l.acks.cut()
+	}
+	l.mu.Unlock()
+	r.unwanted(l.node.opts.Clock.Now())
+	l.answer(op, &r)
+	return true
+}
+
+// unwanted makes the answer one that no replicas were waited for.
+func (r *Result) unwanted(now clock.Instant) { r.Seen, r.Unseen, r.ReceivedAt = 0, errUnwanted, now }
+
+var errUnwanted = &ServerError{Class: ClassRefused, Text: "nobody wants it any more: no replicas were waited for"}
 
 var errHurried = &ServerError{Class: ClassClosed, Text: "the wait for replicas was given up: this node's connections are being closed"}
 
 var errCut = &ServerError{Class: ClassUnknown, Text: "no answer: the connection broke before replicas were asked"}
 
 // waitReplicas sends one WAIT. Blocks: as long as the most urgent op allows.
-func (l *lane) waitReplicas(w *wire, passed time.Duration) (seen int, failed *ServerError) {
+func (l *lane) waitReplicas(w *wire, number int, left time.Duration) (seen int, failed *ServerError) {
 	c := l.acks
 	if c.ctx.Err() != nil {
 		return 0, errHurried
 	}
-	number, left := c.waiting[0].op.Ack.Replicas, c.waiting[0].op.Ack.Timeout
-	for _, other := range c.waiting {
-		number, left = min(number, other.op.Ack.Replicas), min(left, other.op.Ack.Timeout)
-	}
-	left = max(left-passed, time.Millisecond) // 0 would be for ever
+	left = max(left, time.Millisecond) // 0 would be for ever
 	ctx, cancel := l.node.world.WithTimeout(c.ctx, left+l.node.opts.AttemptLimit)
 	defer cancel()
+	l.mu.Lock()
+	c.cut = cancel
+	if len(c.waiting) == 0 { // they have left meanwhile
+		cancel()
+	}
+	l.mu.Unlock()
 	ms := (left + time.Millisecond - 1).Milliseconds()
 	reply := w.client.Do(ctx, w.client.B().Wait().Numreplicas(int64(number)).Timeout(ms).Build())
 	if reply.NonRedisError() != nil {
@@ -114,6 +166,8 @@ func demoted(err *ServerError) *ServerError {
 // confirmed answers those that need not wait any longer.
 func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed time.Duration) {
 	var still, over []confirmation
+	l.mu.Lock()
+	l.acks.cut = nil
 	for _, w := range l.acks.waiting {
 		if err == nil && seen < w.op.Ack.Replicas && passed < w.op.Ack.Timeout {
 			still = append(still, w)
@@ -122,6 +176,7 @@ func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed t
 		}
 	}
 	l.acks.waiting = still
+	l.mu.Unlock()
 	l.fly()
 	for _, w := range over {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -33,6 +34,7 @@ type lane struct {
 	asleep   bool          // the worker waits for wake
 	closed   bool
 	wake     *world.Bell
+	cut      atomic.Bool // nothing is sent or waited for any more
 
 	// Owned by the worker.
 	limit    *limit // ends the round on its way when it takes too long; replaced under mu
@@ -225,9 +227,7 @@ func (l *lane) run() {
 func (l *lane) land() {
 	l.mu.Lock()
 	l.flying, l.since, l.reported = nil, 0, false
-	if l.limit.over {
-		l.limit = newLimit()
-	}
+	l.renewLimit()
 	l.mu.Unlock()
 	for i, op := range l.ops {
 		l.ops[i] = nil
@@ -262,6 +262,9 @@ func (l *lane) round() {
 	l.again = l.again[:0]
 	before := l.link.cur.Load()
 	w, failed := l.link.get()
+	if l.cut.Load() {
+		failed = errClosed
+	}
 	if failed != nil {
 		for i := range l.commands {
 			l.failAll(&l.commands[i], failed)
@@ -367,10 +370,10 @@ func (l *lane) fly() {
 	for i := range l.again {
 		flying = append(flying, l.again[i].ops...)
 	}
+	l.mu.Lock()
 	if l.acks != nil {
 		flying = l.acks.ops(flying)
 	}
-	l.mu.Lock()
 	l.flying = flying
 	l.mu.Unlock()
 }
@@ -380,9 +383,31 @@ func (l *lane) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = l.node.opts.Clock.Now()
-	if l.limit.over {
+	l.renewLimit()
+}
+
+// renewLimit makes a limit for the next round, if the last one's is over. Called with mu held.
+func (l *lane) renewLimit() {
+	if l.limit.over && !l.cut.Load() {
 		l.limit = newLimit()
 	}
+}
+
+// end ends the limit, once. Called with the lane's mu held.
+func (l *limit) end() {
+	if !l.over {
+		l.over = true
+		close(l.done)
+	}
+}
+
+// giveUp ends the round on its way, and has nothing sent any more: what is queued, or would go again, is refused. Nobody
+// ticks from here on.
+func (l *lane) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut.Store(true)
+	l.limit.end()
 }
 
 // sendAgain repeats a command the server refused because its not-after had passed. Its reply has
@@ -421,9 +446,8 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 	if l.since == 0 {
 		return keys
 	}
-	if now.Sub(l.since) >= l.node.opts.AttemptLimit && !l.limit.over {
-		l.limit.over = true
-		close(l.limit.done)
+	if now.Sub(l.since) >= l.node.opts.AttemptLimit {
+		l.limit.end()
 	}
 	if !l.reported && now.Sub(l.oldest) >= patience {
 		l.reported = true

@@ -237,6 +237,14 @@ func (n *Node) Submit(op *Op) error {
 // Blocks: never.
 func (n *Node) Hurry() { n.lanes[n.opts.Lanes].acks.stop() }
 
+// GiveUp ends what is on its way, and has nothing sent any more: no Tick will come that would end a round. Blocks: never.
+func (n *Node) GiveUp() {
+	n.Hurry()
+	for _, l := range n.lanes {
+		l.giveUp()
+	}
+}
+
 // Subscriptions returns what the node's waiters hear of releases by.
 func (n *Node) Subscriptions() Subscriptions { return n.subs }
 

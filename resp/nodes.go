@@ -208,6 +208,23 @@ func (ns *Nodes) Tick(now clock.Instant, patience time.Duration, keys []string) 
 	return keys
 }
 
+// Unwait ends the wait for replicas of an op that was cancelled when it had been sent: its grant is answered now, by the
+// caller's goroutine. No mutex may be held. Blocks: never.
+func (ns *Nodes) Unwait(op *Op) {
+	for _, n := range ns.All() { // it may have been sent elsewhere than where its slot is now
+		if n.lanes[n.opts.Lanes].unwait(op) {
+			return
+		}
+	}
+}
+
+// GiveUp ends what is on its way; see Node.GiveUp.
+func (ns *Nodes) GiveUp() {
+	for _, n := range ns.All() {
+		n.GiveUp()
+	}
+}
+
 // Hurry ends every wait for replicas; see Node.Hurry.
 func (ns *Nodes) Hurry() {
 	for _, n := range ns.All() {

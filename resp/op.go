@@ -57,11 +57,26 @@ const (
 	opQueued
 	opSent
 	opCancelled
+	opUnwanted // sent, and its grant is to wait for no replicas
 )
 
 // Cancel takes an op back that was not sent yet. On true nothing was sent nor will be; the sink is
 // still answered, with CodeCancelled.
-func (op *Op) Cancel() bool { return op.state.CompareAndSwap(opQueued, opCancelled) }
+//
+// A grant that was sent for, and would wait for replicas, is not waited for any more: it is answered with Unseen, as
+// seen by none. If that has begun already, Nodes.Unwait ends it.
+func (op *Op) Cancel() bool {
+	if op.state.CompareAndSwap(opQueued, opCancelled) {
+		return true
+	}
+	if op.Ack != nil {
+		op.state.CompareAndSwap(opSent, opUnwanted)
+	}
+	return false
+}
+
+// Unwanted reports whether a grant was not waited for because its op was cancelled.
+func (r *Result) Unwanted() bool { return r.Unseen == errUnwanted }
 
 // settle forgets how the op travelled: it has its answer.
 func (op *Op) settle() { op.alone, op.asking, op.hops = false, false, 0 }

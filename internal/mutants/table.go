@@ -36,6 +36,7 @@ func table() []mutant {
 		ends(),
 		changing(),
 		resting(),
+		leaving(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// What nobody waits for any more keeps no lock: scenes of callers who leave.
+
+// Who waits for replicas and leaves gives the lock back at once, wherever the acquire is: on its way, or seen by too few.
+func TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, 50 * time.Microsecond, time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond} {
+		for _, kind := range []func(e *Engine, opts ...Option) *Lock{
+			func(e *Engine, opts ...Option) *Lock { return e.Lock("a", opts...) },
+			func(e *Engine, opts ...Option) *Lock { return e.FencedLock("d", opts...).Lock },
+			func(e *Engine, opts ...Option) *Lock { return e.RWLock("e", opts...).ReadLock() },
+			func(e *Engine, opts ...Option) *Lock { return e.FairLock("g", opts...).Lock },
+		} {
+			play(t, func(sc *scene) {
+				ctx, cancel := sc.w.WithCancel(context.Background())
+				leaves := kind(sc.e, WaitReplicas(2, 14*time.Second)).AcquireAsync(ctx)
+				sc.w.Sleep(after)
+				if after == 30*time.Millisecond {
+					cancel()
+				} else if !leaves.Cancel() {
+					t.Error("it has its result already")
+				}
+				name := leaves.op.(*acquireOp).lock.Name()
+				sc.w.Sleep(200 * time.Millisecond) // the end of a ctx is seen by the engine's look
+				if is, _ := sc.server.twin.Look(name); is != 0 {
+					t.Errorf("%q is still held after its caller left, %v after it asked", name, after)
+				}
+				from := sc.w.Now()
+				sc.release(sc.acquire(kind(sc.e)))
+				ls := sc.acquire(kind(sc.e, WaitReplicas(1, time.Second)))
+				if took := sc.w.Now().Sub(from); took > 50*time.Millisecond {
+					t.Errorf("%q: who comes next waited %v", name, took)
+				}
+				sc.release(ls)
+				cancel()
+			})
+		}
+	}
+}
+
+// The next in the queue waits for what it asked for itself, not for what the one before did who has left; and where both
+// ask for the same it takes that one's grant.
+func TestTheNextDoesNotWaitForTheReplicasOfOneWhoLeft(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		for range 20 {
+			leaves := sc.e.Lock("a", WaitReplicas(2, 14*time.Second)).AcquireAsync(context.Background())
+			plain := sc.e.Lock("a").AcquireAsync(context.Background())
+			fewer := sc.e.Lock("a", WaitReplicas(1, time.Second)).AcquireAsync(context.Background())
+			sc.w.Sleep(10 * time.Millisecond)
+			left := sc.w.Now()
+			if !leaves.Cancel() {
+				t.Error("it has its result already")
+			}
+			for _, f := range []*Future[*Lease]{plain, fewer} {
+				ls, err := result(sc, f)
+				sc.wants(nil, err, "the next")
+				sc.release(ls)
+			}
+			if took := sc.w.Now().Sub(left); took > 50*time.Millisecond {
+				t.Errorf("the next waited %v", took)
+			}
+		}
+		ack := WaitReplicas(2, 2*time.Second)
+		began, leaves := sc.w.Now(), sc.e.Lock("a", ack).AcquireAsync(context.Background())
+		same := sc.e.Lock("a", ack).AcquireAsync(context.Background())
+		sc.w.Sleep(time.Second)
+		leaves.Cancel()
+		_, err := result(sc, same)
+		sc.wants(ErrNotReplicated, err, "who asked for the same")
+		if took := sc.w.Now().Sub(began); took > 2100*time.Millisecond {
+			t.Errorf("who asked for the same was told after %v", took)
+		}
+		leaves = sc.e.Lock("a", ack).AcquireAsync(context.Background())
+		sc.w.Sleep(50 * time.Microsecond)
+		leaves.Cancel()
+		began = sc.w.Now()
+		_, err = result(sc, sc.e.Lock("a", ack).AcquireAsync(context.Background()))
+		sc.wants(ErrNotReplicated, err, "who asked when the one before had left")
+		if took := sc.w.Now().Sub(began); took < 2*time.Second {
+			t.Errorf("who asked when the one before had left was told after %v", took)
+		}
+	})
+}
+
+// An owner enters again, for replicas, and leaves: what it has can be given back at once.
+func TestWhoLeavesTheWaitForReplicasOfAnEntryHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, 50 * time.Microsecond, time.Millisecond, time.Second} {
+		play(t, func(sc *scene) {
+			as := As(NewOwner())
+			outer := sc.acquire(sc.e.Lock("a", as))
+			inner := sc.e.Lock("a", as, WaitReplicas(2, 14*time.Second)).AcquireAsync(context.Background())
+			sc.w.Sleep(after)
+			if !inner.Cancel() {
+				t.Error("it has its result already")
+			}
+			from := sc.w.Now()
+			sc.release(outer)
+			sc.release(sc.acquire(sc.e.Lock("a")))
+			if took := sc.w.Now().Sub(from); took > 50*time.Millisecond {
+				t.Errorf("%v after it began: the give-back and the next acquire took %v", after, took)
+			}
+		})
+	}
+}
+
+// Close returns within its bound though no answer comes any more, whatever was on its way.
+func TestCloseEndsInTimeThoughNoAnswerComes(t *testing.T) {
+	t.Parallel()
+	for before := time.Duration(0); before < 4*time.Second; before += 370 * time.Millisecond {
+		play(t, func(sc *scene) {
+			given := sc.acquire(sc.e.Lock("a"))
+			for _, l := range []*Lock{sc.e.Lock("b"), sc.e.FencedLock("d").Lock, sc.e.RWLock("e").ReadLock(), sc.e.FairLock("g").Lock} {
+				sc.acquire(l)
+			}
+			sc.slow = func([]string) time.Duration { return time.Hour }
+			released := given.ReleaseAsync()
+			fresh := sc.e.Lock("c").AcquireAsync(context.Background())
+			sc.w.Sleep(before)
+			from := sc.w.Now()
+			if err := sc.e.Close(context.Background()); err == nil {
+				t.Error("Close says that all was well")
+			}
+			if took := sc.w.Now().Sub(from); took > 15*time.Second {
+				t.Errorf("Close took %v", took)
+			}
+			_, err := result(sc, fresh)
+			sc.wants(ErrClosed, err, "an acquire")
+			_, err = result(sc, released)
+			sc.wants(ErrUnknown, err, "a release")
+		})
+	}
+}

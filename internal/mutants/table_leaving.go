@@ -1,0 +1,43 @@
+package main
+
+// leaving: what is left behind by who is gone keeps nobody waiting.
+func leaving() []mutant {
+	const lanes = "resp/confirm.go"
+	return []mutant{
+		{
+			"cancelled-waits-for-replicas", "who has given up keeps the lock for the rest of the time in which replicas were to see it",
+			one("resp/op.go", "if op.Ack != nil {", "if false {"),
+			"engine", "TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce", false,
+		},
+		{
+			"cancelled-wait-goes-on", "the same, once replicas are waited for",
+			one("engine/acquire.go", "fx.more = append(fx.more, func() { e.nodes.Unwait(op) })", "_ = fx"),
+			"engine", "TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce", false,
+		},
+		{
+			"wait-for-nobody-goes-on", "who comes next waits behind a WAIT that nobody needs",
+			one(lanes, "if len(l.acks.waiting) == 0 && l.acks.cut != nil {", "if false {"),
+			"engine", "TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce", false,
+		},
+		{
+			"next-waits-as-who-left", "who wants no replicas waits for those of one who has left",
+			one("engine/acquire.go", "if !ent.acksSuit() {", "if false {"),
+			"engine", "TestTheNextDoesNotWaitForTheReplicasOfOneWhoLeft", false,
+		},
+		{
+			"unwanted-is-unseen", "who waits next is told that replicas have not seen a grant, though nobody waited for them",
+			one("engine/attempt.go", "a.tooFew(r) && !r.Unwanted()", "a.tooFew(r)"),
+			"engine", "TestTheNextDoesNotWaitForTheReplicasOfOneWhoLeft", false,
+		},
+		{
+			"entry-nobody-wants-waits-for-replicas", "an owner cannot give back what it has, for an entry that it has cancelled waits for replicas",
+			one("engine/nest.go", "n.cur.acquire == op && n.op.Ack != nil {", "false {"),
+			"engine", "TestWhoLeavesTheWaitForReplicasOfAnEntryHoldsNobodyUp", false,
+		},
+		{
+			"rounds-end-by-ping", "Close hangs on commands without an answer until the connection is found dead, 11 s later",
+			one("engine/engine.go", "\t\te.nodes.GiveUp()", "\t\t_ = e"),
+			"engine", "TestCloseEndsInTimeThoughNoAnswerComes", false,
+		},
+	}
+}

@@ -183,6 +183,7 @@ func TestEveryScriptBeginsWithItsContractAndHasNoShebang(t *testing.T) {
 		if strings.Contains(text, "ARGV") {
 			require.Regexp(t, `(?m)^-- ARGV\[1\]`, header, name)
 		}
+		require.NotContains(t, text, "-- needs:", "%s: a fragment that it needs was not given to it", name)
 		require.NotContains(t, text, "math.random", name)
 		require.NotContains(t, strings.ToLower(text), "'keys'", name)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
 
 // A script is one entry of the catalogue: Lua text and the name EVALSHA knows it by.
@@ -19,10 +20,18 @@ type scriptSet uint32
 
 const everyScript = ^scriptSet(0)
 
-func newScript(name, text string) *script {
+// newScript makes a script of its text and the fragments it has in common with others: a line "-- needs: NAME" is
+// where a fragment stands.
+func newScript(name, text string, fragments ...fragment) *script {
+	for _, f := range fragments {
+		text = strings.Replace(text, "-- needs: "+f.name+"\n", f.text, 1)
+	}
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
+
+// A fragment is a function that several scripts have.
+type fragment struct{ name, text string }
 
 var (
 	//go:embed scripts/acquire.lua
@@ -55,12 +64,17 @@ var (
 	fairReleaseText string
 	//go:embed scripts/queue.lua
 	queueText string
+
+	//go:embed scripts/fragments/longest.lua
+	longestText string
 )
 
-// The catalogue is constant: scripts are texts of this package, never assembled at run time.
+var fragmentLongest = fragment{"longest", longestText}
+
+// The catalogue is constant: scripts are texts of this package, put together before anything runs.
 var (
 	scriptAcquire   = newScript("acquire", acquireText)
-	scriptReacquire = newScript("reacquire", reacquireText)
+	scriptReacquire = newScript("reacquire", reacquireText, fragmentLongest)
 	scriptRelease   = newScript("release", releaseText)
 	scriptRenew     = newScript("renew", renewText)
 	scriptInspect   = newScript("inspect", inspectText)
@@ -69,9 +83,9 @@ var (
 	scriptFenced       = newScript("fenced", fencedText)
 	scriptRead         = newScript("read", readText)
 	scriptReadRenew    = newScript("readrenew", readRenewText)
-	scriptReadRelease  = newScript("readrelease", readReleaseText)
+	scriptReadRelease  = newScript("readrelease", readReleaseText, fragmentLongest)
 	scriptWrite        = newScript("write", writeText)
-	scriptWriteRelease = newScript("writerelease", writeReleaseText)
+	scriptWriteRelease = newScript("writerelease", writeReleaseText, fragmentLongest)
 	scriptFair         = newScript("fair", fairText)
 	scriptFairRelease  = newScript("fairrelease", fairReleaseText)
 	scriptQueue        = newScript("queue", queueText)

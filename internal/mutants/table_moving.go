@@ -20,7 +20,7 @@ func moving() []mutant {
 		},
 		{
 			"moving-believes-a-mark-is-gone", "a reader's release ends another's hold whose mark is still at the source",
-			one("resp/scripts/readrelease.lua", " or left == -2 and type(call('EXISTS', key, mark)) == 'table'", ""),
+			one("resp/scripts/fragments/longest.lua", " or left == -2 and type(call('EXISTS', key, mark)) == 'table'", ""),
 			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{

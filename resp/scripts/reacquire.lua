@@ -24,35 +24,7 @@ local key, lease, field, wanted = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
 local must, lower = ARGV[5] ~= '0', ARGV[5] == '2'
 local call = redis.pcall
 
--- The longest remaining time of those who read, least at least; nil: not known. A command with two keys tells what is
--- gone from what is on the other side of a slot on its way: there it is refused.
-local function longest(most)
-  local tag = key
-  if not string.find(key, '{', 1, true) then
-    tag = '{' .. key .. '}'
-  end
-  local fields = call('HGETALL', key)
-  if fields.err then
-    return nil
-  end
-  for f = 1, #fields, 2 do
-    local name, count = fields[f], tonumber(fields[f + 1])
-    if name ~= 'mode' and count and not string.find(name, ':write', -6, true) then
-      if not (count <= 1000) then -- nobody enters so often: it would keep the server busy
-        return nil
-      end
-      for hold = count, 1, -1 do
-        local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
-        local left = call('PTTL', mark)
-        if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then
-          return nil
-        end
-        most = math.max(most, left)
-      end
-    end
-  end
-  return most
-end
+-- needs: longest
 
 -- What the TTL is to be. Nobody else's is lowered: a read-write lock's hash lives for all who hold it.
 local function expiry(left)
@@ -66,7 +38,11 @@ local function expiry(left)
   if type(fields) == 'table' or type(mode) == 'table' then -- it may not be asked
     return left
   elseif fields - mode > 1 then
-    least = mode == 1 and longest(least) or left
+    local tag = key
+    if not string.find(key, '{', 1, true) then
+      tag = '{' .. key .. '}'
+    end
+    least = mode == 1 and longest(key, tag, least) or left
   end
   return math.min(left, least)
 end

@@ -33,31 +33,7 @@ local function free(key, tag, hold)
   return heard
 end
 
--- The longest remaining time of those who still read; nil: not known. A command with two keys tells what is
--- gone from what is on the other side of a slot on its way: there it is refused.
-local function longest(key, tag)
-  local fields, most = call('HGETALL', key), 0
-  if fields.err then
-    return nil
-  end
-  for f = 1, #fields, 2 do
-    local name, count = fields[f], tonumber(fields[f + 1])
-    if name ~= 'mode' and count and not find(name, ':write', -6, true) then
-      if not (count <= 1000) then -- nobody enters so often: it would keep the server busy
-        return nil
-      end
-      for hold = count, 1, -1 do
-        local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
-        local left = call('PTTL', mark)
-        if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then
-          return nil
-        end
-        most = math.max(most, left)
-      end
-    end
-  end
-  return most
-end
+-- needs: longest
 
 local function leave(key, field)
   local v = call('HDEL', key, field)
@@ -81,7 +57,7 @@ local function leave(key, field)
   end
   local left = call('PTTL', key)
   if type(own) ~= 'table' and type(left) ~= 'table' and (own < 0 or own + 5 >= left) then
-    local most = longest(key, tag)
+    local most = longest(key, tag, 0)
     if not most then
       return 0
     elseif most <= 0 then

@@ -16,36 +16,12 @@ local time = redis.call('TIME')
 local publish, message = ARGV[1], ARGV[2]
 local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
 
--- The longest remaining time of those who still read; nil: not known. A command with two keys tells what is
--- gone from what is on the other side of a slot on its way: there it is refused.
-local function longest(key, tag)
-  local fields, most = call('HGETALL', key), 0
-  if fields.err then
-    return nil
-  end
-  for f = 1, #fields, 2 do
-    local name, count = fields[f], tonumber(fields[f + 1])
-    if name ~= 'mode' and count and not find(name, ':write', -6, true) then
-      if not (count <= 1000) then -- nobody enters so often: it would keep the server busy
-        return nil
-      end
-      for hold = count, 1, -1 do
-        local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
-        local left = call('PTTL', mark)
-        if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then
-          return nil
-        end
-        most = math.max(most, left)
-      end
-    end
-  end
-  return most
-end
+-- needs: longest
 
 -- Gives the lock to those who read beside the writer that has left: for as long as they ask for, and not at
 -- all if none of them lives.
 local function downgrade(key, tag)
-  local most = longest(key, tag)
+  local most = longest(key, tag, 0)
   if most and most <= 0 then
     return call('DEL', key)
   end

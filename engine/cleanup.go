@@ -154,10 +154,14 @@ func (c *cleanup) keptLocked(sh *shard, now clock.Instant) bool {
 	if !shares(c.op.Family) {
 		return false
 	}
-	for ent := range sh.names.get(c.op.Hash, c.op.Key).withSeats {
+	root := sh.names.get(c.op.Hash, c.op.Key)
+	for ent := range root.withSeats {
 		if h := ent.hold; h != nil && shares(h.Family) {
 			c.giveUp = max(c.giveUp, now.Add(h.tail(now)))
 		}
+	}
+	if root != nil && root.seats != nil { // the server need not have heard yet that those were given back
+		c.giveUp = max(c.giveUp, root.seats.lasts)
 	}
 	return now.Before(c.giveUp)
 }

@@ -119,6 +119,10 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 		return true, ErrLost
 	}
 	e.dog.Forget(h)
+	if root := ent.root(); root.seats != nil && shares(h.Family) {
+		now := e.clock.Now()
+		root.seats.lasts = max(root.seats.lasts, now.Add(h.tail(now)))
+	}
 	ent.freed(h)
 	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
 	if heirs := e.heirsLocked(h); heirs != nil {

@@ -13,8 +13,9 @@ type seating struct {
 	prev, next *entry // seats of one root
 	first      *entry // of a root
 	last       *entry
-	unbelieved []*cleanup // of a root: they wait for the end of a force-release, or their time
-	noted      bool       // of a root: the server has a note that a writer of this engine waits
+	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
+	noted      bool          // of a root: the server has a note that a writer of this engine waits
+	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
 	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's
 }

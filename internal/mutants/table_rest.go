@@ -8,5 +8,10 @@ func resting() []mutant {
 			one("engine/cleanup.go", "c.eng.kickAllLocked(sh, ent, fx)", "c.eng.kickLocked(sh, ent, fx)"),
 			"engine", "TestAQueueGoesOnWhenTheLastOfItsSeatsGivesBackIsAnswered", false,
 		},
+		{
+			"reader-that-left-keeps-nothing", "a write hold that nobody has stays for as long as a reader has just kept it",
+			one("engine/cleanup.go", "c.giveUp = max(c.giveUp, root.seats.lasts)", "_ = root"),
+			"engine", "TestALostWriteHoldIsGivenBackForAsLongAsItsReaderMayKeepIt", false,
+		},
 	}
 }

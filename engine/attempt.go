@@ -171,7 +171,7 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 	e.adoptLocked(sh, h, fx)
 	e.answerTriesLocked(sh, a, r, fx)
 	if h.Family == resp.FamilyWrite && root.seats != nil {
-		root.seats.noted = false
+		root.seats.notedHold, root.seats.noted = root.seats.noted, false
 	}
 	e.unparkLocked(ent, fx)
 	if h.Family == resp.FamilyRead { // a writer that is next asks, and is told

@@ -66,6 +66,18 @@ func (e *Engine) leftLocked(h *hold, ls *Lease) {
 	}
 }
 
+// trustLessLocked follows a handle that left a shared hold, whose key no command lowers: if nobody has it renewed any more, it
+// is trusted for what is left to those who remain, not for what was proven for others.
+func (e *Engine) trustLessLocked(h *hold) {
+	if h.alikeSoFar() || h.special.wishes.care().renew {
+		return
+	}
+	now := e.clock.Now()
+	if keep := h.keep(now); keep != 0 {
+		e.dog.Lower(h, renew.TrustUntil(now, keep))
+	}
+}
+
 // onlyLocked makes a hold its next holder's, who wants what the hold's settings say.
 func (h *hold) onlyLocked() {
 	h.handles = 1

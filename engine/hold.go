@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // A hold is one wire hold: the field in Redis under which this engine has a lock, from the grant to
@@ -191,11 +192,15 @@ func (e *Engine) afterLossLocked(sh *shard, l *loss, fx *effects) {
 	h := l.hold
 	h.ent.whole().telling--
 	e.tell(EventLost, h, causeText(l.cause))
-	switch h.afterLoss(l.cause) {
+	ends := h.afterLoss(l.cause)
+	switch ends {
 	case endsNow:
 		e.cleanLocked(sh, h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 	case endsLater:
 		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease())
+	}
+	if h.Family == resp.FamilyWrite && ends != endsNow && l.cause != renew.CauseClosed {
+		e.lostNoteLocked(sh, h.ent)
 	}
 	if h.ent.freed(h) {
 		e.kickAllLocked(sh, h.ent, fx)

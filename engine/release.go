@@ -69,6 +69,7 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 		e.tell(EventReleased, h, "")
 		if shared {
 			e.leftLocked(h, ls)
+			e.trustLessLocked(h)
 			h.leaveLocked(ls)
 			sh.counts.releases++
 			break

@@ -192,6 +192,14 @@ func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
 	}
 }
 
+// lostNoteLocked takes back the note of a writer that had to wait and has lost the lock by now: no release comes that would.
+func (e *Engine) lostNoteLocked(sh *shard, ent *entry) {
+	if s := ent.seats; s != nil && s.notedHold {
+		s.noted, s.notedHold = true, false
+		e.closeNoteLocked(sh, ent)
+	}
+}
+
 // besideLocked asks for a read hold of an owner's own beside a hold that it has: an acquire like any other,
 // under a wire id that was never used before, but let in whoever waits. It has a seat, for the queue of the
 // name is closed, or is not its own.

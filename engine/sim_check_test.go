@@ -35,6 +35,7 @@ type simHold struct {
 	given    bool            // its ReleaseAsync has returned
 	lostAt   clock.Instant   // when it was first seen to be lost
 	stopped  bool            // its holder wants no renewal any more
+	endsAt   clock.Instant   // and so it ends then, unless others have it renewed
 	ctx      context.Context //nolint:containedctx // the lease's, if somebody asked for it
 	since    clock.Instant
 	maxHold  bool

@@ -63,6 +63,7 @@ func (s *sim) conduct() {
 		s.checkEvents()
 		s.checkWoken()
 		s.checkRegained()
+		s.checkTrust()
 	}
 	s.calmDown()
 	s.story("every actor has ended")

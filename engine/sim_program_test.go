@@ -267,6 +267,9 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		}
 	case doStop:
 		a.s.story("%s stops the renewals of hold %d", a.who(), h.id)
+		if !h.stopped {
+			h.endsAt = a.s.w.Now().Add(h.ls.lock.set.lease)
+		}
 		h.plain, h.stopped, h.n.stoppedAt = false, true, a.s.w.Now()
 		a.s.ops++
 		h.ls.StopRenewing()

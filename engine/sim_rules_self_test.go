@@ -25,6 +25,15 @@ var simRuleSabotages = []simSabotage{
 		s.checkBarging(w)
 		return true
 	}},
+	{"who stopped is trusted for its own lease", "but for another's", []simKind{simRead}, func(s *sim) bool {
+		h := s.held(simRead, func(h *simHold) bool { return h.plain && h.ls.hold.count == 1 })
+		if h == nil {
+			return false
+		}
+		h.endsAt = s.w.Now()
+		s.checkTrust()
+		return true
+	}},
 	{"ErrWrongKind is for who asked as the wrong kind", "but goes to another", []simKind{simLock}, func(s *sim) bool {
 		s.checkRefusal(s.somebody(simLock), &simStep{}, ErrWrongKind)
 		return true

@@ -139,3 +139,77 @@ func TestCloseEndsInTimeThoughNoAnswerComes(t *testing.T) {
 		})
 	}
 }
+
+// A reader wants no renewals any more. Others keep the hold renewed while they read; then it has what was left to it when it
+// stopped, and not what was proven for them.
+func TestAReaderThatStoppedIsTrustedForItsOwnLease(t *testing.T) {
+	t.Parallel()
+	for _, with := range []time.Duration{500 * time.Millisecond, 1900 * time.Millisecond, 5 * time.Second} {
+		play(t, func(sc *scene) {
+			rw := sc.e.RWLock("e", WatchdogLease(2*time.Second))
+			reads, stops := sc.acquire(rw.ReadLock()), sc.acquire(rw.ReadLock())
+			if reads.hold != stops.hold {
+				t.Error("they do not share a hold")
+			}
+			stopped := sc.w.Now()
+			stops.StopRenewing()
+			sc.w.Sleep(with)
+			if stops.Lost() {
+				t.Errorf("lost after %v though another reader keeps the hold", with)
+			}
+			sc.release(reads)
+			most := max(stopped.Add(2*time.Second), sc.w.Now().Add(MinFixedLease))
+			if until := stops.hold.Deadline(); until > most {
+				t.Errorf("trusted for %v longer than its lease", until.Sub(most))
+			}
+			sc.w.Sleep(most.Sub(sc.w.Now()))
+			if !stops.Lost() {
+				t.Error("it is not lost")
+			}
+			sc.w.Sleep(100 * time.Millisecond)
+			if is, _ := sc.server.twin.Look("e"); is != 0 {
+				t.Error("what nobody believes in stays")
+			}
+			_, err := result(sc, stops.ReleaseAsync())
+			sc.wants(ErrLost, err, "its release")
+		})
+	}
+}
+
+// A writer that had to wait has the lock, and loses it: to a server that says so, to a key that is gone or is another's. Its
+// note goes with it, and a reader waits for nobody.
+func TestALostWriterLeavesNoNote(t *testing.T) {
+	t.Parallel()
+	for at, loses := range []func(sc *scene, w *Lease){
+		func(sc *scene, w *Lease) { // it has expired there
+			sc.server.twin.Do([]string{"DEL", "e"})
+			sc.wants(ErrLost, w.Extend(context.Background(), time.Second), "an Extend")
+		},
+		func(sc *scene, w *Lease) { // somebody else reads
+			sc.server.twin.Do([]string{"HDEL", "e", w.hold.Field})
+			sc.server.twin.Do([]string{"HSET", "e", "mode", "read", "somebody", "1"})
+			sc.server.twin.Do([]string{"SET", "{e}:somebody:rwlock_timeout:1", "1", "PX", "60000"})
+			sc.server.twin.Do([]string{"PEXPIRE", "e", "60000"})
+			sc.wants(ErrLost, w.Extend(context.Background(), time.Second), "an Extend")
+		},
+	} {
+		play(t, func(sc *scene) {
+			sc.server.twin.Do([]string{"HSET", "e", "mode", "read", "somebody", "1"})
+			sc.server.twin.Do([]string{"PEXPIRE", "e", "20"})
+			rw := sc.e.RWLock("e", As(NewOwner()))
+			w := sc.acquire(sc.e.RWLock("e", FixedLease(time.Second)).WriteLock())
+			if is, _ := sc.server.twin.Look("{e}:rwlock_writer"); is == 0 {
+				t.Error("it left no note when it waited")
+			}
+			loses(sc, w)
+			from := sc.w.Now()
+			sc.release(sc.acquire(rw.ReadLock()))
+			if took := sc.w.Now().Sub(from); took > 50*time.Millisecond {
+				t.Errorf("%d: a reader waited %v for nobody", at, took)
+			}
+			_, err := result(sc, w.ReleaseAsync())
+			sc.wants(ErrLost, err, "its release")
+			sc.server.twin.Do([]string{"DEL", "e"})
+		})
+	}
+}

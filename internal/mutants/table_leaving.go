@@ -39,5 +39,15 @@ func leaving() []mutant {
 			one("engine/engine.go", "\t\te.nodes.GiveUp()", "\t\t_ = e"),
 			"engine", "TestCloseEndsInTimeThoughNoAnswerComes", false,
 		},
+		{
+			"trust-of-who-left-stays", "a reader that wants no renewals is trusted for up to a lease longer, because of one who had some and left",
+			one("engine/release.go", "\t\t\te.trustLessLocked(h)\n", ""),
+			"engine", "TestAReaderThatStoppedIsTrustedForItsOwnLease", false,
+		},
+		{
+			"lost-writer-leaves-its-note", "readers wait up to 2.5 s for a writer that has had the lock and lost it",
+			one("engine/hold.go", "\t\te.lostNoteLocked(sh, h.ent)\n", "\t\t_ = sh\n"),
+			"engine", "TestALostWriterLeavesNoNote", false,
+		},
 	}
 }

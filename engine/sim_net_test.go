@@ -509,6 +509,7 @@ func (m *simSubs) confirm(ch *simChannel, cause resp.WakeCause) {
 }
 
 func (m *simSubs) wake(s *simSub, cause resp.WakeCause) {
+	m.v.s.hears(s.wk)
 	m.v.w.In(m.proc, "wake", func() {
 		if !m.closed {
 			s.wk.Wake(cause, "")

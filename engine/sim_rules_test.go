@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // The rules of waiting: what a Try, a MaxWait and a caller of the wrong kind are told, who goes before whom, and within
@@ -41,6 +42,7 @@ type simKnown struct {
 	noted      map[*simEngine]clock.Instant // when a writer of an engine last left its note
 	crowd      map[*simEngine]clock.Instant // when it last changed who waits in an engine
 	toldUntil  map[*simEngine]clock.Instant // until when the server last said to an engine that somebody has it
+	heardAt    map[*simEngine]clock.Instant // when a message last woke an engine that waits
 }
 
 // class is what kinds of lock cannot stand under one name together.
@@ -287,8 +289,8 @@ func (s *sim) checkRefusal(w *simWait, st *simStep, err error) {
 			s.fail("MaxWait claims no holder that is not there", "%q was free for %v, and %s was told %v", n.name, now.Sub(n.freeAt), w.who, err)
 		}
 	case s.smooth() && !s.force && errors.Is(err, errNoAnswer):
-		if w.goesAlong() && n.known.toldUntil[w.se] <= now { // what was said is over, and whether the holder has renewed is just asked
-			return
+		if w.goesAlong() && (n.known.toldUntil[w.se] <= now || now.Sub(n.known.heardAt[w.se]) < simAnswered) {
+			return // what was said is over, or a message says that the lock may be free: who has it is just asked
 		}
 		for _, h := range n.holds {
 			if h.se != w.se && h.believes() && (h.kind != simRead || w.kind != simRead) && now.Sub(max(h.since, w.since)) > simAnswered {
@@ -363,10 +365,23 @@ func (s *sim) afterAsking(n *simName, b simBefore) {
 		return
 	}
 	if n.known.toldUntil == nil {
-		n.known.toldUntil = make(map[*simEngine]clock.Instant)
+		n.known.toldUntil, n.known.heardAt = make(map[*simEngine]clock.Instant), make(map[*simEngine]clock.Instant)
 	}
 	_, expires := s.server.twin.Look(n.name)
 	n.known.toldUntil[b.from.se] = s.w.Now().Add(time.Duration(expires-s.server.twin.Millis()) * time.Millisecond)
+}
+
+// hears notes that who waits is woken by a message.
+func (s *sim) hears(wk resp.Waker) {
+	p, waits := wk.(*parking)
+	if !waits {
+		return
+	}
+	if n := s.byKey[p.ent.key]; n != nil && n.known.heardAt != nil {
+		if se := s.engineOf(p.ent.eng.ID() + ":"); se != nil {
+			n.known.heardAt[se] = s.w.Now()
+		}
+	}
 }
 
 // beforeReading notes what the rules of readers and writers have to know after a command.

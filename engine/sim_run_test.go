@@ -216,12 +216,14 @@ func simKinds(list string) ([]simKind, error) {
 // The corpus: seeds that once failed, those of the even ones before there were profiles.
 //
 //nolint:gochecknoglobals // constant
-var simSeeds = []uint64{580, 1454, 1577, 1926}
+var simSeeds = []uint64{580, 1454, 1577, 1926, 49947, 62185}
 
 //nolint:gochecknoglobals // constant
 var simProfileSeeds = map[string][]uint64{
-	"outage": {8, 65, 161, 169, 949, 985, 1454},
-	"forced": {1733885054716, 1733885058668, 5907, 7020, 7417, 7659, 11515},
+	"healthy":  {1005285, 1012718},
+	"extended": {1007259},
+	"outage":   {8, 65, 161, 169, 949, 985, 1454},
+	"forced":   {1733885054716, 1733885058668, 5907, 7020, 7417, 7659, 11515},
 }
 
 //nolint:gochecknoglobals // constant

@@ -215,6 +215,7 @@ func (s *sim) endBelief(h *simHold) {
 	if h.wants(s.w.Now()) {
 		h.n.stoppedAt = s.w.Now()
 	}
+	h.n.leftAt = s.w.Now()
 	s.endsWriting(h)
 	if h.owner != nil && h.believes() {
 		h.n.liveAt[h.owner] = s.w.Now()

@@ -214,6 +214,7 @@ type simName struct {
 	grantedAt map[*Owner]clock.Instant // when an owner was last granted it
 	liveAt    map[*Owner]clock.Instant // when an owner last began to give back what it had: a grant may be told later
 	stoppedAt clock.Instant            // when somebody last stopped renewing
+	leftAt    clock.Instant            // when somebody last began to give it back
 	extends   int                      // Extends on their way
 	raised    clock.Instant            // until when an Extend counts that its handle did not wait for, or a renewal that was late: then the hold is settled
 	inside    int                      // entered again inside of a Do, which is no belief of its own

@@ -7,7 +7,8 @@ import (
 )
 
 // checkTrust: where no reader of a hold wants renewals any more, it is trusted for no longer than what was left to the last of
-// them when it stopped. No command lowers such a hold, so nothing has to be waited for.
+// them when it stopped; if nothing was left, for the shortest lease from when the last who had it renewed began to leave, or
+// who stopped later. No command lowers such a hold, so nothing has to be waited for.
 func (s *sim) checkTrust() {
 	if s.crashes { // a process that was suspended is just about to
 		return
@@ -22,7 +23,7 @@ func (s *sim) checkTrust() {
 			if ends == 0 {
 				continue
 			}
-			most := max(ends, n.stoppedAt.Add(MinFixedLease)).Add(simTold)
+			most := max(ends, max(n.stoppedAt, n.leftAt).Add(MinFixedLease)).Add(simTold)
 			if until := h.ls.hold.Deadline(); until > most {
 				s.fail("who stopped is trusted for its own lease", "%q: hold %d of %s is trusted for %v, that is %v too long", n.name, h.id, h.who,
 					until.Sub(now).Round(time.Millisecond), until.Sub(most).Round(time.Millisecond))

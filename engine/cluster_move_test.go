@@ -121,6 +121,78 @@ func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 	finishCluster(t, c, a, b)
 }
 
+// Other traffic on the slot meets the MOVED first, so the table is right before it is read again: whoever waits has to
+// move all the same.
+func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	a, b := openCluster(t, c), openCluster(t, c)
+	const name = "waited for"
+	s := slot.Of(name)
+	listens := func(at *redistest.Server) func() bool {
+		return func() bool {
+			return at.Do(t, "PUBSUB", "SHARDNUMSUB", slot.LockChannel(name)) == slot.LockChannel(name)+"\n1"
+		}
+	}
+	for range 3 {
+		ls := acquire(t, a.Lock(name))
+		waiter := b.Lock(name).AcquireAsync(t.Context())
+		from, err := c.Owner(limited(t), s)
+		require.NoError(t, err)
+		eventually(t, "the waiter listens", listens(from))
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		errs := make(chan error, 4)
+		for w := range cap(errs) {
+			wg.Go(func() {
+				l := b.Lock(fmt.Sprintf("t%d{%s}", w, name))
+				for ctx.Err() == nil {
+					ls, err := l.Acquire(t.Context())
+					if err == nil {
+						err = ls.Release(t.Context())
+					}
+					if err != nil {
+						errs <- err
+						return
+					}
+				}
+			})
+		}
+		to := other(t, c, s)
+		require.NoError(t, c.MoveSlot(limited(t), s, to))
+		eventually(t, "the waiter listens at the new owner", listens(to))
+		stop()
+		wg.Wait()
+		close(errs)
+		require.NoError(t, <-errs)
+		before := b.Stats()
+		release(t, ls)
+		got, err := waiter.Await(limited(t))
+		require.NoError(t, err)
+		require.Equal(t, before.GrantsByPoll, b.Stats().GrantsByPoll, "not by the poll")
+		release(t, got)
+	}
+	finishCluster(t, c, a, b)
+}
+
+// A node that was added a moment ago, or was thrown out, answers and knows of no slots.
+func TestClusterIsFoundBehindASeedThatKnowsNoSlots(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	empty := redistest.Run(t, redistest.Options{Cluster: true})
+	for _, addrs := range [][]string{
+		{empty.Addr(), c.Masters[0].Addr(), c.Masters[1].Addr()},
+		{c.Masters[0].Addr(), empty.Addr()},
+	} {
+		e, err := engine.Open(limited(t), engine.Config{Addrs: addrs})
+		require.NoError(t, err)
+		release(t, acquire(t, e.Lock("name")))
+		require.NoError(t, e.Close(limited(t)))
+	}
+	_, err := engine.Open(limited(t), engine.Config{Addrs: []string{empty.Addr()}})
+	require.ErrorContains(t, err, "knows of no slot that is served")
+	_, err = engine.Open(limited(t), engine.Config{Addrs: []string{"127.0.0.1:1", empty.Addr()}})
+	require.ErrorContains(t, err, "knows of no slot that is served", "more than that another does not answer")
+}
+
 func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
 	c := redistest.RunCluster(t, 3, 0)
 	engines := []*engine.Engine{openCluster(t, c), openCluster(t, c)}

@@ -35,7 +35,7 @@ type command struct {
 func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []command {
 	for start := 0; start < len(ops); {
 		end := start + 1
-		if batched(ops[start]) {
+		if batched(ops[start]) && !n.declares.Load() {
 			end = stretch(ops, start)
 		}
 		first := ops[start]
@@ -306,6 +306,19 @@ func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
 
 // malformed is the answer to a reply no script of ours gives. What the script did is not known.
 var malformed = &ServerError{Class: ClassPartly, Text: "the reply is not one of our scripts'"}
+
+// noteUndeclared notes who was refused in words that we do not know where several keys of a cluster travel undeclared:
+// that may be what the server minds.
+func (c *command) noteUndeclared() {
+	if len(c.ops) == 1 {
+		return
+	}
+	for i := range c.results {
+		if err := c.results[i].Err; err != nil && err.Class == ClassOther {
+			c.ops[i].among = true
+		}
+	}
+}
 
 // fail gives every op the same error, unless something can be done about it first.
 func (c *command) fail(err *ServerError) outcome {

@@ -37,6 +37,7 @@ type lane struct {
 	cut      atomic.Bool // nothing is sent or waited for any more
 
 	// Owned by the worker.
+	sent     *wire  // of the last round; nil: there was no connection
 	limit    *limit // ends the round on its way when it takes too long; replaced under mu
 	spare    laneQueue
 	ops      []*Op
@@ -244,16 +245,30 @@ func (l *lane) land() {
 
 // answer gives an op its result, unless another node of the cluster is to be asked first.
 func (l *lane) answer(op *Op, r *Result) {
-	if l.node.follow != nil && r.Err != nil && r.Err.Class.suspicious() {
-		l.node.follow.suspect()
+	if r.Err != nil {
+		l.doubt(r.Err)
 	}
 	if ns := l.node.nodes; ns != nil {
 		if r.Err != nil && ns.redirect(l.node, op, r) {
 			return
 		}
+		if op.among && (r.Err == nil || r.Err.Class != ClassOther) {
+			l.node.declares.Store(true)
+		}
 		op.settle()
 	}
 	op.Sink.Answered(op, r)
+}
+
+// doubt has it found out whether the server is still the master, if what it answered makes that doubtful, and leaves one
+// that is not.
+func (l *lane) doubt(err *ServerError) {
+	if l.node.follow != nil && err.Class.suspicious() {
+		l.node.follow.suspect()
+	}
+	if l.node.left(err) && l.sent != nil {
+		l.node.leave(l.link, l.sent)
+	}
 }
 
 // round sends l.commands in one write and settles their replies; what has to go again is in
@@ -262,6 +277,7 @@ func (l *lane) round() {
 	l.again = l.again[:0]
 	before := l.link.cur.Load()
 	w, failed := l.link.get()
+	l.sent = w
 	if l.cut.Load() {
 		failed = errClosed
 	}
@@ -282,7 +298,7 @@ func (l *lane) round() {
 	l.node.stats.batches.Add(1)
 
 	refused := loadRefusal(replies[:loads])
-	lost, missing, left := false, false, false
+	lost, missing := false, false
 	for i := range l.commands {
 		c := &l.commands[i]
 		reply := replies[c.at]
@@ -291,7 +307,9 @@ func (l *lane) round() {
 		}
 		outcome := c.settle(w, reply, sentAt, received)
 		c.probed(replies[c.at-c.probes : c.at])
-		left = left || l.node.opts.Follows && slices.ContainsFunc(c.results, func(r Result) bool { return l.node.left(r.Err) })
+		if w.caps.Cluster {
+			c.noteUndeclared()
+		}
 		switch outcome {
 		case settled:
 			l.done = append(l.done, *c)
@@ -310,7 +328,7 @@ func (l *lane) round() {
 		}
 	}
 	l.loads = missing && (l.loads || l.node.claimReload(scripts))
-	if lost || left {
+	if lost {
 		l.link.giveUp(w)
 		l.built = nil // the connection may still read it
 	}

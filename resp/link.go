@@ -46,6 +46,8 @@ type link struct {
 	failed   *ServerError // the last dial's failure, shared by those who come right after it
 	failedAt clock.Instant
 	epoch    atomic.Uint64 // wires made so far
+
+	leaveFrom, leavePause atomic.Int64 // a clock.Instant and a time.Duration; see leave
 }
 
 // shareFailure is how long a failed dial answers for the next ones: without it, each lane in turn
@@ -170,6 +172,35 @@ func (l *link) giveUp(w *wire) {
 	if l.cur.CompareAndSwap(w, nil) {
 		l.discard(w)
 	}
+}
+
+// How long a connection is kept at least, once the one before it was left: an address may lead to a replica for good.
+const (
+	leaveLeast = 100 * time.Millisecond
+	leaveMost  = 5 * time.Second
+)
+
+// leave gives up a wire whose server takes no writes any more, and says whether it did. The next one may lead
+// elsewhere: to whoever is master now, where the address is a proxy's or a name's. While it does not, the pause
+// between two of them doubles.
+func (l *link) leave(w *wire) bool {
+	if !l.follows { // else what is no master is refused when it is connected to
+		now := l.clock.Now()
+		next := clock.Instant(l.leaveFrom.Load())
+		if now.Before(next) || l.cur.Load() != w {
+			return false
+		}
+		pause := leaveLeast
+		if now.Sub(next) < leaveMost {
+			pause = min(max(2*time.Duration(l.leavePause.Load()), leaveLeast), leaveMost)
+		}
+		if !l.leaveFrom.CompareAndSwap(int64(next), int64(now.Add(pause))) {
+			return false
+		}
+		l.leavePause.Store(int64(pause))
+	}
+	l.giveUp(w)
+	return true
 }
 
 // discard closes in the background: rueidis waits up to a second for a silent peer.

@@ -81,6 +81,7 @@ type Node struct {
 
 	reloaded atomic.Uint64 // how often the scripts were put back
 	called   atomic.Uint32 // scriptSet
+	declares atomic.Bool   // of a cluster: every key has to be declared, so each travels alone
 	resends  pacer
 	evicts   atomic.Pointer[string] // an eviction policy nobody has been told of yet
 	policy   atomic.Pointer[string] // the last one heard of
@@ -276,9 +277,18 @@ func (n *Node) move(addr string) {
 	}
 }
 
-// left reports whether an error says that this server is not the master any more, where one is followed.
+// left reports whether an error says that this server is not the master any more, where another may be at its
+// address. A node of a cluster says who is instead.
 func (n *Node) left(err *ServerError) bool {
-	return err != nil && n.opts.Follows && (err.Class == ClassReadOnly || err.Class == ClassMasterDown)
+	return err != nil && n.nodes == nil && (err.Class == ClassReadOnly || err.Class == ClassMasterDown)
+}
+
+// leave gives up a connection to a server that is not the master any more. Its subscriptions go with that of the
+// commands.
+func (n *Node) leave(l *link, w *wire) {
+	if l.leave(w) && l == n.commands && !n.opts.Follows {
+		n.subs.Replace()
+	}
 }
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.

@@ -42,6 +42,8 @@ type Nodes struct {
 
 	hooks   Hooks
 	suspect chan struct{} // capacity 1: the table may be wrong
+	epoch   atomic.Int64  // of the configuration that the table is of
+	learned atomic.Bool   // a MOVED changed the table, and the hooks were not told
 	stop    chan struct{}
 	wg      sync.WaitGroup // the keeper of the table, and what it started
 	counts  struct{ refreshes, redirects, changes, masters atomic.Int64 }
@@ -64,7 +66,7 @@ type Hooks struct {
 func One(n *Node) *Nodes { return &Nodes{single: n, opts: n.opts} }
 
 // Open connects to the first address that answers, finds out whether it is a single server or a node
-// of a cluster, and in that case the others.
+// of a cluster, and in that case the others. A node that knows of no slots is as good as none.
 //
 // dial makes the client of one node: of an address of addrs as it stands, and of addresses that the
 // cluster names. Clients are closed with their node, unless they are borrowed.
@@ -104,14 +106,18 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 		ns.mode, ns.table = clusterMode(o.PubSub, w.caps.Version), new([slotCount]atomic.Pointer[Node])
 		n.abort()
 		ns.endpoints[addr] = from
-		if err := ns.readTable(); err != nil {
-			ns.closeEndpoints()
-			return nil, err
+		err := ns.readTable()
+		if err == nil {
+			return ns, nil
 		}
-		return ns, nil
+		ns.closeEndpoints() // a node that was added a moment ago, or thrown out, knows of no slots
+		clear(ns.endpoints)
+		failures = append(failures, err)
 	}
-	if len(failures) == 1 {
-		return nil, failures[0]
+	for _, err := range failures {
+		if one := AsServerError(err); len(failures) == 1 || one.Class != ClassUnreachable && one.Class != ClassUnknown { // it says more than silence
+			return nil, one
+		}
 	}
 	return nil, &ServerError{Class: ClassUnreachable, Text: "no address answered", cause: errors.Join(failures...)}
 }

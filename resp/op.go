@@ -44,6 +44,7 @@ type Op struct {
 	alone  bool  // with its key declared, so that the refusal names the node to ask
 	asking bool  // to the node a slot is moving to
 	hops   uint8 // refusals so far
+	among  bool  // refused in words that nobody knows, beside others whose keys were not declared either
 }
 
 // An Ack says how many replicas must have seen what an op wrote, and how long to wait for them.
@@ -79,7 +80,7 @@ func (op *Op) Cancel() bool {
 func (r *Result) Unwanted() bool { return r.Unseen == errUnwanted }
 
 // settle forgets how the op travelled: it has its answer.
-func (op *Op) settle() { op.alone, op.asking, op.hops = false, false, 0 }
+func (op *Op) settle() { op.alone, op.asking, op.among, op.hops = false, false, false, 0 }
 
 // A Sink receives the answer of an op. Answered runs on the lane's goroutine: it must not block.
 // The result is the lane's and is only valid during the call.

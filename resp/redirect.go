@@ -21,6 +21,8 @@ const maxHops = 5
 //	ASK slot addr             the key may be there already   to addr, alone, behind ASKING; what needs keys
 //	                                                         beside it first looks here for those (see
 //	                                                         Op.siblings): TRYAGAIN while one is left
+//	words we do not know      a batch: keys have to be        here, alone, its key declared; if that helps,
+//	                          declared, perhaps               the node never gets a batch again
 //	no connection             the node is gone               to the owner the table names, if it has changed
 //
 // A refusal is definite: nothing ran. So the op is as good as new, and its next answer the only one.
@@ -67,6 +69,10 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 		}
 		if addr := redirection(err.Text, "ASK ", from.Addr()); addr != "" {
 			return ns.member(addr), true, true
+		}
+	case ClassOther:
+		if op.among && !op.alone {
+			return from, true, false
 		}
 	case ClassUnreachable:
 		if owner != from {

@@ -49,7 +49,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	pending := make([][]Renewal, 0, len(batch)/maxKeys+1)
 	for start := 0; start < len(batch); {
 		end := start + 1
-		for end < len(batch) && end-start < maxKeys && batch[end].sameKind(&batch[start]) {
+		for !n.declares.Load() && end < len(batch) && end-start < maxKeys && batch[end].sameKind(&batch[start]) {
 			end++
 		}
 		pending = append(pending, batch[start:end])
@@ -91,7 +91,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 			continue
 		}
 		doubtful = doubtful || r.Err.Class.suspicious()
-		if r.Err.Class == ClassMoved && n.nodes.Owner(slot.Of(r.Key)) == n {
+		if (r.Err.Class == ClassMoved || undeclared(r) && !n.declares.Load()) && n.nodes.Owner(slot.Of(r.Key)) == n {
 			moved = append(moved, batch[i:i+1])
 		}
 	}
@@ -101,7 +101,11 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	for left := moved; len(left) > 0; {
 		round := left[:min(maxRenewCommands, len(left))]
 		left = left[len(round):]
+		before := slices.ContainsFunc(round, func(part []Renewal) bool { return undeclared(&part[0]) })
 		n.renewRound(l, limit, round, false)
+		if before && !slices.ContainsFunc(round, func(part []Renewal) bool { return undeclared(&part[0]) }) {
+			n.declares.Store(true)
+		}
 	}
 	var marks []*Renewal // of holds whose hashes are renewed, and whose marks are not where those are
 	for _, part := range moved {
@@ -133,6 +137,10 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	}
 	n.renewMarks(l, limit, marks)
 }
+
+// undeclared reports whether a renewal was refused in words that we do not know: the server minds, perhaps, that the
+// keys of a batch are not declared.
+func undeclared(r *Renewal) bool { return r.Code == CodeError && r.Err != nil && r.Err.Class == ClassOther }
 
 // renewAsking renews keys of slots that are moving to this node.
 func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
@@ -199,7 +207,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load 
 	cancel()
 	received := n.opts.Clock.Now()
 	refused := loadRefusal(replies[:loads])
-	lost := false
+	lost, left := false, false
 	for i, part := range parts {
 		reply := replies[loads+i]
 		if reply.NonRedisError() != nil {
@@ -214,10 +222,13 @@ func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load 
 			missing = true
 			again = append(again, part)
 		}
-		lost = lost || n.opts.Follows && slices.ContainsFunc(part, func(r Renewal) bool { return n.left(r.Err) })
+		left = left || slices.ContainsFunc(part, func(r Renewal) bool { return n.left(r.Err) })
 	}
-	if lost {
+	switch {
+	case lost:
 		l.giveUp(w)
+	case left:
+		n.leave(l, w)
 	}
 	return again, missing
 }

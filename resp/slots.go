@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -30,7 +31,10 @@ type slotRange struct {
 type view struct {
 	ranges []slotRange
 	known  []string // masters and replicas
+	epoch  int64    // of its configuration; unknownEpoch: it may not be asked
 }
+
+const unknownEpoch = -1
 
 // Suspect asks for the table to be read anew, soon. Blocks: never.
 func (ns *Nodes) Suspect() {
@@ -54,6 +58,9 @@ func (ns *Nodes) keep() {
 		}
 		changes := ns.counts.changes.Load()
 		_ = ns.readTable() // whoever needs the table goes on with the old one
+		if ns.learned.Swap(false) && ns.hooks.Moved != nil {
+			ns.hooks.Moved()
+		}
 		if ns.counts.changes.Load() != changes {
 			pause = tableLeast
 		} else {
@@ -68,7 +75,9 @@ func (ns *Nodes) keep() {
 	}
 }
 
-// readTable asks nodes for the table until one answers, and takes its view over.
+// readTable asks nodes for the table until one answers, and takes its view over. A node that is cut off from the others
+// goes on naming the old owners: what is older than the configuration that is followed counts only if more than half of
+// all nodes answered and none knows better. Then somebody has set them up anew.
 func (ns *Nodes) readTable() error {
 	ns.counts.refreshes.Add(1)
 	ns.mu.Lock()
@@ -97,21 +106,36 @@ func (ns *Nodes) readTable() error {
 		start()
 	}
 	var last error
+	var older *view
+	answered := 0
 	for waiting > 0 {
 		a := <-answers
 		waiting--
-		if a.err == nil {
+		switch {
+		case a.err != nil:
+			last = a.err
+		case a.view.epoch == unknownEpoch || a.view.epoch >= ns.epoch.Load():
 			return ns.adopt(a.view)
+		default:
+			answered++
+			if older == nil || a.view.epoch > older.epoch {
+				older = a.view
+			}
 		}
-		last = a.err
 		if next < len(ask) {
 			start()
 		}
 	}
-	return classify(last)
+	switch {
+	case older == nil:
+		return classify(last)
+	case 2*answered <= len(ask):
+		return &ServerError{Class: ClassOther, Text: "the nodes of the cluster that answer have an older configuration"}
+	}
+	return ns.adopt(older)
 }
 
-// askTable reads CLUSTER SLOTS from one node.
+// askTable reads CLUSTER SLOTS from one node, and by CLUSTER INFO how new what it says is.
 func askTable(p *endpoint) (*view, error) {
 	client, err := p.get()
 	if err != nil {
@@ -119,11 +143,30 @@ func askTable(p *endpoint) (*view, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tableLimit)
 	defer cancel()
-	ranges, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
+	replies := client.DoMulti(ctx, client.B().ClusterInfo().Build(), client.B().ClusterSlots().Build())
+	ranges, err := replies[1].ToArray()
 	if err != nil {
 		return nil, err
 	}
-	return parseView(ranges, p.addr)
+	v, err := parseView(ranges, p.addr)
+	if err != nil {
+		return nil, err
+	}
+	info, _ := replies[0].ToString() // it may be refused
+	v.epoch = parseEpoch(info)
+	return v, nil
+}
+
+// parseEpoch reads the epoch of a node's configuration out of its CLUSTER INFO.
+func parseEpoch(info string) int64 {
+	for line := range strings.Lines(info) {
+		if text, ok := strings.CutPrefix(line, "cluster_current_epoch:"); ok {
+			if epoch, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil && epoch >= 0 {
+				return epoch
+			}
+		}
+	}
+	return unknownEpoch
 }
 
 var errView = &ServerError{Class: ClassOther, Text: "unexpected reply to CLUSTER SLOTS"}
@@ -181,6 +224,9 @@ func (ns *Nodes) adopt(v *view) error {
 	if ns.closed {
 		ns.mu.Unlock()
 		return errClosed
+	}
+	if v.epoch != unknownEpoch {
+		ns.epoch.Store(v.epoch)
 	}
 	changed := false
 	for _, r := range v.ranges {
@@ -295,6 +341,8 @@ func (ns *Nodes) learn(slot uint16, addr string) *Node {
 	n := ns.memberLocked(addr)
 	if slot < slotCount && ns.table[slot].Swap(n) != n {
 		ns.counts.changes.Add(1)
+		ns.learned.Store(true) // whoever waits for a release has to move, too: the table that is read next shows no change any more
+		signal(ns.suspect)
 	}
 	return n
 }

@@ -129,6 +129,10 @@ func (c *conn) command(cmd []string, raw []byte) bool {
 		c.severAfterPending(func() { r.strike(cmd) })
 		return false
 	}
+	if r := p.chooseLocked(refuseCommand, cmd); r != nil {
+		r.strike(cmd)
+		cmd, raw = r.refusal()
+	}
 	hold := p.chooseLocked(holdCommand, cmd)
 	if hold != nil {
 		c.toServer.hold()

@@ -17,7 +17,6 @@ const dialTimeout = 10 * time.Second
 // Proxy is a listening proxy in front of one server. All methods are safe for
 // concurrent use.
 type Proxy struct {
-	backend  string
 	listener net.Listener
 	dropped  chan []string
 	gate     gate
@@ -27,6 +26,7 @@ type Proxy struct {
 	running  sync.WaitGroup
 
 	mu       sync.Mutex // taken before a line's lock and before a conn's mu, after its out
+	backend  string
 	closed   bool
 	rules    []*Rule            // in the order set
 	conns    map[*conn]struct{} // open ones
@@ -108,7 +108,10 @@ func (p *Proxy) accept() {
 
 // connect dials the server for a client and starts the connection.
 func (p *Proxy) connect(client *net.TCPConn) {
-	nc, err := net.DialTimeout("tcp", p.backend, dialTimeout)
+	p.mu.Lock()
+	backend := p.backend
+	p.mu.Unlock()
+	nc, err := net.DialTimeout("tcp", backend, dialTimeout)
 	if err != nil {
 		p.reject(client)
 		return
@@ -124,6 +127,14 @@ func (p *Proxy) connect(client *net.TCPConn) {
 	p.stats.Accepted++
 	p.conns[c] = struct{}{}
 	c.start()
+}
+
+// Redirect has new connections lead to another server. Those there are stay where they lead, as those do that
+// a load balancer does not cut.
+func (p *Proxy) Redirect(backend string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.backend = backend
 }
 
 func (p *Proxy) reject(client *net.TCPConn) {

@@ -258,6 +258,34 @@ func TestDropCommand(t *testing.T) {
 	require.Equal(t, 1, p.Stats().CommandsDropped)
 }
 
+func TestRefuseAnswersInTurnAndTheServerNeverSeesTheCommand(t *testing.T) {
+	s, p := setup(t)
+	c := dial(t, p, "")
+	r := p.Refuse(faultproxy.Argument("SET", "b"), 1, "ERR not today: with spaces")
+	require.NoError(t, c.Send("SET", "a", "1"))
+	require.NoError(t, c.Send("SET", "b", "1"))
+	require.NoError(t, c.Send("SET", "b", "2"))
+	require.Equal(t, "OK", receive(t, c))
+	_, err := c.Receive(limited(t))
+	require.ErrorContains(t, err, "ERR not today: with spaces")
+	require.Equal(t, "OK", receive(t, c), "once")
+	require.Equal(t, []string{"SET", "b", "1"}, wait(t, r.C()))
+	require.Equal(t, "2", s.Do(t, "GET", "b"))
+}
+
+func TestRedirectLeadsNewConnectionsElsewhere(t *testing.T) {
+	s, p := setup(t)
+	other := redistest.Run(t, redistest.Options{})
+	old := dial(t, p, "")
+	do(t, old, "SET", "a", "old")
+	p.Redirect(other.Addr())
+	do(t, old, "SET", "b", "old")
+	do(t, dial(t, p, ""), "SET", "a", "new")
+	require.Equal(t, "old", s.Do(t, "GET", "b"))
+	require.Equal(t, "old", s.Do(t, "GET", "a"))
+	require.Equal(t, "new", other.Do(t, "GET", "a"))
+}
+
 func TestDropMessages(t *testing.T) {
 	for _, hello := range []string{"", "3"} {
 		t.Run("HELLO="+hello, func(t *testing.T) {

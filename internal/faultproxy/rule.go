@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -62,6 +63,7 @@ const (
 	dropCommand
 	dropMessage
 	holdCommand
+	refuseCommand
 )
 
 // signalsMax bounds the signals nobody has read yet; more are counted only.
@@ -74,7 +76,8 @@ type Rule struct {
 	match   Match
 	channel func(string) bool // dropMessage only, instead of match
 	after   After
-	left    int // how often it may still be chosen, negative: always; proxy.mu
+	text    string // refuseCommand only: the error
+	left    int    // how often it may still be chosen, negative: always; proxy.mu
 	hits    atomic.Int64
 	signals chan []string
 }
@@ -162,6 +165,12 @@ func (p *Proxy) DropCommand(match Match, n int) *Rule {
 	return p.add(&Rule{action: dropCommand, match: match, left: n})
 }
 
+// Refuse answers n commands that match with an error, and the server never sees them; n < 0 means all. The answer
+// comes in its turn: the server is asked for it.
+func (p *Proxy) Refuse(match Match, n int, text string) *Rule {
+	return p.add(&Rule{action: refuseCommand, match: match, left: n, text: text})
+}
+
 // DropMessages swallows the pub/sub messages of the channels that match wants: kinds
 // message, smessage and pmessage. Subscribing and everything else goes on.
 func (p *Proxy) DropMessages(match func(channel string) bool) *Rule {
@@ -173,6 +182,16 @@ func (p *Proxy) DropMessages(match func(channel string) bool) *Rule {
 // client closes meanwhile stays open towards the server.
 func (p *Proxy) Hold(match Match, n int) *Rule {
 	return p.add(&Rule{action: holdCommand, match: match, left: n})
+}
+
+// refusal is the command that is sent instead of one that is refused.
+func (r *Rule) refusal() (cmd []string, raw []byte) {
+	cmd = []string{"EVAL", "return redis.error_reply(ARGV[1])", "0", r.text}
+	raw = fmt.Appendf(raw, "*%d\r\n", len(cmd))
+	for _, arg := range cmd {
+		raw = fmt.Appendf(raw, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return cmd, raw
 }
 
 // HoldCommands keeps back all commands; see [Proxy.Hold].

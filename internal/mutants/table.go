@@ -37,6 +37,7 @@ func table() []mutant {
 		changing(),
 		resting(),
 		leaving(),
+		network(),
 	} {
 		all = append(all, part...)
 	}

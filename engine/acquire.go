@@ -44,7 +44,7 @@ func (op *acquireOp) runner() *callbacks { return op.lock.eng.callbacks }
 // finish publishes the result of a claimed op.
 func (op *acquireOp) finish() {
 	if w := op.watch; w != nil {
-		op.lock.eng.callbacks.unwatch(w.stop)
+		op.lock.eng.callbacks.unwatch(op.ctx, w.stop)
 		op.lock.eng.timers.Cancel(&w.item)
 	}
 	op.publish(op.value, op.err)
@@ -182,8 +182,8 @@ func (e *Engine) watchLocked(op *acquireOp, fx *effects) {
 	}
 }
 
-// watchContext makes a waiting op see the end of its ctx. A context is user code: it may ask the engine, so
-// no mutex is held. Meanwhile the op may have been claimed, by a grant for instance. Who claims it takes the
+// watchContext makes a waiting op see the end of its ctx. That may be code of others, so no mutex is held, and callbacks.ask
+// says where it runs. Meanwhile the op may have been claimed, by a grant for instance. Who claims it takes the
 // mutex before finish ends the watch: either that was after the note here, or the claim is seen here.
 func (op *acquireOp) watchContext() {
 	e := op.lock.eng

@@ -34,7 +34,7 @@ type callbacks struct {
 	logger *slog.Logger // nil: nobody listens
 
 	mu      sync.Mutex
-	queue   []func()     // bound: one for each OnComplete of the user
+	queue   []func()     // bound: one for each OnComplete of the user, two for each acquire that waits with a context of the user's own
 	workers int          // running
 	busy    int          // of those, inside user code
 	idle    *world.Latch // opened when the last worker ends; nil while nobody waits for that
@@ -166,19 +166,10 @@ func (c *callbacks) panicked(text string, r any) {
 	c.say(line{slog.LevelError, text, []any{"panic", r, "stack", string(debug.Stack())}})
 }
 
-// contain, deferred, stops a panic in a context of the caller's. Contexts are asked for their end where the
-// engine learns that an op has to wait: a lane, for instance, which others need.
+// contain, deferred, stops a panic in a context of the caller's.
 func (c *callbacks) contain() {
 	if r := recover(); r != nil {
 		c.panicked("holdfast: a context panicked", r)
-	}
-}
-
-// unwatch ends the watch of a context, if there is one.
-func (c *callbacks) unwatch(stop func() bool) {
-	if stop != nil {
-		defer c.contain()
-		stop()
 	}
 }
 

@@ -86,8 +86,7 @@ func TestNoWatchOfAContextOutlivesItsOperation(t *testing.T) {
 		defer cancel()
 		ls, err := e.Lock("name").AcquireAsync(ctx).Await(limited(t))
 		require.NoError(t, err)
-		require.EqualValues(t, 1, ctx.registered.Load())
-		require.Zero(t, ctx.watches.Load())
+		eventually(t, "it is looked at to the end", func() bool { return ctx.registered.Load() == 1 && ctx.watches.Load() == 0 })
 		release(t, ls)
 	})
 	t.Run("CancelledWhileTheContextIsLookedAt", func(t *testing.T) {
@@ -129,20 +128,132 @@ func TestNoWatchOfAContextOutlivesItsOperation(t *testing.T) {
 	})
 }
 
-// Whether an op must wait is learnt on a lane, so that is where its context is asked.
+// endlessContext panics when it is asked why it ended.
+type endlessContext struct {
+	context.Context //nolint:containedctx // it is one
+	panics          atomic.Bool
+}
+
+func (c *endlessContext) Err() error {
+	if c.panics.Load() {
+		panic("a context's other bug")
+	}
+	return c.Context.Err()
+}
+
 func TestAContextThatPanicsStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
 	held := acquire(t, rival.Lock("name"))
+	t.Run("WhenItHasEnded", func(t *testing.T) {
+		inner, end := context.WithCancel(context.Background())
+		ctx := &endlessContext{Context: inner}
+		f := e.Lock("name").AcquireAsync(ctx)
+		eventually(t, "it waits", func() bool { return e.Stats().Waiting == 1 })
+		ctx.panics.Store(true)
+		before := e.Stats().CallbackPanics
+		end()
+		eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics > before })
+		require.True(t, f.Cancel())
+	})
 	ctx, cancel := newHostileContext(func(int64) { panic("a context's bug") })
 	defer cancel()
+	before := e.Stats().CallbackPanics
 	f := e.Lock("name").AcquireAsync(ctx)
-	eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics == 1 })
+	eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics > before })
 	release(t, acquire(t, e.Lock("other", engine.MaxWait(time.Minute))))
 	release(t, held)
 	ls, err := f.Await(limited(t))
 	require.NoError(t, err)
 	release(t, ls)
 	finish(t, s, e, rival)
+}
+
+// That an op has to wait is learnt on lanes, on the wheel and on the connection of messages. A context that never answers
+// holds none of them up, and is counted as what it is: code of others that has not returned.
+func TestAContextThatBlocksStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	gate := make(chan struct{})
+	asked := make(chan struct{}, 100)
+	var waiting []*engine.Future[*engine.Lease]
+	for i := range 20 { // every lane has some
+		release := acquire(t, rival.Lock(numbered("held", i)))
+		require.NotNil(t, release)
+		ctx, end := newHostileContext(func(int64) {
+			asked <- struct{}{}
+			<-gate
+		})
+		defer end()
+		waiting = append(waiting, e.Lock(numbered("held", i)).AcquireAsync(ctx))
+	}
+	await(t, asked, "a context is asked")
+	for i := range 100 {
+		release(t, acquire(t, e.Lock(numbered("free", i), engine.MaxWait(time.Minute))))
+	}
+	require.True(t, waiting[0].Cancel())
+	began := time.Now()
+	ctx, end := context.WithTimeout(context.Background(), time.Second)
+	defer end()
+	require.ErrorContains(t, e.Close(ctx), "callbacks have not returned")
+	require.Less(t, time.Since(began), 1500*time.Millisecond)
+	for _, f := range waiting[1:] {
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, engine.ErrClosed)
+	}
+	close(gate)
+	require.ErrorContains(t, e.Close(limited(t)), "callbacks have not returned", "when Close ended")
+	require.NoError(t, rival.Close(limited(t)))
+}
+
+// A context that closes the engine when it is asked for its end does not wait for itself.
+func TestAContextMayCloseTheEngineWhenItIsWatched(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	for name, elsewhere := range map[string]bool{"here": false, "elsewhere": true} {
+		e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+		holder := e
+		if elsewhere {
+			holder = rival
+		}
+		acquire(t, holder.Lock(name))
+		closed := make(chan error, 10)
+		ctx, end := newHostileContext(func(n int64) {
+			if n == 1 {
+				closed <- e.Close(limited(t))
+			}
+		})
+		defer end()
+		f := e.Lock(name).AcquireAsync(ctx)
+		require.NoError(t, await(t, closed, "Close"))
+		_, err := f.Await(limited(t))
+		require.ErrorIs(t, err, engine.ErrClosed)
+		require.NoError(t, e.Close(limited(t)))
+		require.NoError(t, rival.Close(limited(t)))
+	}
+}
+
+// A ForceRelease keeps everybody of its engine from asking for the name. It asks its context before.
+func TestAContextThatBlocksAForceReleaseKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := openEngine(t, s.Addr())
+	gate, asked := make(chan struct{}), make(chan struct{}, 10)
+	ctx, end := newHostileContext(func(int64) {
+		asked <- struct{}{}
+		<-gate
+	})
+	defer end()
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Lock("name").ForceRelease(ctx)
+		done <- err
+	}()
+	await(t, asked, "its context is asked")
+	release(t, acquire(t, e.Lock("name")))
+	close(gate)
+	require.NoError(t, await(t, done, "ForceRelease"))
+	finish(t, s, e)
 }

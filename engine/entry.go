@@ -148,8 +148,8 @@ func (fx *effects) run() {
 	if fx.subscribe != nil {
 		fx.subscribe.open()
 	}
-	if fx.watch != nil {
-		fx.watch.watchContext()
+	if op := fx.watch; op != nil {
+		op.lock.eng.callbacks.ask(op.ctx, op.watchContext)
 	}
 	for _, f := range fx.more {
 		f()
@@ -164,7 +164,7 @@ func (fx *effects) look(op *acquireOp) {
 	if fx.watch == nil {
 		fx.watch = op
 	} else {
-		fx.more = append(fx.more, op.watchContext)
+		fx.more = append(fx.more, func() { op.lock.eng.callbacks.ask(op.ctx, op.watchContext) })
 	}
 }
 

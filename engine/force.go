@@ -38,7 +38,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			return false, &nameError{l.Name(), ErrWrongKind}
 		}
 	}
-	if ctx.Err() == nil && l.nameErr() == nil {
+	op.begin = func() {
 		holds := l.eng.forcing(l)
 		op.done = func() {
 			switch {

@@ -703,8 +703,10 @@ func (a *simActor) force(st *simStep) {
 func (a *simActor) look(st *simStep) {
 	a.s.ops++
 	ctx, cancel := a.s.w.WithCancel(context.Background())
-	own := &simContext{Context: ctx, o: a.se.others}
-	await(a.s, a.lock(st).InspectAsync(own))
+	own := &simContext{Context: ctx, o: a.se.others, calling: true}
+	f := a.lock(st).InspectAsync(own)
+	own.calling = false
+	await(a.s, f)
 	own.finish(a.se, a.who(), cancel)
 	if st.pick == 0 {
 		a.s.ops += 2

@@ -48,6 +48,7 @@ type sim struct {
 	forced                 []*simForced
 	watched                []simWatched
 	blocks                 time.Duration // for so long code of others may yet block
+	contexts               *rand.Rand    // when contexts of others do; nil: none was asked yet
 
 	slow func(args []string) time.Duration // of a scene: how much longer an answer takes; negative: none comes
 }

@@ -194,10 +194,26 @@ func (se *simEngine) own(ctx context.Context) *simContext {
 	return c
 }
 
-// Done is asked where the engine learns that an op has to wait.
+// Done is asked by the call itself, and by a callback worker where the engine has learnt that an op has to wait.
 func (c *simContext) Done() <-chan struct{} {
+	if !c.over && !c.calling && c.o.onWorker("Done of a context") && c.mood == moodAsks && c.o.s.moody() {
+		c.o.lingers()
+	}
 	c.asked("Done of a context", moodPanicsInDone)
 	return c.Context.Done()
+}
+
+// lingers blocks, now and then.
+func (o *simOthers) lingers() {
+	s := o.s
+	if s.contexts == nil { // numbers of its own: they change no other draw
+		s.contexts = rand.New(rand.NewPCG(s.seed, 19)) //nolint:gosec // it must repeat
+	}
+	if s.contexts.IntN(2) == 0 {
+		d := min(time.Millisecond<<s.contexts.IntN(11), s.blocks)
+		s.blocks -= d
+		s.w.Sleep(d)
+	}
 }
 
 // Err is asked by the call itself, and when the context has ended.

@@ -24,7 +24,9 @@ type singleOp[T any] struct {
 	tries  int
 	since  clock.Instant
 	read   func(*resp.Result) (T, error)
-	stop   func() bool
+	ctx    context.Context      //nolint:containedctx // whose end is watched
+	stop   func() bool          // ends that
+	begin  func()               // before it is sent, and when its ctx was asked: that may take long, or panic
 	done   func()               // when no command of it is on its way any more
 	waits  func() (bool, error) // if somebody else is to send it, who has it then; with the shard's mutex
 
@@ -51,10 +53,14 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 		return &op.Future
 	}
 	if ctx.Done() != nil {
+		op.ctx = ctx
 		op.stop = e.world.AfterFunc(ctx, func() {
 			defer e.callbacks.contain()
 			op.abandon(ctx.Err())
 		})
+	}
+	if op.begin != nil {
+		op.begin()
 	}
 	op.op.Sink = op
 	sh := e.shard(op.op.Hash)
@@ -65,9 +71,9 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	}
 	sh.mu.Unlock()
 	if err != nil {
-		e.callbacks.unwatch(op.stop)
 		op.finished()
 		op.abandon(err)
+		e.callbacks.unwatchHere(op.stop)
 	}
 	return &op.Future
 }
@@ -125,7 +131,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 // ends gives the op its result.
 func (op *singleOp[T]) ends(v T, err error) {
 	e := op.eng
-	e.callbacks.unwatch(op.stop)
+	e.callbacks.unwatch(op.ctx, op.stop)
 	sh := e.shard(op.op.Hash)
 	sh.mu.Lock()
 	e.settledLocked(sh)

@@ -49,5 +49,17 @@ func leaving() []mutant {
 			one("engine/hold.go", "\t\te.lostNoteLocked(sh, h.ent)\n", "\t\t_ = sh\n"),
 			"engine", "TestALostWriterLeavesNoNote", false,
 		},
+		{
+			"context-asked-on-the-lane", "a caller's context that blocks stops a lane, and one that closes the engine waits for itself",
+			one("engine/foreign.go", "\tif foreign(ctx) {\n\t\tc.add(fn)", "\tif foreign(ctx) && false {\n\t\tc.add(fn)"),
+			"engine", "TestAContextThatBlocksStopsNothing|TestAContextMayCloseTheEngineWhenItIsWatched", true,
+		},
+		{
+			"force-asks-its-context-late", "a context that blocks keeps everybody from a name that is to be force-released",
+			[]edit{
+				{"engine/force.go", "\treturn single(ctx, l, op)\n", "\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
+			},
+			"engine", "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
+		},
 	}
 }

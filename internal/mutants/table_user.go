@@ -42,7 +42,7 @@ func user() []mutant {
 		},
 		{
 			"refused-command-keeps-its-watch", "every Inspect of a closed engine leaves a watch of its context behind",
-			one("engine/single.go", "\t\te.callbacks.unwatch(op.stop)\n\t\top.finished()", "\t\top.finished()"),
+			one("engine/single.go", "\t\te.callbacks.unwatchHere(op.stop)\n", ""),
 			"engine", "TestNoWatchOfAContextOutlivesItsOperation", false,
 		},
 		{

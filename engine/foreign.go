@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+)
+
+// A caller's context is foreign code: its methods may block, panic, or call the engine. Who calls the API asks its own
+// context itself. Beside that only callback workers do, and never under a mutex: a lane, the watchdog or the wheel would stop
+// for everybody. The standard library's own contexts are asked where they are met.
+
+//nolint:gochecknoglobals // constants
+var (
+	cancelContext  = typeOfContext(context.WithCancel(context.Background()))
+	timerContext   = typeOfContext(context.WithTimeout(context.Background(), 0))
+	withoutCancel  = reflect.TypeOf(context.WithoutCancel(context.Background()))
+	backgroundType = reflect.TypeOf(context.Background())
+	todoType       = reflect.TypeOf(context.TODO())
+)
+
+func typeOfContext(ctx context.Context, cancel context.CancelFunc) reflect.Type {
+	cancel()
+	return reflect.TypeOf(ctx)
+}
+
+// foreign reports whether to ask a context for its end, or to watch that, may run code of others. Not where the context has an
+// end of its own, or none: then nothing it is made from is asked. Blocks: never.
+func foreign(ctx context.Context) bool {
+	switch ctx.(type) {
+	case *leaseContext, *world.Context:
+		return false
+	}
+	switch reflect.TypeOf(ctx) {
+	case cancelContext, timerContext, withoutCancel, backgroundType, todoType:
+		return false
+	default:
+		return true
+	}
+}
+
+// ask runs what asks a context: on a callback worker, if that is foreign.
+func (c *callbacks) ask(ctx context.Context, fn func()) {
+	if foreign(ctx) {
+		c.add(fn)
+	} else {
+		fn()
+	}
+}
+
+// unwatch ends the watch of a context, if there is one.
+func (c *callbacks) unwatch(ctx context.Context, stop func() bool) {
+	if stop != nil {
+		c.ask(ctx, func() { c.unwatchHere(stop) })
+	}
+}
+
+// unwatchHere is unwatch where the context may be asked: in the call that it was given to, or on a worker.
+func (c *callbacks) unwatchHere(stop func() bool) {
+	if stop != nil {
+		defer c.contain()
+		stop()
+	}
+}

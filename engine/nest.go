@@ -285,18 +285,18 @@ func (n *nesting) doneLocked(e *Engine, sh *shard, r *resp.Result, fx *effects) 
 	h := n.hold
 	in := n.cur.acquire
 	lost := in != nil && h.ent.root().lostTo(in.owner) // while it asked, its owner began to give back what it has
-	c := h.confirmed(r.SentAt)
+	c, over := h.confirmed(r.SentAt), false
 	if c.acquire != nil {
 		if !h.Renewing() {
 			e.wishesLocked(h) // with the end that is theirs, before it is raised for another
 		}
-		h.Extended(r.SentAt, c.acquire.set.lease, e.clock.Now())
+		over = !e.dog.Extended(h, r.SentAt, c.acquire.set.lease)
 	}
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
 	case n.unseenLocked(sh, c.acquire, r, fx):
 		n.undo()
-	case lost, c.acquire != nil && !e.clock.Now().Before(h.Deadline()): // the watchdog is about to say so
+	case lost, over: // the watchdog is about to say so
 		refuse(c.acquire, ErrLost, fx)
 		n.undo()
 	case c.acquire != nil && c.acquire.claim():

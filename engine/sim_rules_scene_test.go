@@ -124,7 +124,7 @@ func TestALockWhoseLossIsJustToldIsNobodys(t *testing.T) {
 }
 
 // The watchdog finds that the time of a lock is over, just when its owner enters it again. Either that entry keeps the lock,
-// or it is refused: it is not granted to be lost at once.
+// or it is refused: it is not granted to be lost at once. Nor is it extended.
 func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[string]error{
@@ -137,9 +137,11 @@ func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) 
 			owner := NewOwner()
 			first := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(200*time.Millisecond)))
 			var again *Future[*Lease]
+			var longer *Future[struct{}]
 			sc.w.OnYield(func(here string) {
 				if here == at && again == nil && sc.w.Now().Sub(first.hold.Deadline()) > -100*time.Millisecond {
 					again = sc.e.Lock("a", As(owner), WatchdogLease(time.Second)).AcquireAsync(context.Background())
+					longer = sc.e.extend(context.Background(), first, time.Second)
 					sc.w.Sleep(10 * time.Millisecond)
 				}
 			})
@@ -149,6 +151,8 @@ func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) 
 				t.Errorf("%s: nobody came by", at)
 				return
 			}
+			_, err := result(sc, longer)
+			sc.wants(want, err, at)
 			ls, err := result(sc, again)
 			sc.wants(want, err, at)
 			if err == nil {

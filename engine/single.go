@@ -323,15 +323,16 @@ func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future
 			e.dog.Lose(h, renew.CauseNotOurs)
 			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 		}
+		over := false
 		sh.mu.Lock()
 		if ls.state.Load() == leaseActive { // else the others ask for no more than they did
-			h.Extended(r.SentAt, d, e.clock.Now())
+			over = !e.dog.Extended(h, r.SentAt, d)
 			if !h.alikeSoFar() {
 				h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, d))
 			}
 		}
 		sh.mu.Unlock()
-		if ls.Lost() {
+		if over || ls.Lost() {
 			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 		}
 		return struct{}{}, nil

@@ -22,7 +22,7 @@ type Hold struct {
 
 	lease    atomic.Int64 // with which it is renewed, or the longest that is not; changes with its handles
 	item     wheel.Item
-	deadline atomic.Int64  // trust deadline, a clock.Instant; moves back in Lower and expire alone
+	deadline atomic.Int64  // trust deadline, a clock.Instant; moves back in Lower alone
 	state    atomic.Uint32 // watched or gone
 	Family   resp.Family
 	stopped  atomic.Bool // no further renewals; the deadline stands
@@ -55,20 +55,6 @@ func (h *Hold) raise(to, now clock.Instant) {
 		old := h.deadline.Load()
 		if int64(to) <= old || int64(now) >= old || h.deadline.CompareAndSwap(old, int64(to)) {
 			return
-		}
-	}
-}
-
-// expire ends the trust in a hold that counts as lost now, and says whether it does. Nothing raises the deadline from here
-// on: an answer that comes between this and the loss proves nothing, and one that came before has kept the hold.
-func (h *Hold) expire(now clock.Instant) bool {
-	for {
-		old := h.Deadline()
-		if now.Before(SignalAt(old, h.Lease())) {
-			return false
-		}
-		if h.deadline.CompareAndSwap(int64(old), int64(min(old, now))) {
-			return true
 		}
 	}
 }

@@ -309,15 +309,33 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 // at again later instead.
 func (k *Cohorts) expire(s Subject) {
 	h := s.Watched()
-	if h.expire(k.clock.Now()) {
-		k.Lose(s, CauseDeadline)
-		return
+	k.mu.Lock()
+	over := !k.clock.Now().Before(SignalAt(h.Deadline(), h.Lease()))
+	switch {
+	case !over && h.state.Load() != stateGone:
+		k.reschedule(h)
+	case over:
+		over = h.leave()
 	}
+	k.mu.Unlock()
+	if over {
+		k.set.Cancel(&h.item)
+		k.world.Yield("Cohorts.Lose: the watch ended | the loss told")
+		k.events.Lost(s, CauseDeadline)
+	}
+}
+
+// Extended is Hold.Extended for a hold under watch, and says whether it lives on. Else it is lost, and Lost was or will be
+// called: nothing was proven for anybody.
+func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration) bool {
+	h, now := s.Watched(), k.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state.Load() != stateGone {
-		k.reschedule(h)
+	if h.state.Load() == stateGone {
+		return false
 	}
+	h.Extended(sentAt, lease, now)
+	return now.Before(h.Deadline())
 }
 
 // reschedule puts a hold into the cohort of its next look. One that left meanwhile is taken out

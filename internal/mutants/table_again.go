@@ -20,7 +20,7 @@ func again() []mutant {
 		},
 		{
 			"entered-after-a-loss", "an owner enters by a lock that it was giving back when it lost the rest",
-			one("engine/nest.go", "case lost, c.acquire != nil", "case lost && false, c.acquire != nil"),
+			one("engine/nest.go", "case lost, over:", "case lost && false, over:"),
 			"engine", "TestAnOwnerThatGivesBackAndLosesTheRestGetsNothingItAskedFor", false,
 		},
 		{

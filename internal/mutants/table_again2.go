@@ -26,8 +26,8 @@ func ends() []mutant {
 		{
 			"extend-of-who-left-is-trusted", "the answer to an Extend of who has left raises what the others trust",
 			one("engine/single.go",
-				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\t\th.Extended(r.SentAt, d, e.clock.Now())",
-				"h.Extended(r.SentAt, d, e.clock.Now())\n\t\tif ls.state.Load() == leaseActive {"),
+				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\t\tover = !e.dog.Extended(h, r.SentAt, d)",
+				"over = !e.dog.Extended(h, r.SentAt, d)\n\t\tif ls.state.Load() == leaseActive {"),
 			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,
 		},
 		{

@@ -10,12 +10,12 @@ func fresh() []mutant {
 		},
 		{
 			"loss-is-not-looked-at-again", "a lock that was kept in its last moment is lost at once",
-			one("renew/watchdog.go", "if h.expire(k.clock.Now()) {", "if h.expire(k.clock.Now()) || true {"),
+			one("renew/watchdog.go", "over := !k.clock.Now().Before(SignalAt(h.Deadline(), h.Lease()))", "over := true"),
 			"engine", "TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted", false,
 		},
 		{
-			"loss-keeps-its-deadline", "a lock that is being lost is granted to who enters it again",
-			one("renew/hold.go", "int64(min(old, now))", "int64(old)"),
+			"lost-hold-is-extended", "a lock that is being lost is granted to who enters it again, or extended",
+			one("renew/watchdog.go", "\tif h.state.Load() == stateGone {\n\t\treturn false\n", "\tif false {\n\t\treturn false\n"),
 			"engine", "TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted", false,
 		},
 	}

@@ -309,7 +309,9 @@ func (e *Engine) closeHoldLocked(sh *shard, h *hold, fx *effects) []*leaseContex
 	if h.status.Load() != holdHeld { // its holder is just being told of the loss
 		return nil
 	}
-	e.tell(EventReleased, h, "")
+	for range h.handles { // those whose release is only on its way were told of
+		e.tell(EventReleased, h, "")
+	}
 	h.endChangesLocked(ErrClosed, nil, fx)
 	_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx) // nobody waits for its answer but shutDown
 	return h.contexts()

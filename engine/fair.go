@@ -118,9 +118,10 @@ func (e *Engine) passedLocked(sh *shard, root *entry, heirs []resp.Heir, r *resp
 			if a.trouble != nil {
 				e.timers.Cancel(&a.trouble.item)
 			}
-			sh.counts.handOffs++
+			before := sh.counts.grants
 			e.unparkLocked(seat, fx) // if it cannot have this grant, it asks anew, as another waiter
 			e.grantedLocked(sh, a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt}, fx)
+			sh.counts.handOffs += sh.counts.grants - before // 0: nobody wants it any more
 		}
 		return
 	}

@@ -226,7 +226,16 @@ func causeText(c renew.Cause) string {
 // Jeopardy is the watchdog's word that two periods have passed without a success.
 func (e *Engine) Jeopardy(s renew.Subject) {
 	h := s.(*hold)
-	e.tell(EventJeopardy, h, "")
+	sh := e.shard(h.ent.hash)
+	sh.mu.Lock()
+	held := h.status.Load() == holdHeld && h.handles > 0 // else it was given back or lost since the watchdog looked
+	if held {
+		e.tell(EventJeopardy, h, "")
+	}
+	sh.mu.Unlock()
+	if !held {
+		return
+	}
 	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.ent.key))
 }
 

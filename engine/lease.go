@@ -31,8 +31,17 @@ const (
 // anybody else in: early by 75 ms or a quarter of the lease, and at once when the server says so.
 // What runs between a look at it and its effect is protected by fencing alone.
 //
-// It is made when first asked for.
+// It is made when first asked for. One that is asked for when the lease is over has ended.
 func (ls *Lease) Context() context.Context {
+	c := ls.context()
+	if ls.Lost() { // the watchdog may not have come to it yet; no mutex is held, for the children of a context are user code
+		c.cancel(ErrLost)
+	}
+	return c
+}
+
+// context finds the lease's context, or makes it.
+func (ls *Lease) context() *leaseContext {
 	e, h := ls.lock.eng, ls.hold
 	sh := e.shard(ls.lock.hash)
 	sh.mu.Lock()
@@ -42,10 +51,9 @@ func (ls *Lease) Context() context.Context {
 	}
 	c := newLeaseContext(ls)
 	switch state, status := ls.state.Load(), h.status.Load(); {
-	case state == leaseLost, state == leaseActive && status == holdLost:
-		c.cancel(ErrLost)
-	case state == leaseReleased, status == holdReleased:
+	case state == leaseReleased, state == leaseActive && status == holdReleased:
 		c.cancel(ErrReleased)
+	case ls.Lost(): // Context ends it
 	default: // an ended one hangs on nothing: the hold may be somebody else's by now
 		c.next, h.watch = h.watch, c
 	}

@@ -161,7 +161,7 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 // readsFor counts the handles with which an owner reads under a name.
 func (ent *entry) readsFor(o *Owner) (handles int32) {
 	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if h := seat.hold; h != nil && h.status.Load() == holdHeld {
+		if h := seat.hold; h != nil && h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {
 			handles += h.readsFor(o)
 		}
 	}

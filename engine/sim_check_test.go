@@ -40,7 +40,9 @@ type simHold struct {
 	since    clock.Instant
 	maxHold  bool
 	extended time.Duration
-	plain    bool // a watchdog's, without MaxHold, and nobody stopped it
+	plain    bool          // a watchdog's, without MaxHold, and nobody stopped it
+	keeps    clock.Instant // before then it is not lost where nothing goes wrong; 0: it is renewed
+	most     clock.Instant // it stopped, and is trusted until then at most; 0: it did not
 }
 
 // believes reports whether the caller has reason to think that it has the lock.
@@ -98,6 +100,8 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 		id: s.ids, who: w.who, n: w.n, kind: w.kind, ls: ls, owner: w.owner, se: w.se, gen: w.gen, field: ls.OwnerID(), plain: plain,
 		since: s.w.Now(),
 	}
+	h.keeps = s.keptUntil(w, h, ls.lock.set.maxHold > 0)
+	s.checkSharing(w, h)
 	s.checkAsking(w)
 	s.checkBarging(w)
 	s.checkGoingOn(w)
@@ -110,6 +114,7 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	}
 	if !h.believes() || w.se.closing || w.gen != w.se.gen { // it was slow to be told, or Close gives it back
 		h.n.holds = append(h.n.holds, h)
+		w.se.tells(ls)
 		return h
 	}
 	again := s.seen[h.field] == h.owner // it entered what it has had before
@@ -139,6 +144,8 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	}
 	h.n.holds = append(h.n.holds, h)
 	s.checkForced(h.se, h.n)
+	s.checkHoldsOf(h)
+	w.se.tells(ls)
 	if s.w.Int64N(2) == 0 {
 		s.ops++
 		h.ctx = ls.Context()
@@ -216,6 +223,7 @@ func (s *sim) endBelief(h *simHold) {
 		h.n.stoppedAt = s.w.Now()
 	}
 	h.n.leftAt = s.w.Now()
+	s.checkKept(h)
 	s.endsWriting(h)
 	if h.owner != nil && h.believes() {
 		h.n.liveAt[h.owner] = s.w.Now()
@@ -241,6 +249,7 @@ func (s *sim) beforeCommand(args []string) simBefore {
 		}
 	}
 	s.beforeReading(&b, args)
+	s.beforeResults(&b, args)
 	return b
 }
 
@@ -288,6 +297,7 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 	case "renew", "readrenew":
 		s.checkRenewed(args, b.sent)
 	}
+	s.afterResults(args, b, r)
 	for i, key := range simKeysOf(args) {
 		n := s.byKey[key]
 		if n == nil {
@@ -441,12 +451,15 @@ func (s *sim) checkName(n *simName) {
 			s.fail("no key outlives its longest lease", "%q lives %d ms longer than the longest lease asked of it, %v", n.name, expires-most, n.longest)
 		}
 	}
+	s.lives(n, expires)
 	s.checkFields(n, fields)
 	s.checkMarks(n, fields, expires)
 	for _, h := range n.holds {
 		if h.lostAt == 0 && h.ls.hold.status.Load() == holdLost {
 			h.lostAt = s.w.Now()
+			s.checkLoss(h)
 		}
+		s.checkKept(h)
 		s.checkBelief(h)
 	}
 }
@@ -607,6 +620,7 @@ func (s *sim) checkEmpty() {
 		if st.Names != 0 || st.Held != 0 || st.Waiting != 0 || st.Renewals.Watched != 0 {
 			s.fail("nothing is left", "engine %d has %d names, %d holds, %d waiters, %d watched", se.n, st.Names, st.Held, st.Waiting, st.Renewals.Watched)
 		}
+		s.checkTally(se, &st)
 		if st.CallbackPanics != se.others.panics {
 			s.fail("no panic", "engine %d: %d panics were counted, and %d were of others", se.n, st.CallbackPanics, se.others.panics)
 		}
@@ -668,24 +682,10 @@ func (s *sim) checkLives() {
 	}
 }
 
-// checkEvents: nobody is in jeopardy where nothing goes wrong.
+// checkEvents reads what is told: nobody is in jeopardy where nothing goes wrong.
 func (s *sim) checkEvents() {
 	for _, se := range s.engines {
-		for se.events != nil {
-			select {
-			case ev, ok := <-se.events.C():
-				if !ok {
-					se.events = nil
-					continue
-				}
-				if ev.Kind == EventJeopardy && s.healthy() && s.line == 0 {
-					s.fail("no false jeopardy", "engine %d: %q", se.n, ev.Name)
-				}
-				continue
-			default:
-			}
-			break
-		}
+		se.hear()
 	}
 }
 

@@ -61,6 +61,8 @@ func (s *sim) conduct() {
 		s.checkSpare()
 		s.checkGhosts()
 		s.checkEvents()
+		s.checkHolds()
+		s.checkStopped()
 		s.checkWoken()
 		s.checkRegained()
 		s.checkTrust()
@@ -480,6 +482,7 @@ func (s *sim) closeAll() {
 			s.fail("Close returns", "engine %d with nothing to do took %v: %v", se.n, took, err)
 		}
 		se.others.checkTold()
+		s.checkFreed(se.eng.ID())
 		s.w.Sleep(time.Second)
 		if n := se.proc.Live(); n != 0 {
 			s.fail("nothing is left", "%d goroutines of engine %d", n, se.n)

@@ -260,8 +260,14 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		h.extended = max(h.extended, d)
 		a.s.story("%s extends hold %d to %v", a.who(), h.id, d)
 		a.s.ops++
+		began := a.s.w.Now()
 		f := a.se.eng.extend(context.Background(), h.ls, d)
-		f.then(func() { h.n.extends--; h.n.stoppedAt = a.s.w.Now() })
+		f.then(func() {
+			h.n.extends--
+			h.n.stoppedAt = a.s.w.Now()
+			_, err, _ := f.Result()
+			a.s.checkExtended(h, d, began, err)
+		})
 		if !st.loose {
 			await(a.s, f)
 		}
@@ -270,6 +276,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		if !h.stopped {
 			h.endsAt = a.s.w.Now().Add(h.ls.lock.set.lease)
 		}
+		h.stops(a.s.w.Now())
 		h.plain, h.stopped, h.n.stoppedAt = false, true, a.s.w.Now()
 		a.s.ops++
 		h.ls.StopRenewing()
@@ -489,8 +496,10 @@ func (a *simActor) do(st *simStep) {
 	ctx, cancel := s.w.WithCancel(context.Background())
 	limit := s.w.After(st.after+time.Second, func() { w.over = true; cancel() })
 	s.story("%s does something with %q as %s", w.who, n.name, w.kind)
+	granted, tally := false, a.se.tally
 	err := l.Do(ctx, func(inside context.Context) error {
 		d, _ := inside.Value(ownerKey{}).(*doing)
+		granted = true
 		n.dropWait(w)
 		h := s.granted(w, d.lease, st.hold == 0 && l.set.watchdog)
 		h.maxHold = st.hold > 0
@@ -514,6 +523,9 @@ func (a *simActor) do(st *simStep) {
 		}
 		return nil
 	})
+	if granted {
+		tally.released(err)
+	}
 	n.dropWait(w)
 	limit.Stop()
 	cancel()
@@ -546,7 +558,11 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 		n.known.hidden--
 		a.name(&other).known.hidden--
 	}()
-	_ = inner.Do(inside, func(within context.Context) error {
+	se, tally, granted := a.se, a.se.tally, false
+	err := inner.Do(inside, func(within context.Context) error {
+		d, _ := within.Value(ownerKey{}).(*doing)
+		se.tells(d.lease)
+		granted = true
 		s.ops++
 		f := outer.TryAcquireAsync(within)
 		await(s, f)
@@ -554,12 +570,20 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 		switch {
 		case err == nil:
 			s.ops++
-			await(s, ls.ReleaseAsync())
+			se.tells(ls)
+			back := ls.ReleaseAsync()
+			await(s, back)
+			tally.released(back.err)
+		case errors.Is(err, ErrHeld):
+			tally.refused++
 		case s.healthy() && !a.se.closing && gen == a.se.gen && outer.set.watchdog && st.hold == 0:
 			s.fail("Do enters again what it holds", "%s: %q inside of %q: %v", a.who(), outer.Name(), inner.Name(), err)
 		}
 		return nil
 	})
+	if granted {
+		tally.released(err)
+	}
 }
 
 // refused looks at the error of an acquire.
@@ -567,7 +591,11 @@ func (s *sim) refused(w *simWait, st *simStep, err error) {
 	if s.text != nil {
 		s.story("%s does not get %q: %v", w.who, w.n.name, err)
 	}
+	if w.try && errors.Is(err, ErrHeld) && w.gen == w.se.gen {
+		w.se.tally.refused++
+	}
 	s.checkRefusal(w, st, err)
+	s.checkRemaining(w, err)
 	if errors.Is(err, ErrLost) && w.owner != nil && !w.had && !w.n.asksFor(w.owner) && w.n.grantedAt[w.owner] < w.since && !w.se.closing && w.gen == w.se.gen &&
 		!strings.Contains(err.Error(), "granted, but the answer took") {
 		s.fail("who gave everything back may acquire", "%s got %v for %q", w.who, err, w.n.name)
@@ -614,6 +642,9 @@ func (a *simActor) release(h *simHold, loose bool) {
 			break
 		}
 	}
+	if h.ls.Lost() {
+		s.checkEnded(h, ErrLost)
+	}
 	if h.plain && h.ls.Lost() {
 		s.lostOne(h)
 	}
@@ -630,10 +661,10 @@ func (a *simActor) release(h *simHold, loose bool) {
 	a.past = append(a.past[:min(len(a.past), 3)], h.ls)
 	done := s.w.NewLatch()
 	f.then(func() {
-		_, err, _ := f.Result()
-		if s.text != nil {
+		if _, err, _ := f.Result(); s.text != nil {
 			s.story("%s has given back hold %d: %v", h.who, h.id, err)
 		}
+		s.checkReleased(h, f)
 		for i, other := range giving[g] {
 			if other == h {
 				giving[g] = slices.Delete(giving[g], i, i+1)
@@ -677,7 +708,7 @@ func (a *simActor) force(st *simStep) {
 	n.forcing++
 	by := simForcer{a.se, a.gen}
 	n.forces[by]++
-	began, gen := s.w.Now(), a.se.gen
+	began, gen, ran := s.w.Now(), a.se.gen, n.ran[by]
 	f := a.lock(st).ForceReleaseAsync(context.Background())
 	told := s.forcing(n, a.se)
 	f.then(func() {
@@ -687,6 +718,7 @@ func (a *simActor) force(st *simStep) {
 			n.forcedAt = s.w.Now()
 		}
 		s.checkForceError(a.se, gen, began, err)
+		s.checkTaken(n, by, ran, f.op.(*singleOp[bool]).doubt.until != 0, taken, err)
 		for _, h := range told {
 			h.doneAt = s.w.Now()
 		}
@@ -745,7 +777,7 @@ func (a *simActor) close() {
 	}
 	ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
 	began := s.w.Now()
-	others := se.others
+	others, id := se.others, se.eng.ID()
 	err := a.closeAs(ctx)
 	cancel()
 	others.checkTold()
@@ -754,6 +786,10 @@ func (a *simActor) close() {
 		s.fail("Close returns", "engine %d took %v: %v", se.n, took, err)
 	}
 	s.checkClosed(se)
+	if err == nil {
+		s.checkFreed(id)
+		se.checkNews()
+	}
 	se.reopen()
 }
 

@@ -43,6 +43,8 @@ type sim struct {
 	taken                  map[simField]bool        // fields that an engine's ForceRelease has taken from itself
 	uncounted              map[string]bool          // fields whose count a failover changed
 	seen                   map[string]*Owner        // whose a field was last
+	told                   map[simField]bool        // that somebody has or had
+	offered                []simOffer               // to the release that runs
 	revived                map[string]bool          // fields that nobody has, and a failover or a late renewal brought back
 	releases               []simRelease
 	forced                 []*simForced
@@ -168,6 +170,7 @@ type simEngine struct {
 	doing   []simDoing
 	did     simDoing // the last that has ended
 	events  *Events
+	tally   *simTally
 	closing bool
 	dead    bool                     // the process has died, and the next is not started yet
 	giving  map[simGiving][]*simHold // releases without an answer
@@ -189,7 +192,7 @@ func (se *simEngine) open() error {
 	se.eng, se.opened, se.closing = eng, se.gen, false
 	others.eng, se.others = eng, others
 	se.owners, se.doing, se.did = nil, nil, simDoing{}
-	se.events = eng.Events(100)
+	se.events, se.tally = eng.Events(250), newTally()
 	for range s.simPlan.owners {
 		se.owners = append(se.owners, NewOwner())
 	}
@@ -223,7 +226,10 @@ type simName struct {
 	forces    map[simForcer]int        // the same, by engine
 	forcedAt  clock.Instant            // when one was left without, of which a copy may run
 	known     simKnown
-	freeAt    clock.Instant // since when the server has no lock there; 0: it has
+	freeAt    clock.Instant        // since when the server has no lock there; 0: it has
+	freed     map[string]bool      // fields that a release has taken off; false: of a read hold that was over
+	ran       map[simForcer]simRan // what the server did for ForceReleases
+	lives     []simLife
 }
 
 // newSim makes the world of a plan.
@@ -231,7 +237,7 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 
 // newSimWith makes it of coroutines of a crew.
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), faults: true, blocks: 4 * time.Second}
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), told: make(map[simField]bool), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
@@ -247,7 +253,7 @@ func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
 func simNames(kinds []simKind) []*simName {
 	var names []*simName
 	add := func(name string, kinds ...simKind) {
-		names = append(names, &simName{name: name, queue: "redisson_lock_queue:{" + name + "}", kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), liveAt: make(map[*Owner]clock.Instant)})
+		names = append(names, &simName{name: name, queue: "redisson_lock_queue:{" + name + "}", kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), freed: make(map[string]bool), ran: make(map[simForcer]simRan), liveAt: make(map[*Owner]clock.Instant)})
 	}
 	has := func(k simKind) bool {
 		for _, other := range kinds {

@@ -38,6 +38,7 @@ func table() []mutant {
 		resting(),
 		leaving(),
 		network(),
+		telling(), lasting(),
 	} {
 		all = append(all, part...)
 	}

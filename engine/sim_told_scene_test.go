@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// kinds reads what a stream has told up to now.
+func kinds(s *Events) (all []EventKind) {
+	for {
+		select {
+		case ev, ok := <-s.C():
+			if !ok {
+				return all
+			}
+			all = append(all, ev.Kind)
+		default:
+			return all
+		}
+	}
+}
+
+func count(all []EventKind, kind EventKind) (n int) {
+	for _, k := range all {
+		if k == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// Close gives back what is held, each handle of it: the stream tells of all of them, and of none twice whose release is
+// just on its way.
+func TestCloseTellsOfEachHandleThatItGivesBack(t *testing.T) {
+	t.Parallel()
+	for _, given := range []int{0, 1, 2} {
+		play(t, func(sc *scene) {
+			events := sc.e.Events(100)
+			l := sc.e.Lock("a", As(NewOwner()))
+			for _, ls := range []*Lease{sc.acquire(l), sc.acquire(l)}[:given] {
+				ls.ReleaseAsync()
+			}
+			ctx, cancel := sc.w.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := sc.e.Close(ctx); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			if all := kinds(events); count(all, EventHeld) != 2 || count(all, EventReleased) != 2 {
+				t.Errorf("with %d given back: %v", given, all)
+			}
+		})
+	}
+}
+
+// A lock that was given back or lost since the watchdog looked is in no jeopardy.
+func TestNoJeopardyIsToldOfWhatIsOver(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		events := sc.e.Events(100)
+		ls := sc.acquire(sc.e.Lock("a"))
+		sc.e.Jeopardy(ls.hold)
+		sc.release(ls)
+		sc.e.Jeopardy(ls.hold)
+		if n := count(kinds(events), EventJeopardy); n != 1 {
+			t.Errorf("jeopardy was told of %d times", n)
+		}
+	})
+}
+
+// The watchdog may come to a lease up to 50 ms after its end. Until then, too, nobody holds it, and a context that is
+// asked for has ended.
+func TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		late := 0
+		for phase := range 60 {
+			sc.w.Sleep(time.Duration(phase) * time.Millisecond)
+			owner := NewOwner()
+			for _, l := range []*Lock{sc.e.RWLock("e", As(owner), FixedLease(100*time.Millisecond)).ReadLock(), sc.e.Lock("a", As(owner), FixedLease(100*time.Millisecond))} {
+				ls := sc.acquire(l)
+				for !ls.Lost() {
+					sc.w.Sleep(time.Millisecond)
+				}
+				if ls.hold.status.Load() == holdHeld {
+					late++
+				}
+				if n := owner.Holds(l); n != 0 {
+					t.Errorf("a lease that is over is held %d times", n)
+				}
+				select {
+				case <-ls.Context().Done():
+				default:
+					t.Error("its context has not ended")
+				}
+				_, _ = result(sc, ls.ReleaseAsync())
+			}
+		}
+		if late == 0 {
+			t.Error("the watchdog was never late: nothing was tested")
+		}
+	})
+}
+
+// The release of a fair lock is passed on to a waiter here, which must not believe it: a ForceRelease is on its way. That is
+// no hand-off.
+func TestAGrantThatIsPassedOnAndNotBelievedIsNoHandOff(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		l := sc.e.FairLock("g").Lock
+		ls := sc.acquire(l)
+		waits := l.AcquireAsync(context.Background())
+		sc.w.Sleep(10 * time.Millisecond)
+		sc.slowed("force", 50*time.Millisecond)
+		released, forced := ls.ReleaseAsync(), l.ForceReleaseAsync(context.Background())
+		_, err := result(sc, released)
+		sc.wants(nil, err, "the release")
+		if st := sc.e.Stats(); st.GrantsByHandOff != 0 {
+			t.Errorf("%d grants, %d of them by hand-off", st.Grants, st.GrantsByHandOff)
+		}
+		_, err = result(sc, forced)
+		sc.wants(nil, err, "the ForceRelease")
+		next, err := result(sc, waits)
+		sc.wants(nil, err, "who waits")
+		sc.release(next)
+	})
+}

@@ -1,0 +1,138 @@
+package main
+
+// telling: what callers are told, by results, events, contexts and counters, is what has happened (P2).
+func telling() []mutant {
+	return []mutant{
+		{
+			"loss-told-as-release", "who gives back what somebody else has by now is told that all is well",
+			one("engine/release.go", "if op.retry == nil || !op.retry.unknown {", "if op.retry != nil && !op.retry.unknown {"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"extend-without-effect", "an Extend is told to have worked, and the holder does not trust it",
+			one("engine/single.go", "over = !e.dog.Extended(h, r.SentAt, d)", "over = !e.dog.Extended(h, r.SentAt, 0*d)"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"force-always-took", "who takes away a lock that nobody has is told that there was one",
+			one("engine/force.go", "return op.doubt.until != 0, nil", "return true, nil"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"failed-renewal-is-a-loss", "one renewal without an answer ends a lock that is held",
+			one("renew/watchdog.go", "\t\tdefault:\n\t\t\tfailed++\n", "\t\tdefault:\n\t\t\tlost, causes = append(lost, s), append(causes, CauseNotOurs)\n\t\t\tfailed++\n"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"hand-off-is-not-told", "the stream of events knows nothing of who was handed a lock",
+			one("engine/entry.go", "op.lock.eng.tell(EventHeld, ls.hold, \"\")", "if ls.hold.grants == 1 {\n\t\top.lock.eng.tell(EventHeld, ls.hold, \"\")\n\t}"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"loss-is-told-twice", "whoever counts by the events counts a lock that is lost twice",
+			one("engine/hold.go", "\te.tell(EventLost, h, causeText(l.cause))\n", "\te.tell(EventLost, h, causeText(l.cause))\n\te.tell(EventLost, h, causeText(l.cause))\n"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"close-tells-of-one-handle", "after Close the events still hold all but one handle of a lock, or hold less than none",
+			one("engine/engine.go", "for range h.handles { // those", "for range 1 { // those"),
+			"engine", "TestCloseTellsOfEachHandleThatItGivesBack", false,
+		},
+		{
+			"jeopardy-of-what-is-over", "jeopardy is told of a lock that was given back or lost before",
+			one("engine/hold.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
+			"engine", "TestNoJeopardyIsToldOfWhatIsOver", false,
+		},
+		{
+			"over-is-held-to-read", "an owner holds to read what has ended, until the watchdog comes to it",
+			one("engine/shared.go", "h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {", "h.status.Load() == holdHeld {"),
+			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
+		},
+		{
+			"reader-that-left-is-counted", "an owner holds to read what it has given back, while others read by the same hold",
+			one("engine/shared.go", "h.special.readers[ls.owner]--", "h.special.readers[ls.owner] += 0"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"late-context-lives-on", "a context that is asked for when its lease is over has not ended",
+			one("engine/lease.go", "if ls.Lost() { // the watchdog", "if ls.state.Load() == leaseLost || ls.hold.status.Load() == holdLost { // the watchdog"),
+			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
+		},
+		{
+			"context-of-a-lost-lease-lives-on", "a context that is asked for after the loss never ends",
+			one("engine/lease.go", "if ls.Lost() { // the watchdog", "if ls.state.Load() == leaseLost { // the watchdog"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"pass-on-to-nobody-is-a-hand-off", "more hand-offs are counted than grants",
+			one("engine/fair.go", "sh.counts.handOffs += sh.counts.grants - before", "sh.counts.handOffs += 1 + 0*before"),
+			"engine", "TestAGrantThatIsPassedOnAndNotBelievedIsNoHandOff", false,
+		},
+		{
+			"reentry-is-no-grant", "the counters of grants and releases drift apart",
+			one("engine/nest.go", "\t\tsh.counts.grants++\n\t\tls := &Lease{hold: h,", "\t\tls := &Lease{hold: h,"),
+			"engine", "TestSimCorpus", false,
+		},
+	}
+}
+
+// lasting: how long a lease lasts, and is told to last.
+func lasting() []mutant {
+	return []mutant{
+		{
+			"max-hold-ends-at-half", "MaxHold ends a hold too early",
+			one("engine/attempt.go", "terms.Until = r.ReceivedAt.Add(limit)", "terms.Until = r.ReceivedAt.Add(limit / 2)"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"loss-told-at-three-quarters", "a lease is told to be lost long before it is",
+			one("renew/time.go", "return min(bucket+25*time.Millisecond, lease/4)", "return max(bucket+25*time.Millisecond, lease/4)"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"fixed-lease-is-trusted-for-half", "a fixed lease ends long before it was granted for",
+			one("renew/watchdog.go", "\th.deadline.Store(int64(TrustUntil(t.SentAt, t.Lease)))\n\tif !t.Renew {\n", "\th.deadline.Store(int64(TrustUntil(t.SentAt, t.Lease)))\n\tif !t.Renew {\n\t\th.deadline.Store(int64(TrustUntil(t.SentAt, t.Lease/2)))\n"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"stopped-handle-is-cut-short", "who stops its renewals while others go on has its lease for half as long as it was promised",
+			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease/2))"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"stopped-trusts-what-others-had", "who stopped goes on trusting what was renewed for somebody else",
+			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))", "w.until, w.trusted = 0, renew.TrustUntil(now, 4*w.set.lease)"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"renewal-raises-who-stopped", "who stopped trusts what a renewal brings that was on its way then",
+			one("renew/watchdog.go", "\t\t\tif !h.stopped.Load() {\n\t\t\t\th.raise(", "\t\t\tif true {\n\t\t\t\th.raise("),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"remaining-is-the-lease", "who is refused is told the holder's whole lease, and not what is left",
+			one("engine/remaining.go", "return max(ent.hold.Deadline().Sub(now), 0)", "return max(ent.hold.Lease(), 0)"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"remaining-since-the-asking", "who is refused is told twice what the holder has left",
+			one("engine/attempt.go", "until = r.ReceivedAt.Add(fromServerMs(r.Value))", "until = r.ReceivedAt.Add(2 * fromServerMs(r.Value))"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"readers-join-for-ever", "writers elsewhere wait for as long as there are readers here",
+			one("engine/shared.go", " || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {", " || !h.shareable(op.set, now) {"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"readers-join-before-a-writer", "a reader overtakes the writer of its own engine that waits",
+			one("engine/shared.go", "ent.seats == nil || ent.head != nil || ent.hold != nil", "ent.seats == nil || ent.hold != nil"),
+			"engine", "TestSimCorpus", false,
+		},
+		{
+			"close-leaves-read-locks", "what a closed engine has read stays locked until it expires",
+			one("engine/engine.go", "if h := ent.hold; h != nil {\n\t\t\tcontexts", "if h := ent.hold; h != nil && ent.root() == ent {\n\t\t\tcontexts"),
+			"engine", "TestSimCorpus", false,
+		},
+	}
+}

@@ -312,6 +312,9 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	}
 	class := r.Err.Class
 	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
+	if h := ent.beside(); h != nil && h.nesting != nil {
+		h.nesting.behindLocked(e, now, r.Err, fx)
+	}
 	ends := out && ent.beside() != nil // the release of the hold that it is to read beside waits for it
 	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error {
 		switch v := t.verdict(class, op.parked, op.try || ends, out); {

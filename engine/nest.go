@@ -120,7 +120,7 @@ func (e *Engine) nestLocked(sh *shard, n *nesting, fx *effects) {
 			e.leaveLocked(sh, n, c, fx)
 			return
 		case countExtend:
-			e.sendExtendLocked(c.extend, fx)
+			e.sendExtendLocked(c, fx)
 			continue
 		case countSend:
 		}
@@ -187,13 +187,16 @@ func (e *Engine) leaveLocked(sh *shard, n *nesting, c change, fx *effects) {
 			}
 		}
 		if later.extend != nil {
-			e.sendExtendLocked(later.extend, fx)
+			e.sendExtendLocked(later, fx)
 		}
 	}
 	n.queue, n.leaving = nil, false
 	release := c.release
 	if release == nil {
 		release = newReleaseOp(n.hold)
+	}
+	if c.since != 0 { // its caller's patience goes on
+		release.troubledSince(c.since)
 	}
 	if c.lease != nil && e.handOverLocked(sh, n.hold, fx) {
 		fx.released(release, nil)
@@ -382,8 +385,24 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 	if !again || e.draining.Load() {
 		return false
 	}
-	err := &UnknownError{Name: e.nameOf(n.hold.ent.key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: r.Err}
-	for _, c := range n.overdue(now, patience*limit) {
+	n.tellOverdueLocked(e, now, r.Err, fx)
+	e.timers.Schedule(&n.item, e.resendAt(n.op.Slot, now, n.tries))
+	return true
+}
+
+// behindLocked follows a failure of what the owner asks to read beside the hold: changes of the hold wait for its answer.
+func (n *nesting) behindLocked(e *Engine, now clock.Instant, cause *resp.ServerError, fx *effects) {
+	if n.busy {
+		return
+	}
+	n.waitsBehind(now)
+	n.tellOverdueLocked(e, now, cause, fx)
+}
+
+// tellOverdueLocked tells callers who have waited long enough that the outcome is unknown.
+func (n *nesting) tellOverdueLocked(e *Engine, now clock.Instant, cause *resp.ServerError, fx *effects) {
+	err := &UnknownError{Name: e.nameOf(n.hold.ent.key), FreeBy: e.clock.Wall(n.hold.freeBy()), cause: cause}
+	for _, c := range n.overdue(now, patience*e.nodes.AttemptLimit()) {
 		switch {
 		case c.acquire != nil && c.acquire.claim():
 			fx.fail(c.acquire, err)
@@ -393,8 +412,6 @@ func (n *nesting) againLocked(e *Engine, r *resp.Result, fx *effects) bool {
 			fx.more = append(fx.more, func() { c.extend.ends(struct{}{}, err) })
 		}
 	}
-	e.timers.Schedule(&n.item, e.resendAt(n.op.Slot, now, n.tries))
-	return true
 }
 
 // endChangesLocked answers everybody who waits for a change of the hold, for it is over: those who want in
@@ -404,7 +421,7 @@ func (h *hold) endChangesLocked(in, back error, fx *effects) {
 	e := h.ent.eng
 	for _, c := range h.drain() {
 		if c.extend != nil {
-			e.sendExtendLocked(c.extend, fx) // the server says what became of it
+			e.sendExtendLocked(c, fx) // the server says what became of it
 		}
 		if c.acquire != nil && !c.left() && back != nil && h.count == 0 {
 			sh := e.shard(h.ent.hash)

@@ -207,10 +207,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 func (op *releaseOp) again(r *resp.Result) bool {
 	e := op.hold.ent.eng
 	now := e.clock.Now()
-	if op.retry == nil {
-		op.retry = &releaseRetry{since: now}
-		op.retry.item.Owner = op
-	}
+	op.troubledSince(now)
 	retry := op.retry
 	retry.tries++
 	if !r.Definite() {
@@ -221,6 +218,14 @@ func (op *releaseOp) again(r *resp.Result) bool {
 	}
 	e.timers.Schedule(&retry.item, e.resendAt(op.op.Slot, now, retry.tries))
 	return true
+}
+
+// troubledSince notes when the release, or a change of which it is the rest, first met a failure, unless that is noted.
+func (op *releaseOp) troubledSince(first clock.Instant) {
+	if op.retry == nil {
+		op.retry = &releaseRetry{since: first}
+		op.retry.item.Owner = op
+	}
 }
 
 // due sends the release again.

@@ -282,7 +282,9 @@ func (l *Lock) waiters() int {
 }
 
 // sendExtendLocked sends an Extend that took its place among the changes of a hold.
-func (e *Engine) sendExtendLocked(op *singleOp[struct{}], fx *effects) {
+func (e *Engine) sendExtendLocked(c change, fx *effects) {
+	op := c.extend
+	op.since = c.since // its caller's patience goes on
 	if err := e.nodes.Submit(&op.op); err != nil {
 		fx.more = append(fx.more, func() {
 			op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})

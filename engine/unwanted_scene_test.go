@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 )
@@ -212,4 +213,81 @@ func TestALostWriterLeavesNoNote(t *testing.T) {
 			sc.server.twin.Do([]string{"DEL", "e"})
 		})
 	}
+}
+
+// A release that was a change of a hold, or waits for what its owner asks to read, is told when nobody knows as early as one
+// that stands alone: what comes of it in the end has no patience of its own.
+func TestTheRestOfAChangeHasNoPatienceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const lone, attempt = 11 * time.Second, simAttempt + 200*time.Millisecond
+	never := func(scripts ...string) func(args []string) time.Duration {
+		return func(args []string) time.Duration {
+			if slices.Contains(scripts, simScriptNames[scriptArg(args)]) {
+				return time.Hour
+			}
+			return 0
+		}
+	}
+	t.Run("GivenBackTwice", func(t *testing.T) {
+		play(t, func(sc *scene) {
+			l := sc.e.Lock("a", As(NewOwner()), WatchdogLease(time.Minute))
+			outer, inner := sc.acquire(l), sc.acquire(l)
+			sc.slow = never("reacquire", "release")
+			from := sc.w.Now()
+			first, last := inner.ReleaseAsync(), outer.ReleaseAsync()
+			sc.w.Sleep(7 * time.Second)
+			sc.slow = never("release")
+			_, err := result(sc, first)
+			sc.wants(nil, err, "the first")
+			_, err = result(sc, last)
+			sc.wants(ErrUnknown, err, "the last")
+			if took := sc.w.Now().Sub(from); took > lone+attempt {
+				t.Errorf("it was told after %v", took)
+			}
+			sc.slow = nil
+			sc.w.Sleep(10 * time.Second)
+		})
+	})
+	t.Run("Downgrade", func(t *testing.T) {
+		play(t, func(sc *scene) {
+			rw := sc.e.RWLock("e", As(NewOwner()), WatchdogLease(time.Minute))
+			writes := sc.acquire(rw.WriteLock())
+			sc.slow = never("read", "writerelease", "readrelease")
+			from := sc.w.Now()
+			reads, given := rw.ReadLock().AcquireAsync(context.Background()), writes.ReleaseAsync()
+			_, err := result(sc, given)
+			sc.wants(ErrUnknown, err, "the release of the write lock")
+			_, err = result(sc, reads)
+			sc.wants(ErrUnknown, err, "the reading")
+			if took := sc.w.Now().Sub(from); took > lone {
+				t.Errorf("it was told after %v", took)
+			}
+			sc.slow = nil
+			sc.w.Sleep(10 * time.Second)
+			if is, _ := sc.server.twin.Look("e"); is != 0 {
+				t.Error("it is still held")
+			}
+		})
+	})
+	t.Run("Extend", func(t *testing.T) {
+		play(t, func(sc *scene) {
+			as := As(NewOwner())
+			outer := sc.acquire(sc.e.Lock("a", as, FixedLease(time.Minute)))
+			inner := sc.acquire(sc.e.Lock("a", as, FixedLease(2*time.Minute)))
+			sc.slow = never("reacquire", "renew")
+			from := sc.w.Now()
+			first, extended := inner.ReleaseAsync(), sc.e.extend(context.Background(), outer, time.Hour)
+			sc.w.Sleep(7 * time.Second)
+			sc.slow = never("renew")
+			_, err := result(sc, first)
+			sc.wants(nil, err, "the release")
+			_, err = result(sc, extended)
+			sc.wants(ErrUnknown, err, "the Extend")
+			if took := sc.w.Now().Sub(from); took > lone+attempt {
+				t.Errorf("it was told after %v", took)
+			}
+			sc.slow = nil
+			sc.w.Sleep(10 * time.Second)
+		})
+	})
 }

@@ -315,7 +315,7 @@ func (n *counting) leaves() {
 // that is given back is still taken off, without its caller. An entry or an Extend was never sent, and leaves; so does
 // an Extend whose caller has left. The present change goes on.
 func (n *counting) overdue(now clock.Instant, most time.Duration) (told []change) {
-	if now.Sub(n.cur.since) > most {
+	if n.busy && now.Sub(n.cur.since) > most {
 		told = append(told, n.cur)
 		n.cur.release = nil
 	}
@@ -451,14 +451,19 @@ func (w *wirehold) refused(now clock.Instant) change {
 func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, limit, lease time.Duration) (again bool) {
 	n.tries++
 	n.cur.failed(now)
-	for i := range n.queue {
-		n.queue[i].failed(now)
-	}
+	n.waitsBehind(now)
 	if !definite {
 		n.unknown = true
 		n.late.unanswered(sentAt, limit, lease)
 	}
 	return n.unknown || transient
+}
+
+// waitsBehind follows a failure of what all that waits is behind.
+func (n *counting) waitsBehind(now clock.Instant) {
+	for i := range n.queue {
+		n.queue[i].failed(now)
+	}
 }
 
 // failed notes the first failure that a change meets, or waits behind.

@@ -61,5 +61,20 @@ func leaving() []mutant {
 			},
 			"engine", "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
 		},
+		{
+			"rest-of-a-change-waits-anew", "a release that waited behind a change without an answer is told twice as late as any other",
+			one("engine/nest.go", "\t\trelease.troubledSince(c.since)\n", "\t\t_ = release\n"),
+			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
+		},
+		{
+			"release-behind-a-reading-waits-anew", "the same of a release behind what its owner asks to read",
+			one("engine/attempt.go", "\t\th.nesting.behindLocked(e, now, r.Err, fx)\n", "\t\t_ = h\n"),
+			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
+		},
+		{
+			"extend-behind-a-change-waits-anew", "the same of an Extend",
+			one("engine/single.go", "\top.since = c.since", "\t_ = c.since"),
+			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
+		},
 	}
 }

@@ -186,7 +186,7 @@ func TestAContextThatBlocksStopsNothing(t *testing.T) {
 			asked <- struct{}{}
 			<-gate
 		})
-		defer end()
+		t.Cleanup(end)
 		waiting = append(waiting, e.Lock(numbered("held", i)).AcquireAsync(ctx))
 	}
 	await(t, asked, "a context is asked")
@@ -225,7 +225,7 @@ func TestAContextMayCloseTheEngineWhenItIsWatched(t *testing.T) {
 				closed <- e.Close(limited(t))
 			}
 		})
-		defer end()
+		t.Cleanup(end)
 		f := e.Lock(name).AcquireAsync(ctx)
 		require.NoError(t, await(t, closed, "Close"))
 		_, err := f.Await(limited(t))

@@ -140,7 +140,9 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 
 // undeclared reports whether a renewal was refused in words that we do not know: the server minds, perhaps, that the
 // keys of a batch are not declared.
-func undeclared(r *Renewal) bool { return r.Code == CodeError && r.Err != nil && r.Err.Class == ClassOther }
+func undeclared(r *Renewal) bool {
+	return r.Code == CodeError && r.Err != nil && r.Err.Class == ClassOther
+}
 
 // renewAsking renews keys of slots that are moving to this node.
 func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {

@@ -78,6 +78,17 @@ func (e *Engine) trustLessLocked(h *hold) {
 	}
 }
 
+// passLocked notices a MaxHold that has passed, before the key's expiry is set to what the handles ask for: the watchdog
+// looks when the next renewal is due.
+func (e *Engine) passLocked(h *hold, now clock.Instant) {
+	if until := e.dog.Until(h); until == 0 || now.Before(until) {
+		return
+	}
+	if e.wishesLocked(h).pass(now, h.Deadline()) {
+		e.careLocked(h)
+	}
+}
+
 // onlyLocked makes a hold its next holder's, who wants what the hold's settings say.
 func (h *hold) onlyLocked() {
 	h.handles = 1
@@ -93,6 +104,7 @@ func (e *Engine) careLocked(h *hold) {
 	if len(ws) == 0 {
 		return
 	}
+	ws.pass(e.clock.Now(), h.Deadline())
 	if len(ws) == 1 && ws[0].set.family == h.Family {
 		h.set = ws[0].set
 	}
@@ -117,7 +129,6 @@ func (e *Engine) Ended(s renew.Subject) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if h.status.Load() == holdHeld && !h.alikeSoFar() {
-		h.special.wishes.pass(e.clock.Now(), h.Deadline())
 		e.careLocked(h)
 	}
 }

@@ -158,6 +158,7 @@ func (n *nesting) sendLocked(e *Engine, sh *shard, fx *effects) {
 // nobody is left who asks for anything, the release follows.
 func (n *nesting) lowerLocked(e *Engine) {
 	h, now := n.hold, e.clock.Now()
+	e.passLocked(h, now)
 	keep := h.keep(now)
 	if keep == 0 || h.special != nil && h.special.extends > 0 {
 		n.op.Kind, n.op.LeaseMs, n.unlowered = resp.OpCount, 1, true
@@ -346,14 +347,14 @@ func (e *Engine) settleLocked(sh *shard, h *hold, fx *effects) {
 	e.nestLocked(sh, n, fx)
 }
 
-// Outlasted is the watchdog's word that a renewal of a longer lease may have come behind the command that lowered the key's
-// expiry. A read hold's lease never changes.
+// Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A read hold
+// is never lowered, nor is one that never changed.
 func (e *Engine) Outlasted(s renew.Subject) {
 	h := s.(*hold)
 	sh := e.shard(h.ent.hash)
 	var fx effects
 	sh.mu.Lock()
-	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead {
+	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead && h.nesting != nil {
 		e.settleLocked(sh, h, &fx)
 	}
 	sh.mu.Unlock()
@@ -367,7 +368,9 @@ func (e *Engine) lessReadLocked(sh *shard, ent *entry, asked time.Duration, fx *
 	if w == nil || w.Family != resp.FamilyWrite || w.status.Load() != holdHeld {
 		return
 	}
-	if keep := w.keep(e.clock.Now()); keep != 0 && keep < asked {
+	now := e.clock.Now()
+	e.passLocked(w, now)
+	if keep := w.keep(now); keep != 0 && keep < asked {
 		e.settleLocked(sh, w, fx)
 	}
 }

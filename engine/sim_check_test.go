@@ -39,7 +39,9 @@ type simHold struct {
 	ctx      context.Context //nolint:containedctx // the lease's, if somebody asked for it
 	since    clock.Instant
 	maxHold  bool
-	extended time.Duration
+	extended time.Duration // by the longest Extend that is on its way
+	extends  int           // of those
+	until    clock.Instant // a fixed lease: when it is over, as last told
 	plain    bool          // a watchdog's, without MaxHold, and nobody stopped it
 	keeps    clock.Instant // before then it is not lost where nothing goes wrong; 0: it is renewed
 	most     clock.Instant // it stopped, and is trusted until then at most; 0: it did not
@@ -61,6 +63,7 @@ type simWait struct {
 	had      bool          // its owner had handles of the name when it asked, or was giving some back
 	over     bool          // cancelled, or its ctx has ended
 	most     time.Duration // MaxWait; 0: none
+	lease    time.Duration
 	try      bool
 	order    int // of its asking
 	returned int // the same of the return of that call; 0: not yet
@@ -98,7 +101,7 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	s.ids++
 	h := &simHold{
 		id: s.ids, who: w.who, n: w.n, kind: w.kind, ls: ls, owner: w.owner, se: w.se, gen: w.gen, field: ls.OwnerID(), plain: plain,
-		since: s.w.Now(),
+		since: s.w.Now(), until: s.w.Now().Add(ls.lock.set.lease),
 	}
 	h.keeps = s.keptUntil(w, h, ls.lock.set.maxHold > 0)
 	s.checkSharing(w, h)
@@ -662,26 +665,6 @@ func (s *sim) checkCounts() {
 	}
 }
 
-// checkLives: what is renewed never has less left than the watchdog leaves it, where nothing goes wrong.
-func (s *sim) checkLives() {
-	if !s.healthy() || s.line > 0 { // on a slow line renewals wait for each other's round trips
-		return
-	}
-	for _, n := range s.names {
-		for _, h := range n.holds {
-			if !h.plain || !h.believes() || h.se.closing || h.gen != h.se.gen {
-				continue
-			}
-			lease := h.ls.lock.set.lease
-			_, expires := s.server.twin.Look(n.name)
-			left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond
-			if left < lease*6/10-100*time.Millisecond {
-				s.fail("a lease is renewed at its own length", "%q: hold %d of %s asks for %v, and the key lives %v", n.name, h.id, h.who, lease, left)
-			}
-		}
-	}
-}
-
 // checkEvents reads what is told: nobody is in jeopardy where nothing goes wrong.
 func (s *sim) checkEvents() {
 	for _, se := range s.engines {
@@ -750,33 +733,6 @@ func (e *Engine) knows(name, field string) bool {
 	}
 	return false
 }
-
-// checkSpare: a key lives no longer than those ask for who still have it, where nothing goes wrong.
-func (s *sim) checkSpare() {
-	if !s.healthy() || s.java {
-		return
-	}
-	for _, n := range s.names {
-		if len(n.holds) == 0 || len(n.waiters) > 0 || n.extends > 0 || n.raised > s.w.Now() || n.inside > 0 || s.givesBack(n) || s.w.Now().Sub(n.stoppedAt) < simLowered || s.line > 0 && s.unanswered() > 0 || n.asked() {
-			continue
-		}
-		most, field := time.Duration(0), n.holds[0].field
-		for _, h := range n.holds {
-			if h.field != field && n.kinds[0] != simRead || !h.believes() || h.se.closing {
-				most = simLongest
-			}
-			most = max(most, h.ls.lock.set.lease, h.extended)
-		}
-		_, expires := s.server.twin.Look(n.name)
-		if left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond; left > most+simLate {
-			s.fail("a key lives no longer than its handles ask for", "%q lives %v, and the longest lease of its %d handles is %v", n.name, left, len(n.holds), most)
-		}
-	}
-}
-
-// simLowered is within what time a key lives no longer than those ask for who remain: a way there and back, and the
-// yield points in between.
-const simLowered = 100 * time.Millisecond
 
 // asked reports whether an engine that has a name waits for answers.
 func (n *simName) asked() bool {

@@ -257,6 +257,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		d := simLeaseTimes[st.lease]
 		h.n.longest = max(h.n.longest, d)
 		h.n.extends++
+		h.extends++
 		h.extended = max(h.extended, d)
 		a.s.story("%s extends hold %d to %v", a.who(), h.id, d)
 		a.s.ops++
@@ -264,6 +265,10 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		f := a.se.eng.extend(context.Background(), h.ls, d)
 		f.then(func() {
 			h.n.extends--
+			h.until = max(h.until, a.s.w.Now().Add(d))
+			if h.extends--; h.extends == 0 {
+				h.extended = 0
+			}
 			h.n.stoppedAt = a.s.w.Now()
 			_, err, _ := f.Result()
 			a.s.checkExtended(h, d, began, err)
@@ -355,7 +360,7 @@ func (a *simActor) lock(st *simStep) *Lock {
 func (a *simActor) acquire(st *simStep) {
 	s, l, n := a.s, a.lock(st), a.name(st)
 	n.longest = max(n.longest, l.set.lease)
-	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner}
+	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner, lease: l.set.lease}
 	w.live = n.ownedBy(w.owner, a.se) || s.untold(w) || a.se.stillHeld(w.owner, n)
 	w.had = n.hasHold(w.owner, a.se) || len(a.se.giving[simGiving{w.owner, n}]) > 0
 	w.most = simWaits[st.wait]
@@ -490,7 +495,7 @@ func (a *simActor) do(st *simStep) {
 	one.owner, one.acks, one.wait = -1, 0, 0
 	l := a.lock(&one)
 	n.longest = max(n.longest, l.set.lease)
-	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID()}
+	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID(), lease: l.set.lease}
 	s.begins(w)
 	s.ops++
 	ctx, cancel := s.w.WithCancel(context.Background())
@@ -653,9 +658,6 @@ func (a *simActor) release(h *simHold, loose bool) {
 	giving := a.se.giving
 	giving[g] = append(giving[g], h)
 	s.ops++
-	if h.n.extends > 0 {
-		h.n.raised = max(h.n.raised, s.w.Now().Add(max(h.extended, h.ls.lock.set.lease)))
-	}
 	f := h.ls.ReleaseAsync()
 	h.given = true
 	a.past = append(a.past[:min(len(a.past), 3)], h.ls)

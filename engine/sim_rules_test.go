@@ -41,6 +41,7 @@ type simKnown struct {
 	releasedAt clock.Instant                // since when it is free because somebody gave it back; 0: it is not
 	noted      map[*simEngine]clock.Instant // when a writer of an engine last left its note
 	crowd      map[*simEngine]clock.Instant // when it last changed who waits in an engine
+	ackAt      clock.Instant                // when one who asks for replicas last came or left
 	toldUntil  map[*simEngine]clock.Instant // until when the server last said to an engine that somebody has it
 	heardAt    map[*simEngine]clock.Instant // when a message last woke an engine that waits
 }
@@ -78,6 +79,9 @@ func (n *simName) changed(w *simWait) {
 		n.known.crowd, n.known.noted = make(map[*simEngine]clock.Instant), make(map[*simEngine]clock.Instant)
 	}
 	n.known.crowd[w.se] = now
+	if w.acks {
+		n.known.ackAt = now
+	}
 	if w.kind != simRead {
 		n.known.writerAt, n.known.readOnly = now, false
 	}
@@ -522,7 +526,7 @@ func (s *sim) checkNote(n *simName) {
 // connection, so that the server may take the callers of an engine in in another order than they have asked, and only
 // the first of them listens.
 func (n *simName) apart(w *simWait) bool {
-	return w.kind == simFair && slices.ContainsFunc(n.waiters, func(o *simWait) bool { return o.acks })
+	return w.kind == simFair && (slices.ContainsFunc(n.waiters, func(o *simWait) bool { return o.acks }) || w.se.s.w.Now().Sub(n.known.ackAt) < simWoken)
 }
 
 // A simForced is what a ForceRelease told a holder in its engine to have lost.

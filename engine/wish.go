@@ -111,8 +111,9 @@ func (ws *wishes) leave(ls *Lease) {
 	*ws = slices.Delete(*ws, i, i+1)
 }
 
-// stop ends the renewals for one handle. deadline is the hold's.
+// stop ends the renewals for one handle, unless its MaxHold has. deadline is the hold's.
 func (ws *wishes) stop(ls *Lease, now, deadline clock.Instant) {
+	ws.pass(now, deadline)
 	i := ws.of(ls)
 	if i < 0 || (*ws)[i].trusted != 0 {
 		return
@@ -124,13 +125,16 @@ func (ws *wishes) stop(ls *Lease, now, deadline clock.Instant) {
 	*ws = append(*ws, w)
 }
 
-// pass ends the renewals for those whose MaxHold has passed.
-func (ws wishes) pass(now, deadline clock.Instant) {
+// pass ends the renewals for those whose MaxHold has passed, from then on, however late that is noticed. It says whether
+// there were any.
+func (ws wishes) pass(now, deadline clock.Instant) (passed bool) {
 	for i := range ws {
 		if w := &ws[i]; w.until != 0 && !now.Before(w.until) {
-			w.end(now, deadline)
+			w.end(w.until, deadline)
+			passed = true
 		}
 	}
+	return passed
 }
 
 // end makes a wish one that is not renewed any more: it is trusted for what is left of its own lease, if

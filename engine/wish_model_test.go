@@ -126,7 +126,7 @@ func (w *wishWorld) pass() {
 		w.now = w.now.Add(250 * time.Millisecond)
 		for _, h := range w.handles {
 			if h.until != 0 && !w.now.Before(h.until) && !h.stopped {
-				h.trusted, h.stopped = min(w.deadline, renew.TrustUntil(w.now, h.set.lease)), true
+				h.trusted, h.stopped = min(w.deadline, renew.TrustUntil(h.until, h.set.lease)), true
 			}
 		}
 		w.ws.pass(w.now, w.deadline)

@@ -33,8 +33,8 @@ type Events interface {
 	Jeopardy(s Subject)
 	// Renewed follows each success.
 	Renewed(s Subject)
-	// Outlasted follows a renewal that was sent with a longer lease than the hold's terms have now: it may have raised the
-	// key's expiry to what nobody asks for any more.
+	// Outlasted follows a renewal that was sent with a longer lease than the hold's terms have now, or of a hold that is renewed
+	// no more: it may have raised the key's expiry to what nobody asks for any more.
 	Outlasted(s Subject)
 	// Ended says that the renewals of a hold end, for its terms said so. Change may have them go on.
 	Ended(s Subject)
@@ -364,7 +364,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			continue
 		}
 		h.inFlight = false
-		if lease > h.Lease() {
+		if lease > h.Lease() || h.stopped.Load() && TrustUntil(now, lease).After(h.Deadline()) {
 			outlasted = append(outlasted, s)
 		}
 		a := &answers[i]

@@ -35,7 +35,7 @@ func table() []mutant {
 		outages(),
 		ends(),
 		changing(),
-		resting(),
+		resting(), living(),
 		leaving(),
 		network(),
 		telling(), lasting(),

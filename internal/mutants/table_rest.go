@@ -15,3 +15,34 @@ func resting() []mutant {
 		},
 	}
 }
+
+// living: a key lives no longer than its handles ask for, also where one of them is renewed no more.
+func living() []mutant {
+	return []mutant{
+		{
+			"max-hold-ends-when-noticed", "who gives back after another's MaxHold leaves the key longer than that one's lease",
+			one("engine/wish.go", "w.end(w.until, deadline)", "w.end(now, deadline)"),
+			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLonger|TestModelWishes", false,
+		},
+		{
+			"max-hold-is-not-looked-at", "the same, where the watchdog has not noticed the MaxHold yet",
+			one("engine/nest.go", "\te.passLocked(h, now)\n", ""),
+			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLonger", false,
+		},
+		{
+			"max-hold-is-not-looked-at-by-readers", "the same of a write lock, where its reader leaves",
+			one("engine/nest.go", "\te.passLocked(w, now)\n", ""),
+			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLongerWhenItsReaderLeaves", false,
+		},
+		{
+			"stopped-after-its-max-hold", "who is stopped after its MaxHold keeps the key for a lease from then on",
+			one("engine/wish.go", "\tws.pass(now, deadline)\n", ""),
+			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLonger", false,
+		},
+		{
+			"renewal-of-who-left-stays", "a renewal that crosses a give-back has the last word about the key's expiry",
+			one("renew/watchdog.go", " || h.stopped.Load() && TrustUntil(now, lease).After(h.Deadline())", ""),
+			"engine", "TestARenewalOfWhoHasLeftIsSettled", false,
+		},
+	}
+}

@@ -35,7 +35,7 @@ func wishes() []mutant {
 		},
 		{
 			"max-hold-ends-all", "a limit on one handle ends the others",
-			one("engine/care.go", "h.special.wishes.pass(e.clock.Now(), h.Deadline())\n\t\te.careLocked(h)", ""),
+			one("engine/care.go", "!h.alikeSoFar() {\n\t\te.careLocked(h)", "!h.alikeSoFar() {"),
 			"engine", "TestMaxHoldOfOneHandleEndsNoOther", false,
 		},
 		{

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// How long a key lives: no less than those ask for who have it, and no longer.
+
+// asksFor is for how long from now on a key may live for a handle's sake.
+func (h *simHold) asksFor(now clock.Instant) time.Duration {
+	lease := h.ls.lock.set.lease
+	switch {
+	case !h.ls.lock.set.watchdog:
+		return max(h.until.Sub(now), h.extended)
+	case h.kind == simRead: // readers share a hold, and the server does not hear of one that leaves it
+		return lease
+	case h.stopped && h.maxHold:
+		return min(h.endsAt, h.since.Add(simMaxHold+lease)).Sub(now)
+	case h.stopped:
+		return h.endsAt.Sub(now)
+	case h.maxHold:
+		return min(lease, h.since.Add(simMaxHold+lease).Sub(now))
+	default:
+		return lease
+	}
+}
+
+// simMaxHold is every MaxHold.
+const simMaxHold = time.Second
+
+// checkLives: what is renewed never has less left than the watchdog leaves it, where nothing goes wrong.
+func (s *sim) checkLives() {
+	if !s.healthy() || s.line > 0 { // on a slow line renewals wait for each other's round trips
+		return
+	}
+	for _, n := range s.names {
+		for _, h := range n.holds {
+			if !h.plain || !h.believes() || h.se.closing || h.gen != h.se.gen {
+				continue
+			}
+			lease := h.ls.lock.set.lease
+			_, expires := s.server.twin.Look(n.name)
+			left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond
+			if left < lease*6/10-100*time.Millisecond {
+				s.fail("a lease is renewed at its own length", "%q: hold %d of %s asks for %v, and the key lives %v", n.name, h.id, h.who, lease, left)
+			}
+		}
+	}
+}
+
+// checkSpare: a key lives no longer than those ask for who still have it, or are giving it back, or may just be granted it,
+// where nothing goes wrong. What an engine still has to send about a name may lower its key.
+func (s *sim) checkSpare() {
+	if !s.healthy() || s.java {
+		return
+	}
+	now := s.w.Now()
+	for _, n := range s.names {
+		known := append(slices.Clone(n.holds), s.givenBack(n)...)
+		if len(n.holds) == 0 || n.raised > now || now.Sub(n.stoppedAt) < simLowered || s.strange(n, known) {
+			continue
+		}
+		most, busy := time.Duration(0), false
+		for _, h := range known {
+			most = max(most, h.asksFor(now))
+			busy = busy || h.se.closing || h.gen != h.se.gen || s.pending(h.se, n) > 0
+		}
+		for _, w := range n.waiters {
+			if w.kind == simRead || w.owner != nil && slices.ContainsFunc(known, func(h *simHold) bool { return h.owner == w.owner }) {
+				most = max(most, w.lease)
+			}
+		}
+		_, expires := s.server.twin.Look(n.name)
+		if left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond; !busy && left > most+simLate+4*s.line {
+			s.fail("a key lives no longer than its handles ask for", "%q lives %v, and the longest that its %d handles ask for is %v", n.name, left, len(known), most)
+		}
+	}
+}
+
+// strange reports whether the server has a field of a name that is none of these.
+func (s *sim) strange(n *simName, known []*simHold) bool {
+	for _, f := range s.server.twin.Hash(n.name) {
+		if f.Name != "mode" && !slices.ContainsFunc(known, func(h *simHold) bool { return h.field == f.Name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// givenBack lists the handles of a name whose release has no answer.
+func (s *sim) givenBack(n *simName) (all []*simHold) {
+	for _, se := range s.engines {
+		for g, holds := range se.giving {
+			if g.n == n {
+				all = append(all, holds...)
+			}
+		}
+	}
+	return all
+}
+
+// simLowered is within what time a key lives no longer than those ask for who remain: a way there and back, and the
+// yield points in between.
+const simLowered = 100 * time.Millisecond

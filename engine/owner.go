@@ -106,15 +106,17 @@ func (o *Owner) Holds(l *Lock) int {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	ent := sh.names.get(l.hash, l.key)
-	_, other := ent.heldBy(o)
-	switch {
-	case l.set.family == resp.FamilyRead:
+	if l.set.family == resp.FamilyRead {
 		return int(ent.readsFor(o))
-	case other != nil && sameKind(l.set.family, other.Family):
-		return int(other.count)
-	default:
-		return 0
 	}
+	handles, now := int32(0), l.eng.clock.Now()
+	for at := range ent.withSeats { // of several kinds, if one was taken away elsewhere and that is not known here yet
+		h := at.hold
+		if h != nil && h.owner == o && sameKind(l.set.family, h.Family) && h.status.Load() == holdHeld && now.Before(h.Deadline()) {
+			handles += h.count
+		}
+	}
+	return int(handles)
 }
 
 // remember notes that handles of a lost hold are still out: entering again would quietly start anew.

@@ -131,13 +131,8 @@ func (ent *entry) lostTo(o *Owner) bool {
 // lostBy reports whether an owner that holds these has a handle of none.
 func lostBy(read, other *hold) bool { return read == nil && (other == nil || other.out() == 0) }
 
-// heldBy returns what an owner holds under a name: to read, and otherwise.
-func (ent *entry) heldBy(o *Owner) (read, other *hold) {
-	read, other, _ = ent.holdsOf(o)
-	return read, other
-}
-
-// holdsOf is heldBy, and says whether a hold of the owner's is over that the watchdog did not come to yet. It is lost
+// holdsOf returns what an owner holds under a name, to read and otherwise, and whether a hold of the owner's is over that the
+// watchdog did not come to yet. It is lost
 // to whoever asks, so nothing is entered by it. One whose last handle is just given back is none.
 func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	if ent == nil || o == nil {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -34,6 +36,27 @@ func (a *simActor) nameAs(n *simName, kind simKind) int {
 		}
 	}
 	return 0
+}
+
+// drawStops says whether renewals are stopped while their handle is given back. It has a draw of its own, and so has each
+// such stop: seeds without them run as they would if nothing of this were here.
+func drawStops(seed uint64) bool {
+	return rand.New(rand.NewPCG(seed, 17)).IntN(8) == 0 //nolint:gosec // it must repeat
+}
+
+// stopBeside stops, now and then, the renewals of what is given back at the same time: that may be somebody else's by then.
+func (s *sim) stopBeside(h *simHold) {
+	if s.stopping == nil || !h.ls.lock.set.watchdog || s.stopping.IntN(2) > 0 {
+		return
+	}
+	s.ops++
+	began := s.w.NewLatch()
+	s.w.Go("stops", func() {
+		s.story("%s stops the renewals of hold %d while it gives that back", h.who, h.id)
+		began.Open()
+		h.ls.StopRenewing()
+	})
+	began.WaitIn(context.Background())
 }
 
 // downgrade asks to read, and gives back to write before the answer is there.

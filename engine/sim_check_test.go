@@ -227,6 +227,7 @@ func (s *sim) endBelief(h *simHold) {
 	}
 	h.n.leftAt = s.w.Now()
 	s.checkKept(h)
+	s.checkRenewing(h)
 	s.endsWriting(h)
 	if h.owner != nil && h.believes() {
 		h.n.liveAt[h.owner] = s.w.Now()

@@ -69,6 +69,14 @@ func (h *simHold) stops(now clock.Instant) {
 	}
 }
 
+// checkRenewing: what its holder wants renewed is renewed, whoever had it before. Where a MaxHold of another handle is just
+// over, that is about to be said.
+func (s *sim) checkRenewing(h *simHold) {
+	if hold := h.ls.hold; h.plain && h.believes() && hold.alikeSoFar() && !hold.Renewing() && hold.status.Load() == holdHeld {
+		s.fail("who did not stop is renewed", "%q: hold %d of %s is not", h.n.name, h.id, h.who)
+	}
+}
+
 // checkStopped: what nobody wants to be renewed is trusted for no longer than it was when that was said.
 func (s *sim) checkStopped() {
 	if !s.healthy() {

@@ -658,6 +658,7 @@ func (a *simActor) release(h *simHold, loose bool) {
 	giving := a.se.giving
 	giving[g] = append(giving[g], h)
 	s.ops++
+	s.stopBeside(h)
 	f := h.ls.ReleaseAsync()
 	h.given = true
 	a.past = append(a.past[:min(len(a.past), 3)], h.ls)

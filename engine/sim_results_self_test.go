@@ -56,6 +56,11 @@ var simResultSabotages = []simSabotage{
 		lost.ls, lost.keeps = ls, s.w.Now().Add(time.Second)
 		s.checkKept(&lost)
 	})},
+	{"who did not stop is renewed", "but is not", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
+		h.ls.hold.StopRenewing()
+		h.ls.hold.special = nil
+		s.checkRenewing(h)
+	})},
 	{"who stopped trusts no longer", "but does", []simKind{simLock}, func(s *sim) bool {
 		h := s.held(simLock, func(h *simHold) bool {
 			return h.plain && h.n.extends == 0 && s.w.Now().Sub(max(h.n.stoppedAt, h.n.leftAt)) > simLowered && !s.givesBack(h.n) && s.unanswered() == 0

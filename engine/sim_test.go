@@ -50,6 +50,7 @@ type sim struct {
 	forced                 []*simForced
 	watched                []simWatched
 	blocks                 time.Duration // for so long code of others may yet block
+	stopping               *rand.Rand    // says which give-backs meet a stop
 	contexts               *rand.Rand    // when contexts of others do; nil: none was asked yet
 
 	slow func(args []string) time.Duration // of a scene: how much longer an answer takes; negative: none comes
@@ -74,6 +75,7 @@ type simPlan struct {
 	mixed   bool          // names are asked for as other kinds than theirs
 	users   bool          // the code of others blocks, panics and asks
 	nests   bool          // owners enter again and again, and extend
+	stops   bool          // renewals are stopped while their handle is given back
 	nested  int           // of 100 acquires, how many have an owner
 	calm    int           // of 100 steps, after how many nothing goes wrong any more
 	profile string        // its name; "": none
@@ -239,6 +241,9 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
 	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), told: make(map[simField]bool), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
+	if p.stops {
+		s.stopping = rand.New(rand.NewPCG(p.seed, 19)) //nolint:gosec // it must repeat
+	}
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6
 	}
@@ -356,6 +361,9 @@ func drawProfile(seed uint64, ops int, kinds []simKind, name string) simPlan {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // it must repeat
 	p := drawTrouble(seed, kinds, r)
 	p.profiled(kinds, name)
+	if p.stops = drawStops(seed); p.stops && *simFlags.yields < 0 {
+		p.yields = 300 // both are decided within a moment
+	}
 	p.steps = p.drawSteps(r, ops)
 	return p
 }

@@ -125,3 +125,24 @@ func TestAGrantThatIsPassedOnAndNotBelievedIsNoHandOff(t *testing.T) {
 		sc.release(next)
 	})
 }
+
+// A lock that was taken away elsewhere is held here until that is known, and its owner may have another kind of the name
+// by then. Each is asked for by itself.
+func TestAnOwnerIsToldOfEachKindOfLockThatItHoldsUnderAName(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		owner := As(NewOwner())
+		fair, plain := sc.e.FairLock("g", owner).Lock, sc.e.Lock("g", owner)
+		was := sc.acquire(plain)
+		other := sc.e.FairLock("g").Lock
+		sc.server.twin.Delete("g")
+		next := sc.acquire(other) // of nobody: an owner that holds one kind is refused another
+		next.hold.owner = was.owner
+		if n, m := was.owner.Holds(plain), was.owner.Holds(fair); n != 1 || m != 1 {
+			t.Errorf("it holds the lock %d times, and the fair one %d times", n, m)
+		}
+		next.hold.owner = nil
+		sc.release(next)
+		_, _ = result(sc, was.ReleaseAsync())
+	})
+}

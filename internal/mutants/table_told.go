@@ -49,6 +49,11 @@ func telling() []mutant {
 			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
 		},
 		{
+			"only-one-kind-is-held", "an owner does not hold what another kind of the name was taken beside",
+			one("engine/owner.go", "\t\th := at.hold\n\t\tif h != nil && h.owner == o &&", "\t\th := at.hold\n\t\tif h != nil && h.owner == o {\n\t\t\thandles = 0\n\t\t}\n\t\tif h != nil && h.owner == o &&"),
+			"engine", "TestAnOwnerIsToldOfEachKindOfLockThatItHoldsUnderAName", false,
+		},
+		{
 			"reader-that-left-is-counted", "an owner holds to read what it has given back, while others read by the same hold",
 			one("engine/shared.go", "h.special.readers[ls.owner]--", "h.special.readers[ls.owner] += 0"),
 			"engine", "TestSimCorpus", false,

@@ -701,7 +701,7 @@ func (s *sim) lostOne(h *simHold) {
 
 // healthy reports whether nothing ever goes wrong in this run.
 func (s *sim) healthy() bool {
-	return (s.rate == 0 || len(s.fates) == 0) && s.outage == 0 && !s.crashes && !s.blows && !s.clocks && !s.force
+	return s.unharmed() && !s.force
 }
 
 func (a *simActor) force(st *simStep) {

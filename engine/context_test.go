@@ -130,8 +130,8 @@ func TestNoWatchOfAContextOutlivesItsOperation(t *testing.T) {
 
 // endlessContext panics when it is asked why it ended.
 type endlessContext struct {
-	context.Context //nolint:containedctx // it is one
-	panics          atomic.Bool
+	*hostileContext
+	panics atomic.Bool
 }
 
 func (c *endlessContext) Err() error {
@@ -147,10 +147,10 @@ func TestAContextThatPanicsStopsNothing(t *testing.T) {
 	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
 	held := acquire(t, rival.Lock("name"))
 	t.Run("WhenItHasEnded", func(t *testing.T) {
-		inner, end := context.WithCancel(context.Background())
-		ctx := &endlessContext{Context: inner}
+		inner, end := newHostileContext(nil)
+		ctx := &endlessContext{hostileContext: inner}
 		f := e.Lock("name").AcquireAsync(ctx)
-		eventually(t, "it waits", func() bool { return e.Stats().Waiting == 1 })
+		eventually(t, "it is watched", func() bool { return ctx.registered.Load() == 1 })
 		ctx.panics.Store(true)
 		before := e.Stats().CallbackPanics
 		end()

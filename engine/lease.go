@@ -28,7 +28,8 @@ const (
 
 // Context returns a context that carries the values of the acquire's ctx, not its end: it ends when
 // the lease does, with cause ErrReleased or ErrLost. A loss ends it before the server would let
-// anybody else in: early by 75 ms or a quarter of the lease, and at once when the server says so.
+// anybody else in: early by up to 75 ms or a quarter of the lease, by 15 ms at least while the process gets to run, and at once
+// when the server says so.
 // What runs between a look at it and its effect is protected by fencing alone.
 //
 // It is made when first asked for. One that is asked for when the lease is over has ended.

@@ -296,6 +296,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		if err := h.ls.Context().Err(); err != nil && h.believes() && a.gen == a.se.gen && !a.se.closing {
 			a.s.fail("a context lives as long as the lease", "hold %d: %v", h.id, err)
 		}
+		a.s.watchEnd(h)
 	default:
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -23,6 +24,16 @@ var simRuleSabotages = []simSabotage{
 		w.n.waiters = append(w.n.waiters, first)
 		w.try, w.order = true, first.returned+1
 		s.checkBarging(w)
+		return true
+	}},
+	{"a context ends by its deadline", "but lives on", []simKind{simLock}, func(s *sim) bool {
+		h := s.held(simLock, nil)
+		if h == nil || !h.se.running() || h.gen != h.se.gen {
+			return false
+		}
+		lost := *h
+		lost.ls = &Lease{hold: &hold{}, lock: h.ls.lock}
+		s.checkEnd(&lost, context.Background())
 		return true
 	}},
 	{"who stopped is trusted for its own lease", "but for another's", []simKind{simRead}, func(s *sim) bool {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -49,4 +50,18 @@ func (n *simName) endOf(h *simHold) (ends clock.Instant) {
 		return 0
 	}
 	return ends
+}
+
+// watchEnd: where a lease is over by its deadline, its context has ended, however short the lease is.
+func (s *sim) watchEnd(h *simHold) {
+	if s.yields == 0 && !s.crashes { // else who is to end it may be held up
+		ctx := h.ls.Context()
+		s.w.Outside(h.ls.hold.Deadline(), func() { s.checkEnd(h, ctx) })
+	}
+}
+
+func (s *sim) checkEnd(h *simHold, ctx context.Context) {
+	if h.se.running() && h.gen == h.se.gen && h.ls.state.Load() == leaseActive && h.ls.Lost() && !ended(ctx) {
+		s.fail("a context ends by its deadline", "%q: that of hold %d of %s, whose lease is %v, lives on", h.n.name, h.id, h.who, h.ls.lock.set.lease)
+	}
 }

@@ -79,6 +79,7 @@ func TestTheNextDoesNotWaitForTheReplicasOfOneWhoLeft(t *testing.T) {
 		if took := sc.w.Now().Sub(began); took > 2100*time.Millisecond {
 			t.Errorf("who asked for the same was told after %v", took)
 		}
+		sc.w.Sleep(10 * time.Millisecond) // what it had is given back
 		leaves = sc.e.Lock("a", ack).AcquireAsync(context.Background())
 		sc.w.Sleep(50 * time.Microsecond)
 		leaves.Cancel()
@@ -290,4 +291,40 @@ func TestTheRestOfAChangeHasNoPatienceOfItsOwn(t *testing.T) {
 			sc.w.Sleep(10 * time.Second)
 		})
 	})
+}
+
+// The context of a lease ends before its deadline, however short the lease is and whenever it began: by the smaller of 75 ms
+// and a quarter of the lease, less what a cohort takes.
+func TestTheContextOfAShortLeaseEndsBeforeItsDeadline(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		for _, lease := range []time.Duration{100, 101, 150, 200, 250, 299, 300, 301, 500} {
+			for phase := range time.Duration(11) {
+				sc.w.Sleep(phase * 5 * time.Millisecond)
+				ls := sc.acquire(sc.e.Lock("a", FixedLease(lease*time.Millisecond)))
+				ctx, deadline := ls.Context(), ls.hold.Deadline()
+				early := min(75*time.Millisecond, lease*time.Millisecond/4)
+				sc.w.Sleep(deadline.Add(-early).Sub(sc.w.Now()) - time.Millisecond)
+				if ended(ctx) {
+					t.Errorf("a lease of %d ms ends its context too early", lease)
+				}
+				sc.w.Sleep(deadline.Sub(sc.w.Now()))
+				if !ended(ctx) {
+					t.Errorf("a lease of %d ms: its context outlives it", lease)
+				}
+				_, err := result(sc, ls.ReleaseAsync())
+				sc.wants(ErrLost, err, "its release")
+			}
+		}
+	})
+}
+
+// ended looks whether a context has ended. Err of a lease's would look at the clock.
+func ended(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
 }

@@ -27,6 +27,9 @@ func early(lease time.Duration) time.Duration {
 	return min(bucket+25*time.Millisecond, lease/4)
 }
 
+// brief reports whether a loss is told so shortly before the deadline that it must not be a cohort's width late.
+func brief(lease time.Duration) bool { return lease/4 < bucket+25*time.Millisecond }
+
 // SignalAt is when a hold with this deadline counts as lost.
 func SignalAt(deadline clock.Instant, lease time.Duration) clock.Instant {
 	return deadline.Add(-early(lease))

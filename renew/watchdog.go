@@ -150,7 +150,16 @@ func (k *Cohorts) Watch(s Subject, t Terms) {
 		h.stopped.Store(true)
 	}
 	h.item.Owner = s
-	k.set.Schedule(&h.item, h.wake())
+	k.schedule(h)
+}
+
+// schedule puts a hold into the cohort of its next look.
+func (k *Cohorts) schedule(h *Hold) {
+	if brief(h.Lease()) {
+		k.set.SchedulePrecisely(&h.item, h.wake())
+	} else {
+		k.set.Schedule(&h.item, h.wake())
+	}
 }
 
 // wake is when the hold needs a look: its next renewal, or its end.
@@ -341,7 +350,7 @@ func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration)
 // reschedule puts a hold into the cohort of its next look. One that left meanwhile is taken out
 // again: Forget may have run between our check and the insertion.
 func (k *Cohorts) reschedule(h *Hold) {
-	k.set.Schedule(&h.item, h.wake())
+	k.schedule(h)
 	if h.state.Load() == stateGone {
 		k.set.Cancel(&h.item)
 	}

@@ -27,12 +27,12 @@ type Item struct {
 // every Schedule and Cancel; even then a delivery may clear it at any moment.
 func (it *Item) Due() clock.Instant { return clock.Instant(it.due.Load()) }
 
-// bucket holds the items of a set that are due within ((index-1)*width, index*width].
-// All of them are due when it ends. It is guarded by its set's mutex.
+// bucket holds the items of a set that are due within the width, or the precise width,
+// before it ends. All of them are due when it does. It is guarded by its set's mutex.
 type bucket struct {
-	root  Item // of the ring: next is the first item, prev the last
-	count int  // items in the ring
-	index int64
+	root  Item  // of the ring: next is the first item, prev the last
+	count int   // items in the ring
+	ends  int64 // a clock.Instant, and its name in the set: no two that are open end at once
 	set   *Set
 	open  bool // in the set's map and heap; false while it is being delivered
 }
@@ -44,7 +44,7 @@ func newBucket(s *Set) *bucket {
 }
 
 // end is when the bucket is delivered.
-func (b *bucket) end() clock.Instant { return clock.Instant(b.index * b.set.width) }
+func (b *bucket) end() clock.Instant { return clock.Instant(b.ends) }
 
 // push appends an unscheduled item.
 func (b *bucket) push(it *Item) {
@@ -91,7 +91,7 @@ func (b *bucket) clear() {
 type bucketHeap []*bucket
 
 func (h bucketHeap) Len() int           { return len(h) }
-func (h bucketHeap) Less(i, j int) bool { return h[i].index < h[j].index }
+func (h bucketHeap) Less(i, j int) bool { return h[i].ends < h[j].ends }
 func (h bucketHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push is for container/heap.

@@ -13,8 +13,8 @@
 // # Contract
 //
 // An item scheduled for an instant is delivered once the bucket that holds it has
-// ended: never before it is due by the wheel's [clock.Clock], and at most one width
-// plus one tick later while the process gets to run. No source is trusted. Each only
+// ended: never before it is due by the wheel's [clock.Clock], and at most one width (a
+// tenth of that if it is precise) plus one tick later while the process gets to run. No source is trusted. Each only
 // makes a set read the clock, so a wall clock stepped forwards delivers nothing early,
 // and one stepped back delays nothing beyond the ticker's period.
 //

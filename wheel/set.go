@@ -24,6 +24,9 @@ const (
 	// keepEmpty is how many open buckets may be empty whatever the number of others.
 	// They are kept because schedule and cancel tend to come back to the same bucket.
 	keepEmpty = 64
+
+	// finer is how much narrower than its set's the bucket of a precise item is.
+	finer = 10
 )
 
 // Set is a family of items that share a width and a function. It is made by
@@ -37,7 +40,7 @@ type Set struct {
 	next atomic.Int64 // end of the earliest open bucket, or never; written under mu
 
 	mu      sync.Mutex
-	buckets map[int64]*bucket // the open ones by index
+	buckets map[int64]*bucket // the open ones by their ends
 	order   bucketHeap        // the same, earliest first
 	last    *bucket           // the open one used last, or nil
 	leaving *bucket           // the one being delivered, or nil
@@ -78,6 +81,12 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 	return s
 }
 
+// SchedulePrecisely is Schedule for what must not be late: at most a tenth of the width
+// plus tick. It costs more deliveries, so it is for few items.
+func (s *Set) SchedulePrecisely(it *Item, due clock.Instant) {
+	s.scheduleIn(it, due, max(s.width/finer, 1))
+}
+
 // Schedule sets the item to be delivered when due has come, in place of an earlier
 // schedule. An instant that has passed is delivered as soon as possible, never in the
 // caller's goroutine; so is one that is not positive. After Close or Stop it does nothing.
@@ -85,9 +94,12 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 // It panics if the item is scheduled in another set.
 //
 // Blocks: never for long. Allocates: only when it opens a bucket.
-func (s *Set) Schedule(it *Item, due clock.Instant) {
+func (s *Set) Schedule(it *Item, due clock.Instant) { s.scheduleIn(it, due, s.width) }
+
+// scheduleIn puts the item into a bucket of that width.
+func (s *Set) scheduleIn(it *Item, due clock.Instant, width int64) {
 	due = s.clamp(due)
-	alarm := s.schedule(it, due, (int64(due)-1)/s.width+1)
+	alarm := s.schedule(it, due, ((int64(due)-1)/width+1)*width)
 	s.w.arm(alarm)
 }
 
@@ -98,7 +110,7 @@ func (s *Set) clamp(due clock.Instant) clock.Instant {
 
 // schedule returns what the sources must be armed to, or never. That is left to the
 // caller because it needs another mutex.
-func (s *Set) schedule(it *Item, due clock.Instant, index int64) clock.Instant {
+func (s *Set) schedule(it *Item, due clock.Instant, ends int64) clock.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -106,13 +118,13 @@ func (s *Set) schedule(it *Item, due clock.Instant, index int64) clock.Instant {
 	}
 	s.checkLocked(it)
 	if b := it.bucket; b != nil {
-		if b.index == index {
+		if b.ends == ends {
 			it.due.Store(int64(due))
 			return never
 		}
 		s.detachLocked(it)
 	}
-	b, alarm := s.bucketLocked(index)
+	b, alarm := s.bucketLocked(ends)
 	if b.count == 0 {
 		s.empty--
 	}
@@ -220,15 +232,15 @@ func (s *Set) close() {
 	s.next.Store(int64(never))
 }
 
-// bucketLocked returns the open bucket of that index, opening it if need be, and what
+// bucketLocked returns the open bucket that ends then, opening it if need be, and what
 // the sources must then be armed to.
-func (s *Set) bucketLocked(index int64) (*bucket, clock.Instant) {
-	if s.last != nil && s.last.index == index {
+func (s *Set) bucketLocked(ends int64) (*bucket, clock.Instant) {
+	if s.last != nil && s.last.ends == ends {
 		return s.last, never
 	}
-	b, alarm := s.buckets[index], never
+	b, alarm := s.buckets[ends], never
 	if b == nil {
-		b, alarm = s.openLocked(index)
+		b, alarm = s.openLocked(ends)
 	}
 	s.last = b
 	return b, alarm
@@ -236,10 +248,10 @@ func (s *Set) bucketLocked(index int64) (*bucket, clock.Instant) {
 
 // openLocked makes an empty bucket, and returns what the sources must be armed to if it is now
 // the earliest. The ticker looks anyway.
-func (s *Set) openLocked(index int64) (*bucket, clock.Instant) {
+func (s *Set) openLocked(ends int64) (*bucket, clock.Instant) {
 	b := s.newBucketLocked()
-	b.index, b.open = index, true
-	s.buckets[index] = b
+	b.ends, b.open = ends, true
+	s.buckets[ends] = b
 	heap.Push(&s.order, b)
 	s.empty++
 	s.publishLocked()
@@ -265,7 +277,7 @@ func (s *Set) newBucketLocked() *bucket {
 
 // retireLocked makes a bucket that has left the heap unknown to Schedule.
 func (s *Set) retireLocked(b *bucket) {
-	delete(s.buckets, b.index)
+	delete(s.buckets, b.ends)
 	b.open = false
 	if s.last == b {
 		s.last = nil

@@ -18,13 +18,18 @@ import (
 type twin struct {
 	width time.Duration
 	due   map[int]clock.Instant
+	fine  map[int]bool // the precise ones
 }
 
 // fire removes and returns the items whose bucket has ended.
 func (tw *twin) fire(now clock.Instant) []int {
 	var fired []int
 	for id, due := range tw.due {
-		if end := (int64(due) + int64(tw.width) - 1) / int64(tw.width) * int64(tw.width); end <= int64(now) {
+		width := int64(tw.width)
+		if tw.fine[id] {
+			width = max(width/finer, 1)
+		}
+		if end := (int64(due) + width - 1) / width * width; end <= int64(now) {
 			fired = append(fired, id)
 			delete(tw.due, id)
 		}
@@ -44,7 +49,7 @@ type pair struct {
 }
 
 func newPair(t *rapid.T, w *Wheel, width time.Duration, n int) *pair {
-	p := &pair{twin: twin{width, map[int]clock.Instant{}}}
+	p := &pair{twin: twin{width, map[int]clock.Instant{}, map[int]bool{}}}
 	p.more.L = &p.mu
 	p.set = w.NewSet(width, func(_ clock.Instant, due []*Item) {
 		p.mu.Lock()
@@ -109,7 +114,7 @@ func runTwin(t *rapid.T, cfg Config) {
 	require.NoError(t, err)
 	defer w.Stop()
 	pairs := []*pair{
-		newPair(t, w, time.Duration(rapid.IntRange(1, 10).Draw(t, "width")), 30),
+		newPair(t, w, time.Duration(rapid.IntRange(1, 40).Draw(t, "width")), 30),
 		newPair(t, w, 7, 5),
 	}
 	draw := func() (*pair, int) {
@@ -134,7 +139,11 @@ func runTwin(t *rapid.T, cfg Config) {
 		"schedule": func(t *rapid.T) {
 			p, id := draw()
 			due := fake.Now().Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "in")))
-			p.set.Schedule(p.items[id], due)
+			if p.twin.fine[id] = rapid.Bool().Draw(t, "precisely"); p.twin.fine[id] {
+				p.set.SchedulePrecisely(p.items[id], due)
+			} else {
+				p.set.Schedule(p.items[id], due)
+			}
 			p.twin.due[id] = due
 		},
 		"cancel": func(t *rapid.T) {
@@ -145,9 +154,9 @@ func runTwin(t *rapid.T, cfg Config) {
 		},
 		"past": func(t *rapid.T) {
 			p, id := draw()
-			due := max(1, fake.Now()-clock.Instant(rapid.IntRange(20, 100).Draw(t, "ago")))
+			due := max(1, fake.Now()-clock.Instant(rapid.IntRange(50, 100).Draw(t, "ago")))
 			p.set.Schedule(p.items[id], due)
-			p.twin.due[id] = due
+			p.twin.due[id], p.twin.fine[id] = due, false
 			advance(t) // it is delivered at once, so the twin must be too
 		},
 		"advance": advance,

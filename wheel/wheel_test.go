@@ -151,6 +151,23 @@ func TestSchedule(t *testing.T) {
 		requireItems(t, []*Item{&b}, await(t, out).items)
 		require.Zero(t, s.Len())
 	})
+	t.Run("WhatIsPreciseIsATenthOfTheWidthLate", func(t *testing.T) {
+		r := newRig(t, Config{})
+		s, out := newSetOf(r)
+		items := make([]Item, 3)
+		s.Schedule(&items[0], start.Add(width+1))
+		s.SchedulePrecisely(&items[1], start.Add(width+1))
+		s.SchedulePrecisely(&items[2], start.Add(2*width)) // with the others of that width
+		r.clock.Advance(width + width/finer - 1)
+		r.Settle()
+		require.Empty(t, out)
+		r.clock.Advance(1)
+		r.Settle()
+		requireItems(t, []*Item{&items[1]}, await(t, out).items)
+		r.clock.Advance(width - width/finer)
+		r.Settle()
+		requireItems(t, []*Item{&items[0], &items[2]}, await(t, out).items)
+	})
 	t.Run("ThePastIsDeliveredFromAnotherGoroutineWithoutASource", func(t *testing.T) {
 		r := newRig(t, Config{NoAlarm: true, NoTimingWheel: true})
 		out := make(chan clock.Instant) // unbuffered: in the caller it would hang

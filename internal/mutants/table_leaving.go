@@ -76,5 +76,15 @@ func leaving() []mutant {
 			one("engine/single.go", "\top.since = c.since", "\t_ = c.since"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
+		{
+			"short-lease-ends-late", "the context of a lease of 100 ms ends when somebody else may have the lock already",
+			one("renew/watchdog.go", "\tif brief(h.Lease()) {", "\tif false {"),
+			"engine", "TestTheContextOfAShortLeaseEndsBeforeItsDeadline", false,
+		},
+		{
+			"precise-is-not-precise", "the same, by the wheel",
+			one("wheel/set.go", "max(s.width/finer, 1)", "s.width"),
+			"wheel", "TestSchedule|TestTwin", false,
+		},
 	}
 }

@@ -58,6 +58,9 @@ func (a *attempt) send(op *acquireOp) error {
 	switch a.op.Family {
 	case resp.FamilyWrite, resp.FamilyFair:
 		a.op.Waits = !op.try
+		if a.op.Family == resp.FamilyFair && a.op.Ack != nil {
+			a.ent.root().ofRoot().apart = true
+		}
 	}
 	if a.kept() {
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1

@@ -127,27 +127,38 @@ func (e *Engine) passedLocked(sh *shard, root *entry, heirs []resp.Heir, r *resp
 	}
 }
 
-// firstHere reports whether a seat is the first of this engine's, and waits.
+// firstHere reports whether a seat is the first of this engine's, and waits. Who asks for replicas travels on another
+// connection: the first of those and the first of the others may have come to the server in either order, so both are.
 func (ent *entry) firstHere() bool {
-	for seat := ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.hold != nil || seat.head != nil {
-			return seat == ent && seat.hold == nil
+	root := ent.root()
+	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		switch {
+		case seat.hold != nil:
+			return false
+		case seat.head != nil && (seat == ent || !root.seats.apart || seat.acks() == ent.acks()):
+			return seat == ent
 		}
 	}
 	return false
 }
 
+// acks reports whether who waits in a seat asks for replicas.
+func (ent *entry) acks() bool { return ent.head.set.ack != nil }
+
 // fairListenLocked makes the first waiter here hear of releases.
 func (e *Engine) fairListenLocked(root *entry, fx *effects) {
-	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.hold != nil {
+	var first *entry
+	for seat := root.firstSeat(); seat != nil && seat.hold == nil; seat = seat.nextSeat() {
+		op := seat.head
+		if op == nil || first != nil && seat.acks() == first.acks() {
+			continue
+		}
+		if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
+			seat.park.listen(fx)
+		}
+		if first != nil || !root.seats.apart {
 			return
 		}
-		if op := seat.head; op != nil {
-			if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
-				seat.park.listen(fx)
-			}
-			return
-		}
+		first = seat
 	}
 }

@@ -16,6 +16,7 @@ type seating struct {
 	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
 	noted      bool          // of a root: the server has a note that a writer of this engine waits
 	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
+	apart      bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
 	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's

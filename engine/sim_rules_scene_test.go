@@ -166,6 +166,48 @@ func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) 
 	}
 }
 
+// Who asks for replicas travels on another connection, and may come to a fair lock's queue before or behind who has asked
+// later here. The first there hears of the release, whichever it is, and besides it the first of the others at most.
+func TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater(t *testing.T) {
+	t.Parallel()
+	overtaken := 0
+	for seed := range uint64(20) {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+			sc.server.twin.Do([]string{"HSET", "g", "somebody", "1"})
+			sc.server.twin.Do([]string{"PEXPIRE", "g", "60000"})
+			var waits []*Future[*Lease]
+			for _, opts := range [][]Option{{WaitReplicas(1, time.Second)}, {WaitReplicas(1, time.Second)}, nil, nil} {
+				waits = append(waits, sc.e.FairLock("g", opts...).AcquireAsync(context.Background()))
+			}
+			sc.w.Sleep(50 * time.Millisecond)
+			queue := sc.server.twin.List("redisson_lock_queue:{g}")
+			l, listens := sc.e.FairLock("g"), 0
+			for seat := sc.e.shard(l.hash).names.get(l.hash, l.key).firstSeat(); seat != nil; seat = seat.nextSeat() {
+				hears := seat.park != nil && seat.park.sub != nil
+				if hears {
+					listens++
+				}
+				if first := seat.att.op.Field == queue[0]; first && !hears {
+					t.Errorf("seed %d: the first in the queue, %s, hears nothing", seed, queue[0])
+				} else if first && seat != l.eng.shard(l.hash).names.get(l.hash, l.key).firstSeat() {
+					overtaken++
+				}
+			}
+			if listens > 2 {
+				t.Errorf("seed %d: %d listen", seed, listens)
+			}
+			for _, f := range waits {
+				f.Cancel()
+			}
+			sc.w.Sleep(100 * time.Millisecond)
+			sc.server.twin.Do([]string{"DEL", "g"})
+		})
+	}
+	if overtaken == 0 {
+		t.Error("nobody has overtaken")
+	}
+}
+
 // A holder here is told that it lost the lock before a ForceRelease is sent, also where another ForceRelease is just
 // telling it.
 func TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent(t *testing.T) {

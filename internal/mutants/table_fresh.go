@@ -9,6 +9,11 @@ func fresh() []mutant {
 			"engine", "TestALockWhoseLossIsJustToldIsNobodys", false,
 		},
 		{
+			"first-here-is-not-first-there", "who is first in a fair lock's queue hears of no release, for another one asked before it",
+			one("engine/attempt.go", "a.ent.root().ofRoot().apart = true", "_ = a"),
+			"engine", "TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater", false,
+		},
+		{
 			"loss-is-not-looked-at-again", "a lock that was kept in its last moment is lost at once",
 			one("renew/watchdog.go", "over := !k.clock.Now().Before(SignalAt(h.Deadline(), h.Lease()))", "over := true"),
 			"engine", "TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted", false,

@@ -242,7 +242,7 @@ func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
 	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), told: make(map[simField]bool), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.stops {
-		s.stopping = rand.New(rand.NewPCG(p.seed, 19)) //nolint:gosec // it must repeat
+		s.stopping = rand.New(rand.NewPCG(p.seed, 23)) //nolint:gosec // it must repeat
 	}
 	if p.clocks {
 		s.server.drift = float64(s.w.Int64N(16000)-8000) / 1e6

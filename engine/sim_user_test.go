@@ -19,6 +19,7 @@ type simOthers struct {
 	eng    *Engine
 	proc   *world.Process
 	panics int64 // of it
+	even   int   // contexts of which Done was asked
 	told   []*simCallback
 }
 
@@ -199,11 +200,17 @@ func (se *simEngine) own(ctx context.Context) *simContext {
 
 // Done is asked by the call itself, and by a callback worker where the engine has learnt that an op has to wait.
 func (c *simContext) Done() <-chan struct{} {
-	if !c.over && !c.calling && c.o.onWorker("Done of a context") && c.mood == moodAsks && c.o.s.moody() {
+	if !c.over && !c.calling && c.stacked() && c.o.onWorker("Done of a context") && c.mood == moodAsks && c.o.s.moody() {
 		c.o.lingers()
 	}
 	c.asked("Done of a context", moodPanicsInDone)
 	return c.Context.Done()
+}
+
+// stacked reports whether it is worth to look at the whole stack: where a context has no moods, one in eight is enough.
+func (c *simContext) stacked() bool {
+	c.o.even++
+	return c.mood != moodNone || c.o.even%8 == 0
 }
 
 // lingers blocks, now and then.

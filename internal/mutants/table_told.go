@@ -87,7 +87,7 @@ func lasting() []mutant {
 		{
 			"max-hold-ends-at-half", "MaxHold ends a hold too early",
 			one("engine/attempt.go", "terms.Until = r.ReceivedAt.Add(limit)", "terms.Until = r.ReceivedAt.Add(limit / 2)"),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestAMaxHoldEndsNothingBeforeItsTime", false,
 		},
 		{
 			"loss-told-at-three-quarters", "a lease is told to be lost long before it is",
@@ -102,17 +102,17 @@ func lasting() []mutant {
 		{
 			"stopped-handle-is-cut-short", "who stops its renewals while others go on has its lease for half as long as it was promised",
 			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease/2))"),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestWhoStopsBesideALongerLeaseIsTrustedForItsOwn", false,
 		},
 		{
 			"stopped-trusts-what-others-had", "who stopped goes on trusting what was renewed for somebody else",
 			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))", "w.until, w.trusted = 0, renew.TrustUntil(now, 4*w.set.lease)"),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestWhoStopsBesideALongerLeaseIsTrustedForItsOwn", false,
 		},
 		{
 			"renewal-raises-who-stopped", "who stopped trusts what a renewal brings that was on its way then",
 			one("renew/watchdog.go", "\t\t\tif !h.stopped.Load() {\n\t\t\t\th.raise(", "\t\t\tif true {\n\t\t\t\th.raise("),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestARenewalThatIsOnItsWayProlongsNothingThatHasStopped", false,
 		},
 		{
 			"remaining-is-the-lease", "who is refused is told the holder's whole lease, and not what is left",
@@ -120,14 +120,14 @@ func lasting() []mutant {
 			"engine", "TestSimCorpus", false,
 		},
 		{
-			"remaining-since-the-asking", "who is refused is told twice what the holder has left",
+			"busy-until-is-doubled", "who is refused is told twice what the holder has left",
 			one("engine/attempt.go", "until = r.ReceivedAt.Add(fromServerMs(r.Value))", "until = r.ReceivedAt.Add(2 * fromServerMs(r.Value))"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"readers-join-for-ever", "writers elsewhere wait for as long as there are readers here",
 			one("engine/shared.go", " || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {", " || !h.shareable(op.set, now) {"),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestReadersJoinOthersForATurnAndThenAskTheServer", false,
 		},
 		{
 			"readers-join-before-a-writer", "a reader overtakes the writer of its own engine that waits",
@@ -138,6 +138,11 @@ func lasting() []mutant {
 			"close-leaves-read-locks", "what a closed engine has read stays locked until it expires",
 			one("engine/engine.go", "if h := ent.hold; h != nil {\n\t\t\tcontexts", "if h := ent.hold; h != nil && ent.root() == ent {\n\t\t\tcontexts"),
 			"engine", "TestSimCorpus", false,
+		},
+		{
+			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
+			one("engine/engine.go", "_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx) // nobody", "h.end(holdReleased)\n\te.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
+			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}
 }

@@ -65,3 +65,13 @@ func (s *sim) checkEnd(h *simHold, ctx context.Context) {
 		s.fail("a context ends by its deadline", "%q: that of hold %d of %s, whose lease is %v, lives on", h.n.name, h.id, h.who, h.ls.lock.set.lease)
 	}
 }
+
+// ended looks whether a context has ended. Err of a lease's would look at the clock.
+func ended(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -318,13 +318,3 @@ func TestTheContextOfAShortLeaseEndsBeforeItsDeadline(t *testing.T) {
 		}
 	})
 }
-
-// ended looks whether a context has ended. Err of a lease's would look at the clock.
-func ended(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
-}

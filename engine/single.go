@@ -59,11 +59,12 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 			op.abandon(ctx.Err())
 		})
 	}
+	sh := e.shard(op.op.Hash)
 	if op.begin != nil {
+		sh.telling.Add(1) // Close waits until what begins here is sent, or ended
 		op.begin()
 	}
 	op.op.Sink = op
-	sh := e.shard(op.op.Hash)
 	sh.mu.Lock()
 	err := op.submitLocked()
 	if err == nil {
@@ -73,6 +74,11 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	if err != nil {
 		op.finished()
 		op.abandon(err)
+	}
+	if op.begin != nil {
+		e.told(sh)
+	}
+	if err != nil {
 		e.callbacks.unwatchHere(op.stop)
 	}
 	return &op.Future

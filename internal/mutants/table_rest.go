@@ -9,6 +9,11 @@ func resting() []mutant {
 			"engine", "TestAQueueGoesOnWhenTheLastOfItsSeatsGivesBackIsAnswered", false,
 		},
 		{
+			"close-overtakes-a-force", "a lock stays that an engine was just taking away when it was closed",
+			one("engine/single.go", "\t\tsh.telling.Add(1) // Close waits until what begins here is sent, or ended\n\t\top.begin()", "\t\top.begin()\n\t\tsh.telling.Add(1)"),
+			"engine", "TestCloseFreesWhatAForceReleaseIsJustTakingAway", false,
+		},
+		{
 			"reader-that-left-keeps-nothing", "a write hold that nobody has stays for as long as a reader has just kept it",
 			one("engine/cleanup.go", "c.giveUp = max(c.giveUp, root.seats.lasts)", "_ = root"),
 			"engine", "TestALostWriteHoldIsGivenBackForAsLongAsItsReaderMayKeepIt", false,

@@ -308,8 +308,8 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 			continue
 		}
 		s.afterRelease(n, b.script)
-		if len(s.taken) > 0 && b.fieldsOf != nil {
-			s.afterTaking(n, b.fieldsOf[i])
+		if b.fieldsOf != nil {
+			s.grantedAnew(n, b.fieldsOf[i])
 		}
 		s.afterReading(n, i, args, b)
 		s.afterAsking(n, b)
@@ -387,12 +387,13 @@ type simForcer struct {
 	gen int
 }
 
-// afterTaking ends what is known of fields that a ForceRelease took and that are there again: an acquire of which a copy
-// may still run keeps its wire id, so that the server may grant the same anew.
-func (s *sim) afterTaking(n *simName, before []twin.Field) {
+// grantedAnew ends what is known of fields that were taken and that are there again: an acquire of which a copy may still run
+// keeps its wire id, so that the server may grant the same anew. Who believed before stays excused.
+func (s *sim) grantedAnew(n *simName, before []twin.Field) {
 	for _, f := range s.server.twin.Hash(n.name) {
-		if s.taken[simField{n, f.Name}] && !hasField(before, f.Name) {
+		if !hasField(before, f.Name) {
 			delete(s.taken, simField{n, f.Name})
+			delete(s.excused, f.Name)
 		}
 	}
 }

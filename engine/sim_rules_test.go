@@ -397,7 +397,7 @@ func (s *sim) beforeReading(b *simBefore, args []string) {
 			}
 		}
 	}
-	if b.script == "" || b.script != "read" && b.script != "writerelease" && len(s.taken) == 0 {
+	if b.script == "" || b.script != "read" && b.script != "writerelease" && len(s.excused) == 0 {
 		return
 	}
 	for _, key := range simKeysOf(args) {

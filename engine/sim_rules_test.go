@@ -41,7 +41,6 @@ type simKnown struct {
 	releasedAt clock.Instant                // since when it is free because somebody gave it back; 0: it is not
 	noted      map[*simEngine]clock.Instant // when a writer of an engine last left its note
 	crowd      map[*simEngine]clock.Instant // when it last changed who waits in an engine
-	ackAt      clock.Instant                // when one who asks for replicas last came or left
 	toldUntil  map[*simEngine]clock.Instant // until when the server last said to an engine that somebody has it
 	heardAt    map[*simEngine]clock.Instant // when a message last woke an engine that waits
 }
@@ -79,9 +78,6 @@ func (n *simName) changed(w *simWait) {
 		n.known.crowd, n.known.noted = make(map[*simEngine]clock.Instant), make(map[*simEngine]clock.Instant)
 	}
 	n.known.crowd[w.se] = now
-	if w.acks {
-		n.known.ackAt = now
-	}
 	if w.kind != simRead {
 		n.known.writerAt, n.known.readOnly = now, false
 	}
@@ -496,7 +492,7 @@ func (s *sim) checkWoken() {
 			if !w.waits() || n.gone(w.se) || w.gen != w.se.gen || now.Sub(w.since) < simWoken {
 				continue
 			}
-			if at := n.known.releasedAt; at != 0 && at == n.freeAt && now.Sub(at) > simWoken && !n.apart(w) {
+			if at := n.known.releasedAt; at != 0 && at == n.freeAt && now.Sub(at) > simWoken {
 				s.fail("who waits hears of a release", "%q was given back %v ago, and %s waits to have it as %s", n.name, now.Sub(at), w.who, w.kind)
 			}
 			if w.kind == simRead && !writes && now.Sub(n.known.writerAt) > simWoken {
@@ -520,13 +516,6 @@ func (s *sim) checkNote(n *simName) {
 		return
 	}
 	s.fail("no note stays behind its writer", "%q: engine %d has left one, and no writer of it waits", n.name, se.n)
-}
-
-// apart reports whether a fair lock's waiter may be behind one that has to poll: who asks for replicas travels on another
-// connection, so that the server may take the callers of an engine in in another order than they have asked, and only
-// the first of them listens.
-func (n *simName) apart(w *simWait) bool {
-	return w.kind == simFair && (slices.ContainsFunc(n.waiters, func(o *simWait) bool { return o.acks }) || w.se.s.w.Now().Sub(n.known.ackAt) < simWoken)
 }
 
 // A simForced is what a ForceRelease told a holder in its engine to have lost.

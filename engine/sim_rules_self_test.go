@@ -33,7 +33,7 @@ var simRuleSabotages = []simSabotage{
 		}
 		lost := *h
 		lost.ls = &Lease{hold: &hold{}, lock: h.ls.lock}
-		s.checkEnd(&lost, context.Background())
+		s.checkEnd(context.Background(), &lost)
 		return true
 	}},
 	{"who stopped is trusted for its own lease", "but for another's", []simKind{simRead}, func(s *sim) bool {

@@ -56,11 +56,11 @@ func (n *simName) endOf(h *simHold) (ends clock.Instant) {
 func (s *sim) watchEnd(h *simHold) {
 	if s.yields == 0 && !s.crashes { // else who is to end it may be held up
 		ctx := h.ls.Context()
-		s.w.Outside(h.ls.hold.Deadline(), func() { s.checkEnd(h, ctx) })
+		s.w.Outside(h.ls.hold.Deadline(), func() { s.checkEnd(ctx, h) })
 	}
 }
 
-func (s *sim) checkEnd(h *simHold, ctx context.Context) {
+func (s *sim) checkEnd(ctx context.Context, h *simHold) {
 	if h.se.running() && h.gen == h.se.gen && h.ls.state.Load() == leaseActive && h.ls.Lost() && !ended(ctx) {
 		s.fail("a context ends by its deadline", "%q: that of hold %d of %s, whose lease is %v, lives on", h.n.name, h.id, h.who, h.ls.lock.set.lease)
 	}

@@ -36,9 +36,9 @@ func table() []mutant {
 		ends(),
 		changing(),
 		resting(), living(),
-		leaving(),
+		leaving(), leavingNothing(),
 		network(),
-		telling(), lasting(),
+		telling(), tellingLate(), lasting(),
 	} {
 		all = append(all, part...)
 	}

@@ -44,6 +44,12 @@ func leaving() []mutant {
 			one("engine/release.go", "\t\t\te.trustLessLocked(h)\n", ""),
 			"engine", "TestAReaderThatStoppedIsTrustedForItsOwnLease", false,
 		},
+	}
+}
+
+// leavingNothing: what who leaves, gives up or loses a lock must not leave behind.
+func leavingNothing() []mutant {
+	return []mutant{
 		{
 			"lost-writer-leaves-its-note", "readers wait up to 2.5 s for a writer that has had the lock and lost it",
 			one("engine/hold.go", "\t\te.lostNoteLocked(sh, h.ent)\n", "\t\t_ = sh\n"),

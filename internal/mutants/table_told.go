@@ -43,6 +43,12 @@ func telling() []mutant {
 			one("engine/hold.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
 			"engine", "TestNoJeopardyIsToldOfWhatIsOver", false,
 		},
+	}
+}
+
+// tellingLate: what is told late, twice or not at all.
+func tellingLate() []mutant {
+	return []mutant{
 		{
 			"over-is-held-to-read", "an owner holds to read what has ended, until the watchdog comes to it",
 			one("engine/shared.go", "h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {", "h.status.Load() == holdHeld {"),

@@ -388,14 +388,22 @@ type simForcer struct {
 }
 
 // grantedAnew ends what is known of fields that were taken and that are there again: an acquire of which a copy may still run
-// keeps its wire id, so that the server may grant the same anew. Who believed before stays excused.
+// keeps its wire id, so that the server may grant the same anew. Who believed before stays excused, and so does who enters his
+// hold: it was deleted, and came back by a late copy with the lease of that, of which nobody is told before the next renewal.
 func (s *sim) grantedAnew(n *simName, before []twin.Field) {
 	for _, f := range s.server.twin.Hash(n.name) {
 		if !hasField(before, f.Name) {
 			delete(s.taken, simField{n, f.Name})
-			delete(s.excused, f.Name)
+			if !n.standsExcused(f.Name) {
+				delete(s.excused, f.Name)
+			}
 		}
 	}
+}
+
+// standsExcused reports whether somebody believes in a field that was taken from him.
+func (n *simName) standsExcused(field string) bool {
+	return slices.ContainsFunc(n.holds, func(h *simHold) bool { return h.excused && h.field == field && h.believes() })
 }
 
 // checkForced: when a ForceRelease is over nobody in its engine believes in what it took: it excuses the others alone.

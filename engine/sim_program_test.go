@@ -554,17 +554,18 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 	s.ops++
 	n := a.name(st)
 	n.inside++
+	se := a.se
 	for _, m := range []*simName{n, a.name(&other)} {
 		m.known.asks++
-		m.known.hidden++
+		m.known.hidden = append(m.known.hidden, se)
 	}
 	defer func() {
 		n.inside--
 		n.stoppedAt = s.w.Now()
-		n.known.hidden--
-		a.name(&other).known.hidden--
+		n.known.shown(se)
+		a.name(&other).known.shown(se)
 	}()
-	se, tally, granted := a.se, a.se.tally, false
+	tally, granted := se.tally, false
 	err := inner.Do(inside, func(within context.Context) error {
 		d, _ := within.Value(ownerKey{}).(*doing)
 		se.tells(d.lease)

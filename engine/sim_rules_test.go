@@ -33,7 +33,7 @@ const (
 type simKnown struct {
 	hash       uint64
 	asks       int                          // acquires that were asked for
-	hidden     int                          // of those, made inside of a Do: they are no belief of their own
+	hidden     []*simEngine                 // whose those are that are made inside of a Do: they are no belief of their own
 	stood      [2]clock.Instant             // when a lock that one holds, and a read-write lock, was last seen there
 	readOnly   bool                         // since nothing was on its way, only readers have asked
 	writerAt   clock.Instant                // when a writer last came, left, or was seen to write
@@ -43,6 +43,13 @@ type simKnown struct {
 	crowd      map[*simEngine]clock.Instant // when it last changed who waits in an engine
 	toldUntil  map[*simEngine]clock.Instant // until when the server last said to an engine that somebody has it
 	heardAt    map[*simEngine]clock.Instant // when a message last woke an engine that waits
+}
+
+// shown takes back one note of hidden.
+func (k *simKnown) shown(se *simEngine) {
+	if at := slices.Index(k.hidden, se); at >= 0 {
+		k.hidden = slices.Delete(k.hidden, at, at+1)
+	}
 }
 
 // class is what kinds of lock cannot stand under one name together.
@@ -114,9 +121,11 @@ func mode(fields []twin.Field) string {
 	return ""
 }
 
-// isAlone reports whether an engine knows nothing of a name yet.
+// isAlone reports whether an engine knows nothing of a name yet. What is asked for inside of a Do is no waiter here, and yet
+// waits in its engine's queue: who comes behind it is told what the server said to it, until a message or the poll asks
+// again. A spin lock has no messages, and a writer's note that has no writer any more none either.
 func (s *sim) isAlone(w *simWait) bool {
-	return !w.n.gone(w.se) && s.pending(w.se, w.n) == 0 && !s.uses(w.n, func(_ simKind, se *simEngine) bool { return se == w.se })
+	return !w.n.gone(w.se) && s.pending(w.se, w.n) == 0 && !slices.Contains(w.n.known.hidden, w.se) && !s.uses(w.n, func(_ simKind, se *simEngine) bool { return se == w.se })
 }
 
 // gone reports whether an engine is closing, or not there.
@@ -173,7 +182,7 @@ func (s *sim) givesBackAs(n *simName, fit func(simKind, *simEngine) bool) bool {
 // on its way are releases of its own engine, which it goes behind. Readers let readers in.
 func (s *sim) freeFor(w *simWait) bool {
 	n := w.n
-	if !s.smooth() || s.mixed || w.had || n.forcing > 0 || n.inside > 0 || n.known.hidden > 0 || n.extends > 0 || n.gone(w.se) {
+	if !s.smooth() || s.mixed || w.had || n.forcing > 0 || n.inside > 0 || len(n.known.hidden) > 0 || n.extends > 0 || n.gone(w.se) {
 		return false
 	}
 	if len(n.waiters) == 0 && s.allPending(n) == 0 && !s.uses(n, func(k simKind, _ *simEngine) bool { return k != simRead }) {
@@ -440,7 +449,7 @@ func (s *sim) afterReading(n *simName, i int, args []string, b simBefore) {
 // notes is the writer of an engine whose note must be there; nil: there may be none.
 func (n *simName) notes(se *simEngine) *simWait {
 	at := n.known.noted[se]
-	if at == 0 || at <= n.known.crowd[se] || n.gone(se) || n.known.hidden > 0 {
+	if at == 0 || at <= n.known.crowd[se] || n.gone(se) || len(n.known.hidden) > 0 {
 		return nil
 	}
 	var first *simWait
@@ -505,7 +514,7 @@ func (s *sim) checkWoken() {
 // checkNote: a note is there for a writer that waits, and is taken back with the last of its engine's. The release of one
 // that writes takes it away.
 func (s *sim) checkNote(n *simName) {
-	if n.kinds[0].class() == 0 || n.known.hidden > 0 {
+	if n.kinds[0].class() == 0 || len(n.known.hidden) > 0 {
 		return
 	}
 	se := s.engineOf(s.server.twin.Do([]string{"GET", "{" + n.name + "}:rwlock_writer"}).Text + ":")

@@ -119,6 +119,9 @@ func (w *World) current() *Process {
 }
 
 func (w *World) start(name string, p *Process, fn func()) {
+	if w.closed { // who is unwound may start others: they would never run, and keep a coroutine of the crew
+		return
+	}
 	var r *routine
 	if n := len(w.idle); n > 0 {
 		r, w.idle = w.idle[n-1], w.idle[:n-1]

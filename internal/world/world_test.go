@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,31 @@ func TestACrewServesOneWorldAfterTheOther(t *testing.T) {
 		require.Equal(t, want, hash)
 		require.Equal(t, 5, unwound)
 	}
+}
+
+// Who is unwound when a world is closed may start others, which never run. Their coroutines stay the crew's.
+func TestNobodyIsStartedInAClosedWorld(t *testing.T) { //nolint:paralleltest // it counts goroutines
+	var crew world.Crew
+	run := func() {
+		w := crew.New(1, 0)
+		w.Go("idles", func() {}) // the crew's before the other is unwound
+		w.Go("waits", func() {
+			defer func() {
+				for range 3 {
+					w.Go("late", func() { t.Error("it runs in a closed world") })
+				}
+			}()
+			w.NewBell().Wait()
+		})
+		require.NoError(t, w.Run(never))
+		w.Close()
+	}
+	before := runtime.NumGoroutine()
+	for range 50 {
+		run()
+	}
+	crew.Close()
+	require.Less(t, runtime.NumGoroutine(), before+50, "a coroutine is left of each world")
 }
 
 func TestNumbersAreDrawnFromTheSeed(t *testing.T) {

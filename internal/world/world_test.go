@@ -91,7 +91,7 @@ func TestACrewServesOneWorldAfterTheOther(t *testing.T) {
 }
 
 // Who is unwound when a world is closed may start others, which never run. Their coroutines stay the crew's.
-func TestNobodyIsStartedInAClosedWorld(t *testing.T) { //nolint:paralleltest // it counts goroutines
+func TestNobodyIsStartedInAClosedWorld(t *testing.T) { // not beside others: it counts goroutines
 	var crew world.Crew
 	run := func() {
 		w := crew.New(1, 0)

@@ -137,20 +137,24 @@ func measure(ctx context.Context, cfg *config, lease, roundTrip time.Duration) s
 }
 
 func table(out io.Writer, cfg *config, lost [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "lost within %d leases, %d locks each; round trip of the lease:\n", cfg.held, cfg.locks)
-	fmt.Fprint(w, "lease")
+	var w strings.Builder
+	fmt.Fprintf(&w, "lost within %d leases, %d locks each; round trip of the lease:\n", cfg.held, cfg.locks)
+	fmt.Fprint(&w, "lease")
 	for _, share := range shares {
-		fmt.Fprintf(w, "\t%s", share.name)
+		fmt.Fprintf(&w, "\t%s", share.name)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(&w)
 	for i, lease := range cfg.leases {
-		fmt.Fprint(w, lease)
+		fmt.Fprint(&w, lease)
 		for k := range shares {
 			roundTrip := time.Duration(shares[k].of * float64(lease)).Round(time.Millisecond)
-			fmt.Fprintf(w, "\t%s (%v)", lost[i][k], roundTrip)
+			fmt.Fprintf(&w, "\t%s (%v)", lost[i][k], roundTrip)
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(&w)
 	}
-	return w.Flush()
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(columns, w.String()); err != nil {
+		return err
+	}
+	return columns.Flush()
 }

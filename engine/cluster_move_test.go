@@ -97,6 +97,24 @@ func TestClusterReleaseAndReentryFollowAMovingKey(t *testing.T) {
 	finishCluster(t, c, e)
 }
 
+// listens tells whether one subscriber hears of a lock's releases at a server.
+func listens(tb testing.TB, at *redistest.Server, name string) func() bool {
+	channel := slot.LockChannel(name)
+	return func() bool { return at.Do(tb, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1" }
+}
+
+// requireHeard gives a lock back and checks that who waits for it gets it by the message, or by the look that follows a
+// subscription, if that was still on its way.
+func requireHeard(tb testing.TB, e *engine.Engine, ls *engine.Lease, waiter *engine.Future[*engine.Lease]) {
+	tb.Helper()
+	before := e.Stats()
+	release(tb, ls)
+	got, err := waiter.Await(limited(tb))
+	require.NoError(tb, err)
+	require.Equal(tb, before.GrantsByPoll, e.Stats().GrantsByPoll, "not by the poll")
+	release(tb, got)
+}
+
 func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 	c := redistest.RunCluster(t, 3, 0)
 	a, b := openCluster(t, c), openCluster(t, c)
@@ -107,16 +125,8 @@ func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 		waiter := b.Lock(name).AcquireAsync(t.Context())
 		to := other(t, c, s)
 		require.NoError(t, c.MoveSlot(limited(t), s, to))
-		eventually(t, "the waiter listens at the new owner", func() bool {
-			return to.Do(t, "PUBSUB", "SHARDNUMSUB", slot.LockChannel(name)) == slot.LockChannel(name)+"\n1"
-		})
-		before := b.Stats()
-		release(t, ls)
-		got, err := waiter.Await(limited(t))
-		require.NoError(t, err)
-		// By the message, or by the look that follows a subscription, if that was still on its way.
-		require.Equal(t, before.GrantsByPoll, b.Stats().GrantsByPoll, "not by the poll")
-		release(t, got)
+		eventually(t, "the waiter listens at the new owner", listens(t, to, name))
+		requireHeard(t, b, ls, waiter)
 	}
 	finishCluster(t, c, a, b)
 }
@@ -128,17 +138,12 @@ func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
 	a, b := openCluster(t, c), openCluster(t, c)
 	const name = "waited for"
 	s := slot.Of(name)
-	listens := func(at *redistest.Server) func() bool {
-		return func() bool {
-			return at.Do(t, "PUBSUB", "SHARDNUMSUB", slot.LockChannel(name)) == slot.LockChannel(name)+"\n1"
-		}
-	}
 	for range 3 {
 		ls := acquire(t, a.Lock(name))
 		waiter := b.Lock(name).AcquireAsync(t.Context())
 		from, err := c.Owner(limited(t), s)
 		require.NoError(t, err)
-		eventually(t, "the waiter listens", listens(from))
+		eventually(t, "the waiter listens", listens(t, from, name))
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		errs := make(chan error, 4)
@@ -159,17 +164,12 @@ func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
 		}
 		to := other(t, c, s)
 		require.NoError(t, c.MoveSlot(limited(t), s, to))
-		eventually(t, "the waiter listens at the new owner", listens(to))
+		eventually(t, "the waiter listens at the new owner", listens(t, to, name))
 		stop()
 		wg.Wait()
 		close(errs)
 		require.NoError(t, <-errs)
-		before := b.Stats()
-		release(t, ls)
-		got, err := waiter.Await(limited(t))
-		require.NoError(t, err)
-		require.Equal(t, before.GrantsByPoll, b.Stats().GrantsByPoll, "not by the poll")
-		release(t, got)
+		requireHeard(t, b, ls, waiter)
 	}
 	finishCluster(t, c, a, b)
 }

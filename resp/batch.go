@@ -68,7 +68,7 @@ func stretch(ops []*Op, start int) int {
 	end := start
 	for end < len(ops) && end-start < maxKeys {
 		op := ops[end]
-		if op.alone || op.Inside || op.Kind != first.Kind || op.Family != first.Family {
+		if op.alone || op.Inside || op.Kind != first.Kind || op.Family != first.Family || op.Left != first.Left {
 			break
 		}
 		if op.Kind != OpRelease && (op.LeaseMs != first.LeaseMs || op.Waits != first.Waits) {
@@ -149,7 +149,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	switch {
 	case first.Family == FamilyFair && (first.Kind == OpAcquire || first.Kind == OpReacquire):
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
-			flag(first.Waits), fairGraceMs, fairPlaceMs, strconv.Itoa(len(inline)))
+			flag(first.Waits), fairGraceMs, fairPlaceMs, e.publish, strconv.Itoa(len(inline)))
 		return appendFields(appendKeys(args, inline), c.ops)
 	case first.Kind == OpAcquire, first.Kind == OpReacquire && first.Family >= FamilyFenced:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
@@ -171,7 +171,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
-		args = append(args, first.Family.publish(e.publish), first.Family.message(), strconv.Itoa(len(inline)))
+		args = append(args, first.Family.publish(e.publish), first.releaseMessage(), strconv.Itoa(len(inline)))
 		if first.Family == FamilyFair {
 			heirs := heirsOf(c.ops)
 			args = append(args, strconv.Itoa(len(heirs)/3), fairGraceMs, fairPlaceMs)
@@ -263,19 +263,16 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 	for i := range c.results {
 		c.results[i] = Result{SentAt: sentAt, ReceivedAt: received}
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return c.fail(classify(err))
+	values, failed := arrayOf(w, c.script, reply)
+	if failed != nil {
+		return c.fail(w, failed)
 	}
 	if k := c.ops[0].Kind; k == OpInspect || k == OpQueue {
-		return c.settleInspect(values)
+		return c.settleInspect(w, values)
 	}
-	if len(values) == 0 {
-		return c.fail(malformed)
-	}
-	now, err := values[0].AsInt64()
-	if err != nil {
-		return c.fail(malformed)
+	now, ok := serverTime(values)
+	if !ok {
+		return c.malformed(w, values)
 	}
 	w.est.learn(now, received)
 	return c.settleKeys(w, values)
@@ -289,14 +286,14 @@ func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
 		case len(values) == 1:
 			return tooLate
 		case c.script == scriptReacquire:
-			return c.settleReacquire(values)
+			return c.settleReacquire(w, values)
 		case f.sparse():
 			return c.settleSparse(w, values, CodeGranted)
 		default:
-			return c.settleTokens(values)
+			return c.settleTokens(w, values)
 		}
 	case OpForce:
-		return c.settleForce(values)
+		return c.settleForce(w, values)
 	case OpRelease:
 		return c.settleSparse(w, values, CodeReleased)
 	default:
@@ -304,8 +301,10 @@ func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
 	}
 }
 
-// malformed is the answer to a reply no script of ours gives. What the script did is not known.
-var malformed = &ServerError{Class: ClassPartly, Text: "the reply is not one of our scripts'"}
+// malformed answers every op of the command that its outcome is unknown.
+func (c *command) malformed(w *wire, values []rueidis.RedisMessage) outcome {
+	return c.fail(w, malformed(c.script.name, values))
+}
 
 // noteUndeclared notes who was refused in words that we do not know where several keys of a cluster travel undeclared:
 // that may be what the server minds.
@@ -321,7 +320,10 @@ func (c *command) noteUndeclared() {
 }
 
 // fail gives every op the same error, unless something can be done about it first.
-func (c *command) fail(err *ServerError) outcome {
+func (c *command) fail(w *wire, err *ServerError) outcome {
+	if err.malformed {
+		w.malformed.Store(true)
+	}
 	if err.Class == ClassNoScript && c.reloads < maxReloads {
 		return noScript
 	}
@@ -329,142 +331,144 @@ func (c *command) fail(err *ServerError) outcome {
 		return split
 	}
 	for i := range c.results {
-		c.results[i].Code, c.results[i].Err = CodeError, err
+		c.results[i].Code, c.results[i].Value, c.results[i].Err = CodeError, 0, err
 	}
 	return settled
 }
 
-// settleSparse reads {now, n, i, v, ...}: n keys answered normal, the others are named.
+// settleSparse reads {now, n, i, v, ...}: n keys answered normal, the others are named, in their order.
 func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Code) outcome {
-	n, err := values[1].AsInt64()
-	if err != nil {
-		return c.fail(malformed)
+	sparse, n, ok := sparseOf(values, 2, len(c.ops))
+	if !ok {
+		return c.malformed(w, values)
 	}
 	for i := range c.results {
 		c.results[i].Code = normal
 	}
 	named, normals := int64(0), int64(0) // keys named in the reply, and those of them that are normal after all
-	for p := 2; p+1 < len(values); p += 2 {
-		i, err := values[p].AsInt64()
-		if err != nil || i < 0 || i > int64(len(c.ops)) {
-			return c.fail(malformed)
-		}
-		if i == 0 {
-			w.noCopy.Store(true)
+	refusesCopy := false
+	for sparse.next() {
+		if sparse.at == 0 && normal == CodeGranted {
+			refusesCopy = true
 			continue
 		}
-		r := &c.results[i-1]
+		if !sparse.rises() {
+			return c.malformed(w, values)
+		}
+		r := &c.results[sparse.at-1]
 		named++
-		v, err := values[p+1].AsInt64()
-		if err != nil {
-			r.Code, r.Err = CodeError, classify(err)
+		if sparse.refused != nil {
+			r.Code, r.Err = CodeError, sparse.refused
 			continue
 		}
-		r.Code, r.Value = codeOf(normal, v)
+		if r.Code, r.Value, ok = codeOf(normal, sparse.v); !ok {
+			return c.malformed(w, values)
+		}
 		if r.Code == normal || r.Code == CodePassed {
 			normals++
 		}
 	}
-	if n+named-normals != int64(len(c.ops)) {
-		return c.fail(malformed)
+	if sparse.bad || n+named-normals != int64(len(c.ops)) {
+		return c.malformed(w, values)
+	}
+	if refusesCopy {
+		w.noCopy.Store(true)
 	}
 	return settled
 }
 
-// settleTokens reads {now, n, token, i, v, ...}: n keys were granted with this token, the others are named,
-// with a token of their own or why there is none.
-func (c *command) settleTokens(values []rueidis.RedisMessage) outcome {
-	if len(values) < 3 {
-		return c.fail(malformed)
+// settleTokens reads {now, n, token, i, v, ...}: n keys were granted with this token, the others are named, in their
+// order, with a token of their own or why there is none.
+func (c *command) settleTokens(w *wire, values []rueidis.RedisMessage) outcome {
+	sparse, n, ok := sparseOf(values, 3, len(c.ops))
+	if !ok {
+		return c.malformed(w, values)
 	}
-	n, err1 := values[1].AsInt64()
-	token, err2 := values[2].AsInt64()
-	if err1 != nil || err2 != nil {
-		return c.fail(malformed)
+	token, ok := number(&values[2])
+	if !ok || n > 0 && token <= 0 {
+		return c.malformed(w, values)
 	}
 	for i := range c.results {
 		c.results[i].Code, c.results[i].Value = CodeGranted, token
 	}
-	for p := 3; p+1 < len(values); p += 2 {
-		i, err := values[p].AsInt64()
-		if err != nil || i < 1 || i > int64(len(c.ops)) {
-			return c.fail(malformed)
+	for sparse.next() {
+		if !sparse.rises() {
+			return c.malformed(w, values)
 		}
 		n++
-		r := &c.results[i-1]
-		v, err := values[p+1].AsInt64()
-		switch {
-		case err != nil:
-			r.Code, r.Err = CodeError, classify(err)
+		r := &c.results[sparse.at-1]
+		switch v := sparse.v; {
+		case sparse.refused != nil:
+			r.Code, r.Value, r.Err = CodeError, 0, sparse.refused
 		case v > 0:
 			r.Value = v
 		case v == -3:
-			r.Code = CodeWrongKind
+			r.Code, r.Value = CodeWrongKind, 0
 		case v == -1:
 			r.Code, r.Value = CodeBusy, -1
 		case v <= -10:
-			r.Code, r.Value = CodeBusy, -v-10
+			r.Code, r.Value = CodeBusy, lifeMs(-(v + 10))
 		default:
-			return c.fail(malformed)
+			return c.malformed(w, values)
 		}
 	}
-	if n != int64(len(c.ops)) {
-		return c.fail(malformed)
+	if sparse.bad || n != int64(len(c.ops)) {
+		return c.malformed(w, values)
 	}
 	return settled
 }
 
-// codeOf reads the number of a key that did not answer as most do.
-func codeOf(normal Code, v int64) (Code, int64) {
+// codeOf reads the number of a key that did not answer as most do. False: no script of ours answers it.
+func codeOf(normal Code, v int64) (Code, int64, bool) {
 	switch {
 	case normal == CodeGranted && v == -3:
-		return CodeWrongKind, 0
+		return CodeWrongKind, 0, true
 	case normal == CodeGranted:
-		return CodeBusy, v
+		return CodeBusy, lifeMs(v), v > -3
 	case normal == CodeReleased && v == -2:
-		return CodeReleased, -1
+		return CodeReleased, -1, true
 	case normal == CodeReleased && v <= -10:
-		return CodePassed, -v - 10
+		return CodePassed, -(v + 10), true
 	case normal == CodeReleased && v > 0:
-		return CodeReleased, v
+		return CodeReleased, v, true
 	default:
-		return CodeNotOurs, 0
+		return CodeNotOurs, 0, v == -1
 	}
 }
 
 // settleForce reads {now, code}.
-func (c *command) settleForce(values []rueidis.RedisMessage) outcome {
+func (c *command) settleForce(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values) == 1 {
 		return tooLate
 	}
-	code, err := values[1].AsInt64()
-	if err != nil {
-		return c.fail(malformed)
-	}
-	switch code {
-	case 0:
+	code, ok := number(&values[1])
+	switch {
+	case !ok || len(values) != 2:
+		return c.malformed(w, values)
+	case code == 0:
 		c.results[0].Code = CodeNone
-	case 1:
+	case code == 1:
 		c.results[0].Code = CodeReleased
-	case -3:
+	case code == -3:
 		c.results[0].Code = CodeWrongKind
 	default:
-		return c.fail(malformed)
+		return c.malformed(w, values)
 	}
 	return settled
 }
 
-func (c *command) settleReacquire(values []rueidis.RedisMessage) outcome {
+// settleReacquire reads {now, code, v}.
+func (c *command) settleReacquire(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values) != 3 {
-		return c.fail(malformed)
+		return c.malformed(w, values)
 	}
-	code, err1 := values[1].AsInt64()
-	v, err2 := values[2].AsInt64()
-	if err1 != nil || err2 != nil {
-		return c.fail(malformed)
+	code, ok1 := number(&values[1])
+	v, ok2 := number(&values[2])
+	if !ok1 || !ok2 {
+		return c.malformed(w, values)
 	}
 	r := &c.results[0]
-	r.Value = v
+	r.Value = lifeMs(v)
 	switch code {
 	case 1:
 		r.Code = CodeGranted
@@ -477,28 +481,40 @@ func (c *command) settleReacquire(values []rueidis.RedisMessage) outcome {
 	case -3:
 		r.Code = CodeWrongKind
 	default:
-		return c.fail(malformed)
+		return c.malformed(w, values)
 	}
 	return settled
 }
 
-func (c *command) settleInspect(values []rueidis.RedisMessage) outcome {
-	r := &c.results[0]
-	r.Code, r.Value = CodeInspected, -2
-	for i, v := range values {
-		if i == 0 {
-			left, err := v.AsInt64()
-			if err != nil {
-				return c.fail(malformed)
-			}
-			r.Value = left
-			continue
-		}
-		text, err := v.ToString()
-		if err != nil {
-			return c.fail(malformed)
-		}
-		r.Fields = append(r.Fields, text)
+// inspectMost is how many fields inspect.lua reads.
+const inspectMost = 10_000
+
+// settleInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields than it reads {ms, how many,
+// mode}.
+func (c *command) settleInspect(w *wire, values []rueidis.RedisMessage) outcome {
+	if len(values)%2 == 0 {
+		return c.malformed(w, values)
 	}
+	left, ok := number(&values[0])
+	if !ok || left < -2 {
+		return c.malformed(w, values)
+	}
+	r := &c.results[0]
+	if len(values) == 3 && values[1].IsInt64() { // a field is a text, whatever it says
+		more, _ := number(&values[1])
+		if more <= inspectMost {
+			return c.malformed(w, values)
+		}
+		r.More, values = more, values[1:]
+	}
+	fields := make([]string, 0, len(values)-1)
+	for i := range values[1:] {
+		text, err := values[1+i].ToString()
+		if err != nil {
+			return c.malformed(w, values)
+		}
+		fields = append(fields, text)
+	}
+	r.Code, r.Value, r.Fields = CodeInspected, lifeMs(left), fields
 	return settled
 }

@@ -87,9 +87,12 @@ type ServerError struct {
 	Class Class
 	Text  string
 	cause error
+	// malformed: the reply is none of our scripts'. What comes next on its connection may answer other commands than it
+	// seems to.
+	malformed bool
 }
 
-// Error returns the server's own words.
+// Error returns the server's own words; see Printable.
 func (e *ServerError) Error() string { return "holdfast: server: " + e.Text }
 
 // Unwrap returns the transport's error, if it was one.
@@ -160,9 +163,9 @@ func classify(err error) *ServerError {
 	}
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		text := reply.Error()
-		return &ServerError{Class: classOfReply(text), Text: text}
+		return &ServerError{Class: classOfReply(text), Text: Printable(text)}
 	}
-	return &ServerError{Class: ClassUnknown, Text: "no answer: " + err.Error(), cause: err}
+	return &ServerError{Class: ClassUnknown, Text: "no answer: " + Printable(err.Error()), cause: err}
 }
 
 // AsServerError returns err as the *ServerError it is, or wraps it as one of ClassOther.
@@ -171,17 +174,14 @@ func AsServerError(err error) *ServerError {
 	if errors.As(err, &s) {
 		return s
 	}
-	return &ServerError{Class: ClassOther, Text: err.Error(), cause: err}
+	return &ServerError{Class: ClassOther, Text: Printable(err.Error()), cause: err}
 }
-
-// Unreachable wraps the failure to connect; what the server itself said keeps its class.
-func Unreachable(err error) error { return unreachable(err) }
 
 // unreachable wraps the failure to connect. What the server itself said keeps its class.
 func unreachable(err error) *ServerError {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		text := reply.Error()
-		return &ServerError{Class: classOfReply(text), Text: text}
+		return &ServerError{Class: classOfReply(text), Text: Printable(text)}
 	}
-	return &ServerError{Class: ClassUnreachable, Text: "cannot connect: " + err.Error(), cause: err}
+	return &ServerError{Class: ClassUnreachable, Text: "cannot connect: " + Printable(err.Error()), cause: err}
 }

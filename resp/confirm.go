@@ -150,8 +150,15 @@ func (l *lane) waitReplicas(w *wire, number int, left time.Duration) (seen int, 
 			return 0, errHurried
 		}
 	}
+	if err := reply.Error(); err != nil {
+		return 0, demoted(classify(err))
+	}
 	n, err := reply.AsInt64()
-	return int(n), demoted(classify(err))
+	if err != nil || n < 0 {
+		l.link.giveUp(w)
+		return 0, unexpected("WAIT", reply)
+	}
+	return int(min(n, math.MaxInt32)), nil
 }
 
 // demoted makes a refusal for not being master any more an unknown outcome: the new master may have
@@ -181,7 +188,7 @@ func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed t
 	for _, w := range over {
 		switch {
 		case err == nil:
-			w.r.Seen = int32(min(seen, math.MaxInt32)) //nolint:gosec // in range
+			w.r.Seen = int32(seen) //nolint:gosec // in range
 		case err.Class.Definite():
 			w.r.Unseen = err
 		default:

@@ -11,7 +11,8 @@ import (
 type endpoint struct {
 	addr     string // where it is at first
 	dial     func(addr string) (rueidis.Client, error)
-	borrowed bool // its client is somebody else's to close
+	borrowed bool                     // its client is somebody else's to close
+	hide     func(text string) string // see Options.Hide; may be nil
 
 	mu     sync.Mutex // held while dialling
 	client rueidis.Client

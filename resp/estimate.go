@@ -16,8 +16,10 @@ type estimate struct {
 	offset atomic.Int64 // ns to add to our clock; 0 = nothing known yet
 }
 
-// learn takes the server's time of a reply (ms) and the moment it was received.
+// learn takes the server's time of a reply (ms) and the moment it was received. A server's clock counts further than
+// nanoseconds do: what is beyond longestMs counts as that.
 func (e *estimate) learn(serverMs int64, received clock.Instant) {
+	serverMs = min(max(serverMs, 0), longestMs)
 	e.offset.Store(serverMs*int64(time.Millisecond) - int64(received))
 }
 

@@ -24,7 +24,7 @@ const (
 // writeSuffix marks a write hold's field, after the wire id.
 const writeSuffix = ":write"
 
-// How fair waiters keep their place: Redisson's fairLockWaitTimeout, and how long a head that does
+// How fair waiters keep their place: Redisson's fairLockWaitTimeout, and how long one of ours that does
 // not ask again is waited for.
 const (
 	fairPlaceMs = "300000"
@@ -103,6 +103,21 @@ func (f Family) message() string {
 	}
 	return unlockMessage
 }
+
+// leftMark stands before the message of a release that leaves the lock to others. Redisson reads a number: to it that
+// is the same message.
+const leftMark = "0"
+
+// releaseMessage is what the op publishes.
+func (op *Op) releaseMessage() string {
+	if op.Left {
+		return leftMark + op.Family.message()
+	}
+	return op.Family.message()
+}
+
+// Left reports whether a message is one of a release that leaves the lock to others.
+func Left(message string) bool { return len(message) > 1 && message[:1] == leftMark }
 
 // publish is the command a release tells the waiters with.
 func (f Family) publish(command string) string {

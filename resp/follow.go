@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,23 +34,25 @@ type Sentinels struct {
 
 const (
 	lookEvery = 5 * time.Second        // how often sentinels are asked when nothing looks wrong
-	lookLimit = time.Second            // of one sentinel's answer
-	lookGrace = 100 * time.Millisecond // the others' time after the first good answer
+	lookLimit = time.Second            // of one sentinel's answer; the others' time after the first good one
+	lookGrace = 100 * time.Millisecond // the others' time after most of the known have named one master
+	lookAgain = 300 * time.Millisecond // until sentinels that do not agree are asked again, at Open
+	lookTries = 10                     //
 	mostPeers = 64                     // sentinels that are asked
 )
 
 // A follower knows the master of a name, and moves its node there whenever the sentinels agree on
 // another.
 //
-// It asks all sentinels it has heard of at once and believes the newest answer, by the epoch of their
-// configuration: one that is cut off from the others goes on naming the old master. It asks when one
-// of them publishes a switch, when an answer of the master makes it doubtful, when a connection breaks,
-// and every 5 s.
+// It asks all sentinels it has heard of at once and believes what most of them name: one that is cut off from the others
+// goes on naming the old master, and one that lies names its own, with whatever epoch it likes. See choose. It asks when
+// one of them publishes a switch, when an answer of the master makes it doubtful, when a connection breaks, and every 5 s.
 //
 // Locks: mu guards the sentinels; it is never held during I/O.
 type follower struct {
 	name string
 	ask  func(addr string) (rueidis.Client, error)
+	hide func(text string) string // see Options.Hide
 
 	node *Node
 	told func(addr string) // hears of a new master; may be nil
@@ -59,7 +62,8 @@ type follower struct {
 	peers  map[string]*endpoint // by address
 	closed bool
 
-	epoch int64 // of the configuration that is followed; the keeper's
+	now   followed        // the keeper's
+	named map[string]bool // the sentinels that most of them name; the keeper's
 
 	ctx    context.Context //nolint:containedctx // ends with close
 	cancel context.CancelFunc
@@ -76,18 +80,18 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 	o.fill()
 	o.Follows = true
 	f := &follower{
-		name: s.Master, ask: s.Ask, seeds: s.Addrs, peers: make(map[string]*endpoint),
+		name: s.Master, ask: s.Ask, hide: o.Hide, seeds: s.Addrs, peers: make(map[string]*endpoint),
 		doubts: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.meet(nil)
-	found := choose(f.look(), 0, 0)
+	found := f.find()
 	if found.err != nil {
 		f.close()
 		return nil, found.err
 	}
-	f.epoch = found.epoch
-	from := &endpoint{addr: found.addr, dial: s.Dial}
+	f.believe(found)
+	from := &endpoint{addr: found.addr, dial: s.Dial, hide: o.Hide}
 	n := newNode(from, o)
 	w, failed := n.commands.get()
 	if failed == nil && w.caps.Cluster {
@@ -102,6 +106,19 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 	n.follow, f.node = f, n
 	n.start(nil, pubSubMode{publish: "PUBLISH"})
 	return &Nodes{single: n, follow: f, opts: o}, nil
+}
+
+// find asks for the first time, and again while the sentinels do not agree: a failover may be under way. Blocks: for a
+// dial of each silent address, and up to about 3 s where they do not agree.
+func (f *follower) find() finding {
+	for tries := 1; ; tries++ {
+		found := f.choose()
+		if found.err == nil || tries == lookTries || !errors.Is(found.err, errDisagree) {
+			return found
+		}
+		timer := time.NewTimer(lookAgain)
+		<-timer.C
+	}
 }
 
 // start begins to follow.
@@ -130,7 +147,7 @@ func (f *follower) keep() {
 		case <-timer.C:
 			pause = tableLeast
 		}
-		if f.follow(choose(f.look(), f.epoch, len(f.known()))) {
+		if f.follow(f.choose()) {
 			pause = tableLeast
 		} else {
 			pause = min(2*pause, tableMost)
@@ -148,11 +165,10 @@ func (f *follower) keep() {
 
 // follow moves the node to the master that was found, and says whether that is another.
 func (f *follower) follow(found finding) bool {
-	if found.err != nil || f.ctx.Err() != nil {
+	if found.err != nil || f.ctx.Err() != nil || found.weak && f.node.mastering(f.ctx) {
 		return false
 	}
-	f.meet(found.peers)
-	f.epoch = found.epoch
+	f.believe(found)
 	if found.addr == f.node.Addr() {
 		return false
 	}
@@ -163,30 +179,194 @@ func (f *follower) follow(found finding) bool {
 	return true
 }
 
+// believe keeps what was found.
+func (f *follower) believe(found finding) {
+	f.now = followed{found.addr, found.epoch}
+	f.meet(found.peers)
+	f.named = make(map[string]bool, len(found.peers))
+	for _, addr := range found.peers {
+		f.named[addr] = true
+	}
+}
+
+// followed is the master that is followed, and the epoch of the configuration that named it; zero before there is one.
+type followed struct {
+	addr  string
+	epoch int64
+}
+
 // A finding is what one sentinel says, or what follows from what all said.
 type finding struct {
+	from  string // the sentinel
 	addr  string
 	epoch int64
 	peers []string
 	err   *ServerError
+	weak  bool // it holds only if the master that is followed does not answer as one
 }
 
-// choose finds the newest of what sentinels said. What is older than the configuration that is followed
-// counts only if more than half of all known sentinels answered and none knows better: then somebody has
-// set them up anew.
-func choose(all []finding, epoch int64, known int) finding {
-	best := finding{epoch: -1}
-	answered := 0
+var (
+	errDisagree = errors.New("the sentinels do not agree")
+	errOlder    = &ServerError{Class: ClassOther, Text: "the sentinels that answer have an older configuration"}
+)
+
+// choose asks the sentinels and finds the master that most of them name, and who they are.
+func (f *follower) choose() finding {
+	voices, known := f.voices(f.look())
+	found := choose(voices, f.now, known)
+	if found.err == nil {
+		found.peers = agreedPeers(voices, f.named, known)
+	}
+	return found
+}
+
+// voices are the answers that count, and of how many they are. A sentinel may be asked twice, by the name that it was
+// configured with and by the address that the others know: it has one vote. So those count that the others name, or the
+// configured ones, where more of them answer: the addresses may be of a network that is not ours.
+func (f *follower) voices(all []finding) (voices []finding, known int) {
+	if len(f.named) == 0 {
+		return all, len(f.known())
+	}
+	var named, others []finding
+	answered, more := 0, 0 // of the named; and of the others, less those
+	for _, one := range all {
+		switch {
+		case f.named[one.from]:
+			named = append(named, one)
+		default:
+			others = append(others, one)
+		}
+		switch {
+		case one.err != nil:
+		case f.named[one.from]:
+			answered++
+			more--
+		default:
+			more++
+		}
+	}
+	known = max(len(f.named), len(f.seeds)) // one that lies may have kept the others from being named at first
+	switch {
+	case more > 0:
+		return others, known
+	case answered > 0:
+		return named, known
+	default:
+		return all, known // why nobody answered
+	}
+}
+
+// choose finds the master that sentinels name: the one that most of them do. A sentinel that lies can claim any epoch, so
+// an epoch alone decides nothing; it is what tells an old configuration from a new one where most name the same.
+//
+// A master is left for another one
+//
+//   - that more than half of the known sentinels name, of an epoch that is not older. A failover needs the votes of more
+//     than half of them, too, and they tell each other at once: it costs a fraction of a second to wait for them.
+//   - that more than half of the known name, of an older epoch, if no answer is as new as what is followed: somebody has
+//     set them up anew.
+//   - that more than half of those name that answer, if the master that is followed does not answer as one. After an
+//     outage the others may be down with the old master, or be known by two names, or be gone for good. A sentinel that
+//     lies wins this way only when the master and the other sentinels are all silent; while one of them answers, it does
+//     not.
+//
+// At the beginning nothing is left: the one that most of those name that answer, and one that answers is enough. Of two
+// that do not agree none is believed.
+func choose(all []finding, now followed, known int) finding {
+	votes := make(map[string][]int64) // epochs, by the master that is named
+	answered, newest := 0, int64(-1)
+	for _, one := range all {
+		if one.err == nil {
+			answered++
+			newest = max(newest, one.epoch)
+			votes[one.addr] = append(votes[one.addr], one.epoch)
+		}
+	}
+	if answered == 0 {
+		return finding{err: whyNone(all)}
+	}
+	best := elect(votes, now.addr)
+	n := len(votes[best.addr])
+	switch {
+	case best.addr == "": // two have as many
+		return finding{err: &ServerError{Class: ClassMasterDown, Text: errDisagree.Error(), cause: errDisagree}}
+	case best.addr == now.addr && 2*n <= known: // too few to say how new it is
+		best.epoch = now.epoch
+	case now.addr == "", best.addr == now.addr:
+	case 2*n > known && (best.epoch >= now.epoch || newest < now.epoch):
+	case 2*n > known, 2*n > answered && best.epoch >= now.epoch:
+		best.weak = true
+	case best.epoch < now.epoch:
+		return finding{err: errOlder}
+	default:
+		return finding{err: &ServerError{Class: ClassMasterDown, Text: errDisagree.Error(), cause: errDisagree}}
+	}
+	return best
+}
+
+// elect finds the master with the most votes, and the epoch that most of its voters reach; with equal votes the one that
+// is followed, or none.
+func elect(votes map[string][]int64, now string) (best finding) {
+	most := 0
+	for addr, epochs := range votes {
+		switch n := len(epochs); {
+		case n > most:
+			best.addr, most = addr, n
+		case n == most && addr == now:
+			best.addr = addr
+		case n == most && best.addr != now:
+			best.addr = ""
+		}
+	}
+	if epochs := votes[best.addr]; len(epochs) > 0 {
+		slices.Sort(epochs)
+		best.epoch = epochs[(len(epochs)-1)/2] // who claims more than the others does not raise it
+	}
+	return best
+}
+
+// agreedPeers lists the sentinels: those before, with whom more than half of the known name, each itself included, and
+// without whom more than half of them leave out. So one that lies, and the silence of the others, change nothing. At the
+// beginning those are listed that more than half name of who answered.
+func agreedPeers(voices []finding, before map[string]bool, known int) []string {
+	naming, answered := make(map[string]int), 0
+	for _, one := range voices {
+		if one.err != nil {
+			continue
+		}
+		answered++
+		seen := map[string]bool{one.from: true}
+		for _, addr := range one.peers {
+			seen[addr] = true
+		}
+		for addr := range seen {
+			naming[addr]++
+		}
+	}
+	if len(before) == 0 {
+		known = answered
+	}
+	peers := make([]string, 0, len(before))
+	for addr, n := range naming {
+		if 2*n > known && !before[addr] {
+			peers = append(peers, addr)
+		}
+	}
+	for addr := range before {
+		if 2*(answered-naming[addr]) <= known {
+			peers = append(peers, addr)
+		}
+	}
+	slices.Sort(peers)
+	return peers
+}
+
+// whyNone says why no sentinel named a master: what one of them refuses says more than silence.
+func whyNone(all []finding) *ServerError {
 	var failures []error
 	var refused *ServerError
 	for _, one := range all {
 		switch {
-		case one.err == nil:
-			answered++
-			best.peers = append(best.peers, one.peers...)
-			if one.epoch > best.epoch {
-				best.addr, best.epoch = one.addr, one.epoch
-			}
 		case errors.Is(one.err, ErrNoSuchMaster), refused == nil && one.err.Class != ClassUnreachable && one.err.Class != ClassUnknown:
 			refused = one.err
 		default:
@@ -194,16 +374,13 @@ func choose(all []finding, epoch int64, known int) finding {
 		}
 	}
 	switch {
-	case answered == 0 && refused != nil:
-		best.err = refused
-	case answered == 0 && len(failures) == 1:
-		best.err = AsServerError(failures[0])
-	case answered == 0:
-		best.err = &ServerError{Class: ClassUnreachable, Text: "no sentinel answered", cause: errors.Join(failures...)}
-	case best.epoch < epoch && 2*answered <= known:
-		best.err = &ServerError{Class: ClassOther, Text: "the sentinels that answer have an older configuration"}
+	case refused != nil:
+		return refused
+	case len(failures) == 1:
+		return AsServerError(failures[0])
+	default:
+		return &ServerError{Class: ClassUnreachable, Text: "no sentinel answered", cause: errors.Join(failures...)}
 	}
-	return best
 }
 
 // look asks every known sentinel and returns what came in time.
@@ -211,20 +388,33 @@ func (f *follower) look() []finding {
 	ask := f.known()
 	answers := make(chan finding, len(ask))
 	for _, p := range ask {
-		f.wg.Go(func() { answers <- f.askOne(p) }) // it may outlive this call: a dial of a silent host
+		f.wg.Go(func() {
+			one := f.askOne(p)
+			one.from = p.addr
+			answers <- one
+		}) // it may outlive this call: a dial of a silent host
 	}
 	var all []finding
 	grace := time.NewTimer(lookLimit + dialTimeout)
 	defer grace.Stop()
-	good := false
+	good, votes, agreed := false, make(map[string]int), false
 	for len(all) < len(ask) {
 		select {
 		case one := <-answers:
 			all = append(all, one)
-			if one.err == nil && !good {
-				good = true
-				grace.Reset(lookGrace)
+			if one.err != nil {
+				continue
 			}
+			votes[one.addr]++
+			switch {
+			case agreed:
+			case 2*votes[one.addr] > len(ask): // whoever is late cannot outvote them
+				agreed = true
+				grace.Reset(lookGrace)
+			case !good: // a sentinel that lies may be the quickest
+				grace.Reset(lookLimit)
+			}
+			good = true
 		case <-grace.C:
 			return all
 		case <-f.ctx.Done():
@@ -238,7 +428,7 @@ func (f *follower) look() []finding {
 func (f *follower) askOne(p *endpoint) finding {
 	client, err := p.get()
 	if err != nil {
-		return finding{err: unreachable(err)}
+		return finding{err: p.unreachable(err)}
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, lookLimit)
 	defer cancel()
@@ -253,13 +443,15 @@ func (f *follower) askOne(p *endpoint) finding {
 			Class: ClassOther, Text: fmt.Sprintf("%s knows no master named %q", p.addr, f.name), cause: ErrNoSuchMaster,
 		}}
 	case err != nil:
-		failed := classify(err)
+		failed := p.refused(err)
 		if strings.Contains(strings.ToLower(failed.Text), "unknown command") {
 			failed = &ServerError{Class: ClassOther, Text: p.addr + " is not a sentinel", cause: ErrNotSentinel}
 		}
 		return finding{err: failed}
-	case len(address) != 2:
-		return finding{err: &ServerError{Class: ClassOther, Text: "unexpected reply to SENTINEL GET-MASTER-ADDR-BY-NAME"}}
+	case len(address) != 2 || !dialable(address[0], address[1]):
+		failed := unexpected("SENTINEL GET-MASTER-ADDR-BY-NAME", replies[0])
+		failed.Class = ClassOther
+		return finding{err: failed}
 	}
 	found := finding{addr: net.JoinHostPort(address[0], address[1])}
 	// What follows may be refused or unknown: then the answer counts as old, and nobody is met.
@@ -268,12 +460,18 @@ func (f *follower) askOne(p *endpoint) finding {
 	}
 	if others, err := replies[2].ToArray(); err == nil {
 		for _, other := range others {
-			if about, err := other.AsStrMap(); err == nil && about["ip"] != "" && about["port"] != "" {
+			if about, err := other.AsStrMap(); err == nil && dialable(about["ip"], about["port"]) && len(found.peers) < mostPeers {
 				found.peers = append(found.peers, net.JoinHostPort(about["ip"], about["port"]))
 			}
 		}
 	}
 	return found
+}
+
+// dialable reports whether a host and a port that a server names can be ones.
+func dialable(host, port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && plainHost(host)
 }
 
 // known lists the sentinels.
@@ -301,7 +499,7 @@ func (f *follower) meet(named []string) {
 				wanted[addr] = true
 			}
 			if wanted[addr] && f.peers[addr] == nil {
-				f.peers[addr] = &endpoint{addr: addr, dial: f.ask}
+				f.peers[addr] = &endpoint{addr: addr, dial: f.ask, hide: f.hide}
 			}
 		}
 	}

@@ -328,7 +328,7 @@ func (l *lane) round() {
 		}
 	}
 	l.loads = missing && (l.loads || l.node.claimReload(scripts))
-	if lost {
+	if lost || w.malformed.Load() {
 		l.link.giveUp(w)
 		l.built = nil // the connection may still read it
 	}

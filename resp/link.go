@@ -22,6 +22,8 @@ type wire struct {
 	caps   capabilities
 	est    estimate
 	noCopy atomic.Bool // learnt from the ACL's refusal; forgotten with the connection
+	// malformed: a reply was none of our scripts'. Replies and commands may not belong together any more.
+	malformed atomic.Bool
 }
 
 // A link keeps one wire to its node, dialled on demand. Lanes share one link; renewals have their
@@ -104,7 +106,7 @@ func (l *link) watch(w *wire) {
 func (l *link) connect() (*wire, *ServerError) {
 	client, err := l.dial()
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, l.from.unreachable(err)
 	}
 	w := &wire{client: client}
 	b := client.B()
@@ -140,7 +142,7 @@ func (l *link) check(w *wire, role rueidis.RedisResult, err error) *ServerError 
 		return &ServerError{Class: ClassOther, Text: l.from.address() + " is a sentinel", cause: ErrIsSentinel}
 	}
 	if err != nil {
-		return unreachable(err)
+		return l.from.unreachable(err)
 	}
 	if !l.follows {
 		return nil
@@ -150,18 +152,18 @@ func (l *link) check(w *wire, role rueidis.RedisResult, err error) *ServerError 
 		return nil
 	}
 	if name, err := parts[0].ToString(); err == nil && name != "master" {
-		return &ServerError{Class: ClassReadOnly, Text: fmt.Sprintf("%s is no master, its role is %s", l.from.address(), name)}
+		return &ServerError{Class: ClassReadOnly, Text: fmt.Sprintf("%s is no master, its role is %s", l.from.address(), Printable(name))}
 	}
 	return nil
 }
 
 func timeOf(r rueidis.RedisResult) (int64, error) {
 	parts, err := r.AsIntSlice()
-	if err != nil {
-		return 0, err
-	}
-	if len(parts) != 2 {
-		return 0, &ServerError{Class: ClassOther, Text: "unexpected reply to TIME"}
+	switch {
+	case r.Error() != nil:
+		return 0, r.Error()
+	case err != nil || len(parts) != 2 || parts[0] <= 0 || parts[0] > longestMs/1000 || parts[1] < 0 || parts[1] >= 1e6:
+		return 0, unexpected("TIME", r)
 	}
 	return parts[0]*1000 + parts[1]/1000, nil
 }
@@ -255,7 +257,7 @@ func parseInfo(info string) capabilities {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch key {
 		case "redis_version":
-			c.Version = value
+			c.Version = Printable(value)
 		case "redis_mode":
 			c.Cluster, c.Sentinel = value == "cluster", value == "sentinel"
 		}
@@ -274,7 +276,7 @@ func evictionPolicy(info string) string {
 		case "maxmemory":
 			limit = value
 		case "maxmemory_policy":
-			policy = value
+			policy = Printable(value)
 		}
 	}
 	if limit == "0" || policy == "noeviction" {

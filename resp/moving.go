@@ -27,7 +27,7 @@ func (op *Op) siblings() []string {
 	case op.Family == FamilyFenced && asks:
 		return []string{slot.FenceToken(op.Key)}
 	case op.Family == FamilyFair && asks:
-		return []string{slot.FairQueue(op.Key), slot.FairTimeouts(op.Key)}
+		return []string{slot.FairQueue(op.Key), slot.FairTimeouts(op.Key), slot.FairHeard(op.Key), slot.FairAsked(op.Key), slot.FairNotes(op.Key)}
 	case op.Family == FamilyRead && (op.Kind == OpReacquire || op.Kind == OpExtend):
 		return []string{readMark(op.Key, op.Field)}
 	default:

@@ -25,6 +25,9 @@ type Options struct {
 	Follows      bool          // the server is whoever is master now: one that is not is left
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
+	// Hide takes passwords out of what a server says about a handshake. May be nil.
+	Hide func(text string) string
+
 	// Subscriptions makes what waiters hear of one node's releases by, for a simulated world. Default: a
 	// SubMux.
 	Subscriptions func(addr string) Subscriptions
@@ -119,7 +122,7 @@ type pubSubMode struct {
 // Errors: *ServerError; ClassUnreachable if there was no answer.
 func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
 	o.fill()
-	n := newNode(&endpoint{addr: addr, client: client, borrowed: true}, o)
+	n := newNode(&endpoint{addr: addr, client: client, borrowed: true, hide: o.Hide}, o)
 	w, failed := n.commands.get()
 	switch {
 	case failed != nil:
@@ -332,6 +335,32 @@ func (n *Node) Ping(ctx context.Context) error {
 		return a.err
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// mastering reports whether the server answers as a master; one that may not be asked for its role does. A connection that
+// breaks is no silence yet. Blocks: for two dials and answers.
+func (n *Node) mastering(ctx context.Context) bool {
+	for tries := 1; ; tries++ {
+		w, failed := n.commands.get()
+		if failed != nil {
+			return failed.Class == ClassNoAuth || failed.Class == ClassNoPerm || failed.Class == ClassMaxClients
+		}
+		limited, cancel := context.WithTimeout(ctx, lookLimit)
+		reply := w.client.Do(limited, w.client.B().Role().Build())
+		silent := limited.Err() != nil
+		cancel()
+		if reply.NonRedisError() != nil && !silent && tries == 1 {
+			n.commands.giveUp(w)
+			continue
+		}
+		parts, err := reply.ToArray()
+		if err != nil || len(parts) == 0 {
+			_, refused := rueidis.IsRedisErr(err)
+			return refused
+		}
+		role, err := parts[0].ToString()
+		return err == nil && role == "master"
 	}
 }
 

@@ -38,6 +38,7 @@ type Nodes struct {
 	mu        sync.Mutex
 	members   map[string]*membership // by address
 	endpoints map[string]*endpoint   // everybody heard of, replicas too: whom to ask
+	known     map[string]bool        // the addresses of the table that was read last, replicas too
 	closed    bool
 
 	hooks   Hooks
@@ -46,7 +47,7 @@ type Nodes struct {
 	learned atomic.Bool   // a MOVED changed the table, and the hooks were not told
 	stop    chan struct{}
 	wg      sync.WaitGroup // the keeper of the table, and what it started
-	counts  struct{ refreshes, redirects, changes, masters atomic.Int64 }
+	counts  struct{ refreshes, redirects, changes, masters, strangers atomic.Int64 }
 }
 
 // membership is a node and since when it serves no slot.
@@ -81,7 +82,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 	}
 	var failures []error
 	for _, addr := range addrs {
-		from := &endpoint{addr: addr, dial: dial, borrowed: borrowed}
+		from := &endpoint{addr: addr, dial: dial, borrowed: borrowed, hide: o.Hide}
 		n := newNode(from, o)
 		w, failed := n.commands.get()
 		if failed != nil {
@@ -191,12 +192,13 @@ type NodesStats struct {
 	TableChanges int64 // of those and of MOVED answers, how many changed it
 	Redirects    int64 // ops that a node refused and another was asked
 	Masters      int64 // how often sentinels named another master
+	Strangers    int64 // redirections to nodes that no table has named, beyond those that are followed
 }
 
 // Stats returns the counters.
 func (ns *Nodes) Stats() NodesStats {
 	c := &ns.counts
-	return NodesStats{TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load(), Masters: c.masters.Load()}
+	return NodesStats{TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load(), Masters: c.masters.Load(), Strangers: c.strangers.Load()}
 }
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.

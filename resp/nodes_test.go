@@ -22,7 +22,7 @@ func nodesOpen(t testing.TB, c *redistest.Cluster, through ...map[string]*faultp
 		}
 		return rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{addr}, ForceSingleClient: true, AlwaysPipelining: true, PipelineMultiplex: -1,
-			DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: Dial,
+			DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: new(Guard).Dialer(Dial),
 		})
 	}
 	ns, err := Open(c.Addrs()[:1], dial, false, Options{ID: nodeID})
@@ -32,6 +32,7 @@ func nodesOpen(t testing.TB, c *redistest.Cluster, through ...map[string]*faultp
 }
 
 func TestClusterMovedIsFollowedAndLearnt(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	ns := nodesOpen(t, c)
 	const key = "moving"
@@ -66,6 +67,7 @@ func TestClusterMovedIsFollowedAndLearnt(t *testing.T) {
 // A server that wants every key declared, and says so in its own words, is asked one key at a time; and from then on it gets
 // no batch any more.
 func TestClusterThatWantsEveryKeyDeclaredIsAskedOneAtATime(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 1, 0)
 	front := faultproxy.Run(t, c.Masters[0].Addr())
 	undeclared := func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && cmd[2] == "0" }
@@ -116,6 +118,7 @@ func TestClusterThatWantsEveryKeyDeclaredIsAskedOneAtATime(t *testing.T) {
 
 // A node that the others have left behind names the owners of long ago. It is believed only when most nodes say so.
 func TestClusterNodeWithAnOlderConfigurationIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	c, left := redistest.RunCluster(t, 3, 0), redistest.RunCluster(t, 1, 0)
 	for range 20 {
 		c.Masters[0].Do(t, "CLUSTER", "BUMPEPOCH")

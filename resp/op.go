@@ -38,6 +38,7 @@ type Op struct {
 	Slot    uint16 // of Key, where slots matter
 	Family  Family
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
+	Left    bool // OpRelease: the message says that the lock is left to others for a moment
 	Placed  bool // the owner's: the wire id stands in the queue of a fair lock; here because there is room
 	Inside  bool // acquiring FamilyRead: Sink is an Insider, whose field stands in the hash already; alone
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
@@ -133,6 +134,7 @@ type Result struct {
 	Seen   int32
 	Value  int64
 	Fields []string
+	More   int64 // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
 	Err    *ServerError
 	Unseen *ServerError
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:

@@ -209,6 +209,8 @@ func TestC035NoScriptCanRaiseAnErrorAfterAWrite(t *testing.T) {
 			require.False(t, wrote, "%s: redis.call('%s') behind a write", name, command)
 			wrote = wrote || slices.Contains(writes, command)
 		}
+		// What the scripts of the fair lock raise so is caught by their try: refused_test.go has each refusal.
+		text = strings.ReplaceAll(text, "error({refusal = ", "")
 		require.NotRegexp(t, `\berror\(`, text, name)
 		if name == "force" {
 			continue // its one write is the last thing that can raise

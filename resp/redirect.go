@@ -24,6 +24,7 @@ const maxHops = 5
 //	words we do not know      a batch: keys have to be        here, alone, its key declared; if that helps,
 //	                          declared, perhaps               the node never gets a batch again
 //	no connection             the node is gone               to the owner the table names, if it has changed
+//	MOVED, ASK                to one stranger too many       nowhere: until the table names it
 //
 // A refusal is definite: nothing ran. So the op is as good as new, and its next answer the only one.
 func (ns *Nodes) redirect(from *Node, op *Op, r *Result) bool {
@@ -35,7 +36,7 @@ func (ns *Nodes) redirect(from *Node, op *Op, r *Result) bool {
 	}
 	target, alone, asking := ns.target(from, op, r.Err)
 	if target == nil {
-		if r.Err.Class == ClassMoved && op.alone {
+		if r.Err.Class == ClassMoved && op.alone && redirection(r.Err.Text, "MOVED ", from.Addr()) == "" {
 			r.Err = errSplit
 		}
 		return false
@@ -104,6 +105,9 @@ func redirection(text, word, answered string) string {
 	}
 	if host == "" || host == "?" {
 		host, _, _ = net.SplitHostPort(answered)
+	}
+	if !plainHost(host) {
+		return ""
 	}
 	return net.JoinHostPort(host, port)
 }

@@ -173,6 +173,9 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 				fail([][]Renewal{part}, &ServerError{Class: ClassNoScript, Text: "NOSCRIPT"})
 			}
 		}
+		if w.malformed.Load() {
+			n.retries.giveUp(w)
+		}
 	}
 }
 
@@ -227,7 +230,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load 
 		left = left || slices.ContainsFunc(part, func(r Renewal) bool { return n.left(r.Err) })
 	}
 	switch {
-	case lost:
+	case lost || w.malformed.Load():
 		l.giveUp(w)
 	case left:
 		n.leave(l, w)
@@ -250,49 +253,49 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 
 // readRenewals reads {now, renewed, i, v, ...} into part.
 func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, received clock.Instant) outcome {
-	refuse := func(err *ServerError) outcome {
-		switch {
-		case err.Class == ClassNoScript:
-			return noScript
-		case err.Class.perKey() && len(part) > 1:
-			return split
-		}
-		fail([][]Renewal{part}, err)
-		return settled
+	values, failed := arrayOf(w, part[0].script(), reply)
+	if failed != nil {
+		return refuseRenewals(w, part, failed)
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return refuse(classify(err))
+	now, ok := serverTime(values)
+	if !ok {
+		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}
-	numbers := make([]int64, 0, len(values))
-	for _, v := range values {
-		number, err := v.AsInt64()
-		if err != nil && len(numbers) < 3 {
-			return refuse(malformed)
-		}
-		numbers = append(numbers, number)
+	w.est.learn(now, received)
+	sparse, n, ok := sparseOf(values, 2, len(part))
+	if !ok {
+		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}
-	if len(values) < 2 {
-		return refuse(malformed)
-	}
-	w.est.learn(numbers[0], received)
 	for i := range part {
 		part[i].Code, part[i].Err, part[i].SentAt = CodeRenewed, nil, sentAt
 	}
-	named := 0
-	for p := 2; p+1 < len(values); p += 2 {
-		i := numbers[p]
-		if i < 1 || i > int64(len(part)) {
-			return refuse(malformed)
+	for sparse.next() {
+		if !sparse.rises() || sparse.refused == nil && sparse.v != -1 {
+			return refuseRenewals(w, part, malformed(part[0].script().name, values))
 		}
-		named++
-		part[i-1].Code = CodeNotOurs
-		if err := values[p+1].Error(); err != nil {
-			part[i-1].Code, part[i-1].Err = CodeError, classify(err)
+		n++
+		r := &part[sparse.at-1]
+		r.Code = CodeNotOurs
+		if sparse.refused != nil {
+			r.Code, r.Err = CodeError, sparse.refused
 		}
 	}
-	if int(numbers[1])+named != len(part) {
-		return refuse(malformed)
+	if sparse.bad || n != int64(len(part)) {
+		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}
+	return settled
+}
+
+// refuseRenewals gives every renewal of a command the same error, unless something can be done about it first.
+func refuseRenewals(w *wire, part []Renewal, err *ServerError) outcome {
+	switch {
+	case err.Class == ClassNoScript:
+		return noScript
+	case err.Class.perKey() && len(part) > 1:
+		return split
+	case err.malformed:
+		w.malformed.Store(true)
+	}
+	fail([][]Renewal{part}, err)
 	return settled
 }

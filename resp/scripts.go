@@ -30,7 +30,7 @@ func newScript(name, text string, fragments ...fragment) *script {
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// A fragment is a function that several scripts have.
+// A fragment is what several scripts have.
 type fragment struct{ name, text string }
 
 var (
@@ -67,9 +67,14 @@ var (
 
 	//go:embed scripts/fragments/longest.lua
 	longestText string
+	//go:embed scripts/fragments/fairqueue.lua
+	fairQueueText string
 )
 
-var fragmentLongest = fragment{"longest", longestText}
+var (
+	fragmentLongest   = fragment{"longest", longestText}
+	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
+)
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
 var (
@@ -86,8 +91,8 @@ var (
 	scriptReadRelease  = newScript("readrelease", readReleaseText, fragmentLongest)
 	scriptWrite        = newScript("write", writeText)
 	scriptWriteRelease = newScript("writerelease", writeReleaseText, fragmentLongest)
-	scriptFair         = newScript("fair", fairText)
-	scriptFairRelease  = newScript("fairrelease", fairReleaseText)
+	scriptFair         = newScript("fair", fairText, fragmentFairQueue)
+	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue)
 	scriptQueue        = newScript("queue", queueText)
 
 	catalogue = numbered(

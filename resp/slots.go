@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -18,7 +19,8 @@ const (
 	tableLimit    = time.Second           // of one node's answer
 	tableAsked    = 3                     // how many nodes are asked at a time
 	retireAfter   = 5 * time.Second       // without a slot
-	maxTableNodes = 1000                  // more is no cluster: Redis' own limit
+	maxTableNodes = 1000                  // masters and replicas; more is no cluster: Redis' own limit
+	maxStrangers  = 64                    // nodes that redirections name and no table does
 )
 
 // A slotRange is a stretch of slots and the address of their master.
@@ -139,14 +141,17 @@ func (ns *Nodes) readTable() error {
 func askTable(p *endpoint) (*view, error) {
 	client, err := p.get()
 	if err != nil {
-		return nil, Unreachable(err)
+		return nil, p.unreachable(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tableLimit)
 	defer cancel()
 	replies := client.DoMulti(ctx, client.B().ClusterInfo().Build(), client.B().ClusterSlots().Build())
 	ranges, err := replies[1].ToArray()
-	if err != nil {
-		return nil, err
+	switch _, refused := rueidis.IsRedisErr(err); {
+	case err != nil && !refused && replies[1].NonRedisError() == nil:
+		return nil, unexpected("CLUSTER SLOTS", replies[1])
+	case err != nil:
+		return nil, p.refused(err)
 	}
 	v, err := parseView(ranges, p.addr)
 	if err != nil {
@@ -169,53 +174,102 @@ func parseEpoch(info string) int64 {
 	return unknownEpoch
 }
 
-var errView = &ServerError{Class: ClassOther, Text: "unexpected reply to CLUSTER SLOTS"}
+// errView is the error of a reply to CLUSTER SLOTS that is no table.
+func errView(why string) error {
+	return &ServerError{Class: ClassOther, Text: "malformed reply to CLUSTER SLOTS: " + why}
+}
 
-// parseView reads the reply of CLUSTER SLOTS: {first, last, {host, port, id, …}, replicas…} each.
-// A node that does not know its own host leaves it empty: it is the one that was asked.
+// parseView reads the reply of CLUSTER SLOTS: {first, last, {host, port, id, …}, replicas…} each. No slot has two
+// masters, and no table more than maxTableNodes nodes: each of them costs goroutines and connections.
 func parseView(ranges []rueidis.RedisMessage, asked string) (*view, error) {
 	host, _, err := net.SplitHostPort(asked)
 	if err != nil {
 		host = asked
 	}
-	v := &view{}
-	for _, r := range ranges {
-		parts, err := r.ToArray()
-		if err != nil || len(parts) < 3 {
-			return nil, errView
-		}
-		first, err1 := parts[0].AsInt64()
-		last, err2 := parts[1].AsInt64()
-		if err1 != nil || err2 != nil || first < 0 || last >= slotCount || first > last {
-			return nil, errView
-		}
-		for i, part := range parts[2:] {
-			node, err := part.ToArray()
-			if err != nil || len(node) < 2 {
-				return nil, errView
-			}
-			name, _ := node[0].ToString() // nil: unknown to the node itself
-			port, err := node[1].AsInt64()
-			if err != nil || port < 1 || port > 65535 {
-				return nil, errView
-			}
-			if name == "" || name == "?" {
-				name = host
-			}
-			addr := net.JoinHostPort(name, strconv.FormatInt(port, 10))
-			if i == 0 {
-				v.ranges = append(v.ranges, slotRange{int(first), int(last), addr})
-			}
-			v.known = append(v.known, addr)
-		}
-	}
-	if len(v.known) > maxTableNodes*slotCount {
-		return nil, errView
-	}
-	if len(v.ranges) == 0 {
+	switch {
+	case len(ranges) == 0:
 		return nil, &ServerError{Class: ClassClusterDown, Text: asked + " is a node of a cluster and knows of no slot that is served"}
+	case len(ranges) > slotCount:
+		return nil, errView(fmt.Sprintf("%d ranges of %d slots", len(ranges), slotCount))
 	}
-	return v, nil
+	p := &viewParser{host: host, seen: make(map[string]bool)}
+	for i := range ranges {
+		if why := p.add(&ranges[i]); why != "" {
+			return nil, errView(why + " in range " + strconv.Itoa(i+1))
+		}
+	}
+	return &p.view, nil
+}
+
+// A viewParser puts a view together, range by range.
+type viewParser struct {
+	view
+	host   string          // of the node that was asked
+	seen   map[string]bool // the addresses of known
+	served [slotCount]bool
+}
+
+// add reads one range. It answers what is wrong with it; "" if nothing is.
+func (p *viewParser) add(r *rueidis.RedisMessage) string {
+	parts, err := r.ToArray()
+	if err != nil || len(parts) < 3 {
+		return excerptOf(r)
+	}
+	first, ok1 := number(&parts[0])
+	last, ok2 := number(&parts[1])
+	if !ok1 || !ok2 || first < 0 || last >= slotCount || first > last {
+		return excerpt(parts)
+	}
+	for slot := first; slot <= last; slot++ {
+		if p.served[slot] {
+			return fmt.Sprintf("slot %d for the second time", slot)
+		}
+		p.served[slot] = true
+	}
+	for i := range parts[2:] {
+		addr, why := p.node(&parts[2+i])
+		if why != "" {
+			return why
+		}
+		if i == 0 {
+			p.ranges = append(p.ranges, slotRange{int(first), int(last), addr})
+		}
+		if p.seen[addr] {
+			continue
+		}
+		if len(p.known) == maxTableNodes {
+			return fmt.Sprintf("more than %d nodes", maxTableNodes)
+		}
+		p.seen[addr] = true
+		p.known = append(p.known, addr)
+	}
+	return ""
+}
+
+// node reads {host, port, …}. A node that does not know its own host leaves it empty: it is the one that was asked.
+func (p *viewParser) node(m *rueidis.RedisMessage) (addr, why string) {
+	node, err := m.ToArray()
+	if err != nil || len(node) < 2 {
+		return "", excerptOf(m)
+	}
+	name, err := node[0].ToString()
+	port, ok := number(&node[1])
+	if err != nil && !node[0].IsNil() || !ok || port < 1 || port > 65535 {
+		return "", excerpt(node)
+	}
+	if name == "" || name == "?" {
+		name = p.host
+	}
+	if !plainHost(name) {
+		return "", excerpt(node)
+	}
+	return net.JoinHostPort(name, strconv.FormatInt(port, 10)), ""
+}
+
+// plainHost reports whether a host that a server names can be one: it is dialled, and stands in logs and errors.
+func plainHost(host string) bool {
+	return host != "" && len(host) <= 255 &&
+		!strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == '"' || r > '~' })
 }
 
 // adopt makes a view the table.
@@ -239,12 +293,12 @@ func (ns *Nodes) adopt(v *view) error {
 	for s := range ns.table { // nobody serves it: whoever is asked says so
 		ns.table[s].CompareAndSwap(nil, anybody)
 	}
-	known := make(map[string]bool, len(v.known))
+	ns.known = make(map[string]bool, len(v.known))
 	for _, addr := range v.known {
-		known[addr] = true
+		ns.known[addr] = true
 		ns.endpointLocked(addr)
 	}
-	retired, gone := ns.sweepLocked(known)
+	retired, gone := ns.sweepLocked()
 	ns.mu.Unlock()
 	if changed {
 		ns.counts.changes.Add(1)
@@ -277,7 +331,7 @@ func (ns *Nodes) memberLocked(addr string) *Node {
 func (ns *Nodes) endpointLocked(addr string) *endpoint {
 	p := ns.endpoints[addr]
 	if p == nil {
-		p = &endpoint{addr: addr, dial: ns.dial, borrowed: ns.borrowed}
+		p = &endpoint{addr: addr, dial: ns.dial, borrowed: ns.borrowed, hide: ns.opts.Hide}
 		ns.endpoints[addr] = p
 	}
 	return p
@@ -293,8 +347,8 @@ func (ns *Nodes) listLocked() {
 }
 
 // sweepLocked takes out the nodes that have served no slot for a while, and the endpoints that nobody
-// names any more.
-func (ns *Nodes) sweepLocked(known map[string]bool) (retired []*Node, gone []*endpoint) {
+// names any more. Where table after table names others, it does not wait for that while.
+func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
 	serving := make(map[*Node]bool, len(ns.members))
 	for s := range ns.table {
 		serving[ns.table[s].Load()] = true
@@ -304,9 +358,9 @@ func (ns *Nodes) sweepLocked(known map[string]bool) (retired []*Node, gone []*en
 		switch {
 		case serving[m.node]:
 			m.idle = 0
-		case m.idle == 0:
+		case m.idle == 0 && len(ns.members) <= maxTableNodes+maxStrangers:
 			m.idle = now
-		case now.Sub(m.idle) > retireAfter:
+		case now.Sub(m.idle) > retireAfter, len(ns.members) > maxTableNodes+maxStrangers:
 			delete(ns.members, addr)
 			retired = append(retired, m.node)
 		}
@@ -315,7 +369,7 @@ func (ns *Nodes) sweepLocked(known map[string]bool) (retired []*Node, gone []*en
 		ns.listLocked()
 	}
 	for addr, p := range ns.endpoints {
-		if !known[addr] && ns.members[addr] == nil {
+		if !ns.known[addr] && ns.members[addr] == nil {
 			delete(ns.endpoints, addr)
 			gone = append(gone, p)
 		}
@@ -331,15 +385,12 @@ func (ns *Nodes) retire(n *Node) {
 	ns.wg.Go(n.Close)
 }
 
-// learn records what a MOVED says.
+// learn records what a MOVED says. Nil: the node is one too many.
 func (ns *Nodes) learn(slot uint16, addr string) *Node {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if ns.closed {
-		return nil
-	}
-	n := ns.memberLocked(addr)
-	if slot < slotCount && ns.table[slot].Swap(n) != n {
+	n := ns.namedLocked(addr)
+	if n != nil && slot < slotCount && ns.table[slot].Swap(n) != n {
 		ns.counts.changes.Add(1)
 		ns.learned.Store(true) // whoever waits for a release has to move, too: the table that is read next shows no change any more
 		signal(ns.suspect)
@@ -347,12 +398,31 @@ func (ns *Nodes) learn(slot uint16, addr string) *Node {
 	return n
 }
 
-// member returns the node of an address that a redirection names.
+// member returns the node of an address that a redirection names. Nil: it is one too many.
 func (ns *Nodes) member(addr string) *Node {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
+	return ns.namedLocked(addr)
+}
+
+// namedLocked finds the node of an address that a redirection names, or makes it. Of those that no table has named there
+// are maxStrangers at the most: who names more waits for the table. The keeper's readings forget them again.
+func (ns *Nodes) namedLocked(addr string) *Node {
 	if ns.closed {
 		return nil
+	}
+	if ns.members[addr] == nil && !ns.known[addr] {
+		strangers := 0
+		for other := range ns.members {
+			if !ns.known[other] {
+				strangers++
+			}
+		}
+		if strangers >= maxStrangers {
+			ns.counts.strangers.Add(1)
+			signal(ns.suspect)
+			return nil
+		}
 	}
 	return ns.memberLocked(addr)
 }

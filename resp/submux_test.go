@@ -68,6 +68,13 @@ func subClient(t testing.TB, opt rueidis.ClientOption) rueidis.Client {
 	t.Helper()
 	opt.DisableCache, opt.AlwaysPipelining, opt.DisableRetry = true, true, true
 	opt.ForceSingleClient = true
+	dial := opt.DialCtxFn
+	if dial == nil {
+		dial = Dial
+	}
+	guard := new(Guard)
+	opt.DialCtxFn = guard.Dialer(dial)
+	t.Cleanup(func() { require.Zero(t, guard.Refused(), "connections closed: %s", guard.TakeRefused()) })
 	client, err := rueidis.NewClient(opt)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

@@ -15,6 +15,9 @@ import (
 //	FairWaiterChannel  channel        redisson_lock__channel:{n}:F           redisson_lock__channel:a{t}:F
 //	FairQueue          list           redisson_lock_queue:{n}                redisson_lock_queue:a{t}
 //	FairTimeouts       zset           redisson_lock_timeout:{n}              redisson_lock_timeout:a{t}
+//	FairHeard          zset           {n}:fair_heard                         a{t}:fair_heard
+//	FairAsked          zset           {n}:fair_asked                         a{t}:fair_asked
+//	FairNotes          hash           {n}:fair_notes                         a{t}:fair_notes
 //	FenceToken         string         redisson_lock_token:{n}                redisson_lock_token:a{t}
 //	UnlockLatch        string         redisson_unlock_latch:{n}:R            redisson_unlock_latch:a{t}:R
 //	RWChannel          channel        redisson_rwlock:{n}                    redisson_rwlock:a{t}
@@ -26,7 +29,7 @@ import (
 //	MapKeyLock         a raw name     {n}:H:lock                             a{t}:H:lock
 //
 // F is a field `<uuid>:<thread>`, R a request id of 32 hex digits, H the hash of
-// a map key. WriterNote alone is not Redisson's. LatchChannel always adds braces: the channel of a latch whose name
+// a map key. FairHeard, FairAsked, FairNotes and WriterNote are not Redisson's. LatchChannel always adds braces: the channel of a latch whose name
 // has a hash tag is in another slot than the latch.
 
 // LockChannel returns the channel on which releases of a lock are published.
@@ -48,6 +51,15 @@ func FairQueue(name string) string {
 func FairTimeouts(name string) string {
 	return prefixed("redisson_lock_timeout", name)
 }
+
+// FairHeard returns the sorted set of a fair lock's waiters that are engines', by when each has asked last.
+func FairHeard(name string) string { return suffixed(name, fairHeard[1:]) }
+
+// FairAsked returns the sorted set of the same waiters by when each has come.
+func FairAsked(name string) string { return suffixed(name, fairAsked[1:]) }
+
+// FairNotes returns what the scripts note of a fair lock's queue.
+func FairNotes(name string) string { return suffixed(name, fairNotes[1:]) }
 
 // FenceToken returns the counter of a fenced lock's tokens.
 func FenceToken(name string) string {
@@ -76,6 +88,9 @@ func WriterNote(name string) string { return suffixed(name, writerNote[1:]) }
 const (
 	readHold   = ":rwlock_timeout:"
 	writerNote = ":rwlock_writer"
+	fairHeard  = ":fair_heard"
+	fairAsked  = ":fair_asked"
+	fairNotes  = ":fair_notes"
 )
 
 // SemaphoreChannel returns the channel of both kinds of semaphore.
@@ -139,6 +154,9 @@ func derivedOf(name string, kind Kind) []derived {
 			derived{what: "waiter channel", key: FairWaiterChannel(name, sampleField)},
 			derived{what: "queue", key: FairQueue(name)},
 			derived{what: "timeout set", key: FairTimeouts(name)},
+			derived{what: "times of waiters", key: FairHeard(name)},
+			derived{what: "order of waiters", key: FairAsked(name)},
+			derived{what: "notes of the queue", key: FairNotes(name)},
 		)
 	case KindFenced:
 		return append(lockNames(name), derived{what: "token counter", key: FenceToken(name)})

@@ -23,6 +23,9 @@ func TestCatalogueIsRedissons(t *testing.T) {
 		},
 		{"FairQueue", FairQueue, "redisson_lock_queue:{n}", "redisson_lock_queue:a{t}"},
 		{"FairTimeouts", FairTimeouts, "redisson_lock_timeout:{n}", "redisson_lock_timeout:a{t}"},
+		{"FairHeard", FairHeard, "{n}:fair_heard", "a{t}:fair_heard"},
+		{"FairAsked", FairAsked, "{n}:fair_asked", "a{t}:fair_asked"},
+		{"FairNotes", FairNotes, "{n}:fair_notes", "a{t}:fair_notes"},
 		{"FenceToken", FenceToken, "redisson_lock_token:{n}", "redisson_lock_token:a{t}"},
 		{
 			"UnlockLatch", func(n string) string { return UnlockLatch(n, request) },
@@ -85,7 +88,7 @@ func requireOneSlot(t require.TestingT, name string, kind Kind, field string) {
 	case KindFair:
 		names = []string{
 			LockChannel(name), UnlockLatch(name, field), FairQueue(name), FairTimeouts(name),
-			FairWaiterChannel(name, field),
+			FairWaiterChannel(name, field), FairHeard(name), FairAsked(name), FairNotes(name),
 		}
 	case KindFenced:
 		names = []string{LockChannel(name), UnlockLatch(name, field), FenceToken(name)}

@@ -53,6 +53,8 @@ func flaw(name string) string {
 	case strings.IndexByte(name, '{') < 0: // what is derived otherwise has its name in braces
 	case strings.HasSuffix(name, writerNote):
 		return "the suffix " + writerNote + " is reserved for the notes of waiting writers"
+	case strings.HasSuffix(name, fairHeard), strings.HasSuffix(name, fairAsked), strings.HasSuffix(name, fairNotes):
+		return "the suffixes " + fairHeard + ", " + fairAsked + " and " + fairNotes + " are reserved for the queues of fair locks"
 	case strings.Contains(name, readHold):
 		return "the infix " + readHold + " is reserved for the expiries of read holds"
 	}

@@ -235,7 +235,14 @@ func (c *conn) reply(raw, frame []byte) {
 	case e.drop != nil:
 		c.dropReply(e)
 	default:
-		c.toClient.put(item{raw: raw, due: due(c.proxy.toClient.Load())})
+		it := item{raw: raw, due: due(c.proxy.toClient.Load())}
+		if m := c.proxy.mangler.Load(); m != nil {
+			var last bool
+			if it.raw, last = m.change(raw, frame[0] == '>'); last {
+				it.end, c.hung = sever, true
+			}
+		}
+		c.toClient.put(it)
 	}
 	if e.sever != nil {
 		c.sever(e.sever)

@@ -24,6 +24,8 @@
 // reach the server after their client has long closed the connection: the late copy
 // that a stopped server or a slow network produces.
 //
+// A Mangler changes what the server says on its way: replies, or any byte.
+//
 // Rules apply to commands read after the rule was set. CLIENT REPLY OFF and SKIP,
 // MONITOR and inline commands are not supported.
 package faultproxy

@@ -23,6 +23,7 @@ type Proxy struct {
 	refuse   atomic.Bool
 	toServer atomic.Int64 // delay in ns
 	toClient atomic.Int64 // delay in ns
+	mangler  atomic.Pointer[Mangler]
 	running  sync.WaitGroup
 
 	mu       sync.Mutex // taken before a line's lock and before a conn's mu, after its out

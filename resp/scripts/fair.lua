@@ -5,70 +5,23 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[3]  '1': wait in the queue; '0': do not
--- ARGV[4]  grace in ms: how long a waiter that does not ask again keeps its place at the head
--- ARGV[5]  Redisson's fairLockWaitTimeout in ms: what a place further back adds to that
--- ARGV[6]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[7+] those keys, then field, n, field, n, ...: the field of the next n keys
+-- ARGV[4]  grace in ms: how long a waiter that does not ask again keeps its place
+-- ARGV[5]  Redisson's fairLockWaitTimeout in ms: what one of Redisson's is taken to wait that nobody of ours saw come
+-- ARGV[6]  publish command: PUBLISH or SPUBLISH
+-- ARGV[7]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[8+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as acquire; what remains of a busy one is the holder's, or of the head's place
--- cost     free and nobody waits: exists, lindex, hset, pexpire
--- Scores are the server's time in ms: when a waiter was last heard of, and the grace, and a place's worth
--- for each that stands before it, because Redisson takes that off with each grant. A live waiter of ours
--- puts its own right with each time it asks. Ours are told from Redisson's by a number that begins with 0;
--- what a dead one's score has over whole places gives it away.
+-- cost     free and nobody waits: exists, lindex, hset, pexpire; who waits and asks again: twelve commands, and a
+--          pass over the queue each half second
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local micros = time[1] * 1000000 + time[2]
+local now = math.floor(micros / 1000)
 if now > tonumber(ARGV[2]) then
   return {now}
 end
-local lease, waits, grace, place = ARGV[1], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
+local lease, waits, grace, place, publish = ARGV[1], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local out, granted = {now, 0}, 0
-
--- Until when a place is kept; 0: that is nowhere. Or the error: a command with two keys is refused where the
--- slot is on its way and they are not together.
-local function score(queue, timeouts, field)
-  local till = call('ZSCORE', timeouts, field)
-  if not till then
-    till = call('EXISTS', queue, timeouts)
-    if type(till) ~= 'table' then
-      return 0
-    end
-  end
-  if type(till) == 'table' then
-    return till
-  end
-  return tonumber(till)
-end
-
--- Who is next, after those whose time is over have been taken out; false: nobody. And how long its
--- place is kept.
-local function head(queue, timeouts)
-  while true do
-    local first = call('LINDEX', queue, 0)
-    if not first or type(first) == 'table' then
-      return first
-    end
-    local left = score(queue, timeouts, first)
-    if type(left) == 'table' then
-      return left
-    end
-    left = left - now
-    if left > 0 and find(first, ':0', 1, true) then
-      left = left % place
-      if left > grace then
-        left = 0
-      end
-    end
-    if left > 0 then
-      return first, left
-    end
-    call('ZREM', timeouts, first)
-    local gone = call('LPOP', queue)
-    if type(gone) == 'table' then -- nothing may be changed: it would stay the head for ever
-      return gone
-    end
-  end
-end
 
 local function grant(key, field)
   local set = call('HSET', key, field, 1)
@@ -85,36 +38,159 @@ local function grant(key, field)
   return ttl
 end
 
-local function again(key)
-  local left = call('PTTL', key)
-  if type(left) ~= 'table' and left < tonumber(lease) then
-    left = call('PEXPIRE', key, lease)
-  end
-  if type(left) == 'table' then
-    return left
-  end
-  return nil
-end
+-- Where somebody waits, or will: made when the first key needs it.
+local queued
+local function open()
+-- needs: fairqueue
 
--- The caller's place, and its deadline in it.
-local function enqueue(queue, timeouts, field)
-  local at = call('LPOS', queue, field)
-  if type(at) == 'table' then
-    return at
-  end
-  if not at then
-    at = call('RPUSH', queue, field)
-    if type(at) == 'table' then
-      return at
+  local function again()
+    local left = must('PTTL', lock)
+    if left < tonumber(lease) then
+      must('PEXPIRE', lock, lease)
     end
-    at = at - 1
+    return nil
   end
-  local set = call('ZADD', timeouts, string.format('%.0f', now + grace + at * place), field)
-  if type(set) == 'table' then
-    call('LREM', queue, 1, field)
-    return set
+
+  -- stand puts the caller into the queue: behind whoever is there, or where it stood before Redisson took it out.
+  local function stand(field, since)
+    must('ZADD', heard, ms(now), field)
+    keep(heard, KEPT)
+    local till, before = now + grace, nil
+    if since then
+      local prev
+      for _, m in ipairs(must('LRANGE', queue, 0, PAGE - 1)) do
+        local t = ours(m) and came(m)
+        if not t or t > since then
+          before = m
+          break
+        end
+        prev = m
+      end
+      if prev then
+        till = score(prev) or till
+      else -- the base of those behind is what it was when it was taken out
+        till = note('base') or till
+      end
+    else
+      local tail = must('LINDEX', queue, -1)
+      if not tail then
+        must('PEXPIRE', notes, 0) -- that deletes it: what it says is over
+      elseif not ours(tail) then
+        local known, front, edge, all = false, note('front'), must('HGET', notes, 'edge'), must('LRANGE', queue, 0, PAGE - 1)
+        for _, m in ipairs(all) do
+          known = known or ours(m) -- then the base is that of those who are here
+        end
+        for _, m in ipairs(known and {} or all) do
+          if m == edge and front then -- somebody has stood here ever since one of ours did: b is what it was
+            if score(m) ~= note('score') then -- or it was served and has come again: then b is what it was, or later
+              front = math.min(front, note('older') or front, note('left') or (note('base') or now) - grace)
+            end
+            must('HMSET', notes, 'base', ms(front), 'front', ms(front), 'edge', tail)
+            keep(notes, KEPT)
+            known = true
+          end
+        end
+        if not known then
+          must('HMSET', notes, 'base', '', 'front', '', 'edge', '')
+          keep(notes, KEPT)
+        end
+      end
+      till = tail and score(tail) or till
+      must('ZADD', asked, ms(micros), field)
+      keep(asked, KEPT)
+    end
+    if before then
+      must('LINSERT', queue, 'BEFORE', before, field)
+    else
+      must('RPUSH', queue, field)
+    end
+    must('ZADD', timeouts, ms(till), field)
+    local b = note('base')
+    if since or not b or b < now + grace - SLACK then
+      lift()
+    end
   end
-  return nil
+
+  -- enqueue is stand; who cannot have a whole place has none.
+  local function enqueue(field, since)
+    local done, refusal = try(stand, field, since)
+    if not done then
+      local undone, more = try(drop, field)
+      error({refusal = undone and refusal or more}, 0)
+    end
+  end
+
+  -- The caller's place, and that it was heard of.
+  local function hear(field)
+    local at = whereabouts(field)
+    if not at then
+      if must('ZSCORE', timeouts, field) then -- the queue was lost
+        must('ZREM', timeouts, field)
+      end
+      enqueue(field, came(field))
+      return
+    end
+    if not score(field) then -- the scores were lost
+      local prev = at > 0 and must('LINDEX', queue, at - 1)
+      must('ZADD', timeouts, ms(prev and score(prev) or now + grace), field)
+    end
+    if must('ZADD', heard, ms(now), field) == 1 then
+      keep(heard, KEPT)
+    end
+    local b = note('base')
+    if not b or b < now + grace - SLACK then
+      lift()
+    end
+  end
+
+  -- How long the place of the head of a free lock is kept.
+  local function left(first)
+    local asked = ours(first) and must('ZSCORE', heard, first)
+    local till = asked and tonumber(asked) + grace or score(first) or now
+    return math.max(1, till - now)
+  end
+
+  local function ask(there, head, field)
+    local first = tidy(field, field)
+    if there == 1 and must('HEXISTS', lock, field) == 1 then
+      return again()
+    end
+    if waits and there == 0 and not whereabouts(field) then
+      local since = came(field)
+      if since then -- it stood in front of all who are here now, but for those of ours that came before it
+        enqueue(field, since)
+        first = must('LINDEX', queue, 0)
+      end
+    end
+    if there == 0 and (not first or first == field) then
+      local failed = grant(lock, field)
+      if not failed and first then
+        try(drop, field) -- refused or not: it is granted, and a place that nobody asks for ends
+      end
+      return failed
+    end
+    if waits then
+      hear(field)
+    end
+    if later then
+      return 1
+    end
+    if there == 1 then
+      return must('PTTL', lock)
+    end
+    if first == head then
+      nudge(first)
+    else -- who was told to the one before it
+      tell(first, '0')
+    end
+    return left(first)
+  end
+
+  queued = function(key, its_tag, there, head, field)
+    name(key, its_tag)
+    local _, v = try(ask, there, head, field)
+    return v
+  end
 end
 
 local function take(key, field)
@@ -122,56 +198,36 @@ local function take(key, field)
   if type(there) == 'table' then
     return there
   end
-  if there == 1 and call('HEXISTS', key, 'mode') == 1 then
-    return -3
+  if there == 1 then
+    local mode = call('HEXISTS', key, 'mode')
+    if mode == 1 then
+      return -3
+    elseif mode ~= 0 then
+      return mode
+    end
   end
   local tag = key
   if not find(key, '{', 1, true) then
     tag = '{' .. key .. '}'
   end
-  local queue, timeouts = 'redisson_lock_queue:' .. tag, 'redisson_lock_timeout:' .. tag
-  local first, kept = head(queue, timeouts)
+  local first = call('LINDEX', 'redisson_lock_queue:' .. tag, 0)
   if type(first) == 'table' then
     return first
   end
-  if there == 1 then
-    local mine = call('HEXISTS', key, field)
-    if mine == 1 then
-      return again(key)
-    elseif mine ~= 0 then
-      return mine
+  if first or there == 1 then
+    if not queued then
+      open()
     end
-  elseif not first or first == field then
-    local failed = grant(key, field)
-    if failed or not first then
-      return failed
-    end
-    call('LPOP', queue)
-    call('ZREM', timeouts, field)
-    for _, other in ipairs(call('ZRANGE', timeouts, 0, -1)) do
-      if not find(other, ':0', 1, true) then
-        call('ZINCRBY', timeouts, -place, other)
-      end
-    end
-    return nil
+    return queued(key, tag, there, first, field)
   end
-  if waits then
-    local failed = enqueue(queue, timeouts, field)
-    if failed then
-      return failed
-    end
-  end
-  if there == 1 then
-    return call('PTTL', key)
-  end
-  return kept
+  return grant(key, field)
 end
 
 local keys, skip, n = KEYS, 0, #KEYS
 if n == 0 then
-  keys, skip, n = ARGV, 6, tonumber(ARGV[6])
+  keys, skip, n = ARGV, 7, tonumber(ARGV[7])
 end
-local at, left, field = 7 + tonumber(ARGV[6]), 0, nil
+local at, left, field = 8 + tonumber(ARGV[7]), 0, nil
 for i = 1, n do
   if left == 0 then
     field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2

@@ -12,86 +12,80 @@
 -- ARGV[7+] those keys, then field, n, field, n, ...: the field of the next n keys; then i, field, lease in
 --          ms, ...: a waiter of the caller's for the i-th key
 -- returns  as release; <= -10: passed on to the waiter whose number, without the leading 0, is -v - 10
--- cost     hdel, lindex; zscore and publish where somebody waits; passed on: hset, pexpire, lpop, zrem
+-- cost     hdel, lindex; where somebody waits six commands more and publish; passed on: five more, and no publish
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local publish, message, heirs = ARGV[1], ARGV[2], {}
+local micros = time[1] * 1000000 + time[2]
+local now = math.floor(micros / 1000)
+local publish, message, heirs, alive = ARGV[1], ARGV[2], {}, {}
 for h = #ARGV - 3 * tonumber(ARGV[4]) + 1, #ARGV, 3 do
   heirs[ARGV[h] .. ' ' .. ARGV[h + 1]] = ARGV[h + 2]
+  alive[ARGV[h]] = ARGV[h + 1]
 end
 local grace, place = tonumber(ARGV[5]), tonumber(ARGV[6])
 local out, released = {now, 0}, 0
 
--- Until when a place is kept; 0: that is nowhere. Or the error: a command with two keys is refused where the
--- slot is on its way and they are not together.
-local function score(queue, timeouts, field)
-  local till = call('ZSCORE', timeouts, field)
-  if not till then
-    till = call('EXISTS', queue, timeouts)
-    if type(till) ~= 'table' then
+-- Where somebody waits: made when the first key needs it.
+local released_with, left_with
+local function open()
+-- needs: fairqueue
+
+  -- pass gives the lock to the head of the queue; nil: it cannot be.
+  local function pass(first, lease)
+    local number = tonumber(string.match(first, ':0(%d+)$') or nil)
+    if not number or call('HSET', lock, first, 1) ~= 1 then
+      return nil
+    end
+    if call('PEXPIRE', lock, lease) ~= 1 then
+      must('HDEL', lock, first)
+      return nil
+    end
+    try(drop, first) -- refused or not: it is passed on, and a place that nobody asks for ends
+    return -number - 10
+  end
+
+  local function next_one(i)
+    local first = tidy(nil, alive[tostring(i)], true)
+    if not first then
       return 0
     end
+    local lease = heirs[i .. ' ' .. first]
+    if lease and must('EXISTS', lock) == 0 then
+      local passed = pass(first, lease)
+      if passed then
+        return passed
+      end
+    end
+    return tell(first, message)
   end
-  if type(till) == 'table' then
-    return till
-  end
-  return tonumber(till)
-end
 
--- Who is next, as in fair; nil: nobody, or the queue may not be read.
-local function head(queue, timeouts)
-  while true do
-    local first = call('LINDEX', queue, 0)
-    if type(first) ~= 'string' then
-      return nil
+  released_with = function(i, key, its_tag, first)
+    name(key, its_tag)
+    local done, v = try(next_one, i)
+    if not done then -- it is given back all the same, and whoever was next may be it still
+      return tell(first, message)
     end
-    local left = score(queue, timeouts, first)
-    if type(left) == 'table' then
-      return nil
-    end
-    left = left - now
-    if left > 0 and find(first, ':0', 1, true) and left % place > grace then
-      left = 0
-    end
-    if left > 0 then
-      return first
-    end
-    call('ZREM', timeouts, first)
-    local gone = call('LPOP', queue)
-    if type(gone) == 'table' then -- nothing may be changed: it would stay the head for ever
-      return nil
-    end
+    return v
   end
-end
 
--- Tells who is next: how many heard it, -2 publish was refused.
-local function tell(tag, first)
-  local heard = call(publish, 'redisson_lock__channel:' .. tag .. ':' .. first, message)
-  if type(heard) == 'table' then
-    return -2
-  end
-  return heard
-end
-
--- Gives the lock to the head of the queue; nil: it cannot be.
-local function pass(key, first, queue, timeouts, lease)
-  local set = call('HSET', key, first, 1)
-  if type(set) == 'table' then
-    return nil
-  end
-  if call('PEXPIRE', key, lease) ~= 1 then
-    call('HDEL', key, first)
-    return nil
-  end
-  call('LPOP', queue)
-  call('ZREM', timeouts, first)
-  for _, other in ipairs(call('ZRANGE', timeouts, 0, -1)) do
-    if not find(other, ':0', 1, true) then
-      call('ZINCRBY', timeouts, -place, other)
+  local function leave(first, field)
+    drop(field)
+    local head = tidy()
+    if must('EXISTS', lock) == 0 then
+      if head and head ~= first then
+        tell(head, message)
+      elseif head then
+        nudge(head)
+      end
     end
+    return -1
   end
-  return -tonumber(string.match(first, ':0(%d+)$')) - 10
+
+  left_with = function(key, its_tag, first, field)
+    name(key, its_tag)
+    local _, v = try(leave, first, field)
+    return v
+  end
 end
 
 local function leave(i, key, field)
@@ -103,34 +97,19 @@ local function leave(i, key, field)
   if not find(key, '{', 1, true) then
     tag = '{' .. key .. '}'
   end
-  local queue, timeouts = 'redisson_lock_queue:' .. tag, 'redisson_lock_timeout:' .. tag
+  local first = call('LINDEX', 'redisson_lock_queue:' .. tag, 0)
+  if v == 1 and type(first) ~= 'string' then -- nobody waits, or the queue may not be read
+    return 0
+  elseif type(first) == 'table' then
+    return first
+  end
+  if not released_with then
+    open()
+  end
   if v == 1 then
-    local first = head(queue, timeouts)
-    if not first then
-      return 0
-    end
-    local lease = heirs[i .. ' ' .. first]
-    if lease and call('EXISTS', key) == 0 then
-      local passed = pass(key, first, queue, timeouts, lease)
-      if passed then
-        return passed
-      end
-    end
-    return tell(tag, first)
+    return released_with(i, key, tag, first)
   end
-  local first = call('LINDEX', queue, 0)
-  local gone = call('LREM', queue, 0, field)
-  if type(gone) == 'table' then
-    return gone
-  end
-  call('ZREM', timeouts, field)
-  if gone > 0 and first == field and call('EXISTS', key) == 0 then
-    local next = head(queue, timeouts)
-    if next then
-      tell(tag, next)
-    end
-  end
-  return -1
+  return left_with(key, tag, first, field)
 end
 
 local keys, skip, n = KEYS, 0, #KEYS

@@ -40,11 +40,11 @@ local function number(key, last)
   if type(last) == 'table' then
     return nil, last
   end
-  local n = tonumber(last or 0)
-  if not n or n ~= n or n >= most then
+  local value = tonumber(last or 0)
+  if not value or value ~= value or value >= most then
     return nil, {err = 'HOLDFAST the fencing token is not a number that can be counted up: ' .. counter(key)}
   end
-  return n
+  return value
 end
 
 -- A key that cannot get its token, or its TTL, must not stay.
@@ -64,7 +64,7 @@ local function token(key, ours)
     last, failed = number(key, was)
     if failed then
       if type(was) == 'string' then
-        call('SET', counter(key), was)
+        call('SET', counter(key), was) -- refused or not: it was allowed a moment ago
       end
       return ours and failed or undo(key, failed)
     end
@@ -115,9 +115,9 @@ local function take(key)
     if type(left) == 'table' then
       return left
     end
-    local n, failed = number(key, call('GET', counter(key)))
-    if failed or n >= 1 then
-      return failed or n
+    local given, failed = number(key, call('GET', counter(key)))
+    if failed or given >= 1 then
+      return failed or given
     end
     return token(key, true)
   elseif there ~= 0 then

@@ -39,7 +39,7 @@ local channel = ARGV[3]
 if shared then
   local note = tag .. ':rwlock_writer'
   if type(redis.pcall('GET', note)) == 'string' then
-    redis.pcall('DEL', note)
+    redis.pcall('DEL', note) -- refused or not: the note ends by itself
   end
 elseif wanted == 'fair' then
   local first = redis.pcall('LINDEX', 'redisson_lock_queue:' .. tag, 0)
@@ -49,6 +49,6 @@ elseif wanted == 'fair' then
   channel = channel .. ':' .. first
 end
 if ARGV[1] ~= '' then
-  redis.pcall(ARGV[1], channel, ARGV[2])
+  redis.pcall(ARGV[1], channel, ARGV[2]) -- refused or not: who waits polls
 end
 return {now, 1}

@@ -1,4 +1,4 @@
--- queue: who waits for a fair lock, in order.
+-- queue: who waits for a fair lock, in order: the first 10000.
 --
 -- KEYS[1]  key of the queue: it says at which end of a slot on its way the waiters are
 -- returns  {server's time in ms, field, score, field, score, ...}; a score is the time until which
@@ -7,7 +7,7 @@
 local time = redis.call('TIME')
 local queue = KEYS[1]
 local timeouts = 'redisson_lock_timeout:' .. string.sub(queue, #'redisson_lock_queue:' + 1)
-local waiting = redis.pcall('LRANGE', queue, 0, -1)
+local waiting = redis.pcall('LRANGE', queue, 0, 9999)
 if waiting.err then
   return waiting
 end

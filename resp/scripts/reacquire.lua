@@ -42,7 +42,7 @@ local function expiry(left)
     if not string.find(key, '{', 1, true) then
       tag = '{' .. key .. '}'
     end
-    least = mode == 1 and longest(key, tag, least) or left
+    least = mode == 1 and longest(key, tag, least, fields) or left
   end
   return math.min(left, least)
 end

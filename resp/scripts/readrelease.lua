@@ -7,7 +7,7 @@
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as release; a hold that was not the last one was heard by nobody
--- cost     hdel, hlen, del, publish; not the last: pttl on top, and where this hold was the longest a look
+-- cost     hlen, hdel, del, publish; not the last: pttl on top, and where this hold was the longest a look
 --          at every other read hold, for the hash is to live as long as the longest of them, and not
 --          at all if only such are left whose holders are dead. Where one cannot be looked at, as in a
 --          slot on its way, the hash keeps the time it has.
@@ -21,7 +21,7 @@ local function free(key, tag, hold)
   local gone = call('DEL', key, hold)
   if type(gone) == 'table' then -- in a slot on its way, if they are not together
     gone = call('DEL', key)
-    call('DEL', hold)
+    call('DEL', hold) -- refused or not: the mark ends by itself
   end
   if type(gone) == 'table' then
     return gone
@@ -36,6 +36,10 @@ end
 -- needs: longest
 
 local function leave(key, field)
+  local size = call('HLEN', key)
+  if type(size) == 'table' then
+    return size
+  end
   local v = call('HDEL', key, field)
   if v == 0 then
     return -1
@@ -47,23 +51,23 @@ local function leave(key, field)
     tag = '{' .. key .. '}'
   end
   local hold = tag .. ':' .. field .. ':rwlock_timeout:1'
-  if call('HLEN', key) == 1 then
+  if size == 2 then
     return free(key, tag, hold)
   end
   local own = call('PTTL', hold)
-  call('DEL', hold)
+  call('DEL', hold) -- refused or not: the mark ends by itself
   if call('HGET', key, 'mode') == 'write' then
     return 0
   end
   local left = call('PTTL', key)
   if type(own) ~= 'table' and type(left) ~= 'table' and (own < 0 or own + 5 >= left) then
-    local most = longest(key, tag, 0)
+    local most = longest(key, tag, 0, size - 1)
     if not most then
       return 0
     elseif most <= 0 then
       return free(key, tag, hold)
     elseif most < left then
-      call('PEXPIRE', key, most)
+      call('PEXPIRE', key, most) -- refused or not: it lives too long, but not for ever
     end
   end
   return 0

@@ -32,7 +32,7 @@ local function await(key)
   if type(call('GET', note)) == 'table' then
     return
   end
-  call('SET', note, string.match(field, '^[^:]*'), 'PX', patience)
+  call('SET', note, string.match(field, '^[^:]*'), 'PX', patience) -- refused or not: readers come in between, no more
 end
 
 local function enter(key)

@@ -8,7 +8,7 @@
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then field, n, field, n, ...: the field of the next n keys
 -- returns  as release. A field that writes nothing takes its engine's note back.
--- cost     hdel, get (del, too, where a writer waits), hlen, del, publish; where somebody reads, too: hset for
+-- cost     hlen, hdel, get (del, too, where a writer waits), del, publish; where somebody reads, too: hset for
 --          del, pttl, and a look at every read hold. Where one cannot be looked at, as in a slot on its way,
 --          the lock keeps the time it has.
 local call, find = redis.pcall, string.find
@@ -20,8 +20,8 @@ local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
 
 -- Gives the lock to those who read beside the writer that has left: for as long as they ask for, and not at
 -- all if none of them lives.
-local function downgrade(key, tag)
-  local most = longest(key, tag, 0)
+local function downgrade(key, tag, size)
+  local most = longest(key, tag, 0, size)
   if most and most <= 0 then
     return call('DEL', key)
   end
@@ -31,12 +31,16 @@ local function downgrade(key, tag)
   end
   local left = call('PTTL', key)
   if type(left) ~= 'table' and most < left then
-    call('PEXPIRE', key, most)
+    call('PEXPIRE', key, most) -- refused or not: it lives too long, but not for ever
   end
   return done
 end
 
 local function leave(key, field)
+  local size = call('HLEN', key)
+  if type(size) == 'table' then
+    return size
+  end
   local v = call('HDEL', key, field)
   if type(v) == 'table' then
     return v
@@ -49,19 +53,19 @@ local function leave(key, field)
   local noted = call('GET', note)
   if v == 0 then
     if noted == string.match(field, '^[^:]*') then
-      call('DEL', note)
-      call(publish, channel, message)
+      call('DEL', note) -- refused or not: the note ends by itself
+      call(publish, channel, message) -- refused or not: who waits polls
     end
     return -1
   end
   if type(noted) == 'string' then -- anything else is no note
-    call('DEL', note)
+    call('DEL', note) -- refused or not: the note ends by itself
   end
   local done
-  if call('HLEN', key) == 1 then
+  if size == 2 then
     done = call('DEL', key)
   else
-    done = downgrade(key, tag)
+    done = downgrade(key, tag, size - 1)
   end
   if type(done) == 'table' then
     return done

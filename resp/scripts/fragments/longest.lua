@@ -1,18 +1,27 @@
--- The longest remaining time of those who read under a key, most at least; nil: not known. A command with two
--- keys tells what is gone from what is on the other side of a slot on its way: there it is refused.
-local function longest(key, tag, most)
+-- How many read holds a call looks at: whoever has more keeps its time. A field may say any number.
+local HOLDS, LOOKS = 1000, 10000 -- of one field, and of all keys of this call
+local looks = LOOKS
+
+-- The longest remaining time of those who read under a key of so many fields, most at least; nil: not known. A command
+-- with two keys tells what is gone from what is on the other side of a slot on its way: there it is refused.
+local function longest(key, tag, most, size)
   local call = redis.pcall
-  local fields = call('HGETALL', key)
+  if type(size) == 'table' or size > looks then
+    return nil
+  end
+  local fields = call('HGETALL', key) -- at most looks
   if fields.err then
     return nil
   end
+  looks = looks - size
   for f = 1, #fields, 2 do
     local name, count = fields[f], tonumber(fields[f + 1])
     if name ~= 'mode' and count and not string.find(name, ':write', -6, true) then
-      if not (count <= 1000) then -- nobody enters so often: it would keep the server busy
+      if not (count <= HOLDS) or count > looks then -- nobody enters so often: it would keep the server busy
         return nil
       end
-      for hold = count, 1, -1 do
+      looks = looks - math.max(0, count)
+      for hold = math.min(count, HOLDS), 1, -1 do
         local mark = tag .. ':' .. name .. ':rwlock_timeout:' .. hold
         local left = call('PTTL', mark)
         if type(left) == 'table' or left == -2 and type(call('EXISTS', key, mark)) == 'table' then

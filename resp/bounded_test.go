@@ -1,0 +1,229 @@
+package resp
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// busyMost is how long a call may keep the server from answering others, ms of its main thread.
+const busyMost = 50.0
+
+// shortly runs a script and fails if the server is busy with it for long.
+func (r *refusalRig) shortly(script string, args ...string) []any {
+	r.Helper()
+	busy := r.busyMs()
+	v, err := r.run.Do(r.Context(), append([]string{"EVAL", ScriptTexts()[script], "1"}, args...)...)
+	require.NoError(r, err)
+	require.Less(r, r.busyMs()-busy, busyMost, "ms in which the server answers nobody: %s", script)
+	return v.([]any)
+}
+
+// many makes a hash of so many fields.
+func (r *refusalRig) many(key string, fields int, more ...string) {
+	r.Helper()
+	r.do("EVAL", `for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], 'other:' .. i, ARGV[2]) end`, "1", key, strconv.Itoa(fields), more[0])
+	r.do(append([]string{"HSET", key}, more[1:]...)...)
+	r.do("PEXPIRE", key, "60000")
+}
+
+// Whoever may write to a lock's key can make a hash of it that takes seconds to read.
+func TestAHashOfManyFieldsIsNotReadWhole(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	_, ahead := notAfters()
+	for _, count := range []string{"1", "-1", "x"} {
+		for script, args := range map[string][]string{
+			"readrelease":  {"PUBLISH", "0", "0", "field", "1"},
+			"writerelease": {"PUBLISH", "0", "0", "field", "1"},
+			"reacquire":    {"1000", "field", ahead, "1", "2"},
+		} {
+			r.many("rw", 100_000, count, "mode", map[bool]string{true: "write", false: "read"}[script == "writerelease"], "field", "1")
+			r.shortly(script, append([]string{"rw"}, args...)...)
+			require.Greater(t, r.do("PTTL", "rw"), int64(50_000), "%s", script)
+			r.do("DEL", "rw")
+		}
+	}
+	r.many("rw", 100_000, "1", "mode", "read")
+	v := r.shortly("inspect", "rw")
+	require.Len(t, v, 3)
+	require.Equal(t, []any{int64(100_001), "read"}, v[1:])
+}
+
+// A thousand holds each of ten thousand readers would be ten million marks to look at.
+func TestTheReadHoldsThatACallLooksAtAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	for fields, lowered := range map[int]bool{5: true, 15: false} {
+		r.many("rw", fields, "1000", "mode", "read", "field", "1")
+		r.do("SET", "{rw}:other:1:rwlock_timeout:1000", "1", "PX", "30000")
+		r.shortly("readrelease", "rw", "PUBLISH", "0", "0", "field", "1")
+		require.Equal(t, lowered, r.do("PTTL", "rw").(int64) <= 30_000, "%d readers of a thousand holds", fields)
+		r.do("DEL", "rw")
+	}
+}
+
+// What Inspect is told of a hash that was not read.
+func TestAnInspectIsToldThatTheHashWasNotRead(t *testing.T) {
+	t.Parallel()
+	r := newFamilyRig(t)
+	r.do("EVAL", `for i = 1, 10001 do redis.call('HSET', KEYS[1], 'other:' .. i, 1) end`, "1", "many")
+	_, got := r.ask(OpInspect, FamilyRead, "many")
+	require.Equal(t, CodeInspected, got.Code)
+	require.Equal(t, int64(10_001), got.More)
+	require.Equal(t, []string{""}, got.Fields)
+	r.do("HDEL", "many", "other:1")
+	_, got = r.ask(OpInspect, FamilyRead, "many")
+	require.Zero(t, got.More)
+	require.Len(t, got.Fields, 20_000)
+	r.do("HSET", "number", "20000", "1")
+	_, got = r.ask(OpInspect, FamilyRead, "number")
+	require.Zero(t, got.More)
+	require.Equal(t, []string{"20000", "1"}, got.Fields)
+}
+
+// deadQueue makes a queue of those who do not ask any more: ours, in no order, or Redisson's.
+func (r *refusalRig) deadQueue(n int, ours bool) {
+	r.Helper()
+	kind := map[bool]string{true: "0", false: ""}[ours]
+	r.do("EVAL", `
+for i = 1, tonumber(ARGV[1]) do
+  local field = i * 7919 % 1000003 .. ':' .. ARGV[2] .. i
+  redis.call('RPUSH', KEYS[1], field)
+  redis.call('ZADD', KEYS[2], 1, field)
+  if ARGV[2] == '0' then
+    redis.call('ZADD', KEYS[3], 1, field)
+  end
+end`, "3", "redisson_lock_queue:{q}", "redisson_lock_timeout:{q}", "{q}:fair_heard", strconv.Itoa(n), kind)
+}
+
+// A queue of dead places is taken apart a page with each question, wherever they stand in what order; who asks has its
+// place meanwhile, and is told to come again.
+func TestAQueueOfManyDeadPlacesKeepsTheServerBusyForNobody(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	_, ahead := notAfters()
+	ask := func(field string) []any {
+		return r.shortly("fair", "q", "30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, "1")
+	}
+	for _, ours := range []bool{true, false} {
+		r.do("FLUSHDB")
+		r.deadQueue(250_000, ours)
+		v := ask("e1:02")
+		require.Equal(t, []any{int64(0), int64(1), int64(1)}, v[1:], "it is to come again")
+		require.Equal(t, "e1:02", r.do("LINDEX", "redisson_lock_queue:{q}", "-1"))
+		ask("e1:04")
+		ask("e1:02")
+		require.Equal(t, int64(250_002-300), r.do("LLEN", "redisson_lock_queue:{q}"))
+		r.do("HSET", "q", "e1:07", "1")
+		r.shortly("fairrelease", "q", "PUBLISH", "0", "0", "0", "5000", "300000", "e1:07", "1")
+		r.shortly("fairrelease", "q", "PUBLISH", "0", "0", "0", "5000", "300000", "e1:04", "1")
+		require.Equal(t, int64(250_001-500), r.do("LLEN", "redisson_lock_queue:{q}"))
+
+		r.do("FLUSHDB")
+		r.deadQueue(20_000, ours)
+		var got []string
+		for range 300 {
+			for _, field := range []string{"e1:02", "e1:04"} {
+				if !slices.Contains(got, field) && ask(field)[1] == int64(1) {
+					got = append(got, field)
+					r.do("DEL", "q")
+				}
+			}
+		}
+		require.Equal(t, []string{"e1:02", "e1:04"}, got)
+		require.Empty(t, slices.DeleteFunc(r.do("KEYS", "*").([]any), func(key any) bool { return strings.Contains(key.(string), "fair_notes") }))
+	}
+}
+
+// A call for many keys, each with a long queue whose places are to be kept, keeps those of some, and the caller comes again
+// for the others.
+func TestTheQueuesOfOneCallAreKeptAFewAtATime(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	_, ahead := notAfters()
+	var keys []string
+	for i := range 128 {
+		key := "k" + strconv.Itoa(i)
+		keys = append(keys, key)
+		tag := "{" + key + "}"
+		r.do("EVAL", `
+for i = 1, 1000 do
+  redis.call('RPUSH', KEYS[1], 'e2:0' .. i)
+  redis.call('ZADD', KEYS[2], ARGV[1], 'e2:0' .. i)
+  redis.call('ZADD', KEYS[3], ARGV[1], 'e2:0' .. i)
+end
+redis.call('HSET', KEYS[4], 'e1:07', 1)`, "4", "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag, slot.FairHeard(key), key, strconv.FormatInt(time.Now().UnixMilli()+60_000, 10))
+		r.do("PEXPIRE", key, "60000")
+	}
+	lifted := func() (n int) {
+		for _, key := range keys {
+			if r.do("HGET", slot.FairNotes(key), "base") != nil {
+				n++
+			}
+		}
+		return n
+	}
+	for _, want := range []int{10, 20, 30} {
+		rest := keys[want-10:]
+		busy := r.busyMs()
+		v, err := r.run.Do(t.Context(), slices.Concat([]string{"EVAL", ScriptTexts()["fair"], strconv.Itoa(len(rest))}, rest,
+			[]string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", "e1:02", strconv.Itoa(len(rest))})...)
+		require.NoError(t, err)
+		require.Less(t, r.busyMs()-busy, busyMost, "ms in which the server answers nobody")
+		require.Equal(t, want, lifted())
+		soon := 0
+		for _, left := range v.([]any)[2:] {
+			if left == int64(1) {
+				soon++
+			}
+		}
+		require.GreaterOrEqual(t, soon, len(rest)-10, "they come again in a moment")
+	}
+}
+
+// Who waits for a fair lock is listed up to a bound.
+func TestTheListOfAQueueHasABound(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	r.deadQueue(200_000, true)
+	require.Len(t, r.shortly("queue", "redisson_lock_queue:{q}"), 1+2*10_000)
+}
+
+// A counter that cannot rise by one, exactly, is a fencing token no more: nothing is taken, and it stays as it is.
+func TestACounterThatCannotRiseIsRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	counter := slot.FenceToken("f")
+	for _, swaps := range []string{"0", "1"} {
+		for _, value := range []string{"9007199254740992", "9007199254740993", "9223372036854775807", "18446744073709551616", "1e300", "inf", "nan", "x", ""} {
+			s.Do(t, "SET", counter, value)
+			answer := scriptRun(t, s, "fenced", "f", "30000", "e1:1", ahead, "1", swaps)
+			require.Contains(t, answer, "the fencing token is not a number that can be counted up", "%q", value)
+			require.Equal(t, []string{counter}, s.Keys(t), "%q", value)
+			require.Equal(t, value, s.Do(t, "GET", counter))
+		}
+		for value, token := range map[string]string{"9007199254740991": "9007199254740992", "9007199254740990": "9007199254740991", "-9223372036854775808": "", "-inf": ""} {
+			s.Do(t, "SET", counter, value)
+			from := time.Now().UnixMicro()
+			answer := strings.Split(scriptRun(t, s, "fenced", "f", "30000", "e1:1", ahead, "1", swaps), "\n")
+			if token != "" {
+				require.Equal(t, []string{"1", token}, answer[3:], "%q", value)
+				require.Equal(t, token, s.Do(t, "GET", counter))
+			} else {
+				got, err := strconv.ParseInt(s.Do(t, "GET", counter), 10, 64)
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, got, from, "the server's time, in µs")
+			}
+			s.Do(t, "DEL", "f")
+		}
+	}
+}

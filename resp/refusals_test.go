@@ -1,0 +1,403 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// A refusalRig is a server that can be made to refuse, a connection that nothing is refused to, and one of a user who
+// misses a right.
+type refusalRig struct {
+	*testing.T
+	server     *redistest.Server
+	admin, run *redistest.Conn
+}
+
+func newRefusalRig(t *testing.T) *refusalRig {
+	t.Helper()
+	r := newScriptRig(t)
+	r.do("ACL", "SETUSER", "caller", "on", ">secret", "~*", "&*", "+@all")
+	_, err := r.run.Do(t.Context(), "AUTH", "caller", "secret")
+	require.NoError(t, err)
+	// Where the file of a snapshot should come stands a directory: no snapshot can be written.
+	require.NoError(t, os.MkdirAll(filepath.Join(r.server.Dir(), "dump.rdb", "x"), 0o700))
+	r.do("CONFIG", "SET", "save", "86400 1")
+	r.do("SET", "any", "1")
+	r.do("BGSAVE")
+	require.Eventually(t, func() bool {
+		return strings.Contains(redistest.Text(r.do("INFO", "persistence")), "rdb_last_bgsave_status:err")
+	}, 10*time.Second, 5*time.Millisecond)
+	r.do("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	t.Cleanup(func() { // or the server would not end, for it cannot save
+		_, _ = r.server.Command(context.Background(), "CONFIG", "SET", "save", "")
+	})
+	return r
+}
+
+// newScriptRig is a server that refuses nothing.
+func newScriptRig(t *testing.T) *refusalRig {
+	t.Helper()
+	r := &refusalRig{T: t, server: redistest.Run(t, redistest.Options{})}
+	dial := func() *redistest.Conn {
+		c, err := redistest.Dial(t.Context(), r.server.Addr())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	r.admin, r.run = dial(), dial()
+	return r
+}
+
+func (r *refusalRig) do(args ...string) any {
+	r.Helper()
+	v, err := r.admin.Do(r.Context(), args...)
+	require.NoError(r, err, "%q", args)
+	return v
+}
+
+// A refusal is how a server is made to refuse, how that ends, and the class of its error.
+type refusal struct {
+	name       string
+	begin, end []string
+	class      Class
+}
+
+var serverRefusals = []refusal{
+	{"MISCONF", []string{"CONFIG", "SET", "stop-writes-on-bgsave-error", "yes"}, []string{"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}, ClassMisconf},
+	{"NOREPLICAS", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}, ClassNoReplicas},
+	{"READONLY", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}, ClassReadOnly},
+	{"OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}, ClassOOM},
+}
+
+// rightsOf are the commands that a script calls.
+func rightsOf(script string) (refusals []refusal) {
+	seen := map[string]bool{"time": true} // is asked for before anything is done
+	text := ScriptTexts()[script]
+	commands := regexp.MustCompile(`(?:call|must)\('([A-Z]+)'`).FindAllStringSubmatch(text, -1)
+	if strings.Contains(text, "call(publish") || strings.Contains(text, "call(ARGV[1]") {
+		commands = append(commands, []string{"", "PUBLISH"})
+	}
+	for _, m := range commands {
+		right := strings.ToLower(m[1])
+		if !seen[right] {
+			seen[right] = true
+			refusals = append(refusals, refusal{right, []string{"ACL", "SETUSER", "caller", "-" + right}, []string{"ACL", "SETUSER", "caller", "+" + right}, ClassNoPerm})
+		}
+	}
+	return refusals
+}
+
+const refusalsTTL = "60000"
+
+// refusalStates are what may stand under the name k when a script is called.
+func refusalStates(now int64) map[string][][]string {
+	at := func(seconds int64) string { return strconv.FormatInt(now+1000*seconds, 10) }
+	expire := func(keys ...string) (out [][]string) {
+		for _, key := range keys {
+			out = append(out, []string{"PEXPIRE", key, refusalsTTL})
+		}
+		return out
+	}
+	mark := func(field string) []string {
+		return []string{"SET", "{k}:" + field + ":rwlock_timeout:1", "1", "PX", refusalsTTL}
+	}
+	queue := func(waiters ...string) (out [][]string) {
+		for i, w := range waiters {
+			out = append(out, []string{"RPUSH", "redisson_lock_queue:{k}", w})
+			heard := now
+			if strings.HasPrefix(w, "dead") {
+				heard = 1
+			}
+			out = append(out, []string{"ZADD", "redisson_lock_timeout:{k}", at(4 + int64(i)), w})
+			if strings.Contains(w, ":0") {
+				out = append(out, []string{"ZADD", "{k}:fair_heard", strconv.FormatInt(heard, 10), w}, []string{"ZADD", "{k}:fair_asked", strconv.Itoa(i), w})
+			}
+		}
+		out = append(out, []string{"HSET", "{k}:fair_notes", "base", at(4)})
+		return append(out, expire("{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes")...)
+	}
+	held := func(fields ...string) [][]string {
+		return append([][]string{append([]string{"HSET", "k"}, fields...)}, expire("k")...)
+	}
+	return map[string][][]string{
+		"free":                   nil,
+		"ours":                   held("e1:02", "1"),
+		"ours twice":             held("e1:02", "2"),
+		"theirs":                 held("x:9", "1"),
+		"fenced":                 append(held("e1:02", "1"), []string{"SET", "redisson_lock_token:{k}", "5"}),
+		"free, a bad counter":    {{"SET", "redisson_lock_token:{k}", "no number"}},
+		"read by both":           append(held("mode", "read", "e1:02", "1", "x:9", "1"), mark("e1:02"), mark("x:9")),
+		"read by us":             append(held("mode", "read", "e1:02", "1"), mark("e1:02")),
+		"read by us, no mark":    held("mode", "read", "e1:02", "1"),
+		"read by us and a ghost": append(held("mode", "read", "e1:02", "1", "x:9", "1"), mark("e1:02")),
+		"read by them":           append(held("mode", "read", "x:9", "1"), mark("x:9")),
+		"written by us":          held("mode", "write", "e1:02:write", "1"),
+		"written and read by us": append(held("mode", "write", "e1:02:write", "1", "e1:03", "1"), mark("e1:03")),
+		"written, one waits":     append(held("mode", "write", "e1:02:write", "1"), []string{"SET", "{k}:rwlock_writer", "e1", "PX", refusalsTTL}),
+		"free, a writer waits":   {{"SET", "{k}:rwlock_writer", "x", "PX", refusalsTTL}},
+		"queue, dead, free":      queue("dead:01", "dead:5", "e1:02", "x:6"),
+		"queue, dead, held":      slices.Concat(held("e1:07", "1"), queue("dead:01", "dead:5", "e1:02", "x:6")),
+		"queue, held":            slices.Concat(held("e1:07", "1"), queue("e1:02", "x:6")),
+		"queue, free":            queue("e1:02", "x:6"),
+	}
+}
+
+// refusalCalls are the calls of each script.
+func refusalCalls(now int64) map[string][][]string {
+	ahead := strconv.FormatInt(now+3_600_000, 10)
+	ask := func(field string) []string {
+		return []string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, "1"}
+	}
+	give := func(field string) []string { return []string{"PUBLISH", "0", "0", "0", "5000", "300000", field, "1"} }
+	return map[string][][]string{
+		"acquire":      {{"30000", "e1:02", ahead, "1"}, {"30000", "e1:02", ahead, "0"}},
+		"reacquire":    {{"30000", "e1:02", ahead, "1", "0"}, {"90000", "e1:02", ahead, "3", "1"}, {"30000", "e1:02", ahead, "1", "2"}},
+		"release":      {{"PUBLISH", "0", "0", "e1:02", "1"}},
+		"renew":        {{"90000", "1", "0", "e1:02"}, {"90000", "0", "0", "e1:02"}},
+		"inspect":      {{}},
+		"force":        {{"PUBLISH", "0", "channel", "", ahead}, {"PUBLISH", "0", "channel", "read", ahead}, {"PUBLISH", "0", "channel", "write", ahead}, {"PUBLISH", "0", "channel", "fair", ahead}},
+		"fenced":       {{"90000", "e1:02", ahead, "1", "1"}, {"90000", "e1:02", ahead, "1", "0"}},
+		"read":         {{"90000", "e1:02", ahead, "1", ""}, {"90000", "e1:04", ahead, "1", ""}, {"90000", "e1:04", ahead, "1", "e1:02:write"}},
+		"readrenew":    {{"90000", "1", "0", "e1:02"}, {"90000", "0", "0", "e1:02"}},
+		"readrelease":  {{"PUBLISH", "0", "0", "e1:02", "1"}, {"PUBLISH", "0", "0", "x:9", "1"}},
+		"write":        {{"90000", "e1:02:write", ahead, "1", "2500"}, {"90000", "e1:04:write", ahead, "1", "2500"}},
+		"writerelease": {{"PUBLISH", "0", "0", "e1:02:write", "1"}, {"PUBLISH", "0", "0", "e1:04:write", "1"}},
+		"fair":         {ask("e1:02"), ask("e1:04")},
+		"fairrelease":  {give("e1:07"), give("e1:02"), {"PUBLISH", "0", "0", "1", "5000", "300000", "e1:07", "1", "1", "e1:02", "30000"}},
+		"queue":        {{}},
+	}
+}
+
+// standingScript lists each field and member of each key, but for times, which differ from run to run.
+const standingScript = `
+local out = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local kind, left, items = redis.call('TYPE', key).ok, redis.call('PTTL', key), {}
+  local life = left > 75000 and '90 s' or left > 45000 and '60 s' or left > 10000 and '30 s' or left >= 0 and 'short' or 'for ever'
+  if kind == 'hash' then
+    local all = redis.call('HGETALL', key)
+    for i = 1, #all, 2 do items[#items + 1] = all[i] .. '=' .. all[i + 1] end
+  elseif kind == 'list' then
+    items = redis.call('LRANGE', key, 0, -1)
+  elseif kind == 'zset' then
+    items = redis.call('ZRANGE', key, 0, -1)
+  else
+    items = {redis.call('GET', key)}
+  end
+  for _, item in ipairs(items) do
+    out[#out + 1] = key .. ' ' .. string.gsub(item, '%d%d%d%d%d%d%d%d%d%d%d%d+', 'T')
+  end
+  out[#out + 1] = key .. ' lives ' .. life
+end
+table.sort(out)
+return out`
+
+// standing is what stands on the server.
+func (r *refusalRig) standing() (out []string) {
+	r.Helper()
+	for _, line := range r.do("EVAL", standingScript, "0").([]any) {
+		out = append(out, line.(string))
+	}
+	return out
+}
+
+// errorsIn are the errors of a reply.
+func errorsIn(v any) (out []string) {
+	switch v := v.(type) {
+	case redistest.ReplyError:
+		return []string{string(v)}
+	case []any:
+		for _, e := range v {
+			out = append(out, errorsIn(e)...)
+		}
+	}
+	return out
+}
+
+// busyMs is the time that the server's main thread has run.
+func (r *refusalRig) busyMs() float64 {
+	r.Helper()
+	info := redistest.Text(r.do("INFO", "cpu"))
+	sum := 0.0
+	for _, m := range regexp.MustCompile(`used_cpu_(?:sys|user)_main_thread:([0-9.]+)`).FindAllStringSubmatch(info, -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(r, err)
+		sum += seconds
+	}
+	return sum * 1000
+}
+
+// call runs a script as the user who may be refused something.
+func (r *refusalRig) call(script string, args []string) any {
+	r.Helper()
+	keys := []string{"1", "k"}
+	switch script {
+	case "queue":
+		keys[1] = "redisson_lock_queue:{k}"
+	case "acquire", "read", "write", "fenced":
+		keys = []string{"2", "k", "k2"}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+	defer cancel()
+	v, err := r.run.Do(ctx, slices.Concat([]string{"EVAL", ScriptTexts()[script]}, keys, args)...)
+	if e, refused := err.(redistest.ReplyError); refused { //nolint:errorlint // it is never wrapped
+		return e
+	}
+	require.NoError(r, err, "%s %q does not end", script, args)
+	return v
+}
+
+// silent are the refusals that a script goes on without, and what that costs.
+var silent = map[string]map[string]string{
+	"acquire":     {"copy": "keys are taken one by one"},
+	"fenced":      {"copy": "keys are taken one by one"},
+	"read":        {"copy": "keys are taken one by one", "get": "a waiting writer is overtaken", "pttl": "a waiting writer is overtaken", "hlen": "keys are taken one by one", "hexists": "who writes waits for itself"},
+	"write":       {"copy": "keys are taken one by one", "get": "readers overtake", "set": "readers overtake", "hlen": "keys are taken one by one"},
+	"release":     {"publish": "who waits polls"},
+	"force":       {"publish": "who waits polls", "get": "the note ends by itself", "lindex": "who waits polls"},
+	"reacquire":   {"hlen": "the expiry is not lowered", "hexists": "the expiry is not lowered", "hgetall": "the expiry is not lowered"},
+	"readrelease": {"publish": "who waits polls", "del": "the mark ends by itself", "hget": "the hash keeps its time", "hgetall": "the hash keeps its time", "pttl": "the hash keeps its time", "exists": "the hash keeps its time", "pexpire": "the hash keeps its time"},
+	"writerelease": {
+		"publish": "who waits polls", "get": "the note ends by itself", "del": "the note ends by itself", "hgetall": "the hash keeps its time", "pttl": "the hash keeps its time",
+		"exists": "the hash keeps its time", "pexpire": "the hash keeps its time",
+	},
+	"fair":        {"*": "what is granted is granted, and a place that is not asked for ends by itself"},
+	"fairrelease": {"*": "what is given back is given back; who waits polls"},
+}
+
+// Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it
+// found, or what it leaves where nothing is refused: in each field of the lock, and each place in its queue. Where the
+// refusal goes unsaid, silent has the reason. Of fair locks see TestNoRefusalEndsAFairScriptHalfWay, too.
+func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	r := newRefusalRig(t)
+	now := time.Now().UnixMilli()
+	met := map[string]bool{} // refusals, by script
+	for script, calls := range refusalCalls(now) {
+		for state := range refusalStates(now) {
+			if !slices.Contains(refusalFamilies[script], refusalKind(state)) || script == "fenced" && state == "ours twice" {
+				continue
+			}
+			for _, args := range calls {
+				before := r.prepare(state)
+				normal := r.call(script, args)
+				after := r.standing()
+				for _, refusal := range slices.Concat(serverRefusals, rightsOf(script)) {
+					r.prepare(state)
+					r.do(refusal.begin...)
+					busy := r.busyMs()
+					answer := r.call(script, args)
+					busy = r.busyMs() - busy
+					r.do(refusal.end...)
+					what := fmt.Sprintf("%s, of a lock that is %s, without %s: %v, normally %v", script, state, refusal.name, answer, normal)
+					require.Less(t, busy, 50.0, "ms in which the server answers nobody: %s", what)
+					left := r.standing()
+					errs := slices.DeleteFunc(errorsIn(answer), func(e string) bool { return slices.Contains(errorsIn(normal), e) })
+					byHand := slices.ContainsFunc(errs, func(e string) bool { return strings.Contains(e, "undone, delete it by hand") })
+					unsaid, reason := len(errs) == 0, silent[script][refusal.name] != "" || silent[script]["*"] != ""
+					met[script+" without "+refusal.name] = met[script+" without "+refusal.name] || !unsaid || !slices.Equal(left, after)
+					for _, e := range errs {
+						require.True(t, byHand || classOfReply(e) == refusal.class, "%s", what)
+					}
+					switch {
+					case unsaid && !reason && !slices.Equal(left, after):
+						require.Equal(t, after, left, "nothing says that it was refused: %s", what)
+					case !unsaid && refusal.class != ClassNoPerm:
+						require.Equal(t, before, left, "%s", what)
+					}
+					for _, line := range left {
+						if !slices.Contains(before, line) && !slices.Contains(after, line) && strings.HasPrefix(line, "k ") {
+							require.True(t, byHand || unsaid && reason, "%s stands there: %s", line, what)
+						}
+						require.False(t, strings.HasSuffix(line, " lives for ever") && !strings.HasPrefix(line, "redisson_"), "%s stands there: %s", line, what)
+					}
+				}
+			}
+		}
+	}
+	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease"} {
+		for _, refusal := range serverRefusals {
+			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease"}, script)
+			require.True(t, met[script+" without "+refusal.name] || !needs, "%s was never refused: %s", script, refusal.name)
+		}
+	}
+}
+
+// What stands under a name of a lock may be of any type: no script ends in the middle of its work by that.
+func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	now := time.Now().UnixMilli()
+	names := []string{
+		"k", "{k}:rwlock_writer", "{k}:e1:02:rwlock_timeout:1", "{k}:x:9:rwlock_timeout:1", "redisson_lock_token:{k}",
+		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes",
+	}
+	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
+	for script, calls := range refusalCalls(now) {
+		for state := range refusalStates(now) {
+			if !slices.Contains(refusalFamilies[script], refusalKind(state)) {
+				continue
+			}
+			for _, name := range names {
+				for _, value := range values {
+					r.prepare(state)
+					r.do("DEL", name)
+					command := slices.Clone(value)
+					command[1] = name
+					r.do(command...)
+					for _, args := range calls {
+						for _, e := range errorsIn(r.call(script, args)) {
+							require.False(t, classOfReply(e) == ClassPartly || strings.Contains(e, "attempt to"), "%s of a lock that is %s, where %q: %s", script, state, command, e)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// prepare makes a state.
+func (r *refusalRig) prepare(state string) []string {
+	r.Helper()
+	r.do("FLUSHDB") // FLUSHALL would write a snapshot
+	commands := refusalStates(time.Now().UnixMilli())[state]
+	for _, command := range commands {
+		require.NoError(r, r.admin.Send(command...))
+	}
+	for range commands {
+		_, err := r.admin.Receive(r.Context())
+		require.NoError(r, err)
+	}
+	return r.standing()
+}
+
+// refusalFamilies are the states that a script is called in.
+var refusalFamilies = map[string][]string{
+	"acquire": {"lock"}, "release": {"lock"}, "renew": {"lock"}, "inspect": {"lock", "read-write"}, "fenced": {"lock"},
+	"reacquire": {"lock", "read-write"}, "force": {"lock", "read-write", "fair"}, "read": {"lock", "read-write"}, "readrenew": {"read-write"},
+	"readrelease": {"read-write"}, "write": {"lock", "read-write"}, "writerelease": {"read-write"},
+	"fair": {"lock", "fair"}, "fairrelease": {"lock", "fair"}, "queue": {"fair"},
+}
+
+func refusalKind(state string) string {
+	switch {
+	case strings.HasPrefix(state, "queue"):
+		return "fair"
+	case strings.Contains(state, "read") || strings.Contains(state, "writ"):
+		return "read-write"
+	default:
+		return "lock"
+	}
+}

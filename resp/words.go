@@ -1,0 +1,87 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/redis/rueidis"
+)
+
+// mostText is how much of a foreign text is shown: room for a redirection to the longest name of a host.
+const mostText = 320
+
+// Printable returns a text of a server as it may stand in an error or in a line of a log: on one line, without what
+// moves a cursor or turns the direction of writing, and not longer than about 320 bytes. Ordinary text stays as it is.
+func Printable(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		if b.Len() >= mostText {
+			b.WriteString("…")
+			break
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// How many bytes of a secret give it away: its first ones, or some from its middle, where the beginning was cut off.
+const secretBegin, secretPart = 4, 6
+
+// Hide returns what takes secrets out of a text. A server may cut or quote what it echoes: from the first bytes of a secret
+// on, or from some that follow each other in it, all is left out. Nil: there is none.
+func Hide(secrets ...string) func(text string) string {
+	var parts []string
+	for _, secret := range secrets {
+		shown := Printable(secret)
+		if shown == "" {
+			continue
+		}
+		parts = append(parts, shown[:min(len(shown), secretBegin)])
+		for i := secretPart; i <= len(shown); i++ {
+			parts = append(parts, shown[i-secretPart:i])
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return func(text string) string {
+		for _, part := range parts {
+			if at := strings.Index(text, part); at >= 0 {
+				text = text[:at] + "***"
+			}
+		}
+		return text
+	}
+}
+
+// hidden takes out of an error what a server has echoed of its user's password. Only the handshake carries one, so only
+// what may be an answer to that needs it: the first commands of a connection.
+func (p *endpoint) hidden(e *ServerError, err error) *ServerError {
+	if _, said := rueidis.IsRedisErr(err); p.hide == nil || !said && !errors.Is(err, ErrReply) {
+		return e
+	}
+	text := p.hide(e.Text)
+	if text == e.Text {
+		return e
+	}
+	return &ServerError{Class: e.Class, Text: text, malformed: e.malformed} // the cause has it, too
+}
+
+// unreachable wraps the failure to connect to the endpoint.
+func (p *endpoint) unreachable(err error) *ServerError { return p.hidden(unreachable(err), err) }
+
+// refused classifies what an endpoint has answered to the first command of a connection.
+func (p *endpoint) refused(err error) *ServerError { return p.hidden(classify(err), err) }

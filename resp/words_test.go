@@ -1,0 +1,85 @@
+package resp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/mock"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPrintableLeavesOrdinaryTextAndNothingThatSpeaksToATerminal(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "ERR unknown command 'X', with args beginning with: \"a\"", "Zürich, 東京"} {
+		require.Equal(t, text, Printable(text))
+	}
+	for text, want := range map[string]string{
+		"a\nlevel=ERROR\r": `a\nlevel=ERROR\r`,
+		"\x1b[2J\x00\a":    `\x1b[2J\x00\a`,
+		"\u009b2J\u0085":   `\u009b2J\u0085`,
+		"a\u202eb\u2066c":  `a\u202eb\u2066c`,
+		"\u2028\u200f":     `\u2028\u200f`,
+		"a\xffb\xc3":       `a\xffb\xc3`,
+	} {
+		require.Equal(t, want, Printable(text))
+	}
+	for _, long := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\x1b", 1<<20), strings.Repeat("東", 1<<18), strings.Repeat("\U000e0001", 1<<18)} {
+		got := Printable(long)
+		require.LessOrEqual(t, len(got), mostText+16)
+		require.True(t, utf8.ValidString(got))
+		require.True(t, strings.HasSuffix(got, "…"))
+		require.False(t, strings.ContainsFunc(got, unicode.IsControl))
+	}
+}
+
+// Each way on which the text of a server, or of what connects to it, enters an error.
+func TestServerTextInErrorsIsPrintableAndCut(t *testing.T) {
+	t.Parallel()
+	const bad = "\x1b[2J\nlevel=ERROR \u202e"
+	words := bad + strings.Repeat("x", 10_000)
+	reply := mock.Result(mock.RedisError(words)).Error()
+	_, said := rueidis.IsRedisErr(reply)
+	require.True(t, said)
+	for name, err := range map[string]*ServerError{
+		"classify":             classify(reply),
+		"classifyNoAnswer":     classify(errors.New(words)),
+		"unreachable":          unreachable(reply),
+		"unreachableTransport": unreachable(errors.New(words)),
+		"AsServerError":        AsServerError(errors.New(words)),
+	} {
+		require.False(t, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%s: %q", name, err)
+		require.Less(t, len(err.Error()), 400, name)
+		require.Contains(t, err.Error(), `\x1b[2J\nlevel=ERROR \u202exxx`, name)
+	}
+	require.NotContains(t, parseInfo("redis_version:7\x1b[2J\r\n").Version, "\x1b")
+	require.NotContains(t, evictionPolicy("maxmemory:1\r\nmaxmemory_policy:all\x1b\r\n"), "\x1b")
+}
+
+func TestHideLeavesNothingOfASecretThatTellsIt(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, Hide("", ""))
+	hide := Hide("canary-dragon-42", "\x1bpw", "x9")
+	for text, want := range map[string]string{
+		"ERR unknown 'HELLO', '3' 'AUTH' 'u' 'canary-dragon-42' 'y'": "ERR unknown 'HELLO', '3' 'AUTH' 'u' '***",
+		"cut off: canary-dr": "cut off: ***",
+		"ragon-42 at first":  "***",
+		Printable("\x1bpw"):  "***",
+		"a x9 b":             "a ***",
+		"can it be":          "can it be",
+	} {
+		require.Equal(t, want, hide(text))
+	}
+}
+
+// A redirection is read out of the text of its error: the longest name of a host has room in it.
+func TestARedirectionToALongNameIsNotCut(t *testing.T) {
+	t.Parallel()
+	host := strings.Repeat("h", 255)
+	err := classify(mock.Result(mock.RedisError("MOVED 16383 " + host + ":65535")).Error())
+	require.Equal(t, ClassMoved, err.Class)
+	require.Equal(t, host+":65535", redirection(err.Text, "MOVED ", "a:1"))
+}

@@ -222,6 +222,7 @@ func TestNodeOfAClusterWithoutSlotsIsRefusedInClearWords(t *testing.T) {
 }
 
 func TestBorrowedClientWorksAndIsNotClosed(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	client, err := rueidis.NewClient(engine.ClientOption(engine.Config{Addrs: []string{s.Addr()}, ClientName: "borrowed"}))
 	require.NoError(t, err)
@@ -232,7 +233,7 @@ func TestBorrowedClientWorksAndIsNotClosed(t *testing.T) {
 		other, err := engine.Open(apiCtx(t), engine.Config{Client: client}) // and two at once
 		require.NoError(t, err)
 		require.NotEqual(t, e.ID(), other.ID())
-		ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second)))
+		ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(2*time.Second)))
 		f := other.Lock("name").AcquireAsync(apiCtx(t))
 		apiParked(t, s, "name", 1, 1, other)
 		apiUntil(t, "a renewal", func() bool { return e.Stats().Renewals.Sent > 0 })

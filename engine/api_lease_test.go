@@ -188,8 +188,8 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 
 // P2: Err is not nil exactly when Done is closed, also at the very deadline. The clock decides, not
 // the watchdog's tick.
+// It runs alone: it fills a core, and wants many looks while each lease lasts.
 func TestLeaseContextErrAndDoneAgreeAtEveryMoment(t *testing.T) {
-	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := apiOpen(t, s.Addr())
 	for i := range 10 {

@@ -34,6 +34,7 @@ func TestTryOfALockHeldHereAnswersErrHeldWithoutACommand(t *testing.T) {
 }
 
 func TestTryNeverBargesPastThoseWhoWaitHere(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := apiOpen(t, p.Addr())

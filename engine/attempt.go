@@ -289,6 +289,9 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 		ent.ofRoot().noted = true
 		e.closeNoteLocked(sh, ent) // at once, if its writer has left meanwhile
 	}
+	if a.op.Family == resp.FamilySpin {
+		ent.root().leftAt = r.ReceivedAt
+	}
 	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
 	e.answerTriesLocked(sh, a, r, fx)
 	for op := ent.head; ent.meant(a.op.Family) && op.tellBusy(); op = op.next {

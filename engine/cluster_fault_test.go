@@ -49,10 +49,11 @@ func lostOf(leases []*engine.Lease) (lost int) {
 }
 
 func TestClusterC095OneStoppedMasterDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	e := openCluster(t, c)
 	names := namesOf(c, 100)
-	lease := engine.WatchdogLease(2 * time.Second)
+	lease := engine.WatchdogLease(3 * time.Second)
 	var leases [3][]*engine.Lease
 	for m := range names {
 		leases[m] = acquireAll(t, e, names[m], lease)

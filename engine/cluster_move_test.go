@@ -116,6 +116,7 @@ func requireHeard(tb testing.TB, e *engine.Engine, ls *engine.Lease, waiter *eng
 }
 
 func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	a, b := openCluster(t, c), openCluster(t, c)
 	const name = "waited for"
@@ -134,6 +135,7 @@ func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 // Other traffic on the slot meets the MOVED first, so the table is right before it is read again: whoever waits has to
 // move all the same.
 func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	a, b := openCluster(t, c), openCluster(t, c)
 	const name = "waited for"
@@ -176,6 +178,7 @@ func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
 
 // A node that was added a moment ago, or was thrown out, answers and knows of no slots.
 func TestClusterIsFoundBehindASeedThatKnowsNoSlots(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	empty := redistest.Run(t, redistest.Options{Cluster: true})
 	for _, addrs := range [][]string{
@@ -194,6 +197,7 @@ func TestClusterIsFoundBehindASeedThatKnowsNoSlots(t *testing.T) {
 }
 
 func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
+	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	engines := []*engine.Engine{openCluster(t, c), openCluster(t, c)}
 	const names, workers = 64, 32

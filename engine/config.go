@@ -23,12 +23,17 @@ type Config struct {
 	// the others are found, and followed. With MasterName: the sentinels.
 	Addrs []string
 	// MasterName makes the addresses those of sentinels: the master they know by this name is found, and
-	// followed through failovers. One sentinel that answers is enough. A URL says it with ?master_set=.
+	// followed through failovers. One sentinel that answers is enough to find it; it is left for one that more
+	// than half of the sentinels name, or that the only ones name which answer when it is silent itself. A URL
+	// says it with ?master_set=.
 	MasterName string
 	// SentinelUsername, SentinelPassword and SentinelTLS are for the connections to the sentinels; Username,
-	// Password and TLS are for those to the master.
+	// Password and TLS are for those to the master. Default of SentinelTLS: TLS, or that of a rediss:// URL.
 	SentinelUsername, SentinelPassword string
 	SentinelTLS                        *tls.Config
+	// NoSentinelTLS asks the sentinels in plain text although the master is spoken to over TLS: whoever
+	// stands between can then name the master.
+	NoSentinelTLS bool
 	// Topology says what the addresses lead to. Default: the first that answers is asked.
 	Topology Topology
 	// PubSub is how releases are published in a cluster. Default: sharded from Redis 7 on, as Redisson
@@ -63,6 +68,7 @@ type Config struct {
 	NoSubscribe bool
 
 	wheel wheel.Config // for tests
+	guard *resp.Guard  // of the engine's connections
 }
 
 // A Topology says what kind of deployment an engine is connected to.
@@ -90,12 +96,31 @@ const connBuffer = 128 << 10
 
 // ClientOption is what the client of an engine must be made with. A client of other options may
 // lose answers that had arrived (without AlwaysPipelining), reorder a key's commands (with
-// PipelineMultiplex), or notice a dead connection too late (with a long ConnWriteTimeout).
+// PipelineMultiplex), notice a dead connection too late (with a long ConnWriteTimeout), or be ended by what a server sends
+// (with a DialCtxFn of its own: this one's refuses strings of more than 8 MiB and replies of more than 16 MiB or 262,144 elements).
+//
+// The password is not among the option's fields, so that one that is printed does not show it: a function gives it. With
+// a MasterName it is, for rueidis would give the function's to the sentinels, too.
 func ClientOption(cfg Config) rueidis.ClientOption {
+	option := options(cfg)
+	if option.Password == "" || option.Sentinel.MasterSet != "" {
+		return option
+	}
+	credentials := rueidis.AuthCredentials{Username: option.Username, Password: option.Password}
+	option.Username, option.Password = "", ""
+	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) { return credentials, nil }
+	return option
+}
+
+// options is ClientOption with the passwords among its fields.
+func options(cfg Config) rueidis.ClientOption {
 	option := rueidis.ClientOption{}
 	if len(cfg.Addrs) == 1 && strings.Contains(cfg.Addrs[0], "://") {
 		if parsed, err := rueidis.ParseURL(cfg.Addrs[0]); err == nil {
 			option = parsed
+			if option.TLSConfig != nil {
+				option.TLSConfig.ServerName = "" // the URL's host: each node is verified by its own address
+			}
 		}
 	} else {
 		option.InitAddress = cfg.Addrs
@@ -121,8 +146,11 @@ func ClientOption(cfg Config) rueidis.ClientOption {
 	if cfg.SentinelPassword != "" {
 		option.Sentinel.Password = cfg.SentinelPassword
 	}
-	if cfg.SentinelTLS != nil {
+	switch { // who names the master is to be trusted no less than the master
+	case cfg.SentinelTLS != nil:
 		option.Sentinel.TLSConfig = cfg.SentinelTLS
+	case !cfg.NoSentinelTLS:
+		option.Sentinel.TLSConfig = option.TLSConfig
 	}
 	option.ClientName = cfg.ClientName
 	if option.ClientName == "" {
@@ -141,9 +169,11 @@ func ClientOption(cfg Config) rueidis.ClientOption {
 	option.Sentinel.TopologyRefreshInterval = 5 * time.Second // a switch that was not heard of
 	option.ReadBufferEachConn = connBuffer
 	option.WriteBufferEachConn = connBuffer
-	if option.DialCtxFn == nil && option.DialFn == nil { // unix:// brings its own
-		option.DialCtxFn = resp.Dial
+	dial := resp.Dial
+	if option.DialCtxFn != nil { // unix:// brings its own
+		dial = option.DialCtxFn
 	}
+	option.DialCtxFn = cfg.guard.Dialer(dial)
 	return option
 }
 
@@ -165,8 +195,10 @@ func (cfg *Config) check() error {
 		return bad("no MasterName")
 	case strings.ContainsAny(cfg.MasterName, " \n\r"):
 		return bad("the master name %q has spaces", cfg.MasterName)
-	case cfg.masterName() == "" && (cfg.SentinelUsername != "" || cfg.SentinelPassword != "" || cfg.SentinelTLS != nil):
+	case cfg.masterName() == "" && (cfg.SentinelUsername != "" || cfg.SentinelPassword != "" || cfg.SentinelTLS != nil || cfg.NoSentinelTLS):
 		return bad("how to connect to sentinels is given, and no MasterName")
+	case cfg.SentinelTLS != nil && cfg.NoSentinelTLS:
+		return bad("both SentinelTLS and NoSentinelTLS are given")
 	case cfg.SentinelUsername != "" && cfg.SentinelPassword == "":
 		return bad("a SentinelUsername without a SentinelPassword")
 	case len(cfg.Addrs) > 1 && cfg.Topology == TopologySingle:
@@ -201,8 +233,9 @@ func (cfg *Config) check() error {
 }
 
 // masterName is the master that sentinels are to name; "" if no sentinels are to be asked.
-func (cfg *Config) masterName() string { return ClientOption(*cfg).Sentinel.MasterSet }
+func (cfg *Config) masterName() string { return options(*cfg).Sentinel.MasterSet }
 
+// checkAddr refuses an address that cannot be dialled. What it says of it shows no password.
 func checkAddr(addr string, bad func(string, ...any) error) error {
 	if strings.Contains(addr, "://") {
 		parsed, err := rueidis.ParseURL(addr)
@@ -216,13 +249,13 @@ func checkAddr(addr string, bad func(string, ...any) error) error {
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return bad("address %q is not host:port", addr)
+		return bad("address %q is not host:port", redactAddr(addr))
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return bad("address %q has no port from 1 to 65535", addr)
+		return bad("address %q has no port from 1 to 65535", redactAddr(addr))
 	}
 	if host == "" {
-		return bad("address %q has no host", addr)
+		return bad("address %q has no host", redactAddr(addr))
 	}
 	return nil
 }

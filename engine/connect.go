@@ -18,10 +18,10 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		nodes, err = borrow(cfg.Client, o)
 	case cfg.masterName() != "":
 		nodes, err = resp.Follow(resp.Sentinels{
-			Master: cfg.masterName(), Addrs: ClientOption(cfg).InitAddress, Ask: asker(cfg), Dial: dialer(cfg),
+			Master: cfg.masterName(), Addrs: options(cfg).InitAddress, Ask: asker(cfg), Dial: dialer(cfg),
 		}, o)
 	default:
-		nodes, err = resp.Open(ClientOption(cfg).InitAddress, dialer(cfg), false, o)
+		nodes, err = resp.Open(options(cfg).InitAddress, dialer(cfg), false, o)
 	}
 	switch {
 	case cfg.Topology == TopologySentinel && cfg.Client != nil && cfg.Client.Mode() != rueidis.ClientModeSentinel:
@@ -46,13 +46,10 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 // dialer makes the client of one node: the same for all, but for the address.
 func dialer(cfg Config) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
-		option := ClientOption(cfg)
+		option := options(cfg)
 		option.InitAddress = []string{addr}
 		option.ForceSingleClient = true
 		option.Sentinel = rueidis.SentinelOption{}
-		if cfg.TLS == nil && option.TLSConfig != nil { // a URL's, which names its own host and not this one
-			option.TLSConfig.ServerName = ""
-		}
 		return rueidis.NewClient(option)
 	}
 }
@@ -60,7 +57,7 @@ func dialer(cfg Config) func(addr string) (rueidis.Client, error) {
 // asker makes the client of one sentinel.
 func asker(cfg Config) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
-		option := ClientOption(cfg)
+		option := options(cfg)
 		of := option.Sentinel
 		option.InitAddress, option.SelectDB = []string{addr}, 0
 		option.Username, option.Password, option.TLSConfig = of.Username, of.Password, of.TLSConfig

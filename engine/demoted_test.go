@@ -24,6 +24,7 @@ func demote(tb testing.TB, a, b *redistest.Server) {
 // Behind one address, as a load balancer's or a name's, the master is demoted and keeps its connections; new ones lead
 // to the new master. The engine leaves the old one: what is held is renewed there, who waits is woken there.
 func TestAMasterThatIsDemotedBehindItsAddressIsLeft(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})
 	b.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(a.Port()))
 	front := faultproxy.Run(t, a.Addr())
@@ -50,6 +51,7 @@ func TestAMasterThatIsDemotedBehindItsAddressIsLeft(t *testing.T) {
 
 // An address that leads to a replica for good is not dialled all the time.
 func TestAnAddressThatLeadsToAReplicaIsDialledWithAPause(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})
 	front := faultproxy.Run(t, a.Addr())
 	e := openEngine(t, front.Addr())

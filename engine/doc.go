@@ -103,8 +103,8 @@
 //
 // # Where it runs
 //
-// On one Redis server from 5.0 on, or Valkey, on a master that sentinels name (Config.MasterName), or on
-// Redis Cluster; faster from 6.2 (COPY) and 7.0 (PEXPIRE GT) on. Linux first. Elsewhere the clock of leases
+// On one Redis server from 5.0 on (fair locks: from 6.0.6, which has LPOS), or Valkey, on a master that sentinels
+// name (Config.MasterName), or on Redis Cluster; faster from 6.2 (COPY) and 7.0 (PEXPIRE GT) on. Linux first. Elsewhere the clock of leases
 // may stop while the machine sleeps: after a suspend a lease can look held until its next renewal is
 // answered.
 package engine

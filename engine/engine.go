@@ -26,7 +26,8 @@ import (
 // one for each Redis. All methods may be called by any goroutine.
 type Engine struct {
 	cfg   Config
-	id    string // UUID, the first half of every wire id
+	hide  func(text string) string // see resp.Options.Hide; may be nil
+	id    string                   // UUID, the first half of every wire id
 	clock clock.Clock
 	world *world.World
 	nodes *resp.Nodes
@@ -43,8 +44,9 @@ type Engine struct {
 	streamsEnded bool
 
 	tickItem wheel.Item
-	overdue  []string // scratch of tick
-	stuck    bool     // tick's: the logger was told that the timing wheel is stuck
+	overdue  []string      // scratch of tick
+	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
+	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
 
 	closing  atomic.Bool
 	draining atomic.Bool  // what fails now is not sent again
@@ -105,13 +107,15 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func open(cfg Config, c clock.Clock, subscriptions func(addr string) resp.Subscriptions) (*Engine, error) {
 	w := world.Of(c)
 	id := newUUID(w)
+	cfg.guard = &resp.Guard{}
+	hide := cfg.hider()
 	nodes, err := connect(cfg, resp.Options{
-		ID: id, Clock: c, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions,
+		ID: id, Clock: c, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions, Hide: hide,
 	})
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, id: id, clock: c, world: w, ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell()}
+	e := &Engine{cfg: cfg, hide: hide, id: id, clock: c, world: w, ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell()}
 	if err := e.start(nodes); err != nil {
 		nodes.Close()
 		return nil, err
@@ -189,6 +193,16 @@ func (t ticking) due(now clock.Instant) {
 		if policy := n.TakeEvicts(); policy != "" {
 			e.log(slog.LevelWarn, "holdfast: this server may throw away locks that are held; set maxmemory-policy noeviction",
 				"node", n.Addr(), "maxmemory-policy", policy)
+		}
+	}
+	if now.Sub(e.refused) >= time.Second { // a server that sends such things may do so on each new connection
+		if why := e.cfg.guard.TakeRefused(); why != "" {
+			e.refused = now
+			if e.hide != nil { // it begins with what the server sent
+				why = e.hide(why)
+			}
+			e.log(slog.LevelWarn, "holdfast: a connection was closed for what the server sent", "err", why,
+				"connections", e.cfg.guard.Refused())
 		}
 	}
 	e.timers.Schedule(&e.tickItem, now.Add(tickEvery))

@@ -36,12 +36,12 @@ type Place struct {
 	OwnerID string
 	// Mine: it is a waiter of this engine.
 	Mine bool
-	// Kept is how long it keeps its place if it is not heard of again. It counts only at the head: for each place before
-	// it, it has Redisson's 300 s more.
+	// Kept is how long it keeps its place if it is not heard of again. For each waiter of Redisson before it, it has that
+	// one's wait more, which is taken off when that one has left.
 	Kept time.Duration
 }
 
-// Queue asks the server who waits for the lock, in the order in which they will have it. Blocks: for one
+// Queue asks the server who waits for the lock, in the order in which they will have it: the first 10,000. Blocks: for one
 // round trip, or until ctx ends. Errors: as Inspect.
 func (l *FairLock) Queue(ctx context.Context) ([]Place, error) { return l.QueueAsync(ctx).Await(ctx) }
 

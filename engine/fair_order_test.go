@@ -33,6 +33,13 @@ func TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking(t *testing.T) {
 	p.ReleaseCommands()
 	eventually(t, "all wait", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "6" })
 	release(t, theirs)
+	requireServedInOrder(t, fs)
+	finish(t, s, e, other)
+}
+
+// requireServedInOrder: each has the lock when the one before it has given it back.
+func requireServedInOrder(t *testing.T, fs []*engine.Future[*engine.Lease]) {
+	t.Helper()
 	for i, f := range fs {
 		ls, err := f.Await(limited(t))
 		require.NoError(t, err)
@@ -42,7 +49,6 @@ func TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking(t *testing.T) {
 		}
 		release(t, ls)
 	}
-	finish(t, s, e, other)
 }
 
 // A lock that is passed on with its release has the lease of the waiter that the server's queue has next,
@@ -67,4 +73,24 @@ func TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder(t *testing.T) {
 	require.Positive(t, e.Stats().GrantsByHandOff, "who is just asking has it by its own answer")
 	release(t, held)
 	finish(t, s, e)
+}
+
+// A server that stands still for longer than places are kept takes nobody's place: whoever asks first afterwards was silent,
+// too, and so it was the server's silence.
+func TestFairWaitersKeepTheirOrderThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())}
+	lock := func(i int) *engine.FairLock {
+		return engines[i%3].FairLock("q", engine.WatchdogLease(time.Minute))
+	}
+	held := acquire(t, lock(0).Lock)
+	const waiters = 7
+	fs := lineUp(t, s, waiters, lock)
+	s.Pause()
+	time.Sleep(6500 * time.Millisecond) // of the server's own clock
+	s.Resume()
+	release(t, held)
+	requireServedInOrder(t, fs)
+	finish(t, s, engines...)
 }

@@ -120,15 +120,16 @@ func (h blockingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h blockingHandler) WithGroup(string) slog.Handler      { return h }
 
 func TestALoggerThatBlocksStopsAllRenewals(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	h := blockingHandler{called: make(chan struct{}, 1), gate: make(chan struct{})}
 	e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = slog.New(h) })
 	defer close(h.gate)
-	good := acquire(t, e.Lock("good", engine.WatchdogLease(time.Second)))
+	good := acquire(t, e.Lock("good", engine.WatchdogLease(2*time.Second)))
 	acquire(t, e.Lock("short", engine.FixedLease(100*time.Millisecond)))
 	await(t, h.called, "the logger is told of the loss, and blocks")
 	first := good.Deadline()
-	eventually(t, "renewed all the same", func() bool { return good.Deadline().After(first.Add(time.Second)) })
+	eventually(t, "renewed all the same", func() bool { return good.Deadline().After(first.Add(2 * time.Second)) })
 	require.False(t, good.Lost())
 	require.NoError(t, good.Context().Err())
 }

@@ -14,12 +14,13 @@ import (
 
 // One who was told "busy" outlasts a full lane, although the lock was held by this engine in between.
 func TestFault_WaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	other := openEngine(t, s.Addr())
 	e := openEngine(t, p.Addr(), func(c *engine.Config) { c.QueueMax = 1 })
 	theirs := acquire(t, other.Lock("a"))
-	first := e.Lock("a", engine.FixedLease(time.Second)).AcquireAsync(limited(t))
+	first := e.Lock("a", engine.FixedLease(2*time.Second)).AcquireAsync(limited(t))
 	second := e.Lock("a").AcquireAsync(limited(t))
 	eventually(t, "both were told busy", func() bool { return e.Stats().Waits == 2 })
 	release(t, theirs)

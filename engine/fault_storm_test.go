@@ -23,15 +23,17 @@ import (
 // A storm is mixed load of several engines on few names. Every holder is known, so that each new one
 // can look whether somebody else still believes to hold its lock.
 type storm struct {
-	t       *testing.T
-	s       *redistest.Server
-	engines []*engine.Engine
-	opts    []engine.Option
-	longest time.Duration // of a hold
-	lossy   bool          // locks may be lost, operations may fail for want of a server
-	names   []stormName
-	stop    chan struct{}
-	wg      sync.WaitGroup
+	t        *testing.T
+	s        *redistest.Server
+	engines  []*engine.Engine
+	opts     []engine.Option
+	longest  time.Duration // of a hold
+	lossy    bool          // locks may be lost, operations may fail for want of a server
+	mangled  bool          // the server's replies are changed: operations may fail for any reason
+	believed bool          // and some of them seem to be granted
+	names    []stormName
+	stop     chan struct{}
+	wg       sync.WaitGroup
 
 	grants, held, ended, failed, lost, checked, complaints atomic.Int64
 }
@@ -83,7 +85,7 @@ func (st *storm) enter(n int, ls *engine.Lease) {
 	name.mu.Lock()
 	defer name.mu.Unlock()
 	for _, other := range name.holders {
-		if !other.Lost() {
+		if !other.Lost() && !st.believed {
 			st.complain("two holders of %s: %s was granted while %s believes until %v", ls.Name(), ls.OwnerID(),
 				other.OwnerID(), other.Deadline())
 		}
@@ -122,13 +124,16 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	case how == stormMaxWait && errors.Is(err, engine.ErrUnknown):
 		st.failed.Add(1) // its connection was killed, and its time was over before anybody had answered
 		return
+	case st.mangled:
+		st.failed.Add(1)
+		return
 	default:
 		st.complain("acquire %s: %v", l.Name(), err)
 		return
 	}
 	st.grants.Add(1)
 	st.enter(n, ls)
-	if rng.IntN(16) == 0 {
+	if rng.IntN(16) == 0 && !st.believed {
 		st.look(ls)
 	}
 	if st.longest > 0 && rng.IntN(2) == 0 {
@@ -143,6 +148,8 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	st.leave(n, ls)
 	err = ls.Release(context.Background())
 	switch {
+	case st.mangled && (lost || err != nil):
+		st.lost.Add(1)
 	case lost && !st.lossy:
 		st.complain("%s was lost", l.Name())
 	case lost && !errors.Is(err, engine.ErrLost):

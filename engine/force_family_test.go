@@ -58,9 +58,10 @@ func TestForceReleaseOfAWriteLockTakesWhatItsOwnerReads(t *testing.T) {
 
 // A reader that wants no renewal any more is renewed for as long as others share its hold, and no longer.
 func TestStopRenewingOfOneOfSeveralReaders(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := openEngine(t, s.Addr())
-	l := e.RWLock("rw", engine.WatchdogLease(time.Second)).ReadLock()
+	l := e.RWLock("rw", engine.WatchdogLease(2*time.Second)).ReadLock()
 	one, two := acquire(t, l), acquire(t, l)
 	require.Equal(t, one.OwnerID(), two.OwnerID())
 	one.StopRenewing()

@@ -77,7 +77,8 @@ func (s *settings) alike(o *settings) bool {
 
 // courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard
 // to wait for it. Without others nothing changes: one engine alone never waits.
-func (e *Engine) courtesyLocked(sh *shard, h *hold, r *resp.Result, fx *effects) {
+func (e *Engine) courtesyLocked(sh *shard, op *releaseOp, r *resp.Result, fx *effects) {
+	h := op.hold
 	ent := h.ent.root()
 	if e.closing.Load() {
 		return
@@ -86,8 +87,13 @@ func (e *Engine) courtesyLocked(sh *shard, h *hold, r *resp.Result, fx *effects)
 	if r.Value == 1 && e.listens(ent, h.Family) {
 		us = 1
 	}
+	ent.others = leaveTo
+	if e.nodes.Counted() {
+		ent.others = uint8(min(max(r.Value-us, 0), leaveTo))
+	}
+	spins := h.Family == resp.FamilySpin && ent.rivals(r.ReceivedAt)
 	switch {
-	case !ent.othersWait(e.nodes.Counted(), r.Value, us):
+	case !spins && !ent.othersWait(e.nodes.Counted(), r.Value, us):
 		if ent.alone(us == 1) {
 			sh.counts.messages++
 			e.timers.Cancel(&ent.park.item)
@@ -100,7 +106,14 @@ func (e *Engine) courtesyLocked(sh *shard, h *hold, r *resp.Result, fx *effects)
 	if ent.park == nil {
 		ent.park = newParking(ent)
 	}
-	pause := min(max(2*r.ReceivedAt.Sub(r.SentAt), courtesyLeast), courtesyMost)
+	least := courtesyLeast
+	switch {
+	case spins:
+		least = spinsFor
+	case op.op.Left:
+		least = leftFor
+	}
+	pause := min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost)
 	ent.courtesy()
 	e.pauseLocked(ent.park, r.ReceivedAt.Add(pause), fx)
 }

@@ -103,10 +103,11 @@ func TestHandOffIsRefusedWhereItWouldNotBeAsSafe(t *testing.T) {
 // The next holder takes the present deadline: in the last half of the lease it is not worth having. The
 // way to the server is so long here that this is so from the grant on, while the turn is not over.
 func TestHandOffIsRefusedInTheLastHalfOfTheLease(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr())
-	const lease = 2 * time.Second
+	const lease = 4 * time.Second
 	p.Delay(0, lease*11/20)
 	first := acquire(t, e.Lock("hot", engine.WatchdogLease(lease)))
 	require.Less(t, time.Until(first.Deadline()), lease/2)

@@ -29,7 +29,8 @@ const nodeTimeout = 4 * time.Second
 // that the old master served, whose trust deadline counts from an attempt sent before the old master was
 // dead (or, when it had only stood still, before it was known to follow); and second: any later one.
 // Everything else is as strict as on a single server, moves and planned failovers included.
-func TestHistoryOfAClusterUnderFire(t *testing.T) {
+func clusterUnderFire(t *testing.T) {
+	t.Helper()
 	c := redistest.RunCluster(t, 3, 1, "--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()))
 	names, options := fireNames(slices.Concat(namesOf(c, 4)...))
 	f := newFire(t, names, options)

@@ -31,7 +31,8 @@ func fireNames(texts []string) (names []history.Name, options [][]engine.Option)
 }
 
 // A single server, three engines, two of them behind proxies of their own that lose, hold and delay.
-func TestHistoryOfHandOffUnderFire(t *testing.T) {
+func handOffUnderFire(t *testing.T) {
+	t.Helper()
 	s := redistest.Run(t, redistest.Options{})
 	texts := make([]string, 8)
 	for i := range texts {

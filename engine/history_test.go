@@ -36,6 +36,19 @@ const (
 	grantsPerBlow  = 4_000
 )
 
+// TestHistory makes both histories side by side: each waits for its blows to pass more than it works. Nothing else
+// runs beside them, since their nemeses are to be what keeps their leases from being renewed.
+func TestHistory(t *testing.T) {
+	t.Run("OfHandOffUnderFire", func(t *testing.T) {
+		t.Parallel()
+		handOffUnderFire(t)
+	})
+	t.Run("OfAClusterUnderFire", func(t *testing.T) {
+		t.Parallel()
+		clusterUnderFire(t)
+	})
+}
+
 // A blow is one kind of trouble, struck and over when it returns. It draws from random only.
 type blow struct {
 	what   string

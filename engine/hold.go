@@ -178,7 +178,7 @@ func (e *Engine) tellLoss(sh *shard, l *loss, fx *effects) {
 		c.cancel(ErrLost)
 	}
 	if l.cause != renew.CauseClosed {
-		e.log(slog.LevelWarn, "holdfast: lock lost", "name", e.nameOf(l.hold.ent.key), "cause", causeText(l.cause))
+		e.log(slog.LevelWarn, "holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
 	}
 	e.world.Yield("Engine.tellLoss: contexts cancelled | freed")
 	sh.mu.Lock()
@@ -236,7 +236,7 @@ func (e *Engine) Jeopardy(s renew.Subject) {
 	if !held {
 		return
 	}
-	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", e.nameOf(h.ent.key))
+	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", resp.Printable(e.nameOf(h.ent.key)))
 }
 
 // Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
@@ -256,6 +256,6 @@ func (e *Engine) Renewed(s renew.Subject) {
 	}
 	sh.mu.Unlock()
 	if leaked {
-		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", e.nameOf(h.ent.key))
+		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", resp.Printable(e.nameOf(h.ent.key)))
 	}
 }

@@ -128,9 +128,13 @@ func (e *Engine) slotsMoved() {
 }
 
 // Wake is the multiplexer's call: a message came, or it is time to look again. Blocks: never.
-func (p *parking) Wake(cause resp.WakeCause, _ string) {
+func (p *parking) Wake(cause resp.WakeCause, message string) {
 	switch cause {
 	case resp.WakeMessage:
+		if resp.Left(message) {
+			p.wake(func(c *counts) { c.messages++ }, wakeLeft)
+			return
+		}
 		p.wake(func(c *counts) { c.messages++ }, wakeMessage)
 	case resp.WakeSubscribed:
 		p.wake(func(c *counts) { c.subscribed++ }, wakeLook)
@@ -156,6 +160,9 @@ func (p *parking) wake(count func(*counts), kind wakeKind) {
 func (e *Engine) wakeLocked(sh *shard, p *parking, count func(*counts), kind wakeKind, fx *effects) {
 	ent := p.ent
 	before := ent.wait
+	if kind == wakeLeft {
+		ent.root().leftAt = e.clock.Now()
+	}
 	s, pause := ent.wake(kind)
 	if ent.wait == before { // the queue goes on waiting, or was not
 		return

@@ -29,12 +29,14 @@ type queue struct {
 	releases  int32         // releases on their way; of a name: those of its seats among them
 	telling   int32         // of a name: lost holds of it whose holders are not told yet
 	epoch     uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
+	leftAt    clock.Instant // of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
 	turnSize  int16         // grants of the turn
+	heard     uint8         // releases that went by since this engine last had the lock, counted to heardMost
+	others    uint8         // of a name: who heard the last release, but for this engine, counted to leaveTo
 	askEpoch  uint32        // epoch when the acquire was sent
 	ask       askState
 	wait      waitState
 	by        wakeKind // what sent the acquire that is on its way, or the last
-	heard     uint8    // releases that went by since this engine last had the lock, counted to heardMost
 	late      uint8    // grants in a row whose answers came too late to be trusted
 	spins     uint8    // polls of the first, if it is a spin lock's
 	cooling   bool     // a release is on its way while others wait: they go when it is answered
@@ -83,6 +85,7 @@ const (
 	wakeLook             // messages may have been missed: look now
 	wakePoll
 	wakePause // a short pause is over
+	wakeLeft  // a release was published that leaves the lock to others
 )
 
 // A step is what the engine has to do after an event.
@@ -392,13 +395,22 @@ const heardMost = 3
 // next acquire, or, if one is on its way, sees to it that its answer "busy" is not believed.
 //
 // A message does not always mean now. An engine that has had its turn lately leaves a moment to those
-// who have heard more releases go by than it has: stepPause. Nothing cuts a pause short.
+// who have heard more releases go by than it has: stepPause. Nothing cuts a pause short. A release that leaves the
+// lock to others (wakeLeft) makes every engine wait, however many it has heard.
 func (q *queue) wake(kind wakeKind) (step, time.Duration) {
+	left := kind == wakeLeft
+	if left {
+		kind = wakeMessage
+	}
 	if kind == wakeMessage || kind == wakeLook {
 		q.epoch++
 	}
 	if kind == wakeMessage && q.heard < heardMost {
 		q.heard++
+	}
+	if left && q.wait == waitWoken { // it may be asking: if the answer is "busy", it does not ask again at once
+		q.wait = waitTurn
+		return stepPause, leftFor
 	}
 	if q.wait < waitParked || q.wait.paused() && kind != wakePause {
 		return stepRest, 0
@@ -406,7 +418,11 @@ func (q *queue) wake(kind wakeKind) (step, time.Duration) {
 	if kind != wakePause { // that is the second half of a wake-up by message
 		q.by = kind
 	}
-	if pause := q.turnPause(); kind == wakeMessage && pause > 0 {
+	pause := q.turnPause()
+	if left {
+		pause = leftFor
+	}
+	if kind == wakeMessage && pause > 0 {
 		q.wait = waitTurn
 		return stepPause, pause
 	}

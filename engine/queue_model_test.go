@@ -118,6 +118,7 @@ func (w *queueWorld) events() []event {
 		{"weather", true, func() { w.full, w.slow = w.oneIn(3, "full") == 1, w.oneIn(3, "slow") == 1 }},
 		{"other", w.holder <= 0, w.other},
 		{"message", w.mail > 0, func() { w.mail--; w.wake(wakeMessage) }},
+		{"message that leaves it to others", w.mail > 0, func() { w.mail--; w.wake(wakeLeft) }},
 		{"reconnect", w.subscribed, func() { w.wake(wakeLook) }},
 		{"release", w.held != 0, func() { w.release(w.oneIn(2, "hand over") == 1) }},
 		{"let go", released && !w.releases[0].ran, func() { w.releases[0].ran = true; w.free(w.releases[0].id) }},

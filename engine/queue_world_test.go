@@ -318,7 +318,7 @@ func (w *queueWorld) wake(kind wakeKind) {
 	if !w.subscribed && kind != wakePause && kind != wakePoll {
 		return
 	}
-	if kind == wakeMessage || kind == wakeLook {
+	if kind == wakeMessage || kind == wakeLeft || kind == wakeLook {
 		w.hint = true
 	}
 	paused := w.pause != 0
@@ -326,6 +326,10 @@ func (w *queueWorld) wake(kind wakeKind) {
 	if kind == wakeMessage {
 		w.heard++
 		due = map[int]time.Duration{1: 600 * time.Microsecond, 2: 250 * time.Microsecond}[w.heard]
+	}
+	if kind == wakeLeft {
+		w.heard++
+		due = leftFor
 	}
 	before := w.q.wait
 	s, pause := w.q.wake(kind)

@@ -69,6 +69,7 @@ func TestTwoReadingsBesideOneWriteAreTwoReadHolds(t *testing.T) {
 // A writer asks to read, gets no answer, and gives the write lock back meanwhile: it goes on reading, whoever
 // waits to write.
 func TestAWriterThatAskedToReadGoesOnReading(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())

@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // hidden stands where a secret was.
@@ -31,28 +35,54 @@ func (cfg Config) redacted() plainConfig {
 	return plainConfig(cfg)
 }
 
-// redactAddr hides what an address says of users: all of it, and whatever stands before the last "@" where
-// it is no URL that can be read.
+// redactAddr hides what an address says of users. Of one that cannot be read nothing is shown but a host and a port
+// behind the last "@": what a password is in it, nobody knows.
 func redactAddr(addr string) string {
-	at := strings.LastIndexByte(addr, '@')
-	if at < 0 && !strings.Contains(addr, "?") {
-		return addr
-	}
-	if u, err := url.Parse(addr); err == nil && u.Host != "" {
-		if u.User != nil {
-			u.User = url.User("hidden")
+	scheme, _, isURL := strings.Cut(addr, "://")
+	if !isURL {
+		at := strings.LastIndexByte(addr, '@')
+		switch {
+		case at < 0:
+			return addr
+		case strings.Contains(addr, "?") || !hostAndPort(addr[at+1:]):
+			return hidden
 		}
-		if u.Fragment = ""; u.RawQuery != "" {
-			u.RawQuery = hidden
-		}
-		return strings.Replace(u.String(), "//hidden@", "//"+hidden+"@", 1)
+		return hidden + addr[at+1:]
 	}
-	return hidden + addr[at+1:]
+	u, err := url.Parse(addr)
+	if err != nil || strings.Contains(u.Host+u.Path, "@") {
+		return scheme + "://" + hidden
+	}
+	if u.User != nil {
+		u.User = url.User("hidden")
+	}
+	if u.Fragment = ""; u.RawQuery != "" {
+		u.RawQuery = hidden
+	}
+	return strings.Replace(u.String(), "//hidden@", "//"+hidden+"@", 1)
+}
+
+// hostAndPort reports whether a text is what it looks like.
+func hostAndPort(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	_, number := strconv.ParseUint(port, 10, 16)
+	return err == nil && number == nil && host != ""
+}
+
+// hider takes the passwords of a configuration out of a text.
+func (cfg Config) hider() func(text string) string {
+	option := options(cfg)
+	return resp.Hide(option.Password, option.Sentinel.Password)
 }
 
 // String describes the configuration without its secrets. So do GoString, LogValue and MarshalJSON:
 // whoever prints or logs a Config shows no password.
 func (cfg Config) String() string { return fmt.Sprintf("%+v", cfg.redacted()) }
+
+// Format is String for every verb: also for those that would show the fields one by one.
+func (cfg Config) Format(f fmt.State, verb rune) {
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), cfg.String())
+}
 
 // GoString is String.
 func (cfg Config) GoString() string { return cfg.String() }

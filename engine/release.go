@@ -129,13 +129,18 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 	if heirs := e.heirsLocked(h); heirs != nil {
 		op.op.Sink = &fairRelease{op, heirs}
 	}
+	root, now := ent.root(), clock.Instant(0)
+	if ent.head != nil || root.others >= leaveTo { // most releases meet nobody, and need not know the time
+		now = e.clock.Now()
+	}
+	op.op.Left = h.Family != resp.FamilyFair && root.leaves(now)
 	if err := e.nodes.Submit(&op.op); err != nil {
 		e.kickAllLocked(sh, ent, fx)
 		return true, fromServer(e.nameOf(h.ent.key), resp.AsServerError(err))
 	}
 	sh.pending++
 	ent.releaseSent()
-	if ent.head != nil && ent.goesOn(e.clock.Now()) {
+	if ent.goesOn(now) {
 		ent.follow()
 		e.kickLocked(sh, ent, fx)
 	}
@@ -184,7 +189,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	rested := ent.releaseAnswered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && h.Family != resp.FamilyFair {
-		e.courtesyLocked(sh, h, r, &fx)
+		e.courtesyLocked(sh, op, r, &fx)
 	}
 	if r.Code == resp.CodePassed {
 		e.passedLocked(sh, ent.root(), op.op.Sink.(*fairRelease).heirs, r, &fx)

@@ -15,6 +15,7 @@ import (
 
 // Redis knows expiries that no time.Duration can hold. They mean "not in this life", not "now".
 func TestAForeignExpiryOfCenturiesIsNeitherOverNorPolledFor(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := openEngine(t, s.Addr())
 	const century = 100 * 365 * 24 * time.Hour

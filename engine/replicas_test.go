@@ -94,7 +94,7 @@ func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
 	}
 	require.EqualValues(t, 4, e.Stats().Unseen)
 	s.Replicas[0].Resume()
-	release(t, acquire(t, l))
+	release(t, acquire(t, e.Lock("name", engine.WaitReplicas(1, 10*time.Second)))) // the replica has to catch up
 	finish(t, s.Master, e)
 }
 
@@ -114,6 +114,7 @@ func TestC081WaitReplicasForMoreThanThereAre(t *testing.T) {
 // TestWaitReplicasAnswersEachByItsOwnTerms: what travels in one batch is answered when its own number
 // has been reached, or its own time is over.
 func TestWaitReplicasAnswersEachByItsOwnTerms(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 1)
 	block := e.Lock("first", engine.WaitReplicas(2, 300*time.Millisecond)).AcquireAsync(limited(t))
 	waitsForReplicas(t, s.Master) // those that follow collect behind it
@@ -140,6 +141,7 @@ func TestWaitReplicasAnswersEachByItsOwnTerms(t *testing.T) {
 }
 
 func TestWaitReplicasCancelledWhileItWaits(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 1)
 	s.Replicas[0].Pause()
 	ctx, cancel := context.WithCancel(limited(t))
@@ -313,6 +315,7 @@ func TestWaitReplicasOfReadLocks(t *testing.T) {
 }
 
 func TestWaitReplicasOfAFencedLock(t *testing.T) {
+	t.Parallel()
 	s, e := replicated(t, 1)
 	l := e.FencedLock("name", engine.WaitReplicas(1, 500*time.Millisecond))
 	ls := acquire(t, l.Lock)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -91,7 +92,7 @@ func (p *rewriter) accept() {
 // forward sends every command on, until one side is closed.
 func (p *rewriter) forward(from *bufio.Reader, to io.Writer) {
 	for {
-		cmd, err := readArray(from)
+		cmd, err := readCommand(from)
 		if err != nil {
 			return
 		}
@@ -109,32 +110,35 @@ func (p *rewriter) forward(from *bufio.Reader, to io.Writer) {
 	}
 }
 
-// readArray reads one command: an array of bulk strings.
-func readArray(r *bufio.Reader) ([]string, error) {
-	size := func() (int, error) {
+// readCommand reads one command: an array of bulk strings.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	number := func(prefix byte) (int, error) {
 		line, err := r.ReadString('\n')
-		if err != nil || len(line) < 4 {
-			return 0, io.ErrUnexpectedEOF
+		if err != nil {
+			return 0, err
 		}
-		return strconv.Atoi(line[1 : len(line)-2])
+		if line[0] != prefix {
+			return 0, fmt.Errorf("not a command: %q", line)
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
 	}
-	n, err := size()
+	n, err := number('*')
 	if err != nil {
 		return nil, err
 	}
-	cmd := make([]string, n)
-	for i := range cmd {
-		length, err := size()
+	args := make([]string, n)
+	for i := range args {
+		size, err := number('$')
 		if err != nil {
 			return nil, err
 		}
-		text := make([]byte, length+2)
+		text := make([]byte, size+2)
 		if _, err := io.ReadFull(r, text); err != nil {
 			return nil, err
 		}
-		cmd[i] = string(text[:length])
+		args[i] = string(text[:size])
 	}
-	return cmd, nil
+	return args, nil
 }
 
 // A steppedServer has a clock that a test can step. Whoever comes through its rewriter sees that clock: in

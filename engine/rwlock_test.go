@@ -128,10 +128,11 @@ func TestNobodyReadsBesideSomebodyElsesWriteHold(t *testing.T) {
 
 // Releasing the read hold of an owner that writes leaves the write hold renewed.
 func TestReleasingAReadHoldDoesNotStopTheWritersRenewal(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := openEngine(t, s.Addr())
 	ctx := engine.WithOwner(limited(t), engine.NewOwner())
-	l := e.RWLock("rw", engine.WatchdogLease(time.Second))
+	l := e.RWLock("rw", engine.WatchdogLease(2*time.Second))
 	w, err := l.WriteLock().Acquire(ctx)
 	require.NoError(t, err)
 	r, err := l.ReadLock().Acquire(ctx)

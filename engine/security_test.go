@@ -340,15 +340,56 @@ func TestC159RightsWithSentinels(t *testing.T) {
 	}
 }
 
+// The fair lock's rights on their own, with a waiter of Redisson's in its queue whose time is nearly over: nothing is
+// refused with them, and without those to pubsub nothing fails.
+func TestC159RightsOfAFairLockThatRedissonShares(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
+	blocks := aclBlocks(t)
+	rules := slices.Concat(blocks["lock"], blocks["families"])
+	asks := []string{"+pubsub|numsub", "+pubsub|shardnumsub"}
+	for user, rules := range map[string][]string{"all": rules, "without": without(without(rules, asks[0]), asks[1])} {
+		as := aclUser(t, user, rules, s)
+		a, b := openEngine(t, s.Addr(), as), openEngine(t, s.Addr(), as)
+		name := "app:" + user
+		held := acquire(t, a.FairLock(name).Lock)
+		const thread = "99999999-9999-4999-8999-999999999999:7"
+		s.Do(t, "RPUSH", slot.FairQueue(name), thread)
+		s.Do(t, "ZADD", slot.FairTimeouts(name), fmt.Sprint(time.Now().Add(1500*time.Millisecond).UnixMilli()), thread)
+		ours := func() int {
+			return len(slices.DeleteFunc(strings.Fields(s.Do(t, "LRANGE", slot.FairQueue(name), "0", "-1")), func(f string) bool { return f == thread }))
+		}
+		first := b.FairLock(name).AcquireAsync(limited(t))
+		eventually(t, "it stands in the queue", func() bool { return ours() == 1 })
+		second := a.FairLock(name).AcquireAsync(limited(t)) // behind the first, whichever of them is quicker
+		eventually(t, "both stand there, and its time is over", func() bool { return ours() == 2 && s.Do(t, "LLEN", slot.FairQueue(name)) == "2" })
+		release(t, held)
+		for _, f := range []*engine.Future[*engine.Lease]{first, second} {
+			ls, err := f.Await(limited(t))
+			require.NoError(t, err)
+			release(t, ls)
+		}
+		refused := refusedTo(t, user, s)
+		require.Equal(t, user == "without", slices.Contains(refused, "pubsub|numsub"), "%v", refused)
+		require.Empty(t, slices.DeleteFunc(refused, func(what string) bool { return user == "without" && what == "pubsub|numsub" }))
+		s.Do(t, "DEL", slot.FairNotes(name))
+	}
+}
+
 // Whoever adds a command to a script documents the right to it.
 func TestC159EveryCommandOfTheScriptsIsDocumentedAndNoOther(t *testing.T) {
 	blocks := aclBlocks(t)
 	used := map[string]bool{}
 	for name, text := range resp.ScriptTexts() {
-		for _, m := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(text, -1) {
-			right := "+" + strings.ToLower(m[1])
-			require.Contains(t, slices.Concat(blocks["lock"], blocks["cluster"], blocks["families"]), right, name)
-			used[right] = true
+		for _, m := range regexp.MustCompile(`(?:call|must)\('([A-Z]+)'`).FindAllStringSubmatch(text, -1) {
+			rights := []string{"+" + strings.ToLower(m[1])}
+			if m[1] == "PUBSUB" {
+				rights = []string{"+pubsub|numsub", "+pubsub|shardnumsub"}
+			}
+			for _, right := range rights {
+				require.Contains(t, slices.Concat(blocks["lock"], blocks["cluster"], blocks["families"]), right, name)
+				used[right] = true
+			}
 		}
 	}
 	for _, right := range blocks["families"] {
@@ -408,6 +449,23 @@ func TestNamesWriteNothingOfTheirOwnIntoALog(t *testing.T) {
 	require.Len(t, strings.Split(strings.TrimSpace(text.String()), "\n"), 1)
 	require.Contains(t, text.String(), fmt.Sprintf("name=%q", name))
 	require.ErrorContains(t, ls.Release(apiCtx(t)), fmt.Sprintf("%q", name))
+}
+
+// What turns the direction of writing is allowed in a name, and escaped where it is shown: else what follows is read
+// backwards.
+func TestNamesTurnNoDirectionInALogOrAnError(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	logger, log := apiLogger()
+	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	const name = "a\u202egnp.exe\u2066b"
+	ls := apiAcquire(t, e.Lock(name, engine.FixedLease(100*time.Millisecond)))
+	_, err := e.Lock(name).TryAcquire(apiCtx(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	require.ErrorContains(t, err, `a\u202egnp.exe\u2066b`)
+	require.NotContains(t, err.Error(), "\u202e")
+	apiWithin(t, ls.Context().Done(), apiLong, "it lapses")
+	apiUntil(t, "the loss is logged", func() bool { return len(log.with(`a\u202egnp.exe\u2066b`)) > 0 })
+	require.Empty(t, log.with("\u202e"))
 }
 
 type lockedWriter struct {

@@ -66,7 +66,7 @@ func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
 	for i := range names {
 		names[i] = numbered("name", i)
 	}
-	held := acquireAll(t, a, names, engine.WatchdogLease(6*time.Second))
+	held := acquireAll(t, a, names, engine.WatchdogLease(10*time.Second)) // a busy machine's sentinels take seconds
 	for i, name := range names {
 		waiting[i] = b.Lock(name).AcquireAsync(limited(t))
 	}
@@ -75,7 +75,7 @@ func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
 	follows(t, a, master)
 	follows(t, b, master)
 	began := time.Now()
-	for i := 0; time.Since(began) < 7*time.Second; i++ { // longer than a lease
+	for i := 0; time.Since(began) < 11*time.Second; i++ { // longer than a lease
 		release(t, acquire(t, a.Lock(numbered("pair", i%50))))
 	}
 	require.Zero(t, lostOf(held), "what was handed over is renewed")
@@ -265,6 +265,7 @@ func TestSentinelOpenSaysWhatIsWrong(t *testing.T) {
 
 // TestSentinelStoppedOneDelaysNobody: a sentinel that hangs is no reason to wait, at Open or later.
 func TestSentinelStoppedOneDelaysNobody(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	s.Sentinels[2].Pause()
 	from := time.Now()
@@ -279,6 +280,7 @@ func TestSentinelStoppedOneDelaysNobody(t *testing.T) {
 
 // TestSentinelThatNamesAReplicaIsNotFollowedThere: what is no master is not written to.
 func TestSentinelThatNamesAReplicaIsNotFollowedThere(t *testing.T) {
+	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 1)
 	moveMonitor(t, s, s.Replicas[0])
 	_, err := engine.Open(limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})

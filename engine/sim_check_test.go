@@ -245,11 +245,22 @@ func (s *sim) beforeCommand(args []string) simBefore {
 		for _, f := range s.server.twin.Hash(args[3]) {
 			b.fields = append(b.fields, f.Name)
 		}
+		if n := s.byKey[args[3]]; n != nil && n.kinds[0] == simFair {
+			q := simQueueCall{script: b.script}
+			q.before(s, n)
+			b.lines = append(b.lines, q)
+		}
 	}
 	if b.script == "fair" || b.script == "fairrelease" {
 		for _, key := range simKeysOf(args) {
 			b.queues = append(b.queues, append([]string(nil), s.server.twin.List("redisson_lock_queue:{"+key+"}")...))
 			b.holders = append(b.holders, soleField(s.server.twin.Hash(key)))
+			q := simQueueCall{script: b.script}
+			q.field, q.waits = simFairField(args, len(b.lines))
+			if n := s.byKey[key]; n != nil {
+				q.before(s, n)
+			}
+			b.lines = append(b.lines, q)
 		}
 	}
 	s.beforeReading(&b, args)
@@ -265,6 +276,7 @@ type simBefore struct {
 	fields   []string
 	queues   [][]string // of each key of a fair lock's script
 	holders  []string
+	lines    []simQueueCall // the same, for the rules of the queue
 }
 
 func soleField(fields []twin.Field) string {
@@ -315,7 +327,12 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 		s.afterAsking(n, b)
 		s.checkName(n)
 		if b.queues != nil {
-			s.checkOrder(n, args, b.queues[i], b.holders[i])
+			s.checkOrder(n, args, b.queues[i], b.holders[i], &b.lines[i])
+		}
+		if i < len(b.lines) {
+			b.lines[i].refused = r.Kind == twin.Error || len(r.Array) < 2 || slices.ContainsFunc(r.Array, func(v twin.Reply) bool { return v.Kind == twin.Error })
+			b.lines[i].waits = b.lines[i].waits && !b.lines[i].refused
+			b.lines[i].after(s, n)
 		}
 	}
 }
@@ -563,10 +580,10 @@ func (s *sim) checkMark(h *simHold, trust time.Duration) {
 }
 
 // checkOrder: a fair lock goes to the first in its queue.
-func (s *sim) checkOrder(n *simName, args []string, before []string, was string) {
+func (s *sim) checkOrder(n *simName, args []string, before []string, was string, q *simQueueCall) {
 	t := s.server.twin
 	holder := soleField(t.Hash(n.name))
-	if holder == "" || holder == was {
+	if holder == "" || holder == was || q.back && holder == q.field {
 		return
 	}
 	at := len(before)
@@ -623,7 +640,11 @@ const (
 // checkEmpty: after everything was given back nothing is left, here and on the server.
 func (s *sim) checkEmpty() {
 	for _, e := range s.server.twin.Keys() {
-		dead := (s.crashes || s.blows || s.clocks) && (strings.HasPrefix(e.Key, "redisson_lock_queue:") || strings.HasPrefix(e.Key, "redisson_lock_timeout:"))
+		dead := (s.crashes || s.blows || s.clocks) && (strings.HasPrefix(e.Key, "redisson_lock_queue:") || strings.HasPrefix(e.Key, "redisson_lock_timeout:") ||
+			e.TTL > 0 && (strings.HasSuffix(e.Key, ":fair_heard") || strings.HasSuffix(e.Key, ":fair_asked") || strings.HasSuffix(e.Key, ":fair_notes")))
+		if s.java && e.TTL > 0 && strings.HasSuffix(e.Key, ":fair_notes") { // Redisson's clients were seen
+			continue
+		}
 		if !dead && !strings.HasPrefix(e.Key, "redisson_lock_token:") { // a dead waiter's place stays until somebody else asks, and so does one that a failover brings back
 			s.fail("nothing is left", "the server has %q: %v", e.Key, e)
 		}

@@ -16,6 +16,7 @@ type simForeign struct {
 	kind  simKind
 	field string
 	until clock.Instant // its own lease
+	java  *simJava      // nil: it has not wanted a fair lock yet
 }
 
 // foreigners starts the foreign clients.
@@ -23,8 +24,8 @@ func (s *sim) foreigners() {
 	if !s.java {
 		return
 	}
-	for i := range 2 {
-		f := &simForeign{s: s, field: "99999999-9999-4999-8999-99999999999" + strconv.Itoa(i) + ":7"}
+	for i := range 2 + s.javas {
+		f := &simForeign{s: s, field: "99999999-9999-4999-8999-99999999999" + strconv.Itoa(i) + ":" + []string{"7", "7", "0", "12"}[i]}
 		s.foreign = append(s.foreign, f)
 		s.w.In(nil, "foreign", f.run)
 	}
@@ -60,7 +61,10 @@ func (f *simForeign) run() {
 			f.kind = simLock
 		case simRead:
 			f.kind = []simKind{simRead, simWrite}[s.w.Int64N(2)]
-		default: // its fair lock and ours are another story
+		case simFair:
+			f.fair(n)
+			continue
+		default:
 			continue
 		}
 		r := twin.Redisson{
@@ -115,13 +119,7 @@ func (f *simForeign) lock(n *simName, r twin.Redisson) bool {
 			return
 		}
 		got = true
-		f.n, f.until = n, f.s.w.Now().Add(2*time.Second)
-		f.s.story("the foreign client has %q as %s", n.name, f.kind)
-		for _, h := range n.holds {
-			if (f.kind != simRead || h.kind != simRead) && h.believes() && !h.excused {
-				f.s.fail("exclusion", "%q: the foreign client was given %s while %s (%s, hold %d, %s) believes", n.name, f.kind, h.who, h.kind, h.id, h.field)
-			}
-		}
+		f.has(n, 2*time.Second)
 	})
 	return got
 }
@@ -142,10 +140,14 @@ func (f *simForeign) unlock(r twin.Redisson) {
 }
 
 // call runs a command where it arrives, and waits for the answer.
-func (f *simForeign) call(args []string, at func(twin.Reply)) {
+func (f *simForeign) call(args []string, at func(twin.Reply)) { f.callAt(args, func() {}, at) }
+
+// callAt is call for who looks at the server just before, too.
+func (f *simForeign) callAt(args []string, before func(), at func(twin.Reply)) {
 	w, v := f.s.w, f.s.server
 	done := w.NewBell()
 	w.Outside(max(w.Now().Add(v.latency()), v.stopped), func() {
+		before()
 		reply := v.twin.Do(args)
 		at(reply)
 		for _, n := range f.s.names {

@@ -69,6 +69,7 @@ func (s *sim) conduct() {
 	}
 	s.calmDown()
 	s.story("every actor has ended")
+	s.waitForForeigners()
 	for waited := time.Duration(0); s.unanswered() > 0; waited += 50 * time.Millisecond {
 		s.w.Sleep(50 * time.Millisecond)
 		if waited > time.Minute {
@@ -116,7 +117,7 @@ func (s *sim) somethingLeft() bool {
 		}
 	}
 	for _, e := range s.server.twin.Keys() {
-		if !strings.HasPrefix(e.Key, "redisson_lock_token:") { // the place of a dead waiter stays, but keeps others out only for a while
+		if !strings.HasPrefix(e.Key, "redisson_lock_token:") && !strings.HasSuffix(e.Key, ":fair_notes") { // the place of a dead waiter stays, but keeps others out only for a while
 			return true
 		}
 	}
@@ -433,6 +434,12 @@ func (s *sim) checkReleases() {
 	}
 }
 
+// deadInFront: what a server lost has brought the place of one of Redisson's back, who has left. It costs what it asked for.
+func (s *sim) deadInFront(n *simName) bool {
+	queue := s.server.twin.List(n.queue)
+	return !s.intact() && s.standing == 0 && len(queue) > 0 && !ourPlace(queue[0]) && len(s.server.twin.Hash(n.name)) == 0
+}
+
 // checkOwners: who gave everything back can acquire, every owner every name.
 func (s *sim) checkOwners() {
 	for _, se := range s.engines {
@@ -444,6 +451,15 @@ func (s *sim) checkOwners() {
 				f := a.lock(&simStep{kind: n.kinds[0], owner: i, name: s.place(n)}).TryAcquireAsync(context.Background())
 				await(s, f)
 				ls, err, _ := f.Result()
+				if err != nil && s.deadInFront(n) {
+					continue
+				}
+				if err != nil && s.crashes && n.kinds[0] == simFair { // who asks finds the place of one that died, and nothing about it
+					s.w.Sleep(simGrace + time.Second)
+					f = a.lock(&simStep{kind: n.kinds[0], owner: i, name: s.place(n)}).TryAcquireAsync(context.Background())
+					await(s, f)
+					ls, err, _ = f.Result()
+				}
 				if err != nil {
 					s.fail("who gave everything back may acquire", "owner %d of engine %d, %q: %v", i, se.n, n.name, err)
 					continue

@@ -44,7 +44,7 @@ func newSimServer(s *sim) *simServer {
 // adopt makes a keyspace the server's.
 func (v *simServer) adopt(t *twin.Server) {
 	v.twin = t
-	t.Micros, t.Publish, t.Acks = v.micros, v.publish, 1
+	t.Micros, t.Publish, t.Listeners, t.Acks = v.micros, v.publish, v.listeners, 1
 }
 
 // micros is what the server's clock shows: it may be stepped, and run fast or slow.
@@ -59,6 +59,9 @@ func (v *simServer) micros() int64 {
 
 // publish sends a message to every connection that is subscribed, and counts them.
 func (v *simServer) publish(channel, message string) int64 {
+	if v.s.published != nil {
+		v.s.published[channel] = true
+	}
 	heard := int64(0)
 	for _, sub := range v.subs {
 		if sub.subscribed(channel) {
@@ -67,6 +70,16 @@ func (v *simServer) publish(channel, message string) int64 {
 		}
 	}
 	return heard
+}
+
+// listeners counts the connections that are subscribed to a channel.
+func (v *simServer) listeners(channel string) (n int64) {
+	for _, sub := range v.subs {
+		if sub.subscribed(channel) {
+			n++
+		}
+	}
+	return n
 }
 
 // run executes one command that an engine has sent.
@@ -472,9 +485,9 @@ func (m *simSubs) Subscribe(channel string, wk resp.Waker) (resp.Subscription, e
 	m.refs++
 	switch {
 	case ch.confirmed:
-		m.wake(s, resp.WakeSubscribed)
+		m.wake(s, resp.WakeSubscribed, "")
 	case m.lost:
-		m.wake(s, resp.WakeLost)
+		m.wake(s, resp.WakeLost, "")
 	default:
 		m.ask(ch)
 	}
@@ -504,15 +517,15 @@ func (m *simSubs) confirm(ch *simChannel, cause resp.WakeCause) {
 	}
 	ch.confirmed = true
 	for _, s := range ch.subs {
-		m.wake(s, cause)
+		m.wake(s, cause, "")
 	}
 }
 
-func (m *simSubs) wake(s *simSub, cause resp.WakeCause) {
+func (m *simSubs) wake(s *simSub, cause resp.WakeCause, message string) {
 	m.v.s.hears(s.wk)
 	m.v.w.In(m.proc, "wake", func() {
 		if !m.closed {
-			s.wk.Wake(cause, "")
+			s.wk.Wake(cause, message)
 		}
 	})
 }
@@ -523,7 +536,7 @@ func (m *simSubs) subscribed(channel string) bool {
 }
 
 // deliver carries a message to everybody who waits for it here.
-func (m *simSubs) deliver(channel, _ string) {
+func (m *simSubs) deliver(channel, message string) {
 	w := m.v.w
 	m.last = max(m.last, w.Now().Add(m.v.latency()))
 	w.Outside(m.last, func() {
@@ -532,7 +545,7 @@ func (m *simSubs) deliver(channel, _ string) {
 			return
 		}
 		for _, s := range ch.subs {
-			m.wake(s, resp.WakeMessage)
+			m.wake(s, resp.WakeMessage, message)
 		}
 	})
 }
@@ -576,7 +589,7 @@ func (m *simSubs) cut(d time.Duration) {
 	for _, ch := range m.order {
 		ch.at, ch.confirmed, ch.asked = false, false, false
 		for _, s := range ch.subs {
-			m.wake(s, resp.WakeLost)
+			m.wake(s, resp.WakeLost, "")
 		}
 	}
 	w := m.v.w

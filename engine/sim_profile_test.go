@@ -46,6 +46,9 @@ var (
 	simEveryKind = [][]simKind{{simLock}, {simLock, simSpin}, {simFenced}, {simRead, simWrite}, {simFair}}
 	simReadWrite = [][]simKind{{simRead, simWrite}}
 
+	// simQueueProfile is one seed in ten, whatever else it would be: the others keep what they were.
+	simQueueProfile = simProfile{"queue", [][]simKind{{simFair}}, shapeQueue}
+
 	simProfiles = []simProfile{
 		{"healthy", simEveryKind, shapeHealthy},
 		{"slow", simEveryKind, shapeSlow},
@@ -65,6 +68,9 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	if name != "" {
 		at := slices.IndexFunc(simProfiles, func(f simProfile) bool { return f.name == name })
 		even, f = at < 0, simProfiles[max(at, 0)]
+	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 13)).IntN(10) == 0 || name == simQueueProfile.name { //nolint:gosec // as above
+		even, f = false, simQueueProfile
 	}
 	if even {
 		return
@@ -180,6 +186,18 @@ func shapeCrowd(p *simPlan, r *rand.Rand) {
 	if p.force = r.IntN(4) == 0; p.force {
 		h.odds[doForce] = 5
 	}
+}
+
+// shapeQueue: Redisson's clients stand in one queue with callers of ours, behind holders that stay, and whoever waits may
+// leave. Rarely a process dies.
+func shapeQueue(p *simPlan, r *rand.Rand) {
+	h := p.habit
+	p.java, p.javas = true, r.IntN(3)
+	p.engines, p.actors, p.owners, p.nested = 1+r.IntN(3), 1+r.IntN(3), 1, r.IntN(2)*20
+	h.spans = simSpans{time.Millisecond, []time.Duration{300 * time.Millisecond, 8 * time.Second}[r.IntN(2)]}
+	h.quits, h.tries, h.acks, h.limits, h.steps = r.IntN(3)*15, 10, 0, 0, 30
+	h.odds[doPause] = 15
+	p.crashes = r.IntN(6) == 0
 }
 
 // drawHabit draws a step as the actors of a profile behave.

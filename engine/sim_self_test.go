@@ -16,7 +16,7 @@ import (
 // TestSimNotices breaks each rule on purpose: a check that cannot fail would be noticed here. What breaks it waits
 // for its moment in a run in which nothing else goes wrong.
 func TestSimNotices(t *testing.T) {
-	for _, c := range slices.Concat(simSabotages, simRuleSabotages, simUserSabotages, simResultSabotages) {
+	for _, c := range slices.Concat(simSabotages, simRuleSabotages, simUserSabotages, simResultSabotages, simQueueSabotages) {
 		t.Run(strings.ReplaceAll(c.rule+" "+c.how, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed < 30; seed++ { // until one has the moment
@@ -147,7 +147,7 @@ var simSabotages = []simSabotage{
 		}
 		s.server.twin.Do([]string{"RPUSH", "redisson_lock_queue:{g}", "first"})
 		s.server.twin.Do([]string{"HSET", "g", "second", "1"})
-		s.checkOrder(n, []string{"x"}, []string{"first", "second"}, "")
+		s.checkOrder(n, []string{"x"}, []string{"first", "second"}, "", &simQueueCall{})
 		return true
 	}},
 	{"fair order of asking", "who asked later has it", []simKind{simFair}, func(s *sim) bool {

@@ -38,6 +38,9 @@ type sim struct {
 	ops, commands, late    int         // ops: calls of the API by callers, see ARCHITECTURE.md
 	faultCount, violations int
 	foreign                []*simForeign
+	standing               int                      // foreign clients that want a fair lock, or have it
+	beyond                 time.Duration            // how much longer than its actors the run may take: for those clients
+	published              map[string]bool          // the channels that the script which runs has published on; nil: nobody asks
 	excused                map[string]bool          // fields that were taken by what the engine cannot prevent
 	born                   map[string]clock.Instant // when the server first had a field
 	taken                  map[simField]bool        // fields that an engine's ForceRelease has taken from itself
@@ -82,6 +85,7 @@ type simPlan struct {
 	habit   *simHabit     // how its actors behave; nil: everything is drawn evenly
 	line    time.Duration // how much longer everything travels, each way
 	outage  time.Duration // how long the server is not there, once
+	javas   int           // how many more foreign clients than two
 	squats  int           // one of so many times the foreign client takes what is no lock's name
 	steps   [][]simStep
 }
@@ -232,6 +236,10 @@ type simName struct {
 	freed     map[string]bool      // fields that a release has taken off; false: of a read hold that was over
 	ran       map[simForcer]simRan // what the server did for ForceReleases
 	lives     []simLife
+	line      map[string]*simStander // who waits for it as a fair lock
+	lines     int                    // how many ever have
+	head      string                 // who is next, if it is free
+	headTold  bool                   // and was told so
 }
 
 // newSim makes the world of a plan.
@@ -258,7 +266,7 @@ func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
 func simNames(kinds []simKind) []*simName {
 	var names []*simName
 	add := func(name string, kinds ...simKind) {
-		names = append(names, &simName{name: name, queue: "redisson_lock_queue:{" + name + "}", kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), freed: make(map[string]bool), ran: make(map[simForcer]simRan), liveAt: make(map[*Owner]clock.Instant)})
+		names = append(names, &simName{name: name, queue: "redisson_lock_queue:{" + name + "}", kinds: kinds, grantedAt: make(map[*Owner]clock.Instant), forces: make(map[simForcer]int), freed: make(map[string]bool), ran: make(map[simForcer]simRan), liveAt: make(map[*Owner]clock.Instant), line: make(map[string]*simStander)})
 	}
 	has := func(k simKind) bool {
 		for _, other := range kinds {
@@ -311,7 +319,7 @@ func runSimWith(crew *world.Crew, p simPlan, text *strings.Builder) simReport {
 func (s *sim) run() error {
 	s.w.In(nil, "setup", s.setUp)
 	most := clock.Instant(time.Hour).Add(s.longest())
-	err := s.w.Run(func() bool { return s.over || s.w.Now() > most })
+	err := s.w.Run(func() bool { return s.over || s.w.Now() > most.Add(s.beyond) })
 	if err == nil && !s.over {
 		err = &simError{"the run ends", fmt.Sprintf("after %v of its time %s", s.longest(), s.stuck())}
 		s.story("VIOLATION %v", err)

@@ -189,6 +189,9 @@ type Info struct {
 	// somebody reads, Holds how many read holds there are, and OwnerID is one of them, this engine's if it
 	// has one; through WriteLock they are the writer's.
 	Mode string
+	// Fields is how many fields the hash has where those are more than an Inspect reads, 10,000: then Mine is false
+	// and OwnerID and Holds are not known. Else it is 0.
+	Fields int
 	// Waiters is how many acquires of this engine are waiting or on their way.
 	Waiters int
 }
@@ -224,6 +227,9 @@ func (l *Lock) nameErr() error {
 
 func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 	info := Info{Waiters: l.waiters()}
+	if r.More > 0 {
+		return l.readMany(info, r)
+	}
 	if len(r.Fields) == 0 {
 		return info, nil
 	}
@@ -246,6 +252,22 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 	info.Locked, info.OwnerID, info.Holds = true, r.Fields[0], holds
 	info.Mine = strings.HasPrefix(info.OwnerID, l.eng.id+":")
 	info.Remaining = fromServerMs(r.Value)
+	return info, nil
+}
+
+// readMany reads what is known of a hash that was not read. Only many readers have such a lock.
+func (l *Lock) readMany(info Info, r *resp.Result) (Info, error) {
+	if len(r.Fields) > 0 {
+		info.Mode = r.Fields[0]
+	}
+	if !shares(l.set.family) || info.Mode == "" {
+		info.Mode = ""
+		return info, &nameError{l.Name(), ErrWrongKind}
+	}
+	info.Fields = int(r.More)
+	if (info.Mode == "write") == (l.set.family == resp.FamilyWrite) {
+		info.Locked, info.Remaining = true, fromServerMs(r.Value)
+	}
 	return info, nil
 }
 

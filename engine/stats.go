@@ -75,6 +75,7 @@ type Stats struct {
 	Held, Waiting, Names int64 // gauges: holds, acquires in queues, names with anything going on
 	Renewals             renew.Stats
 	Slots                resp.NodesStats // of a cluster
+	ConnectionsRefused   int64           // connections closed because the server sent what no server sends, or far too much
 	Nodes                []resp.NodeStats
 
 	// Callbacks counts OnComplete callbacks and lines for the logger; CallbackPanics counts those that panicked,
@@ -109,7 +110,7 @@ func (e *Engine) Stats() Stats {
 	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
-	s.Renewals, s.Slots = e.dog.Stats(), e.nodes.Stats()
+	s.Renewals, s.Slots, s.ConnectionsRefused = e.dog.Stats(), e.nodes.Stats(), e.cfg.guard.Refused()
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())
 	}

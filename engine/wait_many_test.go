@@ -204,14 +204,17 @@ func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
 
 // Issue 3, point 5.
 func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed(t *testing.T) {
+	t.Parallel()
 	callers := 10_000
 	if apiRace {
 		callers = 2_000
 	}
 	t.Run("WithHandOff", func(t *testing.T) {
+		t.Parallel()
 		apiCrowd(t, callers, func(*engine.Config) {})
 	})
 	t.Run("WithoutHandOff", func(t *testing.T) { // fewer: each grant is a round trip, or two
+		t.Parallel()
 		apiCrowd(t, callers/5, func(cfg *engine.Config) { cfg.NoHandOff = true })
 	})
 }

@@ -23,6 +23,13 @@ const patience = 20 * time.Second
 
 // TestMain ends the driver that the tests share and then looks for leaks.
 func TestMain(m *testing.M) {
+	if addrs := os.Getenv(doomedEnv); addrs != "" {
+		if err := runDoomedGo(addrs); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	there := goleak.IgnoreCurrent() // what imported packages start by themselves
 	code := m.Run()
 	shared.stop()
@@ -267,6 +274,12 @@ type javaThread struct {
 	c     *javaClient
 	name  string
 	owner string // "<uuid>:<thread id>", the field its locks carry
+	zero  bool   // its id is 0
+}
+
+// anonymous is a thread whose owner id nobody asks for.
+func (c *javaClient) anonymous(name string) *javaThread {
+	return &javaThread{c: c, name: c.name + "/" + name}
 }
 
 func (c *javaClient) thread(t *testing.T, name string) *javaThread {
@@ -310,6 +323,9 @@ func (th *javaThread) parks(t *testing.T) {
 // send begins a command about the lock.
 func (l javaLock) send(verb string, args ...string) *call {
 	v := url.Values{"client": {l.th.c.name}, "thread": {l.th.name}, "kind": {l.kind}, "name": {l.name}}
+	if l.th.zero {
+		v.Set("threadId", "0")
+	}
 	for i := 0; i < len(args); i += 2 {
 		v.Set(args[i], args[i+1])
 	}

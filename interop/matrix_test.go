@@ -150,7 +150,7 @@ func (d *deployment) openGo(t testing.TB, change ...func(*engine.Config)) *engin
 }
 
 // at returns the server that serves a key.
-func (d *deployment) at(t *testing.T, key string) *redistest.Server {
+func (d *deployment) at(t testing.TB, key string) *redistest.Server {
 	t.Helper()
 	if d.cluster == nil {
 		return d.servers[0]

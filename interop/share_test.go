@@ -206,3 +206,24 @@ func TestNamesAndPrefixesMeanTheSame(t *testing.T) {
 		require.Zero(t, e.Stats().GrantsByPoll)
 	})
 }
+
+// TestJavaTakesTheMessageOfALockThatIsLeftToOthers publishes what an engine publishes now and then.
+func TestJavaTakesTheMessageOfALockThatIsLeftToOthers(t *testing.T) {
+	demand(t)
+	d := deployments[0].start(t)
+	d.java = d.openJava(t)
+	for kind, message := range map[string]string{"lock": "00", "write": "01"} {
+		p := play{d, kindOf(kind)}
+		name := "left:" + kind
+		p.do(t, "HSET", name, "mode", "write", p.field("6e3814a1-e847-452b-a982-45baf93a1df2:57"), "1")
+		p.do(t, "PEXPIRE", name, "30000")
+		th := p.java.thread(t, kind)
+		c := th.lock(kind, name).start("lock")
+		p.waits(t, th, name)
+		p.do(t, "DEL", name)
+		released := time.Now()
+		p.do(t, "PUBLISH", p.channel(name, th.owner), message)
+		require.Less(t, c.ok(t).at.Sub(released), soon)
+		th.lock(kind, name).do(t, "unlock")
+	}
+}

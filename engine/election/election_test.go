@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/engine/election"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -42,6 +43,9 @@ func TestOneLeadsAtATimeAndTokensRise(t *testing.T) {
 	seen, err := there.Leader(limited(t))
 	require.NoError(t, err)
 	require.Equal(t, election.Leader{ID: first.ID()}, seen)
+	seen, err = here.Leader(limited(t))
+	require.NoError(t, err)
+	require.Equal(t, election.Leader{ID: first.ID(), Mine: true}, seen)
 
 	elected := make(chan *election.Term, 1)
 	go func() {
@@ -110,6 +114,44 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, here.Observe(ctx, time.Second, nil), context.Canceled)
+}
+
+// While the server does not answer nobody is told anything, and it is looked again.
+func TestObserveOutlastsAnOutage(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, err := engine.Open(t.Context(), engine.Config{Addrs: []string{p.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close(context.WithoutCancel(t.Context()))) })
+	changes, ended := make(chan election.Leader, 1), make(chan error, 1)
+	ctx, cancel := context.WithCancel(limited(t))
+	go func() {
+		ended <- election.New(e, "boss").Observe(ctx, time.Millisecond, func(l election.Leader) error {
+			changes <- l
+			return nil
+		})
+	}()
+	require.Equal(t, election.Leader{}, <-changes)
+	refused := p.Refuse(faultproxy.Argument("EVALSHA", "boss"), -1, "MISCONF Errors writing to the AOF file: No space left on device")
+	for range 10 { // the observer looks as often
+		select {
+		case <-refused.C():
+		case err := <-ended:
+			require.FailNow(t, "it stopped looking", "%v", err)
+		}
+	}
+	refused.Remove()
+	there := open(t, s)
+	term, err := election.New(there, "boss").Campaign(limited(t))
+	require.NoError(t, err)
+	select {
+	case l := <-changes:
+		require.Equal(t, election.Leader{ID: term.ID()}, l)
+	case err := <-ended:
+		require.FailNow(t, "it stopped looking", "%v", err)
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 // An owner may enter a lock again; nobody leads twice.

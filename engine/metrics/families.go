@@ -49,6 +49,8 @@ var families = []family{
 	ofEngine("ghosts_abandoned_total", "Grants that could not be given back, left to expire.", func(s *engine.Stats) int64 { return s.Abandoned }),
 	ofEngine("unseen_total", "Grants that too few replicas had seen, given back.", func(s *engine.Stats) int64 { return s.Unseen }),
 	ofEngine("too_late_total", "Grants whose answer took as long as their lease.", func(s *engine.Stats) int64 { return s.TooLate }),
+	ofEngine("connections_refused_total", "Connections closed because the server sent what no server sends, or far too much.",
+		func(s *engine.Stats) int64 { return s.ConnectionsRefused }),
 	{
 		name: "wakeups_total", help: "Times a waiting queue was woken, by what woke it.",
 		engine: func(s *engine.Stats) []series {
@@ -70,6 +72,7 @@ var families = []family{
 	ofEngine("slot_table_reads_total", "Times the cluster's table of slots was read.", func(s *engine.Stats) int64 { return s.Slots.TableReads }),
 	ofEngine("slot_table_changes_total", "Times it changed.", func(s *engine.Stats) int64 { return s.Slots.TableChanges }),
 	ofEngine("masters_total", "Times the sentinels named another master.", func(s *engine.Stats) int64 { return s.Slots.Masters }),
+	ofEngine("strangers_total", "Redirections to nodes that no table has named, beyond those that are followed.", func(s *engine.Stats) int64 { return s.Slots.Strangers }),
 	ofEngine("redirects_total", "Commands that a node of the cluster refused and another was asked.", func(s *engine.Stats) int64 { return s.Slots.Redirects }),
 
 	ofEngine("callbacks_total", "OnComplete callbacks run, and lines given to the logger.", func(s *engine.Stats) int64 { return s.Callbacks }),

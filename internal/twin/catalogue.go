@@ -115,17 +115,17 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 	case idReadRenew:
 		return (&readrenew{Server: s}).run(KEYS, ARGV)
 	case idReadRelease:
-		return (&readrelease{Server: s}).run(KEYS, ARGV)
+		return (&readrelease{readers: readers{s, readersLooks}}).run(KEYS, ARGV)
 	case idWrite:
 		return (&write{Server: s}).run(KEYS, ARGV)
 	case idWriteRelease:
-		return (&writerelease{Server: s}).run(KEYS, ARGV)
+		return (&writerelease{readers: readers{s, readersLooks}}).run(KEYS, ARGV)
 	case idFenced:
 		return (&fenced{Server: s}).run(KEYS, ARGV)
 	case idFair:
-		return (&fair{Server: s}).run(KEYS, ARGV)
+		return (&fair{fairqueue: fairqueue{Server: s}}).run(KEYS, ARGV)
 	case idFairRelease:
-		return (&fairrelease{Server: s}).run(KEYS, ARGV)
+		return (&fairrelease{fairqueue: fairqueue{Server: s}}).run(KEYS, ARGV)
 	case idInspect:
 		return s.inspect(KEYS)
 	case idQueue:

@@ -78,7 +78,7 @@ func opOf(name string) op {
 		return opSet
 	case "INCRBY", "INCR", "DECR", "DECRBY":
 		return opIncrBy
-	case "HSET":
+	case "HSET", "HMSET":
 		return opHSet
 	case "HGET":
 		return opHGet

@@ -1,58 +1,15 @@
 package twin
 
-import "strings"
+import (
+	"math"
+	"slices"
+)
 
 // fair is the twin of fair.lua.
 type fair struct {
-	*Server
-	lease        string
-	waits        bool
-	grace, place float64
-	now          float64
-}
-
-// head is who is next, after those whose time is over have been taken out; Nil: nobody. And how long its place is
-// kept.
-func (f *fair) head(queue, timeouts string) (Reply, float64) {
-	for {
-		first := f.pcall("LINDEX", queue, "0")
-		if first.Kind != Text {
-			return first, 0
-		}
-		left, refused := f.score(queue, timeouts, first.Text)
-		if refused.table() {
-			return refused, 0
-		}
-		left -= f.now
-		if left > 0 && strings.Contains(first.Text, ":0") {
-			left = mod(left, f.place)
-			if left > f.grace {
-				left = 0
-			}
-		}
-		if left > 0 {
-			return first, left
-		}
-		f.pcall("ZREM", timeouts, first.Text)
-		gone := f.pcall("LPOP", queue)
-		if gone.table() { // nothing may be changed: it would stay the head for ever
-			return gone, 0
-		}
-	}
-}
-
-// score is until when a place is kept; 0: that is nowhere. Or the error.
-func (s *Server) score(queue, timeouts, field string) (float64, Reply) {
-	till := s.pcall("ZSCORE", timeouts, field)
-	if till.Kind == Nil {
-		if till = s.pcall("EXISTS", queue, timeouts); !till.table() {
-			return 0, Reply{}
-		}
-	}
-	if till.table() {
-		return 0, till
-	}
-	return orNaN(till.Text), Reply{}
+	fairqueue
+	lease string
+	waits bool
 }
 
 func (f *fair) grant(key, field string) Reply {
@@ -70,36 +27,182 @@ func (f *fair) grant(key, field string) Reply {
 	return ttl
 }
 
-func (f *fair) again(key string) Reply {
-	left := f.pcall("PTTL", key)
-	if !left.table() && left.less(orNaN(f.lease)) {
-		left = f.pcall("PEXPIRE", key, f.lease)
-	}
-	if left.table() {
-		return left
+func (f *fair) again() Reply {
+	left := f.must("PTTL", f.lock)
+	if left.less(orNaN(f.lease)) {
+		f.must("PEXPIRE", f.lock, f.lease)
 	}
 	return Reply{}
 }
 
-// enqueue gives the caller its place, and its deadline in it.
-func (f *fair) enqueue(queue, timeouts, field string) Reply {
-	at := f.pcall("LPOS", queue, field)
-	if at.table() {
-		return at
-	}
-	if at.Kind == Nil {
-		at = f.pcall("RPUSH", queue, field)
-		if at.table() {
-			return at
+// stand puts the caller into the queue: behind whoever is there, or where it stood before Redisson took it out.
+func (f *fair) stand(field string, since float64, had bool) {
+	f.must("ZADD", f.heard, format0f(f.now), field)
+	f.keep(f.heard, fairKept)
+	till, before := f.now+f.grace, ""
+	if had {
+		prev := ""
+		for _, m := range f.page() {
+			t, is := 0.0, false
+			if ours(m.Text) {
+				t, is = f.came(m.Text)
+			}
+			if !is || t > since {
+				before = m.Text
+				break
+			}
+			prev = m.Text
 		}
-		at = number(at.Int - 1)
+		if prev != "" {
+			till = f.scoreOr(prev, till)
+		} else if base, is := f.note("base"); is {
+			till = base
+		}
+	} else {
+		tail := f.must("LINDEX", f.queue, "-1")
+		if tail.Kind == Nil {
+			f.must("PEXPIRE", f.notes, "0")
+		} else {
+			if !ours(tail.Text) {
+				f.behindRedisson(tail.Text)
+			}
+			till = f.scoreOr(tail.Text, till)
+		}
+		f.comes(field)
 	}
-	set := f.pcall("ZADD", timeouts, format0f(f.now+f.grace+float64(at.Int)*f.place), field)
-	if set.table() {
-		f.pcall("LREM", queue, "1", field)
-		return set
+	if before != "" {
+		f.must("LINSERT", f.queue, "BEFORE", before, field)
+	} else {
+		f.must("RPUSH", f.queue, field)
 	}
-	return Reply{}
+	f.must("ZADD", f.timeouts, format0f(till), field)
+	if b, is := f.note("base"); had || !is || b < f.now+f.grace-fairSlack {
+		f.lift()
+	}
+}
+
+// behindRedisson finds out what is known of those in front of the first of ours.
+func (f *fair) behindRedisson(tail string) {
+	front, is := f.note("front")
+	edge, all := f.must("HGET", f.notes, "edge"), f.page()
+	if slices.ContainsFunc(all, func(m Reply) bool { return ours(m.Text) }) {
+		return
+	}
+	for _, m := range all {
+		if edge.Kind != Nil && m.Text == edge.Text && is {
+			now, there := f.score(m.Text)
+			if was, noted := f.note("score"); now != was || there != noted {
+				front = math.Min(front, f.leftAt())
+				if older, is := f.note("older"); is {
+					front = math.Min(front, older)
+				}
+			}
+			f.must("HMSET", f.notes, "base", format0f(front), "front", format0f(front), "edge", tail)
+			f.keep(f.notes, fairKept)
+			return
+		}
+	}
+	f.must("HMSET", f.notes, "base", "", "front", "", "edge", "")
+	f.keep(f.notes, fairKept)
+}
+
+// leftAt is when one of ours was here last.
+func (f *fair) leftAt() float64 {
+	if left, is := f.note("left"); is {
+		return left
+	}
+	base, is := f.note("base")
+	if !is {
+		base = f.now
+	}
+	return base - f.grace
+}
+
+// enqueue is stand; who cannot have a whole place has none.
+func (f *fair) enqueue(field string, since float64, had bool) {
+	refused, done := f.try(func() Reply {
+		f.stand(field, since, had)
+		return Reply{}
+	})
+	if !done {
+		if more, undone := f.try(func() Reply { return f.drop(field) }); !undone {
+			refused = more
+		}
+		panic(refusal(refused))
+	}
+}
+
+// hear keeps the caller's place, or gives it one.
+func (f *fair) hear(field string) {
+	at := f.whereabouts(field)
+	if at.Kind == Nil {
+		if f.must("ZSCORE", f.timeouts, field).Kind != Nil {
+			f.must("ZREM", f.timeouts, field)
+		}
+		since, had := f.came(field)
+		f.enqueue(field, since, had)
+		return
+	}
+	if _, is := f.score(field); !is {
+		till := f.now + f.grace
+		if at.Int > 0 {
+			if prev := f.must("LINDEX", f.queue, ms(at.Int-1)); prev.Kind != Nil {
+				till = f.scoreOr(prev.Text, till)
+			}
+		}
+		f.must("ZADD", f.timeouts, format0f(till), field)
+	}
+	if f.must("ZADD", f.heard, format0f(f.now), field).is(1) {
+		f.keep(f.heard, fairKept)
+	}
+	if b, is := f.note("base"); !is || b < f.now+f.grace-fairSlack {
+		f.lift()
+	}
+}
+
+// left is how long the place of the head of a free lock is kept.
+func (f *fair) left(first string) Reply {
+	if ours(first) {
+		if asked := f.must("ZSCORE", f.heard, first); asked.Kind != Nil {
+			return integer(max(1, want(asked.Text)+f.grace-f.now))
+		}
+	}
+	return integer(max(1, f.scoreOr(first, f.now)-f.now))
+}
+
+func (f *fair) ask(there, head Reply, field string) Reply {
+	first := f.tidy(field, field, false)
+	if there.is(1) && f.must("HEXISTS", f.lock, field).is(1) {
+		return f.again()
+	}
+	if f.waits && there.is(0) && f.whereabouts(field).Kind == Nil {
+		if since, had := f.came(field); had {
+			f.enqueue(field, since, true)
+			first = f.must("LINDEX", f.queue, "0")
+		}
+	}
+	if there.is(0) && (first.Kind == Nil || first.Text == field) {
+		failed := f.grant(f.lock, field)
+		if failed.Kind == Nil && first.Kind != Nil {
+			f.try(func() Reply { return f.drop(field) })
+		}
+		return failed
+	}
+	if f.waits {
+		f.hear(field)
+	}
+	if f.later {
+		return number(1)
+	}
+	if there.is(1) {
+		return f.must("PTTL", f.lock)
+	}
+	if head.Kind != Nil && first.Text == head.Text {
+		f.nudge(first.Text)
+	} else {
+		f.tell(first.Text, "0")
+	}
+	return f.left(first.Text)
 }
 
 func (f *fair) take(key, field string) Reply {
@@ -107,51 +210,25 @@ func (f *fair) take(key, field string) Reply {
 	if there.table() {
 		return there
 	}
-	if there.is(1) && f.pcall("HEXISTS", key, "mode").is(1) {
-		return number(-3)
+	if there.is(1) {
+		mode := f.pcall("HEXISTS", key, "mode")
+		if mode.is(1) {
+			return number(-3)
+		} else if !mode.is(0) {
+			return mode
+		}
 	}
 	tag := tagged(key)
-	queue, timeouts := "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag
-	first, kept := f.head(queue, timeouts)
+	first := f.pcall("LINDEX", "redisson_lock_queue:"+tag, "0")
 	if first.table() {
 		return first
 	}
-	if there.is(1) {
-		mine := f.pcall("HEXISTS", key, field)
-		if mine.is(1) {
-			return f.again(key)
-		} else if !mine.is(0) {
-			return mine
-		}
-	} else if first.Kind == Nil || first.Text == field {
-		failed := f.grant(key, field)
-		if failed.Kind != Nil || first.Kind == Nil {
-			return failed
-		}
-		f.pcall("LPOP", queue)
-		f.pcall("ZREM", timeouts, field)
-		f.moveUp(timeouts, f.place)
-		return Reply{}
+	if first.Kind != Nil || there.is(1) {
+		f.name(key, tag)
+		v, _ := f.try(func() Reply { return f.ask(there, first, field) })
+		return v
 	}
-	if f.waits {
-		failed := f.enqueue(queue, timeouts, field)
-		if failed.Kind != Nil {
-			return failed
-		}
-	}
-	if there.is(1) {
-		return f.pcall("PTTL", key)
-	}
-	return integer(kept)
-}
-
-// moveUp takes a place's worth off those who are not ours.
-func (s *Server) moveUp(timeouts string, place float64) {
-	for _, other := range s.pcall("ZRANGE", timeouts, "0", "-1").Array {
-		if !strings.Contains(other.Text, ":0") {
-			s.pcall("ZINCRBY", timeouts, argument(-place), other.Text)
-		}
-	}
+	return f.grant(key, field)
 }
 
 func (f *fair) run(KEYS, ARGV list) Reply {
@@ -161,9 +238,10 @@ func (f *fair) run(KEYS, ARGV list) Reply {
 		return array([]Reply{number(now)})
 	}
 	f.lease, f.waits, f.grace, f.place = ARGV.at(1), ARGV.at(3) == "1", orNaN(ARGV.at(4)), orNaN(ARGV.at(5))
+	f.publish, f.budget, f.lifts = ARGV.at(6), fairOut, 10*fairPage
 	out, granted := begin(now), int64(0)
-	keys, skip, n := keysAndSkip(KEYS, ARGV, 6, wantInline(KEYS, ARGV.at(6)))
-	at, left, field := 7+wantInt(ARGV.at(6)), 0, ""
+	keys, skip, n := keysAndSkip(KEYS, ARGV, 7, wantInline(KEYS, ARGV.at(7)))
+	at, left, field := 8+wantInt(ARGV.at(7)), 0, ""
 	for i := 1; i <= n; i++ {
 		if left == 0 {
 			field, left, at = ARGV.at(at), wantInt(ARGV.at(at+1)), at+2

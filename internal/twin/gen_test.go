@@ -250,7 +250,7 @@ func (g *generator) call(name string) action {
 	case "writerelease":
 		args = g.keyed(keys, slices.Concat([]string{g.publish(), "1", "N", "KEYS"}, g.stretches(len(keys), g.rwField))...)
 	case "fair":
-		args = g.keyed(keys, slices.Concat([]string{g.lease(), g.notAfter(), g.one("1", "1", "0"), "5000", "300000", "N", "KEYS"},
+		args = g.keyed(keys, slices.Concat([]string{g.lease(), g.notAfter(), g.one("1", "1", "0"), "5000", "300000", g.publish(), "N", "KEYS"},
 			g.stretches(len(keys), g.fairID))...)
 	case "fairrelease":
 		heirs := g.heirs(len(keys))
@@ -285,7 +285,7 @@ func (g *generator) derived(key string) string {
 	tag := tagged(key)
 	return g.one(tag+":rwlock_writer", tag+":"+g.id()+":rwlock_timeout:1", tag+":"+g.id()+":rwlock_timeout:2",
 		"redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag, "redisson_lock_token:"+tag,
-		"redisson_unlock_latch:"+tag+":q1")
+		"redisson_unlock_latch:"+tag+":q1", tag+":fair_heard", tag+":fair_asked", tag+":fair_notes")
 }
 
 // foreign is a plain command: somebody who is not of ours, or an operator.

@@ -50,7 +50,12 @@ func (s *Server) listCommand(o op, args []string) Reply {
 		from, to := bounds(args[2], args[3], len(v.list))
 		return array(texts(v.list[from:to]))
 	case opLPos:
-		if at := slices.Index(v.list, args[2]); at >= 0 {
+		most := len(v.list)
+		if len(args) == 5 && args[3] == "MAXLEN" { // of its options the one that our scripts use
+			n, _ := strconv.Atoi(args[4])
+			most = min(most, n)
+		}
+		if at := slices.Index(v.list[:most], args[2]); at >= 0 {
 			return number(int64(at))
 		}
 		return Reply{}

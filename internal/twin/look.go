@@ -36,3 +36,12 @@ func (s *Server) Millis() int64 {
 
 // IsInt reports whether r is the number n.
 func (r Reply) IsInt(n int64) bool { return r.is(n) }
+
+// ZSet is Hash for a sorted set.
+func (s *Server) ZSet(key string) []Member {
+	s.tick()
+	if v := s.find(key); v != nil {
+		return v.zset
+	}
+	return nil
+}

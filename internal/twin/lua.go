@@ -112,9 +112,6 @@ func format0f(n float64) string {
 	return strconv.FormatFloat(n, 'f', 0, 64)
 }
 
-// mod is Lua's %.
-func mod(a, b float64) float64 { return a - math.Floor(a/b)*b }
-
 // integer is what a reply makes of a number of Lua's: it is cut off.
 func integer(n float64) Reply { return number(int64(n)) }
 

@@ -5,7 +5,7 @@ func (s *Server) queue(KEYS list) Reply {
 	now := s.time()
 	queue := KEYS.at(1)
 	timeouts := "redisson_lock_timeout:" + queue[min(len("redisson_lock_queue:"), len(queue)):]
-	waiting := s.pcall("LRANGE", queue, "0", "-1")
+	waiting := s.pcall("LRANGE", queue, "0", "9999")
 	if waiting.err() {
 		return waiting
 	}

@@ -2,7 +2,7 @@ package twin
 
 // readrelease is the twin of readrelease.lua.
 type readrelease struct {
-	*Server
+	readers
 	publish, message string
 }
 
@@ -24,6 +24,10 @@ func (r *readrelease) free(key, tag, hold string) Reply {
 }
 
 func (r *readrelease) leave(key, field string) Reply {
+	size := r.pcall("HLEN", key)
+	if size.table() {
+		return size
+	}
 	v := r.pcall("HDEL", key, field)
 	if v.is(0) {
 		return number(-1)
@@ -32,7 +36,7 @@ func (r *readrelease) leave(key, field string) Reply {
 	}
 	tag := tagged(key)
 	hold := tag + ":" + field + ":rwlock_timeout:1"
-	if r.pcall("HLEN", key).is(1) {
+	if size.is(2) {
 		return r.free(key, tag, hold)
 	}
 	own := r.pcall("PTTL", hold)
@@ -42,7 +46,7 @@ func (r *readrelease) leave(key, field string) Reply {
 	}
 	left := r.pcall("PTTL", key)
 	if !own.table() && !left.table() && (own.Int < 0 || own.Int+5 >= left.Int) {
-		most, known := r.longest(key, tag, 0)
+		most, known := r.longest(key, tag, 0, number(size.Int-1))
 		if !known {
 			return number(0)
 		} else if most <= 0 {

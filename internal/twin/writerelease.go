@@ -2,11 +2,15 @@ package twin
 
 // writerelease is the twin of writerelease.lua.
 type writerelease struct {
-	*Server
+	readers
 	publish, message string
 }
 
 func (w *writerelease) leave(key, field string) Reply {
+	size := w.pcall("HLEN", key)
+	if size.table() {
+		return size
+	}
 	v := w.pcall("HDEL", key, field)
 	if v.table() {
 		return v
@@ -25,10 +29,10 @@ func (w *writerelease) leave(key, field string) Reply {
 		w.pcall("DEL", note)
 	}
 	var done Reply
-	if w.pcall("HLEN", key).is(1) {
+	if size.is(2) {
 		done = w.pcall("DEL", key)
 	} else {
-		done = w.downgrade(key, tag)
+		done = w.downgrade(key, tag, number(size.Int-1))
 	}
 	if done.table() {
 		return done
@@ -41,8 +45,8 @@ func (w *writerelease) leave(key, field string) Reply {
 }
 
 // downgrade gives the lock to those who read beside the writer that has left.
-func (w *writerelease) downgrade(key, tag string) Reply {
-	most, known := w.longest(key, tag, 0)
+func (w *writerelease) downgrade(key, tag string, size Reply) Reply {
+	most, known := w.longest(key, tag, 0, size)
 	if known && most <= 0 {
 		return w.pcall("DEL", key)
 	}

@@ -60,7 +60,7 @@ func (s *Server) zsetCommand(o op, args []string) Reply {
 		from, to := bounds(args[2], args[3], len(v.zset))
 		return members(v.zset[from:to], len(args) > 4 && strings.ToUpper(args[4]) == "WITHSCORES")
 	default:
-		return v.zrangebyscore(args[2], args[3])
+		return v.zrangebyscore(args)
 	}
 }
 
@@ -137,10 +137,14 @@ func isBound(word string) bool {
 	return is
 }
 
-// zrangebyscore lists the members from one score to another; '(' in front leaves the bound itself out.
-func (v *value) zrangebyscore(low, high string) Reply {
-	from, openFrom := strings.CutPrefix(low, "(")
-	to, openTo := strings.CutPrefix(high, "(")
+// zrangebyscore lists the members from one score to another; '(' in front leaves the bound itself out. LIMIT is from 0 on.
+func (v *value) zrangebyscore(args []string) Reply {
+	from, openFrom := strings.CutPrefix(args[2], "(")
+	to, openTo := strings.CutPrefix(args[3], "(")
+	limit := len(v.zset)
+	if len(args) > 6 {
+		limit, _ = strconv.Atoi(args[6])
+	}
 	least, _ := scoreOf(from)
 	most, _ := scoreOf(to)
 	var out []Member
@@ -149,5 +153,5 @@ func (v *value) zrangebyscore(low, high string) Reply {
 			out = append(out, m)
 		}
 	}
-	return members(out, false)
+	return members(out[:min(len(out), limit)], false)
 }

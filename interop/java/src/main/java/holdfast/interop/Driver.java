@@ -67,7 +67,7 @@ public final class Driver {
             Worker w = worker(args.text("thread"));
             answer(words[0], () -> new Args("").set("value", w.parked()));
         } else if (args.has("thread")) {
-            worker(args.text("thread")).queue.execute(job);
+            worker(args.text("thread"), args).queue.execute(job);
         } else {
             others.execute(job);
         }
@@ -82,6 +82,7 @@ public final class Driver {
             case "count" -> new Locks(clients).count(args);
             case "cycle" -> new Locks(clients).cycle(args);
             case "hot" -> new Hot(clients).run(args);
+            case "mix" -> new Mix(clients).run(args);
             default -> throw new IllegalArgumentException("no command " + verb);
         });
     }
@@ -110,7 +111,12 @@ public final class Driver {
     }
 
     private Worker worker(String name) {
-        return workers.computeIfAbsent(name, Worker::new);
+        return worker(name, new Args(""));
+    }
+
+    /** threadId is the id that the thread has; without it, what Java gives it. */
+    private Worker worker(String name, Args args) {
+        return workers.computeIfAbsent(name, n -> new Worker(n, args));
     }
 
     /** A named thread and what it has been told to do. */
@@ -124,12 +130,27 @@ public final class Driver {
                     .anyMatch(f -> f.getClassName().equals(Semaphore.class.getName()));
         }
 
-        Worker(String name) {
+        Worker(String name, Args args) {
             queue = Executors.newSingleThreadExecutor(r -> {
-                thread = new Thread(r, name);
+                thread = args.has("threadId") ? new Numbered(r, name, args.number("threadId")) : new Thread(r, name);
                 thread.setDaemon(true);
                 return thread;
             });
+        }
+    }
+
+    /** A thread with an id of our choice: Redisson asks for it where it names the owner of a lock. */
+    private static final class Numbered extends Thread {
+        private final long number;
+
+        Numbered(Runnable r, String name, long number) {
+            super(r, name);
+            this.number = number;
+        }
+
+        @Override
+        public long getId() {
+            return number;
         }
     }
 }

@@ -1,0 +1,229 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// aclFamilies are the columns of the table of rights in docs/SECURITY.md: their locks, and the scripts that are theirs.
+var aclFamilies = map[string]struct {
+	scripts []string
+	locks   []func(e *engine.Engine, name string, o ...engine.Option) *engine.Lock // the first excludes the others
+}{
+	"lock": {[]string{"acquire", "release"}, []func(*engine.Engine, string, ...engine.Option) *engine.Lock{(*engine.Engine).Lock}},
+	"spin": {[]string{"acquire", "release"}, []func(*engine.Engine, string, ...engine.Option) *engine.Lock{
+		func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
+			return e.Lock(n, append(o, engine.Spin(5*time.Millisecond, 50*time.Millisecond))...)
+		},
+	}},
+	"fenced": {[]string{"fenced", "release"}, []func(*engine.Engine, string, ...engine.Option) *engine.Lock{
+		func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock { return e.FencedLock(n, o...).Lock },
+	}},
+	"fair": {[]string{"fair", "fairrelease", "queue"}, []func(*engine.Engine, string, ...engine.Option) *engine.Lock{
+		func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock { return e.FairLock(n, o...).Lock },
+	}},
+	"read-write": {[]string{"read", "readrenew", "readrelease", "write", "writerelease"}, []func(*engine.Engine, string, ...engine.Option) *engine.Lock{
+		func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock {
+			return e.RWLock(n, o...).WriteLock()
+		},
+		func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock { return e.RWLock(n, o...).ReadLock() },
+	}},
+}
+
+// aclTable reads the two tables of rights: by family, and all rights that a topology needs.
+func aclTable(t *testing.T) (families map[string][]string, topologies []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "SECURITY.md"))
+	require.NoError(t, err)
+	families = map[string][]string{}
+	right := regexp.MustCompile("`([+~&][^`]+)`")
+	var columns []string
+	for line := range strings.Lines(string(text)) {
+		row, isRow := strings.CutPrefix(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "\x00"), "|")
+		if !isRow {
+			columns = nil
+			continue
+		}
+		cells := strings.Split(strings.TrimSuffix(row, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), "\x00", "|")
+		}
+		if cells[0] == "right" {
+			columns = cells
+			continue
+		}
+		for _, m := range right.FindAllStringSubmatch(cells[0], -1) {
+			for i, column := range columns {
+				switch {
+				case column == "topology":
+					topologies = append(topologies, m[1])
+				case cells[i] == "x":
+					families[column] = append(families[column], m[1])
+				}
+			}
+		}
+	}
+	return families, topologies
+}
+
+// sharedScripts serve every family.
+var sharedScripts = []string{"reacquire", "renew", "inspect", "force"}
+
+// The rights that a connection needs, whatever the family.
+var connectionRights = []string{"+ping", "+info", "+time", "+script|load", "+evalsha", "+subscribe", "+unsubscribe", "+multi", "+exec", "+publish"}
+
+// The table of rights says nothing but what the scripts call, and together it is what the blocks say.
+func TestC159TheTableOfRightsIsWhatTheScriptsCallAndWhatTheBlocksSay(t *testing.T) {
+	t.Parallel()
+	families, topologies := aclTable(t)
+	blocks := aclBlocks(t)
+	sorted := func(lists ...[]string) []string {
+		all := slices.DeleteFunc(slices.Concat(lists...), func(r string) bool { return !isRight(r) })
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	var all []string
+	for _, rights := range families {
+		all = append(all, rights...)
+	}
+	require.Equal(t, sorted(blocks["lock"], blocks["families"]), sorted(all))
+	require.Equal(t, sorted(blocks["database"], blocks["replicas"], blocks["cluster"], blocks["sentinel-master"], blocks["sentinel"]), sorted(topologies))
+	called := func(name string) (rights []string) {
+		for _, m := range regexp.MustCompile(`(?:call|must)\('([A-Z]+)'`).FindAllStringSubmatch(resp.ScriptTexts()[name], -1) {
+			if m[1] == "PUBSUB" {
+				rights = append(rights, "+pubsub|numsub", "+pubsub|shardnumsub")
+			} else {
+				rights = append(rights, "+"+strings.ToLower(m[1]))
+			}
+		}
+		return rights
+	}
+	require.Len(t, families, len(aclFamilies))
+	for family, of := range aclFamilies {
+		var own, shared []string
+		for _, name := range of.scripts {
+			own = append(own, called(name)...)
+		}
+		for _, name := range sharedScripts {
+			shared = append(shared, called(name)...)
+		}
+		for _, right := range families[family] {
+			if right[0] == '+' {
+				require.Contains(t, slices.Concat(own, shared, connectionRights), right, family)
+			}
+		}
+		for _, right := range own {
+			if !slices.Contains(blocks["cluster"], right) {
+				require.Contains(t, families[family], right, family)
+			}
+		}
+	}
+}
+
+// The rights of a family's column are enough for all that it can do.
+func TestC159TheRightsOfEachFamilyAreEnough(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
+	families, _ := aclTable(t)
+	var wg sync.WaitGroup
+	for family, of := range aclFamilies {
+		as := aclUser(t, family, append([]string{"on", ">secret", "resetkeys", "resetchannels"}, families[family]...), s)
+		a, b := openEngine(t, s.Addr(), as), openEngine(t, s.Addr(), as)
+		for i, lock := range of.locks {
+			wg.Go(func() {
+				suite := &aclSuite{ctx: limited(t), prefix: fmt.Sprint("app:", family, i, ":")}
+				suite.family(of.locks[0], lock, a, b)
+				if err := errors.Join(suite.errs...); err != nil {
+					t.Errorf("%s: %v", family, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for family := range aclFamilies {
+		require.Empty(t, refusedTo(t, family, s), family)
+	}
+}
+
+// family does with one kind of lock what can be done, on names with and without a brace; holds is of a kind that excludes it.
+func (s *aclSuite) family(holds, lock func(*engine.Engine, string, ...engine.Option) *engine.Lock, a, b *engine.Engine) {
+	for _, brace := range []string{"", "{x}"} {
+		name := func(text string) string { return s.name(text, brace) }
+		var many []*engine.Future[*engine.Lease]
+		for i := range 100 { // some of them travel together
+			many = append(many, lock(a, name(fmt.Sprint("many:", i))).AcquireAsync(s.ctx))
+		}
+		for _, f := range many {
+			if ls, err := f.Await(s.ctx); s.do(err) {
+				s.do(ls.Release(s.ctx))
+			}
+		}
+		owner := engine.WithOwner(s.ctx, engine.NewOwner())
+		if outer, err := lock(a, name("nested")).Acquire(owner); s.do(err) {
+			if inner, err := lock(a, name("nested")).Acquire(owner); s.do(err) {
+				s.do(inner.Release(s.ctx))
+			}
+			s.do(outer.Release(s.ctx))
+		}
+		if ls, err := lock(a, name("fixed"), engine.FixedLease(time.Second)).Acquire(s.ctx); s.do(err) {
+			s.do(ls.Extend(s.ctx, time.Minute))
+			s.do(ls.Release(s.ctx))
+		}
+		if ls, err := lock(a, name("renewed"), engine.WatchdogLease(time.Second)).Acquire(s.ctx); s.do(err) {
+			first := ls.Deadline()
+			for s.ctx.Err() == nil && !ls.Lost() && !ls.Deadline().After(first.Add(100*time.Millisecond)) {
+				lastUntil(time.Now().Add(5 * time.Millisecond))
+			}
+			s.do(ls.Release(s.ctx))
+		}
+		held, err := holds(a, name("waited")).Acquire(s.ctx)
+		if !s.do(err) {
+			continue
+		}
+		left, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond) // one that leaves
+		if _, err := lock(b, name("waited")).Acquire(left); err == nil {
+			s.errs = append(s.errs, errors.New("held twice"))
+		}
+		cancel()
+		f := lock(b, name("waited")).AcquireAsync(s.ctx)
+		for s.ctx.Err() == nil && b.Stats().Waits == 0 {
+			lastUntil(time.Now().Add(2 * time.Millisecond))
+		}
+		_, err = lock(b, name("waited")).Inspect(s.ctx)
+		s.do(err)
+		if strings.Contains(s.prefix, "fair") {
+			_, err = b.FairLock(name("waited")).Queue(s.ctx)
+			s.do(err)
+		}
+		s.do(held.Release(s.ctx))
+		if got, err := f.Await(s.ctx); s.do(err) {
+			s.do(got.Release(s.ctx))
+		}
+		if _, err := holds(a, name("forced")).Acquire(s.ctx); s.do(err) {
+			f := lock(b, name("forced")).AcquireAsync(s.ctx)
+			for s.ctx.Err() == nil && b.Stats().Waits == 0 {
+				lastUntil(time.Now().Add(2 * time.Millisecond))
+			}
+			_, err := holds(b, name("forced")).ForceRelease(s.ctx)
+			s.do(err)
+			if got, err := f.Await(s.ctx); s.do(err) {
+				s.do(got.Release(s.ctx))
+			}
+		}
+	}
+}

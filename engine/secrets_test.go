@@ -1,0 +1,171 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+// shows returns an error and all that it wraps, in every way in which it can be printed.
+func shows(err error) string {
+	text := fmt.Sprintf("%v %+v %#v %q %s", err, err, err, err, err)
+	switch err := err.(type) { //nolint:errorlint // each error is looked at by itself
+	case interface{ Unwrap() error }:
+		if inner := err.Unwrap(); inner != nil {
+			text += shows(inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			if inner != nil {
+				text += shows(inner)
+			}
+		}
+	}
+	return text
+}
+
+// C-158: an address that cannot be one is refused without the password that somebody has written into it.
+func TestC158ThePasswordIsInNoRefusalOfAnAddress(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{
+		"u:" + apiSecret + "@h:1", "u:" + apiSecret + "@h", ":" + apiSecret + "@h:1", "u:" + apiSecret + "@:1", "u@x:" + apiSecret,
+		"u:" + apiSecret + "@h:0", "u:@" + apiSecret, "u:p?" + apiSecret + "@h:1", "u:p@?" + apiSecret,
+		"redis://u:" + apiSecret + "@h:port", "redis://u:%zz" + apiSecret + "@h:1", "redis://h:port?password=" + apiSecret,
+		"redis://h:port?password=a@" + apiSecret, "redis://:" + apiSecret, "redis://u:" + apiSecret + "/x@h:1", "http://u:" + apiSecret + "@h:1",
+		"redis://u:" + apiSecret + "@h:1/x", "redis://h:1/" + "?db=" + apiSecret,
+	} {
+		_, err := engine.Open(limited(t), engine.Config{Addrs: []string{addr}})
+		require.ErrorIs(t, err, engine.ErrConfig, "%s", addr)
+		require.NotContains(t, shows(err), apiSecret, addr)
+		cfg := engine.Config{Addrs: []string{addr, addr}}
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %q %d %x", cfg, cfg, cfg, cfg, cfg, cfg, cfg), apiSecret, addr)
+	}
+}
+
+// C-158: every verb of fmt, for those that look at the fields, too.
+func TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption(t *testing.T) {
+	t.Parallel()
+	cfg := engine.Config{Addrs: []string{"h:1"}, Username: "u", Password: apiSecret, MasterName: "m", SentinelPassword: apiSecret}
+	plain := cfg
+	plain.MasterName, plain.SentinelPassword = "", ""
+	option := engine.ClientOption(plain)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%f", "%c", "%U"} {
+		for what, v := range map[string]any{
+			"config": cfg, "pointer": &cfg, "slice": []engine.Config{cfg}, "field": struct{ C engine.Config }{cfg},
+			"option": option, "option's pointer": &option,
+		} {
+			shown := fmt.Sprintf(verb, v)
+			require.NotContains(t, shown, apiSecret, "%s %s", verb, what)
+			require.NotContains(t, strings.ToLower(shown), fmt.Sprintf("%x", apiSecret), "%s %s", verb, what)
+		}
+	}
+}
+
+// C-158: a server that does not know a command says so together with its arguments, cut, or in other quotes. Those of the
+// handshake hold the password.
+func TestC158ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
+	t.Parallel()
+	echoes := map[string]func(args []string) string{
+		"Whole":  func(args []string) string { return strings.Join(args, "' '") },
+		"Cut":    func(args []string) string { return strings.Join(args, "` `")[:len(strings.Join(args, "` `"))-9] },
+		"Quoted": func(args []string) string { return strings.ReplaceAll(fmt.Sprintf("%q", args), "-", `\x2d`) },
+		"Raw":    func(args []string) string { return "\x1b[2J\u202e" + strings.Join(args, "\v") },
+	}
+	for name, echo := range echoes {
+		for _, known := range []int64{0, 1, 3} { // handshakes that are answered before
+			t.Run(fmt.Sprintf("%s/%d", name, known), func(t *testing.T) {
+				t.Parallel()
+				var hellos atomic.Int64
+				refuse := func(args []string) (string, bool) {
+					if word := strings.ToUpper(args[0]); word != "HELLO" && word != "AUTH" || hellos.Add(1) <= known {
+						return "", false
+					}
+					return "-ERR wrong arguments: " + echo(args) + "\r\n", true
+				}
+				logger, log := apiLogger()
+				for _, cfg := range []engine.Config{
+					{Username: "user", Password: apiSecret},
+					{MasterName: "m", SentinelUsername: "user", SentinelPassword: apiSecret},
+				} {
+					hellos.Store(0)
+					f := startFake(t, nil, refuse)
+					cfg.Addrs, cfg.Logger = []string{f.addr()}, logger
+					e, err := engine.Open(limited(t), cfg)
+					if err == nil { // all that it needed was answered
+						_, err = e.Lock("a", engine.MaxWait(1)).TryAcquire(limited(t))
+						require.NoError(t, e.Close(limited(t)))
+					}
+					require.Error(t, err)
+					text := shows(err)
+					for part := len(apiSecret); part > 4; part-- {
+						require.NotContains(t, text, apiSecret[:part])
+					}
+					require.NotContains(t, text, apiSecret[7:])
+					require.False(t, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
+					if known == 0 {
+						require.Contains(t, text, "wrong arguments: ", "the rest is said")
+						var server *engine.ServerError
+						require.True(t, errors.As(err, &server))
+					}
+				}
+				require.Empty(t, log.with(apiSecret[:5]))
+			})
+		}
+	}
+}
+
+// C-158: what is not even a reply is logged as it begins, and that may be the password.
+func TestC158ThePasswordIsNotInTheLogOfWhatAServerSent(t *testing.T) {
+	t.Parallel()
+	var bad atomic.Bool
+	f := startFake(t, nil, func(args []string) (string, bool) {
+		switch word := strings.ToUpper(args[0]); {
+		case word == "HELLO" && bad.Load():
+			return args[len(args)-3] + "\r\n", true // the password alone, and no type before it
+		case word == "TIME":
+			return "*2\r\n" + bulk("1700000000") + bulk("0"), true
+		case word == "EVALSHA":
+			bad.Store(true)
+			return "?\r\n", true
+		}
+		return "", false
+	})
+	logger, log := apiLogger()
+	e := openEngine(t, f.addr(), func(c *engine.Config) { c.Username, c.Password, c.Logger = "user", apiSecret, logger })
+	eventually(t, "the log says what the server has sent to a handshake", func() bool {
+		_, err := e.Lock("a").TryAcquire(limited(t))
+		require.Error(t, err)
+		require.NotContains(t, shows(err), apiSecret[:5])
+		return len(log.with("a connection was closed for what the server sent", "***")) > 0
+	})
+	require.Empty(t, log.with(apiSecret[:5]))
+}
+
+// What a server says is on one line, moves no cursor, and is cut: in the error of an operation, too.
+func TestServerTextInTheErrorOfAnOperationIsPrintableAndCut(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil, func(args []string) (string, bool) {
+		switch strings.ToUpper(args[0]) {
+		case "TIME":
+			return "*2\r\n" + bulk("1700000000") + bulk("0"), true
+		case "EVALSHA", "PING":
+			return "-ERR \x1b[2J\u202e" + strings.Repeat("x", 5000) + "\r\n", true
+		}
+		return "", false
+	})
+	e := openEngine(t, f.addr())
+	_, err := e.Lock("a").TryAcquire(limited(t))
+	for _, err := range []error{err, e.Ping(limited(t))} {
+		require.Error(t, err)
+		require.Contains(t, err.Error(), `\x1b[2J\u202exxx`)
+		require.Less(t, len(err.Error()), 500)
+		require.False(t, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }))
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -194,6 +195,7 @@ func TestMovedRenewalGoesToItsNewNodeAtOnce(t *testing.T) {
 	c = r.next(lease)
 	require.LessOrEqual(t, c.at.Sub(movedAt), bucket+step)
 	require.False(t, c.retry, "nothing is wrong with the connection")
+	require.EqualValues(t, 1, r.Stats().Failed)
 	r.renewed(c)
 	require.Empty(t, r.heard("lost"))
 }
@@ -498,6 +500,37 @@ func TestC020MaxHoldEndsTheRenewals(t *testing.T) {
 	require.True(t, end.Before(until.Add(lease)), "and one lease at most beyond")
 	require.GreaterOrEqual(t, len(r.heard("renewed")), 9)
 	require.False(t, r.Forget(s))
+}
+
+// Other terms have another end: a later one, an earlier one, none.
+func TestC020ChangeMovesTheEndOfMaxHold(t *testing.T) {
+	const lease = 3 * time.Second
+	for _, c := range []struct{ first, then clock.Instant }{
+		{start.Add(5 * time.Second), start.Add(12 * time.Second)},
+		{start.Add(12 * time.Second), start.Add(5 * time.Second)},
+		{start.Add(5 * time.Second), 0},
+	} {
+		r := newRig(t)
+		s := r.watch("name", lease, func(terms *Terms) { terms.Until = c.first })
+		r.renewed(r.next(lease))
+		r.Change(s, Terms{Lease: lease, Renew: true, Until: c.then})
+		require.Equal(t, c.then, r.Until(s))
+		var last clock.Instant
+		for r.clock.Now().Before(start.Add(20 * time.Second)) {
+			r.pass(step)
+			if r.due() > 0 {
+				call := r.take()
+				last = call.at
+				r.renewed(call)
+			}
+		}
+		if c.then == 0 {
+			require.Empty(t, r.heard("lost"))
+			continue
+		}
+		require.True(t, last.Before(c.then) && last.Add(lease).After(c.then), "renewed last at %v, until %v", last, c.then)
+		require.Len(t, r.heard("lost"), 1)
+	}
 }
 
 func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {

@@ -595,6 +595,20 @@ func TestHalfDrainedBucket(t *testing.T) {
 		require.Len(t, due, chunk)
 		require.Zero(t, s.Len())
 	})
+	t.Run("DrainReturnsWhatIsStillInIt", func(t *testing.T) {
+		_, s, _, items, b, due := halfDrained(t)
+		later := new(Item)
+		s.Schedule(later, start.Add(3*width))
+		want := []*Item{later}
+		for i := range items[chunk:] {
+			want = append(want, &items[chunk+i])
+		}
+		require.ElementsMatch(t, want, s.Drain())
+		require.Zero(t, s.Len())
+		due, more := s.drain(b, due)
+		require.False(t, more)
+		require.Len(t, due, chunk, "what was taken before is delivered")
+	})
 	t.Run("CloseUnschedulesItAndDeliversNothing", func(t *testing.T) {
 		_, s, _, items, b, due := halfDrained(t)
 		s.close()

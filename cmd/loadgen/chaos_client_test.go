@@ -12,6 +12,7 @@ import (
 
 func TestAClientDiesInTheMiddle(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	for _, args := range []string{
 		"--scenario lock --inflight 100",
 		"--scenario lock --kind fair --api sync --clients 16",
@@ -22,8 +23,9 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 		"--scenario contend --clients 4 --sentinel",
 	} {
 		t.Run(args, func(t *testing.T) {
+			t.Parallel()
 			all := append([]string{
-				"run", "--chaos", "client", "--lease", "1s", "--duration", "3s", "--warmup", "0s", "--json", "-",
+				"run", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
 			require.Equal(t, statusOK, status, stderr)
@@ -85,6 +87,7 @@ func TestGaps(t *testing.T) {
 // Whatever ends loadgen, the client that it started does not stay.
 func TestTheOtherClientEndsWithItsParent(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	clients := func() map[string]bool {
 		names := make(map[string]bool)

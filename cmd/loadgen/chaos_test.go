@@ -9,6 +9,7 @@ import (
 
 func TestChaos(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		args  string
@@ -50,9 +51,7 @@ func TestChaos(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if strings.Contains(tc.args, "--scenario hold") {
-				t.Parallel() // they wait for elections and leases, and leave the cores to each other
-			}
+			t.Parallel()
 			args := append([]string{"run", "--duration", "1500ms", "--warmup", "50ms", "--chaos-every", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
 			require.Equal(t, statusOK, status, stderr)

@@ -112,6 +112,19 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Sentinels greet each other over the master: three of them, twice in three seconds at most.
+func TestGreetingsOfSentinelsAreNoReleases(t *testing.T) {
+	rec := newRecorder()
+	rec.granted, rec.released = 10, 10
+	began := time.Now()
+	for greeted, failures := range map[int64]int{-1: 1, 0: 0, 6: 0, 7: 1} {
+		before := snapshot{known: true, alone: true, at: began, greeters: 3}
+		after := snapshot{known: true, alone: true, at: began.Add(3 * time.Second), greeters: 3}
+		after.commands = serverCommands{HSet: 10, HDel: 10, Publish: 10 + greeted}
+		require.Len(t, judge("auto", round{before: before, after: after, rec: rec}).failures, failures, "%d", greeted)
+	}
+}
+
 func TestACopyThatFoundItsKeyTakenIsNoGrant(t *testing.T) {
 	rec := newRecorder()
 	rec.granted, rec.released = 10, 10

@@ -182,6 +182,7 @@ func TestContendInThreeProcesses(t *testing.T) {
 // loadgen rightly holds it.
 func TestAPlantedViolationInAnotherProcessEndsInStatus4(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	file := filepath.Join(t.TempDir(), "w")
 	w, err := witness.Open(file, witness.Options{Keys: 1})
@@ -211,6 +212,7 @@ func TestWitnessThatDoesNotFit(t *testing.T) {
 
 func TestNobodyElseCame(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	status, stdout, _ := invoke(t, "run", "--scenario", "contend", "--addr", addr, "--duration", "1s", "--json", "-",
 		"--witness", filepath.Join(t.TempDir(), "w"), "--witness-procs", "2", "--witness-wait", "50ms")

@@ -59,13 +59,17 @@ func (s *holdScenario) keep(ctx context.Context) (late map[int]bool) {
 
 func (s *holdScenario) lookForLate(f *fall, late map[int]bool) {
 	for i, lease := range s.held.leases {
-		if lease == nil || !f.of(s.held.name(i)) {
-			continue
+		if lease != nil && f.of(s.held.name(i)) {
+			noteLate(late, i, lease)
 		}
-		deadline, now := newBelief(i, lease).deadline, time.Now()
-		if now.After(deadline.Add(lateSlack)) && !lease.Lost() && !lease.Deadline().After(now) {
-			late[i] = true
-		}
+	}
+}
+
+// noteLate notes a lease that is past its deadline and does not say that it is lost.
+func noteLate(late map[int]bool, i int, lease believer) {
+	deadline, now := newBelief(i, lease).deadline, time.Now()
+	if now.After(deadline.Add(lateSlack)) && !lease.Lost() && !lease.Deadline().After(now) {
+		late[i] = true
 	}
 }
 

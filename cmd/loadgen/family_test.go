@@ -14,6 +14,7 @@ import (
 // Each scenario of a kind of its own, in every way it can be run.
 func TestFamilyScenarios(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	for _, scenario := range []string{"fenced", "fair", "rw"} {
 		for _, args := range []string{
 			"--keys 2 --clients 12 --engines 3 --hold 200us",
@@ -22,6 +23,7 @@ func TestFamilyScenarios(t *testing.T) {
 			"--keys 3 --clients 12 --engines 2 --cluster 2 --chaos slots,script-flush --chaos-every 50ms --duration 600ms",
 		} {
 			t.Run(scenario+" "+args, func(t *testing.T) {
+				t.Parallel()
 				all := append([]string{
 					"run", "--scenario", scenario, "--duration", "400ms", "--warmup", "20ms", "--json", "-",
 				}, strings.Fields(args)...)
@@ -72,6 +74,7 @@ func requireFamilyReport(t *testing.T, scenario string, r map[string]any) {
 
 func TestReadersAreTogether(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	for _, args := range []string{"--read-share 1", "--read-share 1 --api async", "--read-share 0"} {
 		t.Run(args, func(t *testing.T) {
 			all := append([]string{
@@ -95,6 +98,7 @@ func TestReadersAreTogether(t *testing.T) {
 
 func TestFamilyAcrossProcesses(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	for _, scenario := range []string{"fenced", "fair"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -115,6 +119,7 @@ func TestFamilyAcrossProcesses(t *testing.T) {
 
 func TestFamilyTables(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	for scenario, rows := range map[string][]string{
 		"fenced": {"tokens", "0 did not rise"},
 		"fair":   {"order in the queue", "order of asking", "is judged"},

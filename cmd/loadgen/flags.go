@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +48,9 @@ const (
 // except that a server may not answer.
 type config struct {
 	addrs       []string
+	user        string
+	password    string // of the file or the environment; never of an argument
+	secretFile  string
 	checkServer string // auto, on, off
 	cluster     int    // masters of a private cluster; 0: none
 	sentinel    bool   // a private master with replicas, watched by sentinels
@@ -111,6 +116,8 @@ func newFlags(c *config) []flagGroup {
 	s := server.set
 	s.StringArrayVarP(&c.addrs, "addr", "a", nil,
 		"`host:port` of a server, repeatable, or one redis:// or rediss:// URL;\nwithout it loadgen starts a server of its own")
+	s.StringVar(&c.user, "user", "", "`name` to authenticate with, on --addr; its password comes from --password-file,\nor from the environment as "+passwordVar)
+	s.StringVar(&c.secretFile, "password-file", "", "`file` whose first line is the password")
 	s.IntVar(&c.cluster, "cluster", 0, "start a private cluster of so many masters")
 	s.BoolVar(&c.sentinel, "sentinel", false, "start a private master with a replica and three sentinels")
 	s.IntVar(&c.replicas, "replicas", 0, "with --cluster or --sentinel: replicas of each master (sentinel: default 1)")
@@ -191,7 +198,10 @@ func parseFlags(args []string) (config, error) {
 	if err := c.settle(all.Changed); err != nil {
 		return config{}, err
 	}
-	return c, errors.Join(c.checkAddrs(), c.checkPprof())
+	if err := errors.Join(c.checkAddrs(), c.checkPprof()); err != nil {
+		return config{}, err
+	}
+	return c, c.readPassword(os.Getenv)
 }
 
 // checkNumbers refuses what no scenario could use.
@@ -374,14 +384,18 @@ func (c *config) checkAddrs() error {
 			if len(c.addrs) > 1 {
 				return errors.New("--addr: give one URL, or several host:port")
 			}
-			if _, err := rueidis.ParseURL(a); err != nil {
-				// The text of err may hold a password.
+			option, err := rueidis.ParseURL(a)
+			switch {
+			case err != nil: // its text may hold a password
 				return fmt.Errorf("--addr %q is not a redis://, rediss:// or unix:// URL", redactURL(a))
+			case option.Password != "":
+				return fmt.Errorf("--addr %q holds a password, which whoever lists this machine's processes can read: "+
+					"give it by --password-file, or in the environment as %s", redactURL(a), passwordVar)
 			}
 			continue
 		}
 		if err := checkHostPort(a); err != nil {
-			return fmt.Errorf("--addr %q: %w", a, err)
+			return fmt.Errorf("--addr %q: %w", redactURL(a), err)
 		}
 	}
 	return nil
@@ -420,7 +434,7 @@ func checkHostPort(a string) error {
 		return errors.New("must be host:port or a redis:// URL")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("bad port %q", port)
+		return errors.New("bad port: not from 1 to 65535")
 	}
 	if host == "" {
 		return errors.New("needs a host")
@@ -428,15 +442,51 @@ func checkHostPort(a string) error {
 	return nil
 }
 
-// redactURL hides what stands between scheme and host, and the query: either may hold a
-// password.
-func redactURL(u string) string {
-	u, _, _ = strings.Cut(u, "?")
-	scheme, rest, _ := strings.Cut(u, "://")
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		rest = "…" + rest[at:]
+// passwordVar is the variable of the environment that holds the password: an argument is seen by whoever lists the
+// processes of the machine.
+const passwordVar = "LOADGEN_PASSWORD"
+
+// readPassword finds the password for the servers of --addr; "" if there is none.
+func (c *config) readPassword(getenv func(string) string) error {
+	switch {
+	case len(c.addrs) == 0 && (c.user != "" || c.secretFile != ""):
+		return errors.New("--user and --password-file need --addr: loadgen's own servers have no users")
+	case len(c.addrs) == 0:
+		return nil
+	case c.secretFile == "":
+		c.password = getenv(passwordVar)
+	default:
+		text, err := os.ReadFile(c.secretFile)
+		if err != nil {
+			return fmt.Errorf("--password-file: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		if c.password = strings.TrimSuffix(line, "\r"); c.password == "" {
+			return fmt.Errorf("--password-file %q: its first line is empty", c.secretFile)
+		}
 	}
-	return scheme + "://" + rest
+	if c.user != "" && c.password == "" {
+		return fmt.Errorf("--user %q needs a password: give it by --password-file, or in the environment as %s", c.user, passwordVar)
+	}
+	return nil
+}
+
+// redactURL hides what stands before the host, and the query: either may hold a password. Of what cannot be read it shows
+// the scheme at most.
+func redactURL(addr string) string {
+	scheme, _, isURL := strings.Cut(addr, "://")
+	switch u, err := url.Parse(addr); {
+	case !isURL && !strings.Contains(addr, "@"):
+		return addr
+	case !isURL:
+		return "…"
+	case err != nil || strings.Contains(u.Host+u.Path, "@"):
+		return scheme + "://…"
+	case u.User != nil:
+		return scheme + "://…@" + u.Host + u.Path
+	default:
+		return scheme + "://" + u.Host + u.Path
+	}
 }
 
 func randomID() string {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +85,7 @@ func TestParseFlags(t *testing.T) {
 			require.True(t, c.onlyKillsClient())
 			require.Equal(t, 10*time.Second, c.gapBound())
 		}},
-		{"URL", "--addr redis://user:secret@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
+		{"URL", "--addr redis://user@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := parseFlags(strings.Fields(tc.args))
@@ -206,12 +208,46 @@ func TestParseFlagsRefuses(t *testing.T) {
 		})
 	}
 	t.Run("APasswordIsNotRepeated", func(t *testing.T) {
-		for _, addr := range []string{"redis://u:secret@h:port", "http://u:secret@h:1", "x://h?password=secret"} {
+		for _, addr := range []string{
+			"redis://u:secret@h:port", "http://u:secret@h:1", "x://h?password=secret", "redis://h:port?password=a@secret",
+			"redis://u:p?secret@h:1", "u:secret@h:1", "u:secret@h", "redis://u:secret@h:1", "redis://:secret@h:1",
+		} {
 			_, err := parseFlags([]string{"--addr", addr})
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "secret")
 		}
 	})
+}
+
+// A password comes from a file or from the environment: an argument is seen by whoever lists the processes.
+func TestThePasswordIsNoArgument(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("of the file\r\nnot this"), 0o600))
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, tc := range []struct{ args, env, password, says string }{
+		{"--addr h:1", "", "", ""},
+		{"--addr h:1", "of the environment", "of the environment", ""},
+		{"--addr redis://user@h:1", "of the environment", "of the environment", ""},
+		{"--addr h:1 --user u", "of the environment", "of the environment", ""},
+		{"--addr h:1 --user u --password-file " + file, "of the environment", "of the file", ""},
+		{"", "of the environment", "", ""},
+		{"--addr h:1 --user u", "", "", "needs a password"},
+		{"--addr h:1 --password-file " + empty, "x", "", "is empty"},
+		{"--addr h:1 --password-file " + empty + "x", "x", "", "--password-file"},
+		{"--user u", "x", "", "need --addr"},
+		{"--addr redis://u:secret@h:1", "", "", "--password-file"},
+		{"--addr h:1 --password x", "", "", "unknown flag"},
+	} {
+		t.Setenv(passwordVar, tc.env)
+		c, err := parseFlags(strings.Fields(tc.args))
+		if tc.says != "" {
+			require.ErrorContains(t, err, tc.says)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, tc.password, c.password, tc.args)
+	}
 }
 
 func TestCutLeavesNothingOutAndOverlapsNowhere(t *testing.T) {

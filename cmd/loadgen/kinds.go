@@ -61,11 +61,12 @@ type telling struct {
 }
 
 // tells says how often the release of a kind publishes. A spinning waiter asks by itself; that of a fair
-// lock is told only if somebody waits and is not of the releasing engine.
+// lock is told only if somebody waits and is not of the releasing engine, and once more by who asks while it is free
+// and somebody else is next.
 func tells(kind string, contended bool) telling {
 	switch {
 	case kind == kindFair && contended:
-		return telling{0, 1, "one acquiring command, one HDEL and at most one PUBLISH a pair"}
+		return telling{0, 2, "one acquiring command, one HDEL and at most two PUBLISH a pair"}
 	case kind == kindSpin, kind == kindFair:
 		return telling{0, 0, "one acquiring command, one HDEL and no PUBLISH a pair"}
 	}

@@ -13,6 +13,7 @@ import (
 // Each kind costs the server what it says it costs, which it would not if another kind were taken.
 func TestKinds(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	for _, kind := range lockKinds {
 		for _, args := range []string{"--inflight 100", "--api sync --clients 16", "--inflight 100 --yardstick --rounds 1"} {
@@ -35,6 +36,7 @@ func TestKinds(t *testing.T) {
 
 func TestKindsInACluster(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	nodes := redistest.RunCluster(t, 3, 0).Addrs()
 	for _, kind := range lockKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -50,6 +52,7 @@ func TestKindsInACluster(t *testing.T) {
 
 func TestContendForEachKindThatExcludes(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	for _, kind := range lockKinds {
 		if kind == kindRead {

@@ -46,6 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "run":
 		return runCommand(ctx, args[1:], stdout, stderr)
+	case "scripts":
+		return scriptsCommand(args[1:], stdout, stderr)
 	case "help", "-h", "--help":
 		return helpCommand(args[1:], stdout, stderr)
 	case "version", "--version":

@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
+// Most of what starts servers of its own waits for them, for elections and for leases, and runs in parallel. Alone
+// stay the tests that hide every server (they change the environment), that count what a rate makes in 300 ms, that ask
+// how much heap a lock takes or how often each of several callers of one hot lock is served.
+
 // invoke runs the program and returns its status and what it wrote.
 func invoke(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
 // holdScenario takes many locks, keeps them under the watchdog, and then asks the server,
@@ -146,10 +144,17 @@ type belief struct {
 	lost     bool
 }
 
+// A believer is a lease, as far as it says what its holder may believe.
+type believer interface {
+	OwnerID() string
+	Deadline() time.Time
+	Lost() bool
+}
+
 // newBelief reads what the engine thinks. Deadline puts two clocks together, and whatever
 // passes between reading them makes it later than meant; that is at most what the call
 // took, and taken off.
-func newBelief(i int, lease *engine.Lease) belief {
+func newBelief(i int, lease believer) belief {
 	began := time.Now()
 	deadline := lease.Deadline()
 	return belief{i, lease.OwnerID(), deadline.Add(-time.Since(began)), lease.Lost()}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/embedded"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // connectTimeout bounds the first contact with the server.
@@ -24,6 +25,8 @@ const connectTimeout = 10 * time.Second
 // that looks at it past the engine.
 type server struct {
 	addrs      []string
+	user       string
+	password   string
 	embedded   *embedded.Server   // nil: not ours, or not a single one
 	cluster    *redistest.Cluster // nil: not ours, or no cluster
 	sentinel   *redistest.Sentinel
@@ -37,7 +40,7 @@ type server struct {
 
 // openServer starts or finds the server, says on w which, and connects to it.
 func openServer(ctx context.Context, cfg *config, w io.Writer) (*server, error) {
-	s := &server{addrs: cfg.addrs, clientName: "loadgen-" + randomID(), topology: "single"}
+	s := &server{addrs: cfg.addrs, user: cfg.user, password: cfg.password, clientName: "loadgen-" + randomID(), topology: "single"}
 	if err := s.startOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -46,7 +49,7 @@ func openServer(ctx context.Context, cfg *config, w io.Writer) (*server, error) 
 	client, err := rueidis.NewClient(s.clientOption())
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("connect to %s: %w", s.where(), err)
+		return nil, fmt.Errorf("connect to %s: %s", s.where(), s.hide(err))
 	}
 	s.client = client
 	s.identify(ctx)
@@ -63,8 +66,13 @@ func (s *server) clientOption() rueidis.ClientOption {
 	if s.isURL() {
 		if parsed, err := rueidis.ParseURL(s.addrs[0]); err == nil {
 			o = parsed
+			o.Sentinel.TLSConfig = engine.ClientOption(engine.Config{Addrs: s.addrs}).Sentinel.TLSConfig
 		}
 	}
+	if s.user != "" {
+		o.Username = s.user
+	}
+	o.Password = s.password
 	o.ClientName = s.clientName
 	o.DisableCache = true
 	o.AlwaysPipelining = true
@@ -79,11 +87,20 @@ func (s *server) clientOption() rueidis.ClientOption {
 
 // engineConfig returns the configuration of one engine.
 func (s *server) engineConfig(cfg *config) engine.Config {
-	c := engine.Config{Addrs: s.addrs, ClientName: s.clientName, NoHandOff: cfg.noHandOff}
+	c := engine.Config{Addrs: s.addrs, Username: s.user, Password: s.password, ClientName: s.clientName, NoHandOff: cfg.noHandOff}
 	if s.sentinel != nil {
 		c.MasterName = redistest.MasterName
 	}
 	return c
+}
+
+// hide makes the text of an error of loadgen's own client fit to be shown: a server may say anything, the password too.
+func (s *server) hide(err error) string {
+	text := resp.Printable(err.Error())
+	if hide := resp.Hide(s.password); hide != nil {
+		text = hide(text)
+	}
+	return text
 }
 
 // inProcess reports whether the server is miniredis in this process.
@@ -112,10 +129,10 @@ func (s *server) identify(ctx context.Context) {
 	}
 	info := parseInfo(text)
 	if v := info["redis_version"]; v != "" {
-		s.product = "redis " + v
+		s.product = "redis " + resp.Printable(v)
 	}
 	if v := info["valkey_version"]; v != "" {
-		s.product = "valkey " + v
+		s.product = "valkey " + resp.Printable(v)
 	}
 	if info["redis_mode"] == "cluster" {
 		s.topology = "cluster"

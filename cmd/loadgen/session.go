@@ -27,6 +27,8 @@ type session struct {
 	progress *progress
 	chaos    *chaos // nil: nothing is disturbed
 	report   *report
+
+	scenarios map[string]func(stage) scenario // nil: all there are
 }
 
 // run does the whole of it. A nil report means that nothing ran, and status says why.
@@ -90,7 +92,10 @@ func (s *session) fail(err error, status int) (*report, int) {
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
 	s.chaos = newChaos(s.cfg, s.srv, s.engines)
-	s.scenario = scenarios()[s.cfg.scenario](stage{
+	if s.scenarios == nil {
+		s.scenarios = scenarios()
+	}
+	s.scenario = s.scenarios[s.cfg.scenario](stage{
 		cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), chaos: s.chaos, witness: s.witness,
 	})
 	s.progress = newProgress(s.cfg, s.stderr, s.scenario.pairs)

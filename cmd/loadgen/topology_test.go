@@ -16,6 +16,7 @@ import (
 
 func TestScenariosOnAPrivateCluster(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		args  string
@@ -42,6 +43,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			args := append([]string{"run", "--duration", "300ms", "--warmup", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
 			require.Equal(t, statusOK, status, stderr)
@@ -54,6 +56,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 		})
 	}
 	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
 		status, stdout, stderr := invoke(t, "run", "--sentinel", "--yardstick", "--rounds", "1", "--duration", "300ms", "--warmup", "20ms", "--json", "-")
 		require.Equal(t, statusOK, status, stderr)
 		r := requireReport(t, []byte(stdout))
@@ -64,6 +67,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 		requireNobodyListens(t, stderr)
 	})
 	t.Run("TheTableNamesTheTopology", func(t *testing.T) {
+		t.Parallel()
 		status, stdout, stderr := invoke(t, "run", "--cluster", "1", "--replicas", "1", "--duration", "100ms", "--warmup", "0s")
 		require.Equal(t, statusOK, status, stderr)
 		require.Contains(t, stdout, "of its own (cluster of 1 master and 1 replica)")
@@ -80,6 +84,7 @@ func TestAPrivateClusterNeedsABinary(t *testing.T) {
 // The servers of a run that is killed without a chance to clean up are gone with it.
 func TestAPrivateClusterDiesWithItsRun(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a child that its parent has died")
 	}

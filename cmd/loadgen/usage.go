@@ -8,6 +8,7 @@ import (
 const overview = `loadgen drives Holdfast locks on a Redis server and reports what it saw.
 
   loadgen run [flags]     run a load; loadgen help run lists the flags
+  loadgen scripts         the engine's Lua scripts as commands: loadgen scripts | redis-cli --pipe
   loadgen help [run]      this text, or that of run
   loadgen version         the version of this binary
 
@@ -27,6 +28,7 @@ const runTail = `
 Examples:
   loadgen run
   loadgen run --addr localhost:6379 --inflight 4096 --duration 5s --json -
+  loadgen run --addr rediss://redis.example:6379 --user app --password-file /run/secrets/redis
   loadgen run --inflight 4096 --yardstick                how far from the raw limit
   loadgen run --kind fair --yardstick                    the locks of another kind
   loadgen run --api sync --clients 512                   blocking callers

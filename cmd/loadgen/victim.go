@@ -115,6 +115,12 @@ func victimArgs(cfg *config, srv *server) []string {
 	for _, addr := range victimAddrs(srv) {
 		args = append(args, "--addr", addr)
 	}
+	if cfg.user != "" {
+		args = append(args, "--user", cfg.user)
+	}
+	if cfg.secretFile != "" { // else it inherits the environment
+		args = append(args, "--password-file", cfg.secretFile)
+	}
 	if cfg.scenario == "lock" || cfg.scenario == "contend" {
 		args = append(args, "--kind", cfg.kind)
 	}

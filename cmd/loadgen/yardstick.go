@@ -46,13 +46,14 @@ func newYardstickRival(ctx context.Context, cfg *config, srv *server) (rival, er
 		r.kind, r.run, r.options.Scripts = "single", yardstick.Single, engineScripts()
 	}
 	if err := r.connect(ctx, srv); err != nil {
-		return nil, fmt.Errorf("connect the yardstick: %w", err)
+		return nil, fmt.Errorf("connect the yardstick: %s", srv.hide(err))
 	}
 	return r, nil
 }
 
 func (r *yardstickRival) connect(ctx context.Context, srv *server) error {
 	option := yardstick.ClientOption(srv.addrs[0])
+	option.Username, option.Password = srv.user, srv.password
 	if srv.isURL() {
 		option = srv.clientOption()
 		option.ForceSingleClient = true

@@ -76,6 +76,7 @@ func (d *Deletion) hits(name uint32) bool { return d.Name == Everything || d.Nam
 // A History is what was done to some locks.
 type History struct {
 	names []Name
+	limit time.Duration // of one slice; see sliceLimit
 
 	mu        sync.Mutex
 	logs      []*Log
@@ -86,7 +87,7 @@ type History struct {
 type Log struct{ grants []Grant }
 
 // New makes an empty history of some names.
-func New(names ...Name) *History { return &History{names: names} }
+func New(names ...Name) *History { return &History{names: names, limit: sliceLimit} }
 
 // Log makes a part for one goroutine. Nothing may be added any more once the history is checked.
 func (h *History) Log() *Log {

@@ -3,6 +3,7 @@ package history
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,12 @@ func gone(from, to int) Deletion {
 func perhaps(d Deletion) Deletion { d.Maybe = true; return d }
 
 func ofOther(d Deletion) Deletion { d.Name = 1; return d }
+
+func ofAll(d Deletion) Deletion { d.Name = Everything; return d }
+
+func countingFrom(ms int) func(*Grant) {
+	return func(g *Grant) { g.Deadline = at(ms).Add(Name{Lease: testLease}.Trust()) }
+}
 
 func historyOf(grants []Grant, deletions []Deletion) *History {
 	h := New(Name{"a", testLease}, Name{"b", testLease})
@@ -148,6 +155,22 @@ func TestChecksTellRightHistoriesFromWrongOnes(t *testing.T) {
 			grants:    []Grant{held(1, 0, 1500, renewed, lost), held(2, 1200, 1400)},
 			deletions: []Deletion{perhaps(gone(100, 105))}, overlaps: "two holders",
 		},
+		"HandedOverAfterTheDeletion": { // it began before that, and beside the first
+			grants:    []Grant{held(1, 0, 500, lost), held(2, 50, 50), held(2, 110, 200, countingFrom(49))},
+			deletions: []Deletion{gone(100, 105)}, overlaps: "two holders", linear: "no order",
+		},
+		"RenewedAndHandedOverAfterTheDeletion": {
+			grants:    []Grant{held(1, 0, 90), held(1, 110, 130)},
+			deletions: []Deletion{gone(100, 105)}, overlaps: "trusts an attempt sent after",
+		},
+		"RenewedWhileItWasDeleted": {
+			grants:    []Grant{held(1, 0, 500, lost, countingFrom(105)), held(2, 110, 200)},
+			deletions: []Deletion{gone(100, 105)}, explained: 1,
+		},
+		"AfterADeletionOfEverything": {
+			grants:    []Grant{held(1, 0, 500, lost), held(2, 110, 200)},
+			deletions: []Deletion{ofAll(gone(100, 105))}, explained: 1,
+		},
 		"AfterAFailover": {
 			grants:    []Grant{held(1, 0, 500, lost), held(2, 110, 200)},
 			deletions: []Deletion{perhaps(gone(100, 105))}, explained: 1,
@@ -167,6 +190,56 @@ func TestChecksTellRightHistoriesFromWrongOnes(t *testing.T) {
 			requireSays(t, c.linear, err)
 		})
 	}
+}
+
+// Check passes only what both checks pass.
+func TestCheckIsBothChecks(t *testing.T) {
+	for _, c := range []struct {
+		says  string
+		grant []Grant
+	}{
+		{"", []Grant{held(1, 0, 10)}},
+		{"no order", []Grant{held(1, 0, 10, lost), held(1, 20, 30)}},
+		{"believed at or past its trust deadline", []Grant{held(1, 0, 0, tooLong)}},
+	} {
+		_, err := historyOf(c.grant, nil).Check()
+		requireSays(t, c.says, err)
+	}
+}
+
+func TestTheOutcomesAreCounted(t *testing.T) {
+	r, err := historyOf([]Grant{
+		held(1, 0, 10), held(2, 12, 20, lost), held(3, 22, 30, lost), held(4, 32, 40, unanswered),
+	}, nil).Check()
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Lost)
+	require.Equal(t, 1, r.Unknown)
+}
+
+// What porcupine gives up on has not been seen to be right.
+func TestASliceThatIsNotDecidedIsAFailure(t *testing.T) {
+	var grants []Grant
+	for i := range 20_000 {
+		grants = append(grants, held(1, 10*i, 10*i+5))
+	}
+	h := historyOf(grants, nil)
+	h.limit = time.Nanosecond
+	_, err := h.Linearizable()
+	require.ErrorContains(t, err, "undecided within 1ns")
+}
+
+func TestSomeOfManyWrongSlicesAreTold(t *testing.T) {
+	var grants []Grant
+	for slice := range 30 {
+		at := 2000 * slice
+		grants = append(grants, held(uint64(1000*slice+1), at, at+1, lost), held(uint64(1000*slice+1), at+2, at+3))
+		for i := range sliceGrants {
+			grants = append(grants, held(uint64(1000*slice+2+i), at+10*(i+1), at+10*(i+1)+5))
+		}
+	}
+	_, err := historyOf(grants, nil).Linearizable()
+	require.Error(t, err)
+	require.Equal(t, violationsMax+1, strings.Count(err.Error(), "no order"))
 }
 
 func requireSays(t *testing.T, want string, err error) {

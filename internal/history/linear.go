@@ -34,7 +34,7 @@ func (h *History) Linearizable() (Report, error) {
 				continue
 			}
 			r.Slices++
-			if err := s.check(&r); err != nil {
+			if err := s.check(&r, h.limit); err != nil {
 				errs = append(errs, err)
 			}
 			if len(errs) > violationsMax {
@@ -46,9 +46,9 @@ func (h *History) Linearizable() (Report, error) {
 }
 
 // check asks porcupine about one slice.
-func (s *slice) check(r *Report) error {
+func (s *slice) check(r *Report, limit time.Duration) error {
 	begun := time.Now()
-	result := porcupine.CheckOperationsTimeout(lockModel(), s.operations(), sliceLimit)
+	result := porcupine.CheckOperationsTimeout(lockModel(), s.operations(), limit)
 	r.SlowestSlice = max(r.SlowestSlice, time.Since(begun))
 	switch result {
 	case porcupine.Ok:
@@ -56,7 +56,7 @@ func (s *slice) check(r *Report) error {
 	case porcupine.Illegal:
 		return s.failed("no order of these operations is that of a lock")
 	default:
-		return s.failed("undecided within " + sliceLimit.String())
+		return s.failed("undecided within " + limit.String())
 	}
 }
 

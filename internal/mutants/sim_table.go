@@ -10,7 +10,7 @@ func simulatedForms() map[string][]edit {
 		renewal, force              = "internal/twin/renew.go", "internal/twin/force.go"
 		read                        = "internal/twin/read.go"
 		write, writeRelease         = "internal/twin/write.go", "internal/twin/writerelease.go"
-		fair, fairRelease           = "internal/twin/fair.go", "internal/twin/fairrelease.go"
+		fairRelease                 = "internal/twin/fairrelease.go"
 	)
 	return map[string][]edit{
 		"release-anybodys": one(release, `v := s.pcall("HDEL", key, field)`, "_ = field\n\t\tv := s.pcall(\"DEL\", key)"),
@@ -31,8 +31,6 @@ func simulatedForms() map[string][]edit {
 		"no-note-keeps-readers-out":          one(read, ` || r.pcall("GET", note).Kind != Text {`, " {"),
 		"no-note-is-deleted":                 one(writeRelease, "if noted.Kind == Text { // anything else is no note", "if true {"),
 		"mark-over-another-type":             one(read, `"1", "PX", r.lease, "NX")`, `"1", "PX", r.lease)`),
-		"fair-asks-for-ever":                 one(fair, "if gone.table() { // nothing may be changed: it would stay the head for ever", "if false {"),
-		"fair-release-for-ever":              one(fairRelease, `if f.pcall("LPOP", queue).table() {`, `if f.pcall("LPOP", queue); false {`),
 		"passed-on-under-anothers-lease":     one("engine/fair.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: 100})\n\t\t}"),
 		"passed-on-to-anybody": {
 			{fairRelease, `if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && `, "lease, ok := \"\", strconv.Itoa(i) == \"\"\n\t\tfor _, lease = range f.heirs {\n\t\t\tok = true\n\t\t}\n\t\tif ok && "},

@@ -30,6 +30,11 @@ func table() []mutant {
 		user(), timing(),
 		reading(), notes(),
 		stuck(),
+		guarding(), refusing(),
+		fairQueue(), fairOutages(),
+		bounded(),
+		boundedQueues(),
+		foreign(),
 		beside(),
 		forcing(),
 		outages(),
@@ -39,6 +44,8 @@ func table() []mutant {
 		leaving(), leavingNothing(),
 		network(),
 		telling(), tellingLate(), lasting(),
+		secrets(), shown(),
+		judging(), judgingHolders(), judgingRuns(), keeping(),
 	} {
 		all = append(all, part...)
 	}

@@ -40,7 +40,7 @@ func moving() []mutant {
 		},
 		{
 			"moving-empties-the-queue", "a queue without its scores is taken for one of the dead",
-			one("resp/scripts/fairrelease.lua", "till = call('EXISTS', queue, timeouts)", "till = 0"),
+			one("resp/scripts/fragments/fairqueue.lua", "  must('EXISTS', queue, timeouts)\n", ""),
 			"engine", "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
 		},
 		{

@@ -9,6 +9,7 @@ import (
 )
 
 func TestStartCluster(t *testing.T) {
+	t.Parallel()
 	c := RunCluster(t, 3, 1)
 	require.Len(t, c.Addrs(), 6)
 	for i, slot := range []uint16{0, 6000, 16383} {
@@ -42,12 +43,14 @@ func TestStartCluster(t *testing.T) {
 }
 
 func TestStartClusterWithoutReplicas(t *testing.T) {
+	t.Parallel()
 	c := RunCluster(t, 2, 0)
 	require.Empty(t, c.Replicas)
 	require.Equal(t, "OK", c.Masters[1].Do(t, "SET", "foo", "1")) // slot 12182
 }
 
 func TestStartSentinel(t *testing.T) {
+	t.Parallel()
 	s := RunSentinel(t, 2, 3)
 	require.Len(t, s.Addrs(), 3)
 	current, err := s.Current(t.Context())
@@ -66,6 +69,7 @@ func TestStartSentinel(t *testing.T) {
 }
 
 func TestMovedSlotIsSeenByAllNodesInTheEnd(t *testing.T) {
+	t.Parallel()
 	c := RunCluster(t, 3, 1)
 	const slot = 6000
 	from, to := c.Masters[1], c.Masters[2]

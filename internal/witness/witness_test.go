@@ -63,6 +63,31 @@ func TestTake(t *testing.T) {
 		require.EqualValues(t, 1, n)
 		require.Contains(t, told[0], "released by caller 3")
 	})
+	t.Run("AnOldMarkOfTheSameCallerIsSeen", func(t *testing.T) {
+		w := open(t, newPath(t))
+		old := w.Take(0, 3)
+		w.Give(0, old)
+		now := w.Take(0, 3)
+		requireNoViolation(t, w)
+		w.Give(0, old)
+		n, told := w.Violations()
+		require.EqualValues(t, 1, n)
+		require.Contains(t, told[0], "released by caller 3")
+		w.Give(0, now)
+		n, _ = w.Violations()
+		require.EqualValues(t, 1, n)
+	})
+	t.Run("AllAreCountedAndTheFirstAreTold", func(t *testing.T) {
+		w := open(t, newPath(t))
+		w.Take(0, 3)
+		for range violationsTold + 3 {
+			w.Take(0, 4)
+		}
+		n, told := w.Violations()
+		require.EqualValues(t, violationsTold+3, n)
+		require.Len(t, told, violationsTold)
+		require.EqualValues(t, violationsTold+3, w.Summary().Processes[0].Violations)
+	})
 	t.Run("KeysAreApart", func(t *testing.T) {
 		w, there := pair(t)
 		there.do("take")
@@ -159,6 +184,22 @@ func TestOpen(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, text, after)
 		}
+	})
+	t.Run("AnotherVersionIsLeftAlone", func(t *testing.T) {
+		path := newPath(t)
+		w, err := Open(path, Options{Keys: 4})
+		require.NoError(t, err)
+		require.NoError(t, w.Leave())
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		newView(text, 4).header.version++
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		_, err = Open(path, Options{Keys: 4})
+		require.ErrorIs(t, err, ErrNotWitness)
+		require.ErrorContains(t, err, "version")
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, text, after)
 	})
 	t.Run("MoreThanThereIsRoomFor", func(t *testing.T) {
 		path := newPath(t)

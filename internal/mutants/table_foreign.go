@@ -1,0 +1,43 @@
+package main
+
+// foreign: what keeps engines from winning every race against clients that are slower.
+func foreign() []mutant {
+	const (
+		left  = "TestALockIsLeftToOthersNowAndThenIfThereAreSome"
+		hears = "TestWhoHearsThatALockIsLeftWaitsHoweverLongItHas"
+		asks  = "TestWhoAsksWhenALockIsLeftDoesNotAskAgainAtOnce"
+		wire  = "TestALockIsLeftByAMessageThatRedissonKnows"
+	)
+	return []mutant{
+		{
+			"lock-is-never-left", "engines win every race against a JVM",
+			one("engine/leave.go", "if q.others < leaveTo ||", "if true || q.others < leaveTo ||"), "engine", left, false,
+		},
+		{
+			"lock-is-left-within-a-turn", "a turn ends with each grant",
+			one("engine/leave.go", "|| q.goesOn(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine", left, false,
+		},
+		{
+			"left-only-by-newcomers", "engines that have waited for long win every race against a JVM",
+			one("engine/queue.go", "if left {\n\t\tpause = leftFor", "if left && pause > 0 {\n\t\tpause = leftFor"), "engine", hears, false,
+		},
+		{
+			"left-but-asked-again", "an engine that is just asking wins the race",
+			one("engine/queue.go", "if left && q.wait == waitWoken {", "if false {"), "engine", asks, false,
+		},
+		{
+			"left-to-one", "a message that other clients may not know, for nothing",
+			one("engine/leave.go", "leaveTo    = 2", "leaveTo    = 1"), "engine", wire, true,
+		},
+		{
+			"spin-has-no-rivals", "who spins elsewhere is kept out",
+			one("engine/leave.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
+			"engine", "TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt", false,
+		},
+		{
+			"spin-leaves-nothing", "who spins elsewhere is kept out",
+			one("engine/attempt.go", "ent.root().leftAt = r.ReceivedAt", "_ = r.ReceivedAt"),
+			"engine", "TestASpinnerElsewhereGetsItsTurn", true,
+		},
+	}
+}

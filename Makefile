@@ -13,6 +13,8 @@ BENCH    ?= .
 COUNT    ?= 1
 # How many grants each history of make soak has at least.
 OPS      ?= 1000000
+# How often make flaky runs the tests.
+TIMES    ?= 10
 # How long each benchmark of interop-bench runs.
 SECONDS  ?= 5
 
@@ -44,11 +46,22 @@ setup: ## install a redis-server if neither redis-server nor valkey-server is on
 HEAVY = ./engine ./cmd/loadgen
 LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' -e '/cmd/loadgen$$' | sort -r)
 
-.PHONY: test
-test: setup ## run every test, against real servers, and compile the benchmarks
-	$(GO) test $(LIGHT) -p 2 -parallel 6 -timeout 20m
-	$(GO) test $(HEAVY) -p 1 -parallel 8 -timeout 20m
+.PHONY: test test-light test-heavy
+.NOTPARALLEL:
+test: test-light test-heavy ## run every test, against real servers, and compile the benchmarks
 	cd bench && $(GO) vet ./...
+
+test-light: setup
+	$(GO) test $(LIGHT) -p 2 -parallel 6 -timeout 20m $(TESTFLAGS)
+
+test-heavy: setup
+	$(GO) test $(HEAVY) -p 1 -parallel 8 -timeout 20m $(TESTFLAGS)
+
+# The output of each run stands in bin/flaky. With -k the second half runs when the first has failed.
+.PHONY: flaky
+flaky: setup ## run every test ten times beside a busy loop on every core, and print which failed how often (TIMES=10)
+	$(GO) build -o bin/flaky/flaky ./internal/flaky
+	@exec bin/flaky/flaky -times $(TIMES) -out bin/flaky $(MAKE) -k test-light test-heavy TESTFLAGS=-count=1
 
 .PHONY: unit
 unit: ## run the tests that need no server, in seconds

@@ -114,8 +114,13 @@ fuzz: setup ## change what servers say, at random: nothing ends the process or g
 	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine -run 'TestFault_MangledReplies' -count=1 -v -timeout 48h
 
 .PHONY: mutants
-mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id)
-	$(GO) run ./internal/mutants -run '$(RUN)'
+mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id; SAMPLE=20, DATE=)
+	$(GO) run ./internal/mutants -run '$(RUN)' $(if $(SAMPLE),-sample $(SAMPLE)) $(if $(DATE),-date $(DATE))
+
+.PHONY: mutate
+mutate: setup ## make small changes to a package and see which its tests do not notice (PKG=renew, N=200, SEED=, FILES=, TESTS=, LEAST=90)
+	$(GO) run ./internal/mutants -generate '$(or $(PKG),renew)' -n $(or $(N),200) -seed $(or $(SEED),1) \
+		-files '$(or $(FILES),\.go$$)' -tests '$(or $(TESTS),.*)' -least $(or $(LEAST),90)
 
 .PHONY: lint
 lint: ## lint both modules with the pinned golangci-lint

@@ -90,7 +90,7 @@ func guardedClient(t testing.TB, g *Guard, addr string) rueidis.Client {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, AlwaysPipelining: true, PipelineMultiplex: -1,
-		DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: g.Dialer(Dial),
+		DisableCache: true, DisableRetry: true, ConnWriteTimeout: 20 * time.Second, DialCtxFn: g.Dialer(Dial),
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
@@ -133,7 +133,7 @@ func TestNoReplyEndsTheProcess(t *testing.T) {
 			d, release := client.Dedicate()
 			defer release()
 			ended := d.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			_ = d.Do(ctx, d.B().Echo().Message("x").Build()).Error() // may be answered before the attack
 			select {

@@ -95,7 +95,7 @@ func TestLock(t *testing.T) {
 	t.Run("WaitsBeyondMaxWait", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		srv.Steal("name")
-		l := locker.New(srv.Engine().Lock("name", engine.MaxWait(time.Millisecond)))
+		l := locker.New(srv.Engine().Lock("name", engine.MaxWait(200*time.Millisecond)))
 		require.ErrorIs(t, l.LockContext(t.Context()), engine.ErrHeld)
 		before := srv.Engine().Stats().Waits
 		done := inBackground(l.Lock)

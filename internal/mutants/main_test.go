@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,24 @@ func TestWhatTheSimulationSaysIsUnderstood(t *testing.T) {
 	require.Empty(t, crashIn("ok"))
 }
 
+func TestASampleIsTheSameForEverybodyAndAnotherOneEachDay(t *testing.T) {
+	all := table()
+	today := drawn(all, 20, "2026-11-22")
+	require.Len(t, today, 20)
+	require.Equal(t, table()[0].id, all[0].id, "the table stays in its order")
+	backwards := table()
+	slices.Reverse(backwards)
+	ids := func(some []mutant) (all []string) {
+		for _, m := range some {
+			all = append(all, m.id)
+		}
+		return all
+	}
+	require.Equal(t, ids(today), ids(drawn(backwards, 20, "2026-11-22")))
+	require.NotEqual(t, ids(today), ids(drawn(all, 20, "2026-11-23")))
+	require.Len(t, drawn(all, len(all)+1, "x"), len(all))
+}
+
 func testsOf(t *testing.T, pkg string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*_test.go"))
@@ -118,8 +137,8 @@ func TestVerdicts(t *testing.T) {
 	tree := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":        "module m\n\ngo 1.25\n",
-		"p/p.go":        "package p\n\nfunc Double(n int) int { return n + n }\n",
-		"p/p_test.go":   "package p\n\nimport \"testing\"\n\nfunc TestDouble(t *testing.T) {\n\tif Double(3) != 6 {\n\t\tt.Fatal()\n\t}\n}\nfunc TestNothing(t *testing.T) {}\n",
+		"p/p.go":        "package p\n\nconst base = 0\n\nfunc Double(n int) int { return base + n + n }\n",
+		"p/p_test.go":   "package p\n\nimport \"testing\"\n\nfunc TestDouble(t *testing.T) {\n\tif Double(3) != 6 {\n\t\tt.Fatal()\n\t}\n}\nfunc TestNothing(t *testing.T) {}\nfunc TestBroken(t *testing.T) { t.Fatal() }\n",
 		".git/HEAD":     "not copied",
 		"bin/something": "nor this",
 	} {
@@ -131,28 +150,29 @@ func TestVerdicts(t *testing.T) {
 	defer l.close()
 	require.NoDirExists(t, filepath.Join(l.tree, ".git"))
 	require.NoDirExists(t, filepath.Join(l.tree, "bin"))
-	one := func(m mutant) error {
-		b := <-l.builds(t.Context(), []mutant{m})
-		if b.err != nil {
-			return b.err
-		}
-		return l.judge(t.Context(), b)
-	}
 	change := func(old, text string) []edit { return []edit{{"p/p.go", old, text}} }
 	killed := mutant{"killed", "", change("n + n", "n * n"), "p", "TestDouble", false}
+	alone := mutant{"alone", "", change("base = 0", "base = 1"), "p", "TestDouble", false}
+	again := mutant{"again", "", change("n + n", "n - n"), "p", "TestDouble", false}
 	var out strings.Builder
-	require.NoError(t, l.try(t.Context(), &out, []mutant{killed}), out.String())
-	require.Contains(t, out.String(), "1 mutants, 1 killed")
+	require.NoError(t, l.try(t.Context(), &out, []mutant{killed, alone, again}, 2), out.String())
+	require.Contains(t, out.String(), "3 mutants, 3 killed")
+	require.Contains(t, out.String(), "2 mutants in 1 builds, 1 built alone")
 	for text, m := range map[string]mutant{
-		"survives":           {"", "", change("n + n", "n * n"), "p", "TestNothing", false},
-		"it does not apply":  {"", "", change("n - n", "n * n"), "p", "TestDouble", false},
-		"it changes nothing": {"", "", change("n + n", "n + n"), "p", "TestDouble", false},
-		"does not compile":   {"", "", change("n + n", "n +"), "p", "TestDouble", false},
+		"survives":           {"bad", "", change("n + n", "n * n"), "p", "TestNothing", false},
+		"it does not apply":  {"bad", "", change("n / n", "n * n"), "p", "TestDouble", false},
+		"it changes nothing": {"bad", "", change("n + n", "n + n"), "p", "TestDouble", false},
+		"does not compile":   {"bad", "", change("n + n", "m + n"), "p", "TestDouble", false},
 	} {
-		require.ErrorContains(t, one(m), text)
-		require.NoError(t, one(killed), "the copy is as it was after: %s", text)
+		out.Reset()
+		require.ErrorContains(t, l.try(t.Context(), &out, []mutant{killed, m, alone}, 2), "1 of 3", text)
+		require.Contains(t, out.String(), text)
+		require.Regexp(t, "NOT KILLED +bad", out.String(), text)
 	}
-	require.ErrorContains(t, l.healthy(t.Context(), &out, []mutant{{"", "", nil, "p", "TestAbsent", false}}), "no test")
+	absent := mutant{"absent", "", change("n + n", "n * n"), "p", "TestAbsent", false}
+	require.ErrorContains(t, l.try(t.Context(), &out, []mutant{absent}, 2), "no test")
+	broken := mutant{"broken", "", change("n + n", "n * n"), "p", "TestBroken", false}
+	require.ErrorContains(t, l.try(t.Context(), &out, []mutant{broken}, 2), "fails as it is")
 	got, err := os.ReadFile(filepath.Join(tree, "p", "p.go"))
 	require.NoError(t, err)
 	require.Contains(t, string(got), "n + n", "the tree itself is never touched")

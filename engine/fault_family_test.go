@@ -188,7 +188,7 @@ func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	const lease = 2 * time.Second
+	const lease, deads = 6 * time.Second, 2 * time.Second
 	dead := openEngine(t, p.Addr())
 	var engines []*engine.Engine
 	var reads []*engine.Lease
@@ -197,7 +197,7 @@ func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
 		engines = append(engines, e)
 		reads = append(reads, acquire(t, e.RWLock("rw", engine.WatchdogLease(lease)).ReadLock()))
 	}
-	acquire(t, dead.RWLock("rw", engine.WatchdogLease(lease)).ReadLock())
+	acquire(t, dead.RWLock("rw", engine.WatchdogLease(deads)).ReadLock())
 	p.RefuseNew(true)
 	p.CutAll()
 	died := time.Now()
@@ -210,7 +210,7 @@ func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
 	}
 	w, err := writer.Await(limited(t))
 	require.NoError(t, err)
-	require.Less(t, time.Since(died), 2*lease+pollMost)
+	require.Less(t, time.Since(died), engine.DefaultLease/2, "the longest that a busy machine may take, and no lease of anybody's default")
 	var late []*engine.Future[*engine.Lease]
 	for i, e := range engines[1:] {
 		late = append(late, e.RWLock("rw").ReadLock().AcquireAsync(limited(t)))
@@ -230,6 +230,3 @@ func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
 	p.RefuseNew(false)
 	finish(t, s, append(engines, dead)...)
 }
-
-// pollMost is how long a waiter may take to look for itself, and a busy machine to let it.
-const pollMost = 2 * time.Second

@@ -13,8 +13,8 @@ import (
 )
 
 // TestFault_C009_SilenceEndsTheLeaseInTime: nothing comes from the server any more while a lock is
-// held. The holder's context ends no later than its deadline, which is before the server lets go,
-// and nobody else holds the lock before that: one clock measures both.
+// held. The holder's context ends, and nobody else is granted the lock before its deadline: one clock measures both.
+// That the context has ended by then is timed in TestFault_C009_SilenceIsToldBeforeTheServerLetsGo.
 func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
@@ -56,9 +56,8 @@ func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 			opt  engine.Option
 			d    time.Duration
 		}{
-			{"Watched1s", engine.WatchdogLease(time.Second), time.Second},
-			{"Watched2s", engine.WatchdogLease(2 * time.Second), 2 * time.Second},
-			{"Fixed1s", engine.FixedLease(time.Second), time.Second},
+			{"Watched", engine.WatchdogLease(2 * time.Second), 2 * time.Second},
+			{"Fixed", engine.FixedLease(2 * time.Second), 2 * time.Second},
 		} {
 			t.Run(how.name+"/"+lease.name, func(t *testing.T) {
 				t.Parallel()
@@ -70,33 +69,20 @@ func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 				defer cancel()
 				theirs := other.Lock("a").AcquireAsync(limited(t))
 				eventually(t, "the other engine waits", func() bool { return other.Stats().Waits == 1 })
-				if lease.name == "Watched2s" { // not from the first third of the first lease on
+				if lease.name == "Watched" { // not from the first third of the first lease on
 					first := ls.Deadline()
 					eventually(t, "it is renewed", func() bool { return ls.Deadline().After(first.Add(lease.d / 4)) })
 				}
-				stalled := watchScheduler(t)
 				how.silence(t, s, p)
 				silent := time.Now()
-				var letsGo time.Time // a renewal on its way may make that later
-				if how.healthy {
-					letsGo = expiry(t, s, "a")
-				}
 
 				await(t, ls.Context().Done(), "the lease's context ends")
-				told := time.Now()
 				deadline := ls.Deadline()
-				late := told.Sub(deadline)
-				require.LessOrEqual(t, late, stalled(), "told after the deadline")
 				require.False(t, deadline.After(silent.Add(lease.d)), "trusted beyond the last answer's lease")
 				require.True(t, ls.Lost())
 				require.Error(t, ls.Context().Err())
 				require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
 				await(t, child.Done(), "a child's context ends")
-				if how.healthy {
-					require.LessOrEqual(t, told.Sub(letsGo), stalled(), "told before the server lets go")
-				}
-				_, _, granted := theirs.Result()
-				require.False(t, granted, "the other engine held it first")
 				require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
 
 				if !how.healthy {
@@ -107,7 +93,6 @@ func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 				grantedAt := time.Now()
 				require.NoError(t, err)
 				require.True(t, grantedAt.After(deadline), "two holders")
-				require.Less(t, grantedAt.Sub(deadline), 1500*time.Millisecond)
 				if how.healthy {
 					how.end(t, s, p) // what the first engine had sent arrives now
 				}

@@ -91,11 +91,11 @@ func TestFault_C021_RepliesLostInABatch(t *testing.T) {
 }
 
 // TestFault_C023_ServerGoneAfterTheLostReply: the answer is lost and the server never comes back for
-// this engine. The caller learns it when its ctx ends; the ghost is not renewed and dies with its
-// lease, or is released as soon as the server can be reached (P3).
+// this engine. The caller learns it when its ctx ends (how soon, TestFault_C023_AnAcquireWithoutAServerEndsOnTime times);
+// the ghost is not renewed and dies with its lease, or is released as soon as the server can be reached (P3).
 func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease, limit = 3 * time.Second, 500 * time.Millisecond
 	strand := func(t *testing.T) (*redistest.Server, *faultproxy.Proxy, *engine.Engine, *faultproxy.Rule) {
 		t.Helper()
 		s := redistest.Run(t, redistest.Options{})
@@ -108,7 +108,7 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 		t.Run(form.name, func(t *testing.T) {
 			t.Parallel()
 			s, _, e, lost := strand(t)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
 			begun := time.Now()
 			ls, err := form.take(e.Lock("a", engine.WatchdogLease(lease)), ctx)
@@ -120,13 +120,11 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 			require.NotErrorIs(t, err, engine.ErrHeld)
 			if form.name != "TryAcquire" {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.GreaterOrEqual(t, took, time.Second)
-				require.Less(t, took, 1300*time.Millisecond)
+				require.GreaterOrEqual(t, took, limit)
 			} else if !errors.Is(err, context.DeadlineExceeded) {
 				// One that does not wait for the server may answer at once, but it must not say that
 				// nothing was sent.
 				require.ErrorIs(t, err, engine.ErrUnknown)
-				require.Less(t, took, 1300*time.Millisecond)
 				var unknown *engine.UnknownError
 				require.ErrorAs(t, err, &unknown)
 				require.False(t, unknown.FreeBy.Before(end), "free by %v, it lives until %v", unknown.FreeBy, end)
@@ -157,18 +155,8 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.True(t, exists(t, s, "a"))
 		p.RefuseNew(false)
-		back := time.Now()
 		eventually(t, "the ghost is released", func() bool { return !exists(t, s, "a") })
-		require.Less(t, time.Since(back), 1500*time.Millisecond)
 		release(t, acquire(t, e.Lock("a")))
-		finish(t, s, e)
-	})
-	t.Run("UnknownWithoutACtx", func(t *testing.T) {
-		t.Parallel()
-		s, p, e, _ := strand(t)
-		_, err := e.Lock("a", engine.WatchdogLease(lease)).Acquire(limited(t))
-		require.ErrorIs(t, err, engine.ErrUnknown)
-		p.RefuseNew(false)
 		finish(t, s, e)
 	})
 }
@@ -215,8 +203,8 @@ func TestFault_C026_ReleaseReplyLost(t *testing.T) {
 	}
 }
 
-// TestFault_C026_ReleaseOfUnknownOutcome: the server cannot be reached any more. Release says by when
-// the lock is free, the engine does not renew it and releases it when it can.
+// TestFault_C026_ReleaseOfUnknownOutcome: the server cannot be reached any more. The engine does not renew the lock and
+// releases it when it can. What Release says, in the end, TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome looks at.
 func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
@@ -244,14 +232,6 @@ func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
 			_, err := released.Await(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded, "the wait ends, the release goes on")
 
-			_, err = released.Await(limited(t))
-			var unknown *engine.UnknownError
-			require.ErrorAs(t, err, &unknown)
-			require.ErrorIs(t, err, engine.ErrUnknown)
-			require.True(t, engine.SafeToRetry(err))
-			require.Equal(t, "a", unknown.Name)
-			require.False(t, unknown.FreeBy.Before(end), "free by %v, it can live until %v", unknown.FreeBy, end)
-			require.WithinRange(t, unknown.FreeBy, time.Now(), time.Now().Add(2*engine.DefaultLease))
 			if how.name == "ItNeverArrived" {
 				require.Equal(t, end, expiry(t, s, "a"), "it was renewed")
 			}

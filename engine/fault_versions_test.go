@@ -21,26 +21,41 @@ func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	older := runRewriter(t, s.Addr(), func(text string) string { return "-- the version before\n" + text })
 	was, is := openEngine(t, older.addr()), openEngine(t, s.Addr())
+	// All of them at once, for each has to wait for its renewals.
+	type meeting struct {
+		ls      *engine.Lease
+		renewed time.Time
+		waiter  *engine.Future[*engine.Lease]
+	}
+	const lease = 6 * time.Second
+	var all []meeting
 	for kind := range family(is, "x") {
-		for _, pair := range [][2]*engine.Engine{{was, is}, {is, was}} {
-			holder, other := pair[0], pair[1]
+		for i, pair := range [][2]*engine.Engine{{was, is}, {is, was}} {
+			holder, other, name := pair[0], pair[1], numbered(kind, i)
 			wanted := kind
 			if kind == "Read" {
 				wanted = "Write"
 			}
-			ls := acquire(t, family(holder, "a")[kind].With(engine.WatchdogLease(time.Second)))
+			ls := acquire(t, family(holder, name)[kind].With(engine.WatchdogLease(lease)))
 			waits := other.Stats().Waits
-			waiter := family(other, "a")[wanted].With(engine.WatchdogLease(time.Second)).AcquireAsync(limited(t))
+			waiter := family(other, name)[wanted].With(engine.WatchdogLease(lease)).AcquireAsync(limited(t))
 			eventually(t, "the other version waits", func() bool { return other.Stats().Waits > waits })
-			s.Do(t, "SCRIPT", "FLUSH")
-			sent := holder.Stats().Renewals.Sent
-			eventually(t, "it is renewed", func() bool { return holder.Stats().Renewals.Sent > sent+3 })
-			require.False(t, ls.Lost())
-			release(t, ls)
-			ls, err := waiter.Await(limited(t))
-			require.NoError(t, err)
-			release(t, ls)
+			all = append(all, meeting{ls: ls, waiter: waiter})
 		}
+	}
+	s.Do(t, "SCRIPT", "FLUSH")
+	for i := range all {
+		all[i].renewed = all[i].ls.Deadline()
+	}
+	for _, m := range all {
+		eventually(t, m.ls.Name()+" is renewed", func() bool { return m.ls.Deadline().After(m.renewed.Add(lease / 10)) })
+	}
+	for _, m := range all {
+		require.False(t, m.ls.Lost(), m.ls.Name())
+		release(t, m.ls)
+		ls, err := m.waiter.Await(limited(t))
+		require.NoError(t, err, m.ls.Name())
+		release(t, ls)
 	}
 	for name, text := range resp.ScriptTexts() {
 		if name == "acquire" || name == "release" {
@@ -48,7 +63,9 @@ func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
 		}
 	}
 	requireExclusion(t, "shared", was, is)
-	s.Do(t, "DEL", "redisson_lock_token:{a}")
+	for i := range 2 {
+		s.Do(t, "DEL", "redisson_lock_token:{"+numbered("Fenced", i)+"}")
+	}
 	finish(t, s, was, is)
 }
 

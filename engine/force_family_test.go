@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,24 +52,5 @@ func TestForceReleaseOfAWriteLockTakesWhatItsOwnerReads(t *testing.T) {
 	require.ErrorIs(t, r.Release(limited(t)), engine.ErrLost)
 	require.ErrorIs(t, w.Release(limited(t)), engine.ErrLost)
 	s.Do(t, "DEL", "{rw}:"+r.OwnerID()+":rwlock_timeout:1")
-	finish(t, s, e)
-}
-
-// A reader that wants no renewal any more is renewed for as long as others share its hold, and no longer.
-func TestStopRenewingOfOneOfSeveralReaders(t *testing.T) {
-	t.Parallel()
-	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	l := e.RWLock("rw", engine.WatchdogLease(2*time.Second)).ReadLock()
-	one, two := acquire(t, l), acquire(t, l)
-	require.Equal(t, one.OwnerID(), two.OwnerID())
-	one.StopRenewing()
-	one.StopRenewing()
-	sent := e.Stats().Renewals.Sent
-	eventually(t, "the other is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
-	require.False(t, one.Lost())
-	release(t, two)
-	await(t, one.Context().Done(), "now it runs out")
-	require.ErrorIs(t, one.Release(limited(t)), engine.ErrLost)
 	finish(t, s, e)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
@@ -104,7 +105,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 
 // open connects an engine whose time is c's. subscriptions makes what it hears of releases by; nil: the
 // multiplexer.
-func open(cfg Config, c clock.Clock, subscriptions func(addr string) resp.Subscriptions) (*Engine, error) {
+func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subscriptions) (*Engine, error) {
 	w := world.Of(c)
 	id := newUUID(w)
 	cfg.guard = &resp.Guard{}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
@@ -57,7 +58,7 @@ func (ent *entry) newHold() *hold {
 type parking struct {
 	ent     *entry
 	item    wheel.Item // the poll
-	sub     resp.Subscription
+	sub     pubsub.Subscription
 	at      *resp.Node // where sub is
 	prompt  wheel.Item // the end of a short pause
 	asked   bool       // a subscription was asked for, of:
@@ -71,7 +72,7 @@ type effects struct {
 	first, last *acquireOp // claimed ops with their result set, linked by next
 	releases    []answered // of handles that shared a hold
 	subscribe   *parking
-	drop        resp.Subscription
+	drop        pubsub.Subscription
 	watch       *acquireOp // its ctx is to be watched
 	before      func()     // mostly nil: what comes before all results
 	eng         *Engine
@@ -178,7 +179,7 @@ func (fx *effects) listen(p *parking) {
 }
 
 // forget ends a subscription.
-func (fx *effects) forget(sub resp.Subscription) {
+func (fx *effects) forget(sub pubsub.Subscription) {
 	if fx.drop == nil {
 		fx.drop = sub
 	} else {

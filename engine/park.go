@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -128,17 +129,17 @@ func (e *Engine) slotsMoved() {
 }
 
 // Wake is the multiplexer's call: a message came, or it is time to look again. Blocks: never.
-func (p *parking) Wake(cause resp.WakeCause, message string) {
+func (p *parking) Wake(cause pubsub.WakeCause, message string) {
 	switch cause {
-	case resp.WakeMessage:
+	case pubsub.WakeMessage:
 		if resp.Left(message) {
 			p.wake(func(c *counts) { c.messages++ }, wakeLeft)
 			return
 		}
 		p.wake(func(c *counts) { c.messages++ }, wakeMessage)
-	case resp.WakeSubscribed:
+	case pubsub.WakeSubscribed:
 		p.wake(func(c *counts) { c.subscribed++ }, wakeLook)
-	case resp.WakeReconnect:
+	case pubsub.WakeReconnect:
 		p.wake(func(c *counts) { c.reconnects++ }, wakeLook)
 	default: // no messages for now: the poll is there
 	}

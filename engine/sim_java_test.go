@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
-	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // A simJava is how a foreign client waits for a fair lock: it runs Redisson's own scripts and sleeps as Redisson does,
@@ -18,7 +18,7 @@ type simJava struct {
 }
 
 // Wake is its subscription's.
-func (j *simJava) Wake(resp.WakeCause, string) { j.bell.Ring() }
+func (j *simJava) Wake(pubsub.WakeCause, string) { j.bell.Ring() }
 
 // The waits of a foreign client. The first is that of lock(), which never gives up: what Redisson calls fairLockWaitTimeout.
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
-	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // The simulated network: what stands below a lane. A simServer runs commands on a twin of Redis, a simClient
@@ -461,7 +461,7 @@ type simChannel struct {
 type simSub struct {
 	m  *simSubs
 	ch *simChannel
-	wk resp.Waker
+	wk pubsub.Waker
 }
 
 func newSimSubs(v *simServer, p *world.Process) *simSubs {
@@ -470,9 +470,9 @@ func newSimSubs(v *simServer, p *world.Process) *simSubs {
 	return m
 }
 
-func (m *simSubs) Subscribe(channel string, wk resp.Waker) (resp.Subscription, error) {
+func (m *simSubs) Subscribe(channel string, wk pubsub.Waker) (pubsub.Subscription, error) {
 	if m.closed {
-		return nil, resp.ErrMuxClosed
+		return nil, pubsub.ErrClosed
 	}
 	ch := m.channels[channel]
 	if ch == nil {
@@ -485,9 +485,9 @@ func (m *simSubs) Subscribe(channel string, wk resp.Waker) (resp.Subscription, e
 	m.refs++
 	switch {
 	case ch.confirmed:
-		m.wake(s, resp.WakeSubscribed, "")
+		m.wake(s, pubsub.WakeSubscribed, "")
 	case m.lost:
-		m.wake(s, resp.WakeLost, "")
+		m.wake(s, pubsub.WakeLost, "")
 	default:
 		m.ask(ch)
 	}
@@ -507,11 +507,11 @@ func (m *simSubs) ask(ch *simChannel) {
 		}
 		ch.at = true
 		m.last = max(m.last, w.Now().Add(m.v.latency()))
-		w.Outside(m.last, func() { m.confirm(ch, resp.WakeSubscribed) })
+		w.Outside(m.last, func() { m.confirm(ch, pubsub.WakeSubscribed) })
 	})
 }
 
-func (m *simSubs) confirm(ch *simChannel, cause resp.WakeCause) {
+func (m *simSubs) confirm(ch *simChannel, cause pubsub.WakeCause) {
 	if m.lost || m.closed || !ch.at {
 		return
 	}
@@ -521,7 +521,7 @@ func (m *simSubs) confirm(ch *simChannel, cause resp.WakeCause) {
 	}
 }
 
-func (m *simSubs) wake(s *simSub, cause resp.WakeCause, message string) {
+func (m *simSubs) wake(s *simSub, cause pubsub.WakeCause, message string) {
 	m.v.s.hears(s.wk)
 	m.v.w.In(m.proc, "wake", func() {
 		if !m.closed {
@@ -545,7 +545,7 @@ func (m *simSubs) deliver(channel, message string) {
 			return
 		}
 		for _, s := range ch.subs {
-			m.wake(s, resp.WakeMessage, message)
+			m.wake(s, pubsub.WakeMessage, message)
 		}
 	})
 }
@@ -589,7 +589,7 @@ func (m *simSubs) cut(d time.Duration) {
 	for _, ch := range m.order {
 		ch.at, ch.confirmed, ch.asked = false, false, false
 		for _, s := range ch.subs {
-			m.wake(s, resp.WakeLost, "")
+			m.wake(s, pubsub.WakeLost, "")
 		}
 	}
 	w := m.v.w
@@ -598,7 +598,7 @@ func (m *simSubs) cut(d time.Duration) {
 		for _, ch := range m.order {
 			ch.asked, ch.at = true, true
 			m.last = max(m.last, w.Now().Add(m.v.latency()))
-			w.Outside(m.last, func() { m.confirm(ch, resp.WakeReconnect) })
+			w.Outside(m.last, func() { m.confirm(ch, pubsub.WakeReconnect) })
 		}
 	})
 }
@@ -610,7 +610,7 @@ func (m *simSubs) Listens(channel string) bool {
 
 func (m *simSubs) Replace() { m.cut(m.v.latency()) }
 
-func (m *simSubs) Stats() resp.SubMuxStats { return resp.SubMuxStats{} }
+func (m *simSubs) Stats() pubsub.Stats { return pubsub.Stats{} }
 
 func (m *simSubs) Close() {
 	m.closed = true

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/renew"
-	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -239,4 +239,4 @@ func TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent(t *testing.T) {
 // nobody is a waiter of another client.
 type nobody struct{}
 
-func (nobody) Wake(resp.WakeCause, string) {}
+func (nobody) Wake(pubsub.WakeCause, string) {}

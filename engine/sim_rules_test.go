@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
-	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // The rules of waiting: what a Try, a MaxWait and a caller of the wrong kind are told, who goes before whom, and within
@@ -381,7 +381,7 @@ func (s *sim) afterAsking(n *simName, b simBefore) {
 }
 
 // hears notes that who waits is woken by a message.
-func (s *sim) hears(wk resp.Waker) {
+func (s *sim) hears(wk pubsub.Waker) {
 	p, waits := wk.(*parking)
 	if !waits {
 		return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
-	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // The simulation: the real engine, watchdog, wheel and lanes in one goroutine, against a simulated network and
@@ -188,7 +188,7 @@ func (se *simEngine) open() error {
 	se.gen++
 	others, logger := se.newOthers()
 	cfg := Config{Client: &simClient{server: s.server, proc: se.proc, se: se, gen: se.gen}, Logger: logger}
-	eng, err := open(cfg, s.w, func(string) resp.Subscriptions {
+	eng, err := open(cfg, s.w, func(string) pubsub.Subscriptions {
 		se.subs = newSimSubs(s.server, se.proc)
 		return se.subs
 	})

@@ -568,3 +568,11 @@ func (f *follower) close() {
 	}
 	f.wg.Wait()
 }
+
+// signal wakes the one reader of a channel of capacity 1; a signal already there will do.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -140,7 +140,7 @@ func hear(t testing.TB, commands, text string) {
 			cmds = append(cmds, b.Unsubscribe().Channel("a").Build())
 		case 'm':
 			unsub := b.Arbitrary("U").Args("a", "b").Build()
-			unsub.Commands()[0] = "UNSUBSCRIBE" // see SubMux.unsubscribeCommands
+			unsub.Commands()[0] = "UNSUBSCRIBE" // see pubsub.Mux.unsubscribeCommands
 			cmds = append(cmds, b.Multi().Build(), unsub, b.Exec().Build())
 		default:
 			cmds = append(cmds, b.Get().Key("k").Build())

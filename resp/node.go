@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // Options are what a node needs to know. The zero value of a field means its default.
@@ -29,8 +30,8 @@ type Options struct {
 	Hide func(text string) string
 
 	// Subscriptions makes what waiters hear of one node's releases by, for a simulated world. Default: a
-	// SubMux.
-	Subscriptions func(addr string) Subscriptions
+	// pubsub.Mux.
+	Subscriptions func(addr string) pubsub.Subscriptions
 }
 
 // PubSub says which kind of channel carries releases in a cluster. It must be the same for all of a
@@ -80,7 +81,7 @@ type Node struct {
 	acked    *link // acquires that wait for replicas: what waits there delays nothing else
 	renewals *link // renewals alone, so that nothing delays them
 	retries  *link // renewals that failed once
-	subs     Subscriptions
+	subs     pubsub.Subscriptions
 
 	reloaded atomic.Uint64 // how often the scripts were put back
 	called   atomic.Uint32 // scriptSet
@@ -107,7 +108,7 @@ type NodeStats struct {
 	Queued        int   // ops waiting in lanes now
 	Reconnects    int64 // connections made beyond the first of each link
 	ScriptReloads int64
-	Subscriptions SubMuxStats
+	Subscriptions pubsub.Stats
 }
 
 // pubSubMode is how a node publishes and subscribes.
@@ -158,16 +159,16 @@ func (n *Node) abort() {
 // start makes the node ready for ops. Blocks: never; connections are dialled on demand.
 func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	n.nodes, n.mode = nodes, mode
-	config := SubMuxConfig{Dedicate: n.dedicate, Linger: n.opts.Linger, Sharded: mode.sharded}
-	config.OnEvent = func(e SubEvent) {
-		if e.Kind == SubLost || e.Kind == SubDialFailed || e.Kind == SubRefused {
+	config := pubsub.Config{Dedicate: n.dedicate, Linger: n.opts.Linger, Sharded: mode.sharded}
+	config.OnEvent = func(e pubsub.Event) {
+		if e.Kind == pubsub.Lost || e.Kind == pubsub.DialFailed || e.Kind == pubsub.Refused {
 			n.suspect()
 		}
 	}
 	if n.opts.Subscriptions != nil {
 		n.subs = n.opts.Subscriptions(n.Addr())
 	} else {
-		n.subs = muxed{NewSubMux(config)}
+		n.subs = pubsub.Open(config)
 	}
 	for range n.opts.Lanes {
 		n.lanes = append(n.lanes, newLane(n, n.commands))
@@ -250,7 +251,7 @@ func (n *Node) GiveUp() {
 }
 
 // Subscriptions returns what the node's waiters hear of releases by.
-func (n *Node) Subscriptions() Subscriptions { return n.subs }
+func (n *Node) Subscriptions() pubsub.Subscriptions { return n.subs }
 
 // Addr names the node in logs and errors.
 func (n *Node) Addr() string { return n.from.address() }

@@ -32,8 +32,9 @@ var core = map[string][]string{
 		"internal/clock", "internal/world",
 		"github.com/RussellLuo/timingwheel",
 	},
+	"resp/pubsub": {"github.com/redis/rueidis"},
 	"resp": {
-		"slot", "internal/clock", "internal/world",
+		"resp/pubsub", "slot", "internal/clock", "internal/world",
 		"github.com/redis/rueidis", "github.com/cespare/xxhash/v2", "golang.org/x/sys",
 	},
 	"renew": {
@@ -41,7 +42,7 @@ var core = map[string][]string{
 		"github.com/redis/rueidis", "github.com/cespare/xxhash/v2", "golang.org/x/sys",
 	},
 	"engine": {
-		"renew", "resp", "wheel", "slot", "internal/clock", "internal/world",
+		"renew", "resp", "resp/pubsub", "wheel", "slot", "internal/clock", "internal/world",
 		"github.com/redis/rueidis", "github.com/panjf2000/ants/v2",
 		"github.com/cespare/xxhash/v2", "golang.org/x/sys",
 	},

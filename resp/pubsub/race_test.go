@@ -1,4 +1,4 @@
-package resp
+package pubsub_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // gatedClient holds pipelines back before they are sent, or before their answers are
@@ -65,7 +66,7 @@ func gated(t testing.TB, addr string, g gatedClient) func(context.Context) (ruei
 	}
 }
 
-func TestSubMux_SubscribeDuringUnsubscribe(t *testing.T) {
+func TestMux_SubscribeDuringUnsubscribe(t *testing.T) {
 	for _, point := range []string{"BeforeItIsSent", "BeforeItsAnswerIsSeen"} {
 		t.Run(point, func(t *testing.T) {
 			srv := subServer(t)
@@ -80,30 +81,30 @@ func TestSubMux_SubscribeDuringUnsubscribe(t *testing.T) {
 			if point == "BeforeItsAnswerIsSeen" {
 				g = gatedClient{after: hold}
 			}
-			m := subMuxAt(t, "", SubMuxConfig{Dedicate: gated(t, srv.Addr(), g), Linger: time.Millisecond})
+			m := subMuxAt(t, "", pubsub.Config{Dedicate: gated(t, srv.Addr(), g), Linger: time.Millisecond})
 			w := newSubWaiter()
 			s := mustSubscribe(t, m, "ch", w)
-			w.expect(t, WakeSubscribed)
+			w.expect(t, pubsub.WakeSubscribed)
 			s.Drop()
 			<-inFlight
 			s = mustSubscribe(t, m, "ch", w)
 			require.False(t, s.Confirmed())
 			close(goOn)
-			w.expect(t, WakeSubscribed)
+			w.expect(t, pubsub.WakeSubscribed)
 			require.True(t, s.Confirmed())
 			require.Equal(t, "1", srv.Do(t, "PUBLISH", "ch", "x"))
-			w.expect(t, WakeMessage)
+			w.expect(t, pubsub.WakeMessage)
 			require.EqualValues(t, 2, m.Stats().Subscribes)
 		})
 	}
 }
 
-func TestSubMux_DropDuringSubscribeLingersAndGoes(t *testing.T) {
+func TestMux_DropDuringSubscribeLingersAndGoes(t *testing.T) {
 	srv := subServer(t)
 	inFlight, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	hold := func(string) { once.Do(func() { close(inFlight); <-goOn }) }
-	m := subMuxAt(t, "", SubMuxConfig{Dedicate: gated(t, srv.Addr(), gatedClient{before: hold}), Linger: time.Millisecond})
+	m := subMuxAt(t, "", pubsub.Config{Dedicate: gated(t, srv.Addr(), gatedClient{before: hold}), Linger: time.Millisecond})
 	w := newSubWaiter()
 	s := mustSubscribe(t, m, "ch", w)
 	<-inFlight
@@ -114,30 +115,30 @@ func TestSubMux_DropDuringSubscribeLingersAndGoes(t *testing.T) {
 	require.Empty(t, w.wakes)
 }
 
-func TestSubMux_SilentServerIsGivenUp(t *testing.T) {
+func TestMux_SilentServerIsGivenUp(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Attempt: 100 * time.Millisecond})
+	m := subMuxAt(t, srv.Addr(), pubsub.Config{Attempt: 100 * time.Millisecond})
 	w := newSubWaiter()
 	mustSubscribe(t, m, "a", w)
-	w.expect(t, WakeSubscribed)
+	w.expect(t, pubsub.WakeSubscribed)
 	srv.Pause()
 	w2 := newSubWaiter()
 	mustSubscribe(t, m, "b", w2)
-	w.expect(t, WakeLost)
-	w2.expect(t, WakeLost)
+	w.expect(t, pubsub.WakeLost)
+	w2.expect(t, pubsub.WakeLost)
 	srv.Resume()
-	w.expect(t, WakeReconnect)
-	w2.expect(t, WakeReconnect)
+	w.expect(t, pubsub.WakeReconnect)
+	w2.expect(t, pubsub.WakeReconnect)
 }
 
-func TestSubMux_C117_DialFailureIsToldOnce(t *testing.T) {
+func TestMux_C117_DialFailureIsToldOnce(t *testing.T) {
 	srv := subServer(t)
 	open := dedicateFrom(subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}))
 	var refuse atomic.Bool
 	refuse.Store(true)
 	var dials atomic.Int64
 	boom := errors.New("max number of clients reached")
-	m := subMuxAt(t, "", SubMuxConfig{
+	m := subMuxAt(t, "", pubsub.Config{
 		BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond,
 		Dedicate: func(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
 			dials.Add(1)
@@ -150,7 +151,7 @@ func TestSubMux_C117_DialFailureIsToldOnce(t *testing.T) {
 	require.Zero(t, dials.Load(), "lazy")
 	w := newSubWaiter()
 	mustSubscribe(t, m, "ch", w)
-	w.expect(t, WakeLost)
+	w.expect(t, pubsub.WakeLost)
 	require.Eventually(t, func() bool { return dials.Load() > 20 }, subTestWait, time.Millisecond)
 	require.Empty(t, w.wakes)
 	for i := range 1000 { // what nobody waits for any more does not pile up
@@ -162,72 +163,72 @@ func TestSubMux_C117_DialFailureIsToldOnce(t *testing.T) {
 		<-w.wakes
 	}
 	refuse.Store(false)
-	w.expect(t, WakeReconnect)
+	w.expect(t, pubsub.WakeReconnect)
 }
 
-func TestSubMux_DeadServerAtFirstDial(t *testing.T) {
+func TestMux_DeadServerAtFirstDial(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{})
+	m := subMuxAt(t, srv.Addr(), pubsub.Config{})
 	srv.Kill()
 	w := newSubWaiter()
 	mustSubscribe(t, m, "ch", w)
-	w.expect(t, WakeLost)
+	w.expect(t, pubsub.WakeLost)
 	require.NoError(t, srv.Restart(t.Context()))
-	w.expect(t, WakeReconnect)
+	w.expect(t, pubsub.WakeReconnect)
 }
 
-func TestSubMux_C112_ProbeFindsSwallowedMessages(t *testing.T) {
+func TestMux_C112_ProbeFindsSwallowedMessages(t *testing.T) {
 	srv := subServer(t)
 	var swallow atomic.Bool
-	m := subMuxAt(t, "", SubMuxConfig{
+	m := subMuxAt(t, "", pubsub.Config{
 		Dedicate:   gated(t, srv.Addr(), gatedClient{swallow: &swallow}),
 		ProbeEvery: 30 * time.Millisecond,
 	})
 	w := newSubWaiter()
 	mustSubscribe(t, m, "ch", w)
-	w.expect(t, WakeSubscribed)
+	w.expect(t, pubsub.WakeSubscribed)
 	require.Eventually(t, func() bool { return m.Stats().Probes > 5 }, subTestWait, time.Millisecond)
 	require.Zero(t, m.Stats().Reconnects)
 	require.Zero(t, m.Stats().Messages)
 	swallow.Store(true)
-	w.expect(t, WakeLost)
+	w.expect(t, pubsub.WakeLost)
 	swallow.Store(false)
-	w.expect(t, WakeReconnect)
+	w.expect(t, pubsub.WakeReconnect)
 	require.Positive(t, m.Stats().ProbesLost)
 }
 
-func TestSubMux_ProbeIsOffWhereTheACLForbidsIt(t *testing.T) {
+func TestMux_ProbeIsOffWhereTheACLForbidsIt(t *testing.T) {
 	srv := subServer(t)
 	srv.Do(t, "ACL", "SETUSER", "limited", "on", "nopass", "+@all", "allkeys", "resetchannels", "&ch")
 	client := subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "limited", Password: "x"})
-	off := make(chan SubEvent, 100)
-	m := subMuxAt(t, "", SubMuxConfig{
+	off := make(chan pubsub.Event, 100)
+	m := subMuxAt(t, "", pubsub.Config{
 		Dedicate:   dedicateFrom(client),
 		ProbeEvery: time.Millisecond,
-		OnEvent: func(e SubEvent) {
-			if e.Kind == SubProbeOff {
+		OnEvent: func(e pubsub.Event) {
+			if e.Kind == pubsub.ProbeOff {
 				off <- e
 			}
 		},
 	})
 	w := newSubWaiter()
 	mustSubscribe(t, m, "ch", w)
-	w.expect(t, WakeSubscribed)
+	w.expect(t, pubsub.WakeSubscribed)
 	require.ErrorContains(t, (<-off).Err, "NOPERM")
 	srv.Do(t, "PUBLISH", "ch", "x")
-	w.expect(t, WakeMessage)
+	w.expect(t, pubsub.WakeMessage)
 	require.Zero(t, m.Stats().Probes)
 	require.Zero(t, m.Stats().Reconnects)
 }
 
-func TestSubMux_CloseWithEverythingInFlight(t *testing.T) {
+func TestMux_CloseWithEverythingInFlight(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: time.Millisecond})
+	m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: time.Millisecond})
 	var closed atomic.Bool
 	w := &lateWaiter{t: t, closed: &closed}
 	first := newSubWaiter()
 	mustSubscribe(t, m, "first", first)
-	first.expect(t, WakeSubscribed)
+	first.expect(t, pubsub.WakeSubscribed)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -240,7 +241,7 @@ func TestSubMux_CloseWithEverythingInFlight(t *testing.T) {
 				}
 				s, err := m.Subscribe("ch"+strconv.Itoa(i%100+g), w)
 				if err != nil {
-					require.ErrorIs(t, err, ErrMuxClosed)
+					require.ErrorIs(t, err, pubsub.ErrClosed)
 					return
 				}
 				s.Drop()
@@ -261,7 +262,7 @@ func TestSubMux_CloseWithEverythingInFlight(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	_, err := m.Subscribe("ch", w)
-	require.ErrorIs(t, err, ErrMuxClosed)
+	require.ErrorIs(t, err, pubsub.ErrClosed)
 }
 
 // lateWaiter fails the test when it is woken after Close.
@@ -270,15 +271,15 @@ type lateWaiter struct {
 	closed *atomic.Bool
 }
 
-func (w *lateWaiter) Wake(WakeCause, string) {
+func (w *lateWaiter) Wake(pubsub.WakeCause, string) {
 	if w.closed.Load() {
 		w.t.Error("woken after Close")
 	}
 }
 
-func TestSubMux_CloseBeforeAnything(t *testing.T) {
+func TestMux_CloseBeforeAnything(t *testing.T) {
 	checkSubLeaks(t)
-	m := subMuxAt(t, "", SubMuxConfig{Dedicate: func(context.Context) (rueidis.DedicatedClient, func(), error) {
+	m := subMuxAt(t, "", pubsub.Config{Dedicate: func(context.Context) (rueidis.DedicatedClient, func(), error) {
 		t.Error("dialled")
 		return nil, nil, errors.New("no")
 	}})
@@ -286,22 +287,22 @@ func TestSubMux_CloseBeforeAnything(t *testing.T) {
 	m.Close()
 }
 
-func TestSubMux_WithoutRESP3TheWaiterPolls(t *testing.T) {
+func TestMux_WithoutRESP3TheWaiterPolls(t *testing.T) {
 	srv := subServer(t)
 	client := subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, AlwaysRESP2: true})
 	lost := make(chan error, 100)
-	m := subMuxAt(t, "", SubMuxConfig{Dedicate: dedicateFrom(client), OnEvent: func(e SubEvent) {
-		if e.Kind == SubLost {
+	m := subMuxAt(t, "", pubsub.Config{Dedicate: dedicateFrom(client), OnEvent: func(e pubsub.Event) {
+		if e.Kind == pubsub.Lost {
 			lost <- e.Err
 		}
 	}})
 	w := newSubWaiter()
 	mustSubscribe(t, m, "ch", w)
-	w.expect(t, WakeLost)
+	w.expect(t, pubsub.WakeLost)
 	require.ErrorIs(t, <-lost, rueidis.ErrRESP2PubSubMixed)
 }
 
-func TestSubMux_Sharded(t *testing.T) {
+func TestMux_Sharded(t *testing.T) {
 	checkSubLeaks(t)
 	cluster := redistest.RunCluster(t, 3, 0)
 	owner, err := cluster.Owner(t.Context(), 0)
@@ -315,15 +316,15 @@ func TestSubMux_Sharded(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(slots), 100)
-	m := subMuxAt(t, owner.Addr(), SubMuxConfig{Sharded: true, Linger: 5 * time.Millisecond})
+	m := subMuxAt(t, owner.Addr(), pubsub.Config{Sharded: true, Linger: 5 * time.Millisecond})
 	w := &subCount{}
-	subs := map[string]*Sub{}
+	subs := map[string]*pubsub.Sub{}
 	for _, name := range names {
 		subs[name] = mustSubscribe(t, m, name, w)
 	}
-	w.await(t, WakeSubscribed, 300)
+	w.await(t, pubsub.WakeSubscribed, 300)
 	require.Equal(t, "1", owner.Do(t, "SPUBLISH", names[0], "x"))
-	w.await(t, WakeMessage, 1)
+	w.await(t, pubsub.WakeMessage, 1)
 
 	for _, name := range names[1:] {
 		subs[name].Drop()
@@ -341,19 +342,19 @@ func TestSubMux_Sharded(t *testing.T) {
 		owner.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", to)
 	}
 	give(id)
-	require.Eventually(t, func() bool { return w.by[WakeLost].Load() > 0 }, subTestWait, time.Millisecond)
+	require.Eventually(t, func() bool { return w.by[pubsub.WakeLost].Load() > 0 }, subTestWait, time.Millisecond)
 	require.Positive(t, m.Stats().Moved)
 	require.Eventually(t, func() bool { return m.Stats().Refused > 0 }, subTestWait, time.Millisecond)
 	require.Eventually(t, func() bool { // gossip may undo the first attempts
 		give(back)
-		return w.by[WakeReconnect].Load() > 0 && subs[names[0]].Confirmed()
+		return w.by[pubsub.WakeReconnect].Load() > 0 && subs[names[0]].Confirmed()
 	}, subTestWait, 10*time.Millisecond)
 	require.EqualValues(t, 1, m.Stats().Connects)
 }
 
-// TestSubMux_ReadsRedis6 covers rueidis' other way of reading a transaction's answer, which
+// TestMux_ReadsRedis6 covers rueidis' other way of reading a transaction's answer, which
 // it takes when the server says that its version is 6.
-func TestSubMux_ReadsRedis6(t *testing.T) {
+func TestMux_ReadsRedis6(t *testing.T) {
 	srv := subServer(t)
 	client := subClient(t, rueidis.ClientOption{
 		InitAddress: []string{srv.Addr()},
@@ -362,17 +363,17 @@ func TestSubMux_ReadsRedis6(t *testing.T) {
 			return &redis6Conn{Conn: conn}, err
 		},
 	})
-	m := subMuxAt(t, "", SubMuxConfig{Dedicate: dedicateFrom(client), Linger: time.Millisecond})
+	m := subMuxAt(t, "", pubsub.Config{Dedicate: dedicateFrom(client), Linger: time.Millisecond})
 	kept := newSubWaiter()
 	mustSubscribe(t, m, "kept", kept)
-	kept.expect(t, WakeSubscribed)
+	kept.expect(t, pubsub.WakeSubscribed)
 	for _, n := range []int{1, 1, 2, 3, 300, 1} {
 		w := &subCount{}
-		var subs []*Sub
+		var subs []*pubsub.Sub
 		for i := range n {
 			subs = append(subs, mustSubscribe(t, m, "ch"+strconv.Itoa(i), w))
 		}
-		w.await(t, WakeSubscribed, int64(n))
+		w.await(t, pubsub.WakeSubscribed, int64(n))
 		for _, s := range subs {
 			s.Drop()
 		}
@@ -380,7 +381,7 @@ func TestSubMux_ReadsRedis6(t *testing.T) {
 		require.Equal(t, "kept", srv.Do(t, "PUBSUB", "CHANNELS"))
 	}
 	srv.Do(t, "PUBLISH", "kept", "x")
-	kept.expect(t, WakeMessage)
+	kept.expect(t, pubsub.WakeMessage)
 	require.EqualValues(t, 1, m.Stats().Connects)
 }
 
@@ -408,22 +409,8 @@ func atoi(t testing.TB, s string) int {
 	return n
 }
 
-func BenchmarkSubMuxMessage(b *testing.B) {
-	m := NewSubMux(SubMuxConfig{Dedicate: func(context.Context) (rueidis.DedicatedClient, func(), error) {
-		return nil, nil, errors.New("none")
-	}})
-	defer m.Close()
-	_, err := m.Subscribe("ch", &subCount{})
-	require.NoError(b, err)
-	c := &subConn{}
-	b.ReportAllocs()
-	for b.Loop() {
-		m.onMessage(c, rueidis.PubSubMessage{Channel: "ch", Message: "0"})
-	}
-}
-
-func BenchmarkSubMuxRevive(b *testing.B) {
-	m := NewSubMux(SubMuxConfig{Linger: time.Hour, Dedicate: func(context.Context) (rueidis.DedicatedClient, func(), error) {
+func BenchmarkMuxRevive(b *testing.B) {
+	m := pubsub.New(pubsub.Config{Linger: time.Hour, Dedicate: func(context.Context) (rueidis.DedicatedClient, func(), error) {
 		return nil, nil, errors.New("none")
 	}})
 	defer m.Close()

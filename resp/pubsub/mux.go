@@ -1,4 +1,4 @@
-package resp
+package pubsub
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 )
 
 var (
-	// ErrMuxClosed is returned by Subscribe after Close. Nothing was sent.
-	ErrMuxClosed = errors.New("holdfast: subscription multiplexer is closed")
+	// ErrClosed is returned by Subscribe after Close. Nothing was sent.
+	ErrClosed = errors.New("holdfast: subscription multiplexer is closed")
 	// ErrTooManyChannels is returned by Subscribe when the channel is new and
-	// SubMuxConfig.MaxChannels are there already. Nothing was sent; the waiter polls.
+	// Config.MaxChannels are there already. Nothing was sent; the waiter polls.
 	ErrTooManyChannels = errors.New("holdfast: too many subscribed channels")
 )
 
@@ -64,8 +64,8 @@ type Waker interface {
 	Wake(cause WakeCause, payload string)
 }
 
-// SubMuxConfig configures a SubMux. Only Dedicate has no default.
-type SubMuxConfig struct {
+// Config configures a Mux. Only Dedicate has no default.
+type Config struct {
 	// Dedicate opens a connection of its own to the node, in RESP3, and returns it with its
 	// release function. Called from one goroutine at a time; ctx ends with Close.
 	Dedicate func(ctx context.Context) (rueidis.DedicatedClient, func(), error)
@@ -101,10 +101,10 @@ type SubMuxConfig struct {
 	ProbeChannel string
 	// OnEvent, if set, is told what happens to the connection. It runs in the manager
 	// goroutine and must not block.
-	OnEvent func(SubEvent)
+	OnEvent func(Event)
 }
 
-// SubMux shares one subscription connection to a node among any number of waiters.
+// Mux shares one subscription connection to a node among any number of waiters.
 //
 // A channel is subscribed while anybody references it and for Linger longer. Subscribe and
 // Drop only note what is wanted; one manager goroutine owns the connection, takes all the
@@ -113,8 +113,8 @@ type SubMuxConfig struct {
 // Goroutines: these two, and at most closersMax that close a dead connection.
 //
 // Locks: a shard's mutex, inside it the work list's. Neither is held during Wake or I/O.
-type SubMux struct {
-	cfg    SubMuxConfig
+type Mux struct {
+	cfg    Config
 	seed   maphash.Seed
 	shards [subShards]subShard
 
@@ -185,7 +185,7 @@ type subChannel struct {
 
 // Sub is one waiter's reference to a channel.
 type Sub struct {
-	mux        *SubMux
+	mux        *Mux
 	ch         *subChannel
 	waker      Waker
 	prev, next *Sub // shard's mutex, as everything below
@@ -194,9 +194,9 @@ type Sub struct {
 	told       bool // told WakeSubscribed, or WakeReconnect
 }
 
-// NewSubMux returns a multiplexer that connects at the first Subscribe. End it with Close.
-func NewSubMux(cfg SubMuxConfig) *SubMux {
-	m := &SubMux{
+// New returns a multiplexer that connects at the first Subscribe. End it with Close.
+func New(cfg Config) *Mux {
+	m := &Mux{
 		cfg:     cfg.withDefaults(),
 		seed:    maphash.MakeSeed(),
 		kicked:  make(chan struct{}, 1),
@@ -217,10 +217,10 @@ func NewSubMux(cfg SubMuxConfig) *SubMux {
 // WakeLost if it cannot be had.
 //
 // Blocks: never; no I/O in the caller.
-// Errors: ErrTooManyChannels, ErrMuxClosed. Without an error, Drop must follow.
-func (m *SubMux) Subscribe(channel string, w Waker) (*Sub, error) {
+// Errors: ErrTooManyChannels, ErrClosed. Without an error, Drop must follow.
+func (m *Mux) Subscribe(channel string, w Waker) (*Sub, error) {
 	if m.closed.Load() {
-		return nil, ErrMuxClosed
+		return nil, ErrClosed
 	}
 	sh := m.shard(channel)
 	s := &Sub{mux: m, waker: w}
@@ -268,7 +268,7 @@ func (s *Sub) Confirmed() bool {
 // subscribed, lingering, or with a command in flight.
 //
 // Blocks: never. Allocates: never.
-func (m *SubMux) Listens(channel string) bool {
+func (m *Mux) Listens(channel string) bool {
 	sh := m.shard(channel)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -309,7 +309,7 @@ func (s *Sub) Drop() {
 }
 
 // Replace gives the connection up and makes another at once, for the server is another now. Blocks: never.
-func (m *SubMux) Replace() {
+func (m *Mux) Replace() {
 	m.replace.Store(true)
 	m.kick()
 }
@@ -317,7 +317,7 @@ func (m *SubMux) Replace() {
 // Close ends every goroutine and the connection. No Wake runs after it. Waiters are not
 // told. It takes as long as the Wake that is running, and up to a second if the server is
 // silent. Idempotent; not to be called from Wake.
-func (m *SubMux) Close() {
+func (m *Mux) Close() {
 	m.closed.Store(true)
 	m.cancel()
 	m.gate.Lock()   // waits for the Wake that is running; every later one sees closed
@@ -325,7 +325,7 @@ func (m *SubMux) Close() {
 	m.wg.Wait()
 }
 
-func (c SubMuxConfig) withDefaults() SubMuxConfig {
+func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
 			*d = def
@@ -352,16 +352,16 @@ func (c SubMuxConfig) withDefaults() SubMuxConfig {
 		c.ProbeChannel = randomProbeChannel()
 	}
 	if c.OnEvent == nil {
-		c.OnEvent = func(SubEvent) {}
+		c.OnEvent = func(Event) {}
 	}
 	return c
 }
 
-func (m *SubMux) shard(channel string) *subShard {
+func (m *Mux) shard(channel string) *subShard {
 	return &m.shards[maphash.String(m.seed, channel)%subShards]
 }
 
-func (m *SubMux) kick() { signal(m.kicked) }
+func (m *Mux) kick() { signal(m.kicked) }
 
 // signal wakes the one reader of a channel of capacity 1; a signal already there will do.
 func signal(c chan struct{}) {
@@ -372,7 +372,7 @@ func signal(c chan struct{}) {
 }
 
 // enqueueLocked puts ch on the work list, once. The list is bounded by MaxChannels.
-func (m *SubMux) enqueueLocked(ch *subChannel) {
+func (m *Mux) enqueueLocked(ch *subChannel) {
 	if ch.queued {
 		return
 	}
@@ -383,7 +383,7 @@ func (m *SubMux) enqueueLocked(ch *subChannel) {
 }
 
 // greetLaterLocked puts ch on the greeter's list, once. The list is bounded by MaxChannels.
-func (m *SubMux) greetLaterLocked(ch *subChannel) {
+func (m *Mux) greetLaterLocked(ch *subChannel) {
 	if ch.greet {
 		return
 	}
@@ -394,7 +394,7 @@ func (m *SubMux) greetLaterLocked(ch *subChannel) {
 }
 
 // setPhaseLocked moves ch to phase and keeps the count of confirmed channels.
-func (m *SubMux) setPhaseLocked(ch *subChannel, phase subPhase) {
+func (m *Mux) setPhaseLocked(ch *subChannel, phase subPhase) {
 	old := ch.phase.Swap(phase)
 	if old == phaseConfirmed && phase != phaseConfirmed {
 		m.count.confirmed.Add(-1)
@@ -404,7 +404,7 @@ func (m *SubMux) setPhaseLocked(ch *subChannel, phase subPhase) {
 }
 
 // forgetLocked removes ch from the table, if it is still there.
-func (m *SubMux) forgetLocked(sh *subShard, ch *subChannel) {
+func (m *Mux) forgetLocked(sh *subShard, ch *subChannel) {
 	if sh.channels[ch.name] != ch {
 		return
 	}
@@ -415,13 +415,13 @@ func (m *SubMux) forgetLocked(sh *subShard, ch *subChannel) {
 }
 
 // idleLocked starts the linger of ch and reports whether it is the only lingering channel.
-func (m *SubMux) idleLocked(sh *subShard, ch *subChannel, now time.Time) bool {
+func (m *Mux) idleLocked(sh *subShard, ch *subChannel, now time.Time) bool {
 	ch.idleSince = now
 	sh.idle.push(ch)
 	return m.count.lingering.Add(1) == 1
 }
 
-func (m *SubMux) unidleLocked(sh *subShard, ch *subChannel) {
+func (m *Mux) unidleLocked(sh *subShard, ch *subChannel) {
 	if ch.idling {
 		sh.idle.remove(ch)
 		m.count.lingering.Add(-1)

@@ -1,4 +1,4 @@
-package resp
+package pubsub_test
 
 import (
 	"context"
@@ -18,12 +18,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 const subTestWait = 20 * time.Second
 
 type subWake struct {
-	cause   WakeCause
+	cause   pubsub.WakeCause
 	payload string
 }
 
@@ -32,7 +34,7 @@ type subWaiter struct{ wakes chan subWake }
 
 func newSubWaiter() *subWaiter { return &subWaiter{make(chan subWake, 1024)} }
 
-func (w *subWaiter) Wake(cause WakeCause, payload string) { w.wakes <- subWake{cause, payload} }
+func (w *subWaiter) Wake(cause pubsub.WakeCause, payload string) { w.wakes <- subWake{cause, payload} }
 
 func (w *subWaiter) next(t testing.TB) subWake {
 	t.Helper()
@@ -45,7 +47,7 @@ func (w *subWaiter) next(t testing.TB) subWake {
 	}
 }
 
-func (w *subWaiter) expect(t testing.TB, causes ...WakeCause) {
+func (w *subWaiter) expect(t testing.TB, causes ...pubsub.WakeCause) {
 	t.Helper()
 	for _, want := range causes {
 		require.Equal(t, want, w.next(t).cause)
@@ -55,9 +57,9 @@ func (w *subWaiter) expect(t testing.TB, causes ...WakeCause) {
 // subCount counts wakes by cause.
 type subCount struct{ by [5]atomic.Int64 }
 
-func (w *subCount) Wake(cause WakeCause, _ string) { w.by[cause].Add(1) }
+func (w *subCount) Wake(cause pubsub.WakeCause, _ string) { w.by[cause].Add(1) }
 
-func (w *subCount) await(t testing.TB, cause WakeCause, n int64) {
+func (w *subCount) await(t testing.TB, cause pubsub.WakeCause, n int64) {
 	t.Helper()
 	require.Eventually(t, func() bool { return w.by[cause].Load() >= n }, subTestWait, time.Millisecond,
 		"%v: %d of %d", cause, w.by[cause].Load(), n)
@@ -70,9 +72,9 @@ func subClient(t testing.TB, opt rueidis.ClientOption) rueidis.Client {
 	opt.ForceSingleClient = true
 	dial := opt.DialCtxFn
 	if dial == nil {
-		dial = Dial
+		dial = resp.Dial
 	}
-	guard := new(Guard)
+	guard := new(resp.Guard)
 	opt.DialCtxFn = guard.Dialer(dial)
 	t.Cleanup(func() { require.Zero(t, guard.Refused(), "connections closed: %s", guard.TakeRefused()) })
 	client, err := rueidis.NewClient(opt)
@@ -102,17 +104,17 @@ func subServer(t testing.TB, args ...string) *redistest.Server {
 }
 
 // subMuxAt returns a multiplexer on addr that is closed at the test's end.
-func subMuxAt(t testing.TB, addr string, cfg SubMuxConfig) *SubMux {
+func subMuxAt(t testing.TB, addr string, cfg pubsub.Config) *pubsub.Mux {
 	t.Helper()
 	if cfg.Dedicate == nil {
 		cfg.Dedicate = dedicateFrom(subClient(t, rueidis.ClientOption{InitAddress: []string{addr}}))
 	}
-	m := NewSubMux(cfg)
+	m := pubsub.New(cfg)
 	t.Cleanup(m.Close)
 	return m
 }
 
-func mustSubscribe(t testing.TB, m *SubMux, channel string, w Waker) *Sub {
+func mustSubscribe(t testing.TB, m *pubsub.Mux, channel string, w pubsub.Waker) *pubsub.Sub {
 	t.Helper()
 	s, err := m.Subscribe(channel, w)
 	require.NoError(t, err)
@@ -125,37 +127,37 @@ func awaitNoChannels(t testing.TB, srv *redistest.Server) {
 	require.Eventually(t, func() bool { return srv.Do(t, "PUBSUB", "CHANNELS") == "" }, subTestWait, 5*time.Millisecond)
 }
 
-func TestSubMux(t *testing.T) {
+func TestMux(t *testing.T) {
 	srv := subServer(t)
 
 	t.Run("ConfirmsThenDeliversThePayload", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{})
 		w := newSubWaiter()
 		s := mustSubscribe(t, m, "{a}:ch", w)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		require.True(t, s.Confirmed())
 		for _, payload := range []string{"0", "", "\x00\xff\r\n", strings.Repeat("x", 1<<16)} {
 			require.Equal(t, "1", srv.Do(t, "PUBLISH", "{a}:ch", payload))
-			require.Equal(t, subWake{WakeMessage, payload}, w.next(t))
+			require.Equal(t, subWake{pubsub.WakeMessage, payload}, w.next(t))
 		}
 		require.EqualValues(t, 1, m.Stats().Subscribes)
 	})
 
 	t.Run("ReferencesShareOneSubscription", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 10 * time.Millisecond})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 10 * time.Millisecond})
 		w1, w2 := newSubWaiter(), newSubWaiter()
 		s1 := mustSubscribe(t, m, "ch", w1)
-		w1.expect(t, WakeSubscribed)
+		w1.expect(t, pubsub.WakeSubscribed)
 		s2 := mustSubscribe(t, m, "ch", w2)
-		w2.expect(t, WakeSubscribed) // at once, without a command
+		w2.expect(t, pubsub.WakeSubscribed) // at once, without a command
 		require.EqualValues(t, 1, m.Stats().Subscribes)
 		srv.Do(t, "PUBLISH", "ch", "1")
-		w1.expect(t, WakeMessage)
-		w2.expect(t, WakeMessage)
+		w1.expect(t, pubsub.WakeMessage)
+		w2.expect(t, pubsub.WakeMessage)
 		s1.Drop()
 		s1.Drop()
 		srv.Do(t, "PUBLISH", "ch", "2")
-		w2.expect(t, WakeMessage)
+		w2.expect(t, pubsub.WakeMessage)
 		require.Empty(t, w1.wakes)
 		require.EqualValues(t, 1, m.Stats().Refs)
 		s2.Drop()
@@ -164,39 +166,39 @@ func TestSubMux(t *testing.T) {
 	})
 
 	t.Run("RevivesALingeringChannelWithoutACommand", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: time.Hour})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: time.Hour})
 		w := newSubWaiter()
 		s := mustSubscribe(t, m, "ch", w)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		s.Drop()
 		srv.Do(t, "PUBLISH", "ch", "nobody")
 		require.Eventually(t, func() bool { return m.Stats().Unheard == 1 }, subTestWait, time.Millisecond)
 		s = mustSubscribe(t, m, "ch", w)
 		require.True(t, s.Confirmed())
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		require.EqualValues(t, 1, m.Stats().Subscribes)
 		require.Empty(t, w.wakes)
 	})
 }
 
-func TestSubMux_Many(t *testing.T) {
+func TestMux_Many(t *testing.T) {
 	srv := subServer(t)
 
 	t.Run("C116_TenThousandChannels", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 50 * time.Millisecond})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 50 * time.Millisecond})
 		const n = 10_000
 		w := &subCount{}
-		subs := make([]*Sub, n)
+		subs := make([]*pubsub.Sub, n)
 		for i := range subs {
 			subs[i] = mustSubscribe(t, m, "ch"+strconv.Itoa(i), w)
 		}
-		w.await(t, WakeSubscribed, n)
+		w.await(t, pubsub.WakeSubscribed, n)
 		require.EqualValues(t, n, m.Stats().Confirmed)
 		require.Less(t, m.Stats().Rounds, int64(n/10))
 		for i := range 100 {
 			srv.Do(t, "PUBLISH", "ch"+strconv.Itoa(i*97), "")
 		}
-		w.await(t, WakeMessage, 100)
+		w.await(t, pubsub.WakeMessage, 100)
 		for _, s := range subs {
 			s.Drop()
 		}
@@ -206,7 +208,7 @@ func TestSubMux_Many(t *testing.T) {
 	})
 
 	t.Run("C111_KilledConnectionWakesEveryoneTwice", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{})
 		const n = 3000
 		waiters := make([]*subWaiter, n)
 		for i := range waiters {
@@ -214,26 +216,26 @@ func TestSubMux_Many(t *testing.T) {
 			mustSubscribe(t, m, "ch"+strconv.Itoa(i%1000), waiters[i])
 		}
 		for _, w := range waiters {
-			w.expect(t, WakeSubscribed)
+			w.expect(t, pubsub.WakeSubscribed)
 		}
 		for range 3 {
 			require.Equal(t, "1", srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub"))
 			for _, w := range waiters {
-				w.expect(t, WakeLost, WakeReconnect)
+				w.expect(t, pubsub.WakeLost, pubsub.WakeReconnect)
 			}
 		}
 		require.EqualValues(t, 3, m.Stats().Reconnects)
 		srv.Do(t, "PUBLISH", "ch7", "x")
-		waiters[7].expect(t, WakeMessage)
-		waiters[2007].expect(t, WakeMessage)
+		waiters[7].expect(t, pubsub.WakeMessage)
+		waiters[2007].expect(t, pubsub.WakeMessage)
 	})
 }
 
-func TestSubMux_Lingering(t *testing.T) {
+func TestMux_Lingering(t *testing.T) {
 	srv := subServer(t)
 
 	t.Run("ChannelsDoNotSurviveAReconnect", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: time.Hour})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: time.Hour})
 		w := newSubWaiter()
 		mustSubscribe(t, m, "idle", w).Drop()
 		mustSubscribe(t, m, "kept", w)
@@ -247,27 +249,27 @@ func TestSubMux_Lingering(t *testing.T) {
 	})
 
 	t.Run("ChannelsAreLetGoOfAtTheCap", func(t *testing.T) {
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{MaxChannels: 2, Linger: time.Hour})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{MaxChannels: 2, Linger: time.Hour})
 		w := newSubWaiter()
 		s := mustSubscribe(t, m, "a", w)
 		mustSubscribe(t, m, "b", w)
-		w.expect(t, WakeSubscribed, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed, pubsub.WakeSubscribed)
 		_, err := m.Subscribe("c", w)
-		require.ErrorIs(t, err, ErrTooManyChannels)
+		require.ErrorIs(t, err, pubsub.ErrTooManyChannels)
 		mustSubscribe(t, m, "b", w)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		s.Drop()
 		require.Eventually(t, func() bool {
 			_, err := m.Subscribe("c", w)
 			return err == nil
 		}, subTestWait, time.Millisecond)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 	})
 }
 
-func TestSubMux_WakeMayCallSubscribeAndDrop(t *testing.T) {
+func TestMux_WakeMayCallSubscribeAndDrop(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 10 * time.Millisecond})
+	m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 10 * time.Millisecond})
 	const n = 200
 	var done sync.WaitGroup
 	done.Add(1)
@@ -281,8 +283,8 @@ func TestSubMux_WakeMayCallSubscribeAndDrop(t *testing.T) {
 // subHopper subscribes the next channel from inside Wake and drops the last one.
 type subHopper struct {
 	mu   sync.Mutex
-	m    *SubMux
-	sub  *Sub
+	m    *pubsub.Mux
+	sub  *pubsub.Sub
 	left int
 	hops atomic.Int64
 	done func()
@@ -305,13 +307,13 @@ func (h *subHopper) hop() {
 	h.hops.Add(1)
 }
 
-func (h *subHopper) Wake(WakeCause, string) { h.hop() }
+func (h *subHopper) Wake(pubsub.WakeCause, string) { h.hop() }
 
-func TestSubMux_C117_RefusedChannelDoesNotHurtTheOthers(t *testing.T) {
+func TestMux_C117_RefusedChannelDoesNotHurtTheOthers(t *testing.T) {
 	srv := subServer(t)
 	srv.Do(t, "ACL", "SETUSER", "limited", "on", "nopass", "+@all", "allkeys", "resetchannels", "&ok*")
 	client := subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "limited", Password: "x"})
-	m := subMuxAt(t, "", SubMuxConfig{
+	m := subMuxAt(t, "", pubsub.Config{
 		Dedicate:     dedicateFrom(client),
 		RefusedRetry: 50 * time.Millisecond,
 	})
@@ -323,25 +325,25 @@ func TestSubMux_C117_RefusedChannelDoesNotHurtTheOthers(t *testing.T) {
 		}
 		mustSubscribe(t, m, "ok"+strconv.Itoa(i), ok)
 	}
-	ok.await(t, WakeSubscribed, 300)
-	refused.expect(t, WakeLost)
+	ok.await(t, pubsub.WakeSubscribed, 300)
+	refused.expect(t, pubsub.WakeLost)
 	late := newSubWaiter()
 	mustSubscribe(t, m, "forbidden", late)
-	late.expect(t, WakeLost)
+	late.expect(t, pubsub.WakeLost)
 	require.EqualValues(t, 300, m.Stats().Confirmed)
 	require.Zero(t, m.Stats().Reconnects)
 
 	srv.Do(t, "ACL", "SETUSER", "limited", "&forbidden")
-	refused.expect(t, WakeReconnect)
-	late.expect(t, WakeReconnect)
+	refused.expect(t, pubsub.WakeReconnect)
+	late.expect(t, pubsub.WakeReconnect)
 	srv.Do(t, "PUBLISH", "forbidden", "x")
-	refused.expect(t, WakeMessage)
-	require.Zero(t, ok.by[WakeLost].Load())
+	refused.expect(t, pubsub.WakeMessage)
+	require.Zero(t, ok.by[pubsub.WakeLost].Load())
 }
 
-func TestSubMux_C120_ChurnLeavesNoChannel(t *testing.T) {
+func TestMux_C120_ChurnLeavesNoChannel(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: time.Microsecond})
+	m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: time.Microsecond})
 	const workers, each = 8, 12_500
 	var wg sync.WaitGroup
 	for g := range workers {
@@ -360,16 +362,16 @@ func TestSubMux_C120_ChurnLeavesNoChannel(t *testing.T) {
 
 	w := newSubWaiter() // and it still works
 	mustSubscribe(t, m, "ch1", w)
-	w.expect(t, WakeSubscribed)
+	w.expect(t, pubsub.WakeSubscribed)
 }
 
 // churn subscribes and drops; every so often it waits for the confirmation, so that the
 // server takes part.
-func churn(t *testing.T, m *SubMux, rng *rand.Rand, n int) {
+func churn(t *testing.T, m *pubsub.Mux, rng *rand.Rand, n int) {
 	ignore := &subCount{}
-	var held []*Sub
+	var held []*pubsub.Sub
 	for i := range n {
-		var waker Waker = ignore
+		var waker pubsub.Waker = ignore
 		w := &subWaiter{}
 		if i%25 == 0 {
 			w = newSubWaiter()
@@ -381,7 +383,7 @@ func churn(t *testing.T, m *SubMux, rng *rand.Rand, n int) {
 			return
 		}
 		if i%25 == 0 {
-			if got := <-w.wakes; got.cause != WakeSubscribed {
+			if got := <-w.wakes; got.cause != pubsub.WakeSubscribed {
 				t.Errorf("woken with %v", got.cause)
 			}
 		}
@@ -398,9 +400,9 @@ func churn(t *testing.T, m *SubMux, rng *rand.Rand, n int) {
 	}
 }
 
-func TestSubMux_ChurnWithKillsEndsConfirmed(t *testing.T) {
+func TestMux_ChurnWithKillsEndsConfirmed(t *testing.T) {
 	srv := subServer(t)
-	m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 2 * time.Millisecond, BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond})
+	m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 2 * time.Millisecond, BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond})
 	w := &subCount{}
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -441,17 +443,17 @@ func TestSubMux_ChurnWithKillsEndsConfirmed(t *testing.T) {
 	require.EqualValues(t, 50, m.Stats().Channels)
 }
 
-// TestSubMux_UnsubscribeIsRefusedInPeace is the reason for unsubscribeCommands: with the
+// TestMux_UnsubscribeIsRefusedInPeace is the reason for unsubscribeCommands: with the
 // client's own UNSUBSCRIBE each of these ends the process.
-func TestSubMux_UnsubscribeIsRefusedInPeace(t *testing.T) {
+func TestMux_UnsubscribeIsRefusedInPeace(t *testing.T) {
 	t.Run("BUSY", func(t *testing.T) {
 		srv := subServer(t, "--busy-reply-threshold", "20")
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 10 * time.Millisecond, Attempt: 10 * time.Second})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 10 * time.Millisecond, Attempt: 10 * time.Second})
 		w, kept := newSubWaiter(), newSubWaiter()
 		s := mustSubscribe(t, m, "ch", w)
 		mustSubscribe(t, m, "kept", kept)
-		w.expect(t, WakeSubscribed)
-		kept.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
+		kept.expect(t, pubsub.WakeSubscribed)
 		script := make(chan struct{})
 		go func() {
 			defer close(script)
@@ -478,52 +480,52 @@ func TestSubMux_UnsubscribeIsRefusedInPeace(t *testing.T) {
 		require.Eventually(t, func() bool { return srv.Do(t, "PUBSUB", "CHANNELS") == "kept" }, subTestWait, time.Millisecond)
 		require.Zero(t, m.Stats().Reconnects)
 		srv.Do(t, "PUBLISH", "kept", "x")
-		kept.expect(t, WakeMessage)
+		kept.expect(t, pubsub.WakeMessage)
 	})
 	t.Run("MISCONF", func(t *testing.T) {
 		srv := subServer(t, "--save", "3600 1")
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 10 * time.Millisecond})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 10 * time.Millisecond})
 		w, kept := newSubWaiter(), newSubWaiter()
 		s := mustSubscribe(t, m, "ch", w)
 		mustSubscribe(t, m, "kept", kept)
-		w.expect(t, WakeSubscribed)
-		kept.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
+		kept.expect(t, pubsub.WakeSubscribed)
 		breakSaving(t, srv)
 		s.Drop()
 		require.Eventually(t, func() bool { return srv.Do(t, "PUBSUB", "CHANNELS") == "kept" }, subTestWait, time.Millisecond)
 		mustSubscribe(t, m, "ch", w)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		require.Zero(t, m.Stats().Reconnects)
 		m.Close()
 	})
 }
 
-// TestSubMux_WithoutTransactions: where MULTI cannot be had, the connection is replaced.
-func TestSubMux_WithoutTransactions(t *testing.T) {
+// TestMux_WithoutTransactions: where MULTI cannot be had, the connection is replaced.
+func TestMux_WithoutTransactions(t *testing.T) {
 	t.Run("NoPermForMulti", func(t *testing.T) {
 		srv := subServer(t)
 		srv.Do(t, "ACL", "SETUSER", "notx", "on", "nopass", "+@all", "-multi", "allkeys", "allchannels")
 		client := subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "notx", Password: "x"})
-		m := subMuxAt(t, "", SubMuxConfig{Dedicate: dedicateFrom(client), Linger: 10 * time.Millisecond})
+		m := subMuxAt(t, "", pubsub.Config{Dedicate: dedicateFrom(client), Linger: 10 * time.Millisecond})
 		w := newSubWaiter()
 		s := mustSubscribe(t, m, "ch", w)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		s.Drop()
 		awaitNoChannels(t, srv) // by ending the connection, which nobody needs
 		mustSubscribe(t, m, "ch", w)
-		w.expect(t, WakeSubscribed)
+		w.expect(t, pubsub.WakeSubscribed)
 		require.EqualValues(t, 2, m.Stats().Connects)
 	})
 	t.Run("Miniredis", func(t *testing.T) {
 		checkSubLeaks(t)
 		srv := miniredis.RunT(t)
-		m := subMuxAt(t, srv.Addr(), SubMuxConfig{Linger: 10 * time.Millisecond})
+		m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: 10 * time.Millisecond})
 		w := newSubWaiter()
 		for range 3 {
 			s := mustSubscribe(t, m, "ch", w)
-			w.expect(t, WakeSubscribed)
+			w.expect(t, pubsub.WakeSubscribed)
 			srv.Publish("ch", "x")
-			require.Equal(t, subWake{WakeMessage, "x"}, w.next(t))
+			require.Equal(t, subWake{pubsub.WakeMessage, "x"}, w.next(t))
 			s.Drop()
 			require.Eventually(t, func() bool { return len(srv.PubSubChannels("")) == 0 }, subTestWait, time.Millisecond)
 		}

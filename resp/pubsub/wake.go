@@ -1,4 +1,4 @@
-package resp
+package pubsub
 
 import (
 	"time"
@@ -13,7 +13,7 @@ type pendingWake struct {
 }
 
 // wakeAll calls the wakes, unless the multiplexer is closed.
-func (m *SubMux) wakeAll(wakes []pendingWake, payload string) {
+func (m *Mux) wakeAll(wakes []pendingWake, payload string) {
 	if len(wakes) == 0 {
 		return
 	}
@@ -30,7 +30,7 @@ func (m *SubMux) wakeAll(wakes []pendingWake, payload string) {
 // onMessage wakes everybody who references the message's channel. It runs in the reader.
 //
 // Allocates: only for a channel with more than 16 references.
-func (m *SubMux) onMessage(c *subConn, msg rueidis.PubSubMessage) {
+func (m *Mux) onMessage(c *subConn, msg rueidis.PubSubMessage) {
 	if want := c.probe.want.Load(); want != nil && msg.Channel == m.cfg.ProbeChannel {
 		if msg.Message == *want {
 			c.probe.want.CompareAndSwap(want, nil)
@@ -56,7 +56,7 @@ func (m *SubMux) onMessage(c *subConn, msg rueidis.PubSubMessage) {
 }
 
 // onSubscription takes the server's word on a channel, as it arrives. It runs in the reader.
-func (m *SubMux) onSubscription(c *subConn, s rueidis.PubSubSubscription) {
+func (m *Mux) onSubscription(c *subConn, s rueidis.PubSubSubscription) {
 	switch s.Kind {
 	case "subscribe", "ssubscribe":
 		m.confirm(s.Channel, c.epoch)
@@ -70,7 +70,7 @@ func (m *SubMux) onSubscription(c *subConn, s rueidis.PubSubSubscription) {
 // Only the manager sends commands, it has one pipeline in flight and a channel occurs in it
 // once. So a confirmation that meets phaseSubscribing of the same connection answers just
 // that command; one from a connection that was given up meets another epoch.
-func (m *SubMux) confirm(channel string, epoch uint64) {
+func (m *Mux) confirm(channel string, epoch uint64) {
 	var buf [16]pendingWake
 	wakes := buf[:0]
 	idle := false
@@ -96,7 +96,7 @@ func (m *SubMux) confirm(channel string, epoch uint64) {
 // movedAway handles an unsubscription that the server decided on: the slot has moved. One
 // that we asked for is told from it by the phase, because the manager does not go on before
 // everything the server had to say about its pipeline was read.
-func (m *SubMux) movedAway(channel string, epoch uint64) {
+func (m *Mux) movedAway(channel string, epoch uint64) {
 	sh := m.shard(channel)
 	sh.mu.Lock()
 	ch := sh.channels[channel]
@@ -160,7 +160,7 @@ func (ch *subChannel) lostLocked(wakes []pendingWake) []pendingWake {
 
 // greetLoop tells waiters that joined a channel whose state was known already. If the state
 // has changed since, whoever changed it has told them, or will.
-func (m *SubMux) greetLoop() {
+func (m *Mux) greetLoop() {
 	for {
 		select {
 		case <-m.ctx.Done():
@@ -177,7 +177,7 @@ func (m *SubMux) greetLoop() {
 	}
 }
 
-func (m *SubMux) greet(ch *subChannel) {
+func (m *Mux) greet(ch *subChannel) {
 	var buf [16]pendingWake
 	wakes := buf[:0]
 	sh := m.shard(ch.name)

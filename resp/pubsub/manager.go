@@ -1,4 +1,4 @@
-package resp
+package pubsub
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type subConn struct {
 // manage is the manager goroutine: it owns the connection and sends every command.
 //
 // May block on: the exchange with the server, each at most Attempt; Dedicate.
-func (m *SubMux) manage() {
+func (m *Mux) manage() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for m.ctx.Err() == nil {
@@ -65,7 +65,7 @@ func (m *SubMux) manage() {
 }
 
 // step does all the work there is and returns how long nothing more is due.
-func (m *SubMux) step() time.Duration {
+func (m *Mux) step() time.Duration {
 	m.mgr.pressure = m.pressure.Swap(false)
 	if m.replace.Swap(false) {
 		if m.mgr.conn != nil {
@@ -102,7 +102,7 @@ func (m *SubMux) step() time.Duration {
 }
 
 // untilDue returns the time until the next sweep, retry or probe.
-func (m *SubMux) untilDue(now time.Time) time.Duration {
+func (m *Mux) untilDue(now time.Time) time.Duration {
 	wait := time.Hour
 	due := func(at time.Time) { wait = min(wait, max(at.Sub(now), 0)) }
 	if m.count.lingering.Load() > 0 {
@@ -120,12 +120,12 @@ func (m *SubMux) untilDue(now time.Time) time.Duration {
 	return wait
 }
 
-func (m *SubMux) sweepEvery() time.Duration {
+func (m *Mux) sweepEvery() time.Duration {
 	return min(max(m.cfg.Linger/4, time.Millisecond), time.Second)
 }
 
 // dial opens a connection. On failure it tells the waiters and sets the time of the next try.
-func (m *SubMux) dial() bool {
+func (m *Mux) dial() bool {
 	m.mgr.epoch++
 	c := &subConn{epoch: m.mgr.epoch}
 	client, release, err := m.cfg.Dedicate(m.ctx)
@@ -148,19 +148,19 @@ func (m *SubMux) dial() bool {
 		m.count.dialFailures.Add(1)
 		m.backOff(err)
 		m.loseAll()
-		m.cfg.OnEvent(SubEvent{Kind: SubDialFailed, Err: err})
+		m.cfg.OnEvent(Event{Kind: DialFailed, Err: err})
 		return false
 	}
 	m.mgr.conn = c
 	m.mgr.nextProbe = time.Now().Add(m.cfg.ProbeEvery)
 	m.count.connects.Add(1)
-	m.cfg.OnEvent(SubEvent{Kind: SubConnected})
+	m.cfg.OnEvent(Event{Kind: Connected})
 	return true
 }
 
 // giveUp abandons the connection: every waiter is told, and everything that is still wanted
 // is on the work list for the next one.
-func (m *SubMux) giveUp(err error) {
+func (m *Mux) giveUp(err error) {
 	c := m.mgr.conn
 	m.mgr.conn = nil
 	if err == nil {
@@ -172,12 +172,12 @@ func (m *SubMux) giveUp(err error) {
 	}
 	m.backOff(err)
 	m.loseAll()
-	m.cfg.OnEvent(SubEvent{Kind: SubLost, Err: err})
+	m.cfg.OnEvent(Event{Kind: Lost, Err: err})
 }
 
 // backOff sets the time of the next attempt to connect. Without RESP3 there is no point in
 // hurrying: the client was made for RESP2, or the server knows no better.
-func (m *SubMux) backOff(err error) {
+func (m *Mux) backOff(err error) {
 	delay := m.backoff(m.mgr.failures)
 	if errors.Is(err, rueidis.ErrRESP2PubSubMixed) {
 		delay = jitter(m.cfg.RefusedRetry)
@@ -187,7 +187,7 @@ func (m *SubMux) backOff(err error) {
 }
 
 // backoff draws a delay with full jitter below a bound that doubles with each try.
-func (m *SubMux) backoff(tries int) time.Duration {
+func (m *Mux) backoff(tries int) time.Duration {
 	bound := m.cfg.BackoffMax
 	if tries < 20 {
 		bound = min(bound, m.cfg.BackoffMin<<tries)
@@ -201,7 +201,7 @@ func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 // closeConn closes c on a goroutine of its own, because rueidis waits up to a second for a
 // silent server. Only closing is safe: releasing a connection that works sends UNSUBSCRIBE
 // (see unsubscribeCommands).
-func (m *SubMux) closeConn(c *subConn) {
+func (m *Mux) closeConn(c *subConn) {
 	m.closers <- struct{}{}
 	m.wg.Go(func() {
 		c.client.Close()
@@ -214,7 +214,7 @@ func (m *SubMux) closeConn(c *subConn) {
 
 // loseAll makes every channel unsubscribed, puts it on the work list (which forgets it before
 // the next connection if nobody references it) and tells its waiters.
-func (m *SubMux) loseAll() {
+func (m *Mux) loseAll() {
 	m.mgr.retries, m.mgr.nextRetry = nil, time.Time{}
 	var wakes []pendingWake
 	for i := range m.shards {
@@ -237,7 +237,7 @@ func (m *SubMux) loseAll() {
 }
 
 // takeMoved gives channels that the server dropped a time to be tried again.
-func (m *SubMux) takeMoved() {
+func (m *Mux) takeMoved() {
 	m.work.Lock()
 	moved := m.work.moved
 	m.work.moved = nil
@@ -249,7 +249,7 @@ func (m *SubMux) takeMoved() {
 }
 
 // retryLater notes that ch, in phaseRefused, is to be tried again.
-func (m *SubMux) retryLater(ch *subChannel, delay time.Duration) {
+func (m *Mux) retryLater(ch *subChannel, delay time.Duration) {
 	ch.retryAt = time.Now().Add(delay)
 	m.mgr.retries = append(m.mgr.retries, ch)
 	if m.mgr.nextRetry.IsZero() || ch.retryAt.Before(m.mgr.nextRetry) {
@@ -258,7 +258,7 @@ func (m *SubMux) retryLater(ch *subChannel, delay time.Duration) {
 }
 
 // takeRetries puts the channels that are due on the work list.
-func (m *SubMux) takeRetries(now time.Time) {
+func (m *Mux) takeRetries(now time.Time) {
 	if m.mgr.nextRetry.IsZero() || now.Before(m.mgr.nextRetry) && !m.mgr.pressure {
 		return
 	}
@@ -285,7 +285,7 @@ func (m *SubMux) takeRetries(now time.Time) {
 	m.mgr.retries, m.mgr.nextRetry = keep, next
 }
 
-func (m *SubMux) hasTodo() bool {
+func (m *Mux) hasTodo() bool {
 	m.work.Lock()
 	defer m.work.Unlock()
 	return len(m.work.todo) > 0
@@ -293,7 +293,7 @@ func (m *SubMux) hasTodo() bool {
 
 // compactTodo forgets the channels on the work list that nobody references any more. It
 // keeps the table bounded by what is wanted while there is no connection.
-func (m *SubMux) compactTodo() {
+func (m *Mux) compactTodo() {
 	for _, ch := range m.popTodo(-1) {
 		sh := m.shard(ch.name)
 		sh.mu.Lock()
@@ -308,7 +308,7 @@ func (m *SubMux) compactTodo() {
 }
 
 // popTodo takes the oldest limit channels off the work list, all of them if limit is negative.
-func (m *SubMux) popTodo(limit int) []*subChannel {
+func (m *Mux) popTodo(limit int) []*subChannel {
 	m.work.Lock()
 	defer m.work.Unlock()
 	todo := m.work.todo
@@ -321,7 +321,7 @@ func (m *SubMux) popTodo(limit int) []*subChannel {
 }
 
 // exchange sends one pipeline and waits for all of it, at most Attempt.
-func (m *SubMux) exchange(c *subConn, cmds []rueidis.Completed) []rueidis.RedisResult {
+func (m *Mux) exchange(c *subConn, cmds []rueidis.Completed) []rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.Attempt)
 	defer cancel()
 	return c.client.DoMulti(ctx, cmds...)

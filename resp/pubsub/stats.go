@@ -1,12 +1,12 @@
-package resp
+package pubsub
 
 import (
 	"crypto/rand"
 	"sync/atomic"
 )
 
-// SubMuxStats is a snapshot of a SubMux. The first four are levels, the others only grow.
-type SubMuxStats struct {
+// Stats is a snapshot of a Mux. The first four are levels, the others only grow.
+type Stats struct {
 	Channels  int64 // in the table, lingering and refused ones included
 	Confirmed int64 // subscribed on the current connection
 	Lingering int64 // subscribed and referenced by nobody
@@ -35,10 +35,10 @@ type subCounters struct {
 
 // Stats returns the counters. They are read one by one, so they need not fit together
 // while work is going on.
-func (m *SubMux) Stats() SubMuxStats {
+func (m *Mux) Stats() Stats {
 	c := &m.count
 	connects := c.connects.Load()
-	return SubMuxStats{
+	return Stats{
 		Channels:     c.channels.Load(),
 		Confirmed:    c.confirmed.Load(),
 		Lingering:    c.lingering.Load(),
@@ -58,31 +58,31 @@ func (m *SubMux) Stats() SubMuxStats {
 	}
 }
 
-// SubEventKind says what a SubEvent reports.
-type SubEventKind uint8
+// EventKind says what a Event reports.
+type EventKind uint8
 
 const (
-	// SubConnected: a connection was opened.
-	SubConnected SubEventKind = iota + 1
-	// SubDialFailed: it could not be opened. Err says why.
-	SubDialFailed
-	// SubLost: the connection ended or was given up. Err says why.
-	SubLost
-	// SubRefused: the server refused Channel. Err says why.
-	SubRefused
-	// SubRound: one pipeline was answered; Channels is how many channels it was about.
-	SubRound
-	// SubProbeOff: the probe's channel was refused, this connection is not probed.
-	SubProbeOff
-	// SubNoUnsubscribe: the user may not run MULTI and EXEC, which unsubscribing needs
+	// Connected: a connection was opened.
+	Connected EventKind = iota + 1
+	// DialFailed: it could not be opened. Err says why.
+	DialFailed
+	// Lost: the connection ended or was given up. Err says why.
+	Lost
+	// Refused: the server refused Channel. Err says why.
+	Refused
+	// Round: one pipeline was answered; Channels is how many channels it was about.
+	Round
+	// ProbeOff: the probe's channel was refused, this connection is not probed.
+	ProbeOff
+	// NoUnsubscribe: the user may not run MULTI and EXEC, which unsubscribing needs
 	// (see unsubscribeCommands). Err says why. Channels that nobody wants are then left to
 	// pile up on the connection, which is replaced when there are too many.
-	SubNoUnsubscribe
+	NoUnsubscribe
 )
 
-// SubEvent is one event of a SubMux's connection.
-type SubEvent struct {
-	Kind     SubEventKind
+// Event is one event of a Mux's connection.
+type Event struct {
+	Kind     EventKind
 	Channel  string
 	Channels int
 	Err      error

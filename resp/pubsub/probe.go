@@ -1,4 +1,4 @@
-package resp
+package pubsub
 
 import (
 	"strconv"
@@ -16,13 +16,13 @@ type subProbe struct {
 	sent       int
 }
 
-func (m *SubMux) probing() bool {
+func (m *Mux) probing() bool {
 	return m.cfg.ProbeEvery > 0 && !m.mgr.conn.probe.off && m.count.channels.Load() > 0
 }
 
 // probe checks that the last probe came back and sends the next one. A server may deliver a
 // message after the answer to PUBLISH, so the check is an interval later.
-func (m *SubMux) probe(now time.Time) {
+func (m *Mux) probe(now time.Time) {
 	c := m.mgr.conn
 	if !m.probing() || now.Before(m.mgr.nextProbe) {
 		return
@@ -57,7 +57,7 @@ func (m *SubMux) probe(now time.Time) {
 }
 
 // subscribeProbe subscribes the probe's channel and reports whether it is.
-func (m *SubMux) subscribeProbe(c *subConn) bool {
+func (m *Mux) subscribeProbe(c *subConn) bool {
 	cmd := c.client.B().Subscribe().Channel(m.cfg.ProbeChannel).Build()
 	if m.cfg.Sharded {
 		cmd = c.client.B().Ssubscribe().Channel(m.cfg.ProbeChannel).Build()
@@ -76,9 +76,9 @@ func (m *SubMux) subscribeProbe(c *subConn) bool {
 }
 
 // probeRefused turns the probe off where the ACL forbids it; other refusals pass.
-func (m *SubMux) probeRefused(c *subConn, err error) {
+func (m *Mux) probeRefused(c *subConn, err error) {
 	if isNoPerm(err) {
 		c.probe.off = true
-		m.cfg.OnEvent(SubEvent{Kind: SubProbeOff, Channel: m.cfg.ProbeChannel, Err: err})
+		m.cfg.OnEvent(Event{Kind: ProbeOff, Channel: m.cfg.ProbeChannel, Err: err})
 	}
 }

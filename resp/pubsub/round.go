@@ -1,4 +1,4 @@
-package resp
+package pubsub
 
 import (
 	"strings"
@@ -42,7 +42,7 @@ type subStep struct {
 // when a new waiter comes: the phase stays phaseUnsubscribing, the end of the round finds a
 // reference, and the next round subscribes again; the waiter is never told of a
 // subscription that the UNSUBSCRIBE is about to end.
-func (m *SubMux) round() bool {
+func (m *Mux) round() bool {
 	c, now := m.mgr.conn, time.Now()
 	subs := m.takeTodo(c)
 	idle := m.takeIdle(c, now)
@@ -58,7 +58,7 @@ func (m *SubMux) round() bool {
 }
 
 // send builds the pipeline, sends it and settles it.
-func (m *SubMux) send(c *subConn, subs, idle []*subChannel) bool {
+func (m *Mux) send(c *subConn, subs, idle []*subChannel) bool {
 	r := m.build(c, subs, idle)
 	m.count.rounds.Add(1)
 	res := m.exchange(c, r.cmds)
@@ -81,11 +81,11 @@ func (m *SubMux) send(c *subConn, subs, idle []*subChannel) bool {
 			return false
 		}
 	}
-	m.cfg.OnEvent(SubEvent{Kind: SubRound, Channels: len(subs) + len(idle)})
+	m.cfg.OnEvent(Event{Kind: Round, Channels: len(subs) + len(idle)})
 	return len(subs) > 0 || len(idle) > 0
 }
 
-func (m *SubMux) build(c *subConn, subs, idle []*subChannel) *subRound {
+func (m *Mux) build(c *subConn, subs, idle []*subChannel) *subRound {
 	r, b := &subRound{}, c.client.B()
 	for len(subs) > 0 {
 		n := m.batchLen(subs)
@@ -117,7 +117,7 @@ func (m *SubMux) build(c *subConn, subs, idle []*subChannel) *subRound {
 }
 
 // batchLen is how many of subs the next command takes: one, if a batch with it was refused.
-func (m *SubMux) batchLen(subs []*subChannel) int {
+func (m *Mux) batchLen(subs []*subChannel) int {
 	n := 0
 	for n < min(m.cfg.Batch, len(subs)) && !subs[n].single {
 		n++
@@ -135,7 +135,7 @@ func (m *SubMux) batchLen(subs []*subChannel) int {
 // transaction each command has one plain answer whatever happens: QUEUED or an error, then
 // an array or EXECABORT. The array stands for the first push, the others come as pushes. At
 // least two names, because Redis 6 answers make rueidis read one message past the array.
-func (m *SubMux) unsubscribeCommands(cmds []rueidis.Completed, b rueidis.Builder, names []string) []rueidis.Completed {
+func (m *Mux) unsubscribeCommands(cmds []rueidis.Completed, b rueidis.Builder, names []string) []rueidis.Completed {
 	if len(names) == 1 {
 		names = append(names, names[0])
 	}
@@ -161,7 +161,7 @@ func channelNames(chs []*subChannel) []string {
 }
 
 // takeTodo takes work off the list and marks it as in flight on c.
-func (m *SubMux) takeTodo(c *subConn) []*subChannel {
+func (m *Mux) takeTodo(c *subConn) []*subChannel {
 	todo := m.popTodo(roundCommands * m.cfg.Batch)
 	subs := todo[:0]
 	singles := 0
@@ -191,7 +191,7 @@ func (m *SubMux) takeTodo(c *subConn) []*subChannel {
 
 // takeIdle takes the channels whose linger is over and marks them as in flight. None while
 // it is not known whether MULTI is allowed.
-func (m *SubMux) takeIdle(c *subConn, now time.Time) []*subChannel {
+func (m *Mux) takeIdle(c *subConn, now time.Time) []*subChannel {
 	if c.tx == txUnknown || m.count.lingering.Load() == 0 || !m.sweepDue(now) {
 		return nil
 	}
@@ -221,13 +221,13 @@ func (m *SubMux) takeIdle(c *subConn, now time.Time) []*subChannel {
 	return idle
 }
 
-func (m *SubMux) sweepDue(now time.Time) bool {
+func (m *Mux) sweepDue(now time.Time) bool {
 	return m.mgr.pressure || !now.Before(m.mgr.nextSweep)
 }
 
 // strand forgets channels that cannot be unsubscribed, and replaces the connection when it
 // carries more of them than wanted ones, or nothing else.
-func (m *SubMux) strand(c *subConn, idle []*subChannel) {
+func (m *Mux) strand(c *subConn, idle []*subChannel) {
 	for _, ch := range idle {
 		m.endUnsubscribe(ch)
 	}
@@ -240,7 +240,7 @@ func (m *SubMux) strand(c *subConn, idle []*subChannel) {
 
 // settleAsk notes whether MULTI and EXEC are allowed on a connection that has subscribed. A
 // server that is busy just now leaves it open: the next round asks again.
-func (m *SubMux) settleAsk(c *subConn, multi, exec error) {
+func (m *Mux) settleAsk(c *subConn, multi, exec error) {
 	switch {
 	case multi == nil && exec == nil:
 		c.tx = txAllowed
@@ -253,15 +253,15 @@ func (m *SubMux) settleAsk(c *subConn, multi, exec error) {
 	}
 }
 
-func (m *SubMux) noTransactions(c *subConn, err error) {
+func (m *Mux) noTransactions(c *subConn, err error) {
 	c.tx = txRefused
-	m.cfg.OnEvent(SubEvent{Kind: SubNoUnsubscribe, Err: err})
+	m.cfg.OnEvent(Event{Kind: NoUnsubscribe, Err: err})
 }
 
 // settleSubscribe ends a subscription in flight. Redis takes all channels of a command or
 // none; of a refused batch each is asked for alone in the next round, so that one that the
 // ACL forbids does no harm to the others.
-func (m *SubMux) settleSubscribe(c *subConn, s subStep, err error) {
+func (m *Mux) settleSubscribe(c *subConn, s subStep, err error) {
 	if err == nil {
 		for _, ch := range s.channels {
 			m.confirm(ch.name, c.epoch) // the reader has done it already, as the pushes came
@@ -286,7 +286,7 @@ func (m *SubMux) settleSubscribe(c *subConn, s subStep, err error) {
 }
 
 // refuse tells the waiters of a channel that they have to poll, and notes when to ask again.
-func (m *SubMux) refuse(ch *subChannel, err error) {
+func (m *Mux) refuse(ch *subChannel, err error) {
 	sh := m.shard(ch.name)
 	sh.mu.Lock()
 	m.setPhaseLocked(ch, phaseRefused)
@@ -300,12 +300,12 @@ func (m *SubMux) refuse(ch *subChannel, err error) {
 	}
 	m.retryLater(ch, delay)
 	m.wakeAll(wakes, "")
-	m.cfg.OnEvent(SubEvent{Kind: SubRefused, Channel: ch.name, Err: err})
+	m.cfg.OnEvent(Event{Kind: Refused, Channel: ch.name, Err: err})
 }
 
 // settleUnsubscribe ends an unsubscription in flight; res are the three answers. False: the
 // connection is in a state that nothing is known about.
-func (m *SubMux) settleUnsubscribe(s subStep, res []rueidis.RedisResult) bool {
+func (m *Mux) settleUnsubscribe(s subStep, res []rueidis.RedisResult) bool {
 	err := res[2].Error()
 	if err == nil {
 		if parts, _ := res[2].ToArray(); len(parts) > 0 {
@@ -326,7 +326,7 @@ func (m *SubMux) settleUnsubscribe(s subStep, res []rueidis.RedisResult) bool {
 }
 
 // endUnsubscribe forgets the channel, or subscribes it again for who came meanwhile.
-func (m *SubMux) endUnsubscribe(ch *subChannel) {
+func (m *Mux) endUnsubscribe(ch *subChannel) {
 	sh := m.shard(ch.name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -340,7 +340,7 @@ func (m *SubMux) endUnsubscribe(ch *subChannel) {
 
 // undoUnsubscribe handles a refused unsubscription: the channel is as subscribed as before
 // and lingers once more, unless the server dropped it of itself in between.
-func (m *SubMux) undoUnsubscribe(ch *subChannel) {
+func (m *Mux) undoUnsubscribe(ch *subChannel) {
 	sh := m.shard(ch.name)
 	sh.mu.Lock()
 	if ch.gone {

@@ -1,14 +1,14 @@
-package resp
+package pubsub
 
-// Subscriptions is how waiters hear of releases at one node: a [SubMux], or what stands for one in a
+// Subscriptions is how waiters hear of releases at one node: a [Mux], or what stands for one in a
 // simulated world.
 type Subscriptions interface {
-	// Subscribe is SubMux.Subscribe.
+	// Subscribe is Mux.Subscribe.
 	Subscribe(channel string, w Waker) (Subscription, error)
-	// Listens is SubMux.Listens.
+	// Listens is Mux.Listens.
 	Listens(channel string) bool
 	Replace()
-	Stats() SubMuxStats
+	Stats() Stats
 	Close()
 }
 
@@ -18,14 +18,17 @@ type Subscription interface {
 	Drop()
 }
 
-// muxed is a SubMux as Subscriptions.
-type muxed struct{ *SubMux }
+// muxed is a Mux as Subscriptions.
+type muxed struct{ *Mux }
 
 // Subscribe answers no Subscription beside an error.
 func (m muxed) Subscribe(channel string, w Waker) (Subscription, error) {
-	s, err := m.SubMux.Subscribe(channel, w)
+	s, err := m.Mux.Subscribe(channel, w)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// Open is New for those who know [Subscriptions] only.
+func Open(cfg Config) Subscriptions { return muxed{New(cfg)} }

@@ -168,7 +168,7 @@ func (b binary) all(ctx context.Context, tests string) ([]byte, error) {
 const memory = 6 << 20
 
 func (b binary) run(ctx context.Context, on int, tests string, limit time.Duration, more ...string) ([]byte, error) {
-	args := append(more, "-test.run", anchored(tests), "-test.v", "-test.timeout", limit.String())
+	args := append([]string{"-test.run", anchored(tests), "-test.v", "-test.timeout", limit.String()}, more...)
 	if b.rapid {
 		args = append(args, "-rapid.nofailfile")
 	}

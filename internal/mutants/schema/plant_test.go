@@ -71,9 +71,9 @@ func TestOneBuildIsEachOfItsMutants(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(tree, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(tree, name), []byte(content), 0o600))
 	}
-	change := func(old, new string) map[string]string {
+	change := func(old, text string) map[string]string {
 		require.Equal(t, 1, strings.Count(program, old), old)
-		return map[string]string{"p/main.go": strings.Replace(program, old, new, 1)}
+		return map[string]string{"p/main.go": strings.Replace(program, old, text, 1)}
 	}
 	const asItIs = "hey!2 1 7 3pair3"
 	cases := []struct {

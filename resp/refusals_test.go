@@ -154,9 +154,8 @@ func refusalStates(now int64) map[string][][]string {
 	}
 }
 
-// refusalCalls are the calls of each script.
-func refusalCalls(now int64) map[string][][]string {
-	ahead := strconv.FormatInt(now+3_600_000, 10)
+// refusalCalls are the calls of each script, with this not-after where there is one.
+func refusalCalls(ahead string) map[string][][]string {
 	ask := func(field string) []string {
 		return []string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, "1"}
 	}
@@ -259,6 +258,14 @@ func (r *refusalRig) call(script string, args []string) any {
 	return v
 }
 
+// callInline is call as in a cluster: with the keys of any slots among the arguments, at the end.
+func (r *refusalRig) callInline(script string, args []string) any {
+	r.Helper()
+	v, err := r.run.Do(r.Context(), slices.Concat([]string{"EVAL", ScriptTexts()[script], "0"}, args, []string{"k", "k2"})...)
+	require.NoError(r, err, "%s %q", script, args)
+	return v
+}
+
 // silent are the refusals that a script goes on without, and what that costs.
 var silent = map[string]map[string]string{
 	"acquire":     {"copy": "keys are taken one by one"},
@@ -283,10 +290,10 @@ var silent = map[string]map[string]string{
 func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 	t.Parallel()
 	r := newRefusalRig(t)
-	now := time.Now().UnixMilli()
+	_, ahead := notAfters()
 	met := map[string]bool{} // refusals, by script
-	for script, calls := range refusalCalls(now) {
-		for state := range refusalStates(now) {
+	for script, calls := range refusalCalls(ahead) {
+		for state := range refusalStates(0) {
 			if !slices.Contains(refusalFamilies[script], refusalKind(state)) || script == "fenced" && state == "ours twice" {
 				continue
 			}
@@ -339,14 +346,14 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 	t.Parallel()
 	r := newScriptRig(t)
-	now := time.Now().UnixMilli()
+	_, ahead := notAfters()
 	names := []string{
 		"k", "{k}:rwlock_writer", "{k}:e1:02:rwlock_timeout:1", "{k}:x:9:rwlock_timeout:1", "redisson_lock_token:{k}",
 		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes",
 	}
 	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
-	for script, calls := range refusalCalls(now) {
-		for state := range refusalStates(now) {
+	for script, calls := range refusalCalls(ahead) {
+		for state := range refusalStates(0) {
 			if !slices.Contains(refusalFamilies[script], refusalKind(state)) {
 				continue
 			}

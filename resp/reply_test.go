@@ -103,7 +103,8 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 		case "release", "fair release":
 			replies = append(replies, "*1 :1", "*4 :1 :2 :1 :-3", "*4 :1 :2 :1 :0", "*4 :1 :3 :0 :0", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :1")
 		case "extend", "renew":
-			replies = append(replies, "*1 :1", "*4 :1 :2 :1 :1", "*4 :1 :2 :1 :-2", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :4", "*4 :1 :3 :0 :0")
+			replies = append(replies, "*1 :1", "*4 :1 :2 :1 :1", "*4 :1 :2 :1 :-2", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :4", "*4 :1 :3 :0 :0",
+				"*2 :1 :0", "*2 :1 :2", "*4 :1 :1 :1 :-1")
 		case "force":
 			replies = append(replies, "*2 :1 :2", "*2 :1 :-1", "*3 :1 :1 :1")
 		case "inspect", "queue":
@@ -126,12 +127,14 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 			if c.name != "renew" {
 				continue
 			}
+			w = &wire{} // behind a malformed reply nothing is believed, whatever it says
 			part := make([]Renewal, c.keys)
 			require.Equal(t, settled, readRenewals(w, replyOf(t, text), part, 1, 2), text)
 			for _, r := range part {
 				require.Equal(t, CodeError, r.Code, text)
 				require.False(t, r.Err.Class.Definite(), text)
 			}
+			require.True(t, w.malformed.Load(), text)
 		}
 	}
 }

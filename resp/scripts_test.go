@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,30 +23,75 @@ func notAfters() (passed, ahead string) {
 	return strconv.FormatInt(time.Now().Add(-time.Minute).UnixMilli(), 10), strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
 }
 
-func TestC029NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
-	s := redistest.Run(t, redistest.Options{})
-	passed, ahead := notAfters()
-	for name, rest := range map[string]string{"acquire": "0", "reacquire": "1"} {
-		scriptRun(t, s, name, "key", "30000", "field", passed, rest, "0")
-		require.Empty(t, s.Keys(t), "%s takes a key after its not-after", name)
-		scriptRun(t, s, name, "key", "30000", "field", ahead, rest, "0", "0")
-		require.Equal(t, "field\n1", s.Do(t, "HGETALL", "key"), name)
-		if name == "reacquire" {
-			scriptRun(t, s, name, "key", "30000", "field", passed, "7", "1")
-			require.Equal(t, "field\n1", s.Do(t, "HGETALL", "key"), "a count is changed after the not-after")
+// familyStates are the states of refusalStates that a script is called in.
+func familyStates(script string) (states []string) {
+	for state := range refusalStates(0) {
+		if slices.Contains(refusalFamilies[script], refusalKind(state)) {
+			states = append(states, state)
 		}
-		s.Do(t, "DEL", "key")
+	}
+	return states
+}
+
+// Whatever stands there, a copy that comes late changes nothing: it takes no key and no place in a queue, raises no expiry
+// and leaves no note.
+func TestC029NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
+	t.Parallel()
+	var carry []string // a not-after
+	for name, text := range ScriptTexts() {
+		if strings.Contains(text, "  not-after: ") {
+			carry = append(carry, name)
+		}
+	}
+	require.ElementsMatch(t, []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "force"}, carry)
+	r := newScriptRig(t)
+	passed, ahead := notAfters()
+	for _, script := range carry {
+		changes := 0
+		for _, state := range familyStates(script) {
+			for i, late := range refusalCalls(passed)[script] {
+				before := r.prepare(state)
+				require.Len(t, r.call(script, late), 1, "%s of a lock that is %s says more than the time: %q", script, state, late)
+				require.Equal(t, before, r.standing(), "%s of a lock that is %s, after the not-after: %q", script, state, late)
+				r.call(script, refusalCalls(ahead)[script][i])
+				if !slices.Equal(before, r.standing()) {
+					changes++
+				}
+			}
+		}
+		require.GreaterOrEqual(t, changes, 2, "%s changes nothing before its not-after either", script)
 	}
 }
 
+// Of each script, in each state. Redisson gives its queues and counters no expiry: those are not ours to give one.
 func TestC017NoScriptMakesAKeyWithoutATTL(t *testing.T) {
-	s := redistest.Run(t, redistest.Options{})
+	t.Parallel()
+	r := newScriptRig(t)
 	_, ahead := notAfters()
-	for name, rest := range map[string]string{"acquire": "0", "reacquire": "1"} {
-		scriptRun(t, s, name, "key", "30000", "field", ahead, rest, "0", "0")
-		require.Equal(t, []string{"key"}, s.Keys(t), name)
-		require.Empty(t, s.ImmortalKeys(t), name)
-		s.Do(t, "DEL", "key")
+	taken := map[string]bool{} // scripts that a field was written by
+	for script, calls := range refusalCalls(ahead) {
+		forms := []func(string, []string) any{r.call}
+		if slices.Contains([]string{"acquire", "fenced", "read", "write"}, script) {
+			forms = append(forms, r.callInline)
+		}
+		for _, state := range familyStates(script) {
+			for _, args := range calls {
+				for _, call := range forms {
+					before := r.prepare(state)
+					call(script, args)
+					for _, line := range r.standing() {
+						key, immortal := strings.CutSuffix(line, " lives for ever")
+						require.False(t, immortal && !strings.HasPrefix(key, "redisson_lock_"), "%s of a lock that is %s, %q: %s", script, state, args, line)
+						if !slices.Contains(before, line) && strings.HasPrefix(line, "k e1:0") {
+							taken[script] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, script := range []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "fairrelease"} {
+		require.True(t, taken[script], "%s has taken nothing", script)
 	}
 }
 

@@ -74,3 +74,22 @@ func TestTablesThatNameOthersEachTimeMakeNoNodesWithoutEnd(t *testing.T) {
 		require.Len(t, ns.endpoints, len(ns.members))
 	}
 }
+
+// Nodes that send an op round in circles end it: its owner is told, and comes again after a pause.
+func TestAnOpIsPassedOnSoOftenAndNoMore(t *testing.T) {
+	ns := tableOf(t, clock.NewFake(1))
+	require.NoError(t, ns.adopt(evenly(3, "master")))
+	from := ns.Owner(0)
+	a := newNodeAnswers()
+	redirect := func(hops uint8) (*Op, bool) {
+		op := nodeOp(OpInspect, "key", a)
+		op.hops = hops
+		return op, ns.redirect(from, op, &Result{Code: CodeError, Err: &ServerError{Class: ClassMoved, Text: "MOVED 0 master1:1"}})
+	}
+	op, passed := redirect(maxHops - 1)
+	require.True(t, passed)
+	require.Equal(t, ClassUnreachable, a.await(t, op).Err.Class, "by a node that is nowhere")
+	_, passed = redirect(maxHops)
+	require.False(t, passed)
+	require.EqualValues(t, 1, ns.Stats().Redirects)
+}

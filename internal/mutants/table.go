@@ -46,6 +46,7 @@ func table() []mutant {
 		telling(), tellingLate(), lasting(),
 		secrets(), shown(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
+		copies(), immortals(), halves(), places(), aliases(), replies(),
 	} {
 		all = append(all, part...)
 	}

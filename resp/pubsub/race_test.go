@@ -99,6 +99,34 @@ func TestMux_SubscribeDuringUnsubscribe(t *testing.T) {
 	}
 }
 
+// Who comes while an unsubscription is on its way that the server then refuses is subscribed as ever, and told so: nobody
+// else would wake it, for there is nothing to subscribe.
+func TestMux_SubscribeDuringAnUnsubscribeThatIsRefused(t *testing.T) {
+	srv := subServer(t)
+	inFlight, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	hold := func(cmds string) {
+		if strings.Contains(cmds, "UNSUBSCRIBE") {
+			once.Do(func() { close(inFlight); <-goOn })
+		}
+	}
+	srv.Do(t, "ACL", "SETUSER", "default", "-unsubscribe")
+	m := subMuxAt(t, "", pubsub.Config{Dedicate: gated(t, srv.Addr(), gatedClient{before: hold}), Linger: time.Millisecond})
+	first, late := newSubWaiter(), newSubWaiter()
+	s := mustSubscribe(t, m, "ch", first)
+	first.expect(t, pubsub.WakeSubscribed)
+	s.Drop()
+	<-inFlight
+	s = mustSubscribe(t, m, "ch", late)
+	require.False(t, s.Confirmed())
+	close(goOn)
+	late.expect(t, pubsub.WakeSubscribed)
+	require.True(t, s.Confirmed())
+	require.Equal(t, "1", srv.Do(t, "PUBLISH", "ch", "x"))
+	late.expect(t, pubsub.WakeMessage)
+	require.EqualValues(t, 1, m.Stats().Subscribes)
+}
+
 func TestMux_DropDuringSubscribeLingersAndGoes(t *testing.T) {
 	srv := subServer(t)
 	inFlight, goOn := make(chan struct{}), make(chan struct{})

@@ -1,0 +1,262 @@
+package resp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// Asking again under the same wire id, for the same or for another count, gives the whole lease again: to the key, and to
+// the mark of a read hold.
+func TestAskingAgainGivesTheWholeLeaseAgain(t *testing.T) {
+	r := newFamilyRig(t)
+	for f := range familyEnd {
+		key := fmt.Sprint("k", f)
+		op, got := r.ask(OpAcquire, f, key)
+		require.Equal(t, CodeGranted, got.Code)
+		kinds := []OpKind{OpReacquire, OpExtend}
+		if parts[f].count != nil {
+			kinds = append(kinds, OpCount)
+		}
+		for _, kind := range kinds {
+			keys := []string{key}
+			if f == FamilyRead {
+				keys = append(keys, slot.ReadHold(key, op.Field, 1))
+			}
+			for _, k := range keys {
+				r.do("PEXPIRE", k, "15000")
+			}
+			_, got = r.ask(kind, f, key, as(op.Field), func(op *Op) { op.Count = 1 })
+			require.Contains(t, []Code{CodeGranted, CodeOurs, CodeRenewed}, got.Code)
+			for _, k := range keys {
+				require.Greater(t, r.number("PTTL", k), int64(20_000), "%s, kind %v of family %v", k, kind, f)
+			}
+		}
+	}
+}
+
+// Where a read hold's mark has run out, or was deleted, the next renewal makes it anew: Redisson takes a reader without one
+// for dead.
+func TestARenewalMakesTheMarkOfAReadHoldAgain(t *testing.T) {
+	r := newFamilyRig(t)
+	op, got := r.ask(OpAcquire, FamilyRead, "rw")
+	require.Equal(t, CodeGranted, got.Code)
+	mark := slot.ReadHold("rw", op.Field, 1)
+	r.do("DEL", mark)
+	batch := []Renewal{{Key: "rw", Field: op.Field, Family: FamilyRead, LeaseMs: 30_000}}
+	r.n.Renew(false, 2*time.Second, batch)
+	require.Equal(t, CodeRenewed, batch[0].Code)
+	require.Equal(t, "1", r.do("GET", mark))
+	require.InDelta(t, 30_000, r.number("PTTL", mark), 10_000)
+}
+
+// A count is set of what is held. Of what is gone, or another's, it makes nothing and changes nothing.
+func TestACountOfALockThatIsGoneMakesNone(t *testing.T) {
+	r := newFamilyRig(t)
+	for f := range familyEnd {
+		if parts[f].count == nil {
+			continue
+		}
+		for _, kind := range []OpKind{OpCount, OpLeave} {
+			field := nodeID + ":2"
+			if f == FamilyWrite {
+				field += writeSuffix
+			}
+			_, got := r.ask(kind, f, "k", as(field), func(op *Op) { op.Count = 2 })
+			require.Equal(t, CodeGone, got.Code, "%v", f)
+			require.Empty(t, r.s.Keys(t), "%v", f)
+			r.do("HSET", "k", others(1), "1")
+			r.do("PEXPIRE", "k", "60000")
+			_, got = r.ask(kind, f, "k", as(field), func(op *Op) { op.Count = 2 })
+			require.Equal(t, CodeGone, got.Code, "%v", f)
+			require.Equal(t, others(1)+"\n1", r.do("HGETALL", "k"), "%v", f)
+			r.do("DEL", "k")
+		}
+	}
+}
+
+// The messages are Redisson's: a "1" of a read-write lock wakes all of its readers, a "0" one who waits. A read hold that
+// was not the last tells nobody.
+func TestAReleaseTellsWhatItsFamilySays(t *testing.T) {
+	r := newFamilyRig(t)
+	conn, err := r.s.Dial(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	hears := func(channel, message string) {
+		t.Helper()
+		got, err := conn.Receive(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []any{"message", channel, message}, got)
+	}
+	for f, want := range map[Family]string{FamilyLock: "0", FamilyFenced: "0", FamilyRead: "0", FamilyWrite: "1"} {
+		channel := slot.LockChannel("k")
+		if f == FamilyRead || f == FamilyWrite {
+			channel = slot.RWChannel("k")
+		}
+		_, err = conn.Do(t.Context(), "SUBSCRIBE", channel)
+		require.NoError(t, err)
+		op, got := r.ask(OpAcquire, f, "k")
+		require.Equal(t, CodeGranted, got.Code)
+		if f == FamilyRead {
+			first, _ := r.ask(OpAcquire, f, "k")
+			_, got = r.ask(OpRelease, f, "k", as(first.Field))
+			require.Equal(t, CodeReleased, got.Code)
+			require.Zero(t, got.Value, "another reads on")
+		}
+		_, got = r.ask(OpRelease, f, "k", as(op.Field))
+		require.Equal(t, CodeReleased, got.Code)
+		require.Equal(t, int64(1), got.Value, "one heard it: %v", f)
+		hears(channel, want)
+		_, got = r.ask(OpAcquire, f, "k")
+		require.Equal(t, CodeGranted, got.Code)
+		_, got = r.ask(OpForce, f, "k", as(channel))
+		require.Equal(t, CodeReleased, got.Code)
+		hears(channel, want)
+		_, err = conn.Do(t.Context(), "UNSUBSCRIBE", channel)
+		require.NoError(t, err)
+	}
+}
+
+// Who takes a read-write lock away takes the note of a writer that waits, too: readers come in at once.
+func TestAForceReleaseTakesTheNoteOfAWriterThatWaits(t *testing.T) {
+	r := newFamilyRig(t)
+	_, got := r.ask(OpAcquire, FamilyRead, "rw")
+	require.Equal(t, CodeGranted, got.Code)
+	_, got = r.ask(OpAcquire, FamilyWrite, "rw", waiting)
+	require.Equal(t, CodeBusy, got.Code)
+	r.do("PEXPIRE", slot.WriterNote("rw"), "60000") // or it would end by itself meanwhile
+	_, got = r.ask(OpForce, FamilyRead, "rw", as(slot.RWChannel("rw")))
+	require.Equal(t, CodeReleased, got.Code)
+	require.Equal(t, "0", r.do("EXISTS", slot.WriterNote("rw")))
+	_, got = r.ask(OpAcquire, FamilyRead, "rw")
+	require.Equal(t, CodeGranted, got.Code)
+}
+
+// A note keeps readers out that would come to others. Where somebody writes none is needed, and when it has written it is
+// the readers' turn.
+func TestAWriterThatWaitsForAWriterLeavesNoNote(t *testing.T) {
+	r := newFamilyRig(t)
+	_, got := r.ask(OpAcquire, FamilyWrite, "rw")
+	require.Equal(t, CodeGranted, got.Code)
+	_, got = r.ask(OpAcquire, FamilyWrite, "rw", waiting)
+	require.Equal(t, CodeBusy, got.Code)
+	require.Equal(t, []string{"rw"}, r.s.Keys(t))
+}
+
+// The server's clock may stand still, or be set back: a token is greater than the last all the same.
+func TestATokenRisesThoughTheClockDoesNot(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	for _, swaps := range []string{"0", "1"} { // whether SET knows GET
+		for i, micros := range []string{"5", "5", "4", "8", "8"} {
+			text := strings.Replace(ScriptTexts()["fenced"], "redis.call('TIME')", "{'1700000000', '"+micros+"'}", 1)
+			s.Do(t, "EVAL", text, "1", "f", "30000", fmt.Sprint("e1:", i), ahead, "1", swaps)
+			want := []string{"1700000000000005", "1700000000000006", "1700000000000007", "1700000000000008", "1700000000000009"}[i]
+			require.Equal(t, want, s.Do(t, "GET", slot.FenceToken("f")))
+			s.Do(t, "DEL", "f")
+		}
+		s.Do(t, "FLUSHALL")
+	}
+}
+
+// Redisson's waiter behind one of ours keeps its place for as long as it waits from when it is the head. What ours ask adds
+// the same to all, and a grant of ours takes nothing off.
+func TestRedissonsWaitersBehindOursKeepTheirTime(t *testing.T) {
+	r := newFamilyRig(t)
+	holder, _ := r.ask(OpAcquire, FamilyFair, "q")
+	first, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	timeouts, java := slot.FairTimeouts("q"), others(7)
+	score := func(field string) int64 {
+		till, err := strconv.ParseFloat(r.do("ZSCORE", timeouts, field), 64)
+		require.NoError(t, err)
+		return int64(till)
+	}
+	r.do("RPUSH", slot.FairQueue("q"), java)
+	r.do("ZADD", timeouts, strconv.FormatInt(score(first.Field)+300_000, 10), java)
+	last, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+
+	for _, field := range []string{first.Field, java, last.Field} { // two seconds pass
+		r.do("ZINCRBY", timeouts, "-2000", field)
+	}
+	r.do("HINCRBY", slot.FairNotes("q"), "base", "-2000")
+	for _, op := range []*Op{last, first} {
+		_, busy := r.ask(OpReacquire, FamilyFair, "q", as(op.Field), waiting)
+		require.Equal(t, CodeBusy, busy.Code)
+		require.Equal(t, score(first.Field)+300_000, score(java))
+		require.Equal(t, score(java), score(last.Field))
+		require.Greater(t, score(first.Field), time.Now().Add(3*time.Second).UnixMilli(), "whoever is alive is waited for")
+	}
+	before := score(java)
+	_, got := r.ask(OpRelease, FamilyFair, "q", as(holder.Field), inherits(Heir{first.Field, 30_000}))
+	require.Equal(t, CodePassed, got.Code)
+	require.GreaterOrEqual(t, score(java), before)
+	require.Less(t, score(java), before+250_000)
+	require.Equal(t, score(java), score(last.Field))
+}
+
+// Whoever waits and who does not ask for different things: they share no command.
+func TestATryAndAWaiterOfFairLocksAreTwoCommands(t *testing.T) {
+	var ops []*Op
+	for i, waits := range []bool{true, true, false, false, true} {
+		op := pureOp(OpAcquire, fmt.Sprint("name:", i), 1000)
+		op.Family, op.Waits = FamilyFair, waits
+		ops = append(ops, op)
+	}
+	_, keys := cut(t, ops)
+	require.Equal(t, [][]string{{"name:0", "name:1"}, {"name:2", "name:3"}, {"name:4"}}, keys)
+}
+
+// A server that refuses COPY is not asked for it with each batch: each refusal is a line in its log of them.
+func TestCopyIsNotTriedAgainWhereItIsRefused(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	s.Do(t, "ACL", "SETUSER", "default", "-copy")
+	p := faultproxy.Run(t, s.Addr())
+	n := nodeOpen(t, p.Addr(), Options{Lanes: 1})
+	a := newNodeAnswers()
+	batch := func(name string) {
+		hold := p.Hold(faultproxy.Command("EVALSHA"), -1)
+		ops := []*Op{nodeSubmit(t, n, nodeOp(OpAcquire, name, a))}
+		<-hold.C()
+		for i := range 5 { // they collect behind the first
+			ops = append(ops, nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint(name, i), a)))
+		}
+		p.ReleaseCommands()
+		hold.Remove()
+		for _, op := range ops {
+			require.Equal(t, CodeGranted, a.await(t, op).Code)
+		}
+	}
+	batch("first")
+	require.Contains(t, s.Do(t, "ACL", "LOG"), "copy")
+	s.Do(t, "ACL", "LOG", "RESET")
+	batch("second")
+	require.Empty(t, s.Do(t, "ACL", "LOG"))
+}
+
+// A reader whose mark cannot be written is not in the hash, and a fenced lock whose token cannot be is not held: nobody would
+// know of them.
+func TestWhatIsGrantedByHalvesIsTakenBack(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	for _, swaps := range []string{"0", "1"} {
+		s.Do(t, "ACL", "SETUSER", "default", "-set")
+		require.Contains(t, scriptRun(t, s, "fenced", "k", "30000", "e1:2", ahead, "0", swaps), "The user executing the script can't")
+		require.Empty(t, s.Keys(t), "a lock without a token")
+		require.Contains(t, scriptRun(t, s, "read", "k", "30000", "e1:2", ahead, "0", ""), "The user executing the script can't")
+		require.Empty(t, s.Keys(t), "a reader without a mark")
+		s.Do(t, "HSET", "k", "mode", "read", "x:9", "1")
+		s.Do(t, "PEXPIRE", "k", "60000")
+		require.Contains(t, scriptRun(t, s, "read", "k", "30000", "e1:2", ahead, "0", ""), "The user executing the script can't")
+		require.Equal(t, "mode\nread\nx:9\n1", s.Do(t, "HGETALL", "k"), "a reader without a mark, beside another")
+		s.Do(t, "DEL", "k")
+		s.Do(t, "ACL", "SETUSER", "default", "+set")
+	}
+}

@@ -36,6 +36,7 @@ func TestCatalogueIsRedissons(t *testing.T) {
 			"ReadHold", func(n string) string { return ReadHold(n, field, 12) },
 			"{n}:" + field + ":rwlock_timeout:12", "a{t}:" + field + ":rwlock_timeout:12",
 		},
+		{"WriterNote", WriterNote, "{n}:rwlock_writer", "a{t}:rwlock_writer"},
 		{"SemaphoreChannel", SemaphoreChannel, "redisson_sc:{n}", "redisson_sc:a{t}"},
 		{"PermitTimeouts", PermitTimeouts, "{n}:timeout", "a{t}:timeout"},
 		{
@@ -51,6 +52,30 @@ func TestCatalogueIsRedissons(t *testing.T) {
 			require.Equal(t, c.plain, c.got("n"))
 			require.Equal(t, c.tagged, c.got("a{t}"))
 		})
+	}
+}
+
+// A refusal names the first one that leaves the slot: the order is part of the text.
+func TestDerivedNamesOfEachKindInTheirOrder(t *testing.T) {
+	channel, latch := derived{"channel", LockChannel("n")}, derived{"unlock latch", UnlockLatch("n", sampleRequest)}
+	for kind, want := range map[Kind][]derived{
+		KindLock: {channel, latch},
+		KindSpin: {channel, latch},
+		KindFair: {
+			channel, latch, {"waiter channel", FairWaiterChannel("n", sampleField)}, {"queue", FairQueue("n")},
+			{"timeout set", FairTimeouts("n")}, {"times of waiters", FairHeard("n")}, {"order of waiters", FairAsked("n")},
+			{"notes of the queue", FairNotes("n")},
+		},
+		KindFenced: {channel, latch, {"token counter", FenceToken("n")}},
+		KindRW: {
+			{"channel", RWChannel("n")}, {"read hold", ReadHold("n", sampleField, 1)}, {"writer's note", WriterNote("n")}, latch,
+		},
+		KindSemaphore:       {{"channel", SemaphoreChannel("n")}},
+		KindPermitSemaphore: {{"channel", SemaphoreChannel("n")}, {"timeout set", PermitTimeouts("n")}},
+		KindLatch:           {{"channel", LatchChannel("n")}},
+		kindEnd:             nil,
+	} {
+		require.Equal(t, want, derivedOf("n", kind), "%v", kind)
 	}
 }
 

@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,6 +98,21 @@ func TestNameErrorIsShort(t *testing.T) {
 	}
 }
 
+func TestAQuotedNameEndsAtACharacterAfterSixtyFourBytesAtMost(t *testing.T) {
+	n := func(times int) string { return strings.Repeat("n", times) }
+	for text, want := range map[string]string{
+		n(64):                          strconv.Quote(n(64)),
+		n(65):                          strconv.Quote(n(64)) + "... (65 bytes)",
+		n(62) + "鍵鍵":                   strconv.Quote(n(62)) + "... (68 bytes)",
+		n(61) + "鍵鍵":                   strconv.Quote(n(61)+"鍵") + "... (67 bytes)",
+		n(61) + "\U0001F511\U0001F511": strconv.Quote(n(61)) + "... (69 bytes)",
+		strings.Repeat("\x80", 99):     strconv.Quote(strings.Repeat("\x80", 60)) + "... (99 bytes)",
+		n(63) + "鍵" + n(10):            strconv.Quote(n(63)) + "... (76 bytes)",
+	} {
+		require.Equal(t, want, quote(text))
+	}
+}
+
 // One malformed name in 16384 shares its slot with a derived name by chance; names of
 // one shape are all refused.
 func TestCheckIsNotFooledByChance(t *testing.T) {
@@ -107,7 +123,7 @@ func TestCheckIsNotFooledByChance(t *testing.T) {
 		require.ErrorIs(t, err, ErrName, "%q", name)
 		if Of(name) == Of(SemaphoreChannel(name)) {
 			chances++
-			require.ErrorContains(t, err, "only by chance")
+			require.ErrorContains(t, err, fmt.Sprintf("its channel %q is in slot %d of the name only by chance", SemaphoreChannel(name), Of(name)))
 		}
 	}
 	require.NotZero(t, chances)

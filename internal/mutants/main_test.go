@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/mutants/generate"
 )
 
 var root = filepath.Join("..", "..")
@@ -44,6 +46,26 @@ func TestEveryMutantAppliesToTheTreeAndNamesTestsThatExist(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, len(seen), 20)
+}
+
+// A reason is given for a text: where that has changed, it has to be given anew.
+func TestEveryEquivalentMutantIsOneThatWouldBeMade(t *testing.T) {
+	made := map[string]map[string]bool{}
+	for id, why := range equivalents() {
+		require.NotEmpty(t, why, id)
+		file, _, _ := strings.Cut(id, ": ")
+		if made[file] == nil {
+			made[file] = map[string]bool{}
+			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+			require.NoError(t, err, id)
+			all, err := generate.Of(file, string(text))
+			require.NoError(t, err, id)
+			for _, c := range all {
+				made[file][c.ID()] = true
+			}
+		}
+		require.True(t, made[file][id], "nothing makes %q any more", id)
+	}
 }
 
 func TestEveryFormForTheSimulationApplies(t *testing.T) {

@@ -14,11 +14,18 @@ type Candidate struct {
 	Line int
 	Old  string // what stands in the line, or the first one of several
 	New  string // and what then does
+	Nth  int    // which of those that say the same, from 1: a line may stand in a file several times
 	Text string // the whole file
 }
 
 // ID names a candidate by what it changes and not by where: it stays as long as the text does.
-func (c Candidate) ID() string { return fmt.Sprintf("%s: %s: %s -> %s", c.File, c.Op, c.Old, c.New) }
+func (c Candidate) ID() string {
+	id := fmt.Sprintf("%s: %s: %s -> %s", c.File, c.Op, c.Old, c.New)
+	if c.Nth > 1 {
+		id += fmt.Sprintf(" (%d)", c.Nth)
+	}
+	return id
+}
 
 // Of answers the candidates of a file, in the order of its text.
 func Of(name, text string) ([]Candidate, error) {
@@ -37,15 +44,19 @@ func Of(name, text string) ([]Candidate, error) {
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return a.from - b.from })
 	var all []Candidate
+	times := map[string]int{}
 	for _, c := range changes {
 		if text[c.from:c.to] == c.text {
 			continue
 		}
 		changed := text[:c.from] + c.text + text[c.to:]
-		all = append(all, Candidate{
+		one := Candidate{
 			Op: c.op, File: name, Line: 1 + strings.Count(text[:c.from], "\n"),
-			Old: lineAt(text, c.from), New: lineAt(changed, c.from), Text: changed,
-		})
+			Old: lineAt(text, c.from), New: lineAt(changed, c.from), Nth: 1, Text: changed,
+		}
+		times[one.ID()]++
+		one.Nth = times[one.ID()]
+		all = append(all, one)
 	}
 	return all, nil
 }

@@ -38,6 +38,11 @@ func TestGo(t *testing.T) {
 		"go func() { a() }()": {"call: _ = func() { a() }", "call: go func() {  }()"},
 		"g(a, c...)":          {"call: _ = a; _ = c"},
 		"x := max(a, b)":      nil,
+		"delete(a, b)":        {"call: _ = a; _ = b"},
+		"x = append(x, a, b)": {"arguments: x = append(x, b, a)"},
+		"x = f(a, 'b')":       nil,
+		`x = f("%d", a)`:      {`arguments: x = f(a, "%d")`},
+		`x = s.Sf("%d", a)`:   nil,
 		"w.Yield(a)":          nil,
 		"return true, err":    {"answer: return false, err", "answer: return true, nil"},
 		"for { continue }":    {"branch: for { break }"},
@@ -45,6 +50,7 @@ func TestGo(t *testing.T) {
 		"switch { case c: h = a }": {
 			"branch: switch { case c: }",
 		},
+		"switch { case c: g() }": {"call: switch { case c:  }"},
 	} {
 		require.Equal(t, want, firstLines(t, "p.go", head+text+"\n}\n"), text)
 	}
@@ -82,4 +88,13 @@ func TestIDSaysWhatAndNotWhere(t *testing.T) {
 	require.Equal(t, "p/p.go: number: func f() int { return 0 } -> func f() int { return 1 }", before[0].ID())
 	require.Equal(t, before[0].ID(), after[0].ID())
 	require.Equal(t, []int{3, 5}, []int{before[0].Line, after[0].Line})
+}
+
+// A reason that is given for one place says nothing of another one with the same text.
+func TestIDTellsEqualLinesApart(t *testing.T) {
+	all, err := Of("p.go", "package p\n\nfunc f() int {\n\treturn 0\n}\n\nfunc g() int {\n\treturn 0\n}\n")
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "p.go: number: return 0 -> return 1", all[0].ID())
+	require.Equal(t, "p.go: number: return 0 -> return 1 (2)", all[1].ID())
 }

@@ -121,8 +121,13 @@ func (g *goFile) branch(n *ast.IfStmt) {
 	g.add("branch", n.Cond.Pos(), n.Cond.End(), "("+cond+") || true")
 }
 
-// emptied: a case that does nothing.
+// emptied: a case that does nothing. One of a single call is done already: that is dropped.
 func (g *goFile) emptied(from token.Pos, body []ast.Stmt) {
+	if len(body) == 1 {
+		if _, ok := body[0].(*ast.ExprStmt); ok {
+			return
+		}
+	}
 	if len(body) > 0 {
 		g.add("branch", from, body[len(body)-1].End(), "")
 	}
@@ -154,19 +159,40 @@ func (g *goFile) dropped(whole ast.Stmt, call *ast.CallExpr) {
 	g.add("call", whole.Pos(), whole.End(), b.String())
 }
 
-// swapped: two neighbours among the arguments of a call.
+// swapped: two neighbours among the arguments of a call, where they can be of one type.
 func (g *goFile) swapped(n *ast.CallExpr) {
-	if id, ok := n.Fun.(*ast.Ident); ok && (id.Name == "min" || id.Name == "max") {
-		return
+	first := 0
+	switch f := n.Fun.(type) {
+	case *ast.Ident:
+		switch f.Name {
+		case "min", "max", "delete":
+			return
+		case "make", "append":
+			first = 1
+		}
+	case *ast.SelectorExpr:
+		if isFormat := literal(n.Args, 0) == token.STRING; isFormat && strings.HasSuffix(f.Sel.Name, "f") {
+			first = 1
+		}
 	}
-	for i := range len(n.Args) - 1 {
+	for i := first; i < len(n.Args)-1; i++ {
 		a, b := n.Args[i], n.Args[i+1]
-		if n.Ellipsis.IsValid() && i+2 == len(n.Args) {
+		if n.Ellipsis.IsValid() && i+2 == len(n.Args) || (literal(n.Args, i) == token.CHAR) != (literal(n.Args, i+1) == token.CHAR) {
 			continue
 		}
 		between := g.text[g.at(a.End()):g.at(b.Pos())]
 		g.add("arguments", a.Pos(), b.End(), g.of(b)+between+g.of(a))
 	}
+}
+
+// literal is the kind of a literal among arguments; ILLEGAL for what is none.
+func literal(args []ast.Expr, i int) token.Token {
+	if i < len(args) {
+		if l, ok := args[i].(*ast.BasicLit); ok {
+			return l.Kind
+		}
+	}
+	return token.ILLEGAL
 }
 
 // answers: the other truth, or no error.

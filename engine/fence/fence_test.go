@@ -30,7 +30,7 @@ func TestGateLetsNoStaleWriterPass(t *testing.T) {
 	require.NoError(t, write(5))
 	require.NoError(t, write(5), "a holder writes as often as it likes")
 	require.NoError(t, write(9))
-	require.ErrorIs(t, write(5), fence.ErrStale)
+	require.EqualError(t, write(5), fence.ErrStale.Error()+`: "disk" has seen 9, this is 5`)
 	for _, none := range []int64{0, -1} {
 		require.ErrorIs(t, write(none), fence.ErrToken)
 	}
@@ -85,7 +85,9 @@ func TestRedisRefusesTheHolderThatSlept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, store.Set(ctx, "balance", "150", next.Token()))
 	require.NoError(t, store.Set(ctx, "balance", "200", next.Token()), "a holder writes as often as it likes")
-	require.ErrorIs(t, store.Set(ctx, "balance", "150", sleeper.Token()), fence.ErrStale)
+	stale := store.Set(ctx, "balance", "150", sleeper.Token())
+	require.ErrorIs(t, stale, fence.ErrStale)
+	require.ErrorContains(t, stale, fmt.Sprintf(`"balance" has seen %d, this is %d`, next.Token(), sleeper.Token()))
 	require.ErrorIs(t, store.Set(ctx, "balance", "0", 0), fence.ErrToken)
 
 	value, token, ok, err := store.Get(ctx, "balance")
@@ -97,7 +99,32 @@ func TestRedisRefusesTheHolderThatSlept(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	s.Do(t, "SET", "text", "no hash")
-	require.Error(t, store.Set(ctx, "text", "1", 1))
+	require.ErrorContains(t, store.Set(ctx, "text", "1", 1), "WRONGTYPE")
+	_, _, ok, err = store.Get(ctx, "text")
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.False(t, ok)
+}
+
+// Half of a value is none: nobody wrote it with its token.
+func TestRedisHasNoValueWithoutItsToken(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	store := fence.Redis{Client: client}
+	for field, text := range map[string]string{"value": "100", "token": "7"} {
+		s.Do(t, "DEL", "balance")
+		s.Do(t, "HSET", "balance", field, text)
+		value, token, ok, err := store.Get(t.Context(), "balance")
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.Empty(t, value)
+		require.Zero(t, token)
+	}
+	s.Do(t, "HSET", "balance", "value", "100", "token", "seven")
+	_, _, ok, err := store.Get(t.Context(), "balance")
+	require.Error(t, err, "somebody else's field")
+	require.False(t, ok)
 }
 
 // A row is a table with one row of balance and fence.
@@ -105,6 +132,7 @@ type row struct {
 	balance, fence int64
 	rows           int64 // how many rows the statement would touch
 	err            error
+	uncounted      error // what the driver says when it is asked how many
 }
 
 func (r *row) ExecContext(_ context.Context, _ string, args ...any) (sql.Result, error) {
@@ -116,8 +144,16 @@ func (r *row) ExecContext(_ context.Context, _ string, args ...any) (sql.Result,
 		return result(0), nil
 	}
 	r.balance, r.fence = int64(args[0].(int)), args[1].(int64)
+	if r.uncounted != nil {
+		return uncounted{r.uncounted}, nil
+	}
 	return result(r.rows), nil
 }
+
+type uncounted struct{ error }
+
+func (uncounted) LastInsertId() (int64, error)   { return 0, errors.ErrUnsupported }
+func (u uncounted) RowsAffected() (int64, error) { return 1, u.error }
 
 type result int64
 
@@ -139,6 +175,8 @@ func TestUpdateRefusesTheHolderThatSlept(t *testing.T) {
 
 	r.rows = 3
 	require.ErrorContains(t, write(9, 1), "3 rows")
+	r.uncounted = errors.New("no counts here")
+	require.ErrorIs(t, write(9, 1), r.uncounted, "nobody knows whether it was let through")
 	r.err = errors.New("connection refused")
 	require.ErrorIs(t, write(9, 1), r.err)
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,8 @@ type rig struct {
 	wheel *wheel.Wheel
 	calls chan *call
 
+	connects atomic.Int64  // how often a sender has made its connection, or has begun to
+	connect  chan struct{} // nil: it is made at once; else when this is closed
 	subjects []*subject
 	open     map[*call]bool // taken and not answered
 	answers  int64          // given so far
@@ -85,12 +88,15 @@ type rig struct {
 	told   chan struct{} // capacity 1: there is something new
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB, change ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: clock.NewFake(start), calls: make(chan *call, 4096), told: make(chan struct{}, 1), open: make(map[*call]bool), counts: make(map[string]int)}
 	w, err := wheel.New(wheel.Config{Clock: r.clock, Ticks: make(chan time.Time), NoTimingWheel: true})
 	require.NoError(t, err)
 	r.wheel = w
+	for _, f := range change {
+		f(r)
+	}
 	r.Cohorts = New(r.clock, w, func(Subject) Renewer { return r }, r)
 	t.Cleanup(func() {
 		w.Stop()
@@ -115,7 +121,12 @@ func newRig(t testing.TB) *rig {
 }
 
 // Connect is part of the Renewer.
-func (r *rig) Connect() {}
+func (r *rig) Connect() {
+	r.connects.Add(1)
+	if r.connect != nil {
+		<-r.connect
+	}
+}
 
 // Renew is the Renewer.
 func (r *rig) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
@@ -128,7 +139,7 @@ func (r *rig) Lost(s Subject, cause Cause) { r.say("lost", s, cause) }
 func (r *rig) Jeopardy(s Subject)          { r.say("jeopardy", s, 0) }
 func (r *rig) Renewed(s Subject)           { r.say("renewed", s, 0) }
 func (r *rig) Ended(s Subject)             { r.say("ended", s, 0) }
-func (r *rig) Outlasted(Subject)           {}
+func (r *rig) Outlasted(s Subject)         { r.say("outlasted", s, 0) }
 
 func (r *rig) say(what string, s Subject, cause Cause) {
 	r.mu.Lock()

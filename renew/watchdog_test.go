@@ -80,6 +80,20 @@ func TestDeadlineOnlyMovesForward(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, TrustUntil(start.Add(63*time.Minute), time.Hour), s.Deadline())
+
+	// Also of two that come at the very same moment: each finds its own, or a later one.
+	for side := range 2 {
+		wg.Go(func() {
+			for i := range 100_000 {
+				at := start.Add(2*time.Hour + time.Duration(2*i+side))
+				if s.Extended(at, time.Hour, start); s.Deadline().Before(TrustUntil(at, time.Hour)) {
+					t.Errorf("what was earned at %v is gone", at)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // An answer that comes when nobody may trust the hold any more does not bring it back: whoever asked meanwhile has seen
@@ -401,13 +415,14 @@ func TestForgottenWhileQueuedIsNotSent(t *testing.T) {
 	const lease = 3 * time.Second
 	r := newRig(t)
 	hung := r.occupy()
-	a, b := r.watch("a", lease), r.watch("b", lease)
-	r.pass(lease/3 + bucket + step) // both wait behind the hung calls
+	a, b := r.watch("a", 4*time.Second), r.watch("b", lease)
+	r.pass(4*time.Second/3 + bucket + step) // both wait behind the hung calls
 	require.Equal(t, 2, r.due())
 	require.True(t, r.Forget(a))
 	r.renewed(hung[0])
 	c := r.take()
 	require.Equal(t, []string{"b"}, c.keys())
+	require.Equal(t, attemptLimit(lease), c.limit, "of those that are sent")
 	r.renewed(c)
 	require.False(t, b.state.Load() == stateGone)
 }
@@ -473,7 +488,10 @@ func TestStopRenewingLetsTheHoldRunOutAtItsDeadline(t *testing.T) {
 	s := r.watch("name", lease)
 	r.renewed(r.next(lease))
 	s.StopRenewing()
+	require.False(t, s.Renewing())
 	deadline := s.Deadline()
+	r.pass(lease / 2)
+	require.Zero(t, r.due())
 	r.pass(deadline.Sub(r.clock.Now()))
 	lost := r.heard("lost")
 	require.Len(t, lost, 1)

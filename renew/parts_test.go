@@ -1,0 +1,232 @@
+package renew
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+func groupsOf(sizes ...int) (groups []group) {
+	for i, n := range sizes {
+		g := group{kind: kind{lease: time.Duration(i)}}
+		for j := range n {
+			g.subjects = append(g.subjects, &subject{name: fmt.Sprint(i, ":", j)})
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func sizesOf(groups []group) (sizes []int) {
+	for _, g := range groups {
+		sizes = append(sizes, len(g.subjects))
+	}
+	return sizes
+}
+
+func TestUpToCutsInOrder(t *testing.T) {
+	for _, c := range []struct {
+		n           int
+		given       []int
+		first, rest []int
+	}{
+		{5, []int{2}, []int{2}, nil},
+		{5, []int{5}, []int{5}, nil},
+		{5, []int{7}, []int{5}, []int{2}},
+		{5, []int{2, 2, 3, 1}, []int{2, 2, 1}, []int{2, 1}},
+		{5, []int{2, 1, 1}, []int{2, 1, 1}, nil},
+		{4, []int{2, 2, 3}, []int{2, 2, 0}, []int{3}}, // a rest always has something to send
+		{4, []int{2, 2}, []int{2, 2}, nil},
+	} {
+		groups := groupsOf(c.given...)
+		var names []string
+		for _, g := range groups {
+			for _, s := range g.subjects {
+				names = append(names, fmt.Sprint(g.lease, s.Key()))
+			}
+		}
+		first, rest := upTo(c.n, groups)
+		require.Equal(t, c.first, sizesOf(first), "%v", c)
+		require.Equal(t, c.rest, sizesOf(rest), "%v", c)
+		var got []string
+		for _, g := range append(first, rest...) {
+			for _, s := range g.subjects {
+				got = append(got, fmt.Sprint(g.lease, s.Key()))
+			}
+		}
+		require.Equal(t, names, got, "%v: each once, with its kind", c)
+	}
+}
+
+func TestByKindGroupsInTheOrderOfTheKindsFirst(t *testing.T) {
+	of := func(lease time.Duration, family resp.Family) Subject {
+		s := &subject{name: fmt.Sprint(lease, family)}
+		s.Family = family
+		s.lease.Store(int64(lease))
+		return s
+	}
+	a, b, c := of(2, resp.FamilyLock), of(1, resp.FamilyLock), of(2, resp.FamilyRead)
+	require.Equal(t, []group{
+		{kind{2, resp.FamilyLock}, []Subject{a, a, a}}, {kind{1, resp.FamilyLock}, []Subject{b, b}},
+		{kind{2, resp.FamilyRead}, []Subject{c}},
+	}, byKind([]Subject{a, a, b, c, b, a}))
+	queue := []Subject{a, a}
+	groups := byKind(queue)
+	require.Equal(t, []group{{kind{2, resp.FamilyLock}, []Subject{a, a}}}, groups)
+	require.Same(t, &queue[0], &groups[0].subjects[0], "the common case copies nothing")
+}
+
+// The connection of a node is made when the first hold of it is looked at, well before that has to be renewed.
+func TestSendersConnectBeforeTheFirstRenewal(t *testing.T) {
+	const lease = 30 * time.Second
+	r := newRig(t)
+	for i := range 20 {
+		r.watch(fmt.Sprint("name:", i), lease)
+	}
+	r.clock.Set(spreadAt(start, lease))
+	r.wheel.Settle()
+	require.Zero(t, r.due())
+	require.Eventually(t, func() bool { return r.connects.Load() == rounds }, long, ms)
+	r.renewed(r.next(lease))
+	require.EqualValues(t, rounds, r.connects.Load(), "the second connection is made when it is needed")
+}
+
+func TestAConnectionThatIsNotMadeHoldsUpItsOwnSendersOnly(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t, func(r *rig) { r.connect = make(chan struct{}) })
+	t.Cleanup(func() { close(r.connect) })
+	r.watch("name", lease)
+	r.pass(lease/2 + bucket + step)
+	c := r.take()
+	require.True(t, c.retry)
+	r.renewed(c)
+}
+
+func TestOneFiringHasOnePartForEachNode(t *testing.T) {
+	r := newRig(t)
+	other := &struct{ *rig }{r}
+	r.route = func(s Subject) Renewer {
+		if s.Key() == "there" {
+			return other
+		}
+		return r
+	}
+	here, there := &subject{name: "here"}, &subject{name: "there"}
+	r.Cohorts.mu.Lock()
+	var out outbox
+	for _, s := range []Subject{here, there, here, there} {
+		to := out.of(r.Cohorts, s)
+		to.first = append(to.first, s)
+	}
+	r.Cohorts.mu.Unlock()
+	require.Len(t, out, 2)
+	require.Equal(t, Renewer(r), out[0].node)
+	require.Equal(t, []Subject{here, here}, out[0].first)
+	require.Equal(t, Renewer(other), out[1].node)
+	require.Equal(t, []Subject{there, there}, out[1].first)
+	require.NotSame(t, out[0].post, out[1].post)
+}
+
+// A firing may have taken out what is released before the firing looks at it, and what an answer has saved.
+func TestWhatChangedAfterAFiringTookItOut(t *testing.T) {
+	const lease = 500 * ms
+	fixed := func(terms *Terms) { terms.Renew = false }
+	r := newRig(t)
+	gone := r.watch("gone", lease, func(terms *Terms) { terms.Until = start })
+	alive := r.watch("alive", lease, func(terms *Terms) { terms.Until = start })
+	require.True(t, r.Forget(gone))
+	require.True(t, r.set.Cancel(&alive.item))
+	r.fire(start, []*wheel.Item{&gone.item, &alive.item})
+	require.Equal(t, []event{{"ended", "alive", 0, start}}, r.heard(""), "the others are looked at all the same")
+	require.EqualValues(t, 1, r.Stats().Watched)
+	r.reschedule(&gone.Hold)
+	require.EqualValues(t, 1, r.Stats().Watched, "what is gone stays gone")
+	require.True(t, r.Forget(alive))
+
+	saved := r.watch("saved", lease, fixed)
+	require.True(t, r.set.Cancel(&saved.item))
+	r.expire(saved) // its deadline is ahead
+	require.Empty(t, r.heard("lost"))
+	require.EqualValues(t, 1, r.Stats().Watched, "it is looked at again")
+	r.clock.Set(saved.Deadline())
+	r.expire(saved)
+	require.Len(t, r.heard("lost"), 1)
+	require.Zero(t, r.Stats().Watched)
+	r.expire(saved)
+	require.Len(t, r.heard("lost"), 1, "once")
+	require.Zero(t, r.Stats().Watched)
+
+	forgotten := r.watch("forgotten", lease, fixed)
+	require.True(t, r.Forget(forgotten))
+	r.expire(forgotten)
+	require.Zero(t, r.Stats().Watched)
+	require.Len(t, r.heard("lost"), 1)
+}
+
+// One batch may carry answers of every kind: none of them is in another's way.
+func TestEveryAnswerOfABatchIsTaken(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	var batch []Subject
+	for _, name := range []string{"released", "not ours", "wrong type", "moved", "failed", "renewed"} {
+		batch = append(batch, r.watch(name, lease))
+	}
+	require.True(t, r.Forget(batch[0]))
+	sentAt := start.Add(100 * ms)
+	r.clock.Set(start.Add(200 * ms))
+	r.answered(lease, batch, []resp.Renewal{
+		{Code: resp.CodeRenewed, SentAt: sentAt},
+		{Code: resp.CodeNotOurs},
+		{Code: resp.CodeError, Err: wrongType},
+		{Code: resp.CodeError, Err: &resp.ServerError{Class: resp.ClassMoved}},
+		{Code: resp.CodeError, Err: unanswered},
+		{Code: resp.CodeRenewed, SentAt: sentAt},
+	})
+	now := r.clock.Now()
+	require.Equal(t, []event{
+		{"lost", "not ours", CauseNotOurs, now}, {"lost", "wrong type", CauseWrongType, now}, {"renewed", "renewed", 0, now},
+	}, r.heard(""))
+	moved, failed, renewed := r.subjects[3], r.subjects[4], r.subjects[5]
+	require.Equal(t, now, moved.next)
+	require.False(t, moved.failing)
+	require.Equal(t, now.Add(retryAfter(lease)), failed.next)
+	require.True(t, failed.failing)
+	require.Equal(t, TrustUntil(sentAt, lease), renewed.Deadline())
+	require.Equal(t, Stats{Watched: 3, Sent: 6, Failed: 2}, r.Stats())
+}
+
+// A renewal that asked for more than its hold's terms do now may have raised the key's expiry: whoever lowers it is told.
+func TestARenewalThatOutlastedItsTermsIsTold(t *testing.T) {
+	const lease = 30 * time.Second
+	for _, c := range []struct {
+		name      string
+		meanwhile func(r *rig, s *subject) // while a renewal is on its way
+		outlasted int
+		deadline  bool // it moves
+	}{
+		{"NothingChanged", func(*rig, *subject) {}, 0, true},
+		{"ALongerLease", func(r *rig, s *subject) { r.Change(s, Terms{Lease: 2 * lease, Renew: true}) }, 0, true},
+		{"AShorterLease", func(r *rig, s *subject) { r.Change(s, Terms{Lease: lease / 2, Renew: true}) }, 1, false},
+		{"NoRenewalsAnyMore", func(_ *rig, s *subject) { s.StopRenewing() }, 1, false},
+		{"NoneAndTrustedForLonger", func(r *rig, s *subject) {
+			s.Extended(r.clock.Now(), 2*lease, r.clock.Now())
+			s.StopRenewing()
+		}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			s := r.watch("name", lease)
+			call := r.next(lease)
+			c.meanwhile(r, s)
+			before := s.Deadline()
+			r.renewed(call)
+			require.Len(t, r.heard("outlasted"), c.outlasted)
+			require.Equal(t, c.deadline, s.Deadline() != before)
+		})
+	}
+}

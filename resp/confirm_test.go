@@ -13,7 +13,7 @@ import (
 // acked asks for a grant that so many replicas have seen.
 func acked(key string, replicas int, sink Sink) *Op {
 	op := nodeOp(OpAcquire, key, sink)
-	op.Ack = &Ack{Replicas: replicas, Timeout: nodeLong / 4}
+	op.Ack = &Ack{Replicas: replicas, Timeout: nodeLong / 2}
 	return op
 }
 

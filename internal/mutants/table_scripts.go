@@ -143,7 +143,7 @@ func replies() []mutant {
 		{
 			"wait-for-the-most", "who wants one replica waits for what another of the batch wants",
 			one("resp/confirm.go", "number, left = min(number, w.op.Ack.Replicas)", "number, left = max(number, w.op.Ack.Replicas)"),
-			"resp", "TestWhoWantsFewerReplicasIsAnsweredFirst", false,
+			"resp", "TestWhoWantsFewerReplicasIsAnsweredFirst", true,
 		},
 		{
 			"demoted-is-a-refusal", "a grant that the next master has seen counts as refused, and stays",

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -52,33 +53,59 @@ func (c *subject) inOrder(fs []*engine.Future[*engine.Lease]) {
 	}
 }
 
+// fairPlace is how long a place in the queue is kept for who does not ask again. Redisson's is five minutes.
+const fairPlace = 5 * time.Second
+
+// behind awaits a waiter that stands behind dead ones, whose places are kept until then: not sooner, and soon after.
+func (c *subject) behind(f *engine.Future[*engine.Lease], over time.Time) {
+	c.Helper()
+	ls, err := f.Await(limited(c.T))
+	granted := time.Now()
+	require.NoError(c, err)
+	require.Greater(c, granted, over.Add(-50*time.Millisecond), "the dead one's place was its own")
+	require.Less(c, granted, over.Add(2*fairPlace))
+	release(c.T, ls)
+}
+
 func TestRedissonFairLock(t *testing.T) {
 	t.Parallel()
-	conform(t, fairOf, with(common(), exclusive(), map[string]func(*subject){
-		"testLeaseTimeout": func(c *subject) { // nobody gives back: leases run out, in order
-			fs := make([]*engine.Future[*engine.Lease], 4)
-			first := c.take(c.thread(), fairOf(c.e, engine.FixedLease(300*time.Millisecond)))
-			for i := range fs {
-				fs[i] = fairOf(c.e, engine.FixedLease(300*time.Millisecond), engine.MaxWait(20*time.Second)).AcquireAsync(limited(c.T))
-				if i == 0 {
-					continue
-				}
-				eventually(c.T, "it waits", func() bool { return c.e.Stats().Waiting > 0 })
-			}
+	conform(t, fairOf, with(common(), exclusive()))
+	conformApart(t, fairOf, fairTimes())
+	conformApart(t, fairOf, fairOrder())
+}
+
+// fairTimes are the tests of RedissonFairLockTest about places in the queue, and how long they last.
+func fairTimes() map[string]func(*subject) {
+	return map[string]func(*subject){
+		"testLeaseTimeout": func(c *subject) { // nobody gives back: the leases of eight run out, one after the other
+			const lease, n = 300 * time.Millisecond, 8
+			began := time.Now()
+			first := c.take(c.thread(), fairOf(c.another(), engine.FixedLease(3*time.Second)))
+			fs := c.line(n, func(int) *engine.Engine { return c.e }, engine.FixedLease(lease), engine.MaxWait(tooLong))
+			last := first.Deadline()
 			for _, f := range fs {
 				ls, err := f.Await(limited(c.T))
 				require.NoError(c, err)
+				require.Greater(c, ls.Deadline(), last, "in the order in which they came, however late this test is told")
+				last = ls.Deadline()
 				await(c.T, ls.Context().Done(), "the end of its lease")
 				require.ErrorIs(c, ls.Release(limited(c.T)), engine.ErrLost)
 			}
+			require.GreaterOrEqual(c, last.Sub(first.Deadline()), n*lease*8/10, "each had its time")
+			require.Less(c, time.Since(began), 11*time.Second, "and none had another's")
 			require.ErrorIs(c, first.Release(limited(c.T)), engine.ErrLost)
 		},
-		"testMultipleLocks": func(c *subject) { c.count(1, 200, 1) },
 		"testWaitTimeoutDrift": func(c *subject) {
 			held := c.take(c.thread(), fairOf(c.another()))
-			for range 30 {
-				_, err := fairOf(c.e, engine.MaxWait(100*time.Millisecond)).Acquire(c.thread()) // an answer comes sooner
-				require.ErrorIs(c, err, engine.ErrHeld)
+			for range 3 {
+				var leaving []*engine.Future[*engine.Lease]
+				for range 10 {
+					leaving = append(leaving, fairOf(c.e, engine.MaxWait(time.Second)).AcquireAsync(c.thread()))
+				}
+				for _, f := range leaving {
+					_, err := f.Await(limited(c.T))
+					require.ErrorIs(c, err, engine.ErrHeld)
+				}
 			}
 			c.queued(0)
 			stay := fairOf(c.e).AcquireAsync(limited(c.T))
@@ -145,33 +172,44 @@ func TestRedissonFairLock(t *testing.T) {
 		},
 		"testAbandonedTimeoutDrift_Descrete": func(c *subject) { // two dead waiters before a live one
 			held := c.take(c.thread(), fairOf(c.another()))
+			var over time.Time // the time of the last of them
 			for i, dead := range []string{"dead:1", "dead:2"} {
 				c.s.Do(c.T, "RPUSH", slot.FairQueue("lock"), dead)
-				c.s.Do(c.T, "ZADD", slot.FairTimeouts("lock"), strconv.FormatInt(time.Now().Add(time.Second*time.Duration(i+1)).UnixMilli(), 10), dead)
+				over = time.Now().Add(time.Second * time.Duration(i+1))
+				c.s.Do(c.T, "ZADD", slot.FairTimeouts("lock"), strconv.FormatInt(over.UnixMilli(), 10), dead)
 			}
 			f := fairOf(c.e).AcquireAsync(limited(c.T))
 			c.queued(3)
 			release(c.T, held)
-			c.inOrder([]*engine.Future[*engine.Lease]{f})
+			c.behind(f, over)
 			require.Equal(c, "1", c.s.Do(c.T, "DEL", slot.FairNotes("lock")), "it is known for ten minutes who stood here beside others")
 		},
-		"testFirstThreadDeathTimeoutDrift": func(c *subject) {
+		"testFirstThreadDeathTimeoutDrift": func(c *subject) { // the head's process is gone, and has not said so
 			held := c.take(c.thread(), fairOf(c.another()))
-			dead := openEngine(c.T, c.s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
+			p := faultproxy.Run(c.T, c.s.Addr())
+			dead := openEngine(c.T, p.Addr())
+			c.open = append(c.open, dead)
 			gone := fairOf(dead).AcquireAsync(limited(c.T))
 			c.queued(1)
-			fs := []*engine.Future[*engine.Lease]{fairOf(c.e).AcquireAsync(limited(c.T))}
+			f := fairOf(c.e).AcquireAsync(limited(c.T))
 			c.queued(2)
-			require.NoError(c, dead.Close(limited(c.T)))
-			_, err := gone.Await(limited(c.T))
-			require.ErrorIs(c, err, engine.ErrClosed)
-			c.queued(1)
+			p.RefuseNew(true)
+			p.CutAll()
+			places, err := c.e.FairLock("lock").Queue(limited(c.T))
+			require.NoError(c, err)
+			require.Len(c, places, 2, "the dead one's place is there")
+			for _, place := range places {
+				require.LessOrEqual(c, place.Kept, fairPlace, "whatever stands before it")
+			}
+			over := time.Now().Add(places[0].Kept)
 			release(c.T, held)
-			c.inOrder(fs)
+			c.behind(f, over)
+			require.True(c, gone.Cancel())
+			p.RefuseNew(false)
 		},
 		"testTryLockNonDelayed": func(c *subject) {
 			held := c.take(c.thread(), fairOf(c.another()))
-			_, err := fairOf(c.e, engine.MaxWait(100*time.Millisecond)).Acquire(c.thread())
+			_, err := fairOf(c.e, engine.MaxWait(time.Second)).Acquire(c.thread())
 			require.ErrorIs(c, err, engine.ErrHeld)
 			c.queued(0)
 			release(c.T, held)
@@ -179,6 +217,13 @@ func TestRedissonFairLock(t *testing.T) {
 			require.NoError(c, err)
 			release(c.T, ls)
 		},
+	}
+}
+
+// fairOrder are those about the order, and what stands on the server.
+func fairOrder() map[string]func(*subject) {
+	return map[string]func(*subject){
+		"testMultipleLocks": func(c *subject) { c.count(1, 200, 1) },
 		"testConcurrency_MultiInstance_Ordering": func(c *subject) {
 			held := c.take(c.thread(), fairOf(c.another()))
 			others := []*engine.Engine{c.e, c.another(), c.another(), c.another()}
@@ -207,7 +252,7 @@ func TestRedissonFairLock(t *testing.T) {
 			eventually(c.T, "it has left the queue", func() bool { return c.s.Do(c.T, "LLEN", slot.FairQueue("lock")) == "0" })
 			release(c.T, held)
 		},
-	}))
+	}
 }
 
 // nonReentrant are RedissonNonReentrantLockTest and RedissonNonReentrantFairLockTest.

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +32,8 @@ func TestRedissonReadWriteLock(t *testing.T) {
 	t.Parallel()
 	t.Run("OnTheReadLock", func(t *testing.T) { conform(t, readOf, common()) })
 	t.Run("OnTheWriteLock", func(t *testing.T) { conform(t, writeOf, with(common(), exclusive())) })
-	conform(t, readOf, with(sharedLeases(), sharedModes()))
+	conform(t, readOf, sharedModes())
+	conformApart(t, readOf, sharedLeases())
 }
 
 // sharedLeases are the tests of RedissonReadWriteLockTest about time.
@@ -69,12 +69,21 @@ func sharedLeases() map[string]func(*subject) {
 			release(c.T, long)
 		},
 		"testReadLockLeaseTimeoutDiffThreadsWRR": func(c *subject) {
-			c.take(c.thread(), writeOf(c.another(), engine.FixedLease(500*time.Millisecond)))
+			const lease = time.Second
+			began := time.Now()
+			c.take(c.thread(), writeOf(c.another(), engine.FixedLease(lease)))
 			one := readOf(c.e).AcquireAsync(c.thread())
 			two := readOf(c.another()).AcquireAsync(c.thread())
+			var all []*engine.Lease
 			for _, f := range []*engine.Future[*engine.Lease]{one, two} {
 				ls, err := f.Await(limited(c.T))
 				require.NoError(c, err)
+				require.GreaterOrEqual(c, time.Since(began), lease*8/10, "early only by what the writer gives back")
+				require.Less(c, time.Since(began), 6*lease, "long after the writer")
+				all = append(all, ls)
+			}
+			for _, ls := range all { // the second came in beside the first
+				require.False(c, ls.Lost())
 				release(c.T, ls)
 			}
 		},
@@ -92,18 +101,25 @@ func sharedLeases() map[string]func(*subject) {
 			eventually(c.T, "free with the first lease", c.free)
 			require.ErrorIs(c, first.Release(limited(c.T)), engine.ErrLost)
 		},
-		"testReadWriteTTL": func(c *subject) {
+		"testReadWriteTTL": func(c *subject) { // the lock's key, and the reader's own
+			const lease = 4 * time.Second
 			ctx := c.thread()
-			w := c.take(ctx, writeOf(c.e, engine.WatchdogLease(2*time.Second)))
-			r := c.take(ctx, readOf(c.e, engine.WatchdogLease(2*time.Second)))
-			renewed := func(what string) {
-				sent := c.e.Stats().Renewals.Sent
-				eventually(c.T, what, func() bool { return c.e.Stats().Renewals.Sent >= sent+4 })
-				require.Greater(c, c.ttl(), time.Second/2)
+			w := c.take(ctx, writeOf(c.e, engine.WatchdogLease(lease)))
+			r := c.take(ctx, readOf(c.e, engine.WatchdogLease(lease)))
+			own := "{lock}:" + r.OwnerID() + ":rwlock_timeout:1"
+			renewed := func(held ...*engine.Lease) {
+				lock, reader := expiry(c.T, c.s, "lock"), expiry(c.T, c.s, own)
+				for _, ls := range held {
+					trusted := ls.Deadline()
+					eventually(c.T, "each is renewed", func() bool { return ls.Deadline().After(trusted.Add(lease / 8)) })
+					require.False(c, ls.Lost())
+				}
+				require.Greater(c, expiry(c.T, c.s, "lock"), lock.Add(lease/8))
+				require.Greater(c, expiry(c.T, c.s, own), reader.Add(lease/8))
 			}
-			renewed("both are renewed")
+			renewed(w, r)
 			release(c.T, w)
-			renewed("so is the one that is left")
+			renewed(r)
 			release(c.T, r)
 		},
 		"testExpireRead": func(c *subject) {
@@ -271,39 +287,12 @@ func sharedModes() map[string]func(*subject) {
 // mixed lets threads of several clients read and write at random: writers are alone.
 func (c *subject) mixed(clients, threads, loops int) {
 	c.Helper()
-	var readers, writers, total atomic.Int64
-	done := make(chan error, clients*threads)
-	for range clients {
-		e := c.another()
-		for range threads {
-			go func() {
-				for range loops {
-					half, mine := readOf(e), &readers
-					if rand.IntN(2) == 0 {
-						half, mine = writeOf(e), &writers
-					}
-					ls, err := half.Acquire(c.Context())
-					if err != nil {
-						done <- err
-						return
-					}
-					if n := mine.Add(1); mine == &writers && (n > 1 || readers.Load() > 0) || mine == &readers && writers.Load() > 0 {
-						done <- errMet
-						return
-					}
-					mine.Add(-1)
-					total.Add(1)
-					if err := ls.Release(c.Context()); err != nil {
-						done <- err
-						return
-					}
-				}
-				done <- nil
-			}()
+	met, err := c.meet(&visitors{clients, threads, loops, false, func(e *engine.Engine) (l *engine.Lock, reads bool) {
+		if rand.IntN(2) == 0 {
+			return readOf(e), true
 		}
-	}
-	for range clients * threads {
-		require.NoError(c, await(c.T, done, "a thread"))
-	}
-	require.Equal(c, int64(clients*threads*loops), total.Load())
+		return writeOf(e), false
+	}})
+	require.NoError(c, err)
+	require.Zero(c, met, "somebody was in beside a writer")
 }

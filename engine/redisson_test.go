@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,19 +61,33 @@ func (c *subject) ttl() time.Duration {
 	return time.Until(expiry(c.T, c.s, "lock"))
 }
 
-// conform runs tests of one kind, each on a server of its own kind of emptiness.
+// conform runs tests of one kind, one after the other, on a server that is empty before and after each.
 func conform(t *testing.T, lock func(e *engine.Engine, opts ...engine.Option) *engine.Lock, tests map[string]func(*subject)) {
 	t.Helper()
 	s := redistest.Run(t, redistest.Options{})
 	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { conformOne(t, s, lock, test) })
+	}
+}
+
+// conformApart runs tests that mostly wait beside each other, each on a server of its own.
+func conformApart(t *testing.T, lock func(e *engine.Engine, opts ...engine.Option) *engine.Lock, tests map[string]func(*subject)) {
+	t.Helper()
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := openEngine(t, s.Addr())
-			c := &subject{T: t, s: s, e: e, lock: lock, open: []*engine.Engine{e}}
-			test(c)
-			s.Do(t, "DEL", "redisson_lock_token:{lock}")
-			finish(t, s, c.open...)
+			t.Parallel()
+			conformOne(t, redistest.Run(t, redistest.Options{}), lock, test)
 		})
 	}
+}
+
+func conformOne(t *testing.T, s *redistest.Server, lock func(e *engine.Engine, opts ...engine.Option) *engine.Lock, test func(*subject)) {
+	t.Helper()
+	e := openEngine(t, s.Addr())
+	c := &subject{T: t, s: s, e: e, lock: lock, open: []*engine.Engine{e}}
+	test(c)
+	s.Do(t, "DEL", "redisson_lock_token:{lock}")
+	finish(t, s, c.open...)
 }
 
 // common are the tests that RedissonLockTest, RedissonSpinLockTest, RedissonFairLockTest and
@@ -181,45 +197,102 @@ func common() map[string]func(*subject) {
 	}
 }
 
-// count lets threads of several clients add to a number that nothing but the lock guards.
+// count lets threads of several clients take the lock: alone, or, where it is shared, all of them together.
 func (c *subject) count(clients, threads, loops int) {
 	c.Helper()
-	var total atomic.Int64
-	var inside witness
-	done := make(chan error, clients*threads)
-	alone := !c.shared()
-	for range clients {
+	shared := c.shared()
+	met, err := c.meet(&visitors{clients, threads, loops, shared, func(e *engine.Engine) (*engine.Lock, bool) { return c.lock(e), shared }})
+	require.NoError(c, err)
+	require.Zero(c, met, "two were in at once")
+}
+
+// Visitors are threads of several clients that take locks and stay inside for a moment.
+type visitors struct {
+	clients, threads, loops int
+	together                bool // all are in at once, in their first loop
+	choose                  func(e *engine.Engine) (l *engine.Lock, shares bool)
+}
+
+// meet lets visitors in, and counts how often somebody was in beside one who had to be alone.
+func (c *subject) meet(w *visitors) (met int64, err error) {
+	c.Helper()
+	const stay = time.Millisecond // whoever may come in meanwhile does
+	var sharing, alone, wrong, total atomic.Int64
+	n := w.clients * w.threads
+	everybody, done := make(chan struct{}), make(chan error, n)
+	thread := func(e *engine.Engine) error {
+		for loop := range w.loops {
+			l, shares := w.choose(e)
+			ls, err := l.Acquire(c.Context())
+			if err != nil {
+				return err
+			}
+			inside := &alone
+			if shares {
+				inside = &sharing
+			}
+			if in := inside.Add(1); w.together && loop == 0 {
+				if in == int64(n) {
+					close(everybody)
+				}
+				select {
+				case <-everybody:
+				case <-time.After(tooLong):
+					return errors.New("not all come in together")
+				}
+			}
+			lastUntil(time.Now().Add(stay))
+			if writers := alone.Load(); writers > 1 || writers > 0 && sharing.Load() > 0 {
+				wrong.Add(1)
+			}
+			inside.Add(-1)
+			total.Add(1)
+			if err := ls.Release(c.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for range w.clients {
 		e := c.e
-		if clients > 1 {
+		if w.clients > 1 {
 			e = c.another()
 		}
-		for range threads {
-			go func() {
-				for range loops {
-					ls, err := c.lock(e).Acquire(c.Context())
-					if err != nil {
-						done <- err
-						return
-					}
-					if alone {
-						inside.enter()
-						inside.leave()
-					}
-					total.Add(1)
-					if err := ls.Release(c.Context()); err != nil {
-						done <- err
-						return
-					}
-				}
-				done <- nil
-			}()
+		for range w.threads {
+			go func() { done <- thread(e) }()
 		}
 	}
-	for range clients * threads {
-		require.NoError(c, await(c.T, done, "a thread"))
+	for range n {
+		err = errors.Join(err, await(c.T, done, "a thread"))
 	}
-	require.Equal(c, int64(clients*threads*loops), total.Load())
-	require.Zero(c, inside.violations.Load())
+	if made := total.Load(); err == nil && made != int64(n*w.loops) {
+		err = fmt.Errorf("%d have come in, and not %d", made, n*w.loops)
+	}
+	return wrong.Load(), err
+}
+
+// A lock that lets two in at once is seen, by those who are to be alone, and beside readers.
+func TestVisitorsSeeALockThatIsNone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	for name, choose := range map[string]func(n int64) (reads bool){
+		"TwoWriters":         func(int64) bool { return false },
+		"AReaderAndAWriter":  func(n int64) bool { return n%2 == 0 },
+		"AWriterAmongOthers": func(n int64) bool { return n%8 != 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := openEngine(t, s.Addr())
+			c := &subject{T: t, s: s, e: e, open: []*engine.Engine{e}}
+			var calls atomic.Int64
+			met, err := c.meet(&visitors{1, 15, 4, false, func(e *engine.Engine) (*engine.Lock, bool) {
+				n := calls.Add(1)
+				return e.Lock(numbered("of nobody else", int(n))), choose(n)
+			}})
+			require.NoError(t, err)
+			require.Positive(t, met)
+			finish(t, s, c.open...)
+		})
+	}
 }
 
 // shared reports whether the kind lets several in at once.
@@ -322,16 +395,26 @@ func lockOnly() map[string]func(*subject) {
 				return c.s.Do(c.T, "PUBSUB", "CHANNELS", "redisson*") == ""
 			})
 		},
-		"testSinglePubSub": func(c *subject) {
+		"testSinglePubSub": func(c *subject) { // four wait at once, over one connection
 			other := c.another()
+			var held []*engine.Lease
+			var fs []*engine.Future[*engine.Lease]
 			for i := range 4 {
-				ls := acquire(c.T, other.Lock(numbered("lock", i)))
-				f := c.e.Lock(numbered("lock", i), engine.MaxWait(10*time.Second)).AcquireAsync(limited(c.T))
+				held = append(held, acquire(c.T, other.Lock(numbered("lock", i))))
+				fs = append(fs, c.e.Lock(numbered("lock", i), engine.MaxWait(tooLong)).AcquireAsync(limited(c.T)))
+			}
+			channels := func() int { return len(strings.Fields(c.s.Do(c.T, "PUBSUB", "CHANNELS", "redisson_lock*"))) }
+			eventually(c.T, "each has its channel", func() bool { return channels() == len(fs) })
+			require.Equal(c, 1, strings.Count(c.s.Do(c.T, "CLIENT", "LIST", "TYPE", "pubsub"), "id="), "one connection for all")
+			for _, ls := range held {
 				release(c.T, ls)
+			}
+			for _, f := range fs {
 				got, err := f.Await(limited(c.T))
 				require.NoError(c, err)
 				release(c.T, got)
 			}
+			eventually(c.T, "no subscription is left", func() bool { return channels() == 0 })
 		},
 		"testLockIsNotRenewedAfterInterruptedTryLock": func(c *subject) {
 			for range 50 {

@@ -41,8 +41,8 @@ type Place struct {
 	Kept time.Duration
 }
 
-// Queue asks the server who waits for the lock, in the order in which they will have it: the first 10,000. Blocks: for one
-// round trip, or until ctx ends. Errors: as Inspect.
+// Queue asks the server who waits for the lock, in the order in which they will have it: the first 10,000,
+// and no more than a megabyte. Blocks: for one round trip, or until ctx ends. Errors: as Inspect.
 func (l *FairLock) Queue(ctx context.Context) ([]Place, error) { return l.QueueAsync(ctx).Await(ctx) }
 
 // QueueAsync is Queue as a future.

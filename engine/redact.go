@@ -43,7 +43,7 @@ func redactAddr(addr string) string {
 		at := strings.LastIndexByte(addr, '@')
 		switch {
 		case at < 0:
-			return addr
+			return redactPort(addr)
 		case strings.Contains(addr, "?") || !hostAndPort(addr[at+1:]):
 			return hidden
 		}
@@ -60,6 +60,16 @@ func redactAddr(addr string) string {
 		u.RawQuery = hidden
 	}
 	return strings.Replace(u.String(), "//hidden@", "//"+hidden+"@", 1)
+}
+
+// redactPort hides what stands where a port should be: who forgets the host has written "user:password" there.
+func redactPort(addr string) string {
+	_, port, err := net.SplitHostPort(addr)
+	host, rest, colon := strings.Cut(addr, ":")
+	if rest == "" || !colon || err == nil && strings.Trim(port, "0123456789") == "" {
+		return addr
+	}
+	return host + ":" + hidden
 }
 
 // hostAndPort reports whether a text is what it looks like.

@@ -36,6 +36,7 @@ func TestC158ThePasswordIsInNoRefusalOfAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{
 		"u:" + apiSecret + "@h:1", "u:" + apiSecret + "@h", ":" + apiSecret + "@h:1", "u:" + apiSecret + "@:1", "u@x:" + apiSecret,
+		"u:" + apiSecret, "u:1" + apiSecret, "u:1:" + apiSecret, "u:" + apiSecret + ":1", ":" + apiSecret, "[::1]:" + apiSecret,
 		"u:" + apiSecret + "@h:0", "u:@" + apiSecret, "u:p?" + apiSecret + "@h:1", "u:p@?" + apiSecret,
 		"redis://u:" + apiSecret + "@h:port", "redis://u:%zz" + apiSecret + "@h:1", "redis://h:port?password=" + apiSecret,
 		"redis://h:port?password=a@" + apiSecret, "redis://:" + apiSecret, "redis://u:" + apiSecret + "/x@h:1", "http://u:" + apiSecret + "@h:1",

@@ -189,8 +189,8 @@ type Info struct {
 	// somebody reads, Holds how many read holds there are, and OwnerID is one of them, this engine's if it
 	// has one; through WriteLock they are the writer's.
 	Mode string
-	// Fields is how many fields the hash has where those are more than an Inspect reads, 10,000: then Mine is false
-	// and OwnerID and Holds are not known. Else it is 0.
+	// Fields is how many fields the hash has where those are more than an Inspect reads, 10,000 or a megabyte: then Mine
+	// is false and OwnerID and Holds are not known. Else it is 0.
 	Fields int
 	// Waiters is how many acquires of this engine are waiting or on their way.
 	Waiters int

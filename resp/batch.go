@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -241,6 +243,14 @@ func heirsOf(ops []*Op) (args []string) {
 	return args
 }
 
+// bequeaths reports whether the release of op may have been passed on to the waiter with this number.
+func (op *Op) bequeaths(number int64) bool {
+	b, ok := op.Sink.(Bequest)
+	return ok && slices.ContainsFunc(b.Heirs(), func(h Heir) bool {
+		return strings.HasSuffix(h.Field, fairMark+strconv.FormatInt(number, 10))
+	})
+}
+
 func flag(on bool) string {
 	if on {
 		return "1"
@@ -361,7 +371,7 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 			r.Code, r.Err = CodeError, sparse.refused
 			continue
 		}
-		if r.Code, r.Value, ok = codeOf(normal, sparse.v); !ok {
+		if r.Code, r.Value, ok = codeOf(normal, sparse.v); !ok || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {
 			return c.malformed(w, values)
 		}
 		if r.Code == normal || r.Code == CodePassed {
@@ -467,18 +477,18 @@ func (c *command) settleReacquire(w *wire, values []rueidis.RedisMessage) outcom
 	if !ok1 || !ok2 {
 		return c.malformed(w, values)
 	}
-	r := &c.results[0]
+	r, must := &c.results[0], reacquireMode(c.ops[0].Kind) != "0" // it asked only whether the lock is ours
 	r.Value = lifeMs(v)
-	switch code {
-	case 1:
+	switch {
+	case code == 1 && !must:
 		r.Code = CodeGranted
-	case 2:
+	case code == 2:
 		r.Code = CodeOurs
-	case 0:
+	case code == 0 && !must && v > -3:
 		r.Code = CodeBusy
-	case -1:
+	case code == -1 && must:
 		r.Code = CodeGone
-	case -3:
+	case code == -3:
 		r.Code = CodeWrongKind
 	default:
 		return c.malformed(w, values)
@@ -486,11 +496,8 @@ func (c *command) settleReacquire(w *wire, values []rueidis.RedisMessage) outcom
 	return settled
 }
 
-// inspectMost is how many fields inspect.lua reads.
-const inspectMost = 10_000
-
-// settleInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields than it reads {ms, how many,
-// mode}.
+// settleInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields, or longer ones, than are
+// read {ms, how many, mode}.
 func (c *command) settleInspect(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values)%2 == 0 {
 		return c.malformed(w, values)
@@ -502,7 +509,7 @@ func (c *command) settleInspect(w *wire, values []rueidis.RedisMessage) outcome 
 	r := &c.results[0]
 	if len(values) == 3 && values[1].IsInt64() { // a field is a text, whatever it says
 		more, _ := number(&values[1])
-		if more <= inspectMost {
+		if more < 1 {
 			return c.malformed(w, values)
 		}
 		r.More, values = more, values[1:]

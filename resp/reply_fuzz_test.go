@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,12 @@ func FuzzReplyOfScripts(f *testing.F) {
 			case r.Code == CodeError && r.Err == nil:
 				unknown++
 			}
+			if outcome == settled && !slices.Contains(answersOf[c.kind], r.Code) {
+				t.Fatalf("%s: %q is no answer: %d", c.name, text, r.Code)
+			}
+			if r.Code == CodePassed && r.Value != 7 {
+				t.Fatalf("%s: %q passes on to %d", c.name, text, r.Value)
+			}
 			if r.Value > longestMs && r.Code == CodeBusy {
 				t.Fatalf("%s: %q: %d ms", c.name, text, r.Value)
 			}
@@ -58,6 +65,19 @@ func FuzzReplyOfScripts(f *testing.F) {
 		part := make([]Renewal, c.keys)
 		readRenewals(&wire{}, mock.Result(m), part, 1, 2)
 	})
+}
+
+// answersOf is what an op of each kind may be answered with: whoever asked knows what to do with these, and no others.
+var answersOf = map[OpKind][]Code{
+	OpAcquire:   {CodeError, CodeGranted, CodeBusy, CodeWrongKind},
+	OpReacquire: {CodeError, CodeGranted, CodeOurs, CodeBusy, CodeWrongKind},
+	OpCount:     {CodeError, CodeOurs, CodeGone, CodeWrongKind},
+	OpLeave:     {CodeError, CodeOurs, CodeGone, CodeWrongKind},
+	OpRelease:   {CodeError, CodeReleased, CodePassed, CodeNotOurs},
+	OpExtend:    {CodeError, CodeRenewed, CodeNotOurs},
+	OpForce:     {CodeError, CodeReleased, CodeNone, CodeWrongKind},
+	OpInspect:   {CodeError, CodeInspected},
+	OpQueue:     {CodeError, CodeInspected},
 }
 
 // FuzzReplyOfNodes reads anything as what nodes and sentinels say of each other.

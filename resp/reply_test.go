@@ -57,7 +57,11 @@ func replyOf(t testing.TB, text string) rueidis.RedisResult {
 func asking(kind OpKind, f Family, keys int) *command {
 	c := &command{script: scriptOf(kind, f), results: make([]Result, keys)}
 	for i := range keys {
-		c.ops = append(c.ops, &Op{Kind: kind, Family: f, Key: strconv.Itoa(i)})
+		op := &Op{Kind: kind, Family: f, Key: strconv.Itoa(i)}
+		if kind == OpRelease && f == FamilyFair {
+			op.Sink = testator{heirs: []Heir{{Field: FairField("e", 7)}}}
+		}
+		c.ops = append(c.ops, op)
 	}
 	return c
 }
@@ -79,6 +83,8 @@ var replyCommands = []struct {
 	{"inspect", OpInspect, FamilyLock, 1},
 	{"queue", OpQueue, FamilyFair, 1},
 	{"renew", OpExtend, FamilyLock, 3}, // by readRenewals, too
+	{"count", OpCount, FamilyLock, 1},
+	{"leave", OpLeave, FamilyWrite, 1},
 }
 
 func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
@@ -99,16 +105,20 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 			replies = append(replies, "*2 :1 :3", "*3 :1 :3 :0", "*3 :1 :3 :-7", "*3 :1 :2 :7", "*3 :1 :3 +x", "*4 :1 :3 :7 :1",
 				"*7 :1 :1 :7 :1 :-1 :1 :-1", "*5 :1 :2 :7 :1 :0", "*5 :1 :2 :7 :1 :-5", "*5 :1 :2 :7 :4 :-1", "*5 :1 :2 :7 :0 :0")
 		case "reacquire":
-			replies = append(replies, "*2 :1 :1", "*3 :1 :3 :0", "*3 :1 :-2 :0", "*3 :1 :1 _", "*4 :1 :1 :0 :0")
+			replies = append(replies, "*2 :1 :1", "*3 :1 :3 :0", "*3 :1 :-2 :0", "*3 :1 :1 _", "*4 :1 :1 :0 :0",
+				"*3 :1 :-1 :0", "*3 :1 :0 :-3", "*3 :1 :0 :-9223372036854775808")
+		case "count", "leave": // of a lock that has to be ours: there is nothing to be had, nor to be waited for
+			replies = append(replies, "*3 :1 :1 :0", "*3 :1 :0 :5", "*3 :1 :0 :-1", "*3 :1 :3 :0", "*3 :1 :2 _")
 		case "release", "fair release":
-			replies = append(replies, "*1 :1", "*4 :1 :2 :1 :-3", "*4 :1 :2 :1 :0", "*4 :1 :3 :0 :0", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :1")
+			replies = append(replies, "*4 :1 :2 :1 :-18", "*4 :1 :2 :1 :-9223372036854775808", // passed on to nobody who was named
+				"*1 :1", "*4 :1 :2 :1 :-3", "*4 :1 :2 :1 :0", "*4 :1 :3 :0 :0", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :1")
 		case "extend", "renew":
 			replies = append(replies, "*1 :1", "*4 :1 :2 :1 :1", "*4 :1 :2 :1 :-2", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :4", "*4 :1 :3 :0 :0",
 				"*2 :1 :0", "*2 :1 :2", "*4 :1 :1 :1 :-1")
 		case "force":
 			replies = append(replies, "*2 :1 :2", "*2 :1 :-1", "*3 :1 :1 :1")
 		case "inspect", "queue":
-			replies = []string{"_", "+OK", ":1", "*0", "*1 _", "*1 +x", "*1 :-3", "*2 :1 +a", "*3 :1 +a _", "*3 :1 +a *0", "*3 :1 :1 +a"}
+			replies = []string{"_", "+OK", ":1", "*0", "*1 _", "*1 +x", "*1 :-3", "*2 :1 +a", "*3 :1 +a _", "*3 :1 +a *0", "*3 :1 :0 +a", "*3 :1 :-1 +a"}
 		}
 		for _, text := range replies {
 			if text == "*3 :1 :1 *0" && c.name == "fenced" {
@@ -176,6 +186,9 @@ func TestWellFormedRepliesAreRead(t *testing.T) {
 		{OpRelease, FamilyFair, 3, "*8 :1 :3 :1 :2 :2 :-17 :3 :-2", []Code{CodeReleased, CodePassed, CodeReleased}, []int64{2, 7, -1}},
 		{OpRelease, FamilyLock, 1, "*4 :1 :0 :1 :-1", []Code{CodeNotOurs}, []int64{0}},
 		{OpExtend, FamilyLock, 1, "*4 :1 :0 :1 :-1", []Code{CodeNotOurs}, []int64{0}},
+		{OpReacquire, FamilyLock, 1, "*3 :1 :1 :0", []Code{CodeGranted}, []int64{0}},
+		{OpCount, FamilyLock, 1, "*3 :1 :-1 :0", []Code{CodeGone}, []int64{0}},
+		{OpLeave, FamilyWrite, 1, "*3 :1 :2 :0", []Code{CodeOurs}, []int64{0}},
 		{OpReacquire, FamilyLock, 1, "*3 :1 :0 :9223372036854775807", []Code{CodeBusy}, []int64{longestMs}},
 		{OpInspect, FamilyLock, 1, "*1 :-2", []Code{CodeInspected}, []int64{-2}},
 		{OpInspect, FamilyLock, 1, "*3 :9223372036854775807 +a +1", []Code{CodeInspected}, []int64{longestMs}},

@@ -16,6 +16,8 @@ type Mangler struct {
 	// say what is not so. Otherwise a reply is replaced by one that no server of ours gives to it, or by an error, or
 	// is the last of its connection: whoever reads it can know that it is not to be believed.
 	Bytes bool
+	// Numbers: a number in a reply to a script becomes another one. It stays a reply of the script, and is a lie.
+	Numbers bool
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -58,8 +60,11 @@ func (m *Mangler) change(raw []byte, push bool) (_ []byte, last bool) {
 		return raw, false
 	}
 	m.changed.Add(1)
-	if m.Bytes {
+	switch {
+	case m.Bytes:
 		return m.bytes(raw), false
+	case m.Numbers:
+		return m.number(raw), false
 	}
 	pick := func(of []string) []byte { return []byte(of[m.rng.IntN(len(of))]) }
 	switch n := m.rng.IntN(10); {
@@ -93,6 +98,30 @@ func (m *Mangler) bytes(raw []byte) []byte {
 		}
 	}
 	return b
+}
+
+// lies are numbers that mean something somewhere: codes, counts, and what is too large for a time.
+var lies = []string{
+	"-3", "-2", "-1", "0", "1", "2", "3", "-4", "-10", "-11", "-17", "128", "1000000", "-9223372036854775808", "9223372036854775807", "9007199254740993",
+}
+
+// number changes one number of a reply that has some; seldom the first, which is the time.
+func (m *Mangler) number(raw []byte) []byte {
+	lines := bytes.SplitAfter(raw, []byte("\n"))
+	var numbers []int
+	for i, line := range lines {
+		if len(line) > 0 && line[0] == ':' {
+			numbers = append(numbers, i)
+		}
+	}
+	if len(numbers) == 0 {
+		return raw
+	}
+	if len(numbers) > 1 && m.rng.IntN(8) > 0 {
+		numbers = numbers[1:]
+	}
+	lines[numbers[m.rng.IntN(len(numbers))]] = []byte(":" + lies[m.rng.IntN(len(lies))] + "\r\n")
+	return bytes.Join(lines, nil)
 }
 
 // any is a byte that means something, mostly.

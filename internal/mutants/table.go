@@ -45,6 +45,7 @@ func table() []mutant {
 		network(),
 		telling(), tellingLate(), lasting(),
 		secrets(), shown(),
+		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 	} {

@@ -1,7 +1,7 @@
 package twin
 
-// inspectMost is how many fields inspect.lua reads.
-const inspectMost = 10000
+// inspectMost is how many fields inspect.lua reads, and inspectBytes how many bytes of them.
+const inspectMost, inspectBytes = 10000, 1 << 20
 
 // inspect is the twin of inspect.lua.
 func (s *Server) inspect(KEYS list) Reply {
@@ -10,13 +10,26 @@ func (s *Server) inspect(KEYS list) Reply {
 		return size
 	}
 	left := s.call("PTTL", KEYS.at(1))
+	notRead := func() Reply {
+		mode := s.call("HGET", KEYS.at(1), "mode").Text
+		if mode != "read" && mode != "write" {
+			mode = ""
+		}
+		return array([]Reply{left, size, text(mode)})
+	}
 	if size.Int > inspectMost {
-		mode := s.call("HGET", KEYS.at(1), "mode")
-		return array([]Reply{left, size, text(mode.Text)})
+		return notRead()
 	}
 	fields := s.pcall("HGETALL", KEYS.at(1))
 	if fields.err() {
 		return fields
+	}
+	bytes := 0
+	for _, field := range fields.Array {
+		bytes += len(field.Text)
+	}
+	if bytes > inspectBytes {
+		return notRead()
 	}
 	return array(append([]Reply{left}, fields.Array...))
 }

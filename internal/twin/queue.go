@@ -1,5 +1,8 @@
 package twin
 
+// queueBytes is how much of a queue queue.lua lists.
+const queueBytes = 1 << 20
+
 // queue is the twin of queue.lua.
 func (s *Server) queue(KEYS list) Reply {
 	now := s.time()
@@ -10,7 +13,11 @@ func (s *Server) queue(KEYS list) Reply {
 		return waiting
 	}
 	out := []Reply{number(now)}
+	bytes := 0
 	for _, field := range waiting.Array {
+		if bytes += len(field.Text); bytes > queueBytes {
+			break
+		}
 		score := s.call("ZSCORE", timeouts, field.Text)
 		if score.Kind == Nil {
 			score = text("0")

@@ -1,0 +1,48 @@
+package main
+
+// hostile: what is well formed, and no server of ours says; keys that hold more than a reply may.
+func hostile() []mutant {
+	const malformed = "TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant"
+	return []mutant{
+		{
+			"entry-takes-what-is-free", "a server says that a re-entry has taken a lock anew",
+			one("resp/batch.go", "case code == 1 && !must:", "case code == 1:"),
+			"resp", malformed, false,
+		},
+		{
+			"gone-for-who-asks", "a server says that a lock is gone to who only asks for it: that ended the process",
+			one("resp/batch.go", "case code == -1 && must:", "case code == -1:"),
+			"resp", malformed, false,
+		},
+		{
+			"passed-to-nobody", "a server says that it has passed on a lock for which no waiter was named: that ended the process",
+			one("resp/batch.go", " || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {", " {"),
+			"resp", malformed, false,
+		},
+		{
+			"inspect-of-long-fields", "an Inspect of a hash with a huge field ends everybody's connection",
+			one("resp/scripts/inspect.lua", "if bytes > longest then", "if bytes > 100 * longest then"),
+			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
+		},
+		{
+			"inspect-of-a-long-mode", "the same, of a hash with a huge mode",
+			one("resp/scripts/inspect.lua", "if mode ~= 'read' and mode ~= 'write' then", "if not mode then"),
+			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
+		},
+		{
+			"queue-of-long-places", "the same, of a queue with a huge place",
+			one("resp/scripts/queue.lua", "if bytes > 1048576 then", "if bytes > 104857600 then"),
+			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
+		},
+		{
+			"inspect-shows-less", "an Inspect shows nothing of a lock with some readers",
+			one("resp/scripts/inspect.lua", "if bytes > longest then", "if bytes > longest / 10 then"),
+			"engine", "TestLookingAtALargeKeyShowsItWhole", false,
+		},
+		{
+			"password-for-a-port", "a password where a port should be is in the error",
+			one("engine/redact.go", "return redactPort(addr)", "return addr"),
+			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+		},
+	}
+}

@@ -282,6 +282,31 @@ func TestPrefixIsPutBeforeEveryNameAndNowhereElse(t *testing.T) {
 	apiRelease(t, apiGet(t, f))
 	apiRelease(t, other)
 
+	for _, kind := range []struct {
+		name string
+		of   func(*engine.Engine, string) *engine.Lock
+	}{
+		{"fenced", func(e *engine.Engine, name string) *engine.Lock { return e.FencedLock(name).Lock }},
+		{"fair", func(e *engine.Engine, name string) *engine.Lock { return e.FairLock(name).Lock }},
+		{"spin", func(e *engine.Engine, name string) *engine.Lock {
+			return e.Lock(name, engine.Spin(time.Millisecond, time.Second))
+		}},
+		{"read", func(e *engine.Engine, name string) *engine.Lock { return e.RWLock(name).ReadLock() }},
+		{"write", func(e *engine.Engine, name string) *engine.Lock { return e.RWLock(name).WriteLock() }},
+	} {
+		l := kind.of(e, kind.name)
+		require.Equal(t, kind.name, l.Name())
+		ls := apiAcquire(t, l)
+		info, err := kind.of(plain, "app:"+kind.name).Inspect(apiCtx(t))
+		require.NoError(t, err, kind.name)
+		require.Equal(t, ls.OwnerID(), info.OwnerID, "%s: the same lock by its whole name", kind.name)
+		require.Contains(t, s.Keys(t), "app:"+kind.name)
+		for _, key := range s.Keys(t) {
+			require.Contains(t, key, "app:", "%s: a key without the prefix", kind.name)
+		}
+		apiRelease(t, ls)
+	}
+
 	require.ErrorIs(t, e.Lock(strings.Repeat("x", 1021)).Err(), engine.ErrName, "prefix and name together are the key")
 	require.NoError(t, e.Lock(strings.Repeat("x", 1020)).Err())
 	require.ErrorIs(t, e.Lock("").Err(), engine.ErrName, "a prefix is not a name")

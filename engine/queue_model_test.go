@@ -270,3 +270,58 @@ func TestQueueAnswersATryToReadOnlyWithWhatAReaderWasTold(t *testing.T) {
 		require.Equal(t, c.takes, q.takeTries(c.asked, c.granted) == try, "%+v", c)
 	}
 }
+
+// Who has heard fewer releases go by since it last had the lock leaves the others a head start, and whoever has heard three
+// goes at once. To have the lock begins that anew.
+func TestQueueOrdersThoseWhoWakeByOneMessage(t *testing.T) {
+	var q queue
+	q.push(&acquireOp{set: defaults[resp.FamilyLock]})
+	for range 2 {
+		var pauses []time.Duration
+		for len(pauses) < heardMost+1 {
+			q.asking(nil)
+			q.sent()
+			q.landed()
+			q.busy(0, false)
+			require.Equal(t, stepPark, q.afterBusy(resp.FamilyLock))
+			s, pause := q.wake(wakeMessage)
+			pauses = append(pauses, pause)
+			if pause > 0 {
+				require.Equal(t, stepPause, s)
+				again, _ := q.wake(wakeMessage)
+				require.Equal(t, stepRest, again, "nothing cuts it short")
+				q.heard-- // it has heard one and the same
+				s, _ = q.wake(wakePause)
+			}
+			require.Equal(t, stepSend, s)
+		}
+		require.Equal(t, []time.Duration{600 * time.Microsecond, 250 * time.Microsecond, 0, 0}, pauses)
+		q.unpark()
+	}
+}
+
+// A grant that too few replicas have seen is told to who has asked for just those: another number, another time, or another
+// kind of lock is asked for by itself.
+func TestQueueTellsNobodyElseThatTooFewReplicasHaveSeenAGrant(t *testing.T) {
+	asked := resp.Ack{Replicas: 2, Timeout: time.Second}
+	for _, c := range []struct {
+		ack    *resp.Ack
+		family resp.Family
+		told   bool
+	}{
+		{&resp.Ack{Replicas: 2, Timeout: time.Second}, resp.FamilyLock, true},
+		{&resp.Ack{Replicas: 1, Timeout: time.Second}, resp.FamilyLock, false},
+		{&resp.Ack{Replicas: 2, Timeout: time.Minute}, resp.FamilyLock, false},
+		{&resp.Ack{Replicas: 2, Timeout: time.Second}, resp.FamilyWrite, false},
+		{nil, resp.FamilyLock, false},
+	} {
+		var q queue
+		set := *defaults[c.family]
+		set.ack = c.ack
+		op := &acquireOp{set: &set}
+		q.push(op)
+		told := q.grantedUnseen(&asked, resp.FamilyLock)
+		require.Equal(t, c.told, told == op, "%+v", c)
+		require.Equal(t, c.told, q.head == nil, "%+v: who is not told waits on", c)
+	}
+}

@@ -123,14 +123,16 @@ func TestWaitReplicasAnswersEachByItsOwnTerms(t *testing.T) {
 	for i := range one {
 		one[i] = e.Lock(numbered("one", i), engine.WaitReplicas(1, 10*time.Second)).AcquireAsync(limited(t))
 	}
-	short := e.Lock("short", engine.WaitReplicas(2, 200*time.Millisecond)).AcquireAsync(limited(t))
+	short := e.Lock("short", engine.WaitReplicas(2, 3*time.Second)).AcquireAsync(limited(t))
 	_, err := block.Await(limited(t))
 	requireNotReplicated(t, err, 2, 1)
 	leases, err := engine.AllLeases(one...).Await(limited(t))
 	require.NoError(t, err)
+	_, _, done := short.Result()
+	require.False(t, done, "those who want one have waited for those who want two")
 	_, err = short.Await(limited(t))
 	requireNotReplicated(t, err, 2, 1)
-	_, _, done := long.Result()
+	_, _, done = long.Result()
 	require.False(t, done, "its time is not over")
 	require.True(t, long.Cancel())
 	for _, ls := range leases {

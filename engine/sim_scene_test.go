@@ -167,6 +167,19 @@ func TestMaxWaitEndsWhereAGrantIsNotBelieved(t *testing.T) {
 	}
 }
 
+// MaxWait is how long one waits for others. A Try does not: it takes its one answer, however long that takes.
+func TestMaxWaitBoundsNoTry(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.slowed("acquire", 300*time.Millisecond)
+		ls, err := result(sc, sc.e.Lock("a", MaxWait(10*time.Millisecond)).TryAcquireAsync(context.Background()))
+		sc.wants(nil, err, "a Try")
+		if err == nil {
+			sc.release(ls)
+		}
+	})
+}
+
 // A lease is over for its holder at its deadline, some milliseconds before the watchdog comes to it: its owner enters
 // nothing by it any more.
 func TestAnOwnerWhoseTimeIsOverEntersNothing(t *testing.T) {

@@ -48,6 +48,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
+		handedOver(), sharing(), belonging(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,137 @@
+package main
+
+// handedOver: what the next holder gets, and what an engine leaves to others.
+func handedOver() []mutant {
+	const handoff, queue = "engine/handoff.go", "engine/queue.go"
+	return []mutant{
+		{
+			"hand-off-keeps-max-hold", "who is handed a lock has what is left of the last holder's MaxHold",
+			one(handoff, "Until: with.now.Add(limit)})", "Until: min(e.dog.Until(h), with.now.Add(limit))})"),
+			"engine", "TestAHandOffBeginsItsHoldersMaxHoldAnew", false,
+		},
+		{
+			"hand-off-keeps-the-owner", "the last holder's owner enters what somebody else holds by now",
+			one(handoff, "\th.owner = op.owner\n", ""), "engine", "TestWhatIsHandedOverIsItsNewOwners", false,
+		},
+		{
+			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
+			one(handoff, "\tent.courtesy()\n\te.pauseLocked(ent.park, r.ReceivedAt.Add(pause), fx)\n", "\t_ = pause\n"),
+			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
+		},
+		{
+			"no-head-start", "engines that wake by one message ask at once, all of them",
+			[]edit{{queue, "return 600 * time.Microsecond", "return 0"}, {queue, "return 250 * time.Microsecond", "return 0"}},
+			"engine", "TestQueueOrdersThoseWhoWakeByOneMessage", false,
+		},
+		{
+			"head-start-of-who-had-it", "an engine that has just had the lock goes before those who wait for it",
+			one(queue, "q.wait, q.busyUntil, q.heard, q.by = waitNot, 0, 0, wakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, wakeNone"),
+			"engine", "TestQueueOrdersThoseWhoWakeByOneMessage", false,
+		},
+		{
+			"unseen-told-to-others", "who asked for other replicas, or for longer, is told that too few have seen it",
+			one(queue, "if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {", "if op.set.ack == nil || op.set.family != family {"),
+			"engine", "TestQueueTellsNobodyElseThatTooFewReplicasHaveSeenAGrant", false,
+		},
+		{
+			"unseen-told-to-another-kind", "a reader is told of what was asked for to write",
+			one(queue, "if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {", "if op.set.ack == nil || *op.set.ack != *ack {"),
+			"engine", "TestQueueTellsNobodyElseThatTooFewReplicasHaveSeenAGrant", false,
+		},
+	}
+}
+
+// sharing: whom a reader may join, and what a ForceRelease takes.
+func sharing() []mutant {
+	const shared = "engine/shared.go"
+	return []mutant{
+		{
+			"reader-joins-a-worn-hold", "a reader has what is left of another one's lease",
+			one(shared, "h.Deadline().Sub(now) >= h.Lease()/2 && !h.open()", "!h.open()"),
+			"engine", "TestNoReaderJoinsAHoldInTheLastHalfOfItsLease", false,
+		},
+		{
+			"reader-joins-in-doubt", "a reader is in a hold that is released once more when its late copies have run",
+			one(shared, " && !h.open().open(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
+		},
+		{
+			"reader-joins-what-is-forced", "a reader is granted what a ForceRelease is just taking away",
+			one(shared, "holdHeld && !h.forced && set", "holdHeld && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
+		},
+		{
+			"reader-joins-during-a-force-release", "something is granted while a ForceRelease of the name is on its way",
+			one(shared, " || ent.forces > 0 || e.cfg.NoHandOff", " || e.cfg.NoHandOff"),
+			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
+		},
+		{
+			"force-release-takes-both-halves", "a ForceRelease of the write lock tells the readers that they have lost theirs",
+			one("engine/force.go", "return writes == (f == resp.FamilyWrite)", "_ = writes\n\t\treturn true"),
+			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
+		},
+		{
+			"note-stays-with-somebody-behind", "a writer that gives up keeps the reader behind it out",
+			one(shared, "\t\te.cleanLocked(sh, ent, note, doubt{}, 0)\n", ""),
+			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
+		},
+		{
+			"note-stays-with-nobody-behind", "a writer that gives up keeps readers elsewhere out",
+			one(shared, "\t\t\te.cleanFirstLocked(sh, ent, note, doubt{}, 0)\n", ""),
+			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce|TestAWriterThatGivesUpLetsReadersIn", true,
+		},
+	}
+}
+
+// belonging: what is remembered of holds, and under which name.
+func belonging() []mutant {
+	const hold = "engine/hold.go"
+	return []mutant{
+		{
+			"extend-of-unknown-outcome-is-forgotten", "what an Extend without an answer has made of the key is given up after the lease",
+			one("engine/single.go", "\th.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long\n", ""),
+			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
+		},
+		{
+			"free-by-forgets-an-extend", "a release says that the lock is free sooner than it is",
+			one(hold, "h.Deadline().Add(max(h.Lease(), h.open().lease))", "h.Deadline().Add(h.Lease())"),
+			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
+		},
+		{
+			"one-lost-handle-is-remembered", "an owner that has given one of two lost handles back gets the lock anew",
+			one(hold, "\th.owner.remember(e, h.ent.key, h.count)\n\tif", "\th.owner.remember(e, h.ent.key, min(h.count, 1))\n\tif"),
+			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
+		},
+		{
+			"one-lost-reader-is-remembered", "the same of a reader",
+			one(hold, "o.remember(e, h.ent.key, n)", "o.remember(e, h.ent.key, min(n, 1))"),
+			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
+		},
+		{
+			"prefix-forgets-fenced", "fenced locks of two programs with prefixes are the same",
+			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && family != resp.FamilyFenced {"),
+			"engine", "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
+		},
+		{
+			"prefix-forgets-read-write", "read-write locks are",
+			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && !shares(family) {"),
+			"engine", "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
+		},
+		{
+			"place-is-kept-until-a-time-of-day", "a waiter of a fair lock is said to keep its place for fifty years",
+			one("engine/fair.go", "max(until-float64(r.Value), 0)", "max(until, 0)"), "engine", "TestFairLockIsGrantedInTheOrderOfAsking", false,
+		},
+		{
+			"place-is-never-ours", "an engine does not know its own waiters",
+			one("engine/fair.go", "strings.HasPrefix(r.Fields[i], l.eng.id+\":\"),", "strings.HasPrefix(r.Fields[i], \":\"),"),
+			"engine", "TestFairLockIsGrantedInTheOrderOfAsking", false,
+		},
+		{
+			"max-wait-bounds-a-try", "a Try of a free lock has no answer over a slow line",
+			one("engine/acquire.go", "if op.set.maxWait <= 0 || op.try || op.watch", "if op.set.maxWait <= 0 || op.watch"),
+			"engine", "TestMaxWaitBoundsNoTry", false,
+		},
+		{
+			"senders-outlive-their-node", "each node that leaves a cluster leaves its senders behind, and Close waits for them",
+			one("renew/watchdog.go", "\tif p != nil {\n\t\tp.retire()\n\t}", "\t_ = p"), "renew", "TestRetireEndsTheSendersOnceTheirQueueIsEmpty", true,
+		},
+	}
+}

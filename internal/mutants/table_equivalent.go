@@ -5,16 +5,58 @@ import "maps"
 // equivalents are generated mutants that change nothing anybody could see, by their ids, with the reason.
 func equivalents() map[string]string {
 	all := map[string]string{}
-	for _, some := range []map[string]string{equivalentSlot()} {
+	for _, some := range []map[string]string{
+		equivalentFence(), equivalentHistory(), equivalentRenew(), equivalentSlot(),
+	} {
 		maps.Copy(all, some)
 	}
 	return all
 }
 
+func equivalentFence() map[string]string {
+	const file = "engine/fence/fence.go: "
+	return map[string]string{
+		file + "number: if seen > 0 { -> if seen > 1 {": "a token is 1 at least, so whoever is refused has seen 2",
+		file + "branch: if value, err = fields[0].ToString(); err == nil { -> " +
+			"if value, err = fields[0].ToString(); (err == nil) || true {": "a field of a hash is a text or nothing, which was asked for before",
+	}
+}
+
+func equivalentHistory() map[string]string {
+	const capped = "Overlaps cuts off what comes after the tenth: this only spares the time to make its text"
+	return map[string]string{
+		"internal/history/model.go: arguments: return slices.Equal(s.orphans, o.orphans) -> return slices.Equal(o.orphans, s.orphans)": "being equal is the same either way round",
+		"internal/history/overlap.go: branch: if len(c.errs) > violationsMax { -> if (len(c.errs) > violationsMax) && false {":         capped,
+		"internal/history/overlap.go: boundary: if len(c.errs) > violationsMax { -> if len(c.errs) >= violationsMax {":                 capped,
+	}
+}
+
+func equivalentRenew() map[string]string {
+	const hold, sender, times, dog = "renew/hold.go: ", "renew/sender.go: ", "renew/time.go: ", "renew/watchdog.go: "
+	const same = "what is set is what it was"
+	const leaves = "this leaves the switch alone: what is lost is scheduled once more, and taken out when the loss is told"
+	const change = "if next := nextRenewal(k.world, now, t.Lease); h.next == 0 || next "
+	return map[string]string{
+		hold + "boundary: if int64(to) <= old || int64(now) >= old { -> if int64(to) < old || int64(now) >= old {": same,
+		dog + "boundary: if int64(to) >= h.deadline.Load() { -> if int64(to) > h.deadline.Load() {":                same,
+		dog + "boundary: " + change + "< h.next { -> " + change + "<= h.next {":                                    same,
+		dog + "branch: if h.state.Load() != stateGone { -> if (h.state.Load() != stateGone) || true {":             "reschedule takes out again what is gone",
+		dog + "branch: continue -> break (4)":                                                                      leaves,
+		dog + "branch: continue -> break (5)":                                                                      leaves,
+		sender + "branch: if len(subjects) == 0 { -> if (len(subjects) == 0) && false {":                           "a sender that is woken with nothing to do waits on",
+		sender + "number: limit := time.Duration(0) -> limit := time.Duration(1)":                                  "every attempt has a longer limit",
+		sender + "call: clear(answers) -> _ = answers":                                                             "the next round writes over them: this lets their texts go sooner",
+		times + "number: if left <= 0 { -> if left <= 1 {":                                                         "of one nanosecond nothing can be drawn but 0",
+		times + "number: d = max(d, 0) -> d = max(d, 1)":                                                           "a lease is whole milliseconds: the nanosecond is cut off",
+	}
+}
+
 func equivalentSlot() map[string]string {
 	const file = "slot/check.go: "
 	return map[string]string{
-		file + `arguments: if !cluster || !strings.ContainsAny(name, "{}") { -> if !cluster || !strings.ContainsAny("{}", name) {`: "that two texts have a character in common is the same either way round",
-		file + "branch: continue -> break": "one rule makes all derived names of a kind: where one of them leaves the slot, the first one does",
+		file + `arguments: if !cluster || !strings.ContainsAny(name, "{}") { -> if !cluster || !strings.ContainsAny("{}", name) {`: "" +
+			"that two texts have a character in common is the same either way round",
+		file + "branch: continue -> break": "" +
+			"one rule makes all derived names of a kind: where one of them leaves the slot, the first one does",
 	}
 }

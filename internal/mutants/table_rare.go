@@ -79,7 +79,7 @@ func overdue() []mutant {
 		},
 		{
 			"over-is-not-final", "Lost is true for a moment, and then false again",
-			one("renew/hold.go", "int64(to) <= old || int64(now) >= old ||", "int64(to) <= old ||"),
+			one("renew/hold.go", "int64(to) <= old || int64(now) >= old {", "int64(to) <= old {"),
 			"renew", "TestADeadlineThatIsOverStaysOver", false,
 		},
 		{

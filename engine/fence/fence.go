@@ -95,10 +95,9 @@ func (r Redis) Get(ctx context.Context, key string) (value string, token int64, 
 	if err != nil || fields[0].IsNil() || fields[1].IsNil() {
 		return "", 0, false, err
 	}
-	if value, err = fields[0].ToString(); err != nil {
-		return "", 0, false, err
+	if value, err = fields[0].ToString(); err == nil {
+		token, err = fields[1].AsInt64()
 	}
-	token, err = fields[1].AsInt64()
 	return value, token, err == nil, err
 }
 

@@ -22,7 +22,7 @@ type Hold struct {
 
 	lease    atomic.Int64 // with which it is renewed, or the longest that is not; changes with its handles
 	item     wheel.Item
-	deadline atomic.Int64  // trust deadline, a clock.Instant; moves back in Lower alone
+	deadline atomic.Int64  // trust deadline, a clock.Instant; written under Cohorts.mu; moves back in Lower alone
 	state    atomic.Uint32 // watched or gone
 	Family   resp.Family
 	stopped  atomic.Bool // no further renewals; the deadline stands
@@ -49,18 +49,17 @@ func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()
 func (h *Hold) Lease() time.Duration { return time.Duration(h.lease.Load()) }
 
 // raise moves the deadline forward, never back. One that is over stays over, whatever is answered then: whoever looked
-// has seen that the hold is lost.
+// has seen that the hold is lost. Called with Cohorts.mu held, or before Watch.
 func (h *Hold) raise(to, now clock.Instant) {
-	for {
-		old := h.deadline.Load()
-		if int64(to) <= old || int64(now) >= old || h.deadline.CompareAndSwap(old, int64(to)) {
-			return
-		}
+	old := h.deadline.Load()
+	if int64(to) <= old || int64(now) >= old {
+		return
 	}
+	h.deadline.Store(int64(to))
 }
 
 // Extended records that the server has proven a lease for an attempt sent at sentAt. It changes nothing for a hold
-// whose deadline is over now.
+// whose deadline is over now. Of a hold under watch [Cohorts.Extended] does.
 func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration, now clock.Instant) {
 	h.raise(TrustUntil(sentAt, lease), now)
 }

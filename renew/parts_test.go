@@ -109,13 +109,7 @@ func TestAConnectionThatIsNotMadeHoldsUpItsOwnSendersOnly(t *testing.T) {
 
 func TestOneFiringHasOnePartForEachNode(t *testing.T) {
 	r := newRig(t)
-	other := &struct{ *rig }{r}
-	r.route = func(s Subject) Renewer {
-		if s.Key() == "there" {
-			return other
-		}
-		return r
-	}
+	other := r.secondNode()
 	here, there := &subject{name: "here"}, &subject{name: "there"}
 	r.Cohorts.mu.Lock()
 	var out outbox
@@ -214,7 +208,7 @@ func TestARenewalThatOutlastedItsTermsIsTold(t *testing.T) {
 		{"AShorterLease", func(r *rig, s *subject) { r.Change(s, Terms{Lease: lease / 2, Renew: true}) }, 1, false},
 		{"NoRenewalsAnyMore", func(_ *rig, s *subject) { s.StopRenewing() }, 1, false},
 		{"NoneAndTrustedForLonger", func(r *rig, s *subject) {
-			s.Extended(r.clock.Now(), 2*lease, r.clock.Now())
+			require.True(r.t, r.Cohorts.Extended(s, r.clock.Now(), 2*lease))
 			s.StopRenewing()
 		}, 0, false},
 	} {

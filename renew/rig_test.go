@@ -135,6 +135,18 @@ func (r *rig) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
 	<-c.done
 }
 
+// secondNode is another node, which serves what is called there.
+func (r *rig) secondNode() Renewer {
+	other := &struct{ *rig }{r}
+	r.route = func(s Subject) Renewer {
+		if s.Key() == "there" {
+			return other
+		}
+		return r
+	}
+	return other
+}
+
 func (r *rig) Lost(s Subject, cause Cause) { r.say("lost", s, cause) }
 func (r *rig) Jeopardy(s Subject)          { r.say("jeopardy", s, 0) }
 func (r *rig) Renewed(s Subject)           { r.say("renewed", s, 0) }

@@ -228,15 +228,10 @@ func (k *Cohorts) Lower(s Subject, to clock.Instant) {
 	h := s.Watched()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for {
-		old := h.deadline.Load()
-		if int64(to) >= old {
-			return
-		}
-		if h.deadline.CompareAndSwap(old, int64(to)) {
-			break
-		}
+	if int64(to) >= h.deadline.Load() {
+		return
 	}
+	h.deadline.Store(int64(to))
 	if h.state.Load() != stateGone {
 		k.reschedule(h)
 	}

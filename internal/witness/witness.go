@@ -278,10 +278,11 @@ func (r Round) End(elapsed time.Duration, rate float64) {
 	}
 }
 
-// Leave ends this process's part in the run, when nobody uses w any more. What it wrote stays.
+// Leave ends this process's part in the run, when nobody uses w any more. What it wrote stays. It is idempotent.
 func (w *Witness) Leave() error {
 	if w.me != nil {
 		w.me.state.Store(stateLeft)
 	}
+	w.me = nil
 	return w.unmap()
 }

@@ -367,7 +367,7 @@ func (f *fire) out() {
 	f.tb.Logf("seed %d: %v; %d by hand-off, %d of foreigners, %d attempts without a lease; checked in %v",
 		f.seed, report, f.handed, f.foreign.Load(), f.ended.Load(), time.Since(began).Round(time.Millisecond))
 	require.GreaterOrEqual(f.tb, int64(report.Grants), f.ops)
-	require.Positive(f.tb, report.Slices)
+	require.Less(f.tb, report.Skipped, report.Slices, "most of it is judged, and not left out for a doubt")
 	require.Positive(f.tb, f.handed, "hand-off was under fire, too")
 }
 

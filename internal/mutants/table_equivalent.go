@@ -6,7 +6,7 @@ import "maps"
 func equivalents() map[string]string {
 	all := map[string]string{}
 	for _, some := range []map[string]string{
-		equivalentFence(), equivalentHistory(), equivalentRenew(), equivalentSlot(),
+		equivalentFence(), equivalentHistory(), equivalentRenew(), equivalentSlot(), equivalentWitness(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -58,5 +58,33 @@ func equivalentSlot() map[string]string {
 			"that two texts have a character in common is the same either way round",
 		file + "branch: continue -> break": "" +
 			"one rule makes all derived names of a kind: where one of them leaves the slot, the first one does",
+	}
+}
+
+func equivalentWitness() map[string]string {
+	const alive, witness, sum = "internal/witness/alive_linux.go: ", "internal/witness/witness.go: ", "internal/witness/summary.go: "
+	const refused = "who is told an error does not ask whether somebody is in the run"
+	const sign = "math.Inf asks for the sign only"
+	const ratio, window = "f := Fairness{Min: math.Inf(", "), Ratio: 1, Window: time.Duration(end-first) * BinWidth}"
+	return map[string]string{
+		alive + "arguments: return lives(state, began, started) -> return lives(state, started, began)":   "they are compared with each other, and each with 0",
+		"internal/witness/barrier.go: call: time.Sleep(barrierPause) -> _ = time.Sleep; _ = barrierPause": "it looks more often",
+		sum + "branch: continue -> break":                                       "places are taken in their order and none becomes free again: behind a free one there are only free ones",
+		sum + "number: " + ratio + "1" + window + " -> " + ratio + "2" + window: sign,
+		sum + "number: " + ratio + "1" + window + " -> " + ratio + "0" + window: sign,
+		witness + `arguments: return nil, errors.Join(fmt.Errorf("%s: %w", path, err), w.unmap()) -> ` +
+			`return nil, errors.Join(w.unmap(), fmt.Errorf("%s: %w", path, err))`: "what was mapped can be unmapped: there is one error",
+		witness + "number: case w.header.begun.Load() > 0: -> case w.header.begun.Load() > 1:": "a run that lets nobody in any more has begun with two at least",
+		witness + "answer: return false, ErrNotWitness -> return true, ErrNotWitness":          refused,
+		witness + "answer: return false, ErrNotWitness -> return true, ErrNotWitness (2)":      refused,
+		witness + "answer: return false, err -> return true, err (2)":                          refused,
+		witness + `answer: return false, fmt.Errorf("%w of version %d: it has %d", ErrNotWitness, version, h.version) -> ` +
+			`return true, fmt.Errorf("%w of version %d: it has %d", ErrNotWitness, version, h.version)`: refused,
+		witness + `answer: return false, fmt.Errorf("%w: it has %d bytes for %d keys", ErrNotWitness, info.Size(), h.keys) -> ` +
+			`return true, fmt.Errorf("%w: it has %d bytes for %d keys", ErrNotWitness, info.Size(), h.keys)`: refused,
+		witness + "number: if err := f.Truncate(0); err != nil { -> if err := f.Truncate(1); err != nil {":                                                        "the first byte is written anew: it is the header's",
+		witness + "branch: if err := f.Truncate(0); err != nil { -> if err := f.Truncate(0); (err != nil) && false {":                                             "a file that cannot be made empty cannot be made longer either",
+		witness + "branch: if err := f.Truncate(int64(fileSize(o.Keys))); err != nil { -> if err := f.Truncate(int64(fileSize(o.Keys))); (err != nil) && false {": "a length that no file can have cannot be mapped either",
+		witness + "number: mark = newMark(w.index, caller, w.generation.Add(1)) -> mark = newMark(w.index, caller, w.generation.Add(2))":                          "what counts is that no two are alike",
 	}
 }

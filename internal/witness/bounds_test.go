@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,8 +19,8 @@ import (
 func TestMarksKeepTheirPartsApart(t *testing.T) {
 	index, caller := markedBy(newMark(5, 1<<callerBits+3, 0))
 	require.Equal(t, []int{5, 3}, []int{index, caller}, "a caller that is too great is another one, but of this process")
-	index, caller = markedBy(newMark(5, 3, 1<<generationBits))
-	require.Equal(t, []int{5, 3}, []int{index, caller})
+	index, caller = markedBy(newMark(5, 2, 1<<generationBits))
+	require.Equal(t, []int{5, 2}, []int{index, caller})
 	const all = 1<<generationBits - 1
 	require.Equal(t, uint64(1)<<(callerBits+generationBits)|all, newMark(0, 0, all))
 }
@@ -176,6 +178,42 @@ func TestTakeAtOneMoment(t *testing.T) {
 		require.EqualValues(t, callers-1, w.me.violations.Load()-before, "round %d", round)
 		require.EqualValues(t, (round+1)/2, w.me.abandoned.Load())
 	}
+}
+
+// The same as close as two cores come: one of them looks at the key between the other's look and its mark.
+func TestTakeAtTheVerySameMoment(t *testing.T) {
+	const rounds = 3_000
+	w := open(t, newPath(t))
+	var begun, ended atomic.Int64
+	go func() {
+		for round := range int64(rounds) {
+			for spins := 1; begun.Load() <= round; spins++ {
+				if spins%2_000 == 0 {
+					runtime.Gosched()
+				}
+			}
+			w.Take(0, 1)
+			ended.Add(1)
+		}
+	}()
+	var spin int
+	for round := range int64(rounds) {
+		w.marks[0].Store(0)
+		begun.Add(1)
+		for range round % 64 { // the other one sees it later or sooner
+			spin++
+		}
+		w.Take(0, 2)
+		for spins := 1; ended.Load() <= round; spins++ {
+			if spins%2_000 == 0 {
+				runtime.Gosched()
+			}
+		}
+		if n := w.me.violations.Load(); n != round+1 {
+			require.Equal(t, round+1, n, "one of the two had it")
+		}
+	}
+	require.Positive(t, spin)
 }
 
 // fairly has processes measure rounds: each has from and to since the epoch, and when it was granted something.

@@ -203,6 +203,50 @@ func TestRedissonsWaitersBehindOursKeepTheirTime(t *testing.T) {
 	require.Equal(t, score(java), score(last.Field))
 }
 
+// A waiter of Redisson's computes once until when its place is kept, and may wait for longer. As long as it listens it is
+// alive: whoever asks keeps its place, and a release tells it, whatever its time. What it still has is left alone.
+func TestARedissonWaiterThatListensKeepsItsPlace(t *testing.T) {
+	r := newFamilyRig(t)
+	holder, java, timeouts := others(9), others(7), slot.FairTimeouts("q")
+	r.do("HSET", "q", holder, "1")
+	r.do("PEXPIRE", "q", "60000")
+	r.do("RPUSH", slot.FairQueue("q"), java)
+	conn, err := r.s.Dial(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	channel := slot.FairWaiterChannel("q", java)
+	_, err = conn.Do(t.Context(), "SUBSCRIBE", channel)
+	require.NoError(t, err)
+	place := func(from time.Time) string {
+		till := strconv.FormatInt(from.UnixMilli(), 10)
+		r.do("ZADD", timeouts, till, java)
+		return till
+	}
+
+	till := place(time.Now().Add(100 * time.Second))
+	_, got := r.ask(OpAcquire, FamilyFair, "q")
+	require.Equal(t, CodeBusy, got.Code)
+	require.Equal(t, till, r.do("ZSCORE", timeouts, java))
+
+	from := time.Now()
+	place(from.Add(-time.Second))
+	_, got = r.ask(OpAcquire, FamilyFair, "q")
+	require.Equal(t, CodeBusy, got.Code)
+	require.GreaterOrEqual(t, r.number("ZSCORE", timeouts, java), from.Add(5*time.Second).UnixMilli())
+
+	place(time.Now().Add(-time.Second))
+	_, got = r.ask(OpRelease, FamilyFair, "q", as(holder))
+	require.Equal(t, CodeReleased, got.Code)
+	require.Equal(t, int64(1), got.Value, "it has heard it")
+	require.Equal(t, java, r.queueOf("q"))
+
+	require.NoError(t, conn.Close())
+	require.Eventually(t, func() bool { return r.do("PUBSUB", "NUMSUB", channel) == channel+"\n0" }, nodeLong, time.Millisecond)
+	place(time.Now().Add(-time.Second))
+	_, got = r.ask(OpAcquire, FamilyFair, "q")
+	require.Equal(t, CodeGranted, got.Code, "who does not listen any more is taken out")
+}
+
 // Whoever waits and who does not ask for different things: they share no command.
 func TestATryAndAWaiterOfFairLocksAreTwoCommands(t *testing.T) {
 	var ops []*Op

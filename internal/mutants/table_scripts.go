@@ -96,8 +96,14 @@ func halves() []mutant {
 
 // places: scores of Redisson's waiters beside ours.
 func places() []mutant {
-	const tests = "TestRedissonsWaitersBehindOursKeepTheirTime"
+	const tests, listens = "TestRedissonsWaitersBehindOursKeepTheirTime", "TestARedissonWaiterThatListensKeepsItsPlace"
 	return []mutant{
+		in("fragments/fairqueue", "fair-listener-is-taken-out-on-a-server", "a live waiter of Redisson loses its place while somebody holds the lock for long",
+			"listens[2] > 0 and", "listens[2] > 1 and", listens),
+		in("fragments/fairqueue", "fair-head-with-time-is-looked-for", "a waiter of Redisson that has its time is given another",
+			"if not gone and till and till > now + SOON or", "if gone and till and till > now + SOON or", listens),
+		in("fragments/fairqueue", "fair-listener-is-not-told-on-a-server", "one whose time is over when the lock is given back sleeps until the lease that it was told is over",
+			"(released or must('EXISTS', lock) == 1)", "must('EXISTS', lock) == 1", listens),
 		in("fragments/fairqueue", "fair-lift-of-one-on-a-server", "waiters of Redisson behind ours lose the time that ours are there",
 			"for i = f, #members do", "for i = f, f do", tests),
 		in("fragments/fairqueue", "fair-grant-takes-a-place", "a grant of ours takes what a place of Redisson's is worth off all behind it",

@@ -95,8 +95,11 @@ type pair struct {
 	every    int           // compare the keys after so many actions
 }
 
-// shardChannel is the one channel that somebody listens to with SSUBSCRIBE.
-const shardChannel = "redisson_lock__channel:{b}"
+// Somebody listens with SSUBSCRIBE to shardChannel, and in both ways to heardChannel: that of a waiter of Redisson's.
+const (
+	shardChannel = "redisson_lock__channel:{b}"
+	heardChannel = "redisson_lock__channel:{b}:j:7"
+)
 
 func newPair(t testing.TB, server *redistest.Server) *pair {
 	ctx := context.Background()
@@ -117,7 +120,7 @@ func newPair(t testing.TB, server *redistest.Server) *pair {
 	for name, u := range users {
 		p.real(t, append([]string{"ACL", "SETUSER", name, "reset", "on", "nopass", "+@all"}, u.rules...)...)
 	}
-	for _, subscribe := range [][]string{{"PSUBSCRIBE", "*"}, {"SSUBSCRIBE", shardChannel}} {
+	for _, subscribe := range [][]string{{"PSUBSCRIBE", "*"}, {"SUBSCRIBE", heardChannel}, {"SSUBSCRIBE", shardChannel}, {"SSUBSCRIBE", heardChannel}} {
 		_, err = listener.Do(ctx, subscribe...)
 		require.NoError(t, err)
 	}
@@ -143,14 +146,16 @@ func (p *pair) start(t testing.TB, micros int64) {
 	p.twin.granule = quantum
 	p.twin.Publish = func(channel, message string) int64 {
 		p.told = append(p.told, channel+" "+message)
-		return 1
+		return 1 + p.twin.Listeners(channel)
 	}
 	p.twin.SPublish = func(channel, message string) int64 {
-		if channel != shardChannel {
+		if channel != shardChannel && channel != heardChannel {
 			return 0
 		}
-		return p.twin.Publish(channel, message)
+		p.told = append(p.told, channel+" "+message)
+		return 1
 	}
+	p.twin.Listeners = func(channel string) int64 { return flag(channel == heardChannel) }
 	if p.prepare != nil {
 		p.prepare(p.twin)
 	}

@@ -73,6 +73,7 @@ func TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt(t *testing.T) {
 	now := clock.Instant(time.Hour)
 	var q queue
 	require.False(t, q.rivals(now), "nobody else was ever seen")
+	require.False(t, q.rivals(1), "not either by a clock that has just begun")
 	q.leftAt = now
 	require.True(t, q.rivals(now.Add(rivalsFor-1)))
 	require.False(t, q.rivals(now.Add(rivalsFor)))

@@ -77,6 +77,8 @@ func TestMachineHandlesThatWantTheSameShareOneWish(t *testing.T) {
 	require.Len(t, ws, 2)
 	ws.leave(own)
 	require.Len(t, ws, 2, "it has none any more")
+	ws.add(own, &settings{lease: time.Minute, watchdog: true, maxHold: 1}, machineNow, machineNow)
+	require.Equal(t, machineNow+1, ws[2].until)
 }
 
 func TestMachineWishThatDiffersIsNotShared(t *testing.T) {

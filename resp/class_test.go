@@ -202,3 +202,28 @@ func TestC035RepliesOfTheRealServerHaveTheirClasses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ClassMaxClients, classOfReply(string(bytes.TrimSpace(said))), "%s", said)
 }
+
+func TestC035WordsWithoutAClassOfTheirOwnAreReadForIt(t *testing.T) {
+	for text, want := range map[string]Class{
+		"@user_script: 5: OOM command not allowed":                        ClassOOM,
+		"@user_script: 5: -READONLY no":                                   ClassReadOnly,
+		"user_script: OOM command not allowed":                            ClassOOM,
+		"ERR has no permissions to do it":                                 ClassNoPerm,
+		"ERR No permissions":                                              ClassNoPerm,
+		"ERR WAIT cannot be used with replica instances.":                 ClassReadOnly,
+		"UNBLOCKED force unblock from blocking operation":                 ClassReadOnly,
+		"ERR Script executed while the cluster is down":                   ClassClusterDown,
+		"ERR something in script: 12":                                     ClassPartly,
+		"ERR The user executing the script can't run it, in a script: 12": ClassNoPerm,
+	} {
+		require.Equal(t, want, classOfReply(text), text)
+	}
+	known := &ServerError{Class: ClassOOM}
+	require.Same(t, known, AsServerError(fmt.Errorf("wrapped: %w", known)))
+	other := AsServerError(io.EOF)
+	require.Equal(t, ClassOther, other.Class)
+	require.Equal(t, "EOF", other.Text)
+	require.ErrorIs(t, other, io.EOF)
+	require.Equal(t, "other", (ClassOther + 1).String())
+	require.Equal(t, "holdfast: server: EOF", other.Error())
+}

@@ -2,6 +2,9 @@ package resp
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -187,8 +190,8 @@ func TestTheGuardRefusesWhatItsClientMustNotRead(t *testing.T) {
 		"RESP2 push without asking":       {[]string{wireCommand("HELLO", "2"), get}, "+OK\r\n*3\r\n+subscribe\r\n+a\r\n", ":1\r\n", errConfirm},
 		"RESP2 subscription twice":        {[]string{sub, get}, "*2\r\n+subscribe\r\n+a\r\n*2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
 	} {
-		for _, piece := range []int{1, 5, 1 << 20} {
-			if piece == 1 && len(c.good) > 1<<22 {
+		for _, piece := range []int{1, 5, 4099, 1 << 20} {
+			if piece < 4099 && len(c.good) > 1<<18 {
 				continue
 			}
 			read, closed, err := guarded(t, c.commands, c.good+c.bad, piece)
@@ -259,4 +262,41 @@ func BenchmarkGuard(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/maxKeys, "ns/pair")
 	})
+}
+
+// addressed is a connection with a server that has an address.
+type addressed struct{ scripted }
+
+func (*addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 7000} }
+
+func TestTheGuardTellsWhoWasRefusedAndOnce(t *testing.T) {
+	var g Guard
+	require.Empty(t, g.TakeRefused())
+	fails := errors.New("no connection")
+	var conn net.Conn = &addressed{scripted{text: "+unasked\r\n", piece: 100}}
+	dial := g.Dialer(func(_ context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		if addr == "" {
+			return conn, fails
+		}
+		return conn, nil
+	})
+	none, err := dial(t.Context(), "", nil, nil)
+	require.ErrorIs(t, err, fails)
+	require.Nil(t, none)
+	w, err := dial(t.Context(), "x", nil, nil)
+	require.NoError(t, err)
+	n, err := w.Read(make([]byte, 100))
+	require.Zero(t, n)
+	require.ErrorIs(t, err, errUnasked)
+	require.EqualError(t, err, `a reply that is refused, from 10.0.0.9:7000: a reply that nobody asked for: "+unasked\r\n"`)
+	require.Equal(t, err.Error(), g.TakeRefused())
+	require.Empty(t, g.TakeRefused())
+	require.EqualValues(t, 1, g.Refused())
+
+	var nobody *Guard
+	w = nobody.Watch(&scripted{text: "+unasked\r\n", piece: 100})
+	_, err = w.Read(make([]byte, 100))
+	require.ErrorIs(t, err, errUnasked)
+	_, err = nobody.Watch(&scripted{}).Read(make([]byte, 100))
+	require.Equal(t, io.EOF, err, "the connection's own errors are passed on")
 }

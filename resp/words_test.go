@@ -2,6 +2,7 @@ package resp
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -82,4 +83,52 @@ func TestARedirectionToALongNameIsNotCut(t *testing.T) {
 	err := classify(mock.Result(mock.RedisError("MOVED 16383 " + host + ":65535")).Error())
 	require.Equal(t, ClassMoved, err.Class)
 	require.Equal(t, host+":65535", redirection(err.Text, "MOVED ", "a:1"))
+}
+
+// A server may echo the password of the handshake: in what it says, not in what the transport says.
+func TestWhatAServerEchoesOfAPasswordIsLeftOut(t *testing.T) {
+	t.Parallel()
+	said := mock.Result(mock.RedisError("WRONGPASS canary-dragon")).Error()
+	lost := errors.New("canary-dragon")
+	p := &endpoint{hide: Hide("canary-dragon")}
+	for name, c := range map[string]struct {
+		got   *ServerError
+		text  string
+		cause bool
+	}{
+		"refused":         {p.refused(said), "WRONGPASS ***", false},
+		"unreachable":     {p.unreachable(said), "WRONGPASS ***", false},
+		"transport":       {p.unreachable(lost), "cannot connect: canary-dragon", true},
+		"a reply refused": {p.unreachable(fmt.Errorf("%w: canary-dragon", ErrReply)), "cannot connect: a reply that is refused: ***", false},
+		"nothing to hide": {p.refused(mock.Result(mock.RedisError("OOM")).Error()), "OOM", false},
+		"no secret":       {(&endpoint{}).refused(said), "WRONGPASS canary-dragon", false},
+	} {
+		require.Equal(t, c.text, c.got.Text, name)
+		require.Equal(t, c.cause, c.got.Unwrap() != nil, "the cause has it, too: %s", name)
+	}
+	require.Equal(t, ClassNoAuth, p.refused(said).Class)
+	bad := &ServerError{Class: ClassPartly, Text: "canary-dragon", malformed: true}
+	require.Equal(t, &ServerError{Class: ClassPartly, Text: "***", malformed: true}, p.hidden(bad, said))
+}
+
+func TestPrintableIsCutAtItsLength(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, strings.Repeat("x", mostText), Printable(strings.Repeat("x", mostText)))
+	require.Equal(t, strings.Repeat("x", mostText)+"…", Printable(strings.Repeat("x", mostText+1)))
+	require.Equal(t, "\ufffd", Printable("\ufffd"), "that is a rune as any other")
+}
+
+func TestHideKnowsTheBeginningOfASecretAndItsMiddle(t *testing.T) {
+	t.Parallel()
+	hide := Hide("abcdefgh")
+	for text, want := range map[string]string{
+		"x abc":    "x abc",
+		"x abcd y": "x ***",
+		"cdefg y":  "cdefg y",
+		"bcdefg y": "***",
+		"- cdefgh": "- ***",
+	} {
+		require.Equal(t, want, hide(text))
+	}
+	require.Equal(t, "***", Hide("", "ab")("ab"), "a short one is all of it")
 }

@@ -1,0 +1,429 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/mock"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// bareWire is a connection of which only the builder of commands is used.
+func bareWire(caps capabilities) *wire {
+	return &wire{client: mock.NewDedicatedClient(nil), caps: caps}
+}
+
+// heirSink is the sink of a release that may pass its lock on, or of a reader who is let in.
+type heirSink struct {
+	heirs  []Heir
+	inside string
+}
+
+func (*heirSink) Answered(*Op, *Result) {}
+func (s *heirSink) Heirs() []Heir       { return s.heirs }
+func (s *heirSink) Inside() string      { return s.inside }
+
+// argued are the KEYS and ARGV with which ops of one command leave, each as one word.
+func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
+	t.Helper()
+	for i, op := range ops {
+		op.Key = string(rune('a' + i))
+	}
+	c := &command{script: scriptOf(ops[0].Kind, ops[0].Family), ops: ops}
+	built := c.build(&e)
+	words := slices.Clone(built.Commands())
+	require.Equal(t, []string{"EVALSHA", c.script.sha}, words[:2])
+	_, err := fmt.Sscan(words[2], &keys)
+	require.NoError(t, err)
+	for i, word := range words {
+		if word == "" {
+			words[i] = "''"
+		}
+	}
+	return keys, strings.Join(words[3:], " ")
+}
+
+// What every script is given, as its header asks for it.
+func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
+	op := func(kind OpKind, f Family, changes ...func(*Op)) *Op {
+		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 3, Sink: &heirSink{inside: "mine"}}
+		for _, change := range changes {
+			change(o)
+		}
+		return o
+	}
+	waits := func(o *Op) { o.Waits = true }
+	asking := func(o *Op) { o.asking = true }
+	inside := func(o *Op) { o.Inside = true }
+	left := func(o *Op) { o.Left = true }
+	other := func(o *Op) { o.Field = "G" }
+	heirs := func(all ...Heir) func(*Op) { return func(o *Op) { o.Sink = &heirSink{heirs: all} } }
+	for name, c := range map[string]struct {
+		ops           []*Op
+		want, cluster string
+	}{
+		"acquire":            {[]*Op{op(OpAcquire, FamilyLock)}, "a 30000 F 77 0", ""},
+		"acquire some":       {[]*Op{op(OpAcquire, FamilyLock), op(OpAcquire, FamilyLock)}, "a b 30000 F 77 1", "30000 F 77 1 a b"},
+		"spin":               {[]*Op{op(OpAcquire, FamilySpin), op(OpAcquire, FamilySpin)}, "a b 30000 F 77 1", "30000 F 77 1 a b"},
+		"fenced":             {[]*Op{op(OpAcquire, FamilyFenced), op(OpAcquire, FamilyFenced)}, "a b 30000 F 77 1 1", "30000 F 77 0 1 a b"},
+		"fenced again":       {[]*Op{op(OpReacquire, FamilyFenced)}, "a 30000 F 77 0 1", ""},
+		"read":               {[]*Op{op(OpAcquire, FamilyRead), op(OpAcquire, FamilyRead)}, "a b 30000 F 77 1 ''", "30000 F 77 0 '' a b"},
+		"read inside":        {[]*Op{op(OpAcquire, FamilyRead, inside)}, "a 30000 F 77 0 mine", ""},
+		"read again":         {[]*Op{op(OpReacquire, FamilyRead)}, "a 30000 F 77 0 ''", ""},
+		"write":              {[]*Op{op(OpAcquire, FamilyWrite)}, "a 30000 F 77 0 0", ""},
+		"write, waits":       {[]*Op{op(OpAcquire, FamilyWrite, waits)}, "a 30000 F 77 0 2500", ""},
+		"write on its way":   {[]*Op{op(OpAcquire, FamilyWrite, waits, asking)}, "a 30000 F 77 0 0", ""},
+		"write again":        {[]*Op{op(OpReacquire, FamilyWrite, waits)}, "a 30000 F 77 0 2500", ""},
+		"fair":               {[]*Op{op(OpAcquire, FamilyFair, waits)}, "a 30000 77 1 5000 300000 SPUBLISH 0 F 1", ""},
+		"fair, does not":     {[]*Op{op(OpReacquire, FamilyFair)}, "a 30000 77 0 5000 300000 SPUBLISH 0 F 1", ""},
+		"fair, some":         {[]*Op{op(OpReacquire, FamilyFair), op(OpReacquire, FamilyFair), op(OpReacquire, FamilyFair, other)}, "a b c 30000 77 0 5000 300000 SPUBLISH 0 F 2 G 1", "30000 77 0 5000 300000 SPUBLISH 3 a b c F 2 G 1"},
+		"again":              {[]*Op{op(OpReacquire, FamilyLock)}, "a 30000 F 77 3 0", ""},
+		"count":              {[]*Op{op(OpCount, FamilyFenced)}, "a 30000 F 77 3 1", ""},
+		"count of a writer":  {[]*Op{op(OpCount, FamilyWrite)}, "a 30000 F 77 3 1", ""},
+		"count, fair":        {[]*Op{op(OpCount, FamilyFair)}, "a 30000 F 77 3 1", ""},
+		"leave":              {[]*Op{op(OpLeave, FamilyLock)}, "a 30000 F 77 3 2", ""},
+		"release":            {[]*Op{op(OpRelease, FamilyLock), op(OpRelease, FamilyLock, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
+		"release, left":      {[]*Op{op(OpRelease, FamilyLock, left)}, "a SPUBLISH 00 0 F 1", ""},
+		"release of spin":    {[]*Op{op(OpRelease, FamilySpin)}, "a '' 0 0 F 1", ""},
+		"release of write":   {[]*Op{op(OpRelease, FamilyWrite)}, "a SPUBLISH 1 0 F 1", ""},
+		"write, left":        {[]*Op{op(OpRelease, FamilyWrite, left)}, "a SPUBLISH 01 0 F 1", ""},
+		"release of fair":    {[]*Op{op(OpRelease, FamilyFair)}, "a SPUBLISH 0 0 0 5000 300000 F 1", ""},
+		"passed on":          {[]*Op{op(OpRelease, FamilyFair), op(OpRelease, FamilyFair, heirs(Heir{"X", 5}, Heir{"Y", 6}))}, "a b SPUBLISH 0 0 2 5000 300000 F 2 2 X 5 2 Y 6", "SPUBLISH 0 2 2 5000 300000 a b F 2 2 X 5 2 Y 6"},
+		"extend":             {[]*Op{op(OpExtend, FamilyLock)}, "a 30000 1 0 F", ""},
+		"force":              {[]*Op{op(OpForce, FamilyLock)}, "a SPUBLISH 0 F '' 77", ""},
+		"force, spin":        {[]*Op{op(OpForce, FamilySpin)}, "a '' 0 F '' 77", ""},
+		"force read":         {[]*Op{op(OpForce, FamilyRead)}, "a SPUBLISH 0 F read 77", ""},
+		"force write":        {[]*Op{op(OpForce, FamilyWrite)}, "a SPUBLISH 1 F write 77", ""},
+		"force fair":         {[]*Op{op(OpForce, FamilyFair)}, "a SPUBLISH 0 F fair 77", ""},
+		"inspect":            {[]*Op{op(OpInspect, FamilyLock)}, "a", ""},
+		"queue":              {[]*Op{op(OpQueue, FamilyFair)}, "a", ""},
+		"acquire for writes": {[]*Op{op(OpAcquire, FamilyWrite), op(OpAcquire, FamilyWrite)}, "a b 30000 F 77 1 0", "30000 F 77 0 0 a b"},
+	} {
+		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}
+		keys, args := argued(t, e, c.ops...)
+		require.Equal(t, c.want, args, name)
+		require.Equal(t, len(c.ops), keys, name)
+		e.cluster = true
+		keys, args = argued(t, e, c.ops...)
+		if c.cluster == "" {
+			require.Equal(t, c.want, args, "one key alone is declared: %s", name)
+			require.Equal(t, 1, keys, name)
+			continue
+		}
+		require.Equal(t, c.cluster, args, name)
+		require.Zero(t, keys, name)
+	}
+	old := envelope{wire: bareWire(capabilities{}), publish: "PUBLISH", notAfter: 77}
+	_, args := argued(t, old, op(OpExtend, FamilyLock))
+	require.Equal(t, "a 30000 0 0 F", args, "no PEXPIRE GT")
+	_, args = argued(t, old, op(OpAcquire, FamilyFenced), op(OpAcquire, FamilyFenced))
+	require.Equal(t, "a b 30000 F 77 0 0", args, "no COPY, and no SET GET")
+	refused := envelope{wire: bareWire(capabilities{Copy: true}), cluster: true, notAfter: 77}
+	refused.wire.noCopy.Store(true)
+	_, args = argued(t, refused, op(OpAcquire, FamilyLock), op(OpAcquire, FamilyLock))
+	require.Equal(t, "30000 F 77 0 a b", args, "the ACL refuses it")
+}
+
+func TestBatchIsCutWhereOpsDiffer(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   OpKind
+		change func(*Op)
+		cuts   bool
+	}{
+		"a lease":             {OpAcquire, func(o *Op) { o.LeaseMs++ }, true},
+		"who waits":           {OpAcquire, func(o *Op) { o.Waits = true }, true},
+		"a family":            {OpAcquire, func(o *Op) { o.Family = FamilySpin }, true},
+		"alone":               {OpAcquire, func(o *Op) { o.alone = true }, true},
+		"inside":              {OpAcquire, func(o *Op) { o.Inside = true }, true},
+		"nothing":             {OpAcquire, func(*Op) {}, false},
+		"left to others":      {OpRelease, func(o *Op) { o.Left = true }, true},
+		"a release's lease":   {OpRelease, func(o *Op) { o.LeaseMs++ }, false},
+		"a release's waiting": {OpRelease, func(o *Op) { o.Waits = true }, false},
+	} {
+		for first := range 2 {
+			ops := []*Op{pureOp(c.kind, "a", 1000), pureOp(c.kind, "b", 1000)}
+			c.change(ops[first])
+			_, keys := cut(t, ops)
+			require.Equal(t, c.cuts, len(keys) == 2, "%s, first %d", name, first)
+		}
+	}
+	fair := []*Op{pureOp(OpReacquire, "a", 1000), pureOp(OpReacquire, "b", 1000)}
+	fair[0].Family, fair[1].Family = FamilyFair, FamilyFair
+	_, keys := cut(t, fair)
+	require.Len(t, keys, 1, "there may be thousands of them")
+
+	n := &Node{}
+	n.declares.Store(true)
+	ops := []*Op{pureOp(OpRelease, "a", 1000), pureOp(OpRelease, "b", 1000)}
+	require.Len(t, appendCommands(nil, ops, make([]Result, 2), n), 2, "the server wants every key declared")
+}
+
+func TestKeysLookOnAtTheEndOfTheTable(t *testing.T) {
+	var set keySet
+	end := uint64(len(set.slots) - 1)
+	a, b := &Op{Key: "a", Hash: end}, &Op{Key: "b", Hash: end}
+	require.True(t, set.add(a))
+	require.True(t, set.add(b))
+	require.Same(t, a, set.slots[end])
+	require.Same(t, b, set.slots[0])
+}
+
+func TestWaitersOfOneReleaseAreKnownByTheirNumbers(t *testing.T) {
+	op := &Op{Sink: &heirSink{heirs: []Heir{{FairField("e", 5), 1}, {FairField("e", 70), 1}}}}
+	require.True(t, op.bequeaths(5))
+	require.True(t, op.bequeaths(70))
+	require.False(t, op.bequeaths(7))
+	require.False(t, (&Op{}).bequeaths(5))
+}
+
+func TestUndeclaredKeysAreSuspectedOfWhatNobodyKnows(t *testing.T) {
+	c := asking(OpAcquire, FamilyLock, 3)
+	c.results[0].Err = &ServerError{Class: ClassOther}
+	c.results[2].Err = &ServerError{Class: ClassOOM}
+	c.noteUndeclared()
+	require.Equal(t, []bool{true, false, false}, []bool{c.ops[0].among, c.ops[1].among, c.ops[2].among})
+	one := asking(OpAcquire, FamilyLock, 1)
+	one.results[0].Err = &ServerError{Class: ClassOther}
+	one.noteUndeclared()
+	require.False(t, one.ops[0].among, "its key was declared")
+}
+
+func TestRefusedCommandIsRepairedOrSplitFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		class   Class
+		keys    int
+		reloads int
+		want    outcome
+	}{
+		"no script":         {ClassNoScript, 2, maxReloads - 1, noScript},
+		"none for good":     {ClassNoScript, 2, maxReloads, settled},
+		"one key's fault":   {ClassNoPerm, 2, 0, split},
+		"its own":           {ClassNoPerm, 1, 0, settled},
+		"nobody's":          {ClassOOM, 2, 0, settled},
+		"nobody's, reloads": {ClassOOM, 2, maxReloads, settled},
+	} {
+		w, cmd := &wire{}, asking(OpAcquire, FamilyLock, c.keys)
+		cmd.reloads = c.reloads
+		cmd.results[0] = Result{Code: CodeGranted, Value: 7}
+		err := &ServerError{Class: c.class}
+		require.Equal(t, c.want, cmd.fail(w, err), name)
+		require.False(t, w.malformed.Load(), name)
+		if c.want == settled {
+			require.Equal(t, Result{Err: err}, cmd.results[0], name)
+		}
+	}
+	for class := ClassNone; class <= ClassOther; class++ {
+		one := class == ClassNoPerm || class == ClassCrossSlot || class == ClassMoved || class == ClassAsk || class == ClassTryAgain || class == ClassWrongType
+		require.Equal(t, one, class.perKey(), class)
+	}
+}
+
+// Answers of one key, as scripts word them.
+func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
+	longest := fmt.Sprint(int64(longestMs))
+	for _, c := range []struct {
+		kind   OpKind
+		family Family
+		text   string
+		code   Code
+		value  int64
+	}{
+		{OpForce, FamilyLock, "*2 :1 :0", CodeNone, 0},
+		{OpForce, FamilyLock, "*2 :1 :1", CodeReleased, 0},
+		{OpForce, FamilyLock, "*2 :1 :-3", CodeWrongKind, 0},
+		{OpReacquire, FamilyLock, "*3 :1 :1 :5", CodeGranted, 5},
+		{OpReacquire, FamilyLock, "*3 :1 :2 :0", CodeOurs, 0},
+		{OpCount, FamilyLock, "*3 :1 :2 :0", CodeOurs, 0},
+		{OpLeave, FamilyLock, "*3 :1 :-1 :0", CodeGone, 0},
+		{OpReacquire, FamilyLock, "*3 :1 :0 :-1", CodeBusy, -1},
+		{OpReacquire, FamilyLock, "*3 :1 :0 :-2", CodeBusy, -2},
+		{OpReacquire, FamilyLock, "*3 :1 :-3 :0", CodeWrongKind, 0},
+		{OpAcquire, FamilyLock, "*4 :1 :0 :1 :-2", CodeBusy, -2},
+		{OpAcquire, FamilyLock, "*4 :1 :0 :1 :0", CodeBusy, 0},
+		{OpAcquire, FamilyLock, "*4 :1 :0 :1 :-3", CodeWrongKind, 0},
+		{OpReacquire, FamilyWrite, "*2 :1 :1", CodeGranted, 0},
+		{OpAcquire, FamilyFenced, "*3 :1 :1 :1", CodeGranted, 1},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :1", CodeGranted, 1},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :-3", CodeWrongKind, 0},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :-1", CodeBusy, -1},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :-10", CodeBusy, 0},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :-11", CodeBusy, 1},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 -NOPERM", CodeError, 0},
+		{OpReacquire, FamilyFenced, "*3 :1 :1 :9", CodeGranted, 9},
+		{OpRelease, FamilyLock, "*2 :1 :1", CodeReleased, 0},
+		{OpRelease, FamilyLock, "*4 :1 :1 :1 :1", CodeReleased, 1},
+		{OpRelease, FamilyLock, "*4 :1 :1 :1 :-2", CodeReleased, -1},
+		{OpExtend, FamilyLock, "*2 :1 :1", CodeRenewed, 0},
+		{OpInspect, FamilyLock, "*1 :-1", CodeInspected, -1},
+		{OpQueue, FamilyFair, "*1 :5", CodeInspected, 5},
+		{OpInspect, FamilyLock, "*1 :" + longest, CodeInspected, longestMs},
+	} {
+		w, cmd := &wire{}, asking(c.kind, c.family, 1)
+		require.Equal(t, settled, cmd.settle(w, replyOf(t, c.text), 3, 4), c.text)
+		r := cmd.results[0]
+		require.Equal(t, [2]any{c.code, c.value}, [2]any{r.Code, r.Value}, "%s of kind %d", c.text, c.kind)
+		require.Equal(t, [2]clock.Instant{3, 4}, [2]clock.Instant{r.SentAt, r.ReceivedAt})
+		require.Equal(t, c.code == CodeError, r.Err != nil)
+		require.False(t, w.malformed.Load(), c.text)
+	}
+	for _, kind := range []OpKind{OpAcquire, OpReacquire, OpCount, OpLeave, OpForce} {
+		require.Equal(t, tooLate, asking(kind, FamilyLock, 1).settle(&wire{}, replyOf(t, "*1 :5"), 1, 2))
+	}
+	w := &wire{}
+	asking(OpRelease, FamilyLock, 1).settle(w, replyOf(t, "*2 :5000 :1"), 1, clock.Instant(7))
+	require.EqualValues(t, 5000*1_000_000-7, w.est.offset.Load(), "the server's clock is learnt when the reply has come")
+}
+
+func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
+	for _, c := range []struct {
+		kind   OpKind
+		family Family
+		text   string
+	}{
+		{OpForce, FamilyLock, "*3 :1 :0 :0"},
+		{OpForce, FamilyLock, "*2 :1 +x"},
+		{OpReacquire, FamilyLock, "*3 :1 :0 :-3"},
+		{OpReacquire, FamilyLock, "*3 :1 :-1 :0"},
+		{OpReacquire, FamilyLock, "*3 :1 +x :0"},
+		{OpReacquire, FamilyLock, "*3 :1 :1 +x"},
+		{OpCount, FamilyLock, "*3 :1 :1 :0"},
+		{OpLeave, FamilyLock, "*3 :1 :0 :5"},
+		{OpAcquire, FamilyLock, "*4 :1 :0 :1 :-4"},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :0"},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :-9"},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 :0 :1 :-2"},
+		{OpAcquire, FamilyFenced, "*3 :1 :1 :0"},
+		{OpRelease, FamilyLock, "*4 :1 :0 :1 :-3"},
+		{OpRelease, FamilyLock, "*4 :1 :1 :1 :0"},
+		{OpRelease, FamilyLock, "*4 :1 :1 :1 :-9"},
+		{OpExtend, FamilyLock, "*4 :1 :0 :1 :-3"},
+		{OpInspect, FamilyLock, "*2 :1 +a"},
+		{OpInspect, FamilyLock, "*1 :-3"},
+		{OpInspect, FamilyLock, "*3 :1 :0 +lock"},
+		{OpRelease, FamilyLock, "*2 :0 :1"},
+	} {
+		w, cmd := &wire{}, asking(c.kind, c.family, 1)
+		require.Equal(t, settled, cmd.settle(w, replyOf(t, c.text), 3, 4), c.text)
+		require.True(t, w.malformed.Load(), "%s of kind %d", c.text, c.kind)
+		require.Equal(t, ClassPartly, cmd.results[0].Err.Class, c.text)
+		require.Zero(t, cmd.results[0].Value, c.text)
+		require.Equal(t, CodeError, cmd.results[0].Code, c.text)
+	}
+}
+
+func TestCopyThatIsRefusedIsNotTriedAgain(t *testing.T) {
+	w, cmd := &wire{}, asking(OpAcquire, FamilyLock, 2)
+	cmd.settle(w, replyOf(t, "*4 :1 :2 :0 :0"), 1, 2)
+	require.True(t, w.noCopy.Load())
+	require.Equal(t, CodeGranted, cmd.results[1].Code)
+	for _, text := range []string{"*2 :1 :2", "*4 :1 :1 :0 :0"} { // the second is malformed
+		w = &wire{}
+		asking(OpAcquire, FamilyLock, 2).settle(w, replyOf(t, text), 1, 2)
+		require.False(t, w.noCopy.Load(), text)
+	}
+}
+
+func TestInspectReadsFieldsOrHowManyThereAre(t *testing.T) {
+	read := func(text string) Result {
+		cmd := asking(OpInspect, FamilyLock, 1)
+		require.Equal(t, settled, cmd.settle(&wire{}, replyOf(t, text), 0, 0))
+		return cmd.results[0]
+	}
+	require.Equal(t, Result{Code: CodeInspected, Value: 9, Fields: []string{"a", "1", "b", "2"}}, read("*5 :9 +a +1 +b +2"))
+	require.Equal(t, Result{Code: CodeInspected, Value: 9, More: 1, Fields: []string{"read"}}, read("*3 :9 :1 +read"))
+	require.Equal(t, Result{Code: CodeInspected, Value: -2, Fields: []string{}}, read("*1 :-2"))
+	require.Equal(t, Result{Code: CodeInspected, Value: 9, Fields: []string{"5", "1"}}, read("*3 :9 +5 +1"))
+}
+
+func TestSparseRepliesNameKeysInTheirOrder(t *testing.T) {
+	mustRefuse := func(text string, head int) {
+		values, err := mustArray(t, text)
+		require.NoError(t, err)
+		_, _, ok := sparseOf(values, head, 3)
+		require.False(t, ok, text)
+	}
+	mustRefuse("*1 :1", 2)
+	mustRefuse("*3 :1 :1 :1", 2)
+	mustRefuse("*2 :1 :4", 2)
+	mustRefuse("*2 :1 :-1", 2)
+	mustRefuse("*2 :1 :1", 3)
+	values, err := mustArray(t, "*8 :1 :3 :1 :7 :3 -NOPERM :4 :1")
+	require.NoError(t, err)
+	s, n, ok := sparseOf(values, 2, 3)
+	require.True(t, ok)
+	require.EqualValues(t, 3, n)
+	require.True(t, s.next() && s.rises())
+	require.EqualValues(t, [2]int64{1, 7}, [2]int64{s.at, s.v})
+	require.Nil(t, s.refused)
+	require.False(t, s.rises(), "it was named before")
+	require.True(t, s.next() && s.rises())
+	require.Equal(t, ClassNoPerm, s.refused.Class)
+	require.True(t, s.next())
+	require.Nil(t, s.refused, "of the key before")
+	require.False(t, s.rises(), "there is no fourth key")
+	require.False(t, s.next())
+	require.False(t, s.bad)
+	for _, text := range []string{"*4 :1 :1 +x :1", "*4 :1 :1 :1 +x"} {
+		values, err := mustArray(t, text)
+		require.NoError(t, err)
+		s, _, _ := sparseOf(values, 2, 3)
+		require.False(t, s.next(), text)
+		require.True(t, s.bad, text)
+		s.left = values[:2]
+		require.False(t, s.next(), "nothing behind it is believed")
+	}
+}
+
+func TestServerTimeIsAfterItsBeginning(t *testing.T) {
+	for text, want := range map[string]bool{"*1 :1": true, "*1 :0": false, "*1 :-1": false, "*1 +x": false, "*0": false} {
+		values, err := mustArray(t, text)
+		require.NoError(t, err)
+		_, ok := serverTime(values)
+		require.Equal(t, want, ok, text)
+	}
+}
+
+func TestRepliesOfScriptsAreArrays(t *testing.T) {
+	read := func(text string) *ServerError {
+		values, err := arrayOf(&wire{}, scriptAcquire, replyOf(t, text))
+		require.Equal(t, err == nil, values != nil)
+		return err
+	}
+	require.Nil(t, read("*1 :1"))
+	require.Equal(t, ClassOOM, read("-OOM").Class)
+	require.True(t, read("_").malformed)
+	require.Equal(t, `malformed reply of the script acquire: nil`, read("_").Text)
+	_, err := arrayOf(&wire{}, scriptAcquire, mock.ErrorResult(errors.New("reset")))
+	require.Equal(t, ClassUnknown, err.Class)
+	require.False(t, err.malformed)
+}
+
+func TestExcerptsAreShort(t *testing.T) {
+	texts := func(n int) (values []rueidis.RedisMessage) {
+		for range n {
+			values = append(values, mock.RedisString("a"))
+		}
+		return values
+	}
+	require.Equal(t, "0 elements", excerpt(nil))
+	require.Equal(t, `6 elements`+strings.Repeat(`, "a"`, 6), excerpt(texts(6)))
+	require.Equal(t, `7 elements`+strings.Repeat(`, "a"`, 6)+", …", excerpt(texts(7)))
+	for n, want := range map[int]string{24: `"` + strings.Repeat("x", 24) + `"`, 25: `"` + strings.Repeat("x", 24) + `"…`} {
+		m := mock.RedisString(strings.Repeat("x", n))
+		require.Equal(t, want, excerptOf(&m))
+	}
+	m := mock.RedisMap(map[string]rueidis.RedisMessage{})
+	require.Equal(t, "an aggregate", excerptOf(&m))
+	err := unexpected("ROLE", replyOf(t, ":5"))
+	require.Equal(t, "malformed reply to ROLE: 5", err.Text)
+	require.True(t, err.malformed)
+	require.Equal(t, ClassUnknown, err.Class)
+	require.Equal(t, "malformed reply to ROLE", unexpected("ROLE", mock.ErrorResult(errors.New("reset"))).Text)
+	require.True(t, malformed("x", nil).malformed)
+}

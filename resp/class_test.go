@@ -203,7 +203,7 @@ func TestC035RepliesOfTheRealServerHaveTheirClasses(t *testing.T) {
 	require.Equal(t, ClassMaxClients, classOfReply(string(bytes.TrimSpace(said))), "%s", said)
 }
 
-func TestC035WordsWithoutAClassOfTheirOwnAreReadForIt(t *testing.T) {
+func TestWordsOfAnErrorAreReadForItsClass(t *testing.T) {
 	for text, want := range map[string]Class{
 		"@user_script: 5: OOM command not allowed":                        ClassOOM,
 		"@user_script: 5: -READONLY no":                                   ClassReadOnly,

@@ -7,6 +7,7 @@ func equivalents() map[string]string {
 	all := map[string]string{}
 	for _, some := range []map[string]string{
 		equivalentFence(), equivalentHistory(), equivalentRenew(), equivalentSlot(), equivalentWitness(),
+		equivalentsElsewhere(),
 	} {
 		maps.Copy(all, some)
 	}

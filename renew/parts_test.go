@@ -72,7 +72,8 @@ func TestByKindGroupsInTheOrderOfTheKindsFirst(t *testing.T) {
 	}
 	a, b, c := of(2, resp.FamilyLock), of(1, resp.FamilyLock), of(2, resp.FamilyRead)
 	require.Equal(t, []group{
-		{kind{2, resp.FamilyLock}, []Subject{a, a, a}}, {kind{1, resp.FamilyLock}, []Subject{b, b}},
+		{kind{2, resp.FamilyLock}, []Subject{a, a, a}},
+		{kind{1, resp.FamilyLock}, []Subject{b, b}},
 		{kind{2, resp.FamilyRead}, []Subject{c}},
 	}, byKind([]Subject{a, a, b, c, b, a}))
 	queue := []Subject{a, a}
@@ -121,7 +122,7 @@ func TestOneFiringHasOnePartForEachNode(t *testing.T) {
 	require.Len(t, out, 2)
 	require.Equal(t, Renewer(r), out[0].node)
 	require.Equal(t, []Subject{here, here}, out[0].first)
-	require.Equal(t, Renewer(other), out[1].node)
+	require.Equal(t, other, out[1].node)
 	require.Equal(t, []Subject{there, there}, out[1].first)
 	require.NotSame(t, out[0].post, out[1].post)
 }

@@ -213,11 +213,12 @@ func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
 		alone bool
 	}{{"WithHandOff", false}, {"WithoutHandOff", true}} {
 		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			change := func(cfg *engine.Config) { cfg.NoHandOff = how.alone }
 			e, other := openEngine(t, s.Addr(), change), openEngine(t, s.Addr(), change)
 			// Held all the time, and renewed over connections that die.
-			held := acquire(t, e.Lock("held", engine.WatchdogLease(2*time.Second)))
+			held := acquire(t, e.Lock("held", engine.WatchdogLease(3*time.Second)))
 			st := newStorm(t, s, 12, e, other)
 			st.start(12)
 			kills := stormKills(t, s, lasts)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // How soon something is told when the server cannot be reached, to the millisecond: in a simulated world, whose time is
@@ -81,6 +82,10 @@ func (sc *scene) awaitLoss(ls *Lease, done <-chan struct{}, most clock.Instant, 
 	}
 }
 
+// tryingLasts is how long an operation that has no answer is tried, three attempts that hang, and retryGap the longest from
+// one try to the next.
+const tryingLasts, retryGap = 3 * simAttempt, time.Second
+
 // The answer to an acquire is lost, and the server is never there again: its caller is told when its ctx ends, or, where
 // that does not end, when trying has lasted long enough. What the script took is not renewed.
 func TestFault_C023_AnAcquireWithoutAServerEndsOnTime(t *testing.T) {
@@ -88,7 +93,7 @@ func TestFault_C023_AnAcquireWithoutAServerEndsOnTime(t *testing.T) {
 	const lease = 2 * time.Second
 	for _, limit := range []time.Duration{time.Second, 0} {
 		play(t, func(sc *scene) {
-			ctx, most, want := context.Background(), patience*simAttempt+simAttempt, ErrUnknown
+			ctx, most, want := context.Background(), tryingLasts+retryGap, ErrUnknown
 			if limit > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = sc.w.WithTimeout(ctx, limit)
@@ -114,7 +119,7 @@ func TestFault_C023_AnAcquireWithoutAServerEndsOnTime(t *testing.T) {
 			if took < limit || took > most+soon {
 				t.Errorf("with a limit of %v it was told after %v", limit, took)
 			}
-			if sc.server.dark = 0; limit == 0 && took < patience*simAttempt {
+			if sc.server.dark = 0; limit == 0 && took < tryingLasts {
 				t.Errorf("it gave up after %v", took)
 			}
 		})
@@ -148,7 +153,7 @@ func TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome(t *testing.T) {
 			if free := unknown.FreeBy; free.Before(sc.w.Wall(end)) || free.After(sc.w.Wall(sc.w.Now().Add(2*DefaultLease))) {
 				t.Errorf("free by %v, it can live until %v", free, sc.w.Wall(end))
 			}
-			if took := sc.w.Now().Sub(asked); took < patience*simAttempt || took > patience*simAttempt+simAttempt {
+			if took := sc.w.Now().Sub(asked); took < tryingLasts || took > tryingLasts+retryGap {
 				t.Errorf("it gave up after %v", took)
 			}
 			if (sc.lives("a") <= 0) != ran || sc.w.Now().Add(sc.lives("a")).After(end.Add(time.Millisecond)) {
@@ -192,8 +197,12 @@ func TestFault_C038_WhoLeavesIsToldAtOnce(t *testing.T) {
 			} else {
 				cancel()
 			}
-			_, err := result(sc, f)
+			ls, err := result(sc, f)
 			sc.wants(want, err, what)
+			if err == nil {
+				sc.release(ls)
+				return
+			}
 			most := tickEvery + soon
 			if what == "Cancel" {
 				most = 0
@@ -210,4 +219,32 @@ func TestFault_C038_WhoLeavesIsToldAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A waiter that was told "busy" waits through outages that last longer than an acquire is tried that never was.
+func TestFault_C123_AWaitOutlastsALongOutage(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.server.twin.Do([]string{"HSET", "a", "somebody", "1"})
+		sc.server.twin.Do([]string{"PEXPIRE", "a", "86400000"})
+		waiter := sc.e.Lock("a", MaxWait(24*time.Hour)).AcquireAsync(context.Background())
+		sc.w.Sleep(10 * time.Millisecond)
+		for _, name := range []string{"NetworkGone", "ServerStopped", "BlackHole"} {
+			silences[name](sc, sc.w.Now().Add(10*tryingLasts))
+			sc.w.Sleep(11 * tryingLasts)
+			if _, err, told := waiter.Result(); told {
+				t.Errorf("%s: it was told %v", name, err)
+				return
+			}
+		}
+		sc.server.twin.Do([]string{"DEL", "a"})
+		sc.server.publish(slot.LockChannel("a"), "0")
+		freed := sc.w.Now()
+		ls, err := result(sc, waiter)
+		sc.wants(nil, err, "the waiter")
+		if took := sc.w.Now().Sub(freed); took > 100*time.Millisecond {
+			t.Errorf("it has the lock %v after the message", took)
+		}
+		sc.release(ls)
+	})
 }

@@ -206,17 +206,23 @@ func TestFairWaiterOfAJavaClientThatIsGoneIsPassedOver(t *testing.T) {
 		p := play{d, kindOf("fair")}
 		name := "orphan"
 		e := p.openGo(t)
-		first := acquire(t, e.FairLock(name, engine.FixedLease(3*time.Second)).Lock)
-		c := p.openJava(t, "fairWaitMs", "1000")
+		c := p.openJava(t, "fairWaitMs", "1000") // may take longer than the lease
 		th := c.thread(t, "gone")
+		first := acquire(t, e.FairLock(name, engine.FixedLease(5*time.Second)).Lock)
 		th.lock("fair", name).start("lock")
 		p.listening(t, name, th.owner, 1)
 		c.close(t)
 		f := p.openGo(t).FairLock(name).AcquireAsync(limited(t))
 		eventually(t, "the second queues", func() bool { return p.do(t, "LLEN", slot.FairQueue(name)) == "2" })
+		ms, err := strconv.ParseInt(p.do(t, "ZSCORE", slot.FairTimeouts(name), th.owner), 10, 64)
+		require.NoError(t, err)
+		until := time.UnixMilli(ms)
 		release(t, first)
 		ls, err := f.Await(limited(t))
+		granted := time.Now()
 		require.NoError(t, err)
+		require.Greater(t, granted, until.Add(-50*time.Millisecond), "its place was its own until then")
+		require.Less(t, granted, until.Add(5*time.Second), "and nobody's afterwards")
 		release(t, ls)
 	})
 }

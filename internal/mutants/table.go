@@ -49,6 +49,7 @@ func table() []mutant {
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
+		onTime(),
 	} {
 		all = append(all, part...)
 	}

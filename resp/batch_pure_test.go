@@ -52,7 +52,7 @@ func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
 // What every script is given, as its header asks for it.
 func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 	op := func(kind OpKind, f Family, changes ...func(*Op)) *Op {
-		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 3, Sink: &heirSink{inside: "mine"}}
+		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 21, Sink: &heirSink{inside: "mine"}}
 		for _, change := range changes {
 			change(o)
 		}
@@ -63,6 +63,7 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 	inside := func(o *Op) { o.Inside = true }
 	left := func(o *Op) { o.Left = true }
 	other := func(o *Op) { o.Field = "G" }
+	nobody := func(o *Op) { o.Sink = nil }
 	heirs := func(all ...Heir) func(*Op) { return func(o *Op) { o.Sink = &heirSink{heirs: all} } }
 	for name, c := range map[string]struct {
 		ops           []*Op
@@ -83,18 +84,18 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"fair":               {[]*Op{op(OpAcquire, FamilyFair, waits)}, "a 30000 77 1 5000 300000 SPUBLISH 0 F 1", ""},
 		"fair, does not":     {[]*Op{op(OpReacquire, FamilyFair)}, "a 30000 77 0 5000 300000 SPUBLISH 0 F 1", ""},
 		"fair, some":         {[]*Op{op(OpReacquire, FamilyFair), op(OpReacquire, FamilyFair), op(OpReacquire, FamilyFair, other)}, "a b c 30000 77 0 5000 300000 SPUBLISH 0 F 2 G 1", "30000 77 0 5000 300000 SPUBLISH 3 a b c F 2 G 1"},
-		"again":              {[]*Op{op(OpReacquire, FamilyLock)}, "a 30000 F 77 3 0", ""},
-		"count":              {[]*Op{op(OpCount, FamilyFenced)}, "a 30000 F 77 3 1", ""},
-		"count of a writer":  {[]*Op{op(OpCount, FamilyWrite)}, "a 30000 F 77 3 1", ""},
-		"count, fair":        {[]*Op{op(OpCount, FamilyFair)}, "a 30000 F 77 3 1", ""},
-		"leave":              {[]*Op{op(OpLeave, FamilyLock)}, "a 30000 F 77 3 2", ""},
+		"again":              {[]*Op{op(OpReacquire, FamilyLock)}, "a 30000 F 77 21 0", ""},
+		"count":              {[]*Op{op(OpCount, FamilyFenced)}, "a 30000 F 77 21 1", ""},
+		"count of a writer":  {[]*Op{op(OpCount, FamilyWrite)}, "a 30000 F 77 21 1", ""},
+		"count, fair":        {[]*Op{op(OpCount, FamilyFair)}, "a 30000 F 77 21 1", ""},
+		"leave":              {[]*Op{op(OpLeave, FamilyLock)}, "a 30000 F 77 21 2", ""},
 		"release":            {[]*Op{op(OpRelease, FamilyLock), op(OpRelease, FamilyLock, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
 		"release, left":      {[]*Op{op(OpRelease, FamilyLock, left)}, "a SPUBLISH 00 0 F 1", ""},
 		"release of spin":    {[]*Op{op(OpRelease, FamilySpin)}, "a '' 0 0 F 1", ""},
 		"release of write":   {[]*Op{op(OpRelease, FamilyWrite)}, "a SPUBLISH 1 0 F 1", ""},
 		"write, left":        {[]*Op{op(OpRelease, FamilyWrite, left)}, "a SPUBLISH 01 0 F 1", ""},
-		"release of fair":    {[]*Op{op(OpRelease, FamilyFair)}, "a SPUBLISH 0 0 0 5000 300000 F 1", ""},
-		"passed on":          {[]*Op{op(OpRelease, FamilyFair), op(OpRelease, FamilyFair, heirs(Heir{"X", 5}, Heir{"Y", 6}))}, "a b SPUBLISH 0 0 2 5000 300000 F 2 2 X 5 2 Y 6", "SPUBLISH 0 2 2 5000 300000 a b F 2 2 X 5 2 Y 6"},
+		"release of fair":    {[]*Op{op(OpRelease, FamilyFair, nobody)}, "a SPUBLISH 0 0 0 5000 300000 F 1", ""},
+		"passed on":          {[]*Op{op(OpRelease, FamilyFair), op(OpRelease, FamilyFair, heirs(Heir{"X", 5000}, Heir{"Y", 6000}))}, "a b SPUBLISH 0 0 2 5000 300000 F 2 2 X 5000 2 Y 6000", "SPUBLISH 0 2 2 5000 300000 a b F 2 2 X 5000 2 Y 6000"},
 		"extend":             {[]*Op{op(OpExtend, FamilyLock)}, "a 30000 1 0 F", ""},
 		"force":              {[]*Op{op(OpForce, FamilyLock)}, "a SPUBLISH 0 F '' 77", ""},
 		"force, spin":        {[]*Op{op(OpForce, FamilySpin)}, "a '' 0 F '' 77", ""},
@@ -180,6 +181,25 @@ func TestWaitersOfOneReleaseAreKnownByTheirNumbers(t *testing.T) {
 	require.True(t, op.bequeaths(70))
 	require.False(t, op.bequeaths(7))
 	require.False(t, (&Op{}).bequeaths(5))
+}
+
+func TestReleaseIsPassedOnToItsOwnWaiterOnly(t *testing.T) {
+	settle := func(text string) (*wire, []Result) {
+		w, c := &wire{}, asking(OpRelease, FamilyFair, 2)
+		c.ops[0].Sink = &heirSink{heirs: []Heir{{FairField("e", -1), 1}, {FairField("e", 0), 1}, {FairField("e", 5), 1}}}
+		require.Equal(t, settled, c.settle(w, replyOf(t, text), 1, 2))
+		return w, c.results
+	}
+	for text, number := range map[string]int64{"*4 :1 :2 :1 :-15": 5, "*4 :1 :2 :1 :-10": 0} {
+		w, results := settle(text)
+		require.False(t, w.malformed.Load(), text)
+		require.Equal(t, [2]any{CodePassed, number}, [2]any{results[0].Code, results[0].Value}, text)
+		require.Equal(t, CodeReleased, results[1].Code)
+	}
+	for _, text := range []string{"*4 :1 :2 :2 :-15", "*4 :1 :2 :1 :-9"} {
+		w, _ := settle(text)
+		require.True(t, w.malformed.Load(), "nobody of this key's has that number: %s", text)
+	}
 }
 
 func TestUndeclaredKeysAreSuspectedOfWhatNobodyKnows(t *testing.T) {
@@ -307,6 +327,9 @@ func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
 		{OpInspect, FamilyLock, "*1 :-3"},
 		{OpInspect, FamilyLock, "*3 :1 :0 +lock"},
 		{OpRelease, FamilyLock, "*2 :0 :1"},
+		{OpAcquire, FamilyLock, "*4 :1 +x :1 :5"},
+		{OpAcquire, FamilyFenced, "*5 :1 +x :0 :1 :-1"},
+		{OpAcquire, FamilyFenced, "*5 :1 :0 +x :1 :-1"},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
 		require.Equal(t, settled, cmd.settle(w, replyOf(t, c.text), 3, 4), c.text)

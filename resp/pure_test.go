@@ -161,6 +161,7 @@ func TestWireIDIsAUUIDAndAPositiveLong(t *testing.T) {
 	for range 10_000 {
 		id := newWireID(nil, "engine")
 		require.Regexp(t, form, id)
+		require.Contains(t, "13579", id[len(id)-1:], "never 0")
 		require.False(t, seen[id])
 		seen[id] = true
 	}

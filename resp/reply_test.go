@@ -181,6 +181,7 @@ func TestWellFormedRepliesAreRead(t *testing.T) {
 		{OpAcquire, FamilyLock, 3, "*8 :1 :1 :1 :500 :0 :0 :3 :-3", []Code{CodeBusy, CodeGranted, CodeWrongKind}, []int64{500, 0, 0}},
 		{OpAcquire, FamilyLock, 2, "*6 :1 :0 :1 :-1 :2 :9223372036854775807", []Code{CodeBusy, CodeBusy}, []int64{-1, longestMs}},
 		{OpAcquire, FamilyLock, 2, "*4 :1 :1 :2 -NOPERM", []Code{CodeGranted, CodeError}, []int64{0, 0}},
+		{OpAcquire, FamilyLock, 3, "*6 :1 :1 :1 -NOPERM :2 :5", []Code{CodeError, CodeBusy, CodeGranted}, []int64{0, 5, 0}},
 		{OpAcquire, FamilyFenced, 3, "*7 :1 :1 :7 :1 :9 :3 :-15", []Code{CodeGranted, CodeGranted, CodeBusy}, []int64{9, 7, 5}},
 		{OpAcquire, FamilyFenced, 1, "*5 :1 :0 :7 :1 :-9223372036854775808", []Code{CodeBusy}, []int64{longestMs}},
 		{OpRelease, FamilyFair, 3, "*8 :1 :3 :1 :2 :2 :-17 :3 :-2", []Code{CodeReleased, CodePassed, CodeReleased}, []int64{2, 7, -1}},

@@ -151,6 +151,36 @@ func TestAWriterThatWaitsForAWriterLeavesNoNote(t *testing.T) {
 	require.Equal(t, []string{"rw"}, r.s.Keys(t))
 }
 
+// In the last millisecond of a key PTTL answers 0: somebody has it still, and its time is as good as over.
+func TestALockInItsLastMillisecondIsBusy(t *testing.T) {
+	const last = `local redis = {call = redis.call, pcall = function(command, ...)
+  if command == 'PTTL' then return 0 end
+  return redis.pcall(command, ...)
+end}
+`
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	for script, args := range map[string][]string{
+		"acquire": {"30000", "e1:2", ahead, "0"}, "fenced": {"30000", "e1:2", ahead, "0", "1"},
+		"read": {"30000", "e1:2", ahead, "0", ""}, "write": {"30000", "e1:2:write", ahead, "0", "0"},
+		"fair": {"30000", ahead, "0", "5000", "300000", "PUBLISH", "0", "e1:02", "1"},
+	} {
+		s.Do(t, "HSET", "k", "x:9", "1")
+		if script == "read" || script == "write" {
+			s.Do(t, "HSET", "k", "mode", "write")
+		}
+		s.Do(t, "PEXPIRE", "k", "60000")
+		answer := strings.Split(s.Do(t, append([]string{"EVAL", last + ScriptTexts()[script], "1", "k"}, args...)...), "\n")
+		want := "0"
+		if script == "fenced" {
+			want = "-10" // what is more is a token
+		}
+		require.Equal(t, []string{"1", want}, answer[len(answer)-2:], "%s: %v", script, answer)
+		require.Equal(t, "0", s.Do(t, "HEXISTS", "k", "e1:2"), script)
+		s.Do(t, "DEL", "k")
+	}
+}
+
 // The server's clock may stand still, or be set back: a token is greater than the last all the same.
 func TestATokenRisesThoughTheClockDoesNot(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})

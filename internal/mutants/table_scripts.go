@@ -79,6 +79,8 @@ func halves() []mutant {
 			"return undo(key, fresh, set)", "return set", taken),
 		in("fair", "half-a-place", "a place that cannot be had whole is left by halves, and stands in the way",
 			"local undone, more = try(drop, field)", "local undone, more = true, refusal", "TestNoRefusalEndsAFairScriptHalfWay"),
+		in("fenced", "fenced-last-millisecond", "a fenced lock in its last millisecond answers what nobody understands",
+			"left < 0 then\n    return left\n  end\n  return -left - 10", "left <= 0 then\n    return left\n  end\n  return -left - 10", "TestALockInItsLastMillisecondIsBusy"),
 		in("force", "force-leaves-the-note", "after a ForceRelease readers wait for a writer that has gone",
 			"redis.pcall('DEL', note)", "redis.pcall('GET', note)", "TestAForceReleaseTakesTheNoteOfAWriterThatWaits"),
 		in("write", "note-beside-a-writer", "a writer that waits for a writer keeps readers out that wait longer",

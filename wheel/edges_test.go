@@ -3,12 +3,15 @@ package wheel
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 func TestConfigIsCompletedAndItsBoundsAreAllowed(t *testing.T) {
@@ -68,6 +71,7 @@ func TestStopClosesTheAlarm(t *testing.T) {
 	require.False(t, closed)
 	w.Stop()
 	require.True(t, closed)
+	require.Nil(t, w.timers)
 	require.Zero(t, w.Stuck(), "there is no timing wheel")
 }
 
@@ -119,11 +123,14 @@ func TestWhatASetKeepsIsBounded(t *testing.T) {
 
 // Empty buckets are kept, for schedule and cancel come back to them, as long as they are few or the lesser half.
 func TestEmptyBucketsAreDroppedWhenTheyAreManyAndMost(t *testing.T) {
-	for _, full := range []int{0, keepEmpty, keepEmpty + 1, 3 * keepEmpty} {
-		t.Run(fmt.Sprint(full), func(t *testing.T) {
+	for _, c := range []struct{ full, leave int }{
+		{0, 100}, {0, 4 * keepEmpty}, {keepEmpty, 4 * keepEmpty}, {keepEmpty + 1, 4 * keepEmpty}, {3 * keepEmpty, 4 * keepEmpty},
+	} {
+		full := c.full
+		t.Run(fmt.Sprint(full, " of ", full+c.leave), func(t *testing.T) {
 			r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 			s, _ := newSetOf(r)
-			stay, leave := make([]Item, full), make([]Item, 4*keepEmpty)
+			stay, leave := make([]Item, full), make([]Item, c.leave)
 			for i := range stay {
 				s.Schedule(&stay[i], start.Add(time.Duration(2*i+1)*width))
 			}
@@ -142,11 +149,17 @@ func TestEmptyBucketsAreDroppedWhenTheyAreManyAndMost(t *testing.T) {
 					require.Zero(t, s.empty)
 					require.Len(t, s.order, full+len(leave)-most-1)
 					require.Len(t, s.buckets, len(s.order))
+					require.Len(t, s.free, min(most+1, keepFree))
+					for _, b := range s.order[len(s.order) : full+len(leave)] {
+						require.Nil(t, b, "it does not hold on to what it dropped")
+					}
 					break
 				}
 			}
 			if full > 0 {
 				require.Equal(t, start.Add(width), s.earliest())
+			} else {
+				require.Equal(t, leave[most+1].Due(), s.earliest())
 			}
 			for i := range stay {
 				require.True(t, s.Cancel(&stay[i]))
@@ -175,7 +188,66 @@ func TestTheEarliestBucketIsKnown(t *testing.T) {
 	require.Empty(t, s.order)
 	require.Empty(t, s.buckets)
 	require.Zero(t, s.empty)
-	require.NotEmpty(t, s.free)
+	require.Len(t, s.free, 2, "the one that was delivered, and the empty one")
+}
+
+func TestABucketIsEmptyWithoutItsLastItem(t *testing.T) {
+	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
+	s, out := newSetOf(r)
+	items := make([]Item, 2)
+	for i := range items {
+		s.Schedule(&items[i], start.Add(width))
+	}
+	require.True(t, s.Cancel(&items[0]))
+	require.Zero(t, s.empty)
+	require.True(t, s.Cancel(&items[1]))
+	require.Equal(t, 1, s.empty)
+
+	many := make([]Item, chunk+1)
+	for i := range many {
+		s.Schedule(&many[i], start.Add(width))
+	}
+	r.clock.Advance(width)
+	r.Settle()
+	require.Len(t, await(t, out).items, chunk+1, "the last one, too")
+
+	b := newBucket(s)
+	b.push(&items[0])
+	b.push(&items[1])
+	b.clear()
+	require.Zero(t, b.count)
+	require.Nil(t, items[0].bucket)
+	require.Same(t, &b.root, b.root.next)
+}
+
+func TestAClosedSetHoldsOnToNothingAndStartsNothing(t *testing.T) {
+	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
+	s, _ := newSetOf(r)
+	items := make([]Item, 3)
+	for i := range items {
+		s.Schedule(&items[i], start.Add(time.Duration(i+1)*width))
+	}
+	require.True(t, s.Cancel(&items[0]))
+	s.Close()
+	require.Empty(t, s.buckets)
+	require.Empty(t, s.order)
+	require.Zero(t, s.empty)
+	require.Equal(t, never, s.earliest())
+	s.mu.Lock()
+	s.kickLocked()
+	require.False(t, s.running)
+	s.mu.Unlock()
+	r.Stop()
+	late, _ := newSetOf(r)
+	require.Empty(t, r.snapshot())
+	require.True(t, late.closed)
+
+	_, half, _, _, b, due := halfDrained(t)
+	half.close()
+	due, _ = half.drain(b, due)
+	for _, it := range due[:chunk] {
+		require.Nil(t, it, "what was taken out is not delivered")
+	}
 }
 
 // The clamp keeps what would mean unscheduled, or overflow, away.
@@ -207,4 +279,156 @@ func TestTheTimingWheelIsAimedATickLateAndNotTooFar(t *testing.T) {
 			require.False(t, due.After(time.Now().Add(c.want+defaultTick)))
 		})
 	}
+}
+
+// slowStop is a timer that takes a while to be taken back.
+type slowStop struct{ stopped *atomic.Int64 }
+
+func (s slowStop) Stop() bool {
+	for range 2000 {
+		runtime.Gosched()
+	}
+	s.stopped.Add(1)
+	return true
+}
+
+func TestTheTimerIsTakenBackWhenTheAimChangesAndInStop(t *testing.T) {
+	var stopped atomic.Int64
+	aimed := make(chan struct{}, 10)
+	r := newRig(t, Config{NoAlarm: true, After: func(time.Duration, func()) Stopper {
+		aimed <- struct{}{}
+		return slowStop{&stopped}
+	}})
+	s, _ := newSetOf(r)
+	items := make([]Item, 2)
+	s.Schedule(&items[0], start.Add(5*width))
+	await(t, aimed)
+	require.Zero(t, stopped.Load())
+	s.Schedule(&items[1], start.Add(2*width))
+	await(t, aimed)
+	require.EqualValues(t, 1, stopped.Load())
+	r.Stop()
+	require.EqualValues(t, 2, stopped.Load())
+	select {
+	case <-r.timers.ended:
+	default:
+		require.FailNow(t, "Stop does not wait for the goroutine")
+	}
+}
+
+func TestTheTimingWheelIsAskedForNothingWhereNothingIsDue(t *testing.T) {
+	r := newRig(t, Config{NoAlarm: true})
+	require.Nil(t, r.timers.aim(nil))
+	require.Empty(t, r.ahead)
+	require.Nil(t, r.timers.due.Load())
+	r.timed.armed = start - 1
+	require.NotNil(t, r.timers.aim(nil))
+	require.Equal(t, defaultTick, await(t, r.ahead), "at once, and a tick")
+}
+
+// The timer of one set's bucket is aimed anew at another set's.
+func TestTheTimingWheelAloneServesAllSets(t *testing.T) {
+	r := newRig(t, Config{NoAlarm: true})
+	a, outA := newSetOf(r)
+	b, outB := newSetOf(r)
+	items := make([]Item, 2)
+	a.Schedule(&items[0], start.Add(width))
+	await(t, r.ahead)
+	b.Schedule(&items[1], start.Add(3*width))
+	r.clock.Advance(width)
+	await(t, r.timer)()
+	await(t, outA)
+	require.Equal(t, 2*width+defaultTick, await(t, r.ahead))
+	r.clock.Advance(2 * width)
+	await(t, r.timer)()
+	requireItems(t, []*Item{&items[1]}, await(t, outB).items)
+}
+
+func TestALookCountsWhatHangsForAllOfTheTicks(t *testing.T) {
+	var t1 timers
+	t1.calls.Store(2) // one has come back
+	for range 3 * stuckTicks {
+		t1.look()
+	}
+	require.Zero(t, t1.stuck.Load())
+	for calls := int64(3); calls < 9; calls += 2 { // each hangs for less than that
+		t1.calls.Store(calls)
+		for range stuckTicks {
+			t1.look() // the first only learns of it
+		}
+		t1.calls.Add(1)
+		t1.look()
+		require.Zero(t, t1.stuck.Load())
+	}
+	t1.calls.Store(9)
+	for range stuckTicks + 1 {
+		t1.look()
+	}
+	require.EqualValues(t, 1, t1.stuck.Load())
+}
+
+// gateClock lets whoever asks for the time wait while it is closed.
+type gateClock struct {
+	*clock.Fake
+	gate  atomic.Pointer[chan struct{}]
+	asked chan struct{}
+}
+
+func (c *gateClock) Now() clock.Instant {
+	if gate := c.gate.Load(); gate != nil {
+		c.asked <- struct{}{}
+		<-*gate
+	}
+	return c.Fake.Now()
+}
+
+func TestStopWaitsForTheTicker(t *testing.T) {
+	c := &gateClock{Fake: clock.NewFake(start), asked: make(chan struct{}, 10)}
+	ticks, gate := make(chan time.Time), make(chan struct{})
+	w, err := New(Config{Clock: c, Ticks: ticks, NoTimingWheel: true, NoAlarm: true})
+	require.NoError(t, err)
+	c.gate.Store(&gate)
+	ticks <- time.Time{}
+	await(t, c.asked)
+	var open atomic.Bool
+	stopped := make(chan bool, 1)
+	go func() {
+		w.Stop()
+		stopped <- open.Load()
+	}()
+	await(t, w.quit)
+	for range 2000 { // whoever does not wait has ended by then
+		runtime.Gosched()
+	}
+	open.Store(true)
+	close(gate)
+	require.True(t, await(t, stopped))
+}
+
+// In a simulated world the alarm is exact, and Stop waits in that world's time.
+func TestAWheelInASimulatedWorld(t *testing.T) {
+	w := world.New(1, 0)
+	var wheel *Wheel
+	var fired, stopped, end clock.Instant
+	begun := w.Now()
+	w.Go("test", func() {
+		var err error
+		wheel, err = New(Config{Clock: w})
+		require.NoError(t, err)
+		s := wheel.NewSet(width, func(now clock.Instant, _ []*Item) {
+			fired = now
+			w.Sleep(time.Second)
+			end = w.Now()
+		})
+		s.Schedule(new(Item), begun.Add(3*width))
+		w.Sleep(5 * width)
+		wheel.Stop()
+		stopped = w.Now()
+	})
+	require.NoError(t, w.Run(func() bool { return stopped != 0 }))
+	w.Close()
+	require.Nil(t, wheel.timers)
+	require.GreaterOrEqual(t, fired, begun.Add(3*width))
+	require.Less(t, fired, begun.Add(4*width))
+	require.Equal(t, end, stopped, "the function was running")
 }

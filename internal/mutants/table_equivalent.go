@@ -6,7 +6,7 @@ import "maps"
 func equivalents() map[string]string {
 	all := map[string]string{}
 	for _, some := range []map[string]string{
-		equivalentFence(), equivalentHistory(), equivalentRenew(), equivalentSlot(), equivalentWitness(),
+		equivalentFence(), equivalentHistory(), equivalentRenew(), equivalentSlot(), equivalentWheel(), equivalentWitness(),
 		equivalentsElsewhere(),
 	} {
 		maps.Copy(all, some)
@@ -59,6 +59,25 @@ func equivalentSlot() map[string]string {
 			"that two texts have a character in common is the same either way round",
 		file + "branch: continue -> break": "" +
 			"one rule makes all derived names of a kind: where one of them leaves the slot, the first one does",
+	}
+}
+
+func equivalentWheel() map[string]string {
+	return map[string]string{
+		"wheel/bucket.go: boundary: func (h bucketHeap) Less(i, j int) bool { return h[i].ends < h[j].ends } -> func (h bucketHeap) Less(i, j int) bool { return h[i].ends <= h[j].ends }":                                          "no two buckets that are open end at once",
+		"wheel/set.go: branch: if s.last != nil && s.last.ends == ends { -> if (s.last != nil && s.last.ends == ends) && false {":                                                                                                   "the map has the same bucket: this only finds it sooner",
+		"wheel/set.go: branch: if s.order[0] != b || s.running { // a running set arms the sources when it rests -> if (s.order[0] != b || s.running) && false { // a running set arms the sources when it rests":                   "an instant behind the one that is armed changes nothing, and a look too many does no harm",
+		"wheel/set.go: junction: if s.order[0] != b || s.running { // a running set arms the sources when it rests -> if s.order[0] != b && s.running { // a running set arms the sources when it rests":                            "an instant behind the one that is armed changes nothing, and a look too many does no harm",
+		"wheel/set.go: branch: if s.last == b { -> if (s.last == b) || true {":                                                                                                                                                      "the map has the same bucket: this only finds it sooner",
+		"wheel/set.go: number: return 0, nil, false -> return 1, nil, false":                                                                                                                                                        "nobody asks for the time where nothing is due",
+		"wheel/set.go: call: runtime.Gosched() // whoever waits for the mutex goes first, not after a fair fight -> _ = runtime.Gosched // whoever waits for the mutex goes first, not after a fair fight":                          "whoever waits for the mutex gets it a little later, by the fairness of the mutex itself",
+		"wheel/set.go: branch: if b.count > 0 { -> if (b.count > 0) || true { (3)":                                                                                                                                                  "an empty bucket is drained of nothing, and nobody is called with nothing",
+		"wheel/set.go: boundary: if b.count > 0 { -> if b.count >= 0 { (3)":                                                                                                                                                         "an empty bucket is drained of nothing, and nobody is called with nothing",
+		"wheel/source.go: number: t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 1), ended: make(chan struct{})} -> t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 2), ended: make(chan struct{})}": "a second ring for one change: it aims once more at the same",
+		"wheel/source.go: call: defer patience.Stop() -> _ = patience.Stop":                                                                                                                                                         "a timer that nobody has any more is collected",
+		"wheel/source.go: call: defer patience.Stop() -> _ = patience.Stop (2)":                                                                                                                                                     "a timer that nobody has any more is collected",
+		"wheel/wheel.go: boundary: if cfg.Every < 0 || cfg.Every > defaultEvery { -> if cfg.Every <= 0 || cfg.Every > defaultEvery {":                                                                                               "0 has been replaced by the default",
+		"wheel/wheel.go: number: if cfg.Every < 0 || cfg.Every > defaultEvery { -> if cfg.Every < 1 || cfg.Every > defaultEvery {":                                                                                                  "0 has been replaced by the default",
 	}
 }
 

@@ -193,3 +193,34 @@ func TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// A ForceRelease of the read lock runs behind the release of its writer, and both get no answer. When it is sent again there is
+// nothing any more: the first copy may have taken what is read. Who reads is told, and does not go on.
+func TestAForceReleaseThatMayHaveTakenWhatIsReadTellsItsReader(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		rw := sc.e.RWLock("b", As(NewOwner()), WatchdogLease(time.Minute))
+		w, r := sc.acquire(rw.WriteLock()), sc.acquire(rw.ReadLock())
+		sent := 0
+		sc.slow = func([]string) time.Duration {
+			sent++
+			if sent == 1 {
+				return -1
+			}
+			return 0
+		}
+		forces := sc.e.RWLock("b").ReadLock().ForceReleaseAsync(context.Background())
+		given := w.ReleaseAsync() // is sent first
+		took, err := result(sc, forces)
+		sc.wants(nil, err, "the ForceRelease")
+		if !took || sent < 2 || !r.Lost() {
+			t.Errorf("sent %d times, it says that it took something: %v, and who reads is told: %v", sent, took, r.Lost())
+		}
+		sc.slow = nil
+		_, err = result(sc, r.ReleaseAsync())
+		sc.wants(ErrLost, err, "the release of what was read")
+		_, err = result(sc, given)
+		sc.wants(nil, err, "the release of the writer")
+		sc.release(sc.acquire(rw.WriteLock()))
+	})
+}

@@ -21,32 +21,32 @@ func handedOver() []mutant {
 		{
 			"no-head-start", "engines that wake by one message ask at once, all of them",
 			[]edit{{queue, "return 600 * time.Microsecond", "return 0"}, {queue, "return 250 * time.Microsecond", "return 0"}},
-			"engine", "TestQueueOrdersThoseWhoWakeByOneMessage", false,
+			"engine", "TestMachineWakingKeepsItsOrderByWhatWasHeard", false,
 		},
 		{
 			"head-start-of-who-had-it", "an engine that has just had the lock goes before those who wait for it",
 			one(queue, "q.wait, q.busyUntil, q.heard, q.by = waitNot, 0, 0, wakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, wakeNone"),
-			"engine", "TestQueueOrdersThoseWhoWakeByOneMessage", false,
+			"engine", "TestMachineQueueForgetsItsWaiting", false,
 		},
 		{
 			"turn-outlasts-others", "an engine goes on with a turn in which somebody else had the lock",
 			one(queue, "q.busyUntil, q.turnUntil = until, 0\n", "q.busyUntil = until\n"),
-			"engine", "TestQueueBeginsItsTurnAnewWhenOthersHadTheirs", false,
+			"engine", "TestMachineBusyEndsTheTurn", false,
 		},
 		{
 			"releases-heard-without-end", "who has waited for longest begins to leave the others a head start",
 			one(queue, "if kind == wakeMessage && q.heard < heardMost {", "if kind == wakeMessage {"),
-			"engine", "TestQueueOrdersThoseWhoWakeByOneMessage", false,
+			"engine", "TestMachineWakingCountsWhatGoesBy", false,
 		},
 		{
 			"unseen-told-to-others", "who asked for other replicas, or for longer, is told that too few have seen it",
 			one(queue, "if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {", "if op.set.ack == nil || op.set.family != family {"),
-			"engine", "TestQueueTellsNobodyElseThatTooFewReplicasHaveSeenAGrant", false,
+			"engine", "TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat", false,
 		},
 		{
 			"unseen-told-to-another-kind", "a reader is told of what was asked for to write",
 			one(queue, "if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {", "if op.set.ack == nil || *op.set.ack != *ack {"),
-			"engine", "TestQueueTellsNobodyElseThatTooFewReplicasHaveSeenAGrant", false,
+			"engine", "TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat", false,
 		},
 	}
 }
@@ -77,6 +77,11 @@ func sharing() []mutant {
 			"force-release-takes-both-halves", "a ForceRelease of the write lock tells the readers that they have lost theirs",
 			one("engine/force.go", "return writes == (f == resp.FamilyWrite)", "_ = writes\n\t\treturn true"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
+		},
+		{
+			"force-release-in-doubt-takes-nothing", "who reads goes on with what a copy without an answer has taken",
+			one("engine/force.go", "\t\t\tcase op.doubt.until != 0:\n", "\t\t\tcase false:\n"),
+			"engine", "TestAForceReleaseThatMayHaveTakenWhatIsReadTellsItsReader", false,
 		},
 		{
 			"note-stays-with-somebody-behind", "a writer that gives up keeps the reader behind it out",

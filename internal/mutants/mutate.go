@@ -80,7 +80,7 @@ func (h hunt) conclude(out io.Writer, all []generate.Candidate, survivors []int,
 			equal++
 			continue
 		}
-		say(out, "SURVIVED  %s:%d  %s\n    %s\n    %s\n", c.File, c.Line, c.Op, c.Old, c.New)
+		say(out, "SURVIVED  %s:%d  %s\n    %s\n    %s\n", c.File, c.Line, c.Op+c.Times(), c.Old, c.New)
 	}
 	killed, counted := tried-len(survivors), tried-equal
 	share := 100 * float64(killed) / float64(max(counted, 1))

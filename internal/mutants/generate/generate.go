@@ -20,11 +20,15 @@ type Candidate struct {
 
 // ID names a candidate by what it changes and not by where: it stays as long as the text does.
 func (c Candidate) ID() string {
-	id := fmt.Sprintf("%s: %s: %s -> %s", c.File, c.Op, c.Old, c.New)
-	if c.Nth > 1 {
-		id += fmt.Sprintf(" (%d)", c.Nth)
+	return fmt.Sprintf("%s: %s: %s -> %s%s", c.File, c.Op, c.Old, c.New, c.Times())
+}
+
+// Times is which of several that say the same this is; nothing for the first.
+func (c Candidate) Times() string {
+	if c.Nth < 2 {
+		return ""
 	}
-	return id
+	return fmt.Sprintf(" (%d)", c.Nth)
 }
 
 // Of answers the candidates of a file, in the order of its text.

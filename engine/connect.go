@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -11,6 +12,7 @@ import (
 
 // connect finds the servers of a configuration.
 func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
+	o.Crowd = new(atomic.Int32)
 	var nodes *resp.Nodes
 	var err error
 	switch {
@@ -18,10 +20,10 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		nodes, err = borrow(cfg.Client, o)
 	case cfg.masterName() != "":
 		nodes, err = resp.Follow(resp.Sentinels{
-			Master: cfg.masterName(), Addrs: options(cfg).InitAddress, Ask: asker(cfg), Dial: dialer(cfg),
+			Master: cfg.masterName(), Addrs: options(cfg).InitAddress, Ask: asker(cfg), Dial: dialer(cfg, o.Crowd),
 		}, o)
 	default:
-		nodes, err = resp.Open(options(cfg).InitAddress, dialer(cfg), false, o)
+		nodes, err = resp.Open(options(cfg).InitAddress, dialer(cfg, o.Crowd), false, o)
 	}
 	switch {
 	case cfg.Topology == TopologySentinel && cfg.Client != nil && cfg.Client.Mode() != rueidis.ClientModeSentinel:
@@ -43,10 +45,24 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 	return nodes, nil
 }
 
+// A lane has one pipeline on its way, so a connection has a few: the client's default, of 1,024, takes 400 KB. Where
+// there are many nodes each has little to say, and whoever names them may have made them up.
+const (
+	connRing    = 7 // 128 pipelines
+	crowdOf     = 32
+	crowdRing   = 5
+	crowdBuffer = 16 << 10
+)
+
 // dialer makes the client of one node: the same for all, but for the address.
-func dialer(cfg Config) func(addr string) (rueidis.Client, error) {
+func dialer(cfg Config, crowd *atomic.Int32) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		option := options(cfg)
+		option.RingScaleEachConn = connRing
+		if crowd.Load() > crowdOf {
+			option.RingScaleEachConn = crowdRing
+			option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
+		}
 		option.InitAddress = []string{addr}
 		option.ForceSingleClient = true
 		option.Sentinel = rueidis.SentinelOption{}
@@ -58,6 +74,8 @@ func dialer(cfg Config) func(addr string) (rueidis.Client, error) {
 func asker(cfg Config) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		option := options(cfg)
+		option.RingScaleEachConn = crowdRing
+		option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
 		of := option.Sentinel
 		option.InitAddress, option.SelectDB = []string{addr}, 0
 		option.Username, option.Password, option.TLSConfig = of.Username, of.Password, of.TLSConfig

@@ -24,6 +24,7 @@ type Options struct {
 	PubSub       PubSub        // how releases are published in a cluster
 	Linger       time.Duration // how long an unused channel stays subscribed
 	Follows      bool          // the server is whoever is master now: one that is not is left
+	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
 	// Hide takes passwords out of what a server says about a handshake. May be nil.

@@ -21,6 +21,7 @@ const (
 	retireAfter   = 5 * time.Second       // without a slot
 	maxTableNodes = 1000                  // masters and replicas; more is no cluster: Redis' own limit
 	maxStrangers  = 64                    // nodes that redirections name and no table does
+	maxIdle       = 2 * maxStrangers      // nodes without a slot: of more, none is kept
 )
 
 // A slotRange is a stretch of slots and the address of their master.
@@ -293,6 +294,7 @@ func (ns *Nodes) adopt(v *view) error {
 	for s := range ns.table { // nobody serves it: whoever is asked says so
 		ns.table[s].CompareAndSwap(nil, anybody)
 	}
+	ns.listLocked()
 	ns.known = make(map[string]bool, len(v.known))
 	for _, addr := range v.known {
 		ns.known[addr] = true
@@ -315,14 +317,13 @@ func (ns *Nodes) adopt(v *view) error {
 	return nil
 }
 
-// memberLocked finds the node of an address, or makes it.
+// memberLocked finds the node of an address, or makes it: then the caller has to list the nodes anew.
 func (ns *Nodes) memberLocked(addr string) *Node {
 	m := ns.members[addr]
 	if m == nil {
 		m = &membership{node: newNode(ns.endpointLocked(addr), ns.opts)}
 		m.node.start(ns, ns.mode)
 		ns.members[addr] = m
-		ns.listLocked()
 	}
 	m.idle = 0
 	return m.node
@@ -344,23 +345,26 @@ func (ns *Nodes) listLocked() {
 		all = append(all, m.node)
 	}
 	ns.all.Store(&all)
+	if crowd := ns.opts.Crowd; crowd != nil {
+		crowd.Store(int32(len(all))) //nolint:gosec // maxTableNodes, and some
+	}
 }
 
 // sweepLocked takes out the nodes that have served no slot for a while, and the endpoints that nobody
-// names any more. Where table after table names others, it does not wait for that while.
+// names any more. Where many serve none at once, as where table after table names others, it does not wait for that while.
 func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
 	serving := make(map[*Node]bool, len(ns.members))
 	for s := range ns.table {
 		serving[ns.table[s].Load()] = true
 	}
-	now := ns.opts.Clock.Now()
+	now, many := ns.opts.Clock.Now(), len(ns.members)-len(serving) > maxIdle
 	for addr, m := range ns.members {
 		switch {
 		case serving[m.node]:
 			m.idle = 0
-		case m.idle == 0 && len(ns.members) <= maxTableNodes+maxStrangers:
+		case m.idle == 0 && !many:
 			m.idle = now
-		case now.Sub(m.idle) > retireAfter, len(ns.members) > maxTableNodes+maxStrangers:
+		case now.Sub(m.idle) > retireAfter, many:
 			delete(ns.members, addr)
 			retired = append(retired, m.node)
 		}
@@ -424,5 +428,9 @@ func (ns *Nodes) namedLocked(addr string) *Node {
 			return nil
 		}
 	}
-	return ns.memberLocked(addr)
+	n := ns.memberLocked(addr)
+	if len(*ns.all.Load()) != len(ns.members) {
+		ns.listLocked()
+	}
+	return n
 }

@@ -70,9 +70,23 @@ func TestTablesThatNameOthersEachTimeMakeNoNodesWithoutEnd(t *testing.T) {
 	ns := tableOf(t, clock.NewFake(1))
 	for i := range 4 {
 		require.NoError(t, ns.adopt(evenly(maxTableNodes, fmt.Sprintf("t%d-", i))))
-		require.LessOrEqual(t, len(ns.members), maxTableNodes+maxStrangers)
+		require.Len(t, ns.members, maxTableNodes)
 		require.Len(t, ns.endpoints, len(ns.members))
 	}
+}
+
+// A node that serves no slot any more is kept for a while, unless there are many of them.
+func TestNodesWithoutASlotAreKeptUnlessTheyAreMany(t *testing.T) {
+	ns := tableOf(t, clock.NewFake(1))
+	crowd := new(atomic.Int32)
+	ns.opts.Crowd = crowd
+	require.NoError(t, ns.adopt(evenly(maxIdle, "a")))
+	require.NoError(t, ns.adopt(evenly(3, "b")))
+	require.Len(t, ns.members, maxIdle+3)
+	require.EqualValues(t, maxIdle+3, crowd.Load(), "who makes their clients knows")
+	require.NoError(t, ns.adopt(evenly(3, "c")))
+	require.Len(t, ns.members, 3)
+	require.EqualValues(t, 3, crowd.Load())
 }
 
 // Nodes that send an op round in circles end it: its owner is told, and comes again after a pause.

@@ -40,6 +40,21 @@ func hostile() []mutant {
 			"engine", "TestLookingAtALargeKeyShowsItWhole", false,
 		},
 		{
+			"crowd-is-not-told", "a table of a thousand masters that answer takes a gigabyte for connections",
+			one("resp/slots.go", "crowd.Store(int32(len(all)))", "crowd.Store(1)"),
+			"resp", "TestNodesWithoutASlotAreKeptUnlessTheyAreMany", false,
+		},
+		{
+			"crowd-has-large-buffers", "the same",
+			one("engine/connect.go", "if crowd.Load() > crowdOf {", "if false {"),
+			"engine", "TestAThousandMastersThatAnswerTakeLittleMemory", false,
+		},
+		{
+			"idle-crowd-is-kept", "tables that name others each time make twice as many nodes as a table may name",
+			one("resp/slots.go", "> maxIdle\n", "> 100*maxIdle\n"),
+			"resp", "TestNodesWithoutASlotAreKeptUnlessTheyAreMany", false,
+		},
+		{
 			"password-for-a-port", "a password where a port should be is in the error",
 			one("engine/redact.go", "return redactPort(addr)", "return addr"),
 			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,

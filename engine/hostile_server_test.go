@@ -1,0 +1,68 @@
+package engine_test
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// A node of a cluster that grants whatever it is asked for, and names these masters.
+func grants(masters []*fakeServer) func(args []string) (string, bool) {
+	return func(args []string) (string, bool) {
+		now := time.Now()
+		switch strings.ToUpper(args[0]) {
+		case "INFO":
+			return bulk("redis_version:7.0.0\r\nredis_mode:cluster\r\n"), true
+		case "TIME":
+			return "*2\r\n" + bulk(strconv.FormatInt(now.Unix(), 10)) + bulk("0"), true
+		case "CLUSTER":
+			if strings.EqualFold(args[1], "INFO") {
+				return bulk("cluster_state:ok\r\n"), true
+			}
+			table := fmt.Sprintf("*%d\r\n", len(masters))
+			for i, m := range masters {
+				host, port, _ := net.SplitHostPort(m.addr())
+				first, last := i*16384/len(masters), (i+1)*16384/len(masters)-1
+				table += fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*2\r\n%s:%s\r\n", first, last, bulk(host), port)
+			}
+			return table, true
+		case "EVALSHA":
+			return fmt.Sprintf("*2\r\n:%d\r\n:%s\r\n", now.UnixMilli(), args[2]), true
+		}
+		return "", false
+	}
+}
+
+// Whoever answers CLUSTER SLOTS may name a thousand masters, and let all of them answer. A connection to one of many is
+// a small one. Here are a hundred, with two connections each.
+func TestAThousandMastersThatAnswerTakeLittleMemory(t *testing.T) {
+	masters := make([]*fakeServer, 100)
+	for i := range masters {
+		masters[i] = startFake(t, nil, func(args []string) (string, bool) { return grants(masters)(args) })
+	}
+	runtime.GC()
+	before := memory()
+	e := openEngine(t, masters[0].addr(), func(c *engine.Config) { c.Topology = engine.TopologyCluster })
+	reached := map[int]bool{}
+	for i := 0; len(reached) < len(masters); i++ {
+		name := numbered("a", i)
+		if m := int(slot.Of(name)) * len(masters) / 16384; !reached[m] {
+			reached[m] = true
+			acquire(t, e.Lock(name))
+		}
+	}
+	runtime.GC()
+	taken := (memory() - before) >> 20
+	t.Logf("%d MB", taken)
+	require.Len(t, e.Stats().Nodes, len(masters))
+	require.Less(t, taken, uint64(40), "MB")
+}

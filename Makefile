@@ -118,8 +118,8 @@ mutants: setup ## break the code on purpose, one promise at a time: its tests mu
 	$(GO) run ./internal/mutants -run '$(RUN)' $(if $(SAMPLE),-sample $(SAMPLE)) $(if $(DATE),-date $(DATE))
 
 .PHONY: mutate
-mutate: setup ## make small changes to a package and see which its tests do not notice (PKG=renew, N=200, SEED=, FILES=, TESTS=, LEAST=90)
-	$(GO) run ./internal/mutants -generate '$(or $(PKG),renew)' -n $(or $(N),200) -seed $(or $(SEED),1) \
+mutate: setup ## make small changes to a package and see which its tests do not notice (PKG=renew, IN=, N=200, SEED=, FILES=, TESTS=, LEAST=90)
+	$(GO) run ./internal/mutants -generate '$(or $(PKG),renew)' -in '$(IN)' -n $(or $(N),200) -seed $(or $(SEED),1) \
 		-files '$(or $(FILES),\.go$$)' -tests '$(or $(TESTS),.*)' -least $(or $(LEAST),90)
 
 .PHONY: lint

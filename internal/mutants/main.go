@@ -35,6 +35,7 @@ func main() {
 	workers := flag.Int("workers", 2*runtime.NumCPU(), "how many to try at once")
 	asTable := flag.Bool("table", false, "with -sim: print a table")
 	pkg := flag.String("generate", "", "make mutants of this package, instead of those in the table")
+	in := flag.String("in", "", "with -generate: the package whose tests look for them; \"\": the same")
 	files := flag.String("files", `\.go$`, "with -generate: only of files whose names match")
 	tests := flag.String("tests", ".*", "with -generate: only these tests look for them")
 	n := flag.Int("n", 0, "with -generate: how many; 0: all that there are")
@@ -48,7 +49,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	t := task{out: os.Stdout, root: *root, pattern: *pattern, sample: *sample, date: *date, list: *list, workers: *workers, sim: j}
 	if *pkg != "" {
-		t.hunt = &hunt{path.Clean(filepath.ToSlash(*pkg)), *files, *tests, *n, *seed, *least}
+		t.hunt = &hunt{path.Clean(filepath.ToSlash(*pkg)), path.Clean(filepath.ToSlash(cmp.Or(*in, *pkg))), *files, *tests, *n, *seed, *least}
 	}
 	err := run(ctx, t)
 	stop()

@@ -21,7 +21,8 @@ import (
 
 // A hunt is over mutants that nobody chose.
 type hunt struct {
-	pkg   string // where the files are, and the tests
+	pkg   string // where the files are
+	in    string // where the tests are
 	files string // which, as a pattern
 	tests string // which, as a pattern
 	n     int    // how many, drawn by the seed; 0: all
@@ -39,7 +40,7 @@ func (l *lab) mutate(ctx context.Context, out io.Writer, h hunt, workers int) er
 	b := l.bout(io.Discard, workers)
 	var subjects []subject
 	for i, c := range candidates {
-		m := mutant{id: c.ID(), pkg: h.pkg, tests: h.tests}
+		m := mutant{id: c.ID(), pkg: h.in, tests: h.tests}
 		subjects = append(subjects, subject{m, i + 1, map[string]string{c.File: c.Text}})
 	}
 	together, alone, err := b.plant(ctx, subjects)
@@ -49,14 +50,14 @@ func (l *lab) mutate(ctx context.Context, out io.Writer, h hunt, workers int) er
 	if len(together) == 0 {
 		return fmt.Errorf("none of the %d mutants of %s compiles", len(subjects), h.pkg)
 	}
-	with := b.shared[h.pkg]
+	with := b.shared[h.in]
 	if with.skip, err = b.unfit(ctx, together[0]); err != nil {
 		return err
 	}
 	if with.skip != "" {
 		say(out, "not asked, for they fail in a build with mutants of which none is on: %s\n", with.skip)
 	}
-	b.shared[h.pkg] = with
+	b.shared[h.in] = with
 	if err := b.healthyWith(ctx, with, together[0]); err != nil {
 		return err
 	}

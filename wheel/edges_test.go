@@ -432,3 +432,30 @@ func TestAWheelInASimulatedWorld(t *testing.T) {
 	require.Less(t, fired, begun.Add(4*width))
 	require.Equal(t, end, stopped, "the function was running")
 }
+
+// Between two chunks of a delivery the set may be closed: then nothing is delivered, not even nothing.
+func TestNothingIsFiredOfASetThatIsClosedBetweenTwoChunks(t *testing.T) {
+	w := world.New(1, 0)
+	var s *Set
+	closed := false
+	w.OnYield(func(at string) {
+		if at == "Set.collect: a chunk taken | the next" {
+			s.close()
+			closed = true
+		}
+	})
+	fired := 0
+	due := w.Now().Add(width)
+	w.Go("test", func() {
+		wheel, err := New(Config{Clock: w})
+		require.NoError(t, err)
+		s = wheel.NewSet(width, func(clock.Instant, []*Item) { fired++ })
+		items := make([]Item, chunk+1)
+		for i := range items {
+			s.Schedule(&items[i], due)
+		}
+	})
+	require.NoError(t, w.Run(func() bool { return closed && !s.running }))
+	w.Close()
+	require.Zero(t, fired)
+}

@@ -185,9 +185,14 @@ func TestTakeAtTheVerySameMoment(t *testing.T) {
 	const rounds = 3_000
 	w := open(t, newPath(t))
 	var begun, ended atomic.Int64
-	go func() {
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		for round := range int64(rounds) {
 			for spins := 1; begun.Load() <= round; spins++ {
+				if over.Load() {
+					return
+				}
 				if spins%2_000 == 0 {
 					runtime.Gosched()
 				}
@@ -195,9 +200,11 @@ func TestTakeAtTheVerySameMoment(t *testing.T) {
 			w.Take(0, 1)
 			ended.Add(1)
 		}
-	}()
+	})
+	defer wg.Wait()
+	defer over.Store(true)
 	var spin int
-	for round := range int64(rounds) {
+	for round, since := int64(0), time.Now(); round < rounds && time.Since(since) < 2*time.Second; round++ {
 		w.marks[0].Store(0)
 		begun.Add(1)
 		for range round % 64 { // the other one sees it later or sooner

@@ -103,6 +103,7 @@ func TestClusterFurtherKeysAreRestoredUnlessThatIsRefused(t *testing.T) {
 		{"DumpRefused", "-dump", false},
 	} {
 		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
 			c := redistest.RunCluster(t, 3, 0)
 			for _, m := range c.Masters {
 				m.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", how.rule)

@@ -290,10 +290,9 @@ func TestFault_C028_RenewalRepliesLost(t *testing.T) {
 		ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
 		ended := ls.Context().Done()
 		deadline := ls.Deadline()
-		stalled := watchScheduler(t)
-		await(t, ended, "the lease is lost")
+		await(t, ended, "the lease is lost") // that this is not late, TestFault_C009_SilenceIsToldBeforeTheServerLetsGo times
 		at := time.Now()
-		require.WithinRange(t, at, deadline.Add(-200*time.Millisecond), deadline.Add(stalled()), "told early, not too early")
+		require.Greater(t, at, deadline.Add(-200*time.Millisecond), "told early, not too early")
 		require.WithinDuration(t, deadline, ls.Deadline(), 5*time.Millisecond)
 		require.True(t, ls.Lost())
 		require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
@@ -301,7 +300,7 @@ func TestFault_C028_RenewalRepliesLost(t *testing.T) {
 		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
 		// The renewals that nobody was told of kept the key alive: the engine gives it back.
 		eventually(t, "what is not believed is released", func() bool { return !exists(t, s, "a") })
-		require.Less(t, time.Since(at), time.Second)
+		require.Less(t, time.Since(at), lease*8/10, "and has not run out")
 		require.EqualValues(t, 1, e.Stats().Lost)
 		finish(t, s, e)
 	})

@@ -55,6 +55,31 @@ func TestFault_C009_SilenceIsToldBeforeTheServerLetsGo(t *testing.T) {
 	}
 }
 
+// Passing a lock on earns nothing: its next holder is told as the last one would have been.
+func TestFault_HandOff_SilenceIsToldToTheNextHolder(t *testing.T) {
+	t.Parallel()
+	for name, silence := range silences {
+		play(t, func(sc *scene) {
+			const lease = time.Second
+			sc.line = 15 * time.Millisecond // the longer the way, the longer the time in which it is passed on
+			l := sc.e.Lock("a", WatchdogLease(lease))
+			first := sc.acquire(l)
+			waits := l.AcquireAsync(context.Background())
+			silent, trusted := sc.w.Now(), first.hold.Deadline()
+			silence(sc, silent.Add(lease+3*time.Second))
+			sc.release(first)
+			ls, err := result(sc, waits)
+			if err != nil || sc.e.Stats().GrantsByHandOff != 1 || ls.hold.Deadline() != trusted {
+				t.Errorf("%s: it is not passed on as it is: %v", name, err)
+				return
+			}
+			sc.awaitLoss(ls, ls.Context().Done(), trusted, name)
+			sc.slow = nil
+			sc.release(sc.acquire(sc.e.Lock("a")))
+		})
+	}
+}
+
 // awaitLoss waits until a lease is over, which must be told in time.
 func (sc *scene) awaitLoss(ls *Lease, done <-chan struct{}, most clock.Instant, what string) {
 	for {

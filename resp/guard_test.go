@@ -65,8 +65,9 @@ func guarded(t *testing.T, commands []string, replies string, piece int) (read s
 		require.EqualValues(t, 1, g.Refused())
 		require.NotEmpty(t, g.TakeRefused())
 		require.Empty(t, g.TakeRefused(), "told once")
-		_, again := w.Read(make([]byte, 10))
+		n, again := w.Read(make([]byte, 10))
 		require.Equal(t, err, again, "it stays closed")
+		require.Zero(t, n)
 	}
 	return got.String(), conn.over, err
 }
@@ -106,6 +107,16 @@ func TestTheGuardLetsThroughWhatServersSend(t *testing.T) {
 			[]string{hello, wireCommand("ssubscribe", "a"), wireCommand("SSUBSCRIBE", "b")},
 			"%0\r\n-MOVED 1 h:1\r\n>3\r\n$10\r\nssubscribe\r\n$1\r\nb\r\n:1\r\n",
 		},
+		"subscriptions one after the other": {
+			[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), wireCommand("SUBSCRIBE", "c"), get},
+			"%0\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n>3\r\n+subscribe\r\n+c\r\n:3\r\n+OK\r\n",
+		},
+		"a push of one": {[]string{hello}, "%0\r\n>1\r\n+subscribe\r\n"},
+		"a reply between confirmations": {
+			[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), get},
+			"%0\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n+OK\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n",
+		},
+		"a long name":      {[]string{wireCommand(strings.Repeat("x", 30), "k"), get}, "-no\r\n+OK\r\n"},
 		"a slot that left": {[]string{hello}, "%0\r\n>3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n"},
 		"unsubscription": {
 			[]string{hello, wireCommand("UNSUBSCRIBE", "a"), wireCommand("PING"), wireCommand("PING")},
@@ -163,6 +174,14 @@ func TestTheGuardRefusesWhatItsClientMustNotRead(t *testing.T) {
 		"end of no stream":                {repeated(1, get), "", ".\r\n", errType},
 		"chunk":                           {repeated(1, get), "", ";3\r\n", errType},
 		"empty line":                      {repeated(1, get), "", "\r\n", errEnd},
+		"string without CR":               {repeated(2, get), "$2\r\n", "abX\n", errEnd},
+		"RESP2 unasked reply":             {[]string{sub}, "*3\r\n+subscribe\r\n+a\r\n:1\r\n", "+OK\r\n", errUnasked},
+		"RESP2 push of one":               {[]string{wireCommand("HELLO", "2"), get}, "+OK\r\n*1\r\n", "+subscribe\r\n", errConfirm},
+		"another push that lacks":         {append(multi[:4:4], get), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>2\r\n+unsubscribe\r\n+a\r\n>2\r\n+message\r\n", "+a\r\n", errPushes},
+		"subscription for its opposite":   {[]string{hello, wireCommand("UNSUBSCRIBE"), wireCommand("PING")}, "%0\r\n>2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
+		"one channel too many":            {[]string{hello, wireCommand("SUBSCRIBE", "a", "b")}, "%0\r\n" + strings.Repeat(">2\r\n+subscribe\r\n+a\r\n", 2) + ">2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
+		"unsubscription queued":           {[]string{hello, wireCommand("UNSUBSCRIBE", "a"), wireCommand("PING")}, "%0\r\n", "+QUEUED\r\n", errPong},
+		"nothing but an LF":               {repeated(2, get), "+OK\r\n", "\n", errEnd},
 		"line without CR":                 {repeated(1, get), "", "+OK\n", errEnd},
 		"string without end":              {repeated(1, get), "$2\r\n", "abcd", errEnd},
 		"null with more":                  {repeated(1, get), "", "_x\r\n", errEnd},
@@ -299,4 +318,146 @@ func TestTheGuardTellsWhoWasRefusedAndOnce(t *testing.T) {
 	require.ErrorIs(t, err, errUnasked)
 	_, err = nobody.Watch(&scripted{}).Read(make([]byte, 100))
 	require.Equal(t, io.EOF, err, "the connection's own errors are passed on")
+	n, err = nobody.Watch(&ending{}).Read(make([]byte, 100))
+	require.Equal(t, io.EOF, err, "with what came before")
+	require.Equal(t, 1, n)
+}
+
+// ending is a connection that ends with its last byte.
+type ending struct{ scripted }
+
+func (*ending) Read(b []byte) (int, error) { return copy(b, "+"), io.EOF }
+
+// Whatever the arguments of commands are, and wherever they are cut: each command counts once.
+func TestTheGuardCountsCommandsHoweverTheyAreCut(t *testing.T) {
+	filled := func(n int) string { return strings.Repeat("$1\r\n*1\r\n", n/8+1)[:n] }
+	var text string
+	n := 0
+	for _, a := range []int{0, 1, 5, 9, 10, 11, 99, 100, 101, 1000} {
+		for _, b := range []int{0, 3, 12, 42, 100} {
+			for _, args := range [][]string{
+				{"GET", filled(a)},
+				{"GET", "3"},
+				{"SET", filled(b), filled(a)},
+				{"EVALSHA", filled(a), filled(b), filled(a), "HELLO", filled(3), "3"},
+			} {
+				text += wireCommand(args...)
+				n++
+			}
+		}
+	}
+	for _, piece := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 64, 4096, len(text)} {
+		a := &asked{}
+		s := &commandScanner{asked: a}
+		for left := []byte(text); len(left) > 0; left = left[min(piece, len(left)):] {
+			s.scan(left[:min(piece, len(left))])
+		}
+		require.EqualValues(t, n, a.sent.Load(), "in pieces of %d", piece)
+		require.Zero(t, [3]int{s.left, s.skip, s.count}, "in pieces of %d", piece)
+		require.False(t, a.resp3.Load(), "no HELLO was sent")
+		s.scan([]byte(wireCommand("SUBSCRIBE", "a", "b") + wireCommand("HELLO", "3")))
+		require.Equal(t, []special{{uint64(n + 1), 2}}, a.special)
+		require.True(t, a.resp3.Load())
+	}
+}
+
+func TestTheGuardKnowsWhichCommandsAreAnsweredOtherwise(t *testing.T) {
+	for text, c := range map[string]struct {
+		special []special
+		sent    uint64
+		listens bool
+	}{
+		"GET a":                                {nil, 1, false},
+		"SUBSCRIBE a":                          {[]special{{1, 1}}, 1, true},
+		"psubscribe a b":                       {[]special{{1, 2}}, 1, true},
+		"Ssubscribe a b c":                     {[]special{{1, 3}}, 1, true},
+		"GET a,UNSUBSCRIBE a,PING":             {[]special{{2, 0}}, 2, true},
+		"PUNSUBSCRIBE,ping":                    {[]special{{1, 0}}, 1, true},
+		"SUNSUBSCRIBE a,PING,PING":             {[]special{{1, 0}}, 2, true},
+		"UNSUBSCRIBE a,GET a,PING":             {[]special{{1, 0}}, 3, true},
+		"PING,PING":                            {nil, 2, false},
+		"MULTI,UNSUBSCRIBE a,PING,EXEC":        {nil, 4, true},
+		"MULTI,EXEC,UNSUBSCRIBE a,PING":        {[]special{{3, 0}}, 3, true},
+		"MULTI,discard,UNSUBSCRIBE a,PING":     {[]special{{3, 0}}, 3, true},
+		"MULTI,EXECUTE,UNSUBSCRIBE a,PING":     {nil, 4, true},
+		"PUNSUBSCRIBED a,PING":                 {nil, 2, false},
+		"SUB a,SUBSCRIBEX a":                   {nil, 2, false},
+		"HELLO 2 AUTH u 3,HELLO 2 3,GET 3 3 3": {nil, 3, false},
+	} {
+		for _, piece := range []int{1, 3, 1000} {
+			a := &asked{}
+			s := &commandScanner{asked: a}
+			var wire string
+			for _, command := range strings.Split(text, ",") {
+				wire += wireCommand(strings.Fields(command)...)
+			}
+			for left := []byte(wire); len(left) > 0; left = left[min(piece, len(left)):] {
+				s.scan(left[:min(piece, len(left))])
+			}
+			require.Equal(t, c.special, a.special, "%s in pieces of %d", text, piece)
+			require.Equal(t, c.sent, a.sent.Load(), "%s in pieces of %d", text, piece)
+			require.Equal(t, c.listens, a.listens.Load(), text)
+			require.False(t, a.resp3.Load(), text)
+		}
+	}
+}
+
+// What is scanned in one piece, after so many bytes of its reply.
+func scanned(text string, before int) (*replyScanner, error) {
+	a := &asked{}
+	a.sent.Store(100)
+	s := &replyScanner{asked: a, size: before}
+	good, err := s.scan([]byte(text))
+	if err == nil && good != len(text) {
+		err = io.ErrShortBuffer
+	}
+	return s, err
+}
+
+func TestTheGuardRefusesWhatIsOverALimitAndNothingElse(t *testing.T) {
+	line := func(n int) string { return "+" + strings.Repeat("a", n-1) + "\r\n" }
+	for name, c := range map[string]struct {
+		text   string
+		before int
+		want   error
+	}{
+		"the longest line":    {line(mostLine), 0, nil},
+		"a longer one":        {line(mostLine + 1), 0, errLine},
+		"its beginning":       {line(mostLine)[:mostLine], 0, nil},
+		"of a longer one":     {line(mostLine + 1)[:mostLine+1], 0, errLine},
+		"the longest string":  {fmt.Sprintf("$%d\r\n", mostString), 0, nil},
+		"a longer string":     {fmt.Sprintf("$%d\r\n", mostString+1), 0, errString},
+		"the last line":       {"+ab\r\n", mostReply - 5, nil},
+		"a line too many":     {"+ab\r\n", mostReply - 4, errLarge},
+		"the last string":     {"$3\r\nabc\r\n", mostReply - 9, nil},
+		"a string too many":   {"$3\r\nabc\r\n", mostReply - 8, errLarge},
+		"most elements":       {fmt.Sprintf("*%d\r\n", mostElements), 0, nil},
+		"an element too many": {fmt.Sprintf("*%d\r\n", mostElements+1), 0, errLarge},
+		"pairs":               {fmt.Sprintf("%%%d\r\n", mostElements/2), 0, nil},
+		"a pair too many":     {fmt.Sprintf("%%%d\r\n", mostElements/2+1), 0, errLarge},
+		"the largest integer": {":9223372036854775807\r\n", 0, nil},
+		"the least one":       {":-9223372036854775808\r\n", 0, nil},
+		"one less":            {":-9223372036854775809\r\n", 0, errNumber},
+		"twenty digits":       {":00000000000000000001\r\n", 0, errNumber},
+		"a minus":             {":-\r\n", 0, errNumber},
+		"a minus in between":  {":1-1\r\n", 0, errNumber},
+		"digits and letters":  {":1:\r\n", 0, errNumber},
+		"a slash":             {":/\r\n", 0, errNumber},
+		"nine and nought":     {":90\r\n", 0, nil},
+		"null":                {"_\r\n$-1\r\n*-1\r\n", 0, nil},
+		"booleans":            {"#t\r\n#f\r\n", 0, nil},
+		"longer booleans":     {"#tt\r\n", 0, errEnd},
+		"no aggregate":        {"~-1\r\n", 0, errLength},
+		"empty ones":          {"*0\r\n%0\r\n~0\r\n$0\r\n\r\n", 0, nil},
+		"an end too soon":     {"$2\r\na\r\n\n", 0, errEnd},
+		"no CR":               {"$1\r\naX\n", 0, errEnd},
+		"a CR alone":          {"\r", 0, errEnd},
+		"no LF":               {"$1\r\na\rX", 0, errEnd},
+	} {
+		s, err := scanned(c.text, c.before)
+		require.Equal(t, c.want, err, name)
+		if err == nil && s.depth == 0 && s.left == 0 && s.length == 0 {
+			require.Zero(t, [2]int{s.size, s.elements}, "the next reply has room of its own: %s", name)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,15 +50,17 @@ func TestFamiliesNameTheirFieldsAndMessages(t *testing.T) {
 	require.Regexp(t, `^e:[1-9][0-9]*$`, FamilyLock.field(nil, "e"))
 	require.Regexp(t, `^e:[1-9][0-9]*$`, FamilyRead.field(nil, "e"))
 	require.Regexp(t, `^e:[1-9][0-9]*:write$`, FamilyWrite.field(nil, "e"))
-	odd := 0
+	largest := int64(0)
 	for range 200 {
 		field := FamilyFair.field(nil, "e")
 		require.Regexp(t, `^e:0[1-9][0-9]{0,15}$`, field)
-		if (field[len(field)-1]-'0')%2 == 1 {
-			odd++
-		}
+		number, err := strconv.ParseInt(field[len("e:0"):], 10, 64)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, number%2, "never 0")
+		largest = max(largest, number)
 	}
-	require.Equal(t, 200, odd, "never 0")
+	require.Less(t, largest, int64(1)<<52, "Lua's numbers are exact up to 53 bits")
+	require.Greater(t, largest, int64(1)<<48, "and as many as that allows")
 	require.Equal(t, "e:012", FairField("e", 12))
 	for message, left := range map[string]bool{"0": false, "1": false, "00": true, "01": true, "10": false, "": false} {
 		require.Equal(t, left, Left(message), "%q", message)

@@ -100,6 +100,7 @@ func TestWhatAServerEchoesOfAPasswordIsLeftOut(t *testing.T) {
 		"unreachable":     {p.unreachable(said), "WRONGPASS ***", false},
 		"transport":       {p.unreachable(lost), "cannot connect: canary-dragon", true},
 		"a reply refused": {p.unreachable(fmt.Errorf("%w: canary-dragon", ErrReply)), "cannot connect: a reply that is refused: ***", false},
+		"of no secret":    {p.unreachable(ErrReply), "cannot connect: a reply that is refused", true},
 		"nothing to hide": {p.refused(mock.Result(mock.RedisError("OOM")).Error()), "OOM", false},
 		"no secret":       {(&endpoint{}).refused(said), "WRONGPASS canary-dragon", false},
 	} {

@@ -76,6 +76,7 @@ func asker(cfg Config) func(addr string) (rueidis.Client, error) {
 		option := options(cfg)
 		option.RingScaleEachConn = crowdRing
 		option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
+		option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)
 		of := option.Sentinel
 		option.InitAddress, option.SelectDB = []string{addr}, 0
 		option.Username, option.Password, option.TLSConfig = of.Username, of.Password, of.TLSConfig

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -65,4 +66,20 @@ func TestAThousandMastersThatAnswerTakeLittleMemory(t *testing.T) {
 	t.Logf("%d MB", taken)
 	require.Len(t, e.Stats().Nodes, len(masters))
 	require.Less(t, taken, uint64(40), "MB")
+}
+
+// A sentinel may name thousands of others, each of which does so, too: of a reply that long nothing is read, and what it
+// says of the master counts all the same.
+func TestASentinelThatNamesThousandsIsNotRead(t *testing.T) {
+	t.Parallel()
+	master := redistest.Run(t, redistest.Options{})
+	s := &testimony{master: master.Addr(), epoch: "1"}
+	for i := range 3000 {
+		s.others = append(s.others, fmt.Sprintf("127.0.0.1:%d", 1+i))
+	}
+	f := startFake(t, nil, s.answer)
+	e := openEngine(t, f.addr(), func(c *engine.Config) { c.MasterName = "m" })
+	require.Positive(t, e.Stats().ConnectionsRefused)
+	release(t, acquire(t, e.Lock("a")))
+	finish(t, master, e)
 }

@@ -24,6 +24,8 @@ var ErrReply = errors.New("a reply that is refused")
 //	a reply          CLUSTER SLOTS of 1,000 nodes:     16 MiB
 //	                 1 MB, 50,000 elements             262,144 elements
 //	nesting          CLUSTER SLOTS: 4                  16
+//	a sentinel's     SENTINEL SENTINELS of 64: 60 KB,  256 KiB,
+//	reply            2,600 elements                    8,192 elements
 //
 // The zero Guard is ready, and so is a nil one, which counts nothing. One may serve any number of connections.
 type Guard struct {
@@ -66,6 +68,17 @@ func (g *Guard) Dialer(dial DialFunc) DialFunc {
 			return nil, err
 		}
 		return g.Watch(conn), nil
+	}
+}
+
+// Sentinels makes connections that Dialer has made ones to sentinels, whose replies are small.
+func (g *Guard) Sentinels(dial DialFunc) DialFunc {
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, addr, dialer, config)
+		if w, ok := conn.(*watched); ok {
+			w.in.small = true
+		}
+		return conn, err
 	}
 }
 

@@ -13,12 +13,16 @@ const (
 	mostReply    = 16 << 20
 	mostElements = 1 << 18
 	mostDepth    = 16
+
+	smallReply    = 256 << 10 // of a sentinel, of which 64 may be asked at a time, and what each says of 64 others
+	smallElements = 8 << 10
 )
 
 // A replyScanner reads what a server sends, cut anywhere, and refuses what its client must not read: RESP2 and RESP3, but
 // for what no server of ours sends, as strings and arrays without a length.
 type replyScanner struct {
 	asked *asked
+	small bool // it is a sentinel that sends
 
 	line   [32]byte // the beginning of the line that comes, where it began in an earlier scan
 	length int      // of that line, as far as it has come
@@ -68,6 +72,7 @@ func (m *message) keep(b []byte) {
 var (
 	errLine    = fmt.Errorf("a line of more than %d bytes", mostLine)
 	errString  = fmt.Errorf("a string of more than %d bytes", mostString)
+	errSmall   = fmt.Errorf("a sentinel's reply of more than %d bytes or %d elements", smallReply, smallElements)
 	errLarge   = fmt.Errorf("a reply of more than %d bytes or %d elements", mostReply, mostElements)
 	errDeep    = fmt.Errorf("a reply of more than %d levels", mostDepth)
 	errNumber  = errors.New("a number that is none")
@@ -170,6 +175,9 @@ func (s *replyScanner) whole(line []byte, length int) error {
 	if s.size += length + 2; s.size > mostReply {
 		return errLarge
 	}
+	if s.small && s.size > smallReply {
+		return errSmall
+	}
 	switch kind := line[0]; kind {
 	case ':':
 		if _, ok := integer(line[1:]); !ok || length > len(line) {
@@ -247,6 +255,9 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 		if s.size += int(n) + 2; s.size > mostReply {
 			return errLarge
 		}
+		if s.small && s.size > smallReply {
+			return errSmall
+		}
 		s.left, s.text = int(n)+2, s.names()
 		if s.depth == 0 {
 			s.message.kind = kind
@@ -260,6 +271,9 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 func (s *replyScanner) aggregate(kind byte, n int) error {
 	if s.elements += n; s.elements > mostElements {
 		return errLarge
+	}
+	if s.small && s.elements > smallElements {
+		return errSmall
 	}
 	if s.depth == mostDepth {
 		return errDeep

@@ -461,3 +461,25 @@ func TestTheGuardRefusesWhatIsOverALimitAndNothingElse(t *testing.T) {
 		}
 	}
 }
+
+// Many sentinels are asked at a time, and each may say as much as it likes of others.
+func TestTheGuardRefusesMoreOfASentinel(t *testing.T) {
+	for text, want := range map[string]error{
+		"$262130\r\n": nil, "$262144\r\n": errSmall, "*8192\r\n": nil, "*8193\r\n": errSmall, "%4097\r\n": errSmall,
+		"*2\r\n$262100\r\n" + strings.Repeat("x", 262100) + "\r\n$100\r\n":      errSmall,
+		"*8000\r\n" + strings.Repeat("+"+strings.Repeat("x", 100)+"\r\n", 7999): errSmall,
+		"$8388609\r\n": errString,
+	} {
+		for _, small := range []bool{true, false} {
+			s := replyScanner{asked: &asked{}, small: small}
+			s.asked.sent.Store(1)
+			_, refused := s.scan([]byte(text))
+			switch {
+			case small, want == errString:
+				require.Equal(t, want, refused, "%.20q", text)
+			default:
+				require.NoError(t, refused, "%.20q", text)
+			}
+		}
+	}
+}

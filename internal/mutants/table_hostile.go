@@ -55,6 +55,16 @@ func hostile() []mutant {
 			"resp", "TestNodesWithoutASlotAreKeptUnlessTheyAreMany", false,
 		},
 		{
+			"sentinels-name-thousands", "a sentinel that names thousands of others takes 200 MB",
+			one("engine/connect.go", "option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)", "_ = cfg.guard"),
+			"engine", "TestASentinelThatNamesThousandsIsNotRead", false,
+		},
+		{
+			"sentinels-say-a-lot", "the same, of few elements that are long",
+			one("resp/guard_replies.go", "return errLarge\n\t\t}\n\t\tif s.small && s.size > smallReply {", "return errLarge\n\t\t}\n\t\tif false {"),
+			"resp", "TestTheGuardRefusesMoreOfASentinel", false,
+		},
+		{
 			"password-for-a-port", "a password where a port should be is in the error",
 			one("engine/redact.go", "return redactPort(addr)", "return addr"),
 			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,

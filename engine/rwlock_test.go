@@ -286,29 +286,32 @@ func TestForceReleaseOfOneHalfLeavesTheOther(t *testing.T) {
 
 func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
 	t.Parallel()
-	s := redistest.Run(t, redistest.Options{})
-	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
 	for _, times := range []int{1, 5} {
 		for _, half := range []struct {
 			script, release string
-			lock            *engine.Lock
+			lock            func(*engine.RWLock) *engine.Lock
 		}{
-			{"read", "readrelease", e.RWLock("rw").ReadLock()},
-			{"write", "writerelease", e.RWLock("rw").WriteLock()},
+			{"read", "readrelease", (*engine.RWLock).ReadLock},
+			{"write", "writerelease", (*engine.RWLock).WriteLock},
 		} {
-			lost := p.DropReply(scriptCall(half.script), times, faultproxy.Cut)
-			ls := acquire(t, half.lock)
-			require.Equal(t, times, lost.Hits())
-			require.Equal(t, "1", s.Do(t, "HGET", "rw", ls.OwnerID()))
-			require.Equal(t, "2", s.Do(t, "HLEN", "rw"))
-			lost = p.DropReply(scriptCall(half.release), times, faultproxy.Cut)
-			release(t, ls)
-			require.Equal(t, times, lost.Hits())
-			require.Empty(t, s.Keys(t))
+			t.Run(numbered(half.script, times), func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Run(t, redistest.Options{})
+				p := faultproxy.Run(t, s.Addr())
+				e := openEngine(t, p.Addr())
+				lost := p.DropReply(scriptCall(half.script), times, faultproxy.Cut)
+				ls := acquire(t, half.lock(e.RWLock("rw")))
+				require.Equal(t, times, lost.Hits())
+				require.Equal(t, "1", s.Do(t, "HGET", "rw", ls.OwnerID()))
+				require.Equal(t, "2", s.Do(t, "HLEN", "rw"))
+				lost = p.DropReply(scriptCall(half.release), times, faultproxy.Cut)
+				release(t, ls)
+				require.Equal(t, times, lost.Hits())
+				require.Empty(t, s.Keys(t))
+				finish(t, s, e)
+			})
 		}
 	}
-	finish(t, s, e)
 }
 
 // Many readers and writers on a few names in three engines, with cancellations: a writer is always alone.

@@ -475,7 +475,7 @@ func TestTheGuardRefusesMoreOfASentinel(t *testing.T) {
 			s.asked.sent.Store(1)
 			_, refused := s.scan([]byte(text))
 			switch {
-			case small, want == errString:
+			case small, errors.Is(want, errString):
 				require.Equal(t, want, refused, "%.20q", text)
 			default:
 				require.NoError(t, refused, "%.20q", text)

@@ -151,3 +151,43 @@ func TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew(t *testing.T) {
 		}
 	})
 }
+
+// An owner that writes reads beside that, for longer, or extends its reading; the server does so, and says nothing then for a
+// long time. The write hold is lost meanwhile. The key lives for as long as was asked, whoever has it: the write hold is given
+// back whenever the server answers again.
+func TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead(t *testing.T) {
+	t.Parallel()
+	for _, extends := range []bool{false, true} {
+		play(t, func(sc *scene) {
+			const lease, silence = 2 * time.Second, 5 * time.Minute
+			rw := sc.e.RWLock("rw", As(NewOwner()))
+			w := sc.acquire(rw.WriteLock().With(FixedLease(lease)))
+			unanswered := func([]string) time.Duration { return time.Hour } // it has none, but runs
+			ctx, cancel := sc.w.WithTimeout(context.Background(), 10*time.Millisecond)
+			defer cancel()
+			if extends {
+				r := sc.acquire(rw.ReadLock().With(FixedLease(lease)))
+				sc.slow = unanswered
+				sc.e.extend(ctx, r, time.Hour)
+			} else {
+				sc.slow = unanswered
+				rw.ReadLock().With(FixedLease(time.Hour)).AcquireAsync(ctx)
+			}
+			sc.w.Sleep(20 * time.Millisecond)
+			sc.slow, sc.server.dark = nil, sc.w.Now().Add(silence)
+			if lives := sc.lives("rw"); lives < 50*time.Minute {
+				t.Errorf("the key lives %v only", lives)
+			}
+			sc.w.Sleep(lease)
+			if !w.Lost() {
+				t.Error("it is not lost")
+			}
+			_, err := result(sc, w.ReleaseAsync())
+			sc.wants(ErrLost, err, "the release of what was lost")
+			sc.w.Sleep(silence + 10*time.Second)
+			if lives := sc.lives("rw"); lives > 0 {
+				t.Errorf("the server answers again: the key lives %v", lives)
+			}
+		})
+	}
+}

@@ -12,7 +12,7 @@ func moves() []mutant {
 		{
 			"fair-parks-without-a-place", "a waiter that nobody has taken in waits to be told, and crashes",
 			one("engine/queue.go", "case q.epoch != q.askEpoch, q.att == nil && q.head.set.family == resp.FamilyFair:", "case q.epoch != q.askEpoch:"),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestMachineQueueGoesOnAfterBusy", false,
 		},
 		{
 			"passed-on-stays-parked", "a fair waiter whose grant was force-released listens as one it is no more, and crashes",

@@ -6,12 +6,12 @@ func outages() []mutant {
 		{
 			"ghost-beside-what-was-read", "a write hold that nobody has stays for as long a lease as its owner has read with",
 			one("engine/shared.go", "\th.besideLasts(op.set.lease)\n", ""),
-			"engine", "TestALostWriteHoldIsReleasedHoweverLongItsOwnerHasRead/Granted", false,
+			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{
 			"ghost-beside-what-was-extended", "the same, where what it has read with was extended",
 			one("engine/single.go", "\th.besideLasts(d)\n", ""),
-			"engine", "TestALostWriteHoldIsReleasedHoweverLongItsOwnerHasRead/Extended", false,
+			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{
 			"place-of-one-who-left", "who gave up in an outage keeps its place in a fair lock's queue",

@@ -28,7 +28,7 @@ func user() []mutant {
 		{
 			"close-leaves-callbacks", "who is told by Close, behind a callback that is stuck, is never told",
 			one(callbacks, "\t\tc.world.Go(\"callbacks\", func() { c.waitIdle(context.Background(), idle) })\n", ""),
-			"engine", "TestCloseCallsWhatWaitsBehindACallbackThatNeverReturns", true,
+			"engine", "TestCallbacksBehindOneThatIsStuckAreCalledThoughCloseGaveUp", true,
 		},
 		{
 			"context-asked-under-the-mutex", "a caller's context that asks the engine locks it up",

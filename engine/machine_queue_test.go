@@ -512,8 +512,12 @@ func TestMachineOthersWaitIfMoreHeardThanAreHere(t *testing.T) {
 		heard, us int64
 		want      bool
 	}{
-		{waits, true, 1, 1, false}, {waits, true, 2, 1, true}, {waits, true, 0, 0, false}, {&queue{}, true, 1, 0, true},
-		{waits, false, 0, 0, true}, {&queue{}, false, 5, 0, false},
+		{waits, true, 1, 1, false},
+		{waits, true, 2, 1, true},
+		{waits, true, 0, 0, false},
+		{&queue{}, true, 1, 0, true},
+		{waits, false, 0, 0, true},
+		{&queue{}, false, 5, 0, false},
 	} {
 		require.Equal(t, c.want, c.q.othersWait(c.counted, c.heard, c.us), "%+v", c)
 	}

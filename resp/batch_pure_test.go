@@ -246,7 +246,7 @@ func TestRefusedCommandIsRepairedOrSplitFirst(t *testing.T) {
 
 // Answers of one key, as scripts word them.
 func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
-	longest := fmt.Sprint(int64(longestMs))
+	longest := fmt.Sprint(longestMs)
 	for _, c := range []struct {
 		kind   OpKind
 		family Family

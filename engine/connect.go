@@ -45,11 +45,10 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 	return nodes, nil
 }
 
-// A lane has one pipeline on its way, so a connection has a few: the client's default, of 1,024, takes 400 KB. Where
-// there are many nodes each has little to say, and whoever names them may have made them up.
+// The client's ring of a connection has 1,024 places, which take 400 KB, and a small one costs a busy connection a tenth of
+// its throughput. Where there are many nodes each has little to say, and whoever names them may have made them up.
 const (
-	connRing    = 7 // 128 pipelines
-	crowdOf     = 32
+	crowdOf     = 64
 	crowdRing   = 5
 	crowdBuffer = 16 << 10
 )
@@ -58,7 +57,6 @@ const (
 func dialer(cfg Config, crowd *atomic.Int32) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		option := options(cfg)
-		option.RingScaleEachConn = connRing
 		if crowd.Load() > crowdOf {
 			option.RingScaleEachConn = crowdRing
 			option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer

@@ -340,7 +340,11 @@ func machines() []mutant {
 		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
 		hold("two-changes-of-a-count", "the later may run first", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
 		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "if !n.late.open(sentAt) {", "if true {"),
-		hold("refused-count-is-forgotten", "passed on with two on the wire", "case w.count != 1 || w.onWire != 1:", "case w.count != 1:"),
+		{
+			"refused-count-is-forgotten", "passed on with two on the wire",
+			one("engine/wirehold.go", "case w.count != 1 || w.onWire != 1:", "case w.count != 1:"),
+			"engine", "TestModelHandOverOnlyUnderEveryCondition", false,
+		},
 		hold("status-moves-twice", "lost and released", "return w.status.CompareAndSwap(holdHeld, as)", "return w.status.Swap(as) != as"),
 	}
 }

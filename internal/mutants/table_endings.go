@@ -24,7 +24,7 @@ func endings() []mutant {
 				{"engine/hold.go", "\th.owner.remember(e, h.ent.key, h.count)\n\tif", "\tif"},
 				{"engine/hold.go", "\te.tell(EventLost, h, causeText(l.cause))\n", "\te.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(e, h.ent.key, h.count)\n"},
 			},
-			"engine", "TestAnOwnerThatGaveItsLostLeaseBackHasTheLockAnew|TestAnOwnerThatIsJustToldOfALossHasToGiveBackFirst", false,
+			"engine", "TestSimCorpus", false,
 		},
 		{
 			"loss-opens-the-queue-first", "the next holder here begins before the last one is told",

@@ -70,6 +70,20 @@ func TestTheReadHoldsThatACallLooksAtAreCounted(t *testing.T) {
 	}
 }
 
+// A look spells out the field: a thousand holds under a name of 300 KB are 300 MB of text.
+func TestAReadHoldUnderALongNameIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	for size, lowered := range map[int]bool{256: true, 257: false, 300_000: false} {
+		r.do("HSET", "rw", "mode", "read", "field", "1", strings.Repeat("n", size), "1000")
+		r.do("PEXPIRE", "rw", "60000")
+		r.do("SET", "{rw}:"+strings.Repeat("n", size)+":rwlock_timeout:1000", "1", "PX", "30000")
+		r.shortly("readrelease", "rw", "PUBLISH", "0", "0", "field", "1")
+		require.Equal(t, lowered, r.do("PTTL", "rw").(int64) <= 30_000, "%d bytes", size)
+		r.do("DEL", "rw")
+	}
+}
+
 // What Inspect is told of a hash that was not read.
 func TestAnInspectIsToldThatTheHashWasNotRead(t *testing.T) {
 	t.Parallel()

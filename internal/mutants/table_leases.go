@@ -11,7 +11,7 @@ func leases() []mutant {
 		},
 		{
 			"count-keeps-the-server-busy", "a field that says 1e18 hangs the server when a writer leaves",
-			one("resp/scripts/fragments/longest.lua", "if not (count <= HOLDS) or count > looks then", "if not (count <= 1e6) then"),
+			one("resp/scripts/fragments/longest.lua", "if not (count <= HOLDS) or count > looks or", "if not (count <= 1e6) or"),
 			"resp", "TestACountThatNobodyReachesKeepsNoServerBusy", false,
 		},
 		{

@@ -20,6 +20,11 @@ func bounded() []mutant {
 			"internal/house", "TestScriptsAreBoundedAndSeeEveryRefusal", false,
 		},
 		{
+			"lua-long-name", "a read release spells out a name of a megabyte, a thousand times",
+			one(longest, " or #name > NAME then", " then"),
+			"resp", "TestAReadHoldUnderALongNameIsNotLookedAt", false,
+		},
+		{
 			"lua-hash-read-whole", "a hash of a million fields keeps the server busy for seconds",
 			one(longest, " or size > looks then", " then"),
 			"resp", "TestAHashOfManyFieldsIsNotReadWhole", false,
@@ -31,7 +36,7 @@ func bounded() []mutant {
 		},
 		{
 			"lua-holds-are-not-summed", "many readers of many holds keep the server busy for seconds",
-			one(longest, " or count > looks then", " then"),
+			one(longest, " or count > looks or", " or"),
 			"resp", "TestTheReadHoldsThatACallLooksAtAreCounted", false,
 		},
 		{

@@ -8,6 +8,9 @@ import (
 // How many read holds a call looks at: of one field, and of all its keys.
 const readersHolds, readersLooks = 1000, 10000
 
+// readersName is how many bytes a field may have: each look spells it out.
+const readersName = 256
+
 // readers is the twin of fragments/longest.lua, which three scripts have.
 type readers struct {
 	*Server
@@ -29,7 +32,7 @@ func (s *readers) longest(key, tag string, most float64, size Reply) (float64, b
 		name := fields.Array[f].Text
 		count, is := tonumber(fields.Array[f+1].Text)
 		if name != "mode" && is && !strings.HasSuffix(name, ":write") {
-			if math.IsNaN(count) || count > readersHolds || count > s.looks {
+			if math.IsNaN(count) || count > readersHolds || count > s.looks || len(name) > readersName {
 				return 0, false
 			}
 			s.looks -= max(0, count)

@@ -1,5 +1,6 @@
 -- How many read holds a call looks at: whoever has more keeps its time. A field may say any number.
 local HOLDS, LOOKS = 1000, 10000 -- of one field, and of all keys of this call
+local NAME = 256 -- bytes of a field: each look spells it out
 local looks = LOOKS
 
 -- The longest remaining time of those who read under a key of so many fields, most at least; nil: not known. A command
@@ -17,7 +18,7 @@ local function longest(key, tag, most, size)
   for f = 1, #fields, 2 do
     local name, count = fields[f], tonumber(fields[f + 1])
     if name ~= 'mode' and count and not string.find(name, ':write', -6, true) then
-      if not (count <= HOLDS) or count > looks then -- nobody enters so often: it would keep the server busy
+      if not (count <= HOLDS) or count > looks or #name > NAME then -- nobody enters so often: it keeps the server busy
         return nil
       end
       looks = looks - math.max(0, count)

@@ -155,6 +155,7 @@ func TestTheGuardRefusesWhatItsClientMustNotRead(t *testing.T) {
 		"negative string":                 {repeated(1, get), "", "$-2\r\n", errLength},
 		"negative array":                  {repeated(1, get), "", "*-2\r\n", errLength},
 		"negative map":                    {repeated(1, get), "", "%-1\r\n", errLength},
+		"the most negative map":           {repeated(1, get), "", "%-9223372036854775808\r\n", errLength},
 		"negative push":                   {nil, "", ">-1\r\n", errLength},
 		"negative set":                    {repeated(1, get), "", "~-1\r\n", errLength},
 		"no length":                       {repeated(1, get), "", "$\r\n", errLength},

@@ -44,8 +44,12 @@ const secretBegin, secretPart = 4, 6
 // on, or from some that follow each other in it, all is left out. Nil: there is none.
 func Hide(secrets ...string) func(text string) string {
 	var parts []string
+	var forms []string // as it stands in a text, and as it stands in one that quotes it
 	for _, secret := range secrets {
-		shown := Printable(secret)
+		quoted := strconv.Quote(secret)
+		forms = append(forms, quoted[1:len(quoted)-1], Printable(secret))
+	}
+	for _, shown := range forms {
 		if shown == "" {
 			continue
 		}
@@ -70,7 +74,9 @@ func Hide(secrets ...string) func(text string) string {
 // hidden takes out of an error what a server has echoed of its user's password. Only the handshake carries one, so only
 // what may be an answer to that needs it: the first commands of a connection.
 func (p *endpoint) hidden(e *ServerError, err error) *ServerError {
-	if _, said := rueidis.IsRedisErr(err); p.hide == nil || !said && !errors.Is(err, ErrReply) {
+	_, said := rueidis.IsRedisErr(err)
+	var ours *ServerError // of an answer that is none: it quotes that
+	if p.hide == nil || !said && !errors.Is(err, ErrReply) && !errors.As(err, &ours) {
 		return e
 	}
 	text := p.hide(e.Text)

@@ -74,6 +74,11 @@ func TestHideLeavesNothingOfASecretThatTellsIt(t *testing.T) {
 	} {
 		require.Equal(t, want, hide(text))
 	}
+	const hard = `a"b\c"d\e"f`
+	for _, part := range []string{"", "x", "xy", "xyz"} {
+		require.NotContains(t, Hide(hard)(fmt.Sprintf("%.48q", part+hard)), `c\"d`, "quoted")
+	}
+	require.Equal(t, "- ***", Hide(`"q`)(`- \"q`), "a short one that has quotes")
 }
 
 // A redirection is read out of the text of its error: the longest name of a host has room in it.
@@ -102,6 +107,7 @@ func TestWhatAServerEchoesOfAPasswordIsLeftOut(t *testing.T) {
 		"a reply refused": {p.unreachable(fmt.Errorf("%w: canary-dragon", ErrReply)), "cannot connect: a reply that is refused: ***", false},
 		"of no secret":    {p.unreachable(ErrReply), "cannot connect: a reply that is refused", true},
 		"nothing to hide": {p.refused(mock.Result(mock.RedisError("OOM")).Error()), "OOM", false},
+		"malformed":       {p.unreachable(unexpected("TIME", mock.Result(mock.RedisBlobString("canary-dragon")))), `cannot connect: holdfast: server: malformed reply to TIME: "***`, false},
 		"no secret":       {(&endpoint{}).refused(said), "WRONGPASS canary-dragon", false},
 	} {
 		require.Equal(t, c.text, c.got.Text, name)
@@ -110,6 +116,7 @@ func TestWhatAServerEchoesOfAPasswordIsLeftOut(t *testing.T) {
 	require.Equal(t, ClassNoAuth, p.refused(said).Class)
 	bad := &ServerError{Class: ClassPartly, Text: "canary-dragon", malformed: true}
 	require.Equal(t, &ServerError{Class: ClassPartly, Text: "***", malformed: true}, p.hidden(bad, said))
+	require.Equal(t, &ServerError{Class: ClassPartly, Text: "***", malformed: true}, p.hidden(bad, bad), "an answer that is none")
 }
 
 func TestPrintableIsCutAtItsLength(t *testing.T) {

@@ -59,8 +59,9 @@ func TestClusterLocksOfAllSlotsAreTakenAndGivenBack(t *testing.T) {
 	finishCluster(t, c, e)
 }
 
-// A waiter that listens asks once more. Only when the server has answered that "busy", too, is it the message of the release
-// that sends for the lock, and nothing else: then it always is.
+// A waiter that listens asks once more. When the server has answered that "busy", too, it is the message of the release that
+// sends for the lock. On a busy machine the message may overtake that answer, which is not believed then: the lock is asked
+// for at once, too, but not by the message. It never waits for a poll.
 func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 	t.Parallel()
 	const names = 30
@@ -86,7 +87,8 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 		require.NoError(t, err)
 		release(t, got)
 	}
-	require.EqualValues(t, names, b.Stats().GrantsByMessage)
+	require.Zero(t, b.Stats().GrantsByPoll)
+	require.Greater(t, b.Stats().GrantsByMessage, int64(names/2))
 	finishCluster(t, c, a, b)
 }
 

@@ -14,9 +14,10 @@ type endpoint struct {
 	borrowed bool                     // its client is somebody else's to close
 	hide     func(text string) string // see Options.Hide; may be nil
 
-	mu     sync.Mutex // held while dialling
-	client rueidis.Client
-	closed bool
+	mu      sync.Mutex // never held during I/O
+	client  rueidis.Client
+	dialled *dialled // the dial under way, if there is one: whoever comes meanwhile has its end, too
+	closed  bool
 
 	// Of one whose server changes; see move.
 	moved atomic.Pointer[string]
@@ -31,8 +32,15 @@ func (p *endpoint) address() string {
 	return p.addr
 }
 
+// A dialled is how a dial ended, once done is closed.
+type dialled struct {
+	done   chan struct{}
+	client rueidis.Client
+	err    error
+}
+
 // move makes another server the endpoint's. Connections to the old one that are under way when it
-// returns find out by moves. Blocks: for a dial that is under way.
+// returns find out by moves. Blocks: never.
 func (p *endpoint) move(addr string) (old rueidis.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,28 +50,61 @@ func (p *endpoint) move(addr string) (old rueidis.Client) {
 	return old
 }
 
-// get returns the client, dialling if there is none. Blocks: for a dial and a handshake.
+// get returns the client. If there is none, one of those who ask dials for all of them. Blocks: for a dial and a
+// handshake, however many ask; longer only if the endpoint is moved meanwhile.
 func (p *endpoint) get() (rueidis.Client, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.client != nil {
-		return p.client, nil
-	}
-	if p.closed {
-		return nil, rueidis.ErrClosing
-	}
-	client, err := p.dial(p.address())
-	if err != nil {
-		if client != nil && !p.borrowed { // rueidis may return both
-			client.Close()
+	client, d, closed := p.client, p.dialled, p.closed
+	switch {
+	case client != nil || closed:
+		p.mu.Unlock()
+		if client == nil {
+			return nil, rueidis.ErrClosing
 		}
-		return nil, err
+		return client, nil
+	case d != nil:
+		p.mu.Unlock()
+		<-d.done
+		return d.client, d.err
 	}
-	p.client = client
-	return client, nil
+	d = &dialled{done: make(chan struct{})}
+	p.dialled = d
+	p.mu.Unlock()
+	for again := true; again; {
+		d.client, again, d.err = p.dialOnce()
+	}
+	close(d.done)
+	return d.client, d.err
 }
 
-// close ends the client, unless it is borrowed. Blocks: up to a second for a silent server.
+// dialOnce dials, and keeps what came of it unless the endpoint was closed, or moved: then it is to dial again.
+func (p *endpoint) dialOnce() (client rueidis.Client, again bool, err error) {
+	moves := p.moves.Load()
+	client, err = p.dial(p.address())
+	p.mu.Lock()
+	switch {
+	case p.closed:
+		err = rueidis.ErrClosing
+	case p.moves.Load() != moves:
+		again = true
+	case err == nil:
+		p.client = client
+	}
+	if !again {
+		p.dialled = nil
+	}
+	p.mu.Unlock()
+	if err == nil && !again {
+		return client, false, nil
+	}
+	if client != nil && !p.borrowed { // rueidis may return it beside an error
+		client.Close()
+	}
+	return nil, again, err
+}
+
+// close ends the client, unless it is borrowed; one that is just dialled ends with its dial. Blocks: up to a second for a
+// silent server.
 func (p *endpoint) close() {
 	p.mu.Lock()
 	client := p.client

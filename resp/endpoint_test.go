@@ -2,7 +2,11 @@ package resp
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -70,4 +74,93 @@ func TestEndpointLeavesABorrowedClientOpen(t *testing.T) {
 	_, err := none.get()
 	require.Error(t, err)
 	none.close()
+}
+
+// A server that accepts and is silent costs those who ask for it meanwhile one dial and not one each, and who closes or
+// moves the endpoint does not wait for it.
+func TestEndpointDialsOnceForAllWhoAsk(t *testing.T) {
+	const silence = 3 * time.Second
+	for name, c := range map[string]struct {
+		meanwhile func(*endpoint)
+		answers   bool
+		dialled   string
+		took      time.Duration
+		want      error
+	}{
+		"silent":   {func(*endpoint) {}, false, "[a:1]", silence, errSilent},
+		"answers":  {func(*endpoint) {}, true, "[a:1]", silence, nil},
+		"closed":   {(*endpoint).close, true, "[a:1]", silence, rueidis.ErrClosing},
+		"is moved": {func(p *endpoint) { p.move("b:2") }, true, "[a:1 b:2]", 2 * silence, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var dialled []string
+				var made []*countedClient
+				p := &endpoint{addr: "a:1", dial: func(addr string) (rueidis.Client, error) {
+					dialled = append(dialled, addr)
+					time.Sleep(silence)
+					if !c.answers {
+						return nil, errSilent
+					}
+					made = append(made, &countedClient{addr: addr})
+					return made[len(made)-1], nil
+				}}
+				began := time.Now()
+				type end struct {
+					client rueidis.Client
+					err    error
+				}
+				ends := make(chan end, 100)
+				for range cap(ends) {
+					go func() {
+						client, err := p.get()
+						ends <- end{client, err}
+					}()
+				}
+				time.Sleep(silence / 2)
+				c.meanwhile(p)
+				require.Equal(t, silence/2, time.Since(began), "nobody waits for the dial to close or to move it")
+				for range cap(ends) {
+					got := <-ends
+					require.ErrorIs(t, got.err, c.want)
+					if c.want == nil {
+						require.Same(t, made[len(made)-1], got.client)
+					}
+				}
+				require.Equal(t, c.took, time.Since(began))
+				require.Equal(t, c.dialled, fmt.Sprint(dialled))
+				for i, client := range made {
+					kept := c.want == nil && i == len(made)-1
+					require.Equal(t, !kept, client.closed == 1, "%s: who is not kept is closed", client.addr)
+				}
+			})
+		})
+	}
+}
+
+var errSilent = errors.New("silent")
+
+// Close ends a reading of the table: it waits for the nodes that are being asked, and no further ones are.
+func TestCloseEndsAReadingOfTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		ns := &Nodes{stop: make(chan struct{}), endpoints: make(map[string]*endpoint)}
+		for i := range 60 {
+			addr := fmt.Sprint("a:", i)
+			ns.endpoints[addr] = &endpoint{addr: addr, dial: func(string) (rueidis.Client, error) {
+				asked.Add(1)
+				time.Sleep(2 * time.Second)
+				return nil, errSilent
+			}}
+		}
+		began := time.Now()
+		ended := make(chan error)
+		go func() { ended <- ns.readTable() }()
+		time.Sleep(5 * time.Second)
+		close(ns.stop)
+		require.ErrorIs(t, <-ended, errClosed)
+		ns.wg.Wait()
+		require.Equal(t, 6*time.Second, time.Since(began), "those that are asked")
+		require.EqualValues(t, 3*tableAsked, asked.Load())
+	})
 }

@@ -80,7 +80,8 @@ func (ns *Nodes) keep() {
 
 // readTable asks nodes for the table until one answers, and takes its view over. A node that is cut off from the others
 // goes on naming the old owners: what is older than the configuration that is followed counts only if more than half of
-// all nodes answered and none knows better. Then somebody has set them up anew.
+// all nodes answered and none knows better. Then somebody has set them up anew. It ends with Close, which then waits for
+// those that are being asked, and for no others.
 func (ns *Nodes) readTable() error {
 	ns.counts.refreshes.Add(1)
 	ns.mu.Lock()
@@ -112,7 +113,12 @@ func (ns *Nodes) readTable() error {
 	var older *view
 	answered := 0
 	for waiting > 0 {
-		a := <-answers
+		var a answer
+		select {
+		case a = <-answers:
+		case <-ns.stop:
+			return errClosed
+		}
 		waiting--
 		switch {
 		case a.err != nil:

@@ -30,6 +30,7 @@ func table() []mutant {
 		user(), timing(),
 		reading(), notes(),
 		stuck(),
+		silence(),
 		guarding(), refusing(),
 		fairQueue(), fairOutages(),
 		bounded(),

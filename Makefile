@@ -90,14 +90,14 @@ GOLANGCI := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 # With more grants come more blows. A failure prints its seed: make soak SEED=...
 .PHONY: soak
 soak: setup ## make long histories under a nemesis and check them (OPS=1000000, SEED=)
-	HOLDFAST_OPS=$(OPS) HOLDFAST_SEED=$(SEED) $(GO) test ./engine -run 'TestHistory' -count=1 -v -timeout 2h
+	HOLDFAST_OPS=$(OPS) HOLDFAST_SEED=$(SEED) $(GO) test ./engine -run '^TestHistory$$' -count=1 -v -timeout 2h
 
 # SEED= runs one seed, TIME= goes on with the next until it is over. A failure prints its seed and a small story.
 .PHONY: sim
 sim: ## simulate the whole engine, with faults, and check its promises (SEED=, TIME=60s, OPS=400 a run at most, KINDS=, PROFILE=, WORKERS=1)
 	@mkdir -p bin && rm -f bin/sim.txt
 	@$(GO) test -c -o bin/sim.test ./engine
-	@cd engine && ../bin/sim.test -test.run 'TestSim$$' -test.timeout 48h -sim.summary='$(CURDIR)/bin/sim.txt' \
+	@cd engine && ../bin/sim.test -test.run '^TestSim$$' -test.timeout 48h -sim.summary='$(CURDIR)/bin/sim.txt' \
 		-sim.seed='$(SEED)' -sim.time='$(or $(TIME),$(if $(SEED),,60s))' -sim.kinds='$(KINDS)' -sim.profile='$(PROFILE)' \
 		-sim.ops='$(if $(filter command environment,$(firstword $(origin OPS))),$(OPS))' -sim.workers='$(WORKERS)'; \
 		status=$$?; cat '$(CURDIR)/bin/sim.txt' 2>/dev/null; exit $$status
@@ -108,10 +108,10 @@ sim: ## simulate the whole engine, with faults, and check its promises (SEED=, T
 .PHONY: fuzz
 fuzz: setup ## change what servers say, at random: nothing ends the process or grants what is not so (TIME=60s in all, SEED=)
 	@set -e; each=$$(( $(patsubst %s,%,$(or $(TIME),60s)) / 5 )); \
-	for target in FuzzReplyOfScripts:8000 FuzzReplyOfNodes:8000 FuzzReplyGuard:1000; do \
-		$(GO) test ./resp -run '^$$' -fuzz "^$${target%:*}\$$" -fuzztime $$(( each * $${target#*:} ))x -timeout 48h; \
-	done; \
-	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine -run 'TestFault_MangledReplies' -count=1 -v -timeout 48h
+	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfScripts$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
+	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfNodes$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
+	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyGuard$$' -fuzztime $$(( each * 1000 ))x -timeout 48h; \
+	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine -run '^TestFault_MangledReplies$$' -count=1 -v -timeout 48h
 
 .PHONY: mutants
 mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id; SAMPLE=20, DATE=)

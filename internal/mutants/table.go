@@ -51,6 +51,7 @@ func table() []mutant {
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
+		unseen(),
 	} {
 		all = append(all, part...)
 	}

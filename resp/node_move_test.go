@@ -1,0 +1,122 @@
+package resp
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
+)
+
+// replaced counts how often a node's subscriptions were made to look for their server again.
+type replaced struct {
+	pubsub.Subscriptions
+	times int
+}
+
+func (r *replaced) Replace() { r.times++ }
+
+// Sentinels name another master: no connection of the node stays at the old one, whatever it is for.
+func TestANodeThatIsMovedLeavesTheOldMasterWithEveryConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, next := &fakeServer{}, &fakeServer{}
+		n := fakeNode(t, clock.NewFake(1), map[string]*fakeServer{"a:1": old, "b:2": next})
+		subs := &replaced{}
+		n.subs, n.follow = subs, &follower{}
+		links := []*link{n.commands, n.acked, n.renewals, n.retries}
+		for _, l := range links {
+			_, failed := l.get()
+			require.Nil(t, failed, l.name)
+		}
+		require.Equal(t, len(links), old.dials())
+
+		n.move("b:2")
+		synctest.Wait() // the connections that were given up are closed
+		for i, c := range old.conns {
+			require.True(t, c.closed(), "the connection for %s", links[i].name)
+		}
+		require.Equal(t, 1, subs.times, "the subscriptions")
+		for i, l := range links {
+			_, failed := l.get()
+			require.Nil(t, failed, l.name)
+			require.Equal(t, i+1, next.dials(), l.name)
+		}
+		require.Equal(t, len(links), old.dials())
+	})
+}
+
+// Who moves a node looks at its connections before one that is being made is there.
+func TestAConnectionThatIsMadeWhileItsNodeMovesIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n *Node
+		old, next := &fakeServer{}, &fakeServer{}
+		old.says = func(_ *fakeConn, cmd []string) string {
+			if cmd[0] == "TIME" { // the last command of the handshake
+				n.move("b:2")
+			}
+			return ""
+		}
+		n = fakeNode(t, clock.NewFake(1), map[string]*fakeServer{"a:1": old, "b:2": next})
+		n.subs, n.follow = &replaced{}, &follower{}
+		_, failed := n.renewals.get()
+		require.NotNil(t, failed)
+		require.Equal(t, ClassUnreachable, failed.Class, "nothing was sent")
+		require.Nil(t, n.renewals.cur.Load())
+		synctest.Wait()
+		require.True(t, old.conns[0].closed())
+		_, failed = n.renewals.get()
+		require.Nil(t, failed, "the next one asks at the new address at once: %v", failed)
+		require.Equal(t, 1, next.dials())
+	})
+}
+
+// Of those who come right after a dial has failed nobody dials again.
+func TestADialThatFailedAnswersForThoseRightBehindIt(t *testing.T) {
+	c := clock.NewFake(1)
+	s := &fakeServer{says: func(*fakeConn, []string) string { return fakeBroken }}
+	n := fakeNode(t, c, map[string]*fakeServer{"a:1": s})
+	ask := func(dials int, why string) {
+		t.Helper()
+		_, failed := n.commands.get()
+		require.NotNil(t, failed)
+		require.Equal(t, dials, s.dials(), why)
+	}
+	for i := range 5 {
+		ask(i+1, "the first one dials")
+		ask(i+1, "the one behind it does not")
+		c.Advance(25*time.Millisecond - time.Nanosecond)
+		ask(i+1, "nor the next")
+		c.Advance(time.Nanosecond)
+	}
+	s.says = nil
+	c.Advance(25 * time.Millisecond)
+	_, failed := n.commands.get()
+	require.Nil(t, failed)
+}
+
+// An address that leads to a replica for good is left ever more seldom; after a time of rest, at once again.
+func TestThePauseBetweenTwoLeavesDoubles(t *testing.T) {
+	c := clock.NewFake(clock.Instant(time.Hour))
+	s := &fakeServer{}
+	n := fakeNode(t, c, map[string]*fakeServer{"a:1": s})
+	l := n.commands
+	leave := func() bool {
+		t.Helper()
+		w, failed := l.get()
+		require.Nil(t, failed)
+		return l.leave(w)
+	}
+	for round := range 3 {
+		require.True(t, leave(), "round %d", round)
+		for _, pause := range []int{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+			c.Advance(time.Duration(pause)*time.Millisecond - time.Nanosecond)
+			require.False(t, leave(), "before %d ms", pause)
+			c.Advance(time.Nanosecond)
+			require.True(t, leave(), "after %d ms", pause)
+		}
+		c.Advance(10 * time.Second)
+	}
+}

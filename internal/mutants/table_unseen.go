@@ -5,6 +5,7 @@ func unseen() []mutant {
 	const renewal, node, link = "resp/renewal.go", "resp/node.go", "resp/link.go"
 	const move = "[]*link{n.commands, n.acked, n.renewals, n.retries} {\n\t\tif w := l.cur.Load(); w != nil {"
 	const moved = "TestANodeThatIsMovedLeavesTheOldMasterWithEveryConnection"
+	const keepers = "TestKeepersLookNowAndThenAndNeverWithoutAPause"
 	return []mutant{
 		{
 			"renewal-counts-from-its-answer-in-a-move", "a slow answer of the slot's next node makes the holder believe too long",
@@ -54,6 +55,43 @@ func unseen() []mutant {
 			"leave-pause-stays-long", "a replica is left 5 s late because there was trouble last week",
 			one(link, "if now.Sub(next) < leaveMost {", "if now.Sub(next) < 1000*leaveMost {"),
 			"resp", "TestThePauseBetweenTwoLeavesDoubles", false,
+		},
+		{
+			"table-is-not-read-by-itself", "a cluster that changes while nobody asks it anything stays unknown",
+			one("resp/slots.go", "timer.Reset(tableEvery)", "timer.Stop()"), "resp", keepers, false,
+		},
+		{
+			"sentinels-are-not-asked-by-themselves", "a failover that nobody heard of stays unknown",
+			one("resp/follow.go", "timer.Reset(lookEvery)", "timer.Stop()"), "resp", keepers, false,
+		},
+		{
+			"table-pause-stays-short", "nodes that do not answer are asked twenty times a second",
+			one("resp/slots.go", "pause = min(2*pause, tableMost)", "_ = tableMost"), "resp", keepers, false,
+		},
+		{
+			"sentinel-pause-stays-short", "sentinels that do not answer are asked twenty times a second",
+			one("resp/follow.go", "pause = min(2*pause, tableMost)", "_ = tableMost"), "resp", keepers, false,
+		},
+		{
+			"table-pause-grows-for-ever", "nodes that were silent for a while are never asked again",
+			one("resp/slots.go", "pause = min(2*pause, tableMost)", "pause *= 2"), "resp", keepers, false,
+		},
+		{
+			"table-pause-stays-long", "a cluster that changes is followed a second late each time",
+			one("resp/slots.go", "if ns.counts.changes.Load() != changes {", "if false && ns.counts.changes.Load() != changes {"),
+			"resp", "TestATableThatChangesIsReadAgainSoon", false,
+		},
+		{
+			"lost-subscriptions-are-no-suspicion", "while everybody waits for messages nobody notices that their server is gone",
+			one(node, "if e.Kind == pubsub.Lost || ", "if "), "resp", "TestLostSubscriptionsAreASuspicion", false,
+		},
+		{
+			"no-subscriptions-are-no-suspicion", "the same, where there never was a connection",
+			one(node, "e.Kind == pubsub.DialFailed || ", ""), "resp", "TestLostSubscriptionsAreASuspicion", false,
+		},
+		{
+			"refused-subscriptions-are-no-suspicion", "a node that serves the slot no more refuses the channel, and is asked again and again",
+			one(node, " || e.Kind == pubsub.Refused {", " {"), "resp", "TestLostSubscriptionsAreASuspicion", false,
 		},
 	}
 }

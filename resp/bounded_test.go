@@ -157,14 +157,10 @@ func TestAQueueOfManyDeadPlacesKeepsTheServerBusyForNobody(t *testing.T) {
 	}
 }
 
-// A call for many keys, each with a long queue whose places are to be kept, keeps those of some, and the caller comes again
-// for the others.
-func TestTheQueuesOfOneCallAreKeptAFewAtATime(t *testing.T) {
-	t.Parallel()
-	r := newScriptRig(t)
-	_, ahead := notAfters()
-	var keys []string
-	for i := range 128 {
+// longQueues makes queues of a thousand places that are kept; heard: that is known of each.
+func (r *refusalRig) longQueues(n int, heard bool) (keys []string) {
+	r.Helper()
+	for i := range n {
 		key := "k" + strconv.Itoa(i)
 		keys = append(keys, key)
 		tag := "{" + key + "}"
@@ -172,34 +168,89 @@ func TestTheQueuesOfOneCallAreKeptAFewAtATime(t *testing.T) {
 for i = 1, 1000 do
   redis.call('RPUSH', KEYS[1], 'e2:0' .. i)
   redis.call('ZADD', KEYS[2], ARGV[1], 'e2:0' .. i)
-  redis.call('ZADD', KEYS[3], ARGV[1], 'e2:0' .. i)
+  if ARGV[2] == '1' then
+    redis.call('ZADD', KEYS[3], ARGV[1], 'e2:0' .. i)
+  end
 end
-redis.call('HSET', KEYS[4], 'e1:07', 1)`, "4", "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag, slot.FairHeard(key), key, strconv.FormatInt(time.Now().UnixMilli()+60_000, 10))
+redis.call('HSET', KEYS[4], 'e1:07', 1)`, "4", "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag, slot.FairHeard(key), key,
+			strconv.FormatInt(time.Now().UnixMilli()+60_000, 10), map[bool]string{true: "1", false: "0"}[heard])
 		r.do("PEXPIRE", key, "60000")
 	}
-	lifted := func() (n int) {
+	return keys
+}
+
+// askForAll asks for fair locks with one call, and counts those that are to be asked for again in a moment.
+func (r *refusalRig) askForAll(keys []string) (soon int) {
+	r.Helper()
+	_, ahead := notAfters()
+	busy := r.busyMs()
+	v, err := r.run.Do(r.Context(), slices.Concat([]string{"EVAL", ScriptTexts()["fair"], strconv.Itoa(len(keys))}, keys,
+		[]string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", "e1:02", strconv.Itoa(len(keys))})...)
+	require.NoError(r, err)
+	require.Less(r, r.busyMs()-busy, busyMost, "ms in which the server answers nobody")
+	for _, left := range v.([]any)[2:] {
+		if left == int64(1) {
+			soon++
+		}
+	}
+	return soon
+}
+
+// lifted counts the queues of which it is known until when their places are kept.
+func (r *refusalRig) lifted(keys []string) (n int) {
+	r.Helper()
+	for _, key := range keys {
+		if r.do("HGET", slot.FairNotes(key), "base") != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// A call for many keys, each with a long queue whose places are to be kept, keeps those of some, and the caller comes again
+// for the others.
+func TestTheQueuesOfOneCallAreKeptAFewAtATime(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	keys := r.longQueues(128, true)
+	for _, want := range []int{10, 20, 30} {
+		rest := keys[want-10:]
+		soon := r.askForAll(rest)
+		require.Equal(t, want, r.lifted(keys))
+		require.GreaterOrEqual(t, soon, len(rest)-10, "they come again in a moment")
+	}
+}
+
+// A call for many keys, each with a long queue of which nobody has heard, begins to hear of those of some, each whole; the
+// caller asks for the same keys again, and goes on where it was.
+func TestTheQueuesOfOneCallAreAdoptedAFewAtATime(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	keys := r.longQueues(32, false)
+	adopted := func() (n int) {
 		for _, key := range keys {
-			if r.do("HGET", slot.FairNotes(key), "base") != nil {
+			heard, asked := r.do("ZCARD", slot.FairHeard(key)).(int64), r.do("ZCARD", slot.FairAsked(key)).(int64)
+			require.Contains(t, []int64{1, 1001}, heard, "the caller's own place, or all of them")
+			require.Equal(t, heard, asked)
+			if heard > 1 {
 				n++
 			}
 		}
 		return n
 	}
-	for _, want := range []int{10, 20, 30} {
-		rest := keys[want-10:]
-		busy := r.busyMs()
-		v, err := r.run.Do(t.Context(), slices.Concat([]string{"EVAL", ScriptTexts()["fair"], strconv.Itoa(len(rest))}, rest,
-			[]string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", "e1:02", strconv.Itoa(len(rest))})...)
-		require.NoError(t, err)
-		require.Less(t, r.busyMs()-busy, busyMost, "ms in which the server answers nobody")
-		require.Equal(t, want, lifted())
-		soon := 0
-		for _, left := range v.([]any)[2:] {
-			if left == int64(1) {
-				soon++
-			}
+	for want := 3; want < len(keys); want += 3 {
+		soon := r.askForAll(keys)
+		require.Equal(t, want, adopted())
+		require.Equal(t, min(len(keys), 10+(want-3)*7/3), r.lifted(keys), "what is not adopted yet is not lifted with each question")
+		require.GreaterOrEqual(t, soon, len(keys)-want, "they come again in a moment")
+	}
+	r.askForAll(keys)
+	require.Equal(t, len(keys), adopted())
+	for _, key := range keys {
+		require.Equal(t, []any{"e2:01", "e1:02"}, []any{r.do("LINDEX", "redisson_lock_queue:{"+key+"}", "0"), r.do("LINDEX", "redisson_lock_queue:{"+key+"}", "-1")})
+		for _, own := range []string{slot.FairHeard(key), slot.FairAsked(key)} {
+			require.Positive(t, r.do("PTTL", own), own)
 		}
-		require.GreaterOrEqual(t, soon, len(rest)-10, "they come again in a moment")
 	}
 }
 

@@ -52,6 +52,7 @@ func table() []mutant {
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		unseen(),
+		budgets(),
 	} {
 		all = append(all, part...)
 	}

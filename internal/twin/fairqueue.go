@@ -20,7 +20,8 @@ type fairqueue struct {
 	*Server
 	publish           string
 	now, grace, place float64
-	budget, lifts     int
+	budget            int
+	lifts, adopts     int
 	later             bool
 
 	lock, tag, queue, timeouts, heard, asked, notes string
@@ -301,12 +302,26 @@ func (q *fairqueue) drop(field string) Reply {
 
 // adopt begins to hear of those of ours in the queue that nobody has heard of.
 func (q *fairqueue) adopt() {
-	for _, m := range q.page() {
-		if ours(m.Text) && q.must("ZSCORE", q.heard, m.Text).Kind == Nil {
-			q.must("ZADD", q.heard, format0f(q.now), m.Text)
+	if q.adopts <= 0 {
+		q.later = true
+		return
+	}
+	members, kept, known := q.page(), false, false
+	q.adopts -= len(members)
+	for _, m := range members {
+		if !ours(m.Text) || q.must("ZSCORE", q.heard, m.Text).Kind != Nil {
+			continue
+		}
+		q.must("ZADD", q.heard, format0f(q.now), m.Text)
+		if !kept {
 			q.keep(q.heard, fairKept)
-			if _, is := q.came(m.Text); !is {
-				q.comes(m.Text)
+			kept = true
+		}
+		if _, is := q.came(m.Text); !is {
+			q.must("ZADD", q.asked, strconv.FormatInt(q.micros, 10), m.Text)
+			if !known {
+				q.keep(q.asked, fairKept)
+				known = true
 			}
 		}
 	}
@@ -383,7 +398,9 @@ func (q *fairqueue) tidyHead(first, asks string, released bool) bool {
 	if mine && !gone && is && till > q.now {
 		if asks != "" {
 			q.adopt()
-			q.lift()
+			if !q.later {
+				q.lift()
+			}
 		}
 		return false
 	}

@@ -27,7 +27,8 @@ local SOON = 2000                      -- ms before the end of a place of Rediss
 
 local lock, tag, queue, timeouts, heard, asked, notes
 local budget = OUT                      -- left for the keys of this call
-local lifts, later = 10 * PAGE, false -- how many places they may still lift; whether this key is to be lifted by the next question
+local lifts, adopts = 10 * PAGE, 3 * PAGE -- how many places they may still lift, and adopt
+local later = false                       -- whether the next question is to go on with this key
 
 local function name(key, its_tag)
   lock, tag, later = key, its_tag, false
@@ -251,15 +252,29 @@ local function drop(field)
   end
 end
 
--- Of ours in the queue that nobody has heard of, because the key was lost: from now on they are.
+-- Of ours in the queue that nobody has heard of, because the key was lost: from now on they are. Where the keys of this
+-- call have long queues the last are left for the next question, each as a whole: behind a head that was heard of nobody
+-- looks for more.
 local function adopt()
-  for _, m in ipairs(must('LRANGE', queue, 0, PAGE - 1)) do
+  if adopts <= 0 then
+    later = true
+    return
+  end
+  local members, kept, known = must('LRANGE', queue, 0, PAGE - 1), false, false
+  adopts = adopts - #members
+  for _, m in ipairs(members) do
     if ours(m) and not must('ZSCORE', heard, m) then
       must('ZADD', heard, ms(now), m)
-      keep(heard, KEPT)
+      if not kept then
+        keep(heard, KEPT)
+        kept = true
+      end
       if not came(m) then
         must('ZADD', asked, ms(micros), m)
-        keep(asked, KEPT)
+        if not known then
+          keep(asked, KEPT)
+          known = true
+        end
       end
     end
   end
@@ -320,7 +335,9 @@ local function tidy(asks, alive, released)
     if ours(first) and not gone and till and till > now then
       if asks then
         adopt()
-        lift()
+        if not later then
+          lift()
+        end
       end
       return first
     end

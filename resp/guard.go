@@ -26,6 +26,8 @@ var ErrReply = errors.New("a reply that is refused")
 //	nesting          CLUSTER SLOTS: 4                  16
 //	a sentinel's     SENTINEL SENTINELS of 64: 60 KB,  256 KiB,
 //	reply            2,600 elements                    8,192 elements
+//	all that are     a key's refusal: 330 bytes        by what was asked:
+//	on their way                                       see allowance
 //
 // The zero Guard is ready, and so is a nil one, which counts nothing. One may serve any number of connections.
 type Guard struct {
@@ -127,6 +129,7 @@ func (w *watched) Read(b []byte) (int, error) {
 // reply, and a subscription by one push for each of its channels, of which the client takes the first as the reply.
 type asked struct {
 	sent    atomic.Uint64 // commands so far
+	allowed atomic.Int64  // what the replies to all of them may take, in bytes; never behind sent
 	next    atomic.Uint64 // the number of the first one in special, the first command of all being 1; 0: none
 	resp3   atomic.Bool   // HELLO 3 was sent
 	listens atomic.Bool   // a subscription was sent

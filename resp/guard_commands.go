@@ -15,6 +15,31 @@ type commandScanner struct {
 	hello   bool
 	multi   bool // behind MULTI: every command has one plain answer
 	unasked bool // the command before was UNSUBSCRIBE: the client sends a PING behind it, and counts the two as one
+	allowed int64
+}
+
+// What the replies on their way may take of the client's memory. It keeps those of a pipeline until the last one is
+// there, and the pipeline is as long as its callers are many: a limit for one reply is none.
+const (
+	elementCost = 40 // of an array, to the client
+
+	allowCommand  = 1 << 10   // for an error, or a few numbers
+	allowArgument = 448       // a key's share: its number, and the server's longest refusal
+	allowHello    = 256 << 10 // modules, with their arguments
+	allowLook     = 5 << 19   // Inspect and Queue: 20,001 elements, a megabyte of text, what stands around it
+	allowServer   = mostReply + elementCost*mostElements
+)
+
+// allowance is for the reply to a command. The commands that are few may be answered with much.
+func allowance(name string, size int) int64 {
+	switch name {
+	case "INFO", "CLUSTER", "ROLE", "SENTINEL":
+		return allowServer
+	case "HELLO":
+		return allowHello
+	default:
+		return allowCommand + allowArgument*int64(size)
+	}
 }
 
 // scan reads on. It is done before the bytes are sent: no answer comes before its command is counted.
@@ -44,6 +69,7 @@ func (s *commandScanner) scan(b []byte) {
 		}
 	}
 	if sent != before {
+		s.asked.allowed.Store(s.allowed)
 		s.asked.sent.Store(sent)
 	}
 }
@@ -93,11 +119,20 @@ func (s *commandScanner) argument(sent uint64) uint64 {
 	return sent
 }
 
+// lookArguments is how many Inspect and Queue have: EVALSHA, the script, one key. No other script is called without
+// arguments of its own.
+const lookArguments = 4
+
 // name notes how a command is answered.
 func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 	unasked := s.unasked
 	s.hello, s.unasked = false, false
 	if length < len("EXEC") || length > len(s.word) || name[0] == 'E' && length > len("EXEC") { // EVALSHA, mostly
+		if s.size == lookArguments && length == len("EVALSHA") {
+			s.allowed += allowLook
+		} else {
+			s.allowed += allowCommand + allowArgument*int64(s.size)
+		}
 		return sent + 1
 	}
 	for i, c := range name {
@@ -105,11 +140,11 @@ func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 			name[i] = c - 'a' + 'A'
 		}
 	}
+	if unasked && string(name) == "PING" {
+		return sent
+	}
+	s.allowed += allowance(string(name), s.size)
 	switch string(name) {
-	case "PING":
-		if unasked {
-			return sent
-		}
 	case "HELLO":
 		s.hello = true
 	case "MULTI":

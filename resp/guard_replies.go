@@ -34,9 +34,13 @@ type replyScanner struct {
 	stack    [mostDepth]frame
 	size     int // bytes of the reply
 	elements int // of the reply
+	room     int // what it may cost
 	message  message
 
 	answered uint64 // commands
+	spent    int64  // of what they allow; what those that are answered have left is forfeit, soon after:
+	mark     uint64 // so many commands had been sent at some time,
+	forfeit  int64  // and allowed this
 	confirms int    // pushes that belong to the subscription that was answered last
 	trailing int    // pushes that belong to the array that ended last
 }
@@ -74,6 +78,7 @@ var (
 	errString  = fmt.Errorf("a string of more than %d bytes", mostString)
 	errSmall   = fmt.Errorf("a sentinel's reply of more than %d bytes or %d elements", smallReply, smallElements)
 	errLarge   = fmt.Errorf("a reply of more than %d bytes or %d elements", mostReply, mostElements)
+	errRoom    = errors.New("a reply that is too large for what was asked")
 	errDeep    = fmt.Errorf("a reply of more than %d levels", mostDepth)
 	errNumber  = errors.New("a number that is none")
 	errLength  = errors.New("a length that is none")
@@ -172,11 +177,12 @@ func (s *replyScanner) whole(line []byte, length int) error {
 	if length > mostLine {
 		return errLine
 	}
-	if s.size += length + 2; s.size > mostReply {
-		return errLarge
+	if s.size == 0 {
+		s.makeRoom(line[0])
 	}
-	if s.small && s.size > smallReply {
-		return errSmall
+	s.size += length + 2
+	if err := s.fits(); err != nil {
+		return err
 	}
 	switch kind := line[0]; kind {
 	case ':':
@@ -252,11 +258,9 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 		if n > mostString {
 			return errString
 		}
-		if s.size += int(n) + 2; s.size > mostReply {
-			return errLarge
-		}
-		if s.small && s.size > smallReply {
-			return errSmall
+		s.size += int(n) + 2
+		if err := s.fits(); err != nil {
+			return err
 		}
 		s.left, s.text = int(n)+2, s.names()
 		if s.depth == 0 {
@@ -267,13 +271,36 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 	return s.aggregate(kind, int(min(n, mostElements+1)))
 }
 
+// makeRoom is called where a message begins. Pushes are nobody's reply: the client keeps none.
+func (s *replyScanner) makeRoom(kind byte) {
+	if kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {
+		s.room = allowServer
+		return
+	}
+	s.room = int(s.asked.allowed.Load() - s.spent)
+	if s.room <= 0 && s.answered >= s.asked.sent.Load() {
+		s.room = allowServer // nobody asked for it: its end will say so
+	}
+}
+
+// fits refuses a message that has become too large.
+func (s *replyScanner) fits() error {
+	switch {
+	case s.size > mostReply || s.elements > mostElements:
+		return errLarge
+	case s.small && (s.size > smallReply || s.elements > smallElements):
+		return errSmall
+	case s.size+elementCost*s.elements > s.room:
+		return errRoom
+	}
+	return nil
+}
+
 // aggregate begins an array, a map, a set, a push or an attribute.
 func (s *replyScanner) aggregate(kind byte, n int) error {
-	if s.elements += n; s.elements > mostElements {
-		return errLarge
-	}
-	if s.small && s.elements > smallElements {
-		return errSmall
+	s.elements += n
+	if err := s.fits(); err != nil {
+		return err
 	}
 	if s.depth == mostDepth {
 		return errDeep
@@ -402,6 +429,7 @@ func (s *replyScanner) reply(m *message) error {
 		return errUnasked
 	}
 	s.answered++
+	s.spend()
 	if m.pushes > 0 && s.confirms > 0 {
 		return errPushes
 	}
@@ -414,6 +442,18 @@ func (s *replyScanner) reply(m *message) error {
 		return errPong
 	}
 	return nil
+}
+
+// spend takes what a reply costs from what is allowed. What the commands before a mark allow is of no more use once they
+// are answered: a server cannot save it for later.
+func (s *replyScanner) spend() {
+	s.spent += int64(s.size + elementCost*s.elements)
+	if s.answered < s.mark {
+		return
+	}
+	s.spent = max(s.spent, s.forfeit)
+	s.forfeit = s.asked.allowed.Load()
+	s.mark = s.asked.sent.Load()
 }
 
 // push says what kind of push a message is, or would be.

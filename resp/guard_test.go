@@ -73,7 +73,7 @@ func guarded(t *testing.T, commands []string, replies string, piece int) (read s
 }
 
 var (
-	get   = wireCommand("GET", "k")
+	info  = wireCommand("INFO", "k") // may be answered with much
 	hello = wireCommand("HELLO", "3", "AUTH", "default", "*1\r\n$4\r\nEXEC\r\n")
 	multi = []string{hello, wireCommand("MULTI"), wireCommand("UNSUBSCRIBE", "a", "b"), wireCommand("EXEC")}
 )
@@ -91,45 +91,45 @@ func TestTheGuardLetsThroughWhatServersSend(t *testing.T) {
 		commands []string
 		replies  string
 	}{
-		"scalars":       {repeated(9, get), "+OK\r\n-ERR no\r\n:-12\r\n,3.14\r\n(12345678901234567890123\r\n#t\r\n#f\r\n_\r\n:9223372036854775807\r\n"},
-		"least integer": {repeated(1, get), ":-9223372036854775808\r\n"},
-		"strings":       {repeated(6, get), "$5\r\nhel\r\n\r\n$0\r\n\r\n$-1\r\n!5\r\nERR x\r\n=7\r\ntxt:abc\r\n$2\r\n\r\n\r\n"},
-		"aggregates": {repeated(6, get), "*2\r\n$1\r\na\r\n*1\r\n:1\r\n*-1\r\n*0\r\n%1\r\n+k\r\n*1\r\n:1\r\n~2\r\n:1\r\n:2\r\n" +
+		"scalars":       {repeated(9, info), "+OK\r\n-ERR no\r\n:-12\r\n,3.14\r\n(12345678901234567890123\r\n#t\r\n#f\r\n_\r\n:9223372036854775807\r\n"},
+		"least integer": {repeated(1, info), ":-9223372036854775808\r\n"},
+		"strings":       {repeated(6, info), "$5\r\nhel\r\n\r\n$0\r\n\r\n$-1\r\n!5\r\nERR x\r\n=7\r\ntxt:abc\r\n$2\r\n\r\n\r\n"},
+		"aggregates": {repeated(6, info), "*2\r\n$1\r\na\r\n*1\r\n:1\r\n*-1\r\n*0\r\n%1\r\n+k\r\n*1\r\n:1\r\n~2\r\n:1\r\n:2\r\n" +
 			"*3\r\n$-1\r\n*-1\r\n*0\r\n"},
-		"attributes":   {repeated(2, get), "|1\r\n+ttl\r\n:3\r\n+OK\r\n*2\r\n|1\r\n+ttl\r\n*1\r\n:3\r\n:1\r\n|0\r\n:2\r\n"},
-		"deep":         {repeated(1, get), strings.Repeat("*1\r\n", mostDepth) + ":1\r\n"},
-		"long line":    {repeated(1, get), "+" + strings.Repeat("x", 5000) + "\r\n"},
-		"long string":  {repeated(1, get), "$5000\r\n" + strings.Repeat("y", 5000) + "\r\n"},
-		"many":         {repeated(1, get), "*3000\r\n" + strings.Repeat(":1\r\n", 3000)},
-		"pushes":       {[]string{hello, get}, "%1\r\n+proto\r\n:3\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+OK\r\n>1\r\n+x\r\n"},
-		"subscription": {[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), get}, "%0\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n+OK\r\n"},
+		"attributes":   {repeated(2, info), "|1\r\n+ttl\r\n:3\r\n+OK\r\n*2\r\n|1\r\n+ttl\r\n*1\r\n:3\r\n:1\r\n|0\r\n:2\r\n"},
+		"deep":         {repeated(1, info), strings.Repeat("*1\r\n", mostDepth) + ":1\r\n"},
+		"long line":    {repeated(1, info), "+" + strings.Repeat("x", 5000) + "\r\n"},
+		"long string":  {repeated(1, info), "$5000\r\n" + strings.Repeat("y", 5000) + "\r\n"},
+		"many":         {repeated(1, info), "*3000\r\n" + strings.Repeat(":1\r\n", 3000)},
+		"pushes":       {[]string{hello, info}, "%1\r\n+proto\r\n:3\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+OK\r\n>1\r\n+x\r\n"},
+		"subscription": {[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), info}, "%0\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n+OK\r\n"},
 		"refused subscription": {
 			[]string{hello, wireCommand("ssubscribe", "a"), wireCommand("SSUBSCRIBE", "b")},
 			"%0\r\n-MOVED 1 h:1\r\n>3\r\n$10\r\nssubscribe\r\n$1\r\nb\r\n:1\r\n",
 		},
 		"subscriptions one after the other": {
-			[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), wireCommand("SUBSCRIBE", "c"), get},
+			[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), wireCommand("SUBSCRIBE", "c"), info},
 			"%0\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n>3\r\n+subscribe\r\n+c\r\n:3\r\n+OK\r\n",
 		},
 		"a push of one": {[]string{hello}, "%0\r\n>1\r\n+subscribe\r\n"},
 		"a reply between confirmations": {
-			[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), get},
+			[]string{hello, wireCommand("SUBSCRIBE", "a", "b"), info},
 			"%0\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n+OK\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n",
 		},
-		"a long name":      {[]string{wireCommand(strings.Repeat("x", 30), "k"), get}, "-no\r\n+OK\r\n"},
+		"a long name":      {[]string{wireCommand(strings.Repeat("x", 30), "k"), info}, "-no\r\n+OK\r\n"},
 		"a slot that left": {[]string{hello}, "%0\r\n>3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n"},
 		"unsubscription": {
 			[]string{hello, wireCommand("UNSUBSCRIBE", "a"), wireCommand("PING"), wireCommand("PING")},
 			"%0\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n+PONG\r\n+PONG\r\n",
 		},
-		"unsubscription in a transaction": {append(multi[:4:4], get), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n" +
+		"unsubscription in a transaction": {append(multi[:4:4], info), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n" +
 			">3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n+OK\r\n"},
-		"RESP2 array": {[]string{wireCommand("HELLO", "2"), get}, "*2\r\n$5\r\nproto\r\n:2\r\n*1\r\n$7\r\nmessage\r\n"},
+		"RESP2 array": {[]string{wireCommand("HELLO", "2"), info}, "*2\r\n$5\r\nproto\r\n:2\r\n*1\r\n$7\r\nmessage\r\n"},
 		"RESP2 subscription": {
 			[]string{wireCommand("SUBSCRIBE", "a"), wireCommand("PING")},
 			"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n0\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n",
 		},
-		"more commands than replies": {[]string{get, wireCommand("SET", "k", strings.Repeat("x", 3000)), get}, "+OK\r\n+OK\r\n"},
+		"more commands than replies": {[]string{info, wireCommand("SET", "k", strings.Repeat("x", 3000)), info}, "+OK\r\n+OK\r\n"},
 	} {
 		for _, piece := range []int{1, 2, 3, 7, 4096} {
 			read, _, err := guarded(t, c.commands, c.replies, piece)
@@ -147,68 +147,68 @@ func TestTheGuardRefusesWhatItsClientMustNotRead(t *testing.T) {
 		bad      string // is not, from its last line on
 		want     error
 	}{
-		"endless line":                    {repeated(1, get), "", "+" + strings.Repeat("a", mostLine+1), errLine},
-		"long line":                       {repeated(1, get), "", "+" + strings.Repeat("a", mostLine+1) + "\r\n", errLine},
-		"long string":                     {repeated(2, get), ":1\r\n", "$8388609\r\n", errString},
-		"longest string":                  {repeated(1, get), "", "$9223372036854775807\r\n", errString},
-		"strings together":                {repeated(1, get), "*3\r\n" + strings.Repeat("$8388000\r\n"+strings.Repeat("x", 8388000)+"\r\n", 2), "$8388000\r\n", errLarge},
-		"negative string":                 {repeated(1, get), "", "$-2\r\n", errLength},
-		"negative array":                  {repeated(1, get), "", "*-2\r\n", errLength},
-		"negative map":                    {repeated(1, get), "", "%-1\r\n", errLength},
-		"the most negative map":           {repeated(1, get), "", "%-9223372036854775808\r\n", errLength},
+		"endless line":                    {repeated(1, info), "", "+" + strings.Repeat("a", mostLine+1), errLine},
+		"long line":                       {repeated(1, info), "", "+" + strings.Repeat("a", mostLine+1) + "\r\n", errLine},
+		"long string":                     {repeated(2, info), ":1\r\n", "$8388609\r\n", errString},
+		"longest string":                  {repeated(1, info), "", "$9223372036854775807\r\n", errString},
+		"strings together":                {repeated(1, info), "*3\r\n" + strings.Repeat("$8388000\r\n"+strings.Repeat("x", 8388000)+"\r\n", 2), "$8388000\r\n", errLarge},
+		"negative string":                 {repeated(1, info), "", "$-2\r\n", errLength},
+		"negative array":                  {repeated(1, info), "", "*-2\r\n", errLength},
+		"negative map":                    {repeated(1, info), "", "%-1\r\n", errLength},
+		"the most negative map":           {repeated(1, info), "", "%-9223372036854775808\r\n", errLength},
 		"negative push":                   {nil, "", ">-1\r\n", errLength},
-		"negative set":                    {repeated(1, get), "", "~-1\r\n", errLength},
-		"no length":                       {repeated(1, get), "", "$\r\n", errLength},
-		"length without digits":           {repeated(1, get), "", "*-\r\n", errLength},
-		"length that overflows":           {repeated(1, get), "", "*18446744073709551617\r\n", errLength},
-		"map that overflows":              {repeated(1, get), "", "%4611686018427387905\r\n", errLength},
-		"no end known":                    {repeated(1, get), "", "$?\r\n", errLength},
-		"large array":                     {repeated(1, get), "", "*2147483647\r\n", errLarge},
-		"large arrays":                    {repeated(1, get), "*2\r\n*200000\r\n" + strings.Repeat(":1\r\n", 200000), "*200000\r\n", errLarge},
-		"deep":                            {repeated(1, get), strings.Repeat("*1\r\n", mostDepth), "*1\r\n", errDeep},
-		"attributes without end":          {repeated(1, get), strings.Repeat("|100\r\n"+strings.Repeat("_\r\n", 200), 1310), "|100\r\n", errLarge},
-		"integer without digits":          {repeated(1, get), "", ":\r\n", errNumber},
-		"integer of letters":              {repeated(1, get), "", ":1x\r\n", errNumber},
-		"integer that overflows":          {repeated(1, get), "", ":9223372036854775808\r\n", errNumber},
-		"integer of many digits":          {repeated(1, get), "", ":" + strings.Repeat("1", 100) + "\r\n", errNumber},
-		"unknown type":                    {repeated(1, get), "", "hello\r\n", errType},
-		"end of no stream":                {repeated(1, get), "", ".\r\n", errType},
-		"chunk":                           {repeated(1, get), "", ";3\r\n", errType},
-		"empty line":                      {repeated(1, get), "", "\r\n", errEnd},
-		"string without CR":               {repeated(2, get), "$2\r\n", "abX\n", errEnd},
+		"negative set":                    {repeated(1, info), "", "~-1\r\n", errLength},
+		"no length":                       {repeated(1, info), "", "$\r\n", errLength},
+		"length without digits":           {repeated(1, info), "", "*-\r\n", errLength},
+		"length that overflows":           {repeated(1, info), "", "*18446744073709551617\r\n", errLength},
+		"map that overflows":              {repeated(1, info), "", "%4611686018427387905\r\n", errLength},
+		"no end known":                    {repeated(1, info), "", "$?\r\n", errLength},
+		"large array":                     {repeated(1, info), "", "*2147483647\r\n", errLarge},
+		"large arrays":                    {repeated(1, info), "*2\r\n*200000\r\n" + strings.Repeat(":1\r\n", 200000), "*200000\r\n", errLarge},
+		"deep":                            {repeated(1, info), strings.Repeat("*1\r\n", mostDepth), "*1\r\n", errDeep},
+		"attributes without end":          {repeated(1, info), strings.Repeat("|100\r\n"+strings.Repeat("_\r\n", 200), 1310), "|100\r\n", errLarge},
+		"integer without digits":          {repeated(1, info), "", ":\r\n", errNumber},
+		"integer of letters":              {repeated(1, info), "", ":1x\r\n", errNumber},
+		"integer that overflows":          {repeated(1, info), "", ":9223372036854775808\r\n", errNumber},
+		"integer of many digits":          {repeated(1, info), "", ":" + strings.Repeat("1", 100) + "\r\n", errNumber},
+		"unknown type":                    {repeated(1, info), "", "hello\r\n", errType},
+		"end of no stream":                {repeated(1, info), "", ".\r\n", errType},
+		"chunk":                           {repeated(1, info), "", ";3\r\n", errType},
+		"empty line":                      {repeated(1, info), "", "\r\n", errEnd},
+		"string without CR":               {repeated(2, info), "$2\r\n", "abX\n", errEnd},
 		"RESP2 unasked reply":             {[]string{sub}, "*3\r\n+subscribe\r\n+a\r\n:1\r\n", "+OK\r\n", errUnasked},
-		"RESP2 push of one":               {[]string{wireCommand("HELLO", "2"), get}, "+OK\r\n*1\r\n", "+subscribe\r\n", errConfirm},
-		"another push that lacks":         {append(multi[:4:4], get), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>2\r\n+unsubscribe\r\n+a\r\n>2\r\n+message\r\n", "+a\r\n", errPushes},
+		"RESP2 push of one":               {[]string{wireCommand("HELLO", "2"), info}, "+OK\r\n*1\r\n", "+subscribe\r\n", errConfirm},
+		"another push that lacks":         {append(multi[:4:4], info), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>2\r\n+unsubscribe\r\n+a\r\n>2\r\n+message\r\n", "+a\r\n", errPushes},
 		"subscription for its opposite":   {[]string{hello, wireCommand("UNSUBSCRIBE"), wireCommand("PING")}, "%0\r\n>2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
 		"one channel too many":            {[]string{hello, wireCommand("SUBSCRIBE", "a", "b")}, "%0\r\n" + strings.Repeat(">2\r\n+subscribe\r\n+a\r\n", 2) + ">2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
 		"unsubscription queued":           {[]string{hello, wireCommand("UNSUBSCRIBE", "a"), wireCommand("PING")}, "%0\r\n", "+QUEUED\r\n", errPong},
-		"nothing but an LF":               {repeated(2, get), "+OK\r\n", "\n", errEnd},
-		"line without CR":                 {repeated(1, get), "", "+OK\n", errEnd},
-		"string without end":              {repeated(1, get), "$2\r\n", "abcd", errEnd},
-		"null with more":                  {repeated(1, get), "", "_x\r\n", errEnd},
-		"boolean of neither":              {repeated(1, get), "", "#x\r\n", errEnd},
+		"nothing but an LF":               {repeated(2, info), "+OK\r\n", "\n", errEnd},
+		"line without CR":                 {repeated(1, info), "", "+OK\n", errEnd},
+		"string without end":              {repeated(1, info), "$2\r\n", "abcd", errEnd},
+		"null with more":                  {repeated(1, info), "", "_x\r\n", errEnd},
+		"boolean of neither":              {repeated(1, info), "", "#x\r\n", errEnd},
 		"nobody asked":                    {nil, "", "+OK\r\n", errUnasked},
-		"nobody asked again":              {repeated(2, get), "+OK\r\n*1\r\n+OK\r\n", "+OK\r\n", errUnasked},
+		"nobody asked again":              {repeated(2, info), "+OK\r\n*1\r\n+OK\r\n", "+OK\r\n", errUnasked},
 		"unasked null":                    {nil, "", "*-1\r\n", errUnasked},
-		"unasked subscription":            {[]string{hello, get}, "%0\r\n>3\r\n+subscribe\r\n+x\r\n", ":1\r\n", errConfirm},
+		"unasked subscription":            {[]string{hello, info}, "%0\r\n>3\r\n+subscribe\r\n+x\r\n", ":1\r\n", errConfirm},
 		"subscription twice":              {[]string{hello, sub}, "%0\r\n>3\r\n+subscribe\r\n+x\r\n:1\r\n>3\r\n+subscribe\r\n+x\r\n", ":1\r\n", errConfirm},
-		"subscription too early":          {[]string{hello, get, sub}, "%0\r\n>2\r\n+psubscribe\r\n", "+x\r\n", errConfirm},
-		"subscription after attributes":   {[]string{hello, get}, "%0\r\n|1\r\n+a\r\n+b\r\n>2\r\n|1\r\n+a\r\n+b\r\n+subscribe\r\n", "+x\r\n", errConfirm},
+		"subscription too early":          {[]string{hello, info, sub}, "%0\r\n>2\r\n+psubscribe\r\n", "+x\r\n", errConfirm},
+		"subscription after attributes":   {[]string{hello, info}, "%0\r\n|1\r\n+a\r\n+b\r\n>2\r\n|1\r\n+a\r\n+b\r\n+subscribe\r\n", "+x\r\n", errConfirm},
 		"queued subscription":             {[]string{hello, sub}, "%0\r\n", "+QUEUED\r\n", errQueued},
 		"queued error":                    {[]string{hello, sub}, "%0\r\n", "-QUEUED\r\n", errQueued},
 		"push in a push":                  {nil, ">2\r\n+x\r\n", ">1\r\n", errType},
-		"push deep in a reply":            {repeated(1, get), "*1\r\n*1\r\n", ">1\r\n", errType},
-		"push in an attribute":            {repeated(1, get), "|1\r\n", ">1\r\n", errType},
-		"array that lacks a push":         {append(multi[:4:4], get), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n", "+OK\r\n", errPushes},
-		"array of a lacking subscription": {append(multi[:1:1], wireCommand("SUBSCRIBE", "a", "b"), get), "%0\r\n>2\r\n+subscribe\r\n+a\r\n*1\r\n>1\r\n", "+x\r\n", errPushes},
+		"push deep in a reply":            {repeated(1, info), "*1\r\n*1\r\n", ">1\r\n", errType},
+		"push in an attribute":            {repeated(1, info), "|1\r\n", ">1\r\n", errType},
+		"array that lacks a push":         {append(multi[:4:4], info), "%0\r\n+OK\r\n+QUEUED\r\n*1\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n", "+OK\r\n", errPushes},
+		"array of a lacking subscription": {append(multi[:1:1], wireCommand("SUBSCRIBE", "a", "b"), info), "%0\r\n>2\r\n+subscribe\r\n+a\r\n*1\r\n>1\r\n", "+x\r\n", errPushes},
 		"unsubscription refused":          {[]string{hello, wireCommand("UNSUBSCRIBE", "a"), wireCommand("PING")}, "%0\r\n", "-NOPERM\r\n", errPong},
 		"PONG of an unsubscription again": {[]string{hello, wireCommand("UNSUBSCRIBE"), wireCommand("PING")}, "%0\r\n>2\r\n+unsubscribe\r\n_\r\n+PONG\r\n", "+PONG\r\n", errUnasked},
 		"null without its end":            {nil, "", "_xx", errEnd},
-		"boolean without its end":         {repeated(2, get), "-no\r\n_\r\n", "#t\xff\xff", errEnd},
+		"boolean without its end":         {repeated(2, info), "-no\r\n_\r\n", "#t\xff\xff", errEnd},
 		"boolean without its LF":          {nil, "", "#f\rx", errEnd},
 		"end of a stream without its":     {nil, "", ".xx", errType},
-		"RESP2 push without asking":       {[]string{wireCommand("HELLO", "2"), get}, "+OK\r\n*3\r\n+subscribe\r\n+a\r\n", ":1\r\n", errConfirm},
-		"RESP2 subscription twice":        {[]string{sub, get}, "*2\r\n+subscribe\r\n+a\r\n*2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
+		"RESP2 push without asking":       {[]string{wireCommand("HELLO", "2"), info}, "+OK\r\n*3\r\n+subscribe\r\n+a\r\n", ":1\r\n", errConfirm},
+		"RESP2 subscription twice":        {[]string{sub, info}, "*2\r\n+subscribe\r\n+a\r\n*2\r\n+subscribe\r\n", "+a\r\n", errConfirm},
 	} {
 		for _, piece := range []int{1, 5, 4099, 1 << 20} {
 			if piece < 4099 && len(c.good) > 1<<18 {
@@ -226,7 +226,7 @@ func TestTheGuardRefusesWhatItsClientMustNotRead(t *testing.T) {
 
 // What is refused is not delivered, not even its beginning, when it comes in one piece.
 func TestTheGuardDeliversWhatCameBefore(t *testing.T) {
-	read, _, err := guarded(t, []string{get, get}, "+OK\r\n$-2\r\n", 100)
+	read, _, err := guarded(t, []string{info, info}, "+OK\r\n$-2\r\n", 100)
 	require.Equal(t, "+OK\r\n", read)
 	require.ErrorIs(t, err, errLength)
 	require.Contains(t, err.Error(), `"$-2\r\n"`)
@@ -275,6 +275,7 @@ func BenchmarkGuard(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
+			w.(*watched).asked.allowed.Add(1 << 10)
 			w.(*watched).asked.sent.Add(2)
 			if _, err := w.Read(buf); err != nil {
 				b.Fatal(err)
@@ -407,7 +408,8 @@ func TestTheGuardKnowsWhichCommandsAreAnsweredOtherwise(t *testing.T) {
 func scanned(text string, before int) (*replyScanner, error) {
 	a := &asked{}
 	a.sent.Store(100)
-	s := &replyScanner{asked: a, size: before}
+	a.allowed.Store(100 * allowServer)
+	s := &replyScanner{asked: a, size: before, room: allowServer}
 	good, err := s.scan([]byte(text))
 	if err == nil && good != len(text) {
 		err = io.ErrShortBuffer
@@ -474,6 +476,7 @@ func TestTheGuardRefusesMoreOfASentinel(t *testing.T) {
 		for _, small := range []bool{true, false} {
 			s := replyScanner{asked: &asked{}, small: small}
 			s.asked.sent.Store(1)
+			s.asked.allowed.Store(allowServer)
 			_, refused := s.scan([]byte(text))
 			switch {
 			case small, errors.Is(want, errString):
@@ -482,5 +485,75 @@ func TestTheGuardRefusesMoreOfASentinel(t *testing.T) {
 				require.NoError(t, refused, "%.20q", text)
 			}
 		}
+	}
+}
+
+// A server of three keys says more of them than of one, and nothing of a megabyte.
+func TestTheGuardRefusesMoreThanWasAskedFor(t *testing.T) {
+	sha := strings.Repeat("0", 40)
+	batch := []string{"EVALSHA", sha, "0", "30000", "field", "1763829999999", "1"} // a cluster's: one argument a key
+	keys := func(n int) string { return wireCommand(append(batch, repeated(n, "k")...)...) }
+	look := wireCommand("EVALSHA", sha, "1", "k")
+	nulls := func(n int) string { return fmt.Sprintf("*%d\r\n", n) + strings.Repeat("_\r\n", n) }
+	misconf := "-" + strings.Repeat("m", 340) + "\r\n"
+	refusals := "*258\r\n:1763829999999\r\n:0\r\n"
+	for i := range maxKeys {
+		refusals += fmt.Sprintf(":%d\r\n%s", i+1, misconf)
+	}
+	fields := "*20001\r\n:-1\r\n" + strings.Repeat("$52\r\n"+strings.Repeat("f", 52)+"\r\n$1\r\n1\r\n", 10000)
+	places := "*20001\r\n:1763829999999\r\n" + strings.Repeat("$100\r\n"+strings.Repeat("f", 100)+"\r\n$18\r\n1.763829999999e+12\r\n", 10000)
+	for name, c := range map[string]struct {
+		commands []string
+		good     string // is delivered
+		bad      string // is not
+	}{
+		"all keys of a batch refused":    {[]string{keys(maxKeys)}, refusals, ""},
+		"one key refused, and no script": {repeated(2, keys(1)), "*4\r\n:1763829999999\r\n:0\r\n:1\r\n" + misconf + misconf, ""},
+		"all are refused all keys":       {repeated(20, keys(maxKeys)), strings.Repeat(refusals, 20), ""},
+		"more than a batch's":            {[]string{keys(maxKeys)}, "", nulls(2000)},
+		"more than a key's":              {[]string{keys(1)}, "", nulls(130)},
+		"a long error":                   {[]string{keys(1)}, "", "-" + strings.Repeat("m", 6000) + "\r\n"},
+		"a long string":                  {[]string{keys(1)}, "", "$6000\r\n" + strings.Repeat("m", 6000) + "\r\n"},
+		"what Inspect reads":             {repeated(4, look), strings.Repeat(fields, 4), ""},
+		"what Queue reads":               {repeated(4, look), strings.Repeat(places, 4), ""},
+		"a look of a megabyte":           {[]string{look}, "*2\r\n:1\r\n$1048576\r\n" + strings.Repeat("x", 1<<20) + "\r\n", ""},
+		"more than Inspect reads":        {[]string{look}, "", nulls(70_000)},
+		"looks, one after the other":     {repeated(3, look), strings.Repeat(nulls(45_000), 2), nulls(100_000)},
+		"scripts that are loaded":        {repeated(15, wireCommand("SCRIPT", "LOAD", "return 1")), strings.Repeat("$40\r\n"+sha+"\r\n", 14), nulls(1000)},
+		"a greeting":                     {[]string{hello}, nulls(4000), ""},
+		"a long greeting":                {[]string{hello}, "", nulls(8000)},
+		"tables":                         {[]string{wireCommand("CLUSTER", "SLOTS"), wireCommand("ROLE")}, nulls(260_000) + nulls(260_000), ""},
+		"pushes":                         {[]string{hello, keys(1)}, "%0\r\n" + strings.Repeat(">2\r\n+message\r\n$300000\r\n"+strings.Repeat("x", 300_000)+"\r\n", 9) + misconf, ""},
+		"pushes of RESP2":                {[]string{wireCommand("SUBSCRIBE", "a")}, strings.Repeat("*2\r\n+message\r\n$9000\r\n"+strings.Repeat("x", 9000)+"\r\n", 9), ""},
+	} {
+		read, closed, err := guarded(t, c.commands, c.good+c.bad, 4099)
+		require.Equal(t, c.bad != "", closed, "%s: %v", name, err)
+		require.True(t, strings.HasPrefix(read, c.good), name)
+		if c.bad != "" {
+			require.ErrorIs(t, err, errRoom, name)
+		}
+	}
+}
+
+// What honest replies have left is of no use to a dishonest one, whether the connection comes to rest or not.
+func TestAServerCannotSaveRoomForALargeReply(t *testing.T) {
+	sha := strings.Repeat("0", 40)
+	command := []byte(wireCommand("EVALSHA", sha, "1", "k", "30000"))
+	reply := []byte("*2\r\n:1763829999999\r\n:1\r\n")
+	for _, ahead := range []int{0, 1, 7} {
+		a := &asked{}
+		out, in := commandScanner{asked: a}, replyScanner{asked: a}
+		for range ahead {
+			out.scan(command)
+		}
+		for range 10_000 {
+			out.scan(command)
+			_, err := in.scan(reply)
+			require.NoError(t, err)
+		}
+		out.scan(command)
+		room := (2*ahead + 2) * (allowCommand + 5*allowArgument)
+		_, err := in.scan(fmt.Appendf(nil, "$%d\r\n", room))
+		require.ErrorIs(t, err, errRoom, "%d ahead", ahead)
 	}
 }

@@ -175,7 +175,7 @@ func (l *lane) take() bool {
 func (l *lane) load() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
 	l.ops = append(l.ops, l.spare.releases...)
-	l.claim(l.spare.singles)
+	l.claim(l.wait(l.spare.singles))
 	others := len(l.ops)
 	l.claim(l.spare.acquires)
 	acquires := l.ops[others:]
@@ -194,6 +194,26 @@ func byLease(a, b *Op) int {
 		return cmp.Compare(a.Family, b.Family) // FamilyFair is the last
 	}
 	return cmp.Compare(a.LeaseMs, b.LeaseMs)
+}
+
+// mostLooks is how many Inspects and Queues one run carries: their replies may be large, and are there together.
+const mostLooks = 4
+
+// wait leaves those for the next run that are too many for this one. Called with mu held.
+func (l *lane) wait(singles []*Op) (now []*Op) {
+	looks, at := 0, 0
+	for _, op := range singles {
+		if op.Kind == OpInspect || op.Kind == OpQueue {
+			if looks++; looks > mostLooks {
+				l.queue.singles = append(l.queue.singles, op)
+				continue
+			}
+		}
+		singles[at] = op
+		at++
+	}
+	clear(singles[at:])
+	return singles[:at]
 }
 
 func (l *lane) claim(ops []*Op) {

@@ -230,6 +230,45 @@ func TestRunLeavesWithReleasesFirst(t *testing.T) {
 	require.Equal(t, CodeGranted, a.await(t, next).Code, "it found the key free")
 }
 
+// What may be answered with much travels a few at a time, and the largest of what is read fits.
+func TestARunCarriesFewLooks(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	n := nodeOpen(t, p.Addr(), Options{Lanes: 1})
+	const script = `for i = 1, 10000 do
+  local field = string.format('%099d', i)
+  redis.call('HSET', 'hash', field, 12345)
+  redis.call('RPUSH', 'redisson_lock_queue:{name}', field)
+  redis.call('ZADD', 'redisson_lock_timeout:{name}', 1763829999999 + i / 3, field)
+end`
+	_, err := s.Command(t.Context(), "EVAL", script, "0")
+	require.NoError(t, err)
+	a := newNodeAnswers()
+	hold := p.Hold(faultproxy.Command("EVALSHA"), -1)
+	nodeSubmit(t, n, nodeOp(OpAcquire, "flying", a))
+	<-hold.C()
+	var looks []*Op
+	for range 10 {
+		looks = append(looks, nodeSubmit(t, n, nodeOp(OpInspect, "hash", a)))
+	}
+	for range 2 {
+		queue := nodeOp(OpQueue, "redisson_lock_queue:{name}", a)
+		queue.Family = FamilyFair
+		looks = append(looks, nodeSubmit(t, n, queue))
+	}
+	taken := nodeSubmit(t, n, nodeOp(OpAcquire, "another", a)) // in the first run
+	before := n.Stats().Batches
+	p.ReleaseCommands()
+	require.Equal(t, CodeGranted, a.await(t, taken).Code)
+	for _, op := range looks {
+		r := a.await(t, op)
+		require.Nil(t, r.Err)
+		require.Equal(t, CodeInspected, r.Code)
+		require.Len(t, r.Fields, 20_000)
+	}
+	require.EqualValues(t, 1+3, n.Stats().Batches-before, "the one that was flying, and twelve in three")
+}
+
 // One forbidden name has the whole batch refused; it is split until that name stands alone.
 func TestBatchThatIsRefusedForOneNameIsSplit(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})

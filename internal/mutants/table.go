@@ -31,6 +31,7 @@ func table() []mutant {
 		reading(), notes(),
 		stuck(),
 		silence(),
+		room(),
 		guarding(), refusing(),
 		fairQueue(), fairOutages(),
 		bounded(),

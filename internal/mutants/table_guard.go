@@ -98,12 +98,12 @@ func refusing() []mutant {
 		},
 		{
 			"elements-without-end", "an array takes all memory",
-			one("resp/guard_replies.go", "if s.elements += n; s.elements > mostElements {", "if s.elements += n; false {"),
+			one("resp/guard_replies.go", "case s.size > mostReply || s.elements > mostElements:", "case s.size > mostReply:"),
 			"resp", refuses, false,
 		},
 		{
 			"bytes-without-end", "strings take all memory",
-			one("resp/guard_replies.go", "if s.size += int(n) + 2; s.size > mostReply {", "if s.size += int(n) + 2; false {"),
+			one("resp/guard_replies.go", "case s.size > mostReply || s.elements > mostElements:", "case s.elements > mostElements:"),
 			"resp", refuses, false,
 		},
 		{
@@ -113,7 +113,7 @@ func refusing() []mutant {
 		},
 		{
 			"pong-is-counted", "the PING behind an unsubscription lets a reply too many through",
-			one("resp/guard_commands.go", "\t\tif unasked {\n", "\t\tif false && unasked {\n"),
+			one("resp/guard_commands.go", "if unasked && string(name)", "if unasked && len(name) == 0 && string(name)"),
 			"resp", refuses, false,
 		},
 		{

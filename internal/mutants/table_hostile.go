@@ -61,7 +61,7 @@ func hostile() []mutant {
 		},
 		{
 			"sentinels-say-a-lot", "the same, of few elements that are long",
-			one("resp/guard_replies.go", "return errLarge\n\t\t}\n\t\tif s.small && s.size > smallReply {", "return errLarge\n\t\t}\n\t\tif false {"),
+			one("resp/guard_replies.go", "s.small && (s.size > smallReply || s.elements > smallElements)", "s.small && s.elements > smallElements"),
 			"resp", "TestTheGuardRefusesMoreOfASentinel", false,
 		},
 		{

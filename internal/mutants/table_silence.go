@@ -25,3 +25,60 @@ func silence() []mutant {
 		},
 	}
 }
+
+// room: what all the replies on their way may take.
+func room() []mutant {
+	const more, save = "TestTheGuardRefusesMoreThanWasAskedFor", "TestAServerCannotSaveRoomForALargeReply"
+	return []mutant{
+		{
+			"room-for-anything", "a pipeline of replies, each as large as one may be, takes gigabytes",
+			one("resp/guard_replies.go", "\tcase s.size+elementCost*s.elements > s.room:\n\t\treturn errRoom\n", ""),
+			"resp", more, false,
+		},
+		{
+			"room-counts-bytes-only", "a null is three bytes on the wire and forty in memory",
+			one("resp/guard_replies.go", "case s.size+elementCost*s.elements > s.room:", "case s.size > s.room:"),
+			"resp", more, false,
+		},
+		{
+			"room-is-not-used-up", "each reply may be as large as all together",
+			one("resp/guard_replies.go", "\ts.spent += int64(s.size + elementCost*s.elements)\n", ""),
+			"resp", more, false,
+		},
+		{
+			"room-can-be-saved", "a server that was honest for a day may then send gigabytes",
+			one("resp/guard_replies.go", "\ts.spent = max(s.spent, s.forfeit)\n", ""),
+			"resp", save, false,
+		},
+		{
+			"room-of-those-on-their-way-is-forfeit", "honest replies end their connection",
+			one("resp/guard_replies.go", "\tif s.answered < s.mark {\n\t\treturn\n\t}\n", ""),
+			"resp", "TestTheGuardRefusesMoreThanWasAskedFor|TestTheGuardLetsThroughWhatServersSend", false,
+		},
+		{
+			"pushes-need-room", "a lock that many wait for ends the connection that tells of it",
+			one("resp/guard_replies.go", "if kind == '>' || s.asked", "if s.asked"),
+			"resp", more, false,
+		},
+		{
+			"pushes-of-resp2-need-room", "the same, where pushes are arrays",
+			one("resp/guard_replies.go", "if kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {", "if kind == '>' {"),
+			"resp", more, false,
+		},
+		{
+			"looks-have-the-room-of-a-key", "Inspect of a large hash ends its connection",
+			one("resp/guard_commands.go", "if s.size == lookArguments && length", "if s.size == 0 && length"),
+			"resp", more + "|TestARunCarriesFewLooks", false,
+		},
+		{
+			"looks-all-at-once", "three hundred Inspects of large hashes take gigabytes",
+			one("resp/lane.go", "if looks++; looks > mostLooks {", "if looks++; looks > 1000*mostLooks {"),
+			"resp", "TestARunCarriesFewLooks", false,
+		},
+		{
+			"looks-beyond-the-first-are-lost", "an Inspect that is never answered",
+			one("resp/lane.go", "\t\t\t\tl.queue.singles = append(l.queue.singles, op)\n\t\t\t\tcontinue\n", "\t\t\t\tcontinue\n"),
+			"resp", "TestARunCarriesFewLooks", true,
+		},
+	}
+}

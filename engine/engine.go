@@ -108,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subscriptions) (*Engine, error) {
 	w := world.Of(c)
 	id := newUUID(w)
-	cfg.guard = &resp.Guard{}
+	cfg.guard = &resp.Guard{Own: true}
 	hide := cfg.hider()
 	nodes, err := connect(cfg, resp.Options{
 		ID: id, Clock: c, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions, Hide: hide,

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -82,4 +83,20 @@ func TestASentinelThatNamesThousandsIsNotRead(t *testing.T) {
 	require.Positive(t, e.Stats().ConnectionsRefused)
 	release(t, acquire(t, e.Lock("a")))
 	finish(t, master, e)
+}
+
+// An error of 60 KB is none of a server's: so much is read where much is asked for only.
+func TestAServerThatSaysMuchToLittleLosesItsConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := openEngine(t, p.Addr())
+	release(t, acquire(t, e.Lock("a")))
+	require.Zero(t, e.Stats().ConnectionsRefused)
+	p.Refuse(faultproxy.Command("EVALSHA"), 1, "ERR "+strings.Repeat("x", 60<<10))
+	lease, err := e.Lock("a").Acquire(t.Context())
+	require.NoError(t, err, "it is asked for again")
+	release(t, lease)
+	require.EqualValues(t, 1, e.Stats().ConnectionsRefused)
+	finish(t, s, e)
 }

@@ -26,11 +26,13 @@ var ErrReply = errors.New("a reply that is refused")
 //	nesting          CLUSTER SLOTS: 4                  16
 //	a sentinel's     SENTINEL SENTINELS of 64: 60 KB,  256 KiB,
 //	reply            2,600 elements                    8,192 elements
-//	all that are     a key's refusal: 330 bytes        by what was asked:
-//	on their way                                       see allowance
+//	all that are     a key's refusal: 330 bytes        with Own, by what was
+//	on their way                                       asked: see allowance
 //
 // The zero Guard is ready, and so is a nil one, which counts nothing. One may serve any number of connections.
 type Guard struct {
+	Own bool // every command on its connections is this package's: how much is said to it is known; set before use
+
 	refused atomic.Int64
 	last    atomic.Pointer[string] // why the last connection was closed; nil: told
 }
@@ -55,7 +57,7 @@ func (g *Guard) Watch(conn net.Conn) net.Conn {
 		g = &Guard{}
 	}
 	w := &watched{Conn: conn, guard: g}
-	w.in.asked, w.out.asked = &w.asked, &w.asked
+	w.in.asked, w.out.asked, w.in.own = &w.asked, &w.asked, g.Own
 	return w
 }
 

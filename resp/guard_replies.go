@@ -23,6 +23,7 @@ const (
 type replyScanner struct {
 	asked *asked
 	small bool // it is a sentinel that sends
+	own   bool // see Guard
 
 	line   [32]byte // the beginning of the line that comes, where it began in an earlier scan
 	length int      // of that line, as far as it has come
@@ -271,9 +272,10 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 	return s.aggregate(kind, int(min(n, mostElements+1)))
 }
 
-// makeRoom is called where a message begins. Pushes are nobody's reply: the client keeps none.
+// makeRoom is called where a message begins. Pushes are nobody's reply: the client keeps none. What somebody else's commands
+// are answered with is theirs to know.
 func (s *replyScanner) makeRoom(kind byte) {
-	if kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {
+	if !s.own || kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {
 		s.room = allowServer
 		return
 	}

@@ -47,8 +47,13 @@ func wireCommand(args ...string) string {
 // guarded writes commands and reads replies through a guard, cut in pieces of one size.
 func guarded(t *testing.T, commands []string, replies string, piece int) (read string, closed bool, err error) {
 	t.Helper()
+	g := Guard{Own: true}
+	return guardedBy(t, &g, commands, replies, piece)
+}
+
+func guardedBy(t *testing.T, g *Guard, commands []string, replies string, piece int) (read string, closed bool, err error) {
+	t.Helper()
 	conn := &scripted{text: replies, piece: piece}
-	var g Guard
 	w := g.Watch(conn)
 	sent := strings.Join(commands, "")
 	for len(sent) > 0 {
@@ -266,7 +271,7 @@ func BenchmarkGuard(b *testing.B) {
 	sent := []byte(wireCommand(append(args, "30000", strings.Repeat("0", 56), "1763829999999", "1")...) +
 		wireCommand(append(args, "PUBLISH", "0", "0", strings.Repeat("0", 56), "128")...))
 	conn := &endless{text: strings.Repeat("*2\r\n:1763829999999\r\n:128\r\n", 2)}
-	w, buf := new(Guard).Watch(conn), make([]byte, 4096)
+	w, buf := (&Guard{Own: true}).Watch(conn), make([]byte, 4096)
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
 			_, _ = w.Write(sent)
@@ -409,7 +414,7 @@ func scanned(text string, before int) (*replyScanner, error) {
 	a := &asked{}
 	a.sent.Store(100)
 	a.allowed.Store(100 * allowServer)
-	s := &replyScanner{asked: a, size: before, room: allowServer}
+	s := &replyScanner{asked: a, own: true, size: before, room: allowServer}
 	good, err := s.scan([]byte(text))
 	if err == nil && good != len(text) {
 		err = io.ErrShortBuffer
@@ -531,6 +536,8 @@ func TestTheGuardRefusesMoreThanWasAskedFor(t *testing.T) {
 		require.True(t, strings.HasPrefix(read, c.good), name)
 		if c.bad != "" {
 			require.ErrorIs(t, err, errRoom, name)
+			_, closed, err = guardedBy(t, new(Guard), c.commands, c.good+c.bad, 4099)
+			require.False(t, closed, "somebody else's client may ask for more: %s: %v", name, err)
 		}
 	}
 }
@@ -542,7 +549,7 @@ func TestAServerCannotSaveRoomForALargeReply(t *testing.T) {
 	reply := []byte("*2\r\n:1763829999999\r\n:1\r\n")
 	for _, ahead := range []int{0, 1, 7} {
 		a := &asked{}
-		out, in := commandScanner{asked: a}, replyScanner{asked: a}
+		out, in := commandScanner{asked: a}, replyScanner{asked: a, own: true}
 		for range ahead {
 			out.scan(command)
 		}

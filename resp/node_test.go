@@ -75,7 +75,7 @@ func nodeOpen(t testing.TB, addr string, o Options) *Node {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, AlwaysPipelining: true, PipelineMultiplex: -1,
-		DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: new(Guard).Dialer(Dial),
+		DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: (&Guard{Own: true}).Dialer(Dial),
 	})
 	require.NoError(t, err)
 	o.ID = nodeID

@@ -57,13 +57,23 @@ func room() []mutant {
 		},
 		{
 			"pushes-need-room", "a lock that many wait for ends the connection that tells of it",
-			one("resp/guard_replies.go", "if kind == '>' || s.asked", "if s.asked"),
+			one("resp/guard_replies.go", "!s.own || kind == '>' ||", "!s.own ||"),
 			"resp", more, false,
 		},
 		{
 			"pushes-of-resp2-need-room", "the same, where pushes are arrays",
-			one("resp/guard_replies.go", "if kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {", "if kind == '>' {"),
+			one("resp/guard_replies.go", "kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {", "kind == '>' {"),
 			"resp", more, false,
+		},
+		{
+			"room-for-a-borrowed-client", "an application's own large replies end its connection",
+			one("resp/guard_replies.go", "if !s.own || kind", "if kind"),
+			"resp", more, false,
+		},
+		{
+			"no-room-is-made", "the engine's own connections take gigabytes",
+			one("engine/engine.go", "&resp.Guard{Own: true}", "&resp.Guard{}"),
+			"engine", "TestAServerThatSaysMuchToLittleLosesItsConnection", false,
 		},
 		{
 			"looks-have-the-room-of-a-key", "Inspect of a large hash ends its connection",

@@ -53,35 +53,41 @@ const (
 	crowdBuffer = 16 << 10
 )
 
-// dialer makes the client of one node: the same for all, but for the address.
+// dialer makes the client of one node.
 func dialer(cfg Config, crowd *atomic.Int32) func(addr string) (rueidis.Client, error) {
-	return func(addr string) (rueidis.Client, error) {
-		option := options(cfg)
-		if crowd.Load() > crowdOf {
-			option.RingScaleEachConn = crowdRing
-			option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
-		}
-		option.InitAddress = []string{addr}
-		option.ForceSingleClient = true
-		option.Sentinel = rueidis.SentinelOption{}
-		return rueidis.NewClient(option)
+	return func(addr string) (rueidis.Client, error) { return rueidis.NewClient(nodeOption(cfg, crowd, addr)) }
+}
+
+// nodeOption is what the client of one node is made with: the same for all, but for the address.
+func nodeOption(cfg Config, crowd *atomic.Int32, addr string) rueidis.ClientOption {
+	option := options(cfg)
+	if crowd.Load() > crowdOf {
+		option.RingScaleEachConn = crowdRing
+		option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
 	}
+	option.InitAddress = []string{addr}
+	option.ForceSingleClient = true
+	option.Sentinel = rueidis.SentinelOption{}
+	return option
 }
 
 // asker makes the client of one sentinel.
 func asker(cfg Config) func(addr string) (rueidis.Client, error) {
-	return func(addr string) (rueidis.Client, error) {
-		option := options(cfg)
-		option.RingScaleEachConn = crowdRing
-		option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
-		option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)
-		of := option.Sentinel
-		option.InitAddress, option.SelectDB = []string{addr}, 0
-		option.Username, option.Password, option.TLSConfig = of.Username, of.Password, of.TLSConfig
-		option.ForceSingleClient = true
-		option.Sentinel = rueidis.SentinelOption{}
-		return rueidis.NewClient(option)
-	}
+	return func(addr string) (rueidis.Client, error) { return rueidis.NewClient(sentinelOption(cfg, addr)) }
+}
+
+// sentinelOption is what the client of one sentinel is made with.
+func sentinelOption(cfg Config, addr string) rueidis.ClientOption {
+	option := options(cfg)
+	option.RingScaleEachConn = crowdRing
+	option.ReadBufferEachConn, option.WriteBufferEachConn = crowdBuffer, crowdBuffer
+	option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)
+	of := option.Sentinel
+	option.InitAddress, option.SelectDB = []string{addr}, 0
+	option.Username, option.Password, option.TLSConfig = of.Username, of.Password, of.TLSConfig
+	option.ForceSingleClient = true
+	option.Sentinel = rueidis.SentinelOption{}
+	return option
 }
 
 // borrow uses the connections of a client that somebody else has made.

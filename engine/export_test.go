@@ -56,6 +56,24 @@ func NewTalk(tb testing.TB, logger *slog.Logger) (say func(n string), dropped fu
 	return say, dropped, func() { c.close(tb.Context()) }
 }
 
+// Say tells an engine's logger a line.
+func Say(e *Engine, text string) { e.log(slog.LevelInfo, text) }
+
+// Told counts those who wait for a lock's name in its engine now, and were told that it is held.
+func Told(l *Lock) (n int) {
+	sh := l.eng.shard(l.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for ent := range sh.names.get(l.hash, l.key).withSeats {
+		for op := ent.head; op != nil; op = op.next {
+			if op.parked {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // SameHold reports whether two leases are handles of one wire hold.
 func SameHold(a, b *Lease) bool { return a.hold == b.hold }
 

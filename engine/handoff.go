@@ -113,7 +113,12 @@ func (e *Engine) courtesyLocked(sh *shard, op *releaseOp, r *resp.Result, fx *ef
 	case op.op.Left:
 		least = leftFor
 	}
-	pause := min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost)
 	ent.courtesy()
-	e.pauseLocked(ent.park, r.ReceivedAt.Add(pause), fx)
+	e.pauseLocked(ent.park, courtesyEnd(r, least), fx)
+}
+
+// courtesyEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as ours
+// has asked before.
+func courtesyEnd(r *resp.Result, least time.Duration) clock.Instant {
+	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost))
 }

@@ -81,6 +81,49 @@ func TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver(t *testing.T) 
 	}
 }
 
+// A turn lasts for ten round trips, within its bounds: over a long way it is longer, or it would be over before the second
+// grant. And the lock is left to the others for two, or our next acquire would be there before they have heard.
+func TestATurnAndThePauseBehindItAreAsLongAsTheWay(t *testing.T) {
+	t.Parallel()
+	const others = 1
+	for _, c := range []struct {
+		line, held time.Duration // one way, and for how long the lock is held
+		handedOver bool
+		least      time.Duration // between a release and the next grant, if it is not handed over
+	}{
+		{0, 19 * time.Millisecond, true, 0},
+		{0, 25 * time.Millisecond, false, courtesyLeast},
+		{4 * time.Millisecond, 75 * time.Millisecond, true, 0},
+		{4 * time.Millisecond, 90 * time.Millisecond, false, 24 * time.Millisecond}, // a pause of 16, and a round trip of 8
+		{40 * time.Millisecond, 195 * time.Millisecond, true, 0},
+		{40 * time.Millisecond, 205 * time.Millisecond, false, 100 * time.Millisecond}, // of 20, and of 80
+	} {
+		play(t, func(sc *scene) {
+			sc.line = c.line
+			publish := sc.server.twin.Publish
+			sc.server.twin.Publish = func(channel, message string) int64 { return publish(channel, message) + others }
+			l := sc.e.Lock("a")
+			first := sc.acquire(l)
+			next := l.AcquireAsync(context.Background())
+			sc.w.Sleep(c.held)
+			sc.release(first)
+			released := sc.w.Now()
+			ls, err := result(sc, next)
+			sc.wants(nil, err, "the next")
+			if handedOver := ls.hold == first.hold; handedOver != c.handedOver {
+				t.Errorf("%v one way, held for %v: handed over: %v", c.line, c.held, handedOver)
+			}
+			switch took := sc.w.Now().Sub(released); {
+			case took < c.least:
+				t.Errorf("%v one way: the others had %v", c.line, took)
+			case took > 2*c.least+time.Millisecond:
+				t.Errorf("%v one way: %v until the next of this engine had it", c.line, took)
+			}
+			sc.release(ls)
+		})
+	}
+}
+
 // An Extend of an hour gets no answer, and then nothing else does for a long time: the key may live for the hour. Whoever gives
 // the lock back is told so, and it is given back whenever the server answers again, not after its lease only.
 func TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes(t *testing.T) {

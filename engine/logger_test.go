@@ -192,3 +192,29 @@ func TestLinesForALoggerThatBlocksAreBoundedCountedAndInOrder(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprint("lines=", lost)}, told, "and the logger is told, once")
 	require.True(t, slices.Contains(log.said, "n=0"))
 }
+
+// Lines that a logger was too slow for are in the statistics: whoever reads its log would not miss them otherwise.
+func TestLinesThatWereDroppedAreInTheStatistics(t *testing.T) {
+	t.Parallel()
+	const more = 7
+	s := redistest.Run(t, redistest.Options{})
+	gate, heard := make(chan struct{}), make(chan struct{}, engine.MaxLines+1)
+	slow := &hostileLog{method: "Handle", does: func() { heard <- struct{}{}; <-gate }}
+	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(slow) })
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open) // before the engine is closed
+	engine.Say(e, "the logger has it")
+	await(t, heard, "the first line")
+	for range engine.MaxLines {
+		engine.Say(e, "waits")
+	}
+	require.Zero(t, e.Stats().LogsDropped)
+	for range more {
+		engine.Say(e, "is dropped")
+	}
+	require.EqualValues(t, more, e.Stats().LogsDropped)
+	open()
+	finish(t, s, e)
+	require.EqualValues(t, more, e.Stats().LogsDropped)
+	require.EqualValues(t, 1+engine.MaxLines+1, slow.called.Load(), "and one that says how many were dropped")
+}

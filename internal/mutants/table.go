@@ -52,8 +52,8 @@ func table() []mutant {
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		unseen(),
 		budgets(),
+		unseen(), unseenClients(), unseenElsewhere(),
 	} {
 		all = append(all, part...)
 	}

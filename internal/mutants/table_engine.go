@@ -15,7 +15,7 @@ func handedOver() []mutant {
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
-			one(handoff, "\tent.courtesy()\n\te.pauseLocked(ent.park, r.ReceivedAt.Add(pause), fx)\n", "\t_ = pause\n"),
+			one(handoff, "\tent.courtesy()\n\te.pauseLocked(ent.park, courtesyEnd(r, least), fx)\n", "\t_ = least\n"),
 			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
 		},
 		{

@@ -95,3 +95,110 @@ func unseen() []mutant {
 		},
 	}
 }
+
+// unseenClients breaks what the engine's clients are made with, and its name.
+func unseenClients() []mutant {
+	const config, connect, dialer = "engine/config.go", "engine/connect.go", "resp/dialer.go"
+	const needs, crowd = "TestEveryClientIsMadeWithWhatCorrectnessNeeds", "TestOnlyACrowdOfNodesHasSmallRings"
+	const verified = "TestEachNodeIsVerifiedByItsOwnAddressUnlessANameIsGiven"
+	return []mutant{
+		{
+			"uuid-of-24-bits", "one of a few thousand engines has the name of another, and holds its locks",
+			one("engine/engine.go", "_, _ = rand.Read(b[:]) // never fails", "_, _ = rand.Read(b[:3])"), "engine", "TestAllOfAUUIDIsRandom", false,
+		},
+		{
+			"uuid-says-one-thing-twice", "half of the UUID follows from the other half",
+			one("engine/engine.go", "_, _ = rand.Read(b[:]) // never fails", "_, _ = rand.Read(b[:8])\n\t\tcopy(b[8:], b[:8])"),
+			"engine", "TestAllOfAUUIDIsRandom", false,
+		},
+		{
+			"url-names-every-node", "each node of a cluster has to show the certificate of the URL's host, or may",
+			one(config, "option.TLSConfig.ServerName = \"\" //", "//"), "engine", verified, false,
+		},
+		{
+			"asked-name-is-forgotten", "whoever redirects sends the password to any node with a certificate of its own",
+			one(config, "option.TLSConfig = cfg.TLS\n", "option.TLSConfig = cfg.TLS.Clone()\n\t\toption.TLSConfig.ServerName = \"\"\n"), "engine", verified, false,
+		},
+		{
+			"client-tries-again", "the client sends a command twice by itself, behind our back",
+			one(config, "option.DisableRetry = true", "option.DisableRetry = false"), "engine", needs, false,
+		},
+		{
+			"client-loses-answers", "an answer that has arrived is lost when its connection breaks",
+			one(config, "option.AlwaysPipelining = true", "option.AlwaysPipelining = false"), "engine", needs, false,
+		},
+		{
+			"client-multiplexes", "a key's commands overtake each other on two connections",
+			one(config, "option.PipelineMultiplex = -1", "option.PipelineMultiplex = 1"), "engine", needs, false,
+		},
+		{
+			"client-waits-for-long", "a dead connection is noticed after 10 s",
+			one(config, "option.ConnWriteTimeout = 2 *", "option.ConnWriteTimeout = 10 *"), "engine", needs, false,
+		},
+		{
+			"small-rings-for-everybody", "a connection that is busy has a tenth less throughput",
+			one(connect, "if crowd.Load() > crowdOf {", "if crowd.Load() >= 0 {"), "engine", crowd, false,
+		},
+		{
+			"small-rings-one-early", "the bound is another than is written",
+			one(connect, "if crowd.Load() > crowdOf {", "if crowd.Load() >= crowdOf {"), "engine", crowd, false,
+		},
+		{
+			"closed-connections-linger", "a connection that is given up still sends what is in its buffer",
+			one(dialer, "_ = tcp.SetLinger(0)", "_ = tcp.SetLinger(-1)"), "resp", "TestConnectionsAreDialledToEndSoon", false,
+		},
+		{
+			"no-user-timeout", "a peer that is gone is noticed by the kernel after a quarter of an hour",
+			one(dialer, "setUserTimeout(tcp, dialTimeout)", "_ = setUserTimeout"), "resp", "TestConnectionsAreDialledToEndSoon", false,
+		},
+		{
+			"name-stays-in-the-configuration", "the second node is verified by the first one's address",
+			one(dialer, "secured = config.Clone()", "_ = config.Clone"), "resp", "TestWhoAnswersIsVerifiedByTheAddressThatWasDialled", false,
+		},
+	}
+}
+
+// unseenElsewhere breaks what is none of these.
+func unseenElsewhere() []mutant {
+	const handoff = "engine/handoff.go"
+	const turn = "TestATurnAndThePauseBehindItAreAsLongAsTheWay"
+	return []mutant{
+		{
+			"mark-is-made-anew-in-a-move", "a renewal in a move shortens the life of a longer read hold",
+			one("resp/moving.go", ".Value(\"1\").Nx().Px", ".Value(\"1\").Px"), "resp", "TestAMarkIsMadeOrRaisedAndNeverLoweredOnItsWay", false,
+		},
+		{
+			"mark-is-lowered-in-a-move", "the same, where it is there",
+			one("resp/moving.go", "Milliseconds(r.LeaseMs).Gt().Build()", "Milliseconds(r.LeaseMs).Build()"),
+			"resp", "TestAMarkIsMadeOrRaisedAndNeverLoweredOnItsWay", false,
+		},
+		{
+			"turn-ignores-the-way", "over a long way a turn is over before its second grant",
+			one(handoff, "max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), turnLeast)"), "engine", turn, false,
+		},
+		{
+			"turn-without-a-bound", "over a very long way nobody else has the lock for seconds",
+			one(handoff, "min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast)"),
+			"engine", turn, false,
+		},
+		{
+			"pause-ignores-the-way", "over a long way an engine takes the lock again before the others have heard of its release",
+			one(handoff, "max(2*r.ReceivedAt.Sub(r.SentAt), least)", "max(0*r.ReceivedAt.Sub(r.SentAt), least)"), "engine", turn, false,
+		},
+		{
+			"pause-without-a-bound", "over a very long way a lock lies idle",
+			one(handoff, "min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost)", "max(2*r.ReceivedAt.Sub(r.SentAt), least)"),
+			"engine", turn, false,
+		},
+		{
+			"dropped-lines-are-not-shown", "nobody sees that the log has gaps",
+			one("engine/stats.go", "= e.callbacks.dropped, e.wheel.Stuck()", "= 0, e.wheel.Stuck()"),
+			"engine", "TestLinesThatWereDroppedAreInTheStatistics", false,
+		},
+		{
+			"stuck-wheel-is-not-shown", "nobody sees that what waits for time comes late",
+			one("engine/stats.go", "= e.callbacks.dropped, e.wheel.Stuck()", "= e.callbacks.dropped, 0"),
+			"engine", "TestAStuckTimingWheelIsReportedOnce", false,
+		},
+	}
+}

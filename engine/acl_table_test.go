@@ -200,10 +200,7 @@ func (s *aclSuite) family(holds, lock func(*engine.Engine, string, ...engine.Opt
 			s.errs = append(s.errs, errors.New("held twice"))
 		}
 		cancel()
-		f := lock(b, name("waited")).AcquireAsync(s.ctx)
-		for s.ctx.Err() == nil && b.Stats().Waits == 0 {
-			lastUntil(time.Now().Add(2 * time.Millisecond))
-		}
+		f := s.told(lock(b, name("waited")))
 		_, err = lock(b, name("waited")).Inspect(s.ctx)
 		s.do(err)
 		if strings.Contains(s.prefix, "fair") {
@@ -215,10 +212,7 @@ func (s *aclSuite) family(holds, lock func(*engine.Engine, string, ...engine.Opt
 			s.do(got.Release(s.ctx))
 		}
 		if _, err := holds(a, name("forced")).Acquire(s.ctx); s.do(err) {
-			f := lock(b, name("forced")).AcquireAsync(s.ctx)
-			for s.ctx.Err() == nil && b.Stats().Waits == 0 {
-				lastUntil(time.Now().Add(2 * time.Millisecond))
-			}
+			f := s.told(lock(b, name("forced")))
 			_, err := holds(b, name("forced")).ForceRelease(s.ctx)
 			s.do(err)
 			if got, err := f.Await(s.ctx); s.do(err) {

@@ -141,6 +141,19 @@ func (s *aclSuite) locks(e *engine.Engine) {
 	}
 }
 
+// told begins to wait for a lock, and returns when the waiter was told that it is held, or has its end.
+func (s *aclSuite) told(l *engine.Lock) *engine.Future[*engine.Lease] {
+	f := l.AcquireAsync(s.ctx)
+	for engine.Told(l) == 0 {
+		select {
+		case <-f.Done():
+			return f
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return f
+}
+
 // waits lets two engines take turns, on names with and without a brace.
 func (s *aclSuite) waits(a, b *engine.Engine) {
 	for _, name := range []string{s.name("waited"), s.name("{waited}")} {
@@ -148,10 +161,7 @@ func (s *aclSuite) waits(a, b *engine.Engine) {
 		if !s.do(err) {
 			continue
 		}
-		f := b.Lock(name).AcquireAsync(s.ctx)
-		for s.ctx.Err() == nil && b.Stats().Waits == 0 {
-			lastUntil(time.Now().Add(2 * time.Millisecond))
-		}
+		f := s.told(b.Lock(name))
 		s.do(ls.Release(s.ctx))
 		if got, err := f.Await(s.ctx); s.do(err) {
 			s.do(got.Release(s.ctx))

@@ -247,9 +247,17 @@ func (c *chaos) failover(ctx context.Context) error {
 	if len(replicas) == 0 {
 		return errors.New("no replica is left")
 	}
-	next := replicas[c.rng.IntN(len(replicas))]
+	return c.takeOver(ctx, replicas[c.rng.IntN(len(replicas))])
+}
+
+// takeOver tells a replica to take over until it has. It looks first: who has become a master refuses to be told.
+func (c *chaos) takeOver(ctx context.Context, next *redistest.Server) error {
 	var asked time.Time
 	return await(ctx, func() error {
+		owners, err := c.owners(ctx)
+		if err == nil && slices.Contains(owners, next) {
+			return nil
+		}
 		// Masters do not elect a second successor of one master within twice their node timeout, and forget
 		// that they were asked.
 		if time.Since(asked) > askAgain {
@@ -258,10 +266,7 @@ func (c *chaos) failover(ctx context.Context) error {
 			}
 			asked = time.Now()
 		}
-		if owners, err = c.owners(ctx); err == nil && !slices.Contains(owners, next) {
-			err = fmt.Errorf("%s has not taken over", next.Addr())
-		}
-		return err
+		return errors.Join(err, fmt.Errorf("%s has not taken over", next.Addr()))
 	})
 }
 

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 func TestChaos(t *testing.T) {
@@ -63,6 +67,24 @@ func TestChaos(t *testing.T) {
 			tc.check(t, r, chaos)
 		})
 	}
+}
+
+// On a busy machine a replica may have taken over when it is told again, and then it refuses for good.
+func TestWhoHasTakenOverIsNotToldAgain(t *testing.T) {
+	needServer(t)
+	t.Parallel()
+	cluster, err := redistest.StartCluster(t.Context(), 1, 0)
+	require.NoError(t, err)
+	defer cluster.Stop()
+	c := &chaos{cfg: &config{}, srv: &server{cluster: cluster}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	before, err := cluster.Nodes()[0].CommandStats()
+	require.NoError(t, err)
+	require.NoError(t, c.takeOver(ctx, cluster.Nodes()[0]))
+	after, err := cluster.Nodes()[0].CommandStats()
+	require.NoError(t, err)
+	require.Equal(t, before["cluster|failover"], after["cluster|failover"])
 }
 
 func TestChaosNeedsProcessesToDisturb(t *testing.T) {

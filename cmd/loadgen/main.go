@@ -71,6 +71,11 @@ func helpCommand(topics []string, stdout, stderr io.Writer) int {
 }
 
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runOneOf(ctx, scenarios(), args, stdout, stderr)
+}
+
+// runOneOf runs the one of the scenarios that args name.
+func runOneOf(ctx context.Context, all map[string]func(stage) scenario, args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseFlags(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -84,7 +89,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	if err != nil {
 		return usageError(stderr, err, "loadgen help run")
 	}
-	s := session{cfg: &cfg, out: out, stderr: stderr}
+	s := session{cfg: &cfg, out: out, stderr: stderr, scenarios: all}
 	r, status := s.run(ctx)
 	if r == nil {
 		_ = out.close() // nothing was written

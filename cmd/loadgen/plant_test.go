@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"io"
-	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,152 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/internal/witness"
 )
-
-// A planted is a scenario in which something is wrong from before the first measured round on.
-type planted struct {
-	scenario
-	stage
-	plant plant
-}
-
-// A plant makes it wrong, once or as long as it runs.
-type plant struct {
-	make  func(ctx context.Context, p *planted)
-	again bool
-}
-
-func (p *planted) measure(ctx context.Context) (round, error) {
-	p.plant.make(ctx, p)
-	plantCtx, end := context.WithCancel(ctx)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		for p.plant.again && plantCtx.Err() == nil {
-			p.plant.make(plantCtx, p)
-			nap(time.Millisecond)
-		}
-	}()
-	defer func() {
-		end()
-		<-gone
-	}()
-	return p.scenario.measure(ctx)
-}
-
-// ledger is what the scenario keeps itself.
-func (p *planted) ledger() *ledger {
-	switch s := p.scenario.(type) {
-	case *lockScenario:
-		return s.load.ledger
-	case *holdScenario:
-		return s.held.ledger
-	default:
-		return s.(*contendScenario).contest.ledger
-	}
-}
-
-// name is that of the scenario's first lock.
-func (p *planted) name() string { return p.ledger().name(0) }
-
-// server is a connection past the engine.
-func (p *planted) server(ctx context.Context, command ...string) (string, error) {
-	c := p.srv.client
-	return c.Do(ctx, c.B().Arbitrary(command...).Build()).ToString()
-}
-
-//nolint:gochecknoglobals // constants in all but name
-var (
-	plantNothing = plant{make: func(context.Context, *planted) {}}
-	// A second holder, whom the ledger has and the server has not.
-	plantHolder = plant{make: func(_ context.Context, p *planted) { p.ledger().take(0, 99) }}
-	// The same among processes: a holder in another one.
-	plantElsewhere = plant{make: func(_ context.Context, p *planted) { p.witness.file().Take(0, 99) }}
-	// The server loses everything, again and again.
-	plantLosses = plant{make: func(ctx context.Context, p *planted) {
-		_, _ = p.server(ctx, "FLUSHALL") // until the end of ctx
-	}, again: true}
-	// Something else has the name of a lock.
-	plantSquatter = plant{make: func(ctx context.Context, p *planted) {
-		_, _ = p.server(ctx, "SET", p.name(), "no lock") // until the end of ctx
-	}, again: true}
-)
-
-// playPlanted is runCommand with a plant.
-func playPlanted(t *testing.T, what plant, args ...string) *report {
-	t.Helper()
-	cfg, err := parseFlags(args)
-	require.NoError(t, err)
-	out, err := openOutputs(&cfg, io.Discard)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = out.close() })
-	all := maps.Clone(scenarios())
-	begin := all[cfg.scenario]
-	all[cfg.scenario] = func(s stage) scenario { return &planted{begin(s), s, what} }
-	var stderr bytes.Buffer
-	s := session{cfg: &cfg, out: out, stderr: &stderr, scenarios: all}
-	r, status := s.run(t.Context())
-	require.NotNil(t, r, stderr.String())
-	require.Equal(t, r.Status, status)
-	return r
-}
-
-// Whatever is planted, in whichever scenario and API, ends in the exit status that says so.
-func TestWhatIsPlantedEndsInItsStatus(t *testing.T) {
-	needServer(t)
-	for scenario, apis := range map[string][]string{
-		"lock": {"async", "sync"}, "hold": {"async"}, "contend": {"async", "sync"},
-		"fenced": {"async", "sync"}, "fair": {"async", "sync"}, "rw": {"async", "sync"},
-	} {
-		for _, api := range apis {
-			for _, plant := range []struct {
-				name   string
-				plant  plant
-				status int
-				says   string
-			}{
-				{"Nothing", plantNothing, statusOK, ""},
-				{"SecondHolder", plantHolder, statusViolation, "exclusion was violated"},
-				{"HolderElsewhere", plantElsewhere, statusViolation, "exclusion between processes was violated"},
-				{"Losses", plantLosses, statusFailed, "lost"},
-				{"Squatter", plantSquatter, statusFailed, "wrong"},
-			} {
-				elsewhere := plant.name == "HolderElsewhere"
-				if elsewhere && (scenario == "lock" || scenario == "hold" || scenario == "rw") { // they have no witness
-					continue
-				}
-				t.Run(scenario+" "+api+" "+plant.name, func(t *testing.T) {
-					t.Parallel()
-					args := []string{
-						"--scenario", scenario, "--addr", redistest.Run(t, redistest.Options{}).Addr(), "--json", filepath.Join(t.TempDir(), "r"),
-						"--duration", "300ms", "--warmup", "0s", "--check-server", "off",
-					}
-					switch scenario {
-					case "lock":
-						args = append(args, "--api", api, "--clients", "2", "--keys", "2", "--inflight", "2")
-					case "hold":
-						args = append(args, "--locks", "50", "--lease", "1s")
-					default:
-						args = append(args, "--api", api, "--clients", "4", "--hold", "1ms")
-					}
-					if elsewhere {
-						args = append(args, "--witness", filepath.Join(t.TempDir(), "w"))
-					}
-					r := playPlanted(t, plant.plant, args...)
-					text := strings.Join(r.Failures, "\n")
-					want := plant.status
-					if plant.name == "Losses" && r.Violations > 0 { // the next one comes before the loser has let go
-						want = statusViolation
-					}
-					require.Equal(t, want, r.Status, text)
-					require.Contains(t, text, plant.says)
-				})
-			}
-		}
-	}
-}
 
 // What is wrong and nothing else, so that no other failure covers it.
 func TestEachThingThatIsWrongIsEnough(t *testing.T) {
@@ -222,7 +74,7 @@ func TestEachThingThatIsWrongIsEnough(t *testing.T) {
 		}), statusViolation, "exclusion was violated 1 times"},
 		"HoldLost": {hold(func(s *holdScenario) { s.beliefs.lost = 1 }), statusFailed, "1 leases were lost"},
 		"ContendViolation": {func(t *testing.T, r *report) {
-			s := newContendScenario(stage{cfg: &config{keys: 1, clients: 1}, engines: nil}).(*contendScenario)
+			s := newContendScenario(stage{cfg: &config{keys: 1, clients: 1, chaos: []string{chaosPause}}}).(*contendScenario)
 			s.engines, s.contest = make([]*engine.Engine, 1), newContest(s.cfg, make([]lock, 1), func(int) string { return "k" })
 			s.served = []int64{0}
 			s.contest.ledger.take(0, 1)

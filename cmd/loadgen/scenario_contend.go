@@ -149,7 +149,10 @@ func (s *contendScenario) finish(ctx context.Context, r *report) error {
 	s.rw.addTo(r, s.contest.ledger)
 	r.Fairness = fairnessOf(s.served)
 	c.FairnessEngines = fairnessOf(s.servedByEngine())
-	return s.witness.conclude(ctx, r, newLatency(s.waits.acquires))
+	if err := s.witness.conclude(ctx, r, newLatency(s.waits.acquires)); err != nil || s.witness.gaveUp() {
+		return err
+	}
+	return s.addLeftover(ctx, r, s.cfg.keys, s.contest.ledger.name)
 }
 
 func (s *contendScenario) servedByEngine() []int64 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -62,10 +63,9 @@ func (s *holdScenario) measure(ctx context.Context) (round, error) {
 	r.cost = s.meter.read().minus(giveFrom).plus(taken.minus(began))
 	r.after = s.srv.snapshot(work)
 	s.relock(work)
-	if n, countErr := s.countKeys(work); countErr == nil {
-		s.left = n
-	}
-	return r, err
+	var countErr error
+	s.left, countErr = s.srv.countKeys(work, s.cfg.locks, s.held.name)
+	return r, errors.Join(err, countErr)
 }
 
 func (s *holdScenario) finish(_ context.Context, r *report) error {
@@ -84,9 +84,7 @@ func (s *holdScenario) finish(_ context.Context, r *report) error {
 		r.Failures = append(r.Failures, fmt.Sprintf("%d of %d locks are not on the server what the engine believes", s.beliefs.mismatches, s.cfg.locks))
 		r.Failures = append(r.Failures, s.beliefs.told...)
 	}
-	if s.left > 0 {
-		r.Failures = append(r.Failures, fmt.Sprintf("%d locks are still on the server after their release", s.left))
-	}
+	r.addLeft(s.left)
 	return nil
 }
 
@@ -230,23 +228,4 @@ func disagreement(want belief, fields map[string]string, pttl int64, answered ti
 		return fmt.Sprintf("trusted %v beyond its expiry on the server", beyond)
 	}
 	return ""
-}
-
-// countKeys counts the locks that still have a key.
-func (s *holdScenario) countKeys(ctx context.Context) (n int64, err error) {
-	b := s.srv.client.B()
-	for first := 0; first < s.cfg.locks; first += auditBatch {
-		cmds := make([]rueidis.Completed, 0, auditBatch)
-		for i := first; i < min(first+auditBatch, s.cfg.locks); i++ {
-			cmds = append(cmds, b.Exists().Key(s.held.name(i)).Build())
-		}
-		for _, reply := range s.srv.client.DoMulti(ctx, cmds...) {
-			one, err := reply.AsInt64()
-			if err != nil {
-				return n, err
-			}
-			n += one
-		}
-	}
-	return n, nil
 }

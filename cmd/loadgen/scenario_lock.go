@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 )
 
@@ -49,7 +50,13 @@ func (s *lockScenario) finish(ctx context.Context, r *report) error {
 	r.Lost += lost
 	r.addViolations(s.load.ledger)
 	r.addViolations(s.held.ledger)
-	return s.held.giveQuietly(ctx)
+	if err := s.held.giveQuietly(ctx); err != nil {
+		return err
+	}
+	return errors.Join(
+		s.addLeftover(ctx, r, s.cfg.keys, s.load.ledger.name),
+		s.addLeftover(ctx, r, s.cfg.locks, s.held.name),
+	)
 }
 
 func (s *lockScenario) pairs() int64 {

@@ -28,7 +28,7 @@ type session struct {
 	chaos    *chaos // nil: nothing is disturbed
 	report   *report
 
-	scenarios map[string]func(stage) scenario // nil: all there are
+	scenarios map[string]func(stage) scenario
 }
 
 // run does the whole of it. A nil report means that nothing ran, and status says why.
@@ -92,9 +92,6 @@ func (s *session) fail(err error, status int) (*report, int) {
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
 	s.chaos = newChaos(s.cfg, s.srv, s.engines)
-	if s.scenarios == nil {
-		s.scenarios = scenarios()
-	}
 	s.scenario = s.scenarios[s.cfg.scenario](stage{
 		cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), chaos: s.chaos, witness: s.witness,
 	})

@@ -79,6 +79,9 @@ func (b *bystander) await(ctx context.Context, timeout time.Duration) error {
 	return unlessEnded(ctx, err)
 }
 
+// gaveUp reports whether others may still be at work.
+func (b *bystander) gaveUp() bool { return b != nil && b.off }
+
 // begin begins to count the grants of round n over time.
 func (b *bystander) begin(n int) *witness.Round {
 	if b == nil {

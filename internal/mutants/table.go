@@ -52,6 +52,8 @@ func table() []mutant {
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
+		planted(),
+		unseen(),
 		budgets(),
 		unseen(), unseenClients(), unseenElsewhere(),
 	} {

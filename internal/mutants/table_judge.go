@@ -141,7 +141,7 @@ func judgingRuns() []mutant {
 		m("mismatch-ignored", "locks that the server does not have are no failure",
 			one(lg+"scenario_hold.go", "if s.beliefs.mismatches > 0 {", "if s.beliefs.mismatches > 1<<40 {"), table),
 		m("leftover-ignored", "keys left after the release are no failure",
-			one(lg+"scenario_hold.go", "if s.left > 0 {", "if s.left > 1<<40 {"), table),
+			one(lg+"leftover.go", "if n > 0 {", "if n > 1<<40 {"), table),
 		m("contend-ledger-not-told", "what the ledger caught is not in the report",
 			one(lg+"scenario_contend.go", "\tr.addViolations(s.contest.ledger)\n", ""), table),
 		m("hold-ledger-not-told", "the same of held locks",

@@ -1,0 +1,85 @@
+package main
+
+// planted: what the load generator has to notice in each scenario and API, down to its exit status.
+func planted() []mutant {
+	const (
+		lg, plants = "cmd/loadgen/", "TestWhatIsPlantedEndsInItsStatus/"
+		contend    = lg + "scenario_contend.go"
+	)
+	m := func(id, why string, edits []edit, test string) mutant {
+		return mutant{"planted-" + id, why, edits, "cmd/loadgen", plants + test, false}
+	}
+	return append(plantedOperations(), []mutant{
+		m("exit-status", "whatever the report says, the program passes",
+			one(lg+"main.go", "\treturn r.Status\n}\n\n// gcPercent", "\treturn statusOK\n}\n\n// gcPercent"), "lock_async_Leftover"),
+		m("violation-is-a-failure", "what the ledger caught ends in status 1",
+			one(lg+"report.go", "case r.Violations > 0 || r.violated:", "case r.violated:"), "rw_async_SecondHolder"),
+		m("ghost-is-a-failure", "a grant that the server knows nothing of ends in status 1",
+			one(lg+"report.go", "r.violated = r.violated || len(v.ghosts) > 0", "_ = r.violated || len(v.ghosts) > 0"), "lock_async_Ghost"),
+		m("ghost-not-told", "the same is not in the report",
+			one(lg+"report.go", "\tr.Failures = append(r.Failures, v.ghosts...)\n", ""), "fair_sync_Ghost"),
+		m("more-releases-than-ours", "a release too many passes",
+			one(lg+"serverside.go", "if did.HDel < released || did.HDel > released && exact {", "if did.HDel < released {"), "contend_async_Mismatch"),
+		m("verdict-not-added", "what the server's counters say is not looked at",
+			one(lg+"report.go", "\t\tr.addVerdict(judge(cfg.checkServer, one), one)\n", ""), "fenced_sync_Mismatch"),
+		m("tokens-not-told", "tokens that did not rise are not in the report",
+			one(contend, "\ts.tokens.addTo(r)\n", ""), "fenced_async_TokensRepeat"),
+		m("tokens-are-a-failure", "tokens that did not rise end in status 1",
+			one(lg+"scenario_fenced.go", "\t\tr.violated = true\n", ""), "fenced_sync_TokensRepeat"),
+		m("tokens-not-seen", "nobody compares tokens",
+			one(contend, "\t\ts.contest.looker = s.tokens\n", ""), "fenced_sync_TokensRepeat"),
+		m("order-not-told", "callers that lost their place are not in the report",
+			one(contend, "\ts.order.addTo(r, s.cfg.chaos)\n", ""), "fair_async_PlaceLost"),
+		m("lost-place-ignored", "the same are no failure",
+			one(lg+"scenario_fair.go", "if out.LostPlace > 0 {", "if out.LostPlace > 1<<40 {"), "fair_sync_PlaceLost"),
+		m("blame-nobody", "a violation between processes is not in the report",
+			one(lg+"witness.go", "\tb.blame(r, out)\n", ""), "fenced_async_HolderElsewhere"),
+		m("lock-ledger-not-told", "what the ledger of the scenario lock caught is not in the report",
+			one(lg+"scenario_lock.go", "\tr.addViolations(s.load.ledger)\n", ""), "lock_async_SecondHolder"),
+		m("lock-leftover", "keys of the scenario lock are not looked for",
+			one(lg+"scenario_lock.go", "\t\ts.addLeftover(ctx, r, s.cfg.keys, s.load.ledger.name),\n", ""), "lock_sync_Leftover"),
+		m("contend-leftover", "keys of those that contend are not looked for",
+			one(contend, "return s.addLeftover(ctx, r, s.cfg.keys, s.contest.ledger.name)", "return nil"), "rw_async_Leftover"),
+		m("nobody-may-look", "hold passes where it may not look for keys",
+			one(lg+"scenario_hold.go", "return r, errors.Join(err, countErr)", "_ = countErr\n\treturn r, errors.Join(err)"), "hold_sync_NobodyMayLook"),
+		m("nobody-may-compare", "the same where it may not ask for the locks",
+			one(lg+"scenario_hold.go", "err = fmt.Errorf(\"compare with the server: %w\", err)", "err = nil"), "hold_async_NobodyMayCompare"),
+		m("mismatch-not-counted", "a lock that differs on the server counts as held",
+			one(lg+"scenario_hold.go", "\t\t\ta.mismatches++\n", ""), "hold_async_NoExpiry"),
+		m("second-owner-passes", "a lock that another has on the server, too, counts as held",
+			one(lg+"scenario_hold.go", "case len(fields) != 1 || fields[want.owner] == \"\":", "case fields[want.owner] == \"\":"), "hold_sync_HeldTwice"),
+		m("disturbance-not-noted", "a disturbance that failed is forgotten",
+			one(lg+"chaos.go", "\t\t\tc.failed = append(c.failed, fmt.Sprintf(\"%s: %v\", kind, err))\n", ""), "hold_async_FailedDisturbance"),
+		m("chaos-not-told", "what was disturbed is not in the report",
+			one(lg+"session.go", "\ts.chaos.addTo(s.report, quiet)\n", "\t_ = quiet\n"), "contend_sync_FailedDisturbance"),
+		{
+			"planted-told-to-take-over-again", "a replica that has taken over is told to, and refuses, for a minute",
+			one(lg+"chaos.go", "if err == nil && slices.Contains(owners, next) {", "if err == nil && slices.Contains(owners, next) && !asked.IsZero() {"),
+			"cmd/loadgen", "TestWhoHasTakenOverIsNotToldAgain", false,
+		},
+	}...)
+}
+
+// plantedOperations: what becomes of one operation.
+func plantedOperations() []mutant {
+	const lg, plants = "cmd/loadgen/", "TestWhatIsPlantedEndsInItsStatus/"
+	m := func(id, why string, edits []edit, test string) mutant {
+		return mutant{"planted-" + id, why, edits, "cmd/loadgen", plants + test, false}
+	}
+	return []mutant{
+		m("async-without-ledger", "two holders of a lock that futures brought are not seen",
+			one(lg+"async.go", "\tc.load.ledger.take(s.key, s.holder)\n\tc.load.ledger.give(s.key, s.holder)\n", ""), "lock_async_SecondHolder"),
+		m("async-error-forgotten", "an operation of futures that failed is not counted",
+			one(lg+"async.go", "\tc.rec.failed(err)\n", "\t_ = err\n"), "lock_async_Squatter"),
+		m("sync-error-forgotten", "the same of a blocking caller",
+			one(lg+"sync.go", "\t\tc.rec.failed(err)\n", ""), "lock_sync_Squatter"),
+		m("hold-error-forgotten", "the same of a lock to hold",
+			one(lg+"held.go", "\t\t\trec.failed(err)\n\t\t\treturn\n\t\t}\n\t\trec.acquired(", "\t\t\treturn\n\t\t}\n\t\trec.acquired("), "hold_async_Squatter"),
+		m("contend-error-forgotten", "the same of who contends",
+			one(lg+"contend.go", "\t\trec.failed(err)\n\t\treturn\n", "\t\treturn\n"), "fair_async_Squatter"),
+		m("lost-nowhere", "leases that were lost are counted neither by the load generator nor from the engine", []edit{
+			{lg + "recorder.go", "\t\tr.lost++\n", "\t\t_ = r\n"},
+			{lg + "session.go", "s.report.Lost = max(s.report.Lost, lost)", "_ = lost"},
+		}, "fenced_async_Losses"),
+	}
+}

@@ -53,7 +53,6 @@ func table() []mutant {
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(),
-		unseen(),
 		budgets(),
 		unseen(), unseenClients(), unseenElsewhere(),
 	} {

@@ -200,5 +200,20 @@ func unseenElsewhere() []mutant {
 			one("engine/stats.go", "= e.callbacks.dropped, e.wheel.Stuck()", "= e.callbacks.dropped, 0"),
 			"engine", "TestAStuckTimingWheelIsReportedOnce", false,
 		},
+		{
+			"witness-marks-over-a-mark", "two that are granted one lock at one moment are not seen",
+			one("internal/witness/witness.go", "return at.CompareAndSwap(0, mark)", "at.Store(mark)\n\t\treturn true"),
+			"internal/witness", "TestTwoThatHaveSeenTheSame", false,
+		},
+		{
+			"witness-marks-over-a-mark-of-one-that-is-gone", "the same, where one that is gone had it",
+			one("internal/witness/witness.go", "if !at.CompareAndSwap(other, mark) {", "at.Store(mark)\n\t\tif false {"),
+			"internal/witness", "TestTwoThatHaveSeenTheSame", false,
+		},
+		{
+			"witness-looks-once", "who comes between another's look and its mark is not seen",
+			one("internal/witness/witness.go", "\t\tw.again.Add(1)\n", "\t\tw.again.Add(1)\n\t\tbreak\n"),
+			"internal/witness", "TestTakeAtTheVerySameMoment", false,
+		},
 	}
 }

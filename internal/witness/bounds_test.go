@@ -180,15 +180,44 @@ func TestTakeAtOneMoment(t *testing.T) {
 	}
 }
 
-// The same as close as two cores come: one of them looks at the key between the other's look and its mark.
+// Of two who have seen a key free, or of one that is gone, one has it; the other looks again.
+func TestTwoThatHaveSeenTheSame(t *testing.T) {
+	path := newPath(t)
+	w, there := open(t, path), startOther(t, path)
+	there.do("take")
+	there.kill()
+	for _, c := range []struct {
+		seen      uint64
+		abandoned int64
+	}{{0, 0}, {w.marks[0].Load(), 1}} {
+		one, two := newMark(w.index, 1, w.generation.Add(1)), newMark(w.index, 2, w.generation.Add(1))
+		before := w.me.violations.Load()
+		w.marks[0].Store(c.seen)
+		require.True(t, w.takeFrom(c.seen, 0, 1, one))
+		require.Equal(t, one, w.marks[0].Load())
+		require.False(t, w.takeFrom(c.seen, 0, 2, two))
+		require.Equal(t, one, w.marks[0].Load(), "whose it is")
+		require.Equal(t, before, w.me.violations.Load(), "it has not seen who")
+		require.True(t, w.takeFrom(one, 0, 2, two))
+		require.Equal(t, one, w.marks[0].Load())
+		require.Equal(t, before+1, w.me.violations.Load())
+		require.Equal(t, c.abandoned, w.me.abandoned.Load())
+	}
+}
+
+// Two take a key over and over at one moment, until one has come between the other's look and its mark: once in some ten
+// thousand rounds.
 func TestTakeAtTheVerySameMoment(t *testing.T) {
-	const rounds = 3_000
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("two cores have to be at it")
+	}
+	const limit = time.Minute
 	w := open(t, newPath(t))
 	var begun, ended atomic.Int64
 	var over atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for round := range int64(rounds) {
+		for round := int64(0); ; round++ {
 			for spins := 1; begun.Load() <= round; spins++ {
 				if over.Load() {
 					return
@@ -203,8 +232,11 @@ func TestTakeAtTheVerySameMoment(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer over.Store(true)
-	var spin int
-	for round, since := int64(0), time.Now(); round < rounds && time.Since(since) < 2*time.Second; round++ {
+	spin, since := 0, time.Now()
+	for round := int64(0); w.again.Load() == 0; round++ {
+		if round%1000 == 0 {
+			require.Less(t, time.Since(since), limit, "they never met in %d rounds", round)
+		}
 		w.marks[0].Store(0)
 		begun.Add(1)
 		for range round % 64 { // the other one sees it later or sooner
@@ -221,6 +253,7 @@ func TestTakeAtTheVerySameMoment(t *testing.T) {
 		}
 	}
 	require.Positive(t, spin)
+	t.Logf("%d rounds in %v", begun.Load(), time.Since(since))
 }
 
 // fairly has processes measure rounds: each has from and to since the epoch, and when it was granted something.

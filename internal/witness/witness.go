@@ -37,6 +37,7 @@ type Witness struct {
 	mapped     []byte
 	leftover   int
 	generation atomic.Uint64
+	again      atomic.Int64 // how often Take found another mark than it had just seen
 
 	mu   sync.Mutex
 	told []string // mu; at most violationsTold
@@ -181,24 +182,27 @@ func (w *Witness) Leftover() int { return w.leftover }
 // Blocks: never. Allocates: never, but for a violation.
 func (w *Witness) Take(key, caller int) (mark uint64) {
 	mark = newMark(w.index, caller, w.generation.Add(1))
-	at := &w.marks[key]
-	for {
-		other := at.Load()
-		switch {
-		case other == 0:
-			if at.CompareAndSwap(0, mark) {
-				return mark
-			}
-		case w.abandonedBy(other):
-			if at.CompareAndSwap(other, mark) {
-				w.me.abandoned.Add(1)
-				return mark
-			}
-		default:
-			w.violation(key, caller, other, "granted to")
-			return mark
-		}
+	for !w.takeFrom(w.marks[key].Load(), key, caller, mark) {
+		w.again.Add(1)
 	}
+	return mark
+}
+
+// takeFrom marks key, where other was seen. It reports false if that is not there any more: then who is has to be seen first.
+func (w *Witness) takeFrom(other uint64, key, caller int, mark uint64) bool {
+	at := &w.marks[key]
+	switch {
+	case other == 0:
+		return at.CompareAndSwap(0, mark)
+	case w.abandonedBy(other):
+		if !at.CompareAndSwap(other, mark) {
+			return false
+		}
+		w.me.abandoned.Add(1)
+	default:
+		w.violation(key, caller, other, "granted to")
+	}
+	return true
 }
 
 // Give takes the mark back, just before the release.

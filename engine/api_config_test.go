@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -115,6 +116,39 @@ func TestC158ThePasswordIsInNoError(t *testing.T) {
 		}
 	}
 	require.Empty(t, log.with(apiSecret))
+}
+
+// C-158: a server that has kept the password of the handshake may say it later.
+func TestC158ThePasswordIsInNoErrorOfAnOperation(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", apiSecret}})
+	p := faultproxy.Run(t, s.Addr())
+	logger, log := apiLogger()
+	e, err := engine.Open(apiCtx(t), engine.Config{Addrs: []string{p.Addr()}, Password: apiSecret, Logger: logger})
+	require.NoError(t, err)
+	lease := apiAcquire(t, e.Lock("held", engine.FixedLease(time.Minute)))
+	for _, c := range []struct {
+		what string
+		do   func() error
+	}{
+		{"acquire", func() error { _, err := e.Lock("a").Acquire(apiCtx(t)); return err }},
+		{"fair", func() error { _, err := e.FairLock("f").TryAcquire(apiCtx(t)); return err }},
+		{"inspect", func() error { _, err := e.Lock("a").Inspect(apiCtx(t)); return err }},
+		{"force", func() error { _, err := e.Lock("a").ForceRelease(apiCtx(t)); return err }},
+		{"extend", func() error { return lease.Extend(apiCtx(t), time.Minute) }},
+		{"ping", func() error { return e.Ping(apiCtx(t)) }},
+		{"release", func() error { return lease.Release(apiCtx(t)) }},
+	} {
+		refusal := p.Refuse(faultproxy.Command("EVALSHA", "PING"), -1, "NOPERM "+apiSecret+" is yours")
+		err := c.do()
+		refusal.Remove()
+		var server *engine.ServerError
+		require.ErrorAs(t, err, &server, c.what)
+		require.Contains(t, err.Error(), "NOPERM ***", c.what)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, server), apiSecret, c.what)
+	}
+	require.Empty(t, log.with(apiSecret))
+	require.NoError(t, apiClose(e))
 }
 
 func TestWrongPasswordIsAClearServerErrorOfItsClass(t *testing.T) {

@@ -277,6 +277,7 @@ func (l *lane) answer(op *Op, r *Result) {
 		}
 		op.settle()
 	}
+	r.Err = hidden(l.node.opts.Hide, r.Err)
 	op.Sink.Answered(op, r)
 }
 

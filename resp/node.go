@@ -27,7 +27,7 @@ type Options struct {
 	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
-	// Hide takes passwords out of what a server says about a handshake. May be nil.
+	// Hide takes passwords out of what a server says. May be nil.
 	Hide func(text string) string
 
 	// Subscriptions makes what waiters hear of one node's releases by, for a simulated world. Default: a
@@ -327,7 +327,7 @@ func (n *Node) Ping(ctx context.Context) error {
 			n.commands.giveUp(w)
 		}
 		if err := r.Error(); err != nil {
-			done <- answer{classify(err)}
+			done <- answer{hidden(n.opts.Hide, classify(err))}
 			return
 		}
 		done <- answer{nil}

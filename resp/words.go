@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/redis/rueidis"
 )
 
 // mostText is how much of a foreign text is shown: room for a redirection to the longest name of a host.
@@ -71,15 +69,17 @@ func Hide(secrets ...string) func(text string) string {
 	}
 }
 
-// hidden takes out of an error what a server has echoed of its user's password. Only the handshake carries one, so only
-// what may be an answer to that needs it: the first commands of a connection.
-func (p *endpoint) hidden(e *ServerError, err error) *ServerError {
-	_, said := rueidis.IsRedisErr(err)
-	var ours *ServerError // of an answer that is none: it quotes that
-	if p.hide == nil || !said && !errors.Is(err, ErrReply) && !errors.As(err, &ours) {
+// hidden takes out of an error what a server has echoed of its user's password: in an answer to the handshake, or later, of
+// what it has kept.
+func hidden(hide func(text string) string, e *ServerError) *ServerError {
+	if e == nil || hide == nil {
 		return e
 	}
-	text := p.hide(e.Text)
+	var quoted *ServerError                                                              // of an answer that is none
+	if e.cause != nil && !errors.Is(e.cause, ErrReply) && !errors.As(e.cause, &quoted) { // the network's words
+		return e
+	}
+	text := hide(e.Text)
 	if text == e.Text {
 		return e
 	}
@@ -87,7 +87,7 @@ func (p *endpoint) hidden(e *ServerError, err error) *ServerError {
 }
 
 // unreachable wraps the failure to connect to the endpoint.
-func (p *endpoint) unreachable(err error) *ServerError { return p.hidden(unreachable(err), err) }
+func (p *endpoint) unreachable(err error) *ServerError { return hidden(p.hide, unreachable(err)) }
 
 // refused classifies what an endpoint has answered to the first command of a connection.
-func (p *endpoint) refused(err error) *ServerError { return p.hidden(classify(err), err) }
+func (p *endpoint) refused(err error) *ServerError { return hidden(p.hide, classify(err)) }

@@ -32,6 +32,7 @@ func table() []mutant {
 		stuck(),
 		silence(),
 		room(),
+		toldLater(),
 		guarding(), refusing(),
 		fairQueue(), fairOutages(),
 		bounded(),

@@ -76,7 +76,7 @@ func shown() []mutant {
 		},
 		{
 			"echo-is-shown", "a server that echoes what it refuses has the password shown",
-			one("resp/words.go", "text := p.hide(e.Text)", "text := e.Text"),
+			one("resp/words.go", "text := hide(e.Text)", "text := e.Text"),
 			"engine", "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{

@@ -92,3 +92,20 @@ func room() []mutant {
 		},
 	}
 }
+
+// toldLater: a server that says later what it was told in the handshake.
+func toldLater() []mutant {
+	const operations = "TestC158ThePasswordIsInNoErrorOfAnOperation"
+	return []mutant{
+		{
+			"operation-tells-a-password", "an error of an operation has the password that the server sends back",
+			one("resp/lane.go", "\tr.Err = hidden(l.node.opts.Hide, r.Err)\n", ""),
+			"engine", operations, false,
+		},
+		{
+			"ping-tells-a-password", "so has Ping's",
+			one("resp/node.go", "hidden(n.opts.Hide, classify(err))", "classify(err)"),
+			"engine", operations, false,
+		},
+	}
+}

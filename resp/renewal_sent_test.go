@@ -2,6 +2,7 @@ package resp
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -58,5 +59,55 @@ func TestC028ARenewalCountsFromBeforeItWasSent(t *testing.T) {
 				require.Equal(t, before.Add(took), c.Now(), "it was asked")
 			}
 		})
+	}
+}
+
+// C-028: the same of whatever a lane sends. What has to be sent again counts from the second time.
+func TestC028WhatALaneSendsCountsFromBeforeItWasSent(t *testing.T) {
+	const took = 700 * time.Millisecond
+	for name, c := range map[string]struct {
+		kind  OpKind
+		reply string
+		want  Code
+	}{
+		"Acquire":   {OpAcquire, "*2\r\n:1700000000000\r\n:1\r\n", CodeGranted},
+		"Reacquire": {OpReacquire, "*3\r\n:1700000000000\r\n:1\r\n:0\r\n", CodeGranted},
+		"Extend":    {OpExtend, "*2\r\n:1700000000000\r\n:1\r\n", CodeRenewed},
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: "Again"}[again], func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					clk := clock.NewFake(clock.Instant(time.Hour))
+					var sent []clock.Instant // by the clock
+					s := &fakeServer{}
+					s.says = func(_ *fakeConn, cmd []string) string {
+						if cmd[0] != "EVALSHA" {
+							return ""
+						}
+						sent = append(sent, clk.Now())
+						clk.Advance(took)
+						if again && len(sent) == 1 {
+							return "-NOSCRIPT no matching script\r\n"
+						}
+						return c.reply
+					}
+					n := fakeNode(t, clk, map[string]*fakeServer{"a:1": s})
+					n.start(nil, pubSubMode{publish: "PUBLISH"})
+					defer n.Close()
+					a := newNodeAnswers()
+					op := nodeOp(c.kind, "name", a)
+					if c.kind != OpAcquire {
+						op.Field, op.Count = nodeID+":1", 1
+					}
+					nodeSubmit(t, n, op)
+					r := a.await(t, op)
+					require.Equal(t, c.want, r.Code, "%v", r.Err)
+					last := sent[len(sent)-1]
+					require.Equal(t, last, r.SentAt)
+					require.Equal(t, last.Add(took), r.ReceivedAt)
+					require.Equal(t, map[bool]int{false: 1, true: 2}[again], len(sent))
+				})
+			})
+		}
 	}
 }

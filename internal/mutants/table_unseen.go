@@ -215,5 +215,15 @@ func unseenElsewhere() []mutant {
 			one("internal/witness/witness.go", "\t\tw.again.Add(1)\n", "\t\tw.again.Add(1)\n\t\tbreak\n"),
 			"internal/witness", "TestTakeAtTheVerySameMoment", false,
 		},
+		{
+			"lane-counts-from-its-answer", "a slow answer makes the holder believe too long",
+			one("resp/lane.go", "outcome := c.settle(w, reply, sentAt, received)", "outcome := c.settle(w, reply, received, received)\n\t\t_ = sentAt"),
+			"resp", "TestC028WhatALaneSendsCountsFromBeforeItWasSent", false,
+		},
+		{
+			"lane-counts-from-its-first-round", "what was sent again, behind a dial or without its script, is believed for too short a time",
+			one("resp/lane.go", "l.rounds > 1 || w != before {", "w != before && false {"),
+			"resp", "TestC028WhatALaneSendsCountsFromBeforeItWasSent", false,
+		},
 	}
 }

@@ -196,7 +196,7 @@ func TestEveryScriptBeginsWithItsContractAndHasNoShebang(t *testing.T) {
 
 // luaReads are the commands of scripts that write nothing.
 var luaReads = []string{
-	"TIME", "EXISTS", "PTTL", "GET", "DUMP", "HGET", "HEXISTS", "HLEN", "HGETALL", "LINDEX", "LRANGE", "LPOS", "ZSCORE", "ZCARD",
+	"TIME", "EXISTS", "PTTL", "GET", "DUMP", "HGET", "HEXISTS", "HLEN", "HGETALL", "HSCAN", "LINDEX", "LRANGE", "LPOS", "ZSCORE", "ZCARD",
 	"ZRANGEBYSCORE", "PUBSUB",
 }
 

@@ -139,6 +139,7 @@ func refusalStates(now int64) map[string][][]string {
 		"fenced":                 append(held("e1:02", "1"), []string{"SET", "redisson_lock_token:{k}", "5"}),
 		"free, a bad counter":    {{"SET", "redisson_lock_token:{k}", "no number"}},
 		"read by both":           append(held("mode", "read", "e1:02", "1", "x:9", "1"), mark("e1:02"), mark("x:9")),
+		"read by four":           append(held("mode", "read", "e1:02", "1", "x:9", "1", "x:10", "1", "x:11", "1"), mark("e1:02"), mark("x:9"), mark("x:11")),
 		"read by us":             append(held("mode", "read", "e1:02", "1"), mark("e1:02")),
 		"read by us, no mark":    held("mode", "read", "e1:02", "1"),
 		"read by us and a ghost": append(held("mode", "read", "e1:02", "1", "x:9", "1"), mark("e1:02")),

@@ -65,6 +65,8 @@ var (
 	//go:embed scripts/queue.lua
 	queueText string
 
+	//go:embed scripts/fragments/contents.lua
+	contentsText string
 	//go:embed scripts/fragments/longest.lua
 	longestText string
 	//go:embed scripts/fragments/fairqueue.lua
@@ -72,25 +74,26 @@ var (
 )
 
 var (
-	fragmentLongest   = fragment{"longest", longestText}
+	fragmentContents  = fragment{"contents", contentsText}
+	fragmentLongest   = fragment{"longest", longestText} // needs contents
 	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
 var (
 	scriptAcquire   = newScript("acquire", acquireText)
-	scriptReacquire = newScript("reacquire", reacquireText, fragmentLongest)
+	scriptReacquire = newScript("reacquire", reacquireText, fragmentLongest, fragmentContents)
 	scriptRelease   = newScript("release", releaseText)
 	scriptRenew     = newScript("renew", renewText)
-	scriptInspect   = newScript("inspect", inspectText)
+	scriptInspect   = newScript("inspect", inspectText, fragmentContents)
 	scriptForce     = newScript("force", forceText)
 
 	scriptFenced       = newScript("fenced", fencedText)
 	scriptRead         = newScript("read", readText)
 	scriptReadRenew    = newScript("readrenew", readRenewText)
-	scriptReadRelease  = newScript("readrelease", readReleaseText, fragmentLongest)
+	scriptReadRelease  = newScript("readrelease", readReleaseText, fragmentLongest, fragmentContents)
 	scriptWrite        = newScript("write", writeText)
-	scriptWriteRelease = newScript("writerelease", writeReleaseText, fragmentLongest)
+	scriptWriteRelease = newScript("writerelease", writeReleaseText, fragmentLongest, fragmentContents)
 	scriptFair         = newScript("fair", fairText, fragmentFairQueue)
 	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue)
 	scriptQueue        = newScript("queue", queueText)

@@ -21,7 +21,7 @@ import (
 //     value could do so for ever.
 //   - A for in goes over ipairs or pairs.
 //   - A command that answers with as much as there is says on its line why that is not much: "-- at most ...".
-//     LRANGE ends at another place than -1, and ZRANGEBYSCORE has a LIMIT.
+//     LRANGE ends at another place than -1, ZRANGEBYSCORE has a LIMIT, and HSCAN a COUNT.
 //
 // And what is refused must not go unseen:
 //
@@ -278,6 +278,8 @@ func (l *luaText) answers() {
 		switch {
 		case slices.Contains(luaEndless, command) && !strings.Contains(comment, "-- at most "):
 			l.fault(k.line, "%s answers as much as there is", command)
+		case strings.HasSuffix(command, "SCAN") && !slices.ContainsFunc(words, func(w luaToken) bool { return w.text == "'COUNT'" }):
+			l.fault(k.line, "%s without a COUNT", command)
 		case command == "LRANGE" && l.at(end-2) == "-" && l.at(end-3) == ",":
 			l.fault(k.line, "LRANGE to the end")
 		case strings.HasPrefix(command, "ZRANGE") && !slices.ContainsFunc(words, func(w luaToken) bool { return w.text == "'LIMIT'" }):
@@ -297,7 +299,7 @@ func (l *luaText) statement(i int) bool {
 }
 
 // luaReads are the commands that change nothing.
-var luaReads = strings.Fields("EXISTS GET HEXISTS HGET HGETALL HLEN LINDEX LPOS LRANGE PTTL PUBSUB TIME ZCARD ZRANGEBYSCORE ZSCORE DUMP")
+var luaReads = strings.Fields("EXISTS GET HEXISTS HGET HGETALL HLEN HSCAN LINDEX LPOS LRANGE PTTL PUBSUB TIME ZCARD ZRANGEBYSCORE ZSCORE DUMP")
 
 // calls looks for a redis.call behind a command that writes.
 func (l *luaText) calls() {
@@ -327,6 +329,7 @@ func TestLuaFaultsAreFound(t *testing.T) {
 		"local v = call('LRANGE', key, 0, -1)":                         "LRANGE",
 		"local v = call('ZRANGEBYSCORE', key, '-inf', '+inf')":         "LIMIT",
 		"local v = call('HGETALL', key)":                               "HGETALL",
+		"local v = call('HSCAN', key, cursor)":                         "COUNT",
 		"call('LPOP', key)":                                            "nobody looks",
 		"if x then call('LPOP', key) end":                              "nobody looks",
 		"local v = f(x)\ncall('LPOP', key)":                            "nobody looks",

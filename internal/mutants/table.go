@@ -54,7 +54,7 @@ func table() []mutant {
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(),
-		budgets(),
+		budgets(), budgetsOfBytes(),
 		unseen(), unseenClients(), unseenElsewhere(),
 	} {
 		all = append(all, part...)

@@ -15,14 +15,51 @@ func budgets() []mutant {
 			"resp", "TestTheQueuesOfOneCallAreAdoptedAFewAtATime", false,
 		},
 		{
-			"budget-lift-before-adoption", "queues that are still to be adopted take up what is left for those that need it",
-			one(queue, "        if not later then\n          lift()\n        end", "        lift()"),
-			"resp", "TestTheQueuesOfOneCallAreAdoptedAFewAtATime", false,
+			"budget-adoption-forgets", "a live waiter that had asked is heard of as if it had asked just now, and keeps a dead one's place",
+			one(queue, "must('ZADD', heard, 'NX', unpack(times))", "must('ZADD', heard, unpack(times))"),
+			"resp", "TestAnAdoptionLeavesWhatIsKnown", false,
+		},
+	}
+}
+
+// budgetsOfBytes: how much of a hash, or of a queue, is read.
+func budgetsOfBytes() []mutant {
+	const contents, queue = "resp/scripts/fragments/contents.lua", "resp/scripts/queue.lua"
+	return []mutant{
+		{
+			"budget-hash-at-once", "a few hundred megabytes in a hash keep the server busy for a second with each Inspect",
+			one(contents, "size > 2 and call('HSCAN'", "false and call('HSCAN'"),
+			"resp", "TestAHashOfLargeFieldsIsNotReadWhole", false,
 		},
 		{
-			"budget-adopted-for-ever", "what begins to hear of a queue again stands on the server for ever",
-			one(queue, "      if not kept then\n        keep(heard, KEPT)\n", "      if not kept then\n"),
-			"resp", "TestTheQueuesOfOneCallAreAdoptedAFewAtATime", false,
+			"budget-of-each-hash", "a release of many read holds reads a megabyte of each",
+			one(contents, "local call, out, cursor = redis.pcall, {}, '0'\n", "local call, out, cursor = redis.pcall, {}, '0'\n  room = BYTES\n"),
+			"resp", "TestTheBytesThatACallReadsAreCounted", false,
+		},
+		{
+			"budget-needs-hscan", "whoever has not granted HSCAN yet has no Inspect of a read-write lock any more",
+			one(contents, "if not page or page.err then", "if not page then"),
+			"resp", "TestAHashIsReadWithoutTheRightToHSCAN", false,
+		},
+		{
+			"budget-hash-is-sent", "what was read at once is sent, however much it is, and ends the connection",
+			one(contents, "return room >= 0 and out or nil", "return out"),
+			"resp", "TestAHashIsReadWithoutTheRightToHSCAN", false,
+		},
+		{
+			"budget-one-page", "of the readers of a lock only the first are seen",
+			one(contents, "    if cursor == '0' then\n", "    if cursor then\n"),
+			"resp", "TestAHashOfUpToAMegabyteIsReadWhole", false,
+		},
+		{
+			"budget-queue-at-once", "a gigabyte in a queue keeps the server busy for seconds with each list of it",
+			one(queue, "local MOST, PAGE, BYTES = 9999, 2,", "local MOST, PAGE, BYTES = 9999, 10000,"),
+			"resp", "TestTheListOfAQueueHasABound", false,
+		},
+		{
+			"budget-queue-one-by-one", "a list of a scattered queue goes past each place twice as often",
+			one(queue, "local MOST, PAGE, BYTES = 9999, 2,", "local MOST, PAGE, BYTES = 9999, 1,"),
+			"resp", "TestTheListOfAScatteredQueueHasABound", false,
 		},
 	}
 }

@@ -21,7 +21,7 @@ func hostile() []mutant {
 		},
 		{
 			"inspect-of-long-fields", "an Inspect of a hash with a huge field ends everybody's connection",
-			one("resp/scripts/inspect.lua", "if bytes > longest then", "if bytes > 100 * longest then"),
+			one("resp/scripts/fragments/contents.lua", "BYTES, PAGES = 1048576,", "BYTES, PAGES = 104857600,"),
 			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
 		},
 		{
@@ -31,12 +31,12 @@ func hostile() []mutant {
 		},
 		{
 			"queue-of-long-places", "the same, of a queue with a huge place",
-			one("resp/scripts/queue.lua", "if bytes > 1048576 then", "if bytes > 104857600 then"),
+			one("resp/scripts/queue.lua", "if bytes > BYTES then", "if bytes > 100 * BYTES then"),
 			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
 		},
 		{
 			"inspect-shows-less", "an Inspect shows nothing of a lock with some readers",
-			one("resp/scripts/inspect.lua", "if bytes > longest then", "if bytes > longest / 10 then"),
+			one("resp/scripts/fragments/contents.lua", "BYTES, PAGES = 1048576,", "BYTES, PAGES = 104857,"),
 			"engine", "TestLookingAtALargeKeyShowsItWhole", false,
 		},
 		{

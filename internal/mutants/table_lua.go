@@ -31,7 +31,7 @@ func bounded() []mutant {
 		},
 		{
 			"lua-inspect-whole", "the same with an Inspect",
-			one("resp/scripts/inspect.lua", "if size > most then", "if false then"),
+			one("resp/scripts/inspect.lua", "if size <= MOST then", "if true then"),
 			"resp", "TestAHashOfManyFieldsIsNotReadWhole|TestAnInspectIsToldThatTheHashWasNotRead", false,
 		},
 		{
@@ -83,7 +83,7 @@ func boundedQueues() []mutant {
 		},
 		{
 			"lua-queue-listed-whole", "a list of who waits keeps the server busy for seconds",
-			one("resp/scripts/queue.lua", "0, 9999)", "0, -1)"),
+			one("resp/scripts/queue.lua", "MOST, PAGE, BYTES = 9999,", "MOST, PAGE, BYTES = 999999,"),
 			"resp", "TestTheListOfAQueueHasABound", false,
 		},
 	}

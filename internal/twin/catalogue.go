@@ -115,11 +115,11 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 	case idReadRenew:
 		return (&readrenew{Server: s}).run(KEYS, ARGV)
 	case idReadRelease:
-		return (&readrelease{readers: readers{s, readersLooks}}).run(KEYS, ARGV)
+		return (&readrelease{readers: *newReaders(s)}).run(KEYS, ARGV)
 	case idWrite:
 		return (&write{Server: s}).run(KEYS, ARGV)
 	case idWriteRelease:
-		return (&writerelease{readers: readers{s, readersLooks}}).run(KEYS, ARGV)
+		return (&writerelease{readers: *newReaders(s)}).run(KEYS, ARGV)
 	case idFenced:
 		return (&fenced{Server: s}).run(KEYS, ARGV)
 	case idFair:

@@ -28,6 +28,7 @@ const (
 	opHExists
 	opHLen
 	opHGetAll
+	opHScan
 	opHIncrBy
 	opLLen
 	opLIndex
@@ -90,6 +91,8 @@ func opOf(name string) op {
 		return opHLen
 	case "HGETALL":
 		return opHGetAll
+	case "HSCAN":
+		return opHScan
 	case "HINCRBY":
 		return opHIncrBy
 	case "PUBLISH", "SPUBLISH":
@@ -352,6 +355,8 @@ func (s *Server) exec(o op, args []string) Reply {
 		return s.hlen(args[1])
 	case opHGetAll:
 		return s.hgetall(args[1])
+	case opHScan:
+		return s.hscan(args[1], args[2])
 	case opHIncrBy:
 		return s.hincrby(args[1], args[2], args[3])
 	default:
@@ -387,7 +392,7 @@ func (s *Server) execMore(o op, args []string) Reply {
 var least = [opLast]int{
 	opTime: 1, opPing: 1, opExists: 2, opDel: 2, opType: 2, opPTTL: 2, opPExpire: 3, opPersist: 2,
 	opGet: 2, opSet: 3, opIncrBy: 2,
-	opHSet: 4, opHGet: 3, opHDel: 3, opHExists: 3, opHLen: 2, opHGetAll: 2, opHIncrBy: 4,
+	opHSet: 4, opHGet: 3, opHDel: 3, opHExists: 3, opHLen: 2, opHGetAll: 2, opHScan: 3, opHIncrBy: 4,
 	opLLen: 2, opLIndex: 3, opLRange: 4, opLPos: 3, opLRem: 4, opLPop: 2, opRPush: 3, opLInsert: 5,
 	opZAdd: 4, opZRem: 3, opZScore: 3, opZCard: 2, opZRange: 4, opZRangeByScore: 4, opZIncrBy: 4,
 	opCopy: 3, opDump: 2, opRestore: 4, opPublish: 3, opPubSub: 2, opFlushAll: 1,

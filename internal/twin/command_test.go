@@ -50,10 +50,10 @@ var commandForms = []string{
 	"GET k", "SET k v", "SET k v PX ms", "SET k v GET", "SET k v NX", "SET k v XX", "SET k v PX ms GET", "SET k v NX GET",
 	"SET k v KEEPTTL", "SET k v PX", "SET k v SO",
 	"INCR k", "DECR k", "INCRBY k i", "DECRBY k i",
-	"HSET k f v", "HSET k f v f v", "HSET k f", "HSET k f v f", "HGET k f", "HDEL k f", "HDEL k f f", "HEXISTS k f", "HLEN k", "HGETALL k",
+	"HSET k f v", "HSET k f v f v", "HSET k f", "HSET k f v f", "HGET k f", "HDEL k f", "HDEL k f f", "HEXISTS k f", "HLEN k", "HGETALL k", "HSCAN k 0 COUNT 1", "HSCAN k x COUNT 1",
 	"HINCRBY k f i", "LLEN k", "LINDEX k i", "LRANGE k i i", "LPOS k f", "LREM k i f", "LPOP k", "RPUSH k f", "RPUSH k f f",
 	"LINSERT k BEFORE f f", "LINSERT k AFTER f f", "LINSERT k SO f f",
-	"ZADD k s f", "ZADD k s f s f", "ZREM k f", "ZREM k f f", "ZSCORE k f", "ZCARD k", "ZRANGE k i i", "ZRANGE k i i WITHSCORES",
+	"ZADD k s f", "ZADD k s f s f", "ZADD k NX s f s f", "ZREM k f", "ZREM k f f", "ZSCORE k f", "ZCARD k", "ZRANGE k i i", "ZRANGE k i i WITHSCORES",
 	"ZRANGEBYSCORE k s s", "ZRANGEBYSCORE k (s s", "ZRANGEBYSCORE k -inf (s", "ZINCRBY k s f",
 	"COPY k k", "PUBLISH f v", "SPUBLISH f v", "PUBSUB NUMSUB f", "PUBSUB SHARDNUMSUB f", "PTTL none",
 }

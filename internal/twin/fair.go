@@ -238,7 +238,7 @@ func (f *fair) run(KEYS, ARGV list) Reply {
 		return array([]Reply{number(now)})
 	}
 	f.lease, f.waits, f.grace, f.place = ARGV.at(1), ARGV.at(3) == "1", orNaN(ARGV.at(4)), orNaN(ARGV.at(5))
-	f.publish, f.budget, f.lifts, f.adopts = ARGV.at(6), fairOut, 10*fairPage, 3*fairPage
+	f.publish, f.budget, f.lifts, f.adopts = ARGV.at(6), fairOut, 10*fairPage, 5*fairPage
 	out, granted := begin(now), int64(0)
 	keys, skip, n := keysAndSkip(KEYS, ARGV, 7, wantInline(KEYS, ARGV.at(7)))
 	at, left, field := 8+wantInt(ARGV.at(7)), 0, ""

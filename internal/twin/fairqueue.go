@@ -306,25 +306,19 @@ func (q *fairqueue) adopt() {
 		q.later = true
 		return
 	}
-	members, kept, known := q.page(), false, false
+	members := q.page()
 	q.adopts -= len(members)
+	times, comings := []string{"ZADD", q.heard, "NX"}, []string{"ZADD", q.asked, "NX"}
 	for _, m := range members {
-		if !ours(m.Text) || q.must("ZSCORE", q.heard, m.Text).Kind != Nil {
-			continue
-		}
-		q.must("ZADD", q.heard, format0f(q.now), m.Text)
-		if !kept {
-			q.keep(q.heard, fairKept)
-			kept = true
-		}
-		if _, is := q.came(m.Text); !is {
-			q.must("ZADD", q.asked, strconv.FormatInt(q.micros, 10), m.Text)
-			if !known {
-				q.keep(q.asked, fairKept)
-				known = true
-			}
+		if ours(m.Text) {
+			times = append(times, format0f(q.now), m.Text)
+			comings = append(comings, strconv.FormatInt(q.micros, 10), m.Text)
 		}
 	}
+	q.must(times...)
+	q.keep(q.heard, fairKept)
+	q.must(comings...)
+	q.keep(q.asked, fairKept)
 }
 
 // comes notes when a waiter of ours has come.
@@ -398,9 +392,7 @@ func (q *fairqueue) tidyHead(first, asks string, released bool) bool {
 	if mine && !gone && is && till > q.now {
 		if asks != "" {
 			q.adopt()
-			if !q.later {
-				q.lift()
-			}
+			q.lift()
 		}
 		return false
 	}

@@ -102,7 +102,7 @@ func (f *fairrelease) run(KEYS, ARGV list) Reply {
 		f.alive[ARGV.at(h)] = ARGV.at(h + 1)
 	}
 	f.grace, f.place, f.budget = orNaN(ARGV.at(5)), orNaN(ARGV.at(6)), fairOut
-	f.lifts, f.adopts = 10*fairPage, 3*fairPage
+	f.lifts, f.adopts = 10*fairPage, 5*fairPage
 	i := 0
 	return eachStretch(now, KEYS, ARGV, 6, func(key, field string) Reply {
 		i++

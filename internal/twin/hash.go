@@ -99,6 +99,18 @@ func (s *Server) hgetall(key string) Reply {
 	return array(out)
 }
 
+// hscan is HSCAN key cursor COUNT n: a small hash comes whole, whatever is asked for.
+func (s *Server) hscan(key, cursor string) Reply {
+	if _, err := strconv.ParseUint(cursor, 10, 64); err != nil {
+		return failure("ERR invalid cursor")
+	}
+	all := s.hgetall(key)
+	if all.err() {
+		return all
+	}
+	return array([]Reply{text("0"), all})
+}
+
 func (s *Server) hincrby(key, field, by string) Reply {
 	n, err := strconv.ParseInt(by, 10, 64)
 	if err != nil {

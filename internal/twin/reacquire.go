@@ -72,7 +72,7 @@ func (s *Server) expiry(key string, left, lease float64, lower bool) float64 {
 	} else if fields.Int-mode.Int > 1 {
 		most, known := 0.0, false
 		if mode.is(1) {
-			most, known = (&readers{s, readersLooks}).longest(key, tagged(key), lease, fields)
+			most, known = newReaders(s).longest(key, tagged(key), lease, fields)
 		}
 		if !known {
 			return left

@@ -13,8 +13,12 @@ const readersName = 256
 
 // readers is the twin of fragments/longest.lua, which three scripts have.
 type readers struct {
-	*Server
+	contents
 	looks float64
+}
+
+func newReaders(s *Server) *readers {
+	return &readers{contents{Server: s, room: contentsBytes}, readersLooks}
 }
 
 // longest is the longest remaining time of those who read under a key of so many fields, most at least; not ok: it is
@@ -23,8 +27,8 @@ func (s *readers) longest(key, tag string, most float64, size Reply) (float64, b
 	if size.table() || float64(size.Int) > s.looks {
 		return 0, false
 	}
-	fields := s.pcall("HGETALL", key)
-	if fields.err() {
+	fields, read := s.of(key, size.Int)
+	if !read {
 		return 0, false
 	}
 	s.looks -= float64(size.Int)

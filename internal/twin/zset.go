@@ -86,6 +86,10 @@ func scoreOf(word string) (float64, bool) {
 
 // zadd is ZADD key score member ...: how many members are new.
 func (s *Server) zadd(key string, pairs []string) Reply {
+	onlyNew := pairs[0] == "NX"
+	if onlyNew {
+		pairs = pairs[1:]
+	}
 	if len(pairs)%2 != 0 {
 		return syntax
 	}
@@ -101,10 +105,14 @@ func (s *Server) zadd(key string, pairs []string) Reply {
 	fresh := int64(0)
 	for i := 0; i < len(pairs); i += 2 {
 		n, _ := scoreOf(pairs[i])
-		if at := v.member(pairs[i+1]); at >= 0 {
-			v.zset = slices.Delete(v.zset, at, at+1)
-		} else {
+		at := v.member(pairs[i+1])
+		switch {
+		case at < 0:
 			fresh++
+		case onlyNew:
+			continue
+		default:
+			v.zset = slices.Delete(v.zset, at, at+1)
 		}
 		v.place(Member{pairs[i+1], n})
 	}

@@ -3,35 +3,26 @@
 -- KEYS[1]  lock key
 -- returns  {pttl, field, count, field, count, ...}; {-2} for no key; {pttl, n, mode}, '' for none, for a
 --          hash of n fields that are more, or longer, than are read
--- cost     hlen, pttl, hgetall; more fields than that: hget for hgetall
-local most, longest = 10000, 1048576 -- fields; bytes of them and of their values
+-- cost     hlen, pttl, hgetall; more than two fields: hscan for hgetall, once for each that is read
+-- needs: contents
+
+local MOST = 10000 -- fields
 local size = redis.pcall('HLEN', KEYS[1])
 if type(size) == 'table' then
   return size
 end
 local left = redis.call('PTTL', KEYS[1])
--- A reply that is too large ends its connection, and what everybody else asked over it has no answer.
-local function not_read()
+local fields
+if size <= MOST then -- a reply that is too large ends its connection, and what everybody else asked over it has no answer
+  fields = contents(KEYS[1], size)
+end
+if not fields then
   local mode = redis.call('HGET', KEYS[1], 'mode')
   if mode ~= 'read' and mode ~= 'write' then
     mode = ''
   end
   return {left, size, mode}
+elseif not fields.err then
+  table.insert(fields, 1, left)
 end
-
-if size > most then
-  return not_read()
-end
-local fields = redis.pcall('HGETALL', KEYS[1]) -- at most 10000 fields
-if fields.err then
-  return fields
-end
-local bytes = 0
-for _, text in ipairs(fields) do
-  bytes = bytes + #text
-end
-if bytes > longest then
-  return not_read()
-end
-table.insert(fields, 1, left)
 return fields

@@ -27,7 +27,7 @@ local SOON = 2000                      -- ms before the end of a place of Rediss
 
 local lock, tag, queue, timeouts, heard, asked, notes
 local budget = OUT                      -- left for the keys of this call
-local lifts, adopts = 10 * PAGE, 3 * PAGE -- how many places they may still lift, and adopt
+local lifts, adopts = 10 * PAGE, 5 * PAGE -- how many places they may still lift, and adopt
 local later = false                       -- whether the next question is to go on with this key
 
 local function name(key, its_tag)
@@ -260,24 +260,19 @@ local function adopt()
     later = true
     return
   end
-  local members, kept, known = must('LRANGE', queue, 0, PAGE - 1), false, false
+  local members, times, comings = must('LRANGE', queue, 0, PAGE - 1), {}, {}
   adopts = adopts - #members
+  local at, came_at = ms(now), ms(micros)
   for _, m in ipairs(members) do
-    if ours(m) and not must('ZSCORE', heard, m) then
-      must('ZADD', heard, ms(now), m)
-      if not kept then
-        keep(heard, KEPT)
-        kept = true
-      end
-      if not came(m) then
-        must('ZADD', asked, ms(micros), m)
-        if not known then
-          keep(asked, KEPT)
-          known = true
-        end
-      end
+    if ours(m) then
+      times[#times + 1], times[#times + 2] = at, m
+      comings[#comings + 1], comings[#comings + 2] = came_at, m
     end
   end
+  must('ZADD', heard, 'NX', unpack(times))
+  keep(heard, KEPT)
+  must('ZADD', asked, 'NX', unpack(comings))
+  keep(asked, KEPT)
 end
 
 -- stood: one of ours that is known to be alive has not asked for the grace either. Then the server stood still, or the
@@ -335,9 +330,7 @@ local function tidy(asks, alive, released)
     if ours(first) and not gone and till and till > now then
       if asks then
         adopt()
-        if not later then
-          lift()
-        end
+        lift()
       end
       return first
     end

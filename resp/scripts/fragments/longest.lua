@@ -1,3 +1,5 @@
+-- needs: contents
+
 -- How many read holds a call looks at: whoever has more keeps its time. A field may say any number.
 local HOLDS, LOOKS = 1000, 10000 -- of one field, and of all keys of this call
 local NAME = 256 -- bytes of a field: each look spells it out
@@ -10,8 +12,8 @@ local function longest(key, tag, most, size)
   if type(size) == 'table' or size > looks then
     return nil
   end
-  local fields = call('HGETALL', key) -- at most looks
-  if fields.err then
+  local fields = contents(key, size)
+  if not fields or fields.err then
     return nil
   end
   looks = looks - size

@@ -49,7 +49,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	t := task{out: os.Stdout, root: *root, pattern: *pattern, sample: *sample, date: *date, list: *list, workers: *workers, sim: j}
 	if *pkg != "" {
-		t.hunt = &hunt{path.Clean(filepath.ToSlash(*pkg)), path.Clean(filepath.ToSlash(cmp.Or(*in, *pkg))), *files, *tests, *n, *seed, *least}
+		t.hunt = &hunt{path.Clean(filepath.ToSlash(*pkg)), path.Clean(filepath.ToSlash(cmp.Or(*in, *pkg))), *files, *tests, *n, *seed, *least, equivalents()}
 	}
 	err := run(ctx, t)
 	stop()

@@ -6,6 +6,7 @@ import (
 	"go/build"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -13,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/mutants/generate"
@@ -27,7 +27,8 @@ type hunt struct {
 	tests string // which, as a pattern
 	n     int    // how many, drawn by the seed; 0: all
 	seed  uint64
-	least float64 // how many percent the tests have to kill
+	least float64           // how many percent the tests have to kill
+	known map[string]string // those that change nothing, by their ids
 }
 
 // mutate makes mutants of a package and lets its tests look for them.
@@ -63,30 +64,46 @@ func (l *lab) mutate(ctx context.Context, out io.Writer, h hunt, workers int) er
 	}
 	say(out, "%s: %d mutants compile of %d, the tests take %.1f s, ready after %.0f s\n", h.pkg, len(together), len(subjects),
 		b.usual(together[0].mutant).Seconds(), time.Since(begun).Seconds())
-	survivors := b.lookFor(ctx, together)
+	caught := b.lookFor(ctx, together)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return h.conclude(out, candidates, survivors, len(together), len(alone), begun)
+	return h.conclude(out, candidates, caught, len(alone), begun)
 }
 
-// conclude prints what survived, and how much did not.
-func (h hunt) conclude(out io.Writer, all []generate.Candidate, survivors []int, tried, broken int, begun time.Time) error {
-	slices.Sort(survivors)
-	equal, known := 0, equivalents()
-	for _, n := range survivors {
+// conclude prints what was not killed, and how much was. What is doubtful was not.
+func (h hunt) conclude(out io.Writer, all []generate.Candidate, caught *catch, broken int, begun time.Time) error {
+	equal, doubtful := 0, 0
+	tell := func(word string, n int, by []string) {
 		c := all[n-1]
-		why := known[c.ID()]
-		if why != "" {
+		if h.known[c.ID()] != "" {
 			equal++
-			continue
+			return
 		}
-		say(out, "SURVIVED  %s:%d  %s\n    %s\n    %s\n", c.File, c.Line, c.Op+c.Times(), c.Old, c.New)
+		if len(by) > 0 {
+			doubtful++
+			word += "  " + strings.Join(by, ", ")
+		}
+		say(out, "%s  %s:%d  %s\n    %s\n    %s\n", word, c.File, c.Line, c.Op+c.Times(), c.Old, c.New)
 	}
-	killed, counted := tried-len(survivors), tried-equal
-	share := 100 * float64(killed) / float64(max(counted, 1))
-	say(out, "%s: %d mutants, %d killed (%.1f %% of those that change something), %d survived, %d change nothing; %d did not compile; seed %d, %.0f s\n",
-		h.pkg, tried, killed, share, len(survivors)-equal, equal, broken, h.seed, time.Since(begun).Seconds())
+	for _, n := range slices.Sorted(slices.Values(caught.survivors)) {
+		tell("SURVIVED", n, nil)
+	}
+	for _, n := range slices.Sorted(maps.Keys(caught.doubtful)) {
+		tell("DOUBTFUL", n, caught.doubtful[n])
+	}
+	for _, n := range slices.Sorted(maps.Keys(caught.killed)) {
+		if id := all[n-1].ID(); h.known[id] != "" {
+			say(out, "equivalent but killed, by %s: %s\n", strings.Join(caught.killed[n], ", "), id)
+		}
+	}
+	say(out, "%s\n", caught.controlsText())
+	killed := len(caught.killed)
+	tried := killed + len(caught.survivors) + len(caught.doubtful)
+	share := 100 * float64(killed) / float64(max(tried-equal, 1))
+	say(out, "%s: %d mutants, %d killed (%.1f %% of those that change something), %d not killed, of these %d doubtful; "+
+		"%d change nothing; %d did not compile; seed %d, %.0f s\n",
+		h.pkg, tried, killed, share, tried-killed-equal, doubtful, equal, broken, h.seed, time.Since(begun).Seconds())
 	if share < h.least {
 		return fmt.Errorf("%.1f %% is less than %.0f %%", share, h.least)
 	}
@@ -142,8 +159,6 @@ func (l *lab) candidates(h hunt) ([]generate.Candidate, error) {
 	return all, nil
 }
 
-var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
-
 // unfit are tests that pass on the tree and fail in the build that has the mutants, though none is on: what counts
 // allocations, or reads the sources.
 func (b *bout) unfit(ctx context.Context, s subject) (pattern string, err error) {
@@ -167,24 +182,4 @@ func (b *bout) unfit(ctx context.Context, s subject) (pattern string, err error)
 		return "", fmt.Errorf("%s fails as it is: %w\n%s", s.pkg, err, text)
 	}
 	return pattern, nil
-}
-
-// lookFor runs the tests with one mutant after the other, and answers those that they do not notice.
-func (b *bout) lookFor(ctx context.Context, subjects []subject) (survivors []int) {
-	var groups [][]subject
-	for _, s := range subjects {
-		groups = append(groups, []subject{s})
-	}
-	limit := hangLimit/2 + 5*b.usual(subjects[0].mutant)
-	var mu sync.Mutex
-	b.each(ctx, groups, func(group []subject) {
-		s := group[0]
-		if _, err := b.shared[s.pkg].test(ctx, s.number, s.tests, limit); err != nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		survivors = append(survivors, s.number)
-	})
-	return survivors
 }

@@ -53,7 +53,7 @@ func table() []mutant {
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		planted(),
+		planted(), hunting(),
 		budgets(), budgetsOfBytes(),
 		unseen(), unseenClients(), unseenElsewhere(),
 	} {

@@ -83,3 +83,26 @@ func plantedOperations() []mutant {
 		}, "fenced_async_Losses"),
 	}
 }
+
+// hunting: what make mutate says about tests.
+func hunting() []mutant {
+	const control = "internal/mutants/control.go"
+	m := func(id, why string, edits []edit, tests string) mutant {
+		return mutant{"hunt-" + id, why, edits, "internal/mutants", tests, false}
+	}
+	return []mutant{
+		m("without-controls", "a small hunt has one control, or none",
+			one(control, "max(leastControls, (", "max(0*leastControls, ("), "TestControlsAreSpreadAmongTheMutants"),
+		m("flaky-kills", "what only a test noticed that fails by itself counts as killed",
+			one(control, "\t\t\tc.doubtful[f.number] = f.failed\n\t\t\tdoubtful = append(doubtful, f.number)\n", "\t\t\tc.killed[f.number] = f.failed\n"),
+			"TestAKillByATestThatFailsByItselfIsDoubtful"),
+		m("doubt-is-final", "what a reliable test would have noticed behind a flaky one stays doubtful",
+			one(control, "\tc.again(b.runs(ctx, with, doubtful, tests, limit))\n", "\t_ = doubtful\n"), "TestAFlakyTestKillsNothing"),
+		m("flaky-runs-again", "who is run again meets the flaky test first, again",
+			one(control, "\twith.skip = strings.Join(skip, \"|\")\n", "\t_ = strings.Join(skip, \"|\")\n"), "TestAFlakyTestKillsNothing"),
+		m("doubtful-counts", "the share has what is doubtful among the killed",
+			one("internal/mutants/mutate.go", "killed := len(caught.killed)", "killed := len(caught.killed) + len(caught.doubtful)"), "TestConclude"),
+		m("equivalent-not-told", "nobody hears that a mutant called equivalent was noticed",
+			one("internal/mutants/mutate.go", "if id := all[n-1].ID(); h.known[id] != \"\" {", "if id := all[n-1].ID(); h.known[id] != \"\" && false {"), "TestConclude"),
+	}
+}

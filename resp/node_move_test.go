@@ -120,3 +120,48 @@ func TestThePauseBetweenTwoLeavesDoubles(t *testing.T) {
 		c.Advance(10 * time.Second)
 	}
 }
+
+// A connection that breaks while nothing is on its way is left at once: what comes next is not sent nowhere.
+func TestAConnectionThatBreaksIsLeftBeforeAnythingIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{}
+		n := fakeNode(t, clock.NewFake(1), map[string]*fakeServer{"a:1": s})
+		w, failed := n.renewals.get()
+		require.Nil(t, failed)
+		s.conns[0].Close()
+		synctest.Wait()
+		require.Nil(t, n.renewals.cur.Load())
+		next, failed := n.renewals.get()
+		require.Nil(t, failed)
+		require.NotSame(t, w, next)
+	})
+}
+
+// Whoever named a master may be late: what answers as a replica is not used. One that may not be asked is.
+func TestWhoIsNoMasterIsNotUsedAsOne(t *testing.T) {
+	for role, used := range map[string]bool{
+		"*1\r\n+master\r\n": true, "*1\r\n+slave\r\n": false, "*1\r\n+sentinel\r\n": false,
+		"-NOPERM no\r\n": true, "*0\r\n": true,
+	} {
+		for _, follows := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{says: func(_ *fakeConn, cmd []string) string {
+					if cmd[0] == "ROLE" {
+						return role
+					}
+					return ""
+				}}
+				n := fakeNode(t, clock.NewFake(1), map[string]*fakeServer{"a:1": s})
+				n.commands.follows = follows
+				_, failed := n.commands.get()
+				require.Equal(t, used || !follows, failed == nil, "%q: %v", role, failed)
+				require.Equal(t, follows, s.count("ROLE") == 1)
+				if failed != nil {
+					require.Equal(t, ClassReadOnly, failed.Class)
+					synctest.Wait()
+					require.True(t, s.conns[0].closed())
+				}
+			})
+		}
+	}
+}

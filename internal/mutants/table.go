@@ -55,7 +55,7 @@ func table() []mutant {
 		onTime(),
 		planted(), hunting(),
 		budgets(), budgetsOfBytes(),
-		unseen(), unseenClients(), unseenElsewhere(),
+		unseen(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,7 +1,14 @@
 package main
 
+import "slices"
+
 // unseen: changes that no test noticed until somebody made them.
 func unseen() []mutant {
+	return slices.Concat(unseenMoves(), unseenClients(), unseenElsewhere(), unseenLinks())
+}
+
+// unseenMoves breaks what a renewal counts from, what a failover leaves behind, and how often somebody looks for one.
+func unseenMoves() []mutant {
 	const renewal, node, link = "resp/renewal.go", "resp/node.go", "resp/link.go"
 	const move = "[]*link{n.commands, n.acked, n.renewals, n.retries} {\n\t\tif w := l.cur.Load(); w != nil {"
 	const moved = "TestANodeThatIsMovedLeavesTheOldMasterWithEveryConnection"
@@ -224,6 +231,65 @@ func unseenElsewhere() []mutant {
 			"lane-counts-from-its-first-round", "what was sent again, behind a dial or without its script, is believed for too short a time",
 			one("resp/lane.go", "l.rounds > 1 || w != before {", "w != before && false {"),
 			"resp", "TestC028WhatALaneSendsCountsFromBeforeItWasSent", false,
+		},
+	}
+}
+
+// unseenLinks breaks what becomes of connections, and of renewals that their node does not serve.
+func unseenLinks() []mutant {
+	const renewal, moving, link = "resp/renewal.go", "resp/moving.go", "resp/link.go"
+	const elsewhere, doubted = "TestARenewalElsewhere", "TestARenewalThatIsRefusedIsASuspicion"
+	return []mutant{
+		{
+			"one-lease-for-all-renewals", "a hold of a short lease is renewed for a long one, or the other way round",
+			one(renewal, "other.script() && r.LeaseMs == other.LeaseMs", "other.script()"), "resp", "TestRenewalsOfOneLeaseShareACommand", false,
+		},
+		{
+			"one-script-for-all-renewals", "a read hold is renewed without its mark",
+			one(renewal, "return r.script() == other.script() && ", "return "), "resp", "TestRenewalsOfOneLeaseShareACommand", false,
+		},
+		{
+			"refused-renewal-is-no-suspicion", "while everybody only holds nobody notices a failover",
+			one(renewal, "r.Err != nil && r.Err.Class.suspicious() }", "r.Err != nil && r.Err.Class == ClassReadOnly }"), "resp", doubted, false,
+		},
+		{
+			"refused-renewal-is-no-suspicion-in-a-cluster", "the same of a cluster",
+			one(renewal, "doubtful = doubtful || r.Err.Class.suspicious()", "doubtful = false"), "resp", doubted, false,
+		},
+		{
+			"moved-renewal-teaches-nothing", "each renewal of a slot that has moved goes to the old node first",
+			one(renewal, "n.nodes.learn(slot.Of(r.Key), addr)", "_ = addr"), "resp", elsewhere, false,
+		},
+		{
+			"asks-without-asking", "the next node of a slot refuses its renewals until the move is over",
+			one(renewal, "w.client.B().Asking().Build(), renewCommand(w, true, hash))", "w.client.B().Ping().Build(), renewCommand(w, true, hash))"),
+			"resp", elsewhere, false,
+		},
+		{
+			"mark-for-what-is-gone", "a read hold that is gone leaves a mark that keeps the key alive",
+			one(renewal, "r.Code == CodeRenewed && r.Family == FamilyRead {", "r.Family == FamilyRead {"), "resp", elsewhere, false,
+		},
+		{
+			"mark-is-for-others-too", "a lock gets a mark of a read hold",
+			one(renewal, "r.Code == CodeRenewed && r.Family == FamilyRead {", "r.Code == CodeRenewed {"), "resp", elsewhere, false,
+		},
+		{
+			"refused-mark-is-believed", "a reader believes in a hold whose mark runs out",
+			one(moving, "r.Code, r.Err = CodeError, classify(err)", "_ = classify(err)"), "resp", elsewhere, false,
+		},
+		{
+			"broken-connection-stays", "what comes next is sent nowhere, and left in doubt",
+			one(link, "\t\tdefer l.wg.Done()\n\t\tl.giveUp(w)\n", "\t\tdefer l.wg.Done()\n"),
+			"resp", "TestAConnectionThatBreaksIsLeftBeforeAnythingIsSent", false,
+		},
+		{
+			"replica-is-used", "a master that sentinels named too late is written to",
+			one(link, "err == nil && name != \"master\" {", "err == nil && name == \"sentinel\" {"), "resp", "TestWhoIsNoMasterIsNotUsedAsOne", false,
+		},
+		{
+			"role-may-not-be-asked", "a server where ROLE is refused is not used",
+			one(link, "if err != nil || len(parts) == 0 {\n\t\treturn nil", "if err != nil || len(parts) == 0 {\n\t\treturn errClosed"),
+			"resp", "TestWhoIsNoMasterIsNotUsedAsOne", false,
 		},
 	}
 }

@@ -459,3 +459,20 @@ func TestNothingIsFiredOfASetThatIsClosedBetweenTwoChunks(t *testing.T) {
 	w.Close()
 	require.Zero(t, fired)
 }
+
+// On a single core nothing else gets to run in between unless the set makes way: 10,000 locks that are to be renewed must
+// not keep a release waiting.
+func TestABucketOfAnySizeHoldsNobodyUp(t *testing.T) {
+	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
+	s, out := newSetOf(r)
+	items := make([]Item, 20*chunk)
+	for i := range items {
+		s.Schedule(&items[i], start.Add(width))
+	}
+	r.clock.Advance(width)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s.kick()
+	runtime.Gosched() // the set takes the first chunk out, and lets us go on
+	require.True(t, s.Cancel(&items[len(items)-1]), "the last chunk is still in the bucket")
+	require.Len(t, await(t, out).items, len(items)-1)
+}

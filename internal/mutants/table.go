@@ -53,7 +53,7 @@ func table() []mutant {
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		planted(), hunting(),
+		planted(), hunting(), makingWay(),
 		budgets(), budgetsOfBytes(),
 		unseen(),
 	} {

@@ -70,7 +70,6 @@ func equivalentWheel() map[string]string {
 		"wheel/set.go: junction: if s.order[0] != b || s.running { // a running set arms the sources when it rests -> if s.order[0] != b && s.running { // a running set arms the sources when it rests":                            "an instant behind the one that is armed changes nothing, and a look too many does no harm",
 		"wheel/set.go: branch: if s.last == b { -> if (s.last == b) || true {":                                                                                                                                                      "the map has the same bucket: this only finds it sooner",
 		"wheel/set.go: number: return 0, nil, false -> return 1, nil, false":                                                                                                                                                        "nobody asks for the time where nothing is due",
-		"wheel/set.go: call: runtime.Gosched() // whoever waits for the mutex goes first, not after a fair fight -> _ = runtime.Gosched // whoever waits for the mutex goes first, not after a fair fight":                          "whoever waits for the mutex gets it a little later, by the fairness of the mutex itself",
 		"wheel/set.go: branch: if b.count > 0 { -> if (b.count > 0) || true { (3)":                                                                                                                                                  "an empty bucket is drained of nothing, and nobody is called with nothing",
 		"wheel/set.go: boundary: if b.count > 0 { -> if b.count >= 0 { (3)":                                                                                                                                                         "an empty bucket is drained of nothing, and nobody is called with nothing",
 		"wheel/source.go: number: t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 1), ended: make(chan struct{})} -> t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 2), ended: make(chan struct{})}": "a second ring for one change: it aims once more at the same",
@@ -87,8 +86,7 @@ func equivalentWitness() map[string]string {
 	const sign = "math.Inf asks for the sign only"
 	const ratio, window = "f := Fairness{Min: math.Inf(", "), Ratio: 1, Window: time.Duration(end-first) * BinWidth}"
 	return map[string]string{
-		alive + "arguments: return lives(state, began, started) -> return lives(state, started, began)":   "they are compared with each other, and each with 0",
-		"internal/witness/barrier.go: call: time.Sleep(barrierPause) -> _ = time.Sleep; _ = barrierPause": "it looks more often",
+		alive + "arguments: return lives(state, began, started) -> return lives(state, started, began)": "they are compared with each other, and each with 0",
 		sum + "branch: continue -> break":                                       "places are taken in their order and none becomes free again: behind a free one there are only free ones",
 		sum + "number: " + ratio + "1" + window + " -> " + ratio + "2" + window: sign,
 		sum + "number: " + ratio + "1" + window + " -> " + ratio + "0" + window: sign,

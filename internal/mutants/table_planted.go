@@ -106,3 +106,19 @@ func hunting() []mutant {
 			one("internal/mutants/mutate.go", "if id := all[n-1].ID(); h.known[id] != \"\" {", "if id := all[n-1].ID(); h.known[id] != \"\" && false {"), "TestConclude"),
 	}
 }
+
+// makingWay: who waits, or works for long, makes way for others.
+func makingWay() []mutant {
+	return []mutant{
+		{
+			"witness-busy-wait", "a process that waits for the others takes a core from them",
+			one("internal/witness/barrier.go", "\t\ttime.Sleep(barrierPause)\n", ""),
+			"internal/witness", "TestAwait/WhoWaitsRestsBetweenTwoLooks", true,
+		},
+		{
+			"wheel-makes-no-way", "on one core a release waits for all the renewals that are due",
+			one("wheel/set.go", "\t\truntime.Gosched() // whoever waits for the mutex goes first, not after a fair fight\n", "\t\t_ = runtime.Gosched\n"),
+			"wheel", "TestABucketOfAnySizeHoldsNobodyUp", false,
+		},
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -259,6 +260,15 @@ func TestAwait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, w.Await(ctx, 2, time.Hour), context.Canceled)
+	})
+	// Time passes in the bubble only while everybody in it sleeps: who does not rest between two looks never comes to an end.
+	t.Run("WhoWaitsRestsBetweenTwoLooks", func(t *testing.T) {
+		w := open(t, newPath(t))
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			require.ErrorContains(t, w.Await(t.Context(), 2, time.Second), "1 of 2 processes came within 1s")
+			require.LessOrEqual(t, time.Since(began), time.Second+barrierPause)
+		})
 	})
 }
 

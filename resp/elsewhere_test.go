@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,13 @@ func TestARenewalElsewhere(t *testing.T) {
 					require.Nil(t, batch[0].Err)
 				}
 				require.Equal(t, c.then, target.done())
+				synctest.Wait()
+				for server, answers := range map[*fakeServer]map[string]string{source: c.source, target: c.target} {
+					broken := slices.Contains(slices.Collect(maps.Values(answers)), fakeBroken)
+					for _, conn := range server.conns {
+						require.Equal(t, broken, conn.closed(), "what has an unanswered command is given up, and nothing else")
+					}
+				}
 				require.Equal(t, c.owner, ns.Owner(s).Addr())
 				marks := 0
 				for _, cmd := range slices.Concat(source.asked, target.asked) {
@@ -201,5 +209,54 @@ func TestRenewalsOfOneLeaseShareACommand(t *testing.T) {
 	require.Equal(t, []string{"renew 2 a b 30000 1 0 f g", "renew 1 c 10000 1 0 h", "readrenew 2 d e 10000 1 0 i j"}, asked)
 	for _, r := range batch {
 		require.Equal(t, CodeRenewed, r.Code, r.Key)
+	}
+}
+
+// Of many marks each has its own answer.
+func TestEachMarkInAMoveHasItsOwnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := readMark("b", "f")
+		s := &fakeServer{says: func(_ *fakeConn, cmd []string) string {
+			switch {
+			case cmd[0] == "SET" && cmd[1] == refused:
+				return "-NOPERM no\r\n"
+			case cmd[0] == "SET": // it is there
+				return "$-1\r\n"
+			case cmd[0] == "PEXPIRE":
+				return ":1\r\n"
+			}
+			return ""
+		}}
+		n := fakeNode(t, clock.NewFake(1), map[string]*fakeServer{"a:1": s})
+		var holds []*Renewal
+		for _, key := range []string{"a", "b", "c"} {
+			holds = append(holds, &Renewal{Key: key, Field: "f", Family: FamilyRead, LeaseMs: 30_000, Code: CodeError, Err: errSplit})
+		}
+		require.Empty(t, n.setMarks(n.renewals, false, time.Second, holds))
+		for _, r := range holds {
+			want := map[bool]Code{false: CodeRenewed, true: CodeError}[r.Key == "b"]
+			require.Equal(t, want, r.Code, r.Key)
+			require.Equal(t, want == CodeError, r.Err != nil, r.Key)
+		}
+		synctest.Wait()
+		require.False(t, s.conns[0].closed(), "that it is there, or refused, is an answer")
+	})
+}
+
+// Which keys have to be on one side, by family and what is asked for.
+func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
+	token, mark := []string{slot.FenceToken("k")}, []string{readMark("k", "f")}
+	queue := []string{slot.FairQueue("k"), slot.FairTimeouts("k"), slot.FairHeard("k"), slot.FairAsked("k"), slot.FairNotes("k")}
+	kinds := []OpKind{OpAcquire, OpReacquire, OpRelease, OpExtend, OpForce, OpInspect, OpQueue, OpCount, OpLeave}
+	for family, want := range map[Family]map[OpKind][]string{
+		FamilyLock: nil, FamilySpin: nil, FamilyWrite: nil,
+		FamilyFenced: {OpAcquire: token, OpReacquire: token},
+		FamilyFair:   {OpAcquire: queue, OpReacquire: queue},
+		FamilyRead:   {OpReacquire: mark, OpExtend: mark},
+	} {
+		for _, kind := range kinds {
+			op := &Op{Kind: kind, Family: family, Key: "k", Field: "f"}
+			require.Equal(t, want[kind], op.siblings(), "kind %v of family %v", kind, family)
+		}
 	}
 }

@@ -165,3 +165,114 @@ func TestWhoIsNoMasterIsNotUsedAsOne(t *testing.T) {
 		}
 	}
 }
+
+// The master that was left is closed, if it is ours to close.
+func TestTheClientOfTheMasterThatWasLeftIsClosed(t *testing.T) {
+	for _, borrowed := range []bool{false, true} {
+		n := fakeNode(t, clock.NewFake(1), nil)
+		old := &countedClient{}
+		n.from.client, n.from.borrowed = old, borrowed
+		n.subs, n.follow = &replaced{}, &follower{}
+		n.move("b:2")
+		n.follow.wg.Wait()
+		require.Equal(t, !borrowed, old.closed == 1)
+	}
+}
+
+// Behind one address there may be another master by now: who is refused as by a replica connects again, whatever it sent.
+// Where sentinels name the master, too; a node of a cluster says who is.
+func TestWhoIsRefusedAsByAReplicaConnectsAgain(t *testing.T) {
+	for answer, left := range map[string]bool{
+		"-READONLY a replica\r\n": true, "-MASTERDOWN the link is down\r\n": true, "-NOPERM no\r\n": false, "-OOM full\r\n": false,
+	} {
+		for name, send := range map[string]func(*Node){
+			"Renewal": func(n *Node) { n.Renew(false, time.Second, []Renewal{{Key: "k", Field: "f", LeaseMs: 1000}}) },
+			"Retry":   func(n *Node) { n.Renew(true, time.Second, []Renewal{{Key: "k", Field: "f", LeaseMs: 1000}}) },
+			"Acquire": func(n *Node) {
+				a := newNodeAnswers()
+				op := nodeOp(OpAcquire, "k", a)
+				_ = n.Submit(op)
+				synctest.Wait()
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{says: func(_ *fakeConn, cmd []string) string {
+					if cmd[0] == "EVALSHA" {
+						return answer
+					}
+					return ""
+				}}
+				n := fakeNode(t, clock.NewFake(clock.Instant(time.Hour)), map[string]*fakeServer{"a:1": s})
+				n.start(nil, pubSubMode{publish: "PUBLISH"})
+				defer n.Close()
+				send(n)
+				synctest.Wait()
+				require.Equal(t, 1, s.dials())
+				require.Equal(t, left, s.conns[0].closed(), "%s: %q", name, answer)
+			})
+		}
+	}
+}
+
+// A sentinel that is heard alone names another master: whoever is followed keeps its place while it answers as one, or says
+// that it may not be asked.
+func TestWhoAnswersAsAMasterStaysOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		command, answer string // what the server says; nothing: it is not there
+		want            bool
+	}{
+		"AMaster":         {"ROLE", "*1\r\n+master\r\n", true},
+		"AReplica":        {"ROLE", "*1\r\n+slave\r\n", false},
+		"MayNotBeAsked":   {"ROLE", "-NOPERM no\r\n", true},
+		"SaysNothing":     {"ROLE", "*0\r\n", false},
+		"BreaksEachTime":  {"ROLE", fakeBroken, false},
+		"IsNotThere":      {"", "", false},
+		"RefusesTheClock": {"TIME", "-NOPERM no\r\n", true},
+		"HasNoRoom":       {"TIME", "-ERR max number of clients reached\r\n", true},
+		"WantsAPassword":  {"TIME", "-NOAUTH who are you\r\n", true},
+		"IsSilent":        {"TIME", fakeBroken, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := map[string]*fakeServer{}
+				if c.command != "" {
+					servers["a:1"] = &fakeServer{says: func(_ *fakeConn, cmd []string) string {
+						return map[string]string{c.command: c.answer}[cmd[0]]
+					}}
+				}
+				n := fakeNode(t, clock.NewFake(1), servers)
+				require.Equal(t, c.want, n.mastering(t.Context()))
+			})
+		})
+	}
+	t.Run("BrokeOnce", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeServer{}
+			s.says = func(_ *fakeConn, cmd []string) string {
+				if cmd[0] == "ROLE" && s.dials() == 1 {
+					return fakeBroken
+				}
+				return ""
+			}
+			n := fakeNode(t, clock.NewFake(1), map[string]*fakeServer{"a:1": s})
+			require.True(t, n.mastering(t.Context()), "a connection that breaks is no silence yet")
+			require.Equal(t, 2, s.dials())
+		})
+	})
+}
+
+// A connection knows its server's clock from its handshake on: the first command has a not-after, too.
+func TestAConnectionKnowsItsServersClockFromTheBeginning(t *testing.T) {
+	c := clock.NewFake(clock.Instant(time.Hour))
+	s := &fakeServer{says: func(_ *fakeConn, cmd []string) string {
+		if cmd[0] == "TIME" {
+			c.Advance(time.Second)
+			return "*2\r\n$10\r\n1700000000\r\n$6\r\n123456\r\n"
+		}
+		return ""
+	}}
+	n := fakeNode(t, c, map[string]*fakeServer{"a:1": s})
+	w, failed := n.commands.get()
+	require.Nil(t, failed)
+	require.EqualValues(t, 1_700_000_000_123+2500, w.est.notAfter(c.Now(), 2500*time.Millisecond), "it was at least that late")
+}

@@ -4,7 +4,7 @@ import "slices"
 
 // unseen: changes that no test noticed until somebody made them.
 func unseen() []mutant {
-	return slices.Concat(unseenMoves(), unseenClients(), unseenElsewhere(), unseenLinks())
+	return slices.Concat(unseenMoves(), unseenClients(), unseenElsewhere(), unseenLinks(), unseenServers())
 }
 
 // unseenMoves breaks what a renewal counts from, what a failover leaves behind, and how often somebody looks for one.
@@ -290,6 +290,72 @@ func unseenLinks() []mutant {
 			"role-may-not-be-asked", "a server where ROLE is refused is not used",
 			one(link, "if err != nil || len(parts) == 0 {\n\t\treturn nil", "if err != nil || len(parts) == 0 {\n\t\treturn errClosed"),
 			"resp", "TestWhoIsNoMasterIsNotUsedAsOne", false,
+		},
+	}
+}
+
+// unseenServers breaks how servers are left, and what is known of those that are connected to.
+func unseenServers() []mutant {
+	const renewal, moving, node = "resp/renewal.go", "resp/moving.go", "resp/node.go"
+	const again, closed, stays = "TestWhoIsRefusedAsByAReplicaConnectsAgain", "TestTheClientOfTheMasterThatWasLeftIsClosed", "TestWhoAnswersAsAMasterStaysOne"
+	return []mutant{
+		{
+			"renewals-stay-at-a-replica", "behind one address renewals are refused until the lease is over",
+			one(renewal, "left = left || slices.", "left = left && slices."), "resp", again, false,
+		},
+		{
+			"lane-stays-at-a-replica", "behind one address everything is refused",
+			one("resp/lane.go", "if l.node.left(err) && l.sent != nil {", "if l.node.left(err) && l.sent == nil {"), "resp", again, false,
+		},
+		{
+			"left-master-stays-open", "each failover leaves connections behind",
+			one(node, "n.follow.wg.Go(old.Close)", "_ = old.Close"), "resp", closed, false,
+		},
+		{
+			"borrowed-client-is-closed", "somebody else's client is closed at a failover",
+			one(node, "if old != nil && !n.from.borrowed {", "if old != nil {"), "resp", closed, false,
+		},
+		{
+			"marks-share-an-answer", "a reader believes in a hold whose mark was refused",
+			one(moving, "range replies[i*each : (i+1)*each] {", "range replies[i-i:each] {"), "resp", "TestEachMarkInAMoveHasItsOwnAnswer", false,
+		},
+		{
+			"mark-that-is-there-breaks-its-connection", "each renewal in a move connects again",
+			one(moving, "if reply.NonRedisError() != nil && !rueidis.IsRedisNil(reply.Error()) {", "if reply.Error() != nil {"),
+			"resp", "TestEachMarkInAMoveHasItsOwnAnswer", false,
+		},
+		{
+			"unanswered-connection-stays-in-a-move", "answers go to the wrong commands, or to none",
+			one(renewal, "if reply.NonRedisError() != nil {\n\t\t\t\tn.retries", "if false {\n\t\t\t\tn.retries"), "resp", "TestARenewalElsewhere", false,
+		},
+		{
+			"counter-stays-behind", "a fenced lock's release waits until its counter has arrived",
+			one(moving, "op.Family == FamilyFenced && asks", "op.Family == FamilyFenced"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
+		},
+		{
+			"queue-stays-behind", "who asks again for a fair lock makes a second queue",
+			one(moving, "asks := op.Kind == OpAcquire || op.Kind == OpReacquire", "asks := op.Kind == OpAcquire"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
+		},
+		{
+			"broken-once-is-silent", "one sentinel that lies wins when a connection to the master happens to break",
+			one(node, "!silent && tries == 1 {", "!silent && tries == 0 {"), "resp", stays, false,
+		},
+		{
+			"full-master-is-silent", "one sentinel that lies wins while the master has no room for another connection",
+			one(node, " || failed.Class == ClassMaxClients", ""), "resp", stays, false,
+		},
+		{
+			"refusing-master-is-silent", "one sentinel that lies wins where ROLE may not be asked",
+			one(node, "return refused\n", "return refused && false\n"), "resp", stays, false,
+		},
+		{
+			"first-command-has-no-clock", "the first acquire of a connection has a not-after of long ago",
+			one("resp/link.go", "w.est.learn(serverMs, received)", "_, _ = serverMs, received"), "resp", "TestAConnectionKnowsItsServersClockFromTheBeginning", false,
+		},
+		{
+			"clock-of-seconds", "a not-after is up to a second early",
+			one("resp/link.go", "return parts[0]*1000 + parts[1]/1000, nil", "return parts[0] * 1000, nil"),
+			"resp", "TestAConnectionKnowsItsServersClockFromTheBeginning", false,
 		},
 	}
 }

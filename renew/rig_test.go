@@ -80,6 +80,7 @@ type rig struct {
 	connect  chan struct{} // nil: it is made at once; else when this is closed
 	subjects []*subject
 	open     map[*call]bool // taken and not answered
+	onLost   func()         // nil: nothing; called before a loss is noted
 	answers  int64          // given so far
 
 	mu     sync.Mutex
@@ -147,11 +148,17 @@ func (r *rig) secondNode() Renewer {
 	return other
 }
 
-func (r *rig) Lost(s Subject, cause Cause) { r.say("lost", s, cause) }
-func (r *rig) Jeopardy(s Subject)          { r.say("jeopardy", s, 0) }
-func (r *rig) Renewed(s Subject)           { r.say("renewed", s, 0) }
-func (r *rig) Ended(s Subject)             { r.say("ended", s, 0) }
-func (r *rig) Outlasted(s Subject)         { r.say("outlasted", s, 0) }
+func (r *rig) Lost(s Subject, cause Cause) {
+	if r.onLost != nil {
+		r.onLost()
+	}
+	r.say("lost", s, cause)
+}
+
+func (r *rig) Jeopardy(s Subject)  { r.say("jeopardy", s, 0) }
+func (r *rig) Renewed(s Subject)   { r.say("renewed", s, 0) }
+func (r *rig) Ended(s Subject)     { r.say("ended", s, 0) }
+func (r *rig) Outlasted(s Subject) { r.say("outlasted", s, 0) }
 
 func (r *rig) say(what string, s Subject, cause Cause) {
 	r.mu.Lock()

@@ -367,6 +367,36 @@ func TestNotOursIsLostAtOnce(t *testing.T) {
 	}
 }
 
+// One loss is told after the other. A hold whose turn has not come is known not to be ours: nobody renews it meanwhile.
+func TestWhoWaitsToBeToldOfALossIsNotRenewed(t *testing.T) {
+	for name, err := range map[string]*resp.ServerError{"NotOurs": nil, "AnotherType": wrongType} {
+		t.Run(name, func(t *testing.T) {
+			const lease, n = 3 * time.Second, 3
+			var again atomic.Int64
+			r := newRig(t)
+			r.onLost = func() { // while the first loss is told
+				r.wheel.Settle()
+				again.Add(int64(r.due()))
+			}
+			for i := range n {
+				r.watch(fmt.Sprint("name:", i), lease)
+			}
+			r.clock.Set(start.Add(lease / 3)) // all at once
+			r.wheel.Settle()
+			c := r.take()
+			require.Len(t, c.batch, n)
+			code := resp.CodeNotOurs
+			if err != nil {
+				code = resp.CodeError
+			}
+			r.answer(c, code, err)
+			r.hear("lost", n)
+			require.Zero(t, again.Load())
+			require.EqualValues(t, n, r.Stats().Sent)
+		})
+	}
+}
+
 // A release begins while a renewal is on its way: whatever that answers means nothing any more.
 func TestC042AnswerAfterForgetIsIgnored(t *testing.T) {
 	for _, code := range []resp.Code{resp.CodeRenewed, resp.CodeNotOurs, resp.CodeError} {

@@ -35,15 +35,12 @@ func equivalentHistory() map[string]string {
 func equivalentRenew() map[string]string {
 	const hold, sender, times, dog = "renew/hold.go: ", "renew/sender.go: ", "renew/time.go: ", "renew/watchdog.go: "
 	const same = "what is set is what it was"
-	const leaves = "this leaves the switch alone: what is lost is scheduled once more, and taken out when the loss is told"
 	const change = "if next := nextRenewal(k.world, now, t.Lease); h.next == 0 || next "
 	return map[string]string{
 		hold + "boundary: if int64(to) <= old || int64(now) >= old { -> if int64(to) < old || int64(now) >= old {": same,
 		dog + "boundary: if int64(to) >= h.deadline.Load() { -> if int64(to) > h.deadline.Load() {":                same,
 		dog + "boundary: " + change + "< h.next { -> " + change + "<= h.next {":                                    same,
 		dog + "branch: if h.state.Load() != stateGone { -> if (h.state.Load() != stateGone) || true {":             "reschedule takes out again what is gone",
-		dog + "branch: continue -> break (4)":                                                                      leaves,
-		dog + "branch: continue -> break (5)":                                                                      leaves,
 		sender + "branch: if len(subjects) == 0 { -> if (len(subjects) == 0) && false {":                           "a sender that is woken with nothing to do waits on",
 		sender + "number: limit := time.Duration(0) -> limit := time.Duration(1)":                                  "every attempt has a longer limit",
 		sender + "call: clear(answers) -> _ = answers":                                                             "the next round writes over them: this lets their texts go sooner",
@@ -100,9 +97,7 @@ func equivalentWitness() map[string]string {
 			`return true, fmt.Errorf("%w of version %d: it has %d", ErrNotWitness, version, h.version)`: refused,
 		witness + `answer: return false, fmt.Errorf("%w: it has %d bytes for %d keys", ErrNotWitness, info.Size(), h.keys) -> ` +
 			`return true, fmt.Errorf("%w: it has %d bytes for %d keys", ErrNotWitness, info.Size(), h.keys)`: refused,
-		witness + "number: if err := f.Truncate(0); err != nil { -> if err := f.Truncate(1); err != nil {":                                                        "the first byte is written anew: it is the header's",
-		witness + "branch: if err := f.Truncate(0); err != nil { -> if err := f.Truncate(0); (err != nil) && false {":                                             "a file that cannot be made empty cannot be made longer either",
-		witness + "branch: if err := f.Truncate(int64(fileSize(o.Keys))); err != nil { -> if err := f.Truncate(int64(fileSize(o.Keys))); (err != nil) && false {": "a length that no file can have cannot be mapped either",
-		witness + "number: mark = newMark(w.index, caller, w.generation.Add(1)) -> mark = newMark(w.index, caller, w.generation.Add(2))":                          "what counts is that no two are alike",
+		witness + "number: if err := f.Truncate(0); err != nil { -> if err := f.Truncate(1); err != nil {":                               "the first byte is written anew: it is the header's",
+		witness + "number: mark = newMark(w.index, caller, w.generation.Add(1)) -> mark = newMark(w.index, caller, w.generation.Add(2))": "what counts is that no two are alike",
 	}
 }

@@ -120,5 +120,25 @@ func makingWay() []mutant {
 			one("wheel/set.go", "\t\truntime.Gosched() // whoever waits for the mutex goes first, not after a fair fight\n", "\t\t_ = runtime.Gosched\n"),
 			"wheel", "TestABucketOfAnySizeHoldsNobodyUp", false,
 		},
+		{
+			"watchdog-renews-what-is-lost", "a lock that the server said is another's is renewed once more, while other losses are told",
+			one("renew/watchdog.go", "append(causes, CauseNotOurs)\n\t\t\tcontinue", "append(causes, CauseNotOurs)\n\t\t\tbreak"),
+			"renew", "TestWhoWaitsToBeToldOfALossIsNotRenewed/NotOurs", false,
+		},
+		{
+			"watchdog-renews-another-type", "the same where something else stands in the lock's place",
+			one("renew/watchdog.go", "append(causes, CauseWrongType)\n\t\t\tcontinue", "append(causes, CauseWrongType)\n\t\t\tbreak"),
+			"renew", "TestWhoWaitsToBeToldOfALossIsNotRenewed/AnotherType", false,
+		},
+		{
+			"witness-writes-behind-the-end", "a file that cannot become longer is written to behind its end, and the process dies",
+			one("internal/witness/witness.go", "if err := f.Truncate(int64(fileSize(o.Keys))); err != nil {", "if err := f.Truncate(int64(fileSize(o.Keys))); err != nil && false {"),
+			"internal/witness", "TestAFileThatKeepsItsLengthIsRefused/CannotBeLonger", false,
+		},
+		{
+			"witness-keeps-old-marks", "a run begins with the marks of the last one",
+			one("internal/witness/witness.go", "if err := f.Truncate(0); err != nil {", "if err := f.Truncate(0); err != nil && false {"),
+			"internal/witness", "TestAFileThatKeepsItsLengthIsRefused/CannotBeEmpty", false,
+		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The number of a process that ended may be another's by now.
@@ -85,4 +86,22 @@ func TestAWitnessKeepsNoDescriptorAndLeavesNoMapping(t *testing.T) {
 	require.NoError(t, w.Leave())
 	require.False(t, mapped())
 	require.NoError(t, w.Leave(), "once more does no harm")
+}
+
+// A sealed file can be mapped, whatever its length: who went on would write behind its end, or find old marks.
+func TestAFileThatKeepsItsLengthIsRefused(t *testing.T) {
+	for name, seal := range map[string]int{"CannotBeLonger": unix.F_SEAL_GROW, "CannotBeEmpty": unix.F_SEAL_SHRINK} {
+		t.Run(name, func(t *testing.T) {
+			fd, err := unix.MemfdCreate("witness", unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
+			require.NoError(t, err)
+			f := os.NewFile(uintptr(fd), "witness")
+			defer func() { require.NoError(t, f.Close()) }()
+			if seal == unix.F_SEAL_SHRINK {
+				require.NoError(t, f.Truncate(8))
+			}
+			_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seal)
+			require.NoError(t, err)
+			require.ErrorIs(t, new(Witness).begin(f, Options{Keys: 4}), unix.EPERM)
+		})
+	}
 }

@@ -279,12 +279,12 @@ redis.call('HSET', KEYS[4], 'e1:07', 1)`, "4", "redisson_lock_queue:"+tag, "redi
 }
 
 // askForAll asks for fair locks with one call, and counts those that are to be asked for again in a moment.
-func (r *refusalRig) askForAll(keys []string, most float64) (soon int) {
+func (r *refusalRig) askForAll(keys []string, most float64, field string) (soon int) {
 	r.Helper()
 	_, ahead := notAfters()
 	busy := r.busyMs()
 	v, err := r.run.Do(r.Context(), slices.Concat([]string{"EVAL", ScriptTexts()["fair"], strconv.Itoa(len(keys))}, keys,
-		[]string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", "e1:02", strconv.Itoa(len(keys))})...)
+		[]string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, strconv.Itoa(len(keys))})...)
 	require.NoError(r, err)
 	require.Less(r, r.busyMs()-busy, most, "ms in which the server answers nobody")
 	for _, left := range v.([]any)[2:] {
@@ -314,7 +314,7 @@ func TestTheQueuesOfOneCallAreKeptAFewAtATime(t *testing.T) {
 	keys := r.longQueues(128, true)
 	for _, want := range []int{10, 20, 30} {
 		rest := keys[want-10:]
-		soon := r.askForAll(rest, busyMost)
+		soon := r.askForAll(rest, busyMost, "e1:02")
 		require.Equal(t, want, r.lifted(keys))
 		require.GreaterOrEqual(t, soon, len(rest)-10, "they come again in a moment")
 	}
@@ -324,31 +324,131 @@ func TestTheQueuesOfOneCallAreKeptAFewAtATime(t *testing.T) {
 // caller asks for the same keys again, and goes on where it was.
 func TestTheQueuesOfOneCallAreAdoptedAFewAtATime(t *testing.T) {
 	t.Parallel()
-	r := newScriptRig(t)
-	keys := r.longQueues(32, false)
-	adopted := func() (n int) {
-		for _, key := range keys {
-			heard, asked := r.do("ZCARD", slot.FairHeard(key)).(int64), r.do("ZCARD", slot.FairAsked(key)).(int64)
-			require.Contains(t, []int64{1, 1001}, heard, "the caller's own place, or all of them")
-			require.Equal(t, heard, asked)
-			if heard > 1 {
-				n++
+	for field, alone := range map[string][]int64{"e1:02": {1, 1001}, "e2:01": {0, 1000}} { // behind them, or the head of each
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			r := newScriptRig(t)
+			keys := r.longQueues(32, false)
+			adopted := func() (n int) {
+				for _, key := range keys {
+					heard, asked := r.do("ZCARD", slot.FairHeard(key)).(int64), r.do("ZCARD", slot.FairAsked(key)).(int64)
+					require.Contains(t, alone, heard, "the caller's own place, or all of them")
+					require.Equal(t, heard, asked)
+					if heard == alone[1] {
+						n++
+					}
+				}
+				return n
 			}
-		}
-		return n
+			for want := 5; want < len(keys); want += 5 {
+				soon := r.askForAll(keys, 2*busyMost, field)
+				require.Equal(t, want, adopted())
+				require.GreaterOrEqual(t, soon, len(keys)-want, "they come again in a moment")
+			}
+			r.askForAll(keys, 2*busyMost, field)
+			require.Equal(t, len(keys), adopted())
+			for _, key := range keys {
+				require.Equal(t, "e2:01", r.do("LINDEX", slot.FairQueue(key), "0"))
+				require.Equal(t, alone[1], r.do("LLEN", slot.FairQueue(key)))
+				for _, own := range []string{slot.FairHeard(key), slot.FairAsked(key)} {
+					require.Positive(t, r.do("PTTL", own), own)
+				}
+			}
+		})
 	}
-	for want := 5; want < len(keys); want += 5 {
-		soon := r.askForAll(keys, 2*busyMost)
-		require.Equal(t, want, adopted())
-		require.GreaterOrEqual(t, soon, len(keys)-want, "they come again in a moment")
+}
+
+// queues makes a held lock and a queue for each of so many keys. fill is Lua with queue, timeouts, heard, asked, now.
+func (r *refusalRig) queues(n int, fill string) (keys []string) {
+	r.Helper()
+	for i := range n {
+		key := "k" + strconv.Itoa(i)
+		keys = append(keys, key)
+		r.do("EVAL", `
+local queue, timeouts, heard, asked, now = KEYS[2], KEYS[3], KEYS[4], KEYS[5], tonumber(ARGV[1])
+redis.call('HSET', KEYS[1], 'e1:07', 1)
+redis.call('PEXPIRE', KEYS[1], 60000)
+for i = 1, 999 do
+`+fill+`
+end`, "5", key, slot.FairQueue(key), slot.FairTimeouts(key), slot.FairHeard(key), slot.FairAsked(key), strconv.FormatInt(time.Now().UnixMilli(), 10))
 	}
-	r.askForAll(keys, 2*busyMost)
-	require.Equal(t, len(keys), adopted())
-	for _, key := range keys {
-		require.Equal(t, []any{"e2:01", "e1:02"}, []any{r.do("LINDEX", "redisson_lock_queue:{"+key+"}", "0"), r.do("LINDEX", "redisson_lock_queue:{"+key+"}", "-1")})
-		for _, own := range []string{slot.FairHeard(key), slot.FairAsked(key)} {
-			require.Positive(t, r.do("PTTL", own), own)
+	return keys
+}
+
+// What a call does for its keys is bounded for all of them together, whatever it is that long queues need; who asks again
+// gets to all of them.
+func TestTheWorkOfACallIsCountedOverItsQueues(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fill, field, commands string
+		done                  func(r *refusalRig, key string) bool
+	}{
+		"the last of ours is dead": {
+			`local java = i == 1 and 'e2:09' or 'java:' .. i
+redis.call('RPUSH', queue, java)
+redis.call('ZADD', timeouts, now + 60000, java)
+redis.call('ZADD', heard, 1, 'e2:09')`,
+			"e1:02", "zincrby", func(r *refusalRig, key string) bool {
+				return r.do("LINDEX", slot.FairQueue(key), "0") == "java:2" && r.do("LINDEX", slot.FairQueue(key), "-1") == "e1:02"
+			},
+		},
+		"the server stood still": {
+			`redis.call('RPUSH', queue, 'e2:0' .. i)
+redis.call('ZADD', timeouts, now + 60000, 'e2:0' .. i)
+redis.call('ZADD', heard, now - 6000, 'e2:0' .. i)`,
+			"e2:05", "zadd", func(r *refusalRig, key string) bool {
+				return r.do("HGET", slot.FairNotes(key), "stood") != nil && r.do("LLEN", slot.FairQueue(key)) == int64(999)
+			},
+		},
+		"one comes again that was taken out": {
+			`redis.call('RPUSH', queue, 'e2:0' .. i)
+redis.call('ZADD', timeouts, now + 60000, 'e2:0' .. i)
+redis.call('ZADD', heard, now + 60000, 'e2:0' .. i)
+redis.call('ZADD', asked, i, 'e2:0' .. i)
+redis.call('ZADD', asked, 500.5, 'e1:02')`,
+			"e1:02", "zscore", func(r *refusalRig, key string) bool { return r.do("LINDEX", slot.FairQueue(key), "500") == "e1:02" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newScriptRig(t)
+			keys := r.queues(32, c.fill)
+			done := func() (n int) {
+				for _, key := range keys {
+					if c.done(r, key) {
+						n++
+					}
+				}
+				return n
+			}
+			for before := 0; before < len(keys); {
+				r.resetCalls()
+				r.askForAll(keys, 2*busyMost, c.field)
+				require.LessOrEqual(t, r.calls(c.commands), 15_000)
+				after := done()
+				require.Greater(t, after, before, "the next question goes on")
+				require.LessOrEqual(t, after, before+11, "some with each question")
+				before = after
+			}
+		})
+	}
+}
+
+// The names in a queue may be as long as somebody likes.
+func TestAQueueOfLongNamesIsNotReadWhole(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	for _, kind := range []string{"0", ""} {
+		keys := r.queues(1, `local m = 'e2:`+kind+`' .. i .. string.rep('x', 100000)
+redis.call('RPUSH', queue, m)
+redis.call('ZADD', timeouts, now + 60000, m)`)
+		for range 2 {
+			r.resetCalls()
+			r.askForAll(keys, busyMost, "e1:02")
+			require.LessOrEqual(t, r.calls("lrange"), 2)
+			require.Equal(t, "e1:02", r.do("LINDEX", slot.FairQueue(keys[0]), "-1"), "it has a place all the same")
 		}
+		r.do("FLUSHDB", "ASYNC")
 	}
 }
 

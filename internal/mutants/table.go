@@ -54,7 +54,7 @@ func table() []mutant {
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(),
-		budgets(), budgetsOfBytes(),
+		budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(),
 	} {
 		all = append(all, part...)

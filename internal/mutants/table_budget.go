@@ -11,7 +11,12 @@ func budgets() []mutant {
 		},
 		{
 			"budget-adoption-forgotten", "who waits behind a queue that is still to be adopted is told to come again in seconds, not in a moment",
-			one(queue, "  if adopts <= 0 then\n    later = true\n", "  if adopts <= 0 then\n"),
+			one(queue, "later, untouched = true, head_asks", "later, untouched = false, head_asks"),
+			"resp", "TestTheQueuesOfOneCallAreAdoptedAFewAtATime", false,
+		},
+		{
+			"budget-head-is-heard", "the head of a queue that is still to be adopted is heard of: nobody looks behind it any more",
+			one(queue, "later, untouched = true, head_asks", "later = true"),
 			"resp", "TestTheQueuesOfOneCallAreAdoptedAFewAtATime", false,
 		},
 		{
@@ -60,6 +65,44 @@ func budgetsOfBytes() []mutant {
 			"budget-queue-one-by-one", "a list of a scattered queue goes past each place twice as often",
 			one(queue, "local MOST, PAGE, BYTES = 9999, 2,", "local MOST, PAGE, BYTES = 9999, 1,"),
 			"resp", "TestTheListOfAScatteredQueueHasABound", false,
+		},
+	}
+}
+
+// budgetsOfQueues: what else long queues need.
+func budgetsOfQueues() []mutant {
+	const queue, fair = "resp/scripts/fragments/fairqueue.lua", "resp/scripts/fair.lua"
+	const work = "TestTheWorkOfACallIsCountedOverItsQueues"
+	return []mutant{
+		{
+			"budget-still-all", "a call behind a pause of the server hears of a hundred thousand places at once",
+			one(queue, "if lifts <= 0 then -- who asks", "if false then -- who asks"),
+			"resp", work, false,
+		},
+		{
+			"budget-still-forgotten", "who asks behind a pause of the server is heard of, those before it are not: they are taken for dead",
+			one(queue, "    untouched = true\n    return true", "    later = true\n    return true"),
+			"resp", work, false,
+		},
+		{
+			"budget-last-for-nothing", "whoever is the last of ours in many queues has all others moved at once",
+			one(queue, "      lifts = lifts - 2 * #rest\n", ""),
+			"resp", work, false,
+		},
+		{
+			"budget-dead-for-nothing", "the same: the dead are taken out, whatever it costs",
+			one(queue, "return budget <= 0 or lifts <= 0", "return budget <= 0"),
+			"resp", work, false,
+		},
+		{
+			"budget-old-places", "who comes again has its place looked for in all queues at once",
+			one(fair, "if since and lifts <= 0 then", "if false then"),
+			"resp", work, false,
+		},
+		{
+			"budget-long-names", "a queue of long names is read whole",
+			one(queue, "room = room - math.max(0, #m - NAME)", "room = room - 0"),
+			"resp", "TestAQueueOfLongNamesIsNotReadWhole", false,
 		},
 	}
 }

@@ -32,7 +32,7 @@ func fairQueue() []mutant {
 		},
 		{
 			"fair-dead-stay", "dead waiters of ours cost Redisson's their time",
-			one(queue, "if m.Text != asks && q.budget > 0 {", "if false {"),
+			one(queue, "if m.Text != asks && !q.spent() {", "if false {"),
 			"internal/twin", "TestFairQueueDeadPlacesAreTakenOutWhereverTheyStand", false,
 		},
 		{

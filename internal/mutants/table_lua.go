@@ -78,7 +78,7 @@ func boundedQueues() []mutant {
 		},
 		{
 			"lua-every-queue-at-once", "a call for many keys with long queues keeps the server busy for a fifth of a second",
-			one(queue, "if lifts <= 0 then", "if false then"),
+			one(queue, "local function lift()\n  if lifts <= 0 then", "local function lift()\n  if false then"),
 			"resp", "TestTheQueuesOfOneCallAreKeptAFewAtATime", false,
 		},
 		{

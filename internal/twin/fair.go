@@ -42,7 +42,9 @@ func (f *fair) stand(field string, since float64, had bool) {
 	till, before := f.now+f.grace, ""
 	if had {
 		prev := ""
-		for _, m := range f.page() {
+		all, _ := f.page()
+		f.lifts -= len(all)
+		for _, m := range all {
 			t, is := 0.0, false
 			if ours(m.Text) {
 				t, is = f.came(m.Text)
@@ -84,7 +86,8 @@ func (f *fair) stand(field string, since float64, had bool) {
 // behindRedisson finds out what is known of those in front of the first of ours.
 func (f *fair) behindRedisson(tail string) {
 	front, is := f.note("front")
-	edge, all := f.must("HGET", f.notes, "edge"), f.page()
+	edge := f.must("HGET", f.notes, "edge")
+	all, _ := f.page()
 	if slices.ContainsFunc(all, func(m Reply) bool { return ours(m.Text) }) {
 		return
 	}
@@ -120,6 +123,10 @@ func (f *fair) leftAt() float64 {
 
 // enqueue is stand; who cannot have a whole place has none.
 func (f *fair) enqueue(field string, since float64, had bool) {
+	if had && f.lifts <= 0 {
+		f.later = true
+		return
+	}
 	refused, done := f.try(func() Reply {
 		f.stand(field, since, had)
 		return Reply{}
@@ -174,6 +181,9 @@ func (f *fair) ask(there, head Reply, field string) Reply {
 	first := f.tidy(field, field, false)
 	if there.is(1) && f.must("HEXISTS", f.lock, field).is(1) {
 		return f.again()
+	}
+	if f.untouched {
+		return number(1)
 	}
 	if f.waits && there.is(0) && f.whereabouts(field).Kind == Nil {
 		if since, had := f.came(field); had {
@@ -238,7 +248,8 @@ func (f *fair) run(KEYS, ARGV list) Reply {
 		return array([]Reply{number(now)})
 	}
 	f.lease, f.waits, f.grace, f.place = ARGV.at(1), ARGV.at(3) == "1", orNaN(ARGV.at(4)), orNaN(ARGV.at(5))
-	f.publish, f.budget, f.lifts, f.adopts = ARGV.at(6), fairOut, 10*fairPage, 5*fairPage
+	f.publish = ARGV.at(6)
+	f.begin()
 	out, granted := begin(now), int64(0)
 	keys, skip, n := keysAndSkip(KEYS, ARGV, 7, wantInline(KEYS, ARGV.at(7)))
 	at, left, field := 8+wantInt(ARGV.at(7)), 0, ""

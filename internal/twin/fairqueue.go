@@ -13,6 +13,8 @@ const (
 	fairKept, fairRemembered = 60000, 600000
 	fairSlack, fairNudge     = 500, 1000
 	fairSoon                 = 2000
+	fairLine, fairName       = 25, 256
+	fairRoom                 = 1 << 20
 )
 
 // fairqueue is the twin of fairqueue.lua.
@@ -22,13 +24,14 @@ type fairqueue struct {
 	now, grace, place float64
 	budget            int
 	lifts, adopts     int
-	later             bool
+	room              int
+	later, untouched  bool
 
 	lock, tag, queue, timeouts, heard, asked, notes string
 }
 
 func (q *fairqueue) name(key, tag string) {
-	q.lock, q.tag, q.later = key, tag, false
+	q.lock, q.tag, q.later, q.untouched = key, tag, false, false
 	q.queue, q.timeouts = "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag
 	q.heard, q.asked, q.notes = tag+":fair_heard", tag+":fair_asked", tag+":fair_notes"
 }
@@ -134,8 +137,31 @@ func (q *fairqueue) nudge(field string) {
 	q.tell(field, "0")
 }
 
-// page lists the first of the queue.
-func (q *fairqueue) page() []Reply { return q.must("LRANGE", q.queue, "0", ms(fairPage-1)).Array }
+// begin gives a call what it may do for all its keys.
+func (q *fairqueue) begin() {
+	q.budget, q.lifts, q.adopts, q.room = fairOut, 10*fairPage, 5*fairPage, fairRoom
+}
+
+// page lists the first of the queue, and says whether they are all.
+func (q *fairqueue) page() (all []Reply, whole bool) {
+	for from := int64(0); from < fairPage; from += fairLine {
+		var line []Reply
+		if q.room >= 0 {
+			line = q.must("LRANGE", q.queue, ms(from), ms(from+fairLine-1)).Array
+		}
+		for _, m := range line {
+			q.room -= max(0, len(m.Text)-fairName)
+		}
+		all = append(all, line...)
+		if len(line) < fairLine {
+			return all, q.room >= 0
+		}
+	}
+	return all, false
+}
+
+// spent reports whether who has more to do is to come again.
+func (q *fairqueue) spent() bool { return q.budget <= 0 || q.lifts <= 0 }
 
 func (q *fairqueue) scoreOr(field string, otherwise float64) float64 {
 	if s, is := q.score(field); is {
@@ -150,7 +176,8 @@ func (q *fairqueue) lift() {
 		q.later = true
 		return
 	}
-	members, f := q.page(), 0
+	members, _ := q.page()
+	f := 0
 	q.lifts -= len(members)
 	for i, m := range members {
 		if ours(m.Text) {
@@ -231,15 +258,15 @@ func (q *fairqueue) behind(field string) *behind {
 	if q.must("ZCARD", q.heard).Int > 1 || q.must("ZSCORE", q.heard, field).Kind == Nil {
 		return nil
 	}
-	all, seen := q.page(), int64(0)
-	rest := all
+	all, whole := q.page()
+	rest, seen := all, int64(0)
 	for i, m := range all {
 		if m.Text == field {
 			rest, seen = all[i+1:], 1
 			break
 		}
 	}
-	return &behind{rest, len(all) < fairPage && len(rest)+int(seen) == len(all)}
+	return &behind{rest, whole && len(rest)+int(seen) == len(all)}
 }
 
 func (q *fairqueue) last(b *behind) {
@@ -294,6 +321,7 @@ func (q *fairqueue) drop(field string) Reply {
 	if q.must("ZREM", q.heard, field).Int == 1 {
 		q.must("ZREM", q.asked, field)
 		if rest != nil {
+			q.lifts -= 2 * len(rest.rest)
 			q.last(rest)
 		}
 	}
@@ -301,12 +329,12 @@ func (q *fairqueue) drop(field string) Reply {
 }
 
 // adopt begins to hear of those of ours in the queue that nobody has heard of.
-func (q *fairqueue) adopt() {
+func (q *fairqueue) adopt(headAsks bool) {
 	if q.adopts <= 0 {
-		q.later = true
+		q.later, q.untouched = true, headAsks
 		return
 	}
-	members := q.page()
+	members, _ := q.page()
 	q.adopts -= len(members)
 	times, comings := []string{"ZADD", q.heard, "NX"}, []string{"ZADD", q.asked, "NX"}
 	for _, m := range members {
@@ -314,6 +342,9 @@ func (q *fairqueue) adopt() {
 			times = append(times, format0f(q.now), m.Text)
 			comings = append(comings, strconv.FormatInt(q.micros, 10), m.Text)
 		}
+	}
+	if len(times) == 3 {
+		return
 	}
 	q.must(times...)
 	q.keep(q.heard, fairKept)
@@ -343,13 +374,20 @@ func (q *fairqueue) stood(alive, asks string) bool {
 	if asks == "" && q.must("EXISTS", q.notes).is(0) {
 		return false
 	}
+	if q.lifts <= 0 {
+		q.untouched = true
+		return true
+	}
 	q.must("HMSET", q.notes, "stood", format0f(q.now))
 	if q.must("PTTL", q.notes).Int < fairKept {
 		q.keep(q.notes, fairKept)
 	}
+	times := []string{"ZADD", q.heard}
 	for _, m := range q.must("ZRANGEBYSCORE", q.heard, "-inf", format0f(q.now-q.grace), "LIMIT", "0", ms(fairPage)).Array {
-		q.must("ZADD", q.heard, format0f(q.now), m.Text)
+		times = append(times, format0f(q.now), m.Text)
 	}
+	q.lifts -= len(times)/2 - 1
+	q.must(times...)
 	return true
 }
 
@@ -360,7 +398,7 @@ func (q *fairqueue) tidy(asks, alive string, released bool) Reply {
 	}
 	if len(dead) > 0 && q.must("LINDEX", q.queue, ms(fairLong)).Kind == Nil {
 		for _, m := range dead {
-			if m.Text != asks && q.budget > 0 {
+			if m.Text != asks && !q.spent() {
 				q.budget--
 				q.drop(m.Text)
 			}
@@ -391,12 +429,12 @@ func (q *fairqueue) tidyHead(first, asks string, released bool) bool {
 	}
 	if mine && !gone && is && till > q.now {
 		if asks != "" {
-			q.adopt()
+			q.adopt(first == asks)
 			q.lift()
 		}
 		return false
 	}
-	if !gone && is && till > q.now+fairSoon || q.budget == 0 {
+	if !gone && is && till > q.now+fairSoon || q.spent() {
 		return false
 	}
 	if !is && !mine {

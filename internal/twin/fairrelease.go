@@ -101,8 +101,8 @@ func (f *fairrelease) run(KEYS, ARGV list) Reply {
 		f.heirs[ARGV.at(h)+" "+ARGV.at(h+1)] = ARGV.at(h + 2)
 		f.alive[ARGV.at(h)] = ARGV.at(h + 1)
 	}
-	f.grace, f.place, f.budget = orNaN(ARGV.at(5)), orNaN(ARGV.at(6)), fairOut
-	f.lifts, f.adopts = 10*fairPage, 5*fairPage
+	f.grace, f.place = orNaN(ARGV.at(5)), orNaN(ARGV.at(6))
+	f.begin()
 	i := 0
 	return eachStretch(now, KEYS, ARGV, 6, func(key, field string) Reply {
 		i++

@@ -58,7 +58,9 @@ local function open()
     local till, before = now + grace, nil
     if since then
       local prev
-      for _, m in ipairs(must('LRANGE', queue, 0, PAGE - 1)) do
+      local all = page()
+      lifts = lifts - #all
+      for _, m in ipairs(all) do
         local t = ours(m) and came(m)
         if not t or t > since then
           before = m
@@ -76,7 +78,7 @@ local function open()
       if not tail then
         must('PEXPIRE', notes, 0) -- that deletes it: what it says is over
       elseif not ours(tail) then
-        local known, front, edge, all = false, note('front'), must('HGET', notes, 'edge'), must('LRANGE', queue, 0, PAGE - 1)
+        local known, front, edge, all = false, note('front'), must('HGET', notes, 'edge'), page()
         for _, m in ipairs(all) do
           known = known or ours(m) -- then the base is that of those who are here
         end
@@ -113,6 +115,10 @@ local function open()
 
   -- enqueue is stand; who cannot have a whole place has none.
   local function enqueue(field, since)
+    if since and lifts <= 0 then -- its old place is looked for by the next question
+      later = true
+      return
+    end
     local done, refusal = try(stand, field, since)
     if not done then
       local undone, more = try(drop, field)
@@ -154,6 +160,9 @@ local function open()
     local first = tidy(field, field)
     if there == 1 and must('HEXISTS', lock, field) == 1 then
       return again()
+    end
+    if untouched then
+      return 1
     end
     if waits and there == 0 and not whereabouts(field) then
       local since = came(field)

@@ -26,12 +26,13 @@ local SLACK, NUDGE = 500, 1000         -- ms after which b is raised, and after 
 local SOON = 2000                      -- ms before the end of a place of Redisson's in which it is asked for
 
 local lock, tag, queue, timeouts, heard, asked, notes
-local budget = OUT                      -- left for the keys of this call
-local lifts, adopts = 10 * PAGE, 5 * PAGE -- how many places they may still lift, and adopt
-local later = false                       -- whether the next question is to go on with this key
+local budget = OUT                        -- left for the keys of this call
+local lifts, adopts = 10 * PAGE, 5 * PAGE -- how many places they may still lift, or go through otherwise, and adopt
+local room = 1048576                      -- bytes of names they may still read that are longer than anybody's
+local later, untouched = false, false     -- whether the next question is to go on with this key; and this one leaves it
 
 local function name(key, its_tag)
-  lock, tag, later = key, its_tag, false
+  lock, tag, later, untouched = key, its_tag, false, false
   queue, timeouts = 'redisson_lock_queue:' .. tag, 'redisson_lock_timeout:' .. tag
   heard, asked, notes = tag .. ':fair_heard', tag .. ':fair_asked', tag .. ':fair_notes'
 end
@@ -129,6 +130,28 @@ local function nudge(field)
   tell(field, '0')
 end
 
+-- page lists the first of the queue, PAGE at the most, and says whether they are all. A name may be as long as somebody
+-- likes, so they are read a line at a time.
+local function page()
+  local LINE, NAME, all = 25, 256, {}
+  for from = 0, PAGE - 1, LINE do
+    local line = room >= 0 and must('LRANGE', queue, from, from + LINE - 1) or {}
+    for _, m in ipairs(line) do
+      all[#all + 1] = m
+      room = room - math.max(0, #m - NAME)
+    end
+    if #line < LINE then
+      return all, room >= 0
+    end
+  end
+  return all, false
+end
+
+-- spent: who has more to do comes again.
+local function spent()
+  return budget <= 0 or lifts <= 0
+end
+
 -- lift makes b the time and the grace. Where the keys of this call have long queues the last are left for the next question,
 -- which comes in a moment.
 local function lift()
@@ -136,7 +159,7 @@ local function lift()
     later = true
     return
   end
-  local members, f = must('LRANGE', queue, 0, PAGE - 1), nil
+  local members, f = page(), nil
   lifts = lifts - #members
   for i, m in ipairs(members) do
     if ours(m) then
@@ -193,7 +216,8 @@ local function behind(field)
   if must('ZCARD', heard) > 1 or not must('ZSCORE', heard, field) then
     return nil
   end
-  local all, rest, seen = must('LRANGE', queue, 0, PAGE - 1), {}, false
+  local all, whole = page()
+  local rest, seen = {}, false
   for _, m in ipairs(all) do
     if seen then
       rest[#rest + 1] = m
@@ -204,7 +228,7 @@ local function behind(field)
   if not seen then -- it was the head when it was taken out
     rest = all
   end
-  rest.alone = #all < PAGE and #rest + (seen and 1 or 0) == #all
+  rest.alone = whole and #rest + (seen and 1 or 0) == #all
   return rest
 end
 
@@ -247,6 +271,7 @@ local function drop(field)
   if must('ZREM', heard, field) == 1 then
     must('ZREM', asked, field)
     if rest then
+      lifts = lifts - 2 * #rest
       last(rest)
     end
   end
@@ -254,13 +279,13 @@ end
 
 -- Of ours in the queue that nobody has heard of, because the key was lost: from now on they are. Where the keys of this
 -- call have long queues the last are left for the next question, each as a whole: behind a head that was heard of nobody
--- looks for more.
-local function adopt()
+-- looks for more, so one that asks is not heard of before.
+local function adopt(head_asks)
   if adopts <= 0 then
-    later = true
+    later, untouched = true, head_asks
     return
   end
-  local members, times, comings = must('LRANGE', queue, 0, PAGE - 1), {}, {}
+  local members, times, comings = page(), {}, {}
   adopts = adopts - #members
   local at, came_at = ms(now), ms(micros)
   for _, m in ipairs(members) do
@@ -268,6 +293,9 @@ local function adopt()
       times[#times + 1], times[#times + 2] = at, m
       comings[#comings + 1], comings[#comings + 2] = came_at, m
     end
+  end
+  if #times == 0 then
+    return
   end
   must('ZADD', heard, 'NX', unpack(times))
   keep(heard, KEPT)
@@ -286,13 +314,20 @@ local function stood(alive, asks)
   if not asks and must('EXISTS', notes) == 0 then
     return false
   end
+  if lifts <= 0 then -- who asks stays unheard of, too: that is how the next question knows it
+    untouched = true
+    return true
+  end
   must('HMSET', notes, 'stood', ms(now))
   if must('PTTL', notes) < KEPT then
     keep(notes, KEPT)
   end
+  local times, at = {}, ms(now)
   for _, m in ipairs(must('ZRANGEBYSCORE', heard, '-inf', ms(now - grace), 'LIMIT', 0, PAGE)) do
-    must('ZADD', heard, ms(now), m)
+    times[#times + 1], times[#times + 2] = at, m
   end
+  lifts = lifts - #times / 2
+  must('ZADD', heard, unpack(times))
   return true
 end
 
@@ -308,7 +343,7 @@ local function tidy(asks, alive, released)
   end
   if #dead > 0 and not must('LINDEX', queue, LONG) then
     for _, m in ipairs(dead) do
-      if m ~= asks and budget > 0 then
+      if m ~= asks and not spent() then
         budget = budget - 1
         drop(m)
       end
@@ -329,12 +364,12 @@ local function tidy(asks, alive, released)
     end
     if ours(first) and not gone and till and till > now then
       if asks then
-        adopt()
+        adopt(first == asks)
         lift()
       end
       return first
     end
-    if not gone and till and till > now + SOON or budget == 0 then
+    if not gone and till and till > now + SOON or spent() then
       return first
     end
     if not till and not ours(first) then -- its score was lost: what no time ends would be the head for ever

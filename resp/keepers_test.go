@@ -18,15 +18,15 @@ import (
 type keeper struct {
 	every   time.Duration // what it looks after when nothing is wrong
 	looks   atomic.Int64
-	looked  func() // by whoever is asked; may be nil
+	looked  atomic.Pointer[func()] // by whoever is asked; may be nil
 	suspect func()
 	changes *atomic.Int64 // of the table
 }
 
 func (k *keeper) dial(string) (rueidis.Client, error) {
 	k.looks.Add(1)
-	if k.looked != nil {
-		k.looked()
+	if looked := k.looked.Load(); looked != nil {
+		(*looked)()
 	}
 	return nil, errSilent
 }
@@ -69,7 +69,7 @@ func TestKeepersLookNowAndThenAndNeverWithoutAPause(t *testing.T) {
 				require.GreaterOrEqual(t, k.looks.Load(), least, "nothing looks wrong")
 				require.Less(t, k.looks.Load(), int64(rest))
 
-				k.looked = k.suspect
+				k.looked.Store(&k.suspect)
 				k.suspect()
 				time.Sleep(5 * time.Second) // 50, 100, 200, 400, 800 ms, 1 s
 				before := k.looks.Load()
@@ -86,13 +86,14 @@ func TestKeepersLookNowAndThenAndNeverWithoutAPause(t *testing.T) {
 func TestATableThatChangesIsReadAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keepTable(t)
-		k.looked = k.suspect
+		k.looked.Store(&k.suspect)
 		k.suspect()
 		time.Sleep(time.Minute) // the pause has grown
-		k.looked = func() {
+		changes := func() {
 			k.changes.Add(1)
 			k.suspect()
 		}
+		k.looked.Store(&changes)
 		time.Sleep(2 * time.Second) // of which one pause is the last long one
 		before := k.looks.Load()
 		time.Sleep(time.Minute)

@@ -392,6 +392,16 @@ redis.call('ZADD', heard, 1, 'e2:09')`,
 				return r.do("LINDEX", slot.FairQueue(key), "0") == "java:2" && r.do("LINDEX", slot.FairQueue(key), "-1") == "e1:02"
 			},
 		},
+		"the last of ours is the next": {
+			`local java = i == 1 and 'e2:09' or 'java:' .. i
+redis.call('DEL', KEYS[1])
+redis.call('RPUSH', queue, java)
+redis.call('ZADD', timeouts, now + 4500, java)
+redis.call('ZADD', heard, now, 'e2:09')`,
+			"e2:09", "zincrby", func(r *refusalRig, key string) bool {
+				return r.do("HEXISTS", key, "e2:09") == int64(1) && r.do("LINDEX", slot.FairQueue(key), "0") == "java:2"
+			},
+		},
 		"the server stood still": {
 			`redis.call('RPUSH', queue, 'e2:0' .. i)
 redis.call('ZADD', timeouts, now + 60000, 'e2:0' .. i)
@@ -432,6 +442,32 @@ redis.call('ZADD', asked, 500.5, 'e1:02')`,
 			}
 		})
 	}
+}
+
+// The same of a release that passes locks on: of the others the next are told, and ask.
+func TestTheLocksThatAReleasePassesOnAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	keys := r.queues(32, `local java = i == 1 and 'e2:09' or 'java:' .. i
+redis.call('RPUSH', queue, java)
+redis.call('ZADD', timeouts, now + 4500, java)
+redis.call('ZADD', heard, now, 'e2:09')`)
+	args := slices.Concat([]string{"EVAL", ScriptTexts()["fairrelease"], "32"}, keys, []string{"PUBLISH", "0", "0", "32", "5000", "300000", "e1:07", "32"})
+	for i := range keys {
+		args = append(args, strconv.Itoa(i+1), "e2:09", "30000")
+	}
+	v, err := r.run.Do(t.Context(), args...)
+	require.NoError(t, err)
+	require.Equal(t, int64(32), v.([]any)[1], "all are given back")
+	passed, left := 0, 0
+	for _, key := range keys {
+		if r.do("HEXISTS", key, "e2:09") == int64(1) {
+			passed++
+		} else if r.do("EXISTS", key) == int64(0) && r.do("LINDEX", slot.FairQueue(key), "0") == "e2:09" {
+			left++
+		}
+	}
+	require.Equal(t, []int{6, 26}, []int{passed, left}, "passed on, and still the next ones'")
 }
 
 // The names in a queue may be as long as somebody likes.

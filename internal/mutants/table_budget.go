@@ -95,6 +95,16 @@ func budgetsOfQueues() []mutant {
 			"resp", work, false,
 		},
 		{
+			"budget-grants-for-nothing", "whoever has the lock next, as the last of ours in many queues, moves all others at once",
+			one(fair, "first == field and lifts <= 0 then", "false then"),
+			"resp", work, false,
+		},
+		{
+			"budget-passed-for-nothing", "the same, where the lock is passed on",
+			one("resp/scripts/fairrelease.lua", "if lease and lifts > 0 and", "if lease and"),
+			"resp", "TestTheLocksThatAReleasePassesOnAreCounted", false,
+		},
+		{
 			"budget-old-places", "who comes again has its place looked for in all queues at once",
 			one(fair, "if since and lifts <= 0 then", "if false then"),
 			"resp", work, false,

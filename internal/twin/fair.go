@@ -191,6 +191,9 @@ func (f *fair) ask(there, head Reply, field string) Reply {
 			first = f.must("LINDEX", f.queue, "0")
 		}
 	}
+	if there.is(0) && first.Kind != Nil && first.Text == field && f.lifts <= 0 {
+		return number(1)
+	}
 	if there.is(0) && (first.Kind == Nil || first.Text == field) {
 		failed := f.grant(f.lock, field)
 		if failed.Kind == Nil && first.Kind != Nil {

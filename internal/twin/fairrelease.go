@@ -47,7 +47,7 @@ func (f *fairrelease) next(i int) Reply {
 	if first.Kind == Nil {
 		return number(0)
 	}
-	if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && f.must("EXISTS", f.lock).is(0) {
+	if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && f.lifts > 0 && f.must("EXISTS", f.lock).is(0) {
 		if passed := f.pass(first.Text, lease); passed.Kind != Nil {
 			return passed
 		}

@@ -171,6 +171,9 @@ local function open()
         first = must('LINDEX', queue, 0)
       end
     end
+    if there == 0 and first == field and lifts <= 0 then -- whoever is the last of ours moves those behind
+      return 1
+    end
     if there == 0 and (not first or first == field) then
       local failed = grant(lock, field)
       if not failed and first then

@@ -50,7 +50,7 @@ local function open()
       return 0
     end
     local lease = heirs[i .. ' ' .. first]
-    if lease and must('EXISTS', lock) == 0 then
+    if lease and lifts > 0 and must('EXISTS', lock) == 0 then
       local passed = pass(first, lease)
       if passed then
         return passed

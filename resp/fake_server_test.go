@@ -38,6 +38,17 @@ func (s *fakeServer) Dedicate() (rueidis.DedicatedClient, func()) {
 	return c, c.Close
 }
 
+// one is a connection for whoever does not ask for one of its own.
+func (s *fakeServer) one() *fakeConn {
+	return &fakeConn{DedicatedClient: mock.NewDedicatedClient(nil), server: s, broken: make(chan error)}
+}
+
+func (s *fakeServer) B() rueidis.Builder { return s.one().B() }
+
+func (s *fakeServer) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	return s.one().DoMulti(ctx, multi...)
+}
+
 // count is how often a command was sent.
 func (s *fakeServer) count(name string) (n int) {
 	s.mu.Lock()

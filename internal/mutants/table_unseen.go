@@ -4,7 +4,7 @@ import "slices"
 
 // unseen: changes that no test noticed until somebody made them.
 func unseen() []mutant {
-	return slices.Concat(unseenMoves(), unseenClients(), unseenElsewhere(), unseenLinks(), unseenServers())
+	return slices.Concat(unseenMoves(), unseenClients(), unseenElsewhere(), unseenLinks(), unseenServers(), unseenSentinels())
 }
 
 // unseenMoves breaks what a renewal counts from, what a failover leaves behind, and how often somebody looks for one.
@@ -356,6 +356,51 @@ func unseenServers() []mutant {
 			"clock-of-seconds", "a not-after is up to a second early",
 			one("resp/link.go", "return parts[0]*1000 + parts[1]/1000, nil", "return parts[0] * 1000, nil"),
 			"resp", "TestAConnectionKnowsItsServersClockFromTheBeginning", false,
+		},
+	}
+}
+
+// unseenSentinels breaks what is understood of sentinels' answers, and of redirections.
+func unseenSentinels() []mutant {
+	const follow, redirect = "resp/follow.go", "resp/redirect.go"
+	const answer, finding, none = "TestASentinelsAnswerIsRead", "TestAFindingMovesTheNodeOrDoesNot", "TestARedirectionIsReadOrIsNone"
+	return []mutant{
+		{
+			"address-of-a-sentinel-is-not-checked", "what a sentinel makes up is dialled, and stands in logs",
+			one(follow, "len(address) != 2 || !dialable(address[0], address[1]):", "len(address) != 2:"), "resp", answer, false,
+		},
+		{
+			"epoch-is-not-read", "an old configuration counts as a new one",
+			one(follow, "strconv.ParseInt(about[\"config-epoch\"], 10, 64)", "strconv.ParseInt(about[\"epoch\"], 10, 64)"), "resp", answer, false,
+		},
+		{
+			"no-such-master-is-no-error", "a name that no sentinel knows is asked for again and again",
+			one(follow, "case rueidis.IsRedisNil(err):", "case rueidis.IsRedisNil(err) && false:"), "resp", answer, false,
+		},
+		{
+			"finding-always-moves", "each look at the sentinels breaks every connection",
+			one(follow, "if found.addr == f.node.Addr() {", "if false {"), "resp", finding, false,
+		},
+		{
+			"closed-follower-moves", "a node is moved while it is closed",
+			one(follow, "if found.err != nil || f.ctx.Err() != nil || ", "if found.err != nil || "), "resp", finding, false,
+		},
+		{
+			"nobody-is-told-of-a-master", "the log does not say that there was a failover",
+			one(follow, "\t\tf.told(found.addr)\n", "\t\t_ = f.told\n"), "resp", finding, false,
+		},
+		{
+			"sharded-from-another-version", "a fleet of two versions of us does not hear each other",
+			one("resp/nodes.go", "want == PubSubAuto && atLeast(version, 7, 0)", "want == PubSubAuto && atLeast(version, 8, 0)"),
+			"resp", "TestReleasesTravelAsAskedForOrAsTheVersionAllows", false,
+		},
+		{
+			"redirection-without-a-slot", "a redirection that makes no sense is followed",
+			one(redirect, "err != nil || n < 0 || n >= slotCount {", "err != nil || n == -9 {"), "resp", none, false,
+		},
+		{
+			"redirection-to-nobody", "a node that does not know its own host leads nowhere",
+			one(redirect, "if host == \"\" || host == \"?\" {", "if host == \"\" {"), "resp", none, false,
 		},
 	}
 }

@@ -16,7 +16,9 @@ import (
 func everyOption(cfg Config) map[string]rueidis.ClientOption {
 	cfg.guard = &resp.Guard{}
 	return map[string]rueidis.ClientOption{
-		"user": ClientOption(cfg), "node": nodeOption(cfg, new(atomic.Int32), "10.0.0.1:6379"), "sentinel": sentinelOption(cfg, "10.0.0.2:26379"),
+		"user":     ClientOption(cfg),
+		"node":     nodeOption(cfg, new(atomic.Int32), "10.0.0.1:6379"),
+		"sentinel": sentinelOption(cfg, "10.0.0.2:26379"),
 	}
 }
 

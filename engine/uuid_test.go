@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An engine's UUID is the first half of every owner id it writes: two engines with the same one hold each other's locks.
-// So all of its 122 bits are random, and no two of them go together.
+// An engine's UUID is the first half of every owner id it writes: two engines with the same one hold each other's
+// locks. So all of its 122 bits are random, and no two of them go together.
 func TestAllOfAUUIDIsRandom(t *testing.T) {
 	const many, words = 64 * 1563, 1563
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)

@@ -73,15 +73,32 @@ func TestARenewalElsewhere(t *testing.T) {
 		then           []string // what the target does
 		owner          string   // of the slot, afterwards
 	}{
-		"Here":          {lock, map[string]string{"renew": renewed}, nil, CodeRenewed, 0, nil, "m0:1"},
-		"Moved":         {lock, map[string]string{"renew": moved}, nil, CodeError, ClassMoved, nil, "m1:1"},
-		"MovedNowhere":  {lock, map[string]string{"renew": "-MOVED 99999 m1:1\r\n"}, nil, CodeError, ClassMoved, nil, "m0:1"},
-		"OnItsWay":      {lock, map[string]string{"renew": ask}, map[string]string{"renew": renewed}, CodeRenewed, 0, []string{"ASKING", "renew"}, "m0:1"},
-		"OnItsWayGone":  {lock, map[string]string{"renew": ask}, map[string]string{"renew": none}, CodeNotOurs, 0, []string{"ASKING", "renew"}, "m0:1"},
-		"OnItsWayLost":  {lock, map[string]string{"renew": ask}, map[string]string{"renew": fakeBroken}, CodeError, ClassUnknown, []string{"ASKING", "renew"}, "m0:1"},
-		"OnItsWayNoKey": {lock, map[string]string{"renew": ask}, map[string]string{"renew": "-NOSCRIPT no\r\n"}, CodeError, ClassNoScript, []string{"ASKING", "renew"}, "m0:1"},
+		"Here":  {lock, map[string]string{"renew": renewed}, nil, CodeRenewed, 0, nil, "m0:1"},
+		"Moved": {lock, map[string]string{"renew": moved}, nil, CodeError, ClassMoved, nil, "m1:1"},
+		"MovedNowhere": {
+			lock, map[string]string{"renew": "-MOVED 99999 m1:1\r\n"}, nil, CodeError, ClassMoved, nil, "m0:1",
+		},
+		"OnItsWay": {
+			lock, map[string]string{"renew": ask},
+			map[string]string{"renew": renewed}, CodeRenewed, 0, []string{"ASKING", "renew"}, "m0:1",
+		},
+		"OnItsWayGone": {
+			lock, map[string]string{"renew": ask},
+			map[string]string{"renew": none}, CodeNotOurs, 0, []string{"ASKING", "renew"}, "m0:1",
+		},
+		"OnItsWayLost": {
+			lock, map[string]string{"renew": ask},
+			map[string]string{"renew": fakeBroken}, CodeError, ClassUnknown, []string{"ASKING", "renew"}, "m0:1",
+		},
+		"OnItsWayNoKey": {
+			lock, map[string]string{"renew": ask},
+			map[string]string{"renew": "-NOSCRIPT no\r\n"}, CodeError, ClassNoScript, []string{"ASKING", "renew"}, "m0:1",
+		},
 		// A read hold's hash has arrived: its mark is renewed where that is.
-		"MarkAtTheSource": {read, map[string]string{"readrenew": ask}, map[string]string{"renew": renewed}, CodeRenewed, 0, []string{"ASKING", "renew"}, "m0:1"},
+		"MarkAtTheSource": {
+			read, map[string]string{"readrenew": ask},
+			map[string]string{"renew": renewed}, CodeRenewed, 0, []string{"ASKING", "renew"}, "m0:1",
+		},
 		"MarkAtTheTarget": {
 			read, map[string]string{"readrenew": ask, "SET": ask, "PEXPIRE": ask}, map[string]string{"renew": renewed}, CodeRenewed, 0,
 			[]string{"ASKING", "renew", "ASKING", "SET", "ASKING", "PEXPIRE"}, "m0:1",

@@ -30,20 +30,33 @@ func TestASentinelsAnswerIsRead(t *testing.T) {
 		want                       finding
 		cause                      error
 	}{
-		"All":              {address, epoch, others, finding{addr: "10.0.0.1:6379", epoch: 7, peers: []string{"10.0.0.2:26379"}}, nil},
-		"OnlyTheAddress":   {address, "-NOPERM no\r\n", "-NOPERM no\r\n", finding{addr: "10.0.0.1:6379"}, nil},
-		"NoNumber":         {address, replyWords("config-epoch", "x"), "*0\r\n", finding{addr: "10.0.0.1:6379"}, nil},
-		"IPv6":             {replyWords("::1", "6379"), epoch, "*0\r\n", finding{addr: "[::1]:6379", epoch: 7}, nil},
-		"NoSuchMaster":     {"*-1\r\n", epoch, others, finding{err: &ServerError{Class: ClassOther}}, ErrNoSuchMaster},
-		"NoSentinel":       {"-ERR unknown command 'SENTINEL'\r\n", epoch, others, finding{err: &ServerError{Class: ClassOther}}, ErrNotSentinel},
-		"Refused":          {"-NOPERM no\r\n", epoch, others, finding{err: &ServerError{Class: ClassNoPerm}}, nil},
-		"Silent":           {fakeBroken, epoch, others, finding{err: &ServerError{Class: ClassUnknown}}, nil},
-		"NoPort":           {replyWords("10.0.0.1"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
-		"PortZero":         {replyWords("10.0.0.1", "0"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
-		"PortTooLarge":     {replyWords("10.0.0.1", "65536"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
-		"NoHost":           {replyWords("", "6379"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
-		"HostOfTwoLines":   {replyWords("a\nb", "6379"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
-		"TheOtherWayRound": {replyWords("6379", "10.0.0.1"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
+		"All": {
+			address, epoch, others, finding{addr: "10.0.0.1:6379", epoch: 7, peers: []string{"10.0.0.2:26379"}}, nil,
+		},
+		"OnlyTheAddress": {address, "-NOPERM no\r\n", "-NOPERM no\r\n", finding{addr: "10.0.0.1:6379"}, nil},
+		"NoNumber":       {address, replyWords("config-epoch", "x"), "*0\r\n", finding{addr: "10.0.0.1:6379"}, nil},
+		"IPv6":           {replyWords("::1", "6379"), epoch, "*0\r\n", finding{addr: "[::1]:6379", epoch: 7}, nil},
+		"NoSuchMaster":   {"*-1\r\n", epoch, others, finding{err: &ServerError{Class: ClassOther}}, ErrNoSuchMaster},
+		"NoSentinel": {
+			"-ERR unknown command 'SENTINEL'\r\n", epoch, others,
+			finding{err: &ServerError{Class: ClassOther}}, ErrNotSentinel,
+		},
+		"Refused": {"-NOPERM no\r\n", epoch, others, finding{err: &ServerError{Class: ClassNoPerm}}, nil},
+		"Silent":  {fakeBroken, epoch, others, finding{err: &ServerError{Class: ClassUnknown}}, nil},
+		"NoPort":  {replyWords("10.0.0.1"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
+		"PortZero": {
+			replyWords("10.0.0.1", "0"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil,
+		},
+		"PortTooLarge": {
+			replyWords("10.0.0.1", "65536"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil,
+		},
+		"NoHost": {replyWords("", "6379"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil},
+		"HostOfTwoLines": {
+			replyWords("a\nb", "6379"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil,
+		},
+		"TheOtherWayRound": {
+			replyWords("6379", "10.0.0.1"), epoch, others, finding{err: &ServerError{Class: ClassOther}}, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &fakeServer{says: func(_ *fakeConn, cmd []string) string {

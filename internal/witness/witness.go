@@ -188,7 +188,8 @@ func (w *Witness) Take(key, caller int) (mark uint64) {
 	return mark
 }
 
-// takeFrom marks key, where other was seen. It reports false if that is not there any more: then who is has to be seen first.
+// takeFrom marks key, where other was seen. It reports false if that is not there any more: then who is has to be seen
+// first.
 func (w *Witness) takeFrom(other uint64, key, caller int, mark uint64) bool {
 	at := &w.marks[key]
 	switch {

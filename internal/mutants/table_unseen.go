@@ -4,15 +4,14 @@ import "slices"
 
 // unseen: changes that no test noticed until somebody made them.
 func unseen() []mutant {
-	return slices.Concat(unseenMoves(), unseenClients(), unseenElsewhere(), unseenLinks(), unseenServers(), unseenSentinels())
+	return slices.Concat(unseenMoves(), unseenPauses(), unseenClients(), unseenElsewhere(), unseenLinks(), unseenServers(), unseenSentinels())
 }
 
-// unseenMoves breaks what a renewal counts from, what a failover leaves behind, and how often somebody looks for one.
+// unseenMoves breaks what a renewal counts from, and what a failover leaves behind.
 func unseenMoves() []mutant {
 	const renewal, node, link = "resp/renewal.go", "resp/node.go", "resp/link.go"
 	const move = "[]*link{n.commands, n.acked, n.renewals, n.retries} {\n\t\tif w := l.cur.Load(); w != nil {"
 	const moved = "TestANodeThatIsMovedLeavesTheOldMasterWithEveryConnection"
-	const keepers = "TestKeepersLookNowAndThenAndNeverWithoutAPause"
 	return []mutant{
 		{
 			"renewal-counts-from-its-answer-in-a-move", "a slow answer of the slot's next node makes the holder believe too long",
@@ -43,6 +42,13 @@ func unseenMoves() []mutant {
 			one(link, "if l.from.moves.Load() != moves {", "if false && l.from.moves.Load() != moves {"),
 			"resp", "TestAConnectionThatIsMadeWhileItsNodeMovesIsGivenUp", false,
 		},
+	}
+}
+
+// unseenPauses breaks how soon, and how often, a server is looked for.
+func unseenPauses() []mutant {
+	const node, link, keepers = "resp/node.go", "resp/link.go", "TestKeepersLookNowAndThenAndNeverWithoutAPause"
+	return []mutant{
 		{
 			"failed-dials-are-not-shared", "each lane in turn waits for a host that swallows connections",
 			one(link, "if l.failed != nil && l.clock", "if false && l.clock"),

@@ -216,7 +216,9 @@ func simKinds(list string) ([]simKind, error) {
 // The corpus: seeds that once failed, those of the even ones before there were profiles.
 //
 //nolint:gochecknoglobals // constant
-var simSeeds = []uint64{580, 1052, 1454, 1577, 1926, 49947, 62185, 400012965, 400051220, 400020322, 400049023, 400050169}
+var simSeeds = []uint64{
+	580, 1052, 1454, 1577, 1926, 49947, 62185, 400012965, 400051220, 400020322, 400049023, 400050169, 99608317,
+}
 
 //nolint:gochecknoglobals // constant
 var simProfileSeeds = map[string][]uint64{

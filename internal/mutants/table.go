@@ -35,6 +35,7 @@ func table() []mutant {
 		toldLater(),
 		guarding(), refusing(),
 		fairQueue(), fairOutages(),
+		fairAges(),
 		bounded(),
 		boundedQueues(),
 		foreign(),

@@ -250,8 +250,9 @@ func (q *fairqueue) add(by string, members []Reply) {
 
 // A behind is who stands behind one of ours that is the last of ours.
 type behind struct {
-	rest  []Reply
-	alone bool
+	rest   []Reply
+	alone  bool
+	oldest float64 // than which nobody's b is older
 }
 
 func (q *fairqueue) behind(field string) *behind {
@@ -259,14 +260,23 @@ func (q *fairqueue) behind(field string) *behind {
 		return nil
 	}
 	all, whole := q.page()
-	rest, seen := all, int64(0)
 	for i, m := range all {
 		if m.Text == field {
-			rest, seen = all[i+1:], 1
-			break
+			return &behind{rest: all[i+1:], alone: whole && i == 0, oldest: math.Inf(1)}
 		}
 	}
-	return &behind{rest, whole && len(rest)+int(seen) == len(all)}
+	return &behind{rest: all, alone: whole, oldest: q.askedLast(field)}
+}
+
+func (q *fairqueue) askedLast(field string) float64 {
+	at, _ := tonumber(q.must("ZSCORE", q.heard, field).Text)
+	if stood, is := q.note("stood"); !is || at != stood {
+		return at
+	}
+	if came, is := q.came(field); is {
+		return came / 1000
+	}
+	return at
 }
 
 func (q *fairqueue) last(b *behind) {
@@ -274,20 +284,22 @@ func (q *fairqueue) last(b *behind) {
 		q.must("PEXPIRE", q.notes, "0")
 		return
 	}
+	since := q.now
 	if len(b.rest) > 0 {
 		base, is := q.note("base")
 		if !is {
 			base = q.now
 		}
-		till := q.now + max(0, float64(q.must("PTTL", q.lock).Int))
-		if base < till {
+		by := max(0, q.now+max(0, float64(q.must("PTTL", q.lock).Int))-base)
+		if by > 0 {
 			for _, m := range b.rest {
 				if _, is := q.score(m.Text); is {
-					q.must("ZINCRBY", q.timeouts, format0f(till-base), m.Text)
+					q.must("ZINCRBY", q.timeouts, format0f(by), m.Text)
 				}
 			}
-			base = till
 		}
+		base = min(base, b.oldest) + by
+		since = min(q.now, base)
 		edge := b.rest[len(b.rest)-1].Text
 		older := ""
 		if front, is := q.note("front"); is && !b.alone {
@@ -299,7 +311,7 @@ func (q *fairqueue) last(b *behind) {
 	}
 	q.must("HMSET", q.notes, "base", "", "left", format0f(q.now), "java", "1")
 	if b.alone {
-		q.must("HMSET", q.notes, "since", format0f(q.now))
+		q.must("HMSET", q.notes, "since", format0f(since))
 	}
 	q.keep(q.notes, fairRemembered)
 }

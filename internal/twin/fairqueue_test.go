@@ -223,6 +223,98 @@ func TestFairQueueWhoStoodInFrontIsOlder(t *testing.T) {
 	require.GreaterOrEqual(t, r.kept("f:04"), int64(3_300), "it would be taken out by the next script of Redisson's")
 }
 
+// Redisson has taken one of ours out, another comes and leaves behind those of Redisson's, and then the first is dead: b is
+// what the other asked for, which those in front of it never had.
+func TestFairQueueWhoStoodBehindADeadOneIsAsOldAsItsLastQuestion(t *testing.T) {
+	r := newFairRig(t)
+	require.True(t, r.ask("e:01"))
+	require.False(t, r.ask("e:02"))
+	require.False(t, r.jask("j:7", 20_000))
+	r.in(3000)
+	r.Do(r.java("j:7", 20_000, 2500).FairLock()) // its clock is ahead
+	require.Equal(t, []string{"j:7"}, r.List("redisson_lock_queue:{n}"))
+	require.False(t, r.ask("f:03"))
+	r.in(1900)
+	require.False(t, r.ask("f:03"))
+	r.in(200)
+	r.Do([]string{"PEXPIRE", "n", "1000"})
+	require.Equal(t, int64(-1), r.leave("f:03"), "with it e:02 is gone, the last of ours")
+	require.False(t, r.ask("g:04"))
+	require.Equal(t, int64(1), r.leave("e:01"))
+	require.True(t, r.jask("j:7", 20_000))
+	require.GreaterOrEqual(t, r.kept("g:04"), int64(3_300), "it would be taken out by the next script of Redisson's")
+}
+
+// The same where one of ours left first, and those of Redisson's came when nobody was there: they have what the lease says.
+func TestFairQueueWhoCameBehindNobodyIsNoYoungerThanTheLease(t *testing.T) {
+	r := newFairRig(t)
+	require.True(t, r.ask("e:01"))
+	require.False(t, r.ask("e:02"))
+	require.False(t, r.jask("j:7", 20_000))
+	require.False(t, r.ask("f:03"))
+	r.in(3000)
+	r.Do(r.java("j:7", 20_000, 2500).FairLock()) // its clock is ahead
+	r.in(1900)
+	require.False(t, r.ask("f:03"))
+	r.Do(r.java("j:7", 20_000, 0).FairGiveUp())
+	require.Equal(t, int64(-1), r.leave("f:03"))
+	r.Do([]string{"PEXPIRE", "n", "100"})
+	require.False(t, r.jask("j:8", 20_000))
+	r.in(99)
+	require.False(t, r.ask("g:04"), "e:02 is not dead yet")
+	r.in(1)
+	require.Equal(t, int64(-1), r.leave("g:04"), "with it e:02 is gone, the last of ours")
+	require.False(t, r.ask("g:05"))
+	require.Equal(t, int64(1), r.leave("e:01"))
+	require.True(t, r.jask("j:8", 20_000))
+	require.GreaterOrEqual(t, r.kept("g:05"), int64(3_300), "it would be taken out by the next script of Redisson's")
+}
+
+// afterAnOutage is a queue of two of Redisson's, that stood behind one of ours which Redisson took out in an outage, and
+// which is dead now. The last of ours that were alive has left.
+func afterAnOutage(t *testing.T) *fairRig {
+	t.Helper()
+	r := newFairRig(t)
+	require.True(t, r.ask("e:01"))
+	require.False(t, r.ask("e:02"))
+	require.False(t, r.jask("j:7", 60_000))
+	require.False(t, r.jask("j:8", 60_000))
+	require.False(t, r.ask("f:03"))
+	r.in(20_000)
+	require.False(t, r.jask("j:7", 60_000))
+	require.Equal(t, []string{"j:7", "j:8", "f:03"}, r.List("redisson_lock_queue:{n}"))
+	for range 4 {
+		require.False(t, r.ask("f:03"))
+		r.in(1300)
+	}
+	r.Do([]string{"PEXPIRE", "n", "1000"})
+	require.Equal(t, int64(-1), r.leave("f:03"), "with it e:02 is gone, the last of ours")
+	require.Equal(t, []string{"j:7", "j:8"}, r.List("redisson_lock_queue:{n}"))
+	return r
+}
+
+// After an outage all of ours are taken to have asked: for one that Redisson had taken out before that says nothing of
+// those that stood behind it.
+func TestFairQueueAnOutageIsNobodysQuestion(t *testing.T) {
+	r := afterAnOutage(t)
+	require.False(t, r.ask("g:04"))
+	require.Equal(t, int64(1), r.leave("e:01"))
+	require.True(t, r.jask("j:7", 60_000))
+	r.junlock("j:7")
+	require.True(t, r.jask("j:8", 60_000))
+	require.GreaterOrEqual(t, r.kept("g:04"), int64(3_300), "it would be taken out by the next script of Redisson's")
+}
+
+// The same where it has to be guessed: the last of those that were noted is gone.
+func TestFairQueueNobodyIsYoungerForALateDeath(t *testing.T) {
+	r := afterAnOutage(t)
+	r.Do(r.java("j:8", 60_000, 0).FairGiveUp())
+	require.False(t, r.ask("g:04"))
+	require.Equal(t, int64(1), r.leave("e:01"))
+	require.True(t, r.jask("j:7", 60_000))
+	require.GreaterOrEqual(t, r.kept("g:04"), int64(3_300), "it would be taken out by the next script of Redisson's")
+}
+
 // The server stands still for longer than places are kept: nobody loses one for that, whoever asks, or gives back, first.
 func TestFairQueueAnOutageIsNobodysDeath(t *testing.T) {
 	queue := []string{"e:02", "j:7", "e:03", "f:04", "g:05"}

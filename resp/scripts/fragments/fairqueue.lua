@@ -211,6 +211,15 @@ local function lift()
   keep(asked, KEPT)
 end
 
+-- When one of ours has asked last. What an outage has put there in its stead is not known of it: then when it has come.
+local function asked_last(field)
+  local at = tonumber(must('ZSCORE', heard, field))
+  if at ~= note('stood') then
+    return at
+  end
+  return (came(field) or at * 1000) / 1000
+end
+
 -- behind lists who stands behind one of ours that is the last of ours: nil if it is not.
 local function behind(field)
   if must('ZCARD', heard) > 1 or not must('ZSCORE', heard, field) then
@@ -225,8 +234,9 @@ local function behind(field)
       seen = true
     end
   end
-  if not seen then -- it was the head when it was taken out
+  if not seen then -- Redisson has taken it out: it was the head, and others of ours may have left since then
     rest = all
+    rest.oldest = asked_last(field)
   end
   rest.alone = whole and #rest + (seen and 1 or 0) == #all
   return rest
@@ -240,17 +250,21 @@ local function last(rest)
     must('PEXPIRE', notes, 0) -- that deletes it
     return
   end
+  local since = now
   if #rest > 0 then
     local b = note('base') or now
-    local till = now + math.max(0, must('PTTL', lock))
-    if b < till then
+    local by = math.max(0, now + math.max(0, must('PTTL', lock)) - b)
+    if by > 0 then
       for _, m in ipairs(rest) do
         if score(m) then
-          must('ZINCRBY', timeouts, ms(till - b), m)
+          must('ZINCRBY', timeouts, ms(by), m)
         end
       end
-      b = till
     end
+    -- Who stood behind one that Redisson has taken out has b, who has come since then may have less: a queue of Redisson's
+    -- alone begins with what its clock and the lease say.
+    b = math.min(b, rest.oldest or b) + by
+    since = math.min(now, b)
     local older = not rest.alone and note('front') -- of those that stood in front of ours
     must('HMSET', notes, 'front', ms(b), 'edge', rest[#rest], 'score', ms(score(rest[#rest]) or 0), 'older', older and ms(older) or '')
   elseif rest.alone then
@@ -258,7 +272,7 @@ local function last(rest)
   end
   must('HMSET', notes, 'base', '', 'left', ms(now), 'java', '1')
   if rest.alone then
-    must('HMSET', notes, 'since', ms(now))
+    must('HMSET', notes, 'since', ms(since))
   end
   keep(notes, REMEMBERED)
 end

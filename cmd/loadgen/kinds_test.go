@@ -20,6 +20,7 @@ func TestKinds(t *testing.T) {
 			t.Run(kind+" "+args, func(t *testing.T) {
 				all := append([]string{
 					"run", "--addr", addr, "--kind", kind, "--duration", "200ms", "--warmup", "0s", "--json", "-",
+					"--check-server", "on", // the connections of the run before may not have ended yet
 				}, strings.Fields(args)...)
 				status, stdout, stderr := invoke(t, all...)
 				require.Equal(t, statusOK, status, stderr)

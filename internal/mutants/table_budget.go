@@ -114,5 +114,10 @@ func budgetsOfQueues() []mutant {
 			one(queue, "room = room - math.max(0, #m - NAME)", "room = room - 0"),
 			"resp", "TestAQueueOfLongNamesIsNotReadWhole", false,
 		},
+		{
+			"budget-first-again-and-again", "who asks slowly, for many long queues, raises the first ones with each question, and never comes to the last",
+			one(queue, "(lifts > 8 * PAGE and SLACK or LATE)", "SLACK"),
+			"resp", "TestWhoAsksSlowlyComesToTheLastQueue", false,
+		},
 	}
 }

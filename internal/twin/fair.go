@@ -78,7 +78,7 @@ func (f *fair) stand(field string, since float64, had bool) {
 		f.must("RPUSH", f.queue, field)
 	}
 	f.must("ZADD", f.timeouts, format0f(till), field)
-	if b, is := f.note("base"); had || !is || b < f.now+f.grace-fairSlack {
+	if b, is := f.note("base"); had || !is || f.low(b) {
 		f.lift()
 	}
 }
@@ -162,7 +162,7 @@ func (f *fair) hear(field string) {
 	if f.must("ZADD", f.heard, format0f(f.now), field).is(1) {
 		f.keep(f.heard, fairKept)
 	}
-	if b, is := f.note("base"); !is || b < f.now+f.grace-fairSlack {
+	if b, is := f.note("base"); !is || f.low(b) {
 		f.lift()
 	}
 }

@@ -12,6 +12,7 @@ const (
 	fairLong                 = 10000
 	fairKept, fairRemembered = 60000, 600000
 	fairSlack, fairNudge     = 500, 1000
+	fairLate                 = 3000
 	fairSoon                 = 2000
 	fairLine, fairName       = 25, 256
 	fairRoom                 = 1 << 20
@@ -171,6 +172,14 @@ func (q *fairqueue) scoreOr(field string, otherwise float64) float64 {
 }
 
 // lift makes b the time and the grace.
+func (q *fairqueue) low(b float64) bool {
+	slack := float64(fairLate)
+	if q.lifts > 8*fairPage {
+		slack = fairSlack
+	}
+	return b < q.now+q.grace-slack
+}
+
 func (q *fairqueue) lift() {
 	if q.lifts <= 0 {
 		q.later = true
@@ -434,7 +443,7 @@ func (q *fairqueue) tidyHead(first, asks string, released bool) bool {
 	}
 	gone := asked.Kind != Nil && first != asks && want(asked.Text) <= q.now-q.grace
 	if asked.Kind != Nil && !gone {
-		if (!is || math.Abs(till-q.now-q.grace) > fairSlack) && (asks != "" || q.must("EXISTS", q.notes).is(1)) {
+		if (!is || q.low(till) || till > q.now+q.grace+fairSlack) && (asks != "" || q.must("EXISTS", q.notes).is(1)) {
 			q.lift()
 		}
 		return false

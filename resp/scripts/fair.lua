@@ -108,7 +108,7 @@ local function open()
     end
     must('ZADD', timeouts, ms(till), field)
     local b = note('base')
-    if since or not b or b < now + grace - SLACK then
+    if since or not b or low(b) then
       lift()
     end
   end
@@ -144,7 +144,7 @@ local function open()
       keep(heard, KEPT)
     end
     local b = note('base')
-    if not b or b < now + grace - SLACK then
+    if not b or low(b) then
       lift()
     end
   end

@@ -23,6 +23,7 @@ local PAGE, OUT = 1000, 100
 local LONG = 10000 -- places: in a longer queue nobody is looked for in the list, which would take as long as that is
 local KEPT, REMEMBERED = 60000, 600000 -- ms that a key of ours lives from the last lift, and from the last one's leaving
 local SLACK, NUDGE = 500, 1000         -- ms after which b is raised, and after which a head is told once more
+local LATE = 3000                      -- ms after which b is raised by a call that has much to do
 local SOON = 2000                      -- ms before the end of a place of Redisson's in which it is asked for
 
 local lock, tag, queue, timeouts, heard, asked, notes
@@ -150,6 +151,12 @@ end
 -- spent: who has more to do comes again.
 local function spent()
   return budget <= 0 or lifts <= 0
+end
+
+-- low: b is to be raised. Where the keys of this call have long queues most of what it may lift is for what is
+-- much too low: who asks slowly would raise the first ones again with each question, and never come to the last.
+local function low(b)
+  return b < now + grace - (lifts > 8 * PAGE and SLACK or LATE)
 end
 
 -- lift makes b the time and the grace. Where the keys of this call have long queues the last are left for the next question,
@@ -371,7 +378,7 @@ local function tidy(asks, alive, released)
     local till, asked_last = score(first), ours(first) and must('ZSCORE', heard, first)
     local gone = asked_last and first ~= asks and tonumber(asked_last) <= now - grace
     if asked_last and not gone then
-      if (not till or math.abs(till - now - grace) > SLACK) and (asks or must('EXISTS', notes) == 1) then
+      if (not till or low(till) or till > now + grace + SLACK) and (asks or must('EXISTS', notes) == 1) then
         lift()
       end
       return first

@@ -60,24 +60,23 @@ func (op *acquireOp) abandon(err error) bool {
 	if !op.claim() {
 		return false
 	}
-	var fx effects
-	sh.mu.Lock()
-	switch ent := e.entryOf(sh, op); {
+	sc := e.enterShard(sh)
+	switch ent := sc.entryOf(op); {
 	case ent == nil:
 	case op.queued:
-		e.doLocked(sh, ent, ent.leave(op), &fx)
-		e.closeNoteLocked(sh, ent)
+		sc.applyStep(ent, ent.leave(op))
+		sc.closeNote(ent)
 		if !ent.acksSuit() {
-			e.takeBackLocked(&ent.att.op, &fx)
+			sc.takeBack(&ent.att.op)
 		}
 	case op.owner != nil:
-		e.leavesLocked(ent, op, &fx)
+		sc.leaveReentry(ent, op)
 	}
 	op.err = err
-	sh.mu.Unlock()
+	sc.unlock()
 	e.world.Yield("acquireOp.abandon: unlinked | told")
 	op.finish()
-	fx.run()
+	sc.publish()
 	return true
 }
 
@@ -92,51 +91,47 @@ func (op *acquireOp) due(now clock.Instant) {
 // Blocks: never. Sends at most one command; none behind a trusted local hold.
 func (e *Engine) submit(op *acquireOp) {
 	l := op.lock
-	sh := e.shard(l.hash)
-	var fx effects
-	sh.mu.Lock()
-	switch ent := sh.names.get(l.hash, l.key); {
+	sc := e.enter(l.hash)
+	switch ent := sc.sh.names.get(l.hash, l.key); {
 	case e.closing.Load():
 		op.claim()
-		fx.fail(op, ErrClosed)
-	case op.owner != nil && e.ownedLocked(sh, ent, op, &fx):
+		sc.fail(op, ErrClosed)
+	case op.owner != nil && sc.reenterOrRefuse(ent, op):
 	case ent != nil && ent.otherKind(op.set.family, e.clock.Now()):
-		refuse(op, ErrWrongKind, &fx)
-	case op.set.family == resp.FamilyRead && e.shareLocked(sh, ent, op, &fx):
+		sc.refuse(op, ErrWrongKind)
+	case op.set.family == resp.FamilyRead && sc.share(ent, op):
 	case op.try && ent != nil && ent.takenHere(op):
 		op.claim()
-		fx.fail(op, &HeldError{Name: l.Name(), Remaining: remainingLocked(ent.busyAt(op), e.clock.Now())})
-		sh.counts.busy++
+		sc.fail(op, &HeldError{Name: l.Name(), Remaining: sc.remaining(ent.busyAt(op), e.clock.Now())})
+		sc.sh.counts.busy++
 	default:
-		ent = e.entryLocked(sh, l)
+		ent = sc.makeEntry(l)
 		if op.set.family == resp.FamilyFair {
 			ent = ent.newSeat()
 			op.att.ent = ent
 		}
 		behind := ent.head != nil || ent.att != nil
 		ent.push(op)
-		e.limitLocked(op)
-		if behind { // else it is sent now, or rests: doLocked sees to that
-			e.watchLocked(op, &fx)
+		sc.limitWait(op)
+		if behind { // else it is sent now, or rests: applyStep sees to that
+			sc.watchWait(op)
 		}
-		e.kickLocked(sh, ent, &fx)
+		sc.advance(ent)
 	}
-	fx.owe(e, sh)
-	sh.mu.Unlock()
-	e.world.Yield("Engine.submit: queued, sent | effects")
-	fx.run()
+	sc.owe()
+	sc.leave("Engine.submit: queued, sent | effects")
 }
 
-// entryLocked finds the entry of a name, or makes it.
-func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
-	ent := sh.names.get(l.hash, l.key)
+// makeEntry finds the entry of a name, or makes it.
+func (sc *section) makeEntry(l *Lock) *entry {
+	ent := sc.sh.names.get(l.hash, l.key)
 	if ent == nil {
 		if f := l.set.family; f == resp.FamilyRead || f == resp.FamilyFair {
-			ent = newSeated(e, l.key, l.hash, l.slot)
+			ent = newSeated(sc.eng, l.key, l.hash, l.slot)
 		} else {
-			ent = &entry{eng: e, key: l.key, hash: l.hash, slot: l.slot}
+			ent = &entry{eng: sc.eng, key: l.key, hash: l.hash, slot: l.slot}
 		}
-		sh.names.put(ent)
+		sc.sh.names.put(ent)
 	}
 	return ent
 }
@@ -145,40 +140,40 @@ func (e *Engine) entryLocked(sh *shard, l *Lock) *entry {
 // a timer may be.
 const soonOver = 2 * (tickEvery + timerWidth)
 
-// limitLocked notes when an op's MaxWait ends. Everyone who may have to wait for an answer is limited: who
+// limitWait notes when an op's MaxWait ends. Everyone who may have to wait for an answer is limited: who
 // queues, and who enters again. A timer is armed when the op is known to wait, for most are answered at once; but
 // at once where MaxWait is over before that could be noticed.
-func (e *Engine) limitLocked(op *acquireOp) {
+func (sc *section) limitWait(op *acquireOp) {
 	if op.set.maxWait <= 0 || op.try || op.watch != nil && op.watch.giveUp != 0 {
 		return
 	}
 	if op.watch == nil {
 		op.watch = &watching{}
 	}
-	op.watch.giveUp = e.clock.Now().Add(op.set.maxWait)
+	op.watch.giveUp = sc.eng.clock.Now().Add(op.set.maxWait)
 	if op.set.maxWait <= soonOver {
-		e.armLocked(op)
+		sc.armLimit(op)
 	}
 }
 
-// armLocked has an op's MaxWait end it.
-func (e *Engine) armLocked(op *acquireOp) {
+// armLimit has an op's MaxWait end it.
+func (sc *section) armLimit(op *acquireOp) {
 	if w := op.watch; w != nil && w.giveUp != 0 {
 		w.item.Owner = op
-		e.timers.Schedule(&w.item, w.giveUp)
+		sc.eng.timers.Schedule(&w.item, w.giveUp)
 	}
 }
 
-// watchLocked makes an op that has to wait see the end of MaxWait, and that of its ctx once the mutex is
+// watchWait makes an op that has to wait see the end of MaxWait, and that of its ctx once the mutex is
 // free.
-func (e *Engine) watchLocked(op *acquireOp, fx *effects) {
+func (sc *section) watchWait(op *acquireOp) {
 	if op.watched {
 		return
 	}
 	op.watched = true
-	e.armLocked(op)
+	sc.armLimit(op)
 	if op.async {
-		fx.look(op)
+		sc.look(op)
 	}
 }
 
@@ -196,8 +191,7 @@ func (op *acquireOp) watchContext() {
 		op.abandon(op.ctx.Err())
 	})
 	e.world.Yield("acquireOp.watchContext: watched | noted")
-	sh := e.shard(op.lock.hash)
-	sh.mu.Lock()
+	sc := e.enter(op.lock.hash)
 	waits := op.state.Load() == futurePending
 	if waits && op.watch == nil {
 		op.watch = &watching{}
@@ -205,66 +199,66 @@ func (op *acquireOp) watchContext() {
 	if waits {
 		op.watch.stop = stop
 	}
-	sh.mu.Unlock()
+	sc.leave("")
 	if !waits {
 		stop()
 	}
 }
 
-// kickLocked does what the queue says is next: it sends an acquire unless something stands against it.
-func (e *Engine) kickLocked(sh *shard, ent *entry, fx *effects) {
-	e.doLocked(sh, ent, ent.next(), fx)
+// advance does what the queue says is next: it sends an acquire unless something stands against it.
+func (sc *section) advance(ent *entry) {
+	sc.applyStep(ent, ent.next())
 }
 
-// doLocked takes a step of the queue, and those that follow from it. Unless its acquire is on its way, the first is
+// applyStep takes a step of the queue, and those that follow from it. Unless its acquire is on its way, the first is
 // watched: it has to wait, whatever for. Those behind it are since they came.
-func (e *Engine) doLocked(sh *shard, ent *entry, s step, fx *effects) {
+func (sc *section) applyStep(ent *entry, s step) {
 	for ; s == stepSend; s = ent.next() {
 		if a := ent.att; a != nil && a.kept() && !sameKind(a.op.Family, ent.head.set.family) {
-			e.dropAttemptLocked(sh, ent) // a reader's wire id is no writer's
+			sc.dropAttempt(ent) // a reader's wire id is no writer's
 			continue
 		}
 		err := ent.asking(ent).send(ent.head)
 		if err == nil {
 			ent.sent()
-			sh.pending++
+			sc.sh.pending++
 			return
 		}
 		if ent.refused() == stepPark {
 			s = stepPark
 			break
 		}
-		e.dropAttemptLocked(sh, ent)
+		sc.dropAttempt(ent)
 		op := ent.head
 		ent.unlink(op)
 		if op.claim() {
-			fx.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
+			sc.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
 	}
 	if ent.head != nil && ent.ask != askFlying {
-		e.watchLocked(ent.head, fx)
+		sc.watchWait(ent.head)
 	}
 	switch s {
 	case stepPark:
-		e.parkLocked(ent, e.clock.Now(), fx)
+		sc.park(ent, sc.eng.clock.Now())
 	case stepTidy:
-		e.idleLocked(sh, ent, fx)
+		sc.tidy(ent)
 	}
 }
 
-// idleLocked tidies an entry nobody waits in, and takes it out of the table if nothing is left.
-func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
+// tidy tidies an entry nobody waits in, and takes it out of the table if nothing is left.
+func (sc *section) tidy(ent *entry) {
 	if !ent.deserted() {
 		return
 	}
-	e.unparkLocked(ent, fx)
-	e.closeNoteLocked(sh, ent)
+	sc.unpark(ent)
+	sc.closeNote(ent)
 	switch ent.ask {
 	case askNot:
 	case askFlying:
-		e.takeBackLocked(&ent.att.op, fx) // answered in any case
+		sc.takeBack(&ent.att.op) // answered in any case
 	default:
-		e.dropAttemptLocked(sh, ent)
+		sc.dropAttempt(ent)
 	}
 	if !ent.empty() || ent.gone || ent.firstSeat() != nil && ent.root() == ent {
 		return
@@ -272,52 +266,53 @@ func (e *Engine) idleLocked(sh *shard, ent *entry, fx *effects) {
 	ent.gone = true
 	if root := ent.root(); root != ent {
 		ent.leaveRoot()
-		e.fairListenLocked(root, fx)
-		e.readAnsweredLocked(sh, ent, fx)
-		e.idleLocked(sh, root, fx)
+		sc.fairListen(root)
+		sc.readAnswered(ent)
+		sc.tidy(root)
 	} else {
-		sh.names.remove(ent)
+		sc.sh.names.remove(ent)
 	}
 }
 
-// takeBackLocked takes a command back that is on its way, and nobody wants any more: if it was not sent, or if replicas are
+// takeBack takes a command back that is on its way, and nobody wants any more: if it was not sent, or if replicas are
 // waited for.
-func (e *Engine) takeBackLocked(op *resp.Op, fx *effects) {
+func (sc *section) takeBack(op *resp.Op) {
+	e := sc.eng
 	if !op.Cancel() && op.Ack != nil {
-		fx.more = append(fx.more, func() { e.nodes.Unwait(op) })
+		sc.more = append(sc.more, func() { e.nodes.Unwait(op) })
 	}
 }
 
-// dropAttemptLocked forgets an attempt that is not on its way. If a copy of it may still run, what
+// dropAttempt forgets an attempt that is not on its way. If a copy of it may still run, what
 // it takes is released.
-func (e *Engine) dropAttemptLocked(sh *shard, ent *entry) {
+func (sc *section) dropAttempt(ent *entry) {
 	a := ent.att
 	ent.settled()
 	if a.trouble != nil {
-		e.timers.Cancel(&a.trouble.item)
+		sc.eng.timers.Cancel(&a.trouble.item)
 	}
 	if a.kept() {
-		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
+		sc.clean(ent, a.wire(), a.open(), a.lease)
 	}
 }
 
-// unparkLocked ends the waiting for somebody else's release.
-func (e *Engine) unparkLocked(ent *entry, fx *effects) {
+// unpark ends the waiting for somebody else's release.
+func (sc *section) unpark(ent *entry) {
 	ent.unpark()
-	e.endParkingLocked(ent, fx)
+	sc.endParking(ent)
 }
 
-// endParkingLocked gives back what a queue that waits has of the world.
-func (e *Engine) endParkingLocked(ent *entry, fx *effects) {
+// endParking gives back what a queue that waits has of the world.
+func (sc *section) endParking(ent *entry) {
 	p := ent.park
 	if p == nil {
 		return
 	}
 	ent.park = nil
-	e.timers.Cancel(&p.item)
-	e.prompt.Cancel(&p.prompt)
+	sc.eng.timers.Cancel(&p.item)
+	sc.eng.prompt.Cancel(&p.prompt)
 	if p.sub != nil {
-		fx.forget(p.sub)
+		sc.forget(p.sub)
 		p.sub = nil
 	}
 }

@@ -74,82 +74,73 @@ func (a *attempt) send(op *acquireOp) error {
 func (t *trouble) due(clock.Instant) {
 	ent := t.a.ent
 	e := ent.eng
-	sh := e.shard(ent.hash)
-	var fx effects
-	sh.mu.Lock()
+	sc := e.enter(ent.hash)
 	if t.a.trouble == t && ent.resendDue(t.a) {
-		e.kickLocked(sh, ent, &fx)
+		sc.advance(ent)
 	}
-	sh.mu.Unlock()
-	fx.run()
+	sc.leave("")
 }
 
 // Answered takes the server's answer. It runs on the lane.
 func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	ent := a.ent
 	e := ent.eng
-	sh := e.shard(ent.hash)
-	var fx effects
-	var l *loss
-	sh.mu.Lock()
+	sc := e.enter(ent.hash)
 	ent.landed()
 	switch r.Code {
 	case resp.CodeGranted, resp.CodeOurs:
-		e.grantedLocked(sh, a, r, &fx)
+		sc.granted(a, r)
 	case resp.CodeBusy:
 		if a.op.Inside {
-			l = e.besideBusyLocked(sh, ent, &fx)
+			sc.lost = sc.besideBusy(ent)
 		} else {
-			e.busyLocked(sh, a, r, &fx)
+			sc.busy(a, r)
 		}
 	case resp.CodeCancelled:
 		if !a.kept() {
 			ent.settled()
 		}
-		e.kickLocked(sh, ent, &fx)
+		sc.advance(ent)
 	case resp.CodeWrongKind:
 		if a.op.Inside {
-			l = e.besideBusyLocked(sh, ent, &fx)
+			sc.lost = sc.besideBusy(ent)
 			break
 		}
-		e.dropAttemptLocked(sh, ent)
-		e.wrongKindLocked(sh, a, &fx)
+		sc.dropAttempt(ent)
+		sc.wrongKind(a)
 	default:
-		e.failedLocked(sh, a, r, &fx)
+		sc.failed(a, r)
 	}
-	e.settledLocked(sh)
-	sh.mu.Unlock()
-	e.world.Yield("attempt.Answered: decided | effects")
-	e.tellLoss(sh, l, &fx)
-	fx.run()
+	sc.answered()
+	sc.leave("attempt.Answered: decided | effects")
 }
 
-// grantedLocked gives the lock to the first who still wants it; a grant nobody can use is released.
-func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+// granted gives the lock to the first who still wants it; a grant nobody can use is released.
+func (sc *section) granted(a *attempt, r *resp.Result) {
 	ent := a.ent
 	deadline := renew.TrustUntil(r.SentAt, a.lease)
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
-		sh.counts.tooLate++
-		e.cleanLocked(sh, ent, a.wire(), a.open(), a.lease)
+		sc.sh.counts.tooLate++
+		sc.clean(ent, a.wire(), a.open(), a.lease)
 		if op := ent.grantedLate(); op != nil {
-			fx.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
+			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
 		}
-		e.kickLocked(sh, ent, fx)
+		sc.advance(ent)
 		return
 	}
 	root := ent.root()
 	for op := ent.live(); op != nil && root.lostTo(op.owner); op = ent.live() {
 		ent.unlink(op)
-		refuse(op, ErrLost, fx)
+		sc.refuse(op, ErrLost)
 	}
 	op := ent.granted(a.lease, a.op.Family, int(r.Seen))
 	if op == nil {
-		e.unusedLocked(sh, a, r, fx)
+		sc.unused(a, r)
 		return
 	}
-	sh.counts.grants++
-	sh.counts.origin(ent.by)
+	sc.sh.counts.grants++
+	sc.sh.counts.origin(ent.by)
 	if a.op.Family == resp.FamilyRead && ent == root {
 		ent = ent.newSeat()
 	}
@@ -162,29 +153,29 @@ func (e *Engine) grantedLocked(sh *shard, a *attempt, r *resp.Result, fx *effect
 		h.more().token = r.Value
 	}
 	ent.held(h)
-	e.startLocked(h, op, r, fx)
+	sc.startHold(h, op, r)
 	if h.Family == resp.FamilyRead {
 		h.owner = nil
 		h.readBy(op.owner)
 		if !a.op.Inside {
-			e.joinAllLocked(sh, root, h, fx)
+			sc.joinAll(root, h)
 			ent = root
 		}
 	}
-	e.adoptLocked(sh, h, fx)
-	e.answerTriesLocked(sh, a, r, fx)
+	sc.admitSameOwner(h)
+	sc.answerTries(a, r)
 	if h.Family == resp.FamilyWrite && root.seats != nil {
 		root.seats.notedHold, root.seats.noted = root.seats.noted, false
 	}
-	e.unparkLocked(ent, fx)
+	sc.unpark(ent)
 	if h.Family == resp.FamilyRead { // a writer that is next asks, and is told
-		e.kickLocked(sh, root, fx)
+		sc.advance(root)
 	}
-	e.readAnsweredLocked(sh, ent, fx)
+	sc.readAnswered(ent)
 }
 
-// startLocked makes a hold its first holder's, and the watchdog's.
-func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects) {
+// startHold makes a hold its first holder's, and the watchdog's.
+func (sc *section) startHold(h *hold, op *acquireOp, r *resp.Result) {
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.begin(op.set, h.ent.root().turn(turnEnd(r)), int(r.Seen))
 	h.lease, h.owner = ls, op.owner
@@ -192,11 +183,11 @@ func (e *Engine) startLocked(h *hold, op *acquireOp, r *resp.Result, fx *effects
 	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
-	e.dog.Watch(h, terms)
+	sc.eng.dog.Watch(h, terms)
 	if root := h.ent.root(); root.telling > 0 {
-		fx.before = root.tellFirst()
+		sc.before = root.tellFirst()
 	}
-	fx.grant(op, ls)
+	sc.grant(op, ls)
 }
 
 // tellFirst returns what tells the holders of a name who have lost it, and are not told yet, before somebody else is
@@ -215,30 +206,30 @@ func (ent *entry) tellFirst() func() {
 	}
 }
 
-// unusedLocked gives back a grant nobody can use. If too few replicas have seen it, who asked for more
+// unused gives back a grant nobody can use. If too few replicas have seen it, who asked for more
 // is told.
-func (e *Engine) unusedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+func (sc *section) unused(a *attempt, r *resp.Result) {
 	ent := a.ent
 	if a.tooFew(r) && !r.Unwanted() {
-		sh.counts.unseen++
+		sc.sh.counts.unseen++
 		if op := ent.grantedUnseen(a.op.Ack, a.op.Family); op != nil {
-			sh.counts.errors++
-			fx.fail(op, notReplicated(op.lock.Name(), a.op.Ack, r))
+			sc.sh.counts.errors++
+			sc.fail(op, notReplicated(op.lock.Name(), a.op.Ack, r))
 		}
 	} else {
-		sh.counts.unclaimed++
+		sc.sh.counts.unclaimed++
 	}
 	switch d := a.open(); {
 	case ent.whole().forces > 0: // after the force-release, which is to find it
 		d.until = max(d.until, r.ReceivedAt)
 		all := ent.root().ofRoot()
-		all.unbelieved = append(all.unbelieved, e.cleanLaterLocked(sh, ent, a.wire(), d, a.lease))
+		all.unbelieved = append(all.unbelieved, sc.cleanLater(ent, a.wire(), d, a.lease))
 	case a.op.Ack != nil:
-		e.cleanFirstLocked(sh, ent, a.wire(), d, a.lease)
+		sc.cleanFirst(ent, a.wire(), d, a.lease)
 	default:
-		e.cleanLocked(sh, ent, a.wire(), d, a.lease)
+		sc.clean(ent, a.wire(), d, a.lease)
 	}
-	e.kickLocked(sh, ent, fx)
+	sc.advance(ent)
 }
 
 // tooFew reports whether fewer replicas have seen the grant than the attempt asked for.
@@ -254,22 +245,22 @@ func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
 	return err
 }
 
-// answerTriesLocked tells every Try in the queue that the lock is held: they take the answer to an attempt.
-func (e *Engine) answerTriesLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+// answerTries tells every Try in the queue that the lock is held: they take the answer to an attempt.
+func (sc *section) answerTries(a *attempt, r *resp.Result) {
 	ent, now := a.ent, r.ReceivedAt
 	for op := ent.takeTries(a.op.Family, r.Code != resp.CodeBusy); op != nil; {
 		next := op.next
 		op.next = nil
-		sh.counts.busy++
-		fx.fail(op, &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(ent, now)})
+		sc.sh.counts.busy++
+		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(ent, now)})
 		op = next
 	}
 }
 
-// busyLocked parks the queue until a message, the poll or a reconnect says to try again.
-func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+// busy parks the queue until a message, the poll or a reconnect says to try again.
+func (sc *section) busy(a *attempt, r *resp.Result) {
 	ent := a.ent
-	sh.counts.busyReplies++
+	sc.sh.counts.busyReplies++
 	if t := a.trouble; t != nil {
 		t.answered()
 		t.last = nil
@@ -287,22 +278,23 @@ func (e *Engine) busyLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) 
 		a.op.Placed = true
 	default:
 		ent.ofRoot().noted = true
-		e.closeNoteLocked(sh, ent) // at once, if its writer has left meanwhile
+		sc.closeNote(ent) // at once, if its writer has left meanwhile
 	}
 	if a.op.Family == resp.FamilySpin {
 		ent.root().leftAt = r.ReceivedAt
 	}
 	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
-	e.answerTriesLocked(sh, a, r, fx)
+	sc.answerTries(a, r)
 	for op := ent.head; ent.meant(a.op.Family) && op.tellBusy(); op = op.next {
-		sh.counts.waits++
-		e.watchLocked(op, fx)
+		sc.sh.counts.waits++
+		sc.watchWait(op)
 	}
-	e.doLocked(sh, ent, ent.afterBusy(a.op.Family), fx)
+	sc.applyStep(ent, ent.afterBusy(a.op.Family))
 }
 
-// failedLocked deals with an attempt that got an error, or no answer at all.
-func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects) {
+// failed deals with an attempt that got an error, or no answer at all.
+func (sc *section) failed(a *attempt, r *resp.Result) {
+	e := sc.eng
 	ent := a.ent
 	now := e.clock.Now()
 	if a.trouble == nil {
@@ -313,16 +305,16 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 	t.last = r.Err
 	t.failed(r.Definite(), r.SentAt, now, e.nodes.AttemptLimit(), a.lease)
 	if ent.head == nil {
-		e.idleLocked(sh, ent, fx)
+		sc.tidy(ent)
 		return
 	}
 	class := r.Err.Class
 	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
 	if h := ent.beside(); h != nil && h.nesting != nil {
-		h.nesting.behindLocked(e, now, r.Err, fx)
+		sc.changesWait(h.nesting, now, r.Err)
 	}
 	ends := out && ent.beside() != nil // the release of the hold that it is to read beside waits for it
-	e.failSomeLocked(sh, ent, fx, func(op *acquireOp) error {
+	sc.failSome(ent, func(op *acquireOp) error {
 		switch v := t.verdict(class, op.parked, op.try || ends, out); {
 		case v == goesOn, v == endsRefused && !sameKind(op.set.family, a.op.Family): // its script uses other keys
 			return nil
@@ -336,46 +328,46 @@ func (e *Engine) failedLocked(sh *shard, a *attempt, r *resp.Result, fx *effects
 		}
 	})
 	if ent.head == nil {
-		e.idleLocked(sh, ent, fx)
+		sc.tidy(ent)
 		return
 	}
 	if !ent.meant(a.op.Family) {
-		e.dropAttemptLocked(sh, ent)
-		e.kickLocked(sh, ent, fx)
+		sc.dropAttempt(ent)
+		sc.advance(ent)
 		return
 	}
 	ent.resend()
 	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.tries))
 }
 
-// failSomeLocked completes the ops for which verdict has an error.
-func (e *Engine) failSomeLocked(sh *shard, ent *entry, fx *effects, verdict func(*acquireOp) error) {
+// failSome completes the ops for which verdict has an error.
+func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 	for op := ent.head; op != nil; {
 		next := op.next
 		if err := verdict(op); err != nil {
 			ent.unlink(op)
 			if op.claim() {
-				sh.counts.errors++
-				fx.fail(op, err)
+				sc.sh.counts.errors++
+				sc.fail(op, err)
 			}
 		} else {
-			e.watchLocked(op, fx)
+			sc.watchWait(op)
 		}
 		op = next
 	}
-	e.closeNoteLocked(sh, ent)
+	sc.closeNote(ent)
 }
 
-// wrongKindLocked tells those who want what was asked for that something else stands under the name. The
+// wrongKind tells those who want what was asked for that something else stands under the name. The
 // others are asked for: it may be theirs.
-func (e *Engine) wrongKindLocked(sh *shard, a *attempt, fx *effects) {
-	e.failSomeLocked(sh, a.ent, fx, func(op *acquireOp) error {
+func (sc *section) wrongKind(a *attempt) {
+	sc.failSome(a.ent, func(op *acquireOp) error {
 		if shares(op.set.family) != shares(a.op.Family) {
 			return nil
 		}
 		return &nameError{op.lock.Name(), ErrWrongKind}
 	})
-	e.kickLocked(sh, a.ent, fx)
+	sc.advance(a.ent)
 }
 
 // resendAt says when a command that failed is sent again: after a pause of its own, and when the node

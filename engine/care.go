@@ -13,15 +13,15 @@ import (
 // alikeSoFar reports whether all handles of a hold want what its settings say, for ever.
 func (h *hold) alikeSoFar() bool { return h.special == nil || h.special.wishes == nil }
 
-// wishesLocked lists what the handles of a hold want.
-func (e *Engine) wishesLocked(h *hold) *wishes {
+// wishes lists what the handles of a hold want.
+func (sc *section) wishes(h *hold) *wishes {
 	m := h.more()
 	if m.wishes != nil {
 		return &m.wishes
 	}
 	m.wishes = make(wishes, 0, 2)
 	if h.handles > 0 {
-		w := wish{set: h.set, handles: h.handles, until: e.dog.Until(h)}
+		w := wish{set: h.set, handles: h.handles, until: sc.eng.dog.Until(h)}
 		if !h.Renewing() {
 			w.until, w.trusted = 0, h.Deadline()
 		}
@@ -30,17 +30,17 @@ func (e *Engine) wishesLocked(h *hold) *wishes {
 	return &m.wishes
 }
 
-// joinedLocked adds what a further handle wants. A fixed lease was granted by what was sent at sentAt.
-func (e *Engine) joinedLocked(h *hold, ls *Lease, sentAt clock.Instant) {
+// leaseJoined adds what a further handle wants. A fixed lease was granted by what was sent at sentAt.
+func (sc *section) leaseJoined(h *hold, ls *Lease, sentAt clock.Instant) {
 	set := ls.lock.set
 	if h.alikeSoFar() && h.handles > 0 && h.set.plain() && set.plain() && set.lease == h.set.lease && h.Renewing() {
 		h.handles++
 		return
 	}
-	ws := e.wishesLocked(h)
+	ws := sc.wishes(h)
 	h.handles++
-	ws.add(ls, set, sentAt, e.clock.Now())
-	e.careLocked(h)
+	ws.add(ls, set, sentAt, sc.eng.clock.Now())
+	sc.tellWatchdog(h)
 }
 
 // keep is the lease that the hold's key must have now for every handle to be served; 0: it has none.
@@ -57,84 +57,83 @@ func (h *hold) keep(now clock.Instant) time.Duration {
 	}
 }
 
-// leftLocked ends what a handle wanted that is given back.
-func (e *Engine) leftLocked(h *hold, ls *Lease) {
+// leaseLeft ends what a handle wanted that is given back.
+func (sc *section) leaseLeft(h *hold, ls *Lease) {
 	h.handles--
 	if !h.alikeSoFar() {
 		h.special.wishes.leave(ls)
-		e.careLocked(h)
+		sc.tellWatchdog(h)
 	}
 }
 
-// trustLessLocked follows a handle that left a shared hold, whose key no command lowers: if nobody has it renewed any more, it
+// trustLess follows a handle that left a shared hold, whose key no command lowers: if nobody has it renewed any more, it
 // is trusted for what is left to those who remain, not for what was proven for others.
-func (e *Engine) trustLessLocked(h *hold) {
+func (sc *section) trustLess(h *hold) {
 	if h.alikeSoFar() || h.special.wishes.care().renew {
 		return
 	}
-	now := e.clock.Now()
+	now := sc.eng.clock.Now()
 	if keep := h.keep(now); keep != 0 {
-		e.dog.Lower(h, renew.TrustUntil(now, keep))
+		sc.eng.dog.Lower(h, renew.TrustUntil(now, keep))
 	}
 }
 
-// passLocked notices a MaxHold that has passed, before the key's expiry is set to what the handles ask for: the watchdog
+// passMaxHold notices a MaxHold that has passed, before the key's expiry is set to what the handles ask for: the watchdog
 // looks when the next renewal is due.
-func (e *Engine) passLocked(h *hold, now clock.Instant) {
-	if until := e.dog.Until(h); until == 0 || now.Before(until) {
+func (sc *section) passMaxHold(h *hold, now clock.Instant) {
+	if until := sc.eng.dog.Until(h); until == 0 || now.Before(until) {
 		return
 	}
-	if e.wishesLocked(h).pass(now, h.Deadline()) {
-		e.careLocked(h)
+	if sc.wishes(h).pass(now, h.Deadline()) {
+		sc.tellWatchdog(h)
 	}
 }
 
-// onlyLocked makes a hold its next holder's, who wants what the hold's settings say.
-func (h *hold) onlyLocked() {
+// only makes a hold its next holder's, who wants what the hold's settings say.
+func (sc *section) only(h *hold) {
 	h.handles = 1
 	if h.special != nil {
 		h.special.wishes = nil
 	}
 }
 
-// careLocked tells the watchdog what follows from the wishes. Where nobody is left, whatever comes next
+// tellWatchdog tells the watchdog what follows from the wishes. Where nobody is left, whatever comes next
 // decides: a further handle, or the end.
-func (e *Engine) careLocked(h *hold) {
+func (sc *section) tellWatchdog(h *hold) {
 	ws := h.special.wishes
 	if len(ws) == 0 {
 		return
 	}
-	ws.pass(e.clock.Now(), h.Deadline())
+	ws.pass(sc.eng.clock.Now(), h.Deadline())
 	if len(ws) == 1 && ws[0].set.family == h.Family {
 		h.set = ws[0].set
 	}
 	c := ws.care()
-	e.dog.Change(h, renew.Terms{Lease: c.lease, Renew: c.renew, Until: c.until})
+	sc.eng.dog.Change(h, renew.Terms{Lease: c.lease, Renew: c.renew, Until: c.until})
 }
 
-// stopLocked ends the renewals for one handle.
-func (e *Engine) stopLocked(h *hold, ls *Lease) {
+// stopRenewing ends the renewals for one handle.
+func (sc *section) stopRenewing(h *hold, ls *Lease) {
 	if h.alikeSoFar() && h.handles == 1 {
 		h.StopRenewing()
 		return
 	}
-	e.wishesLocked(h).stop(ls, e.clock.Now(), h.Deadline())
-	e.careLocked(h)
+	sc.wishes(h).stop(ls, sc.eng.clock.Now(), h.Deadline())
+	sc.tellWatchdog(h)
 }
 
 // Ended is the watchdog's word that a MaxHold has passed. The other handles of the hold go on.
 func (e *Engine) Ended(s renew.Subject) {
 	h := s.(*hold)
-	sh := e.shard(h.ent.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sc := e.enter(h.ent.hash)
+	defer sc.leave("")
 	if h.status.Load() == holdHeld && !h.alikeSoFar() {
-		e.careLocked(h)
+		sc.tellWatchdog(h)
 	}
 }
 
-// asksLocked notes that a command may let the key live for so long, whatever its answer.
-func (h *hold) asksLocked(lease time.Duration) {
+// asksFor notes that a command may let the key live for so long, whatever its answer.
+func (sc *section) asksFor(h *hold, lease time.Duration) {
 	if lease <= h.Lease() {
 		return
 	}

@@ -212,23 +212,20 @@ func (t ticking) due(now clock.Instant) {
 // watchName makes everybody in a name's queue see the end of their ctx.
 func (e *Engine) watchName(key string) {
 	hash := xxhash.Sum64String(key)
-	sh := e.shard(hash)
-	var fx effects
-	sh.mu.Lock()
-	for ent := range sh.names.get(hash, key).withSeats {
+	sc := e.enter(hash)
+	for ent := range sc.sh.names.get(hash, key).withSeats {
 		for op := ent.head; op != nil; op = op.next {
-			e.watchLocked(op, &fx)
+			sc.watchWait(op)
 		}
 	}
-	sh.mu.Unlock()
-	fx.run()
+	sc.leave("")
 }
 
-// settledLocked records that an op has its answer.
-func (e *Engine) settledLocked(sh *shard) {
-	sh.pending--
-	if sh.pending == 0 && e.closing.Load() {
-		e.settled.Ring()
+// answered records that an op has its answer.
+func (sc *section) answered() {
+	sc.sh.pending--
+	if sc.sh.pending == 0 && sc.eng.closing.Load() {
+		sc.eng.settled.Ring()
 	}
 }
 
@@ -277,25 +274,24 @@ func (e *Engine) shutDoor() {
 }
 
 func (e *Engine) shutShard(sh *shard) {
-	var fx effects
 	var contexts []*leaseContext
-	sh.mu.Lock()
+	sc := e.enterShard(sh)
 	if sh.names.n == 0 { // most have none
-		sh.mu.Unlock()
+		sc.unlock()
 		return
 	}
 	all := slices.Collect(sh.entries)
 	for _, ent := range all {
 		ent.shut()
-		e.failSomeLocked(sh, ent, &fx, func(*acquireOp) error { return ErrClosed })
+		sc.failSome(ent, func(*acquireOp) error { return ErrClosed })
 	}
 	for _, ent := range all { // nobody waits any more, so nothing is passed on
 		if h := ent.hold; h != nil {
-			contexts = append(contexts, e.closeHoldLocked(sh, h, &fx)...)
+			contexts = append(contexts, sc.closeHold(h)...)
 		}
-		e.idleLocked(sh, ent, &fx)
+		sc.tidy(ent)
 	}
-	sh.mu.Unlock()
+	sc.unlock()
 	e.world.Yield("Engine.shutShard: changes ended, holds released | their contexts cancelled")
 	cause := ErrLost
 	if !e.cfg.KeepOnClose {
@@ -305,30 +301,30 @@ func (e *Engine) shutShard(sh *shard) {
 		c.cancel(cause)
 	}
 	e.world.Yield("Engine.shutShard: contexts cancelled | futures told")
-	fx.run()
+	sc.publish()
 	e.world.Yield("Engine.shutDoor: a shard shut | the next")
 }
 
-// closeHoldLocked ends a hold because the engine closes, and returns the contexts to be cancelled. All of it
+// closeHold ends a hold because the engine closes, and returns the contexts to be cancelled. All of it
 // is one step: whatever comes afterwards (a handle's release, the answer to a change, a loss) finds a hold
 // that is over.
-func (e *Engine) closeHoldLocked(sh *shard, h *hold, fx *effects) []*leaseContext {
-	if e.cfg.KeepOnClose {
-		l := e.loseLocked(sh, h, renew.CauseClosed, fx)
+func (sc *section) closeHold(h *hold) []*leaseContext {
+	if sc.eng.cfg.KeepOnClose {
+		l := sc.lose(h, renew.CauseClosed)
 		if l == nil {
 			return nil
 		}
-		e.afterLossLocked(sh, l, fx)
+		sc.afterLoss(l)
 		return l.contexts
 	}
 	if h.status.Load() != holdHeld { // its holder is just being told of the loss
 		return nil
 	}
 	for range h.handles { // those whose release is only on its way were told of
-		e.tell(EventReleased, h, "")
+		sc.eng.tell(EventReleased, h, "")
 	}
-	h.endChangesLocked(ErrClosed, nil, fx)
-	_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx) // nobody waits for its answer but shutDown
+	sc.endChanges(h, ErrClosed, nil)
+	_, _ = sc.sendRelease(newReleaseOp(h)) // nobody waits for its answer but shutDown
 	return h.contexts()
 }
 
@@ -385,11 +381,10 @@ func (e *Engine) settle(ctx context.Context, most time.Duration) {
 func (e *Engine) unanswered() int {
 	n := 0
 	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		n += sh.pending
-		sh.mu.Unlock()
-		n += int(sh.telling.Load())
+		sc := e.enterShard(&e.shards[i])
+		n += sc.sh.pending
+		sc.leave("")
+		n += int(e.shards[i].telling.Load())
 	}
 	return n
 }

@@ -84,10 +84,10 @@ type fairRelease struct {
 // Heirs are the waiters here that may have the lock next, each with the lease it asks for.
 func (r *fairRelease) Heirs() []resp.Heir { return r.heirs }
 
-// heirsLocked are the first waiters here of which it is known that they stand in the server's queue, and under
+// heirs are the first waiters here of which it is known that they stand in the server's queue, and under
 // which field. Who asked for replicas, or may have copies on their way, asks for itself.
-func (e *Engine) heirsLocked(h *hold) (heirs []resp.Heir) {
-	if h.Family != resp.FamilyFair || e.cfg.NoHandOff || e.closing.Load() {
+func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
+	if h.Family != resp.FamilyFair || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return nil
 	}
 	for seat := h.ent.root().firstSeat(); seat != nil && len(heirs) < heirsMost; seat = seat.nextSeat() {
@@ -98,10 +98,10 @@ func (e *Engine) heirsLocked(h *hold) (heirs []resp.Heir) {
 	return heirs
 }
 
-// passedLocked gives the lock to whom the server has given it. If that waiter is just asking, its answer
+// passedOn gives the lock to whom the server has given it. If that waiter is just asking, its answer
 // says so, or is not believed; if it has left, its cleanup finds the lock.
-func (e *Engine) passedLocked(sh *shard, root *entry, heirs []resp.Heir, r *resp.Result, fx *effects) {
-	field := resp.FairField(e.id, r.Value)
+func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
+	field := resp.FairField(sc.eng.id, r.Value)
 	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
 		a := seat.att
 		if a == nil || a.op.Field != field {
@@ -112,16 +112,16 @@ func (e *Engine) passedLocked(sh *shard, root *entry, heirs []resp.Heir, r *resp
 			seat.epoch++
 		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.lease.Milliseconds()}):
 			if seat.park != nil {
-				e.wakeLocked(sh, seat.park, func(*counts) {}, wakeLook, fx) // it asks, and has its own lease
+				sc.wake(seat.park, func(*counts) {}, wakeLook) // it asks, and has its own lease
 			}
 		default:
 			if a.trouble != nil {
-				e.timers.Cancel(&a.trouble.item)
+				sc.eng.timers.Cancel(&a.trouble.item)
 			}
-			before := sh.counts.grants
-			e.unparkLocked(seat, fx) // if it cannot have this grant, it asks anew, as another waiter
-			e.grantedLocked(sh, a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt}, fx)
-			sh.counts.handOffs += sh.counts.grants - before // 0: nobody wants it any more
+			before := sc.sh.counts.grants
+			sc.unpark(seat) // if it cannot have this grant, it asks anew, as another waiter
+			sc.granted(a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt})
+			sc.sh.counts.handOffs += sc.sh.counts.grants - before // 0: nobody wants it any more
 		}
 		return
 	}
@@ -145,8 +145,8 @@ func (ent *entry) firstHere() bool {
 // acks reports whether who waits in a seat asks for replicas.
 func (ent *entry) acks() bool { return ent.head.set.ack != nil }
 
-// fairListenLocked makes the first waiter here hear of releases.
-func (e *Engine) fairListenLocked(root *entry, fx *effects) {
+// fairListen makes the first waiter here hear of releases.
+func (sc *section) fairListen(root *entry) {
 	var first *entry
 	for seat := root.firstSeat(); seat != nil && seat.hold == nil; seat = seat.nextSeat() {
 		op := seat.head
@@ -154,7 +154,7 @@ func (e *Engine) fairListenLocked(root *entry, fx *effects) {
 			continue
 		}
 		if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
-			seat.park.listen(fx)
+			sc.listenFor(seat.park)
 		}
 		if first != nil || !root.seats.apart {
 			return

@@ -57,9 +57,8 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 // forcing makes the local holds of a name lost, which it returns, and keeps grants that are answered until
 // forced from being believed.
 func (e *Engine) forcing(l *Lock) []*hold {
-	sh := e.shard(l.hash)
-	sh.mu.Lock()
-	ent := e.entryLocked(sh, l)
+	sc := e.enter(l.hash)
+	ent := sc.makeEntry(l)
 	ent.forces++
 	var holds []*hold
 	for at := range ent.withSeats {
@@ -69,7 +68,7 @@ func (e *Engine) forcing(l *Lock) []*hold {
 			holds = append(holds, h)
 		}
 	}
-	sh.mu.Unlock()
+	sc.leave("")
 	e.loseForced(holds)
 	return holds
 }
@@ -93,9 +92,8 @@ func (e *Engine) alsoTaken(l *Lock, doubt bool) (holds []*hold) {
 	if !shares(f) {
 		return nil
 	}
-	sh := e.shard(l.hash)
-	sh.mu.Lock()
-	ent := sh.names.get(l.hash, l.key)
+	sc := e.enter(l.hash)
+	ent := sc.sh.names.get(l.hash, l.key)
 	writes := ent != nil && ent.hold != nil && ent.hold.Family == resp.FamilyWrite
 	for at := range ent.withSeats {
 		h := at.hold
@@ -105,7 +103,7 @@ func (e *Engine) alsoTaken(l *Lock, doubt bool) (holds []*hold) {
 		h.forced = true
 		holds = append(holds, h)
 	}
-	sh.mu.Unlock()
+	sc.leave("")
 	e.loseForced(holds)
 	return holds
 }
@@ -128,20 +126,17 @@ func (ent *entry) takenBy(f resp.Family, h *hold) bool {
 // forced ends that, when no copy of the command can run any more. What holds have lost to it, and the
 // server was not seen to release, is given back.
 func (e *Engine) forced(l *Lock, holds []*hold) {
-	sh := e.shard(l.hash)
-	var fx effects
-	sh.mu.Lock()
+	sc := e.enter(l.hash)
 	for _, h := range holds {
-		e.cleanLocked(sh, h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
+		sc.clean(h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 	}
-	if ent := sh.names.get(l.hash, l.key); ent != nil {
+	if ent := sc.sh.names.get(l.hash, l.key); ent != nil {
 		ent.forces--
-		e.cleanUnbelievedLocked(sh, ent)
+		sc.cleanUnbelieved(ent)
 		for at := range ent.withSeats {
-			e.kickLocked(sh, at, &fx)
+			sc.advance(at)
 		}
 	}
-	fx.owe(e, sh)
-	sh.mu.Unlock()
-	fx.run()
+	sc.owe()
+	sc.leave("")
 }

@@ -27,21 +27,21 @@ func turnEnd(r *resp.Result) clock.Instant {
 	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost))
 }
 
-// handOverLocked gives a hold that is being released to the next waiter here, if that is as safe as
+// handOver gives a hold that is being released to the next waiter here, if that is as safe as
 // a release and a new acquire, and says whether it did. Only the first live waiter is asked, claimed by
 // one compare-and-swap against its cancel, its timeout and Close, and only if it wants the very same kind
 // of lease.
-func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
+func (sc *section) handOver(h *hold) bool {
 	ent := h.ent
 	if ent.head == nil {
 		return false
 	}
 	with := handing{
-		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: e.cfg.NoHandOff || e.closing.Load(),
+		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
 		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: h.Family == resp.FamilyWrite && h.readsToo(),
 	}
 	if !with.off {
-		with.now = e.clock.Now()
+		with.now = sc.eng.clock.Now()
 		with.unlowered = h.nesting != nil && h.nesting.unlowered
 	}
 	if h.mayHandOver(with) != handOverSafe {
@@ -55,18 +55,18 @@ func (e *Engine) handOverLocked(sh *shard, h *hold, fx *effects) bool {
 	ent.passed()
 	h.owner = op.owner
 	if limit := op.set.maxHold; limit > 0 {
-		e.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
+		sc.eng.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
 	} else if !h.alikeSoFar() {
-		e.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
+		sc.eng.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
 	}
-	h.onlyLocked()
+	sc.only(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease, h.leak = ls, false
-	sh.counts.grants++
-	sh.counts.handOffs++
-	sh.counts.releases++
-	fx.grant(op, ls)
-	e.adoptLocked(sh, h, fx)
+	sc.sh.counts.grants++
+	sc.sh.counts.handOffs++
+	sc.sh.counts.releases++
+	sc.grant(op, ls)
+	sc.admitSameOwner(h)
 	return true
 }
 
@@ -75,29 +75,29 @@ func (s *settings) alike(o *settings) bool {
 	return s.family == o.family && s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
 }
 
-// courtesyLocked keeps this engine from asking for a name for a moment, if somebody else was heard
+// yieldName keeps this engine from asking for a name for a moment, if somebody else was heard
 // to wait for it. Without others nothing changes: one engine alone never waits.
-func (e *Engine) courtesyLocked(sh *shard, op *releaseOp, r *resp.Result, fx *effects) {
+func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 	h := op.hold
 	ent := h.ent.root()
-	if e.closing.Load() {
+	if sc.eng.closing.Load() {
 		return
 	}
 	us := int64(0)
-	if r.Value == 1 && e.listens(ent, h.Family) {
+	if r.Value == 1 && sc.eng.listens(ent, h.Family) {
 		us = 1
 	}
 	ent.others = leaveTo
-	if e.nodes.Counted() {
+	if sc.eng.nodes.Counted() {
 		ent.others = uint8(min(max(r.Value-us, 0), leaveTo))
 	}
 	spins := h.Family == resp.FamilySpin && ent.rivals(r.ReceivedAt)
 	switch {
-	case !spins && !ent.othersWait(e.nodes.Counted(), r.Value, us):
+	case !spins && !ent.othersWait(sc.eng.nodes.Counted(), r.Value, us):
 		if ent.alone(us == 1) {
-			sh.counts.messages++
-			e.timers.Cancel(&ent.park.item)
-			e.prompt.Cancel(&ent.park.prompt)
+			sc.sh.counts.messages++
+			sc.eng.timers.Cancel(&ent.park.item)
+			sc.eng.prompt.Cancel(&ent.park.prompt)
 		}
 		return
 	case ent.ask == askFlying || ent.goesOn(r.ReceivedAt): // the turn's next grant is on its way, or may be
@@ -114,7 +114,7 @@ func (e *Engine) courtesyLocked(sh *shard, op *releaseOp, r *resp.Result, fx *ef
 		least = leftFor
 	}
 	ent.courtesy()
-	e.pauseLocked(ent.park, courtesyEnd(r, least), fx)
+	sc.pause(ent.park, courtesyEnd(r, least))
 }
 
 // courtesyEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as ours

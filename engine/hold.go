@@ -110,66 +110,65 @@ type loss struct {
 // be granted the lock again.
 func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
 	h := s.(*hold)
-	sh := e.shard(h.ent.hash)
-	var fx effects
-	sh.mu.Lock()
-	l := e.loseLocked(sh, h, cause, &fx)
-	sh.mu.Unlock()
-	e.tellLoss(sh, l, &fx)
+	sc := e.enter(h.ent.hash)
+	sc.lost = sc.lose(h, cause)
+	sc.unlock()
+	sc.tellLoss()
 	e.world.Yield("Engine.Lost: freed | told")
-	fx.run()
+	sc.publish()
 }
 
-// loseLocked makes a hold lost; nil if it is over already. All that anybody can ask about is decided here in
+// lose makes a hold lost; nil if it is over already. All that anybody can ask about is decided here in
 // one step: the status, which handles are out, and that their owners must give them back before they get
 // the lock anew. The hold keeps the queue closed until tellLoss.
-func (e *Engine) loseLocked(sh *shard, h *hold, cause renew.Cause, fx *effects) *loss {
+func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	if !h.end(holdLost) {
 		return nil
 	}
-	e.dog.Forget(h)
+	sc.eng.dog.Forget(h)
 	h.ent.whole().telling++
-	sh.counts.lost++
-	sh.pending++ // Close waits until the holder is told
+	sc.sh.counts.lost++
+	sc.sh.pending++ // Close waits until the holder is told
 	var in, back error = ErrClosed, nil
 	if cause != renew.CauseClosed {
-		in = &nameError{e.nameOf(h.ent.key), ErrLost}
+		in = &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
 		back = in
 	}
-	h.endChangesLocked(in, back, fx)
-	e.endReadingsLocked(sh, h, in, fx)
-	h.owner.remember(e, h.ent.key, h.count)
+	sc.endChanges(h, in, back)
+	sc.endReadings(h, in)
+	h.owner.remember(sc.eng, h.ent.key, h.count)
 	if h.special != nil {
 		for o, n := range h.special.readers {
-			o.remember(e, h.ent.key, n)
+			o.remember(sc.eng, h.ent.key, n)
 		}
 	}
 	if cause != renew.CauseClosed {
-		e.refuseOwnersLocked(sh, h, fx)
+		sc.refuseOwners(h)
 	}
 	return &loss{h, cause, h.contexts()}
 }
 
-// refuseOwnersLocked ends what owners of a lost hold still ask for under its name, as if they asked now: unless they
+// refuseOwners ends what owners of a lost hold still ask for under its name, as if they asked now: unless they
 // have a handle of another hold, they have to give back first.
-func (e *Engine) refuseOwnersLocked(sh *shard, h *hold, fx *effects) {
+func (sc *section) refuseOwners(h *hold) {
 	root := h.ent.root()
 	for ent := range root.withSeats {
 		for op := ent.head; op != nil; {
 			next := op.next
 			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && root.lostTo(op.owner) {
 				ent.unlink(op)
-				refuse(op, ErrLost, fx)
+				sc.refuse(op, ErrLost)
 			}
 			op = next
 		}
-		e.idleLocked(sh, ent, fx)
+		sc.tidy(ent)
 	}
 }
 
-// tellLoss is the second half of a loss: the holder is told, and then the lock may be granted here again.
-// l is nil if there was none.
-func (e *Engine) tellLoss(sh *shard, l *loss, fx *effects) {
+// tellLoss is the second half of a loss: the holder is told, and then the lock may be granted here again. Called without the
+// mutex.
+func (sc *section) tellLoss() {
+	e, l := sc.eng, sc.lost
 	if l == nil {
 		return
 	}
@@ -181,31 +180,31 @@ func (e *Engine) tellLoss(sh *shard, l *loss, fx *effects) {
 		e.log(slog.LevelWarn, "holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
 	}
 	e.world.Yield("Engine.tellLoss: contexts cancelled | freed")
-	sh.mu.Lock()
-	e.afterLossLocked(sh, l, fx)
-	fx.owe(e, sh)
-	sh.mu.Unlock()
+	sc.lock()
+	sc.afterLoss(l)
+	sc.owe()
+	sc.unlock()
 }
 
-// afterLossLocked sends what is still to be sent for a lost hold, and opens the queue that it closed.
-func (e *Engine) afterLossLocked(sh *shard, l *loss, fx *effects) {
+// afterLoss sends what is still to be sent for a lost hold, and opens the queue that it closed.
+func (sc *section) afterLoss(l *loss) {
 	h := l.hold
 	h.ent.whole().telling--
-	e.tell(EventLost, h, causeText(l.cause))
+	sc.eng.tell(EventLost, h, causeText(l.cause))
 	ends := h.afterLoss(l.cause)
 	switch ends {
 	case endsNow:
-		e.cleanLocked(sh, h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
+		sc.clean(h.ent, h.wire(), h.open(), h.tail(sc.eng.clock.Now()))
 	case endsLater:
-		e.cleanLaterLocked(sh, h.ent, h.wire(), h.open(), h.Lease())
+		sc.cleanLater(h.ent, h.wire(), h.open(), h.Lease())
 	}
 	if h.Family == resp.FamilyWrite && ends != endsNow && l.cause != renew.CauseClosed {
-		e.lostNoteLocked(sh, h.ent)
+		sc.lostNote(h.ent)
 	}
 	if h.ent.freed(h) {
-		e.kickAllLocked(sh, h.ent, fx)
+		sc.advanceAll(h.ent)
 	}
-	e.settledLocked(sh)
+	sc.answered()
 }
 
 func causeText(c renew.Cause) string {
@@ -226,13 +225,12 @@ func causeText(c renew.Cause) string {
 // Jeopardy is the watchdog's word that two periods have passed without a success.
 func (e *Engine) Jeopardy(s renew.Subject) {
 	h := s.(*hold)
-	sh := e.shard(h.ent.hash)
-	sh.mu.Lock()
+	sc := e.enter(h.ent.hash)
 	held := h.status.Load() == holdHeld && h.handles > 0 // else it was given back or lost since the watchdog looked
 	if held {
 		e.tell(EventJeopardy, h, "")
 	}
-	sh.mu.Unlock()
+	sc.leave("")
 	if !held {
 		return
 	}
@@ -243,18 +241,17 @@ func (e *Engine) Jeopardy(s renew.Subject) {
 // one finds it gone, nobody can release it any more.
 func (e *Engine) Renewed(s renew.Subject) {
 	h := s.(*hold)
-	sh := e.shard(h.ent.hash)
 	leaked := false
-	sh.mu.Lock()
+	sc := e.enter(h.ent.hash)
 	switch {
 	case h.status.Load() != holdHeld: // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
 	case !h.leak && h.watch == nil && h.nesting == nil && h.weak.Value() == nil:
 		h.leak, leaked = true, true
-		sh.counts.leaks++
+		sc.sh.counts.leaks++
 	}
-	sh.mu.Unlock()
+	sc.leave("")
 	if leaked {
 		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", resp.Printable(e.nameOf(h.ent.key)))
 	}

@@ -44,9 +44,8 @@ func (ls *Lease) Context() context.Context {
 // context finds the lease's context, or makes it.
 func (ls *Lease) context() *leaseContext {
 	e, h := ls.lock.eng, ls.hold
-	sh := e.shard(ls.lock.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sc := e.enter(ls.lock.hash)
+	defer sc.leave("")
 	if c := h.watchOf(ls); c != nil {
 		return c
 	}
@@ -96,12 +95,10 @@ func (ls *Lease) Name() string { return ls.lock.Name() }
 // released before. Other leases of the same hold, its owner's or other readers' of this engine, keep it
 // renewed for as long as they are held.
 func (ls *Lease) StopRenewing() {
-	e := ls.lock.eng
-	sh := e.shard(ls.lock.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sc := ls.lock.eng.enter(ls.lock.hash)
+	defer sc.leave("")
 	if ls.state.Load() == leaseActive && ls.hold.status.Load() == holdHeld { // else its release may have passed the hold on
-		e.stopLocked(ls.hold, ls)
+		sc.stopRenewing(ls.hold, ls)
 	}
 }
 

@@ -102,10 +102,9 @@ func (l *Lock) newDoing(ctx context.Context) (*doing, *Owner) {
 // Holds returns how often the owner holds a lock through this engine: a local question, no command.
 // 0 after the lock was lost.
 func (o *Owner) Holds(l *Lock) int {
-	sh := l.eng.shard(l.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	ent := sh.names.get(l.hash, l.key)
+	sc := l.eng.enter(l.hash)
+	defer sc.leave("")
+	ent := sc.sh.names.get(l.hash, l.key)
 	if l.set.family == resp.FamilyRead {
 		return int(ent.readsFor(o))
 	}

@@ -33,16 +33,16 @@ type pausing struct{ p *parking }
 // due ends the pause.
 func (t pausing) due(clock.Instant) { t.p.wake(func(*counts) {}, wakePause) }
 
-// pauseLocked lets the head wait for an instant, whatever it hears meanwhile.
-func (e *Engine) pauseLocked(p *parking, until clock.Instant, fx *effects) {
-	e.prompt.Schedule(&p.prompt, until)
+// pause lets the head wait for an instant, whatever it hears meanwhile.
+func (sc *section) pause(p *parking, until clock.Instant) {
+	sc.eng.prompt.Schedule(&p.prompt, until)
 	if p.ent.head != nil {
-		p.listen(fx)
+		sc.listenFor(p)
 	}
 }
 
-// listen subscribes to the name's channel, once.
-func (p *parking) listen(fx *effects) {
+// listenFor subscribes to the name's channel, once.
+func (sc *section) listenFor(p *parking) {
 	if p.asked || p.ent.eng.cfg.NoSubscribe || p.ent.head.set.spin != nil {
 		return
 	}
@@ -52,22 +52,22 @@ func (p *parking) listen(fx *effects) {
 		if p.ent.head.set.family == resp.FamilyFair {
 			p.channel = slot.FairWaiterChannel(p.ent.key, p.ent.att.op.Field)
 		}
-		fx.listen(p)
+		sc.listen(p)
 	}
 }
 
-// parkLocked makes the queue wait: for a message, and for the poll in case none comes.
-func (e *Engine) parkLocked(ent *entry, now clock.Instant, fx *effects) {
+// park makes the queue wait: for a message, and for the poll in case none comes.
+func (sc *section) park(ent *entry, now clock.Instant) {
 	if p := ent.park; p != nil && p.asked && p.shares != shares(ent.head.set.family) && !ent.wait.paused() {
-		e.endParkingLocked(ent, fx) // it listens where nobody will tell the first
+		sc.endParking(ent) // it listens where nobody will tell the first
 	}
 	if ent.park == nil { // its last waiting ended with a grant here
 		ent.park = newParking(ent)
 	}
 	p := ent.park
 	least, spread := ent.pollSpan(now)
-	e.timers.Schedule(&p.item, now.Add(least+e.world.N(spread)))
-	p.listen(fx)
+	sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))
+	sc.listenFor(p)
 }
 
 // due is the poll.
@@ -80,51 +80,39 @@ func (p *parking) open() {
 	node := e.nodes.Owner(p.ent.slot)
 	sub, err := node.Subscriptions().Subscribe(p.channel, p)
 	e.world.Yield("parking.open: subscribed | noted")
-	sh := e.shard(p.ent.hash)
-	var fx effects
-	sh.mu.Lock()
+	sc := e.enter(p.ent.hash)
 	switch {
 	case err != nil:
 		p.asked = false // with the next poll, perhaps at another node
 	case p.ent.park != p || p.sub != nil:
-		fx.forget(sub)
+		sc.forget(sub)
 	default:
 		p.sub, p.at = sub, node
-		e.followLocked(p, &fx)
+		sc.follow(p)
 	}
-	sh.mu.Unlock()
-	fx.run()
+	sc.leave("")
 }
 
-// followLocked subscribes at the node that serves the name now, if that is another one.
-func (e *Engine) followLocked(p *parking, fx *effects) {
-	if p.sub == nil || p.at == e.nodes.Owner(p.ent.slot) {
+// follow subscribes at the node that serves the name now, if that is another one.
+func (sc *section) follow(p *parking) {
+	if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {
 		return
 	}
-	fx.forget(p.sub)
-	fx.listen(p)
+	sc.forget(p.sub)
+	sc.listen(p)
 	p.sub, p.at = nil, nil
 }
 
 // slotsMoved makes every waiter listen where its name is served now. The new subscription wakes it.
 func (e *Engine) slotsMoved() {
 	for i := range e.shards {
-		sh := &e.shards[i]
-		var all []effects
-		sh.mu.Lock()
-		for ent := range sh.entries {
+		sc := e.enterShard(&e.shards[i])
+		for ent := range sc.sh.entries {
 			if ent.park != nil {
-				var fx effects
-				e.followLocked(ent.park, &fx)
-				if fx.subscribe != nil {
-					all = append(all, fx)
-				}
+				sc.follow(ent.park)
 			}
 		}
-		sh.mu.Unlock()
-		for i := range all {
-			all[i].run()
-		}
+		sc.leave("")
 	}
 }
 
@@ -148,32 +136,29 @@ func (p *parking) Wake(cause pubsub.WakeCause, message string) {
 // wake tells the queue, and does what it says.
 func (p *parking) wake(count func(*counts), kind wakeKind) {
 	e := p.ent.eng
-	sh := e.shard(p.ent.hash)
-	var fx effects
-	sh.mu.Lock()
+	sc := e.enter(p.ent.hash)
 	if p.ent.park == p {
-		e.wakeLocked(sh, p, count, kind, &fx)
+		sc.wake(p, count, kind)
 	}
-	sh.mu.Unlock()
-	fx.run()
+	sc.leave("")
 }
 
-func (e *Engine) wakeLocked(sh *shard, p *parking, count func(*counts), kind wakeKind, fx *effects) {
+func (sc *section) wake(p *parking, count func(*counts), kind wakeKind) {
 	ent := p.ent
 	before := ent.wait
 	if kind == wakeLeft {
-		ent.root().leftAt = e.clock.Now()
+		ent.root().leftAt = sc.eng.clock.Now()
 	}
 	s, pause := ent.wake(kind)
 	if ent.wait == before { // the queue goes on waiting, or was not
 		return
 	}
-	count(&sh.counts)
-	e.timers.Cancel(&p.item)
+	count(&sc.sh.counts)
+	sc.eng.timers.Cancel(&p.item)
 	if s == stepPause {
-		e.pauseLocked(p, e.clock.Now().Add(pause), fx)
+		sc.pause(p, sc.eng.clock.Now().Add(pause))
 		return
 	}
-	e.prompt.Cancel(&p.prompt)
-	e.doLocked(sh, ent, s, fx)
+	sc.eng.prompt.Cancel(&p.prompt)
+	sc.applyStep(ent, s)
 }

@@ -44,105 +44,102 @@ func (op *releaseOp) abandon(error) bool { return false }
 // believes the hold any more.
 func (e *Engine) release(op *releaseOp, ls *Lease) {
 	h := op.hold
-	sh := e.shard(h.ent.hash)
-	var fx effects
 	var err error
 	var ended *leaseContext
-	var l *loss
 	answered := true
 	op.lease = ls
 	cause := ErrReleased
-	sh.mu.Lock()
+	sc := e.enter(h.ent.hash)
 	ended = h.unwatch(ls) // whoever else is to end it may not have come to that yet
 	switch h.status.Load() {
 	case holdReleased: // Close did
 		err = &nameError{e.nameOf(h.ent.key), ErrNotHeld}
 	case holdLost:
-		err, cause = e.spentLostLocked(ls, h), ErrLost
+		err, cause = sc.spentLost(ls, h), ErrLost
 	default:
 		shared := h.Family == resp.FamilyRead && h.count > 1
 		if shared && !e.clock.Now().Before(h.Deadline()) { // nothing is sent that would say so
-			l = e.loseLocked(sh, h, renew.CauseDeadline, &fx)
-			err, cause = e.spentLostLocked(ls, h), ErrLost
+			sc.lost = sc.lose(h, renew.CauseDeadline)
+			err, cause = sc.spentLost(ls, h), ErrLost
 			break
 		}
 		e.tell(EventReleased, h, "")
 		if shared {
-			e.leftLocked(h, ls)
-			e.trustLessLocked(h)
-			h.leaveLocked(ls)
-			sh.counts.releases++
+			sc.leaseLeft(h, ls)
+			sc.trustLess(h)
+			sc.dropHandle(h, ls)
+			sc.sh.counts.releases++
 			break
 		}
 		if !h.lastHandle() || h.readAsked() {
-			e.leftLocked(h, ls)
+			sc.leaseLeft(h, ls)
 			n := h.nest()
 			n.want(change{release: op, lease: ls})
-			e.nestLocked(sh, n, &fx)
+			sc.nextChange(n)
 			answered = false
 			break
 		}
-		if e.handOverLocked(sh, h, &fx) {
+		if sc.handOver(h) {
 			break
 		}
-		answered, err = e.sendReleaseLocked(sh, op, &fx)
+		answered, err = sc.sendRelease(op)
 		if answered && errors.Is(err, ErrLost) {
-			err, cause = e.spentLostLocked(ls, h), ErrLost
+			err, cause = sc.spentLost(ls, h), ErrLost
 		}
 	}
-	fx.owe(e, sh)
-	sh.mu.Unlock()
+	sc.owe()
+	sc.unlock()
 	if ended != nil {
 		e.world.Yield("Engine.release: decided | a context ended")
 		ended.cancel(cause)
 	}
-	e.tellLoss(sh, l, &fx)
+	sc.tellLoss()
 	e.world.Yield("Engine.release: contexts ended | effects")
-	fx.run()
+	sc.publish()
 	if answered {
 		op.resolve(struct{}{}, err)
 	}
 }
 
-// spentLostLocked marks a handle whose lock was lost before it was given back.
-func (e *Engine) spentLostLocked(ls *Lease, h *hold) error {
+// spentLost marks a handle whose lock was lost before it was given back.
+func (sc *section) spentLost(ls *Lease, h *hold) error {
 	ls.state.Store(leaseLost)
-	ls.owner.forget(e, h.ent.key)
-	return &nameError{e.nameOf(h.ent.key), ErrLost}
+	ls.owner.forget(sc.eng, h.ent.key)
+	return &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
 }
 
-// sendReleaseLocked sends the release of a hold's last lease. It says whether the answer is known
+// sendRelease sends the release of a hold's last lease. It says whether the answer is known
 // already: only if nothing was sent.
-func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answered bool, err error) {
+func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	h := op.hold
 	ent := h.ent
 	if !h.end(holdReleased) {
 		return true, ErrLost
 	}
-	e.dog.Forget(h)
+	sc.eng.dog.Forget(h)
 	if root := ent.root(); root.seats != nil && shares(h.Family) {
-		now := e.clock.Now()
+		now := sc.eng.clock.Now()
 		root.seats.lasts = max(root.seats.lasts, now.Add(h.tail(now)))
 	}
 	ent.freed(h)
 	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
-	if heirs := e.heirsLocked(h); heirs != nil {
+	if heirs := sc.heirs(h); heirs != nil {
 		op.op.Sink = &fairRelease{op, heirs}
 	}
 	root, now := ent.root(), clock.Instant(0)
 	if ent.head != nil || root.others >= leaveTo { // most releases meet nobody, and need not know the time
-		now = e.clock.Now()
+		now = sc.eng.clock.Now()
 	}
 	op.op.Left = h.Family != resp.FamilyFair && root.leaves(now)
-	if err := e.nodes.Submit(&op.op); err != nil {
-		e.kickAllLocked(sh, ent, fx)
-		return true, fromServer(e.nameOf(h.ent.key), resp.AsServerError(err))
+	if err := sc.eng.nodes.Submit(&op.op); err != nil {
+		sc.advanceAll(ent)
+		return true, fromServer(sc.eng.nameOf(h.ent.key), resp.AsServerError(err))
 	}
-	sh.pending++
+	sc.sh.pending++
 	ent.releaseSent()
 	if ent.goesOn(now) {
 		ent.follow()
-		e.kickLocked(sh, ent, fx)
+		sc.advance(ent)
 	}
 	return false, nil
 }
@@ -151,7 +148,6 @@ func (e *Engine) sendReleaseLocked(sh *shard, op *releaseOp, fx *effects) (answe
 func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	h, ent := op.hold, op.ent
 	e := ent.eng
-	sh := e.shard(ent.hash)
 	var err error
 	switch r.Code {
 	case resp.CodeReleased, resp.CodePassed:
@@ -169,12 +165,11 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		err = op.failed(r)
 	}
 	e.world.Yield("releaseOp.Answered: judged | carried out")
-	var fx effects
-	sh.mu.Lock()
+	sc := e.enter(ent.hash)
 	if err == nil {
-		sh.counts.releases++
+		sc.sh.counts.releases++
 		if r.Code == resp.CodeReleased && r.Value > 0 {
-			sh.counts.heard++
+			sc.sh.counts.heard++
 		}
 	}
 	switch h.afterRelease(r.Err == nil, r.SentAt) {
@@ -182,29 +177,27 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		if e.draining.Load() {
 			e.givenUp.Add(1)
 		} else {
-			e.cleanLocked(sh, ent, h.wire(), h.open(), h.tail(e.clock.Now()))
+			sc.clean(ent, h.wire(), h.open(), h.tail(e.clock.Now()))
 		}
 	case endsLater:
-		e.cleanLaterLocked(sh, ent, h.wire(), h.open(), h.Lease())
+		sc.cleanLater(ent, h.wire(), h.open(), h.Lease())
 	}
 	rested := ent.releaseAnswered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && h.Family != resp.FamilyFair {
-		e.courtesyLocked(sh, op, r, &fx)
+		sc.yieldName(op, r)
 	}
 	if r.Code == resp.CodePassed {
-		e.passedLocked(sh, ent.root(), op.op.Sink.(*fairRelease).heirs, r, &fx)
+		sc.passedOn(ent.root(), op.op.Sink.(*fairRelease).heirs, r)
 	}
 	if h.Family == resp.FamilyRead {
-		e.lessReadLocked(sh, ent.root(), h.asked(e.clock.Now()), &fx)
+		sc.readEnded(ent.root(), h.asked(e.clock.Now()))
 	}
-	e.kickAllLocked(sh, ent, &fx)
+	sc.advanceAll(ent)
 	if rested {
-		e.kickSeatsLocked(sh, ent.root(), &fx)
+		sc.advanceSeats(ent.root())
 	}
-	e.settledLocked(sh)
-	sh.mu.Unlock()
-	e.world.Yield("releaseOp.Answered: carried out | told")
-	fx.run()
+	sc.answered()
+	sc.leave("releaseOp.Answered: carried out | told")
 	op.resolve(struct{}{}, err)
 }
 

@@ -31,18 +31,17 @@ var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.De
 // waitedError is what an op is told when its MaxWait is over: that somebody else has the lock, and for how long
 // as far as this engine knows; or that nobody knows, because the server has not answered.
 func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
-	sh := e.shard(op.lock.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	ent := e.entryOf(sh, op)
+	sc := e.enter(op.lock.hash)
+	defer sc.leave("")
+	ent := sc.entryOf(op)
 	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withSeats {
 			if at.keepsOut(op, now) {
-				return &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(at, now)}
+				return &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now)}
 			}
 		}
 	}
-	return e.unansweredLocked(ent, op, now)
+	return sc.unanswered(ent, op, now)
 }
 
 // keepsOut reports whether somebody else is known to have the lock that an op waits for: this engine, or who
@@ -54,10 +53,10 @@ func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
 	return ent.toldBusy(now)
 }
 
-// unansweredLocked says by when what was sent for an op is over, with the last error if there was one.
-func (e *Engine) unansweredLocked(ent *entry, op *acquireOp, now clock.Instant) error {
+// unanswered says by when what was sent for an op is over, with the last error if there was one.
+func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) error {
 	err := &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
-	until, lease := now.Add(e.nodes.AttemptLimit()), op.set.lease
+	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.lease
 	if ent != nil && ent.att != nil {
 		lease = max(lease, ent.att.lease)
 		if t := ent.att.trouble; t != nil {
@@ -67,12 +66,12 @@ func (e *Engine) unansweredLocked(ent *entry, op *acquireOp, now clock.Instant) 
 			}
 		}
 	}
-	err.FreeBy = e.clock.Wall(until.Add(lease))
+	err.FreeBy = sc.eng.clock.Wall(until.Add(lease))
 	return err
 }
 
-// remainingLocked is how long who is in the way stays, as far as this engine knows.
-func remainingLocked(ent *entry, now clock.Instant) time.Duration {
+// remaining is how long who is in the way stays, as far as this engine knows.
+func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
 	switch {
 	case ent == nil:
 		return 0

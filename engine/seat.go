@@ -115,14 +115,14 @@ func (sh *shard) entries(yield func(*entry) bool) {
 }
 
 // entryOf is where an op waits.
-func (e *Engine) entryOf(sh *shard, op *acquireOp) *entry {
+func (sc *section) entryOf(op *acquireOp) *entry {
 	if w := op.watch; w != nil && w.at != nil {
 		return w.at
 	}
 	if at := op.att.ent; at != nil && at.root() != at {
 		return at
 	}
-	return sh.names.get(op.lock.hash, op.lock.key)
+	return sc.sh.names.get(op.lock.hash, op.lock.key)
 }
 
 // attemptFor is what an op asks by for an entry: its own attempt, unless that is still on its way for another
@@ -152,19 +152,19 @@ func (op *acquireOp) moveTo(seat *entry) {
 	}
 }
 
-// kickAllLocked goes on with an entry, and with the name it hangs on.
-func (e *Engine) kickAllLocked(sh *shard, ent *entry, fx *effects) {
-	e.kickLocked(sh, ent, fx)
+// advanceAll goes on with an entry, and with the name it hangs on.
+func (sc *section) advanceAll(ent *entry) {
+	sc.advance(ent)
 	if root := ent.root(); root != ent {
-		e.kickLocked(sh, root, fx)
-		e.fairListenLocked(root, fx)
+		sc.advance(root)
+		sc.fairListen(root)
 	}
 }
 
-// kickSeatsLocked goes on with all seats of a name.
-func (e *Engine) kickSeatsLocked(sh *shard, root *entry, fx *effects) {
+// advanceSeats goes on with all seats of a name.
+func (sc *section) advanceSeats(root *entry) {
 	for at := range root.withSeats {
-		e.kickLocked(sh, at, fx)
+		sc.advance(at)
 	}
 }
 

@@ -12,22 +12,22 @@ import (
 // server; those who wait with it, and for the length of a turn those who come later, join without a
 // command, under the conditions of a hand-off. The field is given back with the last of them.
 
-// shareLocked lets a reader in beside those of this engine, and says whether it did. Nobody may be
+// share lets a reader in beside those of this engine, and says whether it did. Nobody may be
 // waiting before it; and once the turn is over the server is asked again: a writer elsewhere may wait. What
 // an owner reads beside its own write hold is no way in.
-func (e *Engine) shareLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) bool {
-	if ent == nil || ent.seats == nil || ent.head != nil || ent.hold != nil || ent.forces > 0 || e.cfg.NoHandOff || e.closing.Load() {
+func (sc *section) share(ent *entry, op *acquireOp) bool {
+	if ent == nil || ent.seats == nil || ent.head != nil || ent.hold != nil || ent.forces > 0 || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return false
 	}
 	seat := ent.seats.last
 	if seat == nil || seat.hold == nil {
 		return false
 	}
-	h, now := seat.hold, e.clock.Now()
+	h, now := seat.hold, sc.eng.clock.Now()
 	if !op.set.alike(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {
 		return false
 	}
-	return e.joinLocked(sh, h, op, fx)
+	return sc.join(h, op)
 }
 
 // shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
@@ -37,33 +37,33 @@ func (h *hold) shareable(set *settings, now clock.Instant) bool {
 		h.Deadline().Sub(now) >= h.Lease()/2 && !h.open().open(now)
 }
 
-// joinLocked adds a reader to a hold that is renewed, and is to be for the reader, too. Readers with fixed leases have holds
+// join adds a reader to a hold that is renewed, and is to be for the reader, too. Readers with fixed leases have holds
 // of their own: each is to keep its own end, and a hold that one of its readers leaves is not lowered on the server.
-func (e *Engine) joinLocked(sh *shard, h *hold, op *acquireOp, fx *effects) bool {
+func (sc *section) join(h *hold, op *acquireOp) bool {
 	if !op.claim() {
 		return true
 	}
-	sh.counts.grants++
-	sh.counts.handOffs++
+	sc.sh.counts.grants++
+	sc.sh.counts.handOffs++
 	h.count++
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	e.joinedLocked(h, ls, 0) // it is renewed: no answer counts for it
+	sc.leaseJoined(h, ls, 0) // it is renewed: no answer counts for it
 	h.readBy(op.owner)
 	h.leak = true // with several handles no one of them is missed
-	fx.grant(op, ls)
+	sc.grant(op, ls)
 	return true
 }
 
-// joinAllLocked lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
+// joinAll lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
 // reads by now and must not enter again is refused.
-func (e *Engine) joinAllLocked(sh *shard, ent *entry, h *hold, fx *effects) {
+func (sc *section) joinAll(ent *entry, h *hold) {
 	for op := ent.head; op != nil && op.set.watchdog && op.set.alike(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
 		ent.unlink(op)
 		if op.set.once && h.readsFor(op.owner) > 0 {
-			refuse(op, ErrReentry, fx)
+			sc.refuse(op, ErrReentry)
 			continue
 		}
-		e.joinLocked(sh, h, op, fx)
+		sc.join(h, op)
 	}
 }
 
@@ -79,8 +79,8 @@ func (h *hold) readBy(o *Owner) {
 	m.readers[o]++
 }
 
-// leaveLocked takes one of several readers out.
-func (h *hold) leaveLocked(ls *Lease) {
+// dropHandle takes one of several readers out.
+func (sc *section) dropHandle(h *hold, ls *Lease) {
 	h.count--
 	if ls == nil {
 		return
@@ -90,31 +90,31 @@ func (h *hold) leaveLocked(ls *Lease) {
 	}
 }
 
-// ownedLocked answers an owner who holds the name here already, or has lost it. It says whether it did. It decides for
+// reenterOrRefuse answers an owner who holds the name here already, or has lost it. It says whether it did. It decides for
 // every op of an owner that comes to a queue, for the first time or again: what the owner holds now counts, not what
 // it held when it asked. Whom the server grants what was asked for before has its way in: of that one only lostTo is asked.
-func (e *Engine) ownedLocked(sh *shard, ent *entry, op *acquireOp, fx *effects) bool {
+func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 	read, other, over := ent.holdsOf(op.owner)
 	want := op.set.family
 	switch {
-	case lostBy(read, other) && (over || op.owner.hasLost(e, op.lock.key)):
-		refuse(op, ErrLost, fx)
+	case lostBy(read, other) && (over || op.owner.hasLost(sc.eng, op.lock.key)):
+		sc.refuse(op, ErrLost)
 	case read == nil && other == nil:
 		return false
 	case op.set.once:
-		refuse(op, ErrReentry, fx)
-	case want == resp.FamilyRead && read != nil && op.set.replicas() <= int(read.seen) && read.shareable(op.set, e.clock.Now()):
-		e.joinLocked(sh, read, op, fx)
+		sc.refuse(op, ErrReentry)
+	case want == resp.FamilyRead && read != nil && op.set.replicas() <= int(read.seen) && read.shareable(op.set, sc.eng.clock.Now()):
+		sc.join(read, op)
 	case want == resp.FamilyRead && other != nil && other.Family == resp.FamilyWrite:
-		e.besideLocked(sh, other, op, fx)
+		sc.readBeside(other, op)
 	case want == resp.FamilyRead && read != nil:
-		e.besideLocked(sh, read, op, fx)
+		sc.readBeside(read, op)
 	case other != nil && sameKind(other.Family, want):
-		e.enterLocked(sh, other, op, fx)
+		sc.reenter(other, op)
 	case want == resp.FamilyWrite && read != nil:
-		refuse(op, ErrUpgrade, fx)
+		sc.refuse(op, ErrUpgrade)
 	default:
-		refuse(op, ErrWrongKind, fx)
+		sc.refuse(op, ErrWrongKind)
 	}
 	return true
 }
@@ -173,48 +173,48 @@ func (h *hold) readsToo() bool {
 	return false
 }
 
-// closeNoteLocked takes back the note that a writer of this engine waits, if none does any more: readers who
+// closeNote takes back the note that a writer of this engine waits, if none does any more: readers who
 // wait here or elsewhere are told.
-func (e *Engine) closeNoteLocked(sh *shard, ent *entry) {
+func (sc *section) closeNote(ent *entry) {
 	if ent.seats != nil && ent.seats.noted && !ent.writerNext() {
 		ent.seats.noted = false
-		note := wireID{e.id + ":0:write", resp.FamilyWrite}
+		note := wireID{sc.eng.id + ":0:write", resp.FamilyWrite}
 		if ent.head == nil { // a writer who comes next may travel on another connection, and leave its note before that
-			e.cleanFirstLocked(sh, ent, note, doubt{}, 0)
+			sc.cleanFirst(ent, note, doubt{}, 0)
 			return
 		}
-		e.cleanLocked(sh, ent, note, doubt{}, 0)
+		sc.clean(ent, note, doubt{}, 0)
 	}
 }
 
-// lostNoteLocked takes back the note of a writer that had to wait and has lost the lock by now: no release comes that would.
-func (e *Engine) lostNoteLocked(sh *shard, ent *entry) {
+// lostNote takes back the note of a writer that had to wait and has lost the lock by now: no release comes that would.
+func (sc *section) lostNote(ent *entry) {
 	if s := ent.seats; s != nil && s.notedHold {
 		s.noted, s.notedHold = true, false
-		e.closeNoteLocked(sh, ent)
+		sc.closeNote(ent)
 	}
 }
 
-// besideLocked asks for a read hold of an owner's own beside a hold that it has: an acquire like any other,
+// readBeside asks for a read hold of an owner's own beside a hold that it has: an acquire like any other,
 // under a wire id that was never used before, but let in whoever waits. It has a seat, for the queue of the
 // name is closed, or is not its own.
-func (e *Engine) besideLocked(sh *shard, h *hold, op *acquireOp, fx *effects) {
+func (sc *section) readBeside(h *hold, op *acquireOp) {
 	seat := h.ent.root().newSeat()
 	seat.seats.beside = h
-	h.besideLasts(op.set.lease)
-	e.limitLocked(op)
+	sc.besideLasts(h, op.set.lease)
+	sc.limitWait(op)
 	op.moveTo(seat)
 	op.parked = false // nobody is in its way any more: it waits for an answer, as a newcomer does
 	seat.push(op)
-	e.watchLocked(op, fx)
-	e.kickLocked(sh, seat, fx)
+	sc.watchWait(op)
+	sc.advance(seat)
 }
 
 // besideLasts notes on a write hold that the key lives for a lease, because something beside it asks for that. It need not be
 // there any more when the write hold is lost: no release but the write hold's ends the key then.
-func (h *hold) besideLasts(lease time.Duration) {
+func (sc *section) besideLasts(h *hold, lease time.Duration) {
 	if w := h.ent.root().hold; w != nil {
-		w.asksLocked(lease)
+		sc.asksFor(w, lease)
 	}
 }
 
@@ -242,54 +242,54 @@ func (h *hold) readAsked() bool {
 	return false
 }
 
-// besideBusyLocked follows the answer that the hold a reading was to stand beside is not on the server. If
+// besideBusy follows the answer that the hold a reading was to stand beside is not on the server. If
 // it is believed here, it is lost; else its owner has given it back meanwhile. What the owner has by now decides: it
 // may write, and the reader would wait for its own owner. If it has nothing, the reader waits like others.
-func (e *Engine) besideBusyLocked(sh *shard, seat *entry, fx *effects) *loss {
+func (sc *section) besideBusy(seat *entry) *loss {
 	if h := seat.seats.beside; h.status.Load() == holdHeld {
-		return e.loseLocked(sh, h, renew.CauseNotOurs, fx) // answers who asked to read beside it
+		return sc.lose(h, renew.CauseNotOurs) // answers who asked to read beside it
 	}
 	root, op := seat.root(), seat.live()
-	e.dropAttemptLocked(sh, seat)
+	sc.dropAttempt(seat)
 	if op != nil {
 		seat.unlink(op)
 		op.moveTo(nil)
 	}
 	switch {
-	case op == nil || op.owner != nil && e.ownedLocked(sh, root, op, fx):
+	case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):
 	case !op.try:
 		root.push(op)
 	case op.claim():
-		sh.counts.busy++
-		fx.fail(op, &HeldError{Name: op.lock.Name(), Remaining: remainingLocked(root, e.clock.Now())})
+		sc.sh.counts.busy++
+		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(root, sc.eng.clock.Now())})
 	}
-	e.idleLocked(sh, seat, fx)
-	e.kickLocked(sh, root, fx)
+	sc.tidy(seat)
+	sc.advance(root)
 	return nil
 }
 
-// readAnsweredLocked lets a hold go on when what its owner asked to read beside it has its answer.
-func (e *Engine) readAnsweredLocked(sh *shard, seat *entry, fx *effects) {
+// readAnswered lets a hold go on when what its owner asked to read beside it has its answer.
+func (sc *section) readAnswered(seat *entry) {
 	h := seat.beside()
 	if h == nil {
 		return
 	}
 	seat.seats.beside = nil
 	if h.nesting != nil && h.status.Load() == holdHeld {
-		e.nestLocked(sh, h.nesting, fx)
+		sc.nextChange(h.nesting)
 	}
 }
 
-// endReadingsLocked tells those who asked to read beside a hold that it is lost.
-func (e *Engine) endReadingsLocked(sh *shard, h *hold, err error, fx *effects) {
+// endReadings tells those who asked to read beside a hold that it is lost.
+func (sc *section) endReadings(h *hold, err error) {
 	if !shares(h.Family) {
 		return
 	}
 	for seat := h.ent.root().firstSeat(); seat != nil; {
 		next := seat.nextSeat()
 		if seat.seats.beside == h {
-			e.failSomeLocked(sh, seat, fx, func(*acquireOp) error { return err })
-			e.idleLocked(sh, seat, fx)
+			sc.failSome(seat, func(*acquireOp) error { return err })
+			sc.tidy(seat)
 		}
 		seat = next
 	}

@@ -24,11 +24,11 @@ type singleOp[T any] struct {
 	tries  int
 	since  clock.Instant
 	read   func(*resp.Result) (T, error)
-	ctx    context.Context      //nolint:containedctx // whose end is watched
-	stop   func() bool          // ends that
-	begin  func()               // before it is sent, and when its ctx was asked: that may take long, or panic
-	done   func()               // when no command of it is on its way any more
-	waits  func() (bool, error) // if somebody else is to send it, who has it then; with the shard's mutex
+	ctx    context.Context //nolint:containedctx // whose end is watched
+	stop   func() bool     // ends that
+	begin  func()          // before it is sent, and when its ctx was asked: that may take long, or panic
+	done   func()          // when no command of it is on its way any more
+	raises *extension      // an Extend's
 
 	bounded bool   // its copies change something, but none runs after its not-after: it ends when none can
 	doubt   doubt  // of those without an answer, if that is asked for
@@ -65,12 +65,12 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 		op.begin()
 	}
 	op.op.Sink = op
-	sh.mu.Lock()
-	err := op.submitLocked()
+	sc := e.enterShard(sh)
+	err := op.submit(&sc)
 	if err == nil {
 		sh.pending++
 	}
-	sh.mu.Unlock()
+	sc.leave("")
 	if err != nil {
 		op.finished()
 		op.abandon(err)
@@ -84,13 +84,13 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	return &op.Future
 }
 
-// submitLocked sends the command, or leaves that to who has it then.
-func (op *singleOp[T]) submitLocked() error {
+// submit sends the command, or leaves that to who has it then.
+func (op *singleOp[T]) submit(sc *section) error {
 	if op.eng.closing.Load() {
 		return ErrClosed
 	}
-	if op.waits != nil {
-		if waits, err := op.waits(); waits || err != nil {
+	if op.raises != nil {
+		if waits, err := op.raises.waits(sc); waits || err != nil {
 			return err
 		}
 	}
@@ -138,10 +138,9 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 func (op *singleOp[T]) ends(v T, err error) {
 	e := op.eng
 	e.callbacks.unwatch(op.ctx, op.stop)
-	sh := e.shard(op.op.Hash)
-	sh.mu.Lock()
-	e.settledLocked(sh)
-	sh.mu.Unlock()
+	sc := e.enter(op.op.Hash)
+	sc.answered()
+	sc.leave("")
 	e.world.Yield("singleOp.ends: settled | finished")
 	op.finished()
 	e.world.Yield("singleOp.ends: finished | told")
@@ -297,11 +296,10 @@ func (l *Lock) readShared(info Info, r *resp.Result) (Info, error) {
 }
 
 func (l *Lock) waiters() int {
-	sh := l.eng.shard(l.hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sc := l.eng.enter(l.hash)
+	defer sc.leave("")
 	n := 0
-	for ent := range sh.names.get(l.hash, l.key).withSeats {
+	for ent := range sc.sh.names.get(l.hash, l.key).withSeats {
 		for op := ent.head; op != nil; op = op.next {
 			n++
 		}
@@ -309,12 +307,12 @@ func (l *Lock) waiters() int {
 	return n
 }
 
-// sendExtendLocked sends an Extend that took its place among the changes of a hold.
-func (e *Engine) sendExtendLocked(c change, fx *effects) {
+// sendExtend sends an Extend that took its place among the changes of a hold.
+func (sc *section) sendExtend(c change) {
 	op := c.extend
 	op.since = c.since // its caller's patience goes on
-	if err := e.nodes.Submit(&op.op); err != nil {
-		fx.more = append(fx.more, func() {
+	if err := sc.eng.nodes.Submit(&op.op); err != nil {
+		sc.more = append(sc.more, func() {
 			op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 		})
 	}
@@ -324,66 +322,80 @@ func (e *Engine) sendExtendLocked(c change, fx *effects) {
 // raises.
 func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future[struct{}] {
 	h := ls.hold
-	sh := e.shard(ls.lock.hash)
 	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true, copies: true}
 	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot, Field: h.Field, LeaseMs: d.Milliseconds()}
-	counted := false
-	op.waits = func() (bool, error) {
-		if ls.state.Load() != leaseActive { // its release may have passed the hold on
-			return false, &nameError{ls.lock.Name(), ErrNotHeld}
-		}
-		counted = true
-		return e.extendsLocked(h, op, d), nil
-	}
-	op.done = func() {
-		var fx effects
-		sh.mu.Lock()
-		if counted {
-			h.special.extends--
-			h.special.extended.until = max(h.special.extended.until, op.doubt.until)
-			if h.special.extends == 0 && h.nesting != nil && h.nesting.unlowered && h.status.Load() == holdHeld {
-				e.settleLocked(sh, h, &fx)
-			}
-		}
-		sh.mu.Unlock()
-		fx.run()
-	}
-	op.read = func(r *resp.Result) (struct{}, error) {
-		if r.Code != resp.CodeRenewed {
-			e.dog.Lose(h, renew.CauseNotOurs)
-			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
-		}
-		over := false
-		sh.mu.Lock()
-		if ls.state.Load() == leaseActive { // else the others ask for no more than they did
-			over = !e.dog.Extended(h, r.SentAt, d)
-			if !h.alikeSoFar() {
-				h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, d))
-			}
-		}
-		sh.mu.Unlock()
-		if over || ls.Lost() {
-			return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
-		}
-		return struct{}{}, nil
-	}
+	x := &extension{op: op, ls: ls, lease: d}
+	op.raises, op.done, op.read = x, x.done, x.read
 	return op.start(ctx)
 }
 
-// extendsLocked counts an Extend of a hold, and says whether it waits for changes that lower what it raises.
-func (e *Engine) extendsLocked(h *hold, op *singleOp[struct{}], d time.Duration) (waits bool) {
+// An extension is what an Extend does to the hold of its lease.
+type extension struct {
+	op      *singleOp[struct{}]
+	ls      *Lease
+	lease   time.Duration
+	counted bool // among the hold's
+}
+
+// waits counts it, and says whether the hold's changes send it in its turn.
+func (x *extension) waits(sc *section) (bool, error) {
+	if x.ls.state.Load() != leaseActive { // its release may have passed the hold on
+		return false, &nameError{x.ls.lock.Name(), ErrNotHeld}
+	}
+	x.counted = true
+	return sc.extends(x.ls.hold, x.op, x.lease), nil
+}
+
+// done follows the end of its last copy.
+func (x *extension) done() {
+	h := x.ls.hold
+	sc := x.op.eng.enter(x.op.op.Hash)
+	if x.counted {
+		h.special.extends--
+		h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)
+		if h.special.extends == 0 && h.nesting != nil && h.nesting.unlowered && h.status.Load() == holdHeld {
+			sc.settleCount(h)
+		}
+	}
+	sc.leave("")
+}
+
+// read takes the server's answer.
+func (x *extension) read(r *resp.Result) (struct{}, error) {
+	e, h, ls := x.op.eng, x.ls.hold, x.ls
+	if r.Code != resp.CodeRenewed {
+		e.dog.Lose(h, renew.CauseNotOurs)
+		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+	}
+	over := false
+	sc := e.enter(x.op.op.Hash)
+	if ls.state.Load() == leaseActive { // else the others ask for no more than they did
+		over = !e.dog.Extended(h, r.SentAt, x.lease)
+		if !h.alikeSoFar() {
+			h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, x.lease))
+		}
+	}
+	sc.leave("")
+	if over || ls.Lost() {
+		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+	}
+	return struct{}{}, nil
+}
+
+// extends counts an Extend of a hold, and says whether it waits for changes that lower what it raises.
+func (sc *section) extends(h *hold, op *singleOp[struct{}], d time.Duration) (waits bool) {
 	if h.doubt == nil {
 		h.doubt = new(doubt)
 	}
 	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
-	h.besideLasts(d)
+	sc.besideLasts(h, d)
 	h.more().extends++
 	n := h.nesting
-	if n == nil || h.status.Load() != holdHeld || !n.lowering(e.clock.Now()) {
+	if n == nil || h.status.Load() != holdHeld || !n.lowering(sc.eng.clock.Now()) {
 		return false
 	}
 	if n.quiet() {
-		e.timers.Schedule(&n.item, n.lowers.until)
+		sc.eng.timers.Schedule(&n.item, n.lowers.until)
 	}
 	n.want(change{extend: op})
 	return true

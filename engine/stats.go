@@ -90,11 +90,10 @@ func (e *Engine) Stats() Stats {
 	var c counts
 	var s Stats
 	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		c.add(&sh.counts)
-		s.Names += int64(sh.names.n)
-		for ent := range sh.entries {
+		sc := e.enterShard(&e.shards[i])
+		c.add(&sc.sh.counts)
+		s.Names += int64(sc.sh.names.n)
+		for ent := range sc.sh.entries {
 			if ent.hold != nil {
 				s.Held++
 			}
@@ -102,7 +101,7 @@ func (e *Engine) Stats() Stats {
 				s.Waiting++
 			}
 		}
-		sh.mu.Unlock()
+		sc.leave("")
 	}
 	s.Grants, s.Releases, s.Heard, s.Refused = c.grants, c.releases, c.heard, c.busy
 	s.Waits, s.Errors, s.Lost, s.Leaked = c.waits, c.errors, c.lost, c.leaks
@@ -135,9 +134,8 @@ type HeldInfo struct {
 func (e *Engine) Held() []HeldInfo {
 	var held []HeldInfo
 	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		for ent := range sh.entries {
+		sc := e.enterShard(&e.shards[i])
+		for ent := range sc.sh.entries {
 			if ent.hold == nil {
 				continue
 			}
@@ -148,7 +146,7 @@ func (e *Engine) Held() []HeldInfo {
 			}
 			held = append(held, info)
 		}
-		sh.mu.Unlock()
+		sc.leave("")
 	}
 	return held
 }

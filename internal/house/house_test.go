@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -313,6 +314,40 @@ func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(file)), nil, mode)
 	require.NoError(t, err)
 	return f
+}
+
+// TestTheMutexOfAShardIsTheSections keeps everybody else from taking it: what needs it is a method of the section.
+func TestTheMutexOfAShardIsTheSections(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "engine", "*.go"))
+	require.NoError(t, err)
+	methods := 0
+	for _, path := range files {
+		name := "engine/" + filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, decl := range parse(t, name, parser.SkipObjectResolution).Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			require.False(t, strings.HasSuffix(fn.Name.Name, "Locked"), "%s: %s is to be a method of the section", name, fn.Name.Name)
+			if fn.Recv != nil && receiver(fn) == "section." {
+				methods++
+			}
+			if name == "engine/section.go" {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "mu" {
+					of := types.ExprString(sel.X)
+					require.NotRegexp(t, `(^|\.)(sh|at|shards\[.*\]|shard\(.*\))$`, of, "%s: %s takes a shard's mutex by hand", name, fn.Name.Name)
+				}
+				return true
+			})
+		}
+	}
+	require.Greater(t, methods, 80, "the section's methods are found")
 }
 
 // TestMachinesArePure keeps the machines that decide about a lock free of what they are told from

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/mutants/generate"
@@ -34,7 +35,9 @@ func TestEveryMutantAppliesToTheTreeAndNamesTestsThatExist(t *testing.T) {
 				texts[e.file] = string(text)
 			}
 			changed, err := e.apply(texts[e.file])
-			require.NoError(t, err, m.id)
+			if !assert.NoError(t, err, m.id) { // all of them at once: a text that is moved has many
+				break
+			}
 			texts[e.file] = changed
 		}
 		if tests[m.pkg] == nil {
@@ -64,7 +67,7 @@ func TestEveryEquivalentMutantIsOneThatWouldBeMade(t *testing.T) {
 				made[file][c.ID()] = true
 			}
 		}
-		require.True(t, made[file][id], "nothing makes %q any more", id)
+		assert.True(t, made[file][id], "nothing makes %q any more", id)
 	}
 }
 
@@ -80,7 +83,9 @@ func TestEveryFormForTheSimulationApplies(t *testing.T) {
 				texts[e.file] = string(text)
 			}
 			changed, err := e.apply(texts[e.file])
-			require.NoError(t, err, m.id)
+			if !assert.NoError(t, err, m.id) { // all of them at once: a text that is moved has many
+				break
+			}
 			texts[e.file] = changed
 		}
 	}

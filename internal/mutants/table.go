@@ -200,7 +200,7 @@ func doubts() []mutant {
 		},
 		{
 			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
-			one("engine/attempt.go", "default:\n\t\te.cleanLocked(sh, ent, a.wire(), d, a.lease)", "default:"),
+			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.wire(), d, a.lease)", "default:"),
 			"engine", "TestFault_C038_CtxEndsWithTheReplyPending", true,
 		},
 		{
@@ -226,12 +226,12 @@ func queues() []mutant {
 	return []mutant{
 		{
 			"wake-up-goes-with-who-cancels", "the next in the queue waits for a message that has come and gone",
-			one("engine/attempt.go", "\t\t}\n\t\te.kickLocked(sh, ent, &fx)\n\tcase resp.CodeWrongKind:", "\t\t}\n\tcase resp.CodeWrongKind:"),
+			one("engine/attempt.go", "\t\t}\n\t\tsc.advance(ent)\n\tcase resp.CodeWrongKind:", "\t\t}\n\tcase resp.CodeWrongKind:"),
 			"engine", "TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext", true,
 		},
 		{
 			"grant-nobody-wants-wakes-nobody", "the next in the queue is not asked for",
-			one("engine/attempt.go", "a.wire(), d, a.lease)\n\t}\n\te.kickLocked(sh, ent, fx)\n}", "a.wire(), d, a.lease)\n\t}\n}"),
+			one("engine/attempt.go", "a.wire(), d, a.lease)\n\t}\n\tsc.advance(ent)\n}", "a.wire(), d, a.lease)\n\t}\n}"),
 			"engine", "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
 		},
 		{
@@ -241,7 +241,7 @@ func queues() []mutant {
 		},
 		{
 			"no-poll", "where no message comes nobody is served",
-			one("engine/park.go", "e.timers.Schedule(&p.item, now.Add(least+e.world.N(spread)))", "_ = least + e.world.N(spread)"),
+			one("engine/park.go", "sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
 			"engine", "TestC117WaitersPollWhereSubscribingIsImpossible", true,
 		},
 		{
@@ -361,7 +361,7 @@ func holders() []mutant {
 	return []mutant{
 		{
 			"close-leaves-locks", "a service that restarts blocks itself for a lease",
-			one("engine/engine.go", "if e.cfg.KeepOnClose {", "if true {"),
+			one("engine/engine.go", "if sc.eng.cfg.KeepOnClose {", "if true {"),
 			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
 		},
 		{
@@ -376,7 +376,7 @@ func holders() []mutant {
 		},
 		{
 			"cancel-and-grant-both-win", "one acquire has two results",
-			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\tvar fx effects", "op.claim()\n\tvar fx effects"),
+			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\tsc := e.enterShard(sh)", "op.claim()\n\tsc := e.enterShard(sh)"),
 			"engine", "TestC039CancelAndGrantDecideWithOneResult", false,
 		},
 		{
@@ -412,7 +412,7 @@ func cluster() []mutant {
 		},
 		{
 			"waiter-stays-behind", "a waiter listens where its name is served no more",
-			one("engine/park.go", "if p.sub == nil || p.at == e.nodes.Owner(p.ent.slot) {", "if true {"),
+			one("engine/park.go", "if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {", "if true {"),
 			"engine", "TestClusterWaiterFollowsItsSlotAndHearsTheRelease", true,
 		},
 	}

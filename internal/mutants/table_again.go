@@ -5,7 +5,7 @@ func again() []mutant {
 	return []mutant{
 		{
 			"reading-waits-for-its-own-write", "an owner waits for itself: a reading that was heard late is queued behind its own write lock",
-			one("engine/shared.go", "case op == nil || op.owner != nil && e.ownedLocked(sh, root, op, fx):", "case op == nil:"),
+			one("engine/shared.go", "case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):", "case op == nil:"),
 			"engine", "TestAnOwnerThatWritesByNowDoesNotWaitForItself|TestAnOwnerThatHasLostTheLockByNowIsNotLetInAnew", false,
 		},
 		{
@@ -25,7 +25,7 @@ func again() []mutant {
 		},
 		{
 			"told-of-its-own-grant", "a Try is told of a holder that is its own grant, not believed while a ForceRelease was on its way",
-			one("engine/force.go", "\t\te.cleanUnbelievedLocked(sh, ent)\n", ""),
+			one("engine/force.go", "\t\tsc.cleanUnbelieved(ent)\n", ""),
 			"engine", "TestATryIsNotToldOfItsOwnGrantThatAForceReleaseCrossed", false,
 		},
 	}

@@ -15,7 +15,7 @@ func ends() []mutant {
 		},
 		{
 			"late-reader-alone-is-told", "a reader that shares what another one has found lost is not told at once",
-			one("engine/release.go", "\te.tellLoss(sh, l, &fx)\n", "\t_ = l\n"),
+			one("engine/release.go", "\tsc.tellLoss()\n", "\tsc.lost = nil\n"),
 			"engine", "TestOneOfSeveralReadersThatGivesBackTooLateHasLostTheLock", false,
 		},
 		{
@@ -26,8 +26,8 @@ func ends() []mutant {
 		{
 			"extend-of-who-left-is-trusted", "the answer to an Extend of who has left raises what the others trust",
 			one("engine/single.go",
-				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\t\tover = !e.dog.Extended(h, r.SentAt, d)",
-				"over = !e.dog.Extended(h, r.SentAt, d)\n\t\tif ls.state.Load() == leaseActive {"),
+				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\tover = !e.dog.Extended(h, r.SentAt, x.lease)",
+				"over = !e.dog.Extended(h, r.SentAt, x.lease)\n\t\tif ls.state.Load() == leaseActive {"),
 			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,
 		},
 		{

@@ -13,7 +13,7 @@ func changing() []mutant {
 		scene("told-handle-stays", "a handle whose release was told that nobody knows is never taken off",
 			"wirehold.go", "if c.acquire != nil || c.extend != nil {\n\t\t\t\tcontinue", "if !c.settles {\n\t\t\t\tcontinue", "TestWhoWaitsBehindAChangeWithoutAnAnswerIsTold"),
 		scene("entry-stays-in-the-queue", "entries that gave up pile up behind a change without an answer",
-			"acquire.go", "\t\te.leavesLocked(ent, op, &fx)\n", "", "TestWhoGivesUpEnteringAgainLeavesTheQueue"),
+			"acquire.go", "\t\tsc.leaveReentry(ent, op)\n", "", "TestWhoGivesUpEnteringAgainLeavesTheQueue"),
 		scene("lost-after-everything-was-given-back", "an owner that has nothing to give back is told to give back first",
 			"nest.go", "!c.left() && back != nil && h.count == 0 {", "false {", "TestWhoGaveEverythingBackMayEnterAfterALoss"),
 		scene("refused-change-is-not-settled", "a handle that nobody has keeps the key for an hour",

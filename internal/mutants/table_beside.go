@@ -25,7 +25,7 @@ func beside() []mutant {
 		},
 		{
 			"extend-copy-forgotten", "a late copy of an Extend raises the expiry of the next holder's key",
-			one("engine/single.go", "h.special.extended.until = max(h.special.extended.until, op.doubt.until)", ""),
+			one("engine/single.go", "h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)", ""),
 			"engine", "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
 		},
 		{

@@ -6,8 +6,7 @@ func endings() []mutant {
 		{
 			"close-in-two-steps", "what comes between the end of the changes and the release hangs, or crashes",
 			one("engine/engine.go",
-				"_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx)",
-				"fx.more = append(fx.more, func() {\n\t\tsh.mu.Lock()\n\t\tdefer sh.mu.Unlock()\n\t\t_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), &effects{})\n\t})"),
+				"_, _ = sc.sendRelease(newReleaseOp(h))", "sc.more = append(sc.more, func() {\n\t\tsh.mu.Lock()\n\t\tdefer sh.mu.Unlock()\n\t\t_, _ = sc.sendRelease(newReleaseOp(h), &effects{})\n\t})"),
 			"engine", "TestAHandleGivenBackWhileCloseTellsIsAnswered", true,
 		},
 		{
@@ -21,16 +20,16 @@ func endings() []mutant {
 		{
 			"loss-remembered-when-told", "an owner that gives back while it is told is locked out, or enters anew",
 			[]edit{
-				{"engine/hold.go", "\th.owner.remember(e, h.ent.key, h.count)\n\tif", "\tif"},
-				{"engine/hold.go", "\te.tell(EventLost, h, causeText(l.cause))\n", "\te.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(e, h.ent.key, h.count)\n"},
+				{"engine/hold.go", "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\tif"},
+				{"engine/hold.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(sc.eng, h.ent.key, h.count)\n"},
 			},
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"loss-opens-the-queue-first", "the next holder here begins before the last one is told",
 			[]edit{
-				{"engine/hold.go", "\tif h.ent.freed(h) {\n\t\te.kickAllLocked(sh, h.ent, fx)\n\t}\n\te.settledLocked(sh)", "\te.settledLocked(sh)"},
-				{"engine/hold.go", "\tsh.counts.lost++\n", "\tsh.counts.lost++\n\tif h.ent.freed(h) {\n\t\te.kickAllLocked(sh, h.ent, fx)\n\t}\n"},
+				{"engine/hold.go", "\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n\tsc.answered()", "\tsc.answered()"},
+				{"engine/hold.go", "\tsc.sh.counts.lost++\n", "\tsc.sh.counts.lost++\n\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n"},
 			},
 			"engine", "TestTheHolderIsToldBeforeTheNextHereHasTheLock", false,
 		},

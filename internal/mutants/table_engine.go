@@ -15,7 +15,7 @@ func handedOver() []mutant {
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
-			one(handoff, "\tent.courtesy()\n\te.pauseLocked(ent.park, courtesyEnd(r, least), fx)\n", "\t_ = least\n"),
+			one(handoff, "\tent.courtesy()\n\tsc.pause(ent.park, courtesyEnd(r, least))\n", "\t_ = least\n"),
 			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
 		},
 		{
@@ -70,7 +70,7 @@ func sharing() []mutant {
 		},
 		{
 			"reader-joins-during-a-force-release", "something is granted while a ForceRelease of the name is on its way",
-			one(shared, " || ent.forces > 0 || e.cfg.NoHandOff", " || e.cfg.NoHandOff"),
+			one(shared, " || ent.forces > 0 || sc.eng.cfg.NoHandOff", " || e.cfg.NoHandOff"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
@@ -85,12 +85,12 @@ func sharing() []mutant {
 		},
 		{
 			"note-stays-with-somebody-behind", "a writer that gives up keeps the reader behind it out",
-			one(shared, "\t\te.cleanLocked(sh, ent, note, doubt{}, 0)\n", ""),
+			one(shared, "\t\tsc.clean(ent, note, doubt{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 		{
 			"note-stays-with-nobody-behind", "a writer that gives up keeps readers elsewhere out",
-			one(shared, "\t\t\te.cleanFirstLocked(sh, ent, note, doubt{}, 0)\n", ""),
+			one(shared, "\t\t\tsc.cleanFirst(ent, note, doubt{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 	}
@@ -112,12 +112,12 @@ func belonging() []mutant {
 		},
 		{
 			"one-lost-handle-is-remembered", "an owner that has given one of two lost handles back gets the lock anew",
-			one(hold, "\th.owner.remember(e, h.ent.key, h.count)\n\tif", "\th.owner.remember(e, h.ent.key, min(h.count, 1))\n\tif"),
+			one(hold, "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\th.owner.remember(e, h.ent.key, min(h.count, 1))\n\tif"),
 			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
 		},
 		{
 			"one-lost-reader-is-remembered", "the same of a reader",
-			one(hold, "o.remember(e, h.ent.key, n)", "o.remember(e, h.ent.key, min(n, 1))"),
+			one(hold, "o.remember(sc.eng, h.ent.key, n)", "o.remember(sc.eng, h.ent.key, min(n, 1))"),
 			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
 		},
 		{

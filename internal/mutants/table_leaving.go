@@ -11,7 +11,7 @@ func leaving() []mutant {
 		},
 		{
 			"cancelled-wait-goes-on", "the same, once replicas are waited for",
-			one("engine/acquire.go", "fx.more = append(fx.more, func() { e.nodes.Unwait(op) })", "_ = fx"),
+			one("engine/acquire.go", "sc.more = append(sc.more, func() { e.nodes.Unwait(op) })", "_ = fx"),
 			"engine", "TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce", false,
 		},
 		{
@@ -41,7 +41,7 @@ func leaving() []mutant {
 		},
 		{
 			"trust-of-who-left-stays", "a reader that wants no renewals is trusted for up to a lease longer, because of one who had some and left",
-			one("engine/release.go", "\t\t\te.trustLessLocked(h)\n", ""),
+			one("engine/release.go", "\t\t\tsc.trustLess(h)\n", ""),
 			"engine", "TestAReaderThatStoppedIsTrustedForItsOwnLease", false,
 		},
 	}
@@ -52,7 +52,7 @@ func leavingNothing() []mutant {
 	return []mutant{
 		{
 			"lost-writer-leaves-its-note", "readers wait up to 2.5 s for a writer that has had the lock and lost it",
-			one("engine/hold.go", "\t\te.lostNoteLocked(sh, h.ent)\n", "\t\t_ = sh\n"),
+			one("engine/hold.go", "\t\tsc.lostNote(h.ent)\n", "\t\t_ = sh\n"),
 			"engine", "TestALostWriterLeavesNoNote", false,
 		},
 		{
@@ -74,7 +74,7 @@ func leavingNothing() []mutant {
 		},
 		{
 			"release-behind-a-reading-waits-anew", "the same of a release behind what its owner asks to read",
-			one("engine/attempt.go", "\t\th.nesting.behindLocked(e, now, r.Err, fx)\n", "\t\t_ = h\n"),
+			one("engine/attempt.go", "\t\tsc.changesWait(h.nesting, now, r.Err)\n", "\t\t_ = h\n"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{

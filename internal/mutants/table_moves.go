@@ -16,7 +16,7 @@ func moves() []mutant {
 		},
 		{
 			"passed-on-stays-parked", "a fair waiter whose grant was force-released listens as one it is no more, and crashes",
-			one("engine/fair.go", "e.unparkLocked(seat, fx) // if it cannot", "seat.by = wakeNone // if it cannot"),
+			one("engine/fair.go", "sc.unpark(seat) // if it cannot", "seat.by = wakeNone // if it cannot"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

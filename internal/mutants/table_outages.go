@@ -5,12 +5,12 @@ func outages() []mutant {
 	return []mutant{
 		{
 			"ghost-beside-what-was-read", "a write hold that nobody has stays for as long a lease as its owner has read with",
-			one("engine/shared.go", "\th.besideLasts(op.set.lease)\n", ""),
+			one("engine/shared.go", "\tsc.besideLasts(h, op.set.lease)\n", ""),
 			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{
 			"ghost-beside-what-was-extended", "the same, where what it has read with was extended",
-			one("engine/single.go", "\th.besideLasts(d)\n", ""),
+			one("engine/single.go", "\tsc.besideLasts(h, d)\n", ""),
 			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{

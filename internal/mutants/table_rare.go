@@ -26,7 +26,7 @@ func rare() []mutant {
 		{
 			"goes-home-after-a-loss", "the same, of who was queued before the loss",
 			[]edit{
-				{"engine/nest.go", "if e.ownedLocked(sh, at, op, fx) {", "if false {"},
+				{"engine/nest.go", "if sc.reenterOrRefuse(at, op) {", "if false {"},
 				{"engine/attempt.go", "op != nil && root.lostTo(op.owner); op", "op != nil && false; op"},
 			},
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
@@ -38,7 +38,7 @@ func rare() []mutant {
 		},
 		{
 			"passed-on-while-it-closes", "Close returns before who was passed a lock by a caller's release is told",
-			one("engine/entry.go", "fx.eng, fx.owed = e, sh\n\t\tsh.telling.Add(1)", "_, _ = e, sh"),
+			one("engine/section.go", "sc.owed = sc.sh\n\t\tsc.sh.telling.Add(1)", "_ = sc.sh"),
 			"engine", "TestCloseWaitsForWhoIsJustTold", false,
 		},
 		{
@@ -63,7 +63,7 @@ func rare() []mutant {
 		},
 		{
 			"next-fair-holder-first", "the next holder of a fair lock has it before the last one is told that it is lost",
-			one("engine/attempt.go", "fx.before = root.tellFirst()", "_ = root.tellFirst"),
+			one("engine/attempt.go", "sc.before = root.tellFirst()", "_ = root.tellFirst"),
 			"engine", "TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt", false,
 		},
 	}

@@ -28,7 +28,7 @@ func reading() []mutant {
 		},
 		{
 			"lost-beside-is-not-told", "an owner that asks to read beside a lock that is gone waits for ever",
-			one("engine/shared.go", "h.status.Load() == holdHeld {\n\t\treturn e.lose", "h.status.Load() == holdHeld {\n\t\treturn nil\n\t} else if false {\n\t\treturn e.lose"),
+			one("engine/shared.go", "h.status.Load() == holdHeld {\n\t\treturn sc.lose", "h.status.Load() == holdHeld {\n\t\treturn nil\n\t} else if false {\n\t\treturn sc.lose"),
 			"engine", "TestAReadingBesideALockThatIsGoneIsTold", true,
 		},
 		{
@@ -48,7 +48,7 @@ func reading() []mutant {
 		},
 		{
 			"force-keeps-what-it-took", "a lock that nobody has is kept for the rest of its lease",
-			one("engine/force.go", "for _, h := range holds {\n\t\te.clean", "for _, h := range holds[:0] {\n\t\te.clean"),
+			one("engine/force.go", "for _, h := range holds {\n\t\tsc.clean", "for _, h := range holds[:0] {\n\t\tsc.clean"),
 			"engine", "TestWhatAForceReleaseWithoutAnAnswerTookHereIsGivenBack", true,
 		},
 	}
@@ -59,12 +59,12 @@ func notes() []mutant {
 	return []mutant{
 		{
 			"note-outlives-its-writer", "readers wait for nobody",
-			one("engine/acquire.go", "e.doLocked(sh, ent, ent.leave(op), &fx)\n\t\te.closeNoteLocked(sh, ent)", "e.doLocked(sh, ent, ent.leave(op), &fx)"),
+			one("engine/acquire.go", "sc.applyStep(ent, ent.leave(op))\n\t\tsc.closeNote(ent)", "sc.applyStep(ent, ent.leave(op))"),
 			"engine", "TestAWriterThatGivesUpTakesItsNoteBack", false,
 		},
 		{
 			"late-note-stays", "the same, if the note comes later than its writer leaves",
-			one("engine/attempt.go", "e.closeNoteLocked(sh, ent) // at once", "// at once"),
+			one("engine/attempt.go", "sc.closeNote(ent) // at once", "// at once"),
 			"engine", "TestANoteThatComesAfterItsWriterHasLeftIsTakenBack", false,
 		},
 		{

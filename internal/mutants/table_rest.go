@@ -5,7 +5,7 @@ func resting() []mutant {
 	return []mutant{
 		{
 			"seats-answer-is-its-own", "a queue that waits for the answers of its seats' give-backs, too, is never asked for again",
-			one("engine/cleanup.go", "c.eng.kickAllLocked(sh, ent, fx)", "c.eng.kickLocked(sh, ent, fx)"),
+			one("engine/cleanup.go", "sc.advanceAll(ent)", "sc.advance(ent)"),
 			"engine", "TestAQueueGoesOnWhenTheLastOfItsSeatsGivesBackIsAnswered", false,
 		},
 		{
@@ -31,12 +31,12 @@ func living() []mutant {
 		},
 		{
 			"max-hold-is-not-looked-at", "the same, where the watchdog has not noticed the MaxHold yet",
-			one("engine/nest.go", "\te.passLocked(h, now)\n", ""),
+			one("engine/nest.go", "\tsc.passMaxHold(h, now)\n", ""),
 			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLonger", false,
 		},
 		{
 			"max-hold-is-not-looked-at-by-readers", "the same of a write lock, where its reader leaves",
-			one("engine/nest.go", "\te.passLocked(w, now)\n", ""),
+			one("engine/nest.go", "\tsc.passMaxHold(w, now)\n", ""),
 			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLongerWhenItsReaderLeaves", false,
 		},
 		{

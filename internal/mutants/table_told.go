@@ -10,7 +10,7 @@ func telling() []mutant {
 		},
 		{
 			"extend-without-effect", "an Extend is told to have worked, and the holder does not trust it",
-			one("engine/single.go", "over = !e.dog.Extended(h, r.SentAt, d)", "over = !e.dog.Extended(h, r.SentAt, 0*d)"),
+			one("engine/single.go", "over = !e.dog.Extended(h, r.SentAt, x.lease)", "over = !e.dog.Extended(h, r.SentAt, 0*x.lease)"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -25,12 +25,12 @@ func telling() []mutant {
 		},
 		{
 			"hand-off-is-not-told", "the stream of events knows nothing of who was handed a lock",
-			one("engine/entry.go", "op.lock.eng.tell(EventHeld, ls.hold, \"\")", "if ls.hold.grants == 1 {\n\t\top.lock.eng.tell(EventHeld, ls.hold, \"\")\n\t}"),
+			one("engine/section.go", "op.lock.eng.tell(EventHeld, ls.hold, \"\")", "if ls.hold.grants == 1 {\n\t\top.lock.eng.tell(EventHeld, ls.hold, \"\")\n\t}"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"loss-is-told-twice", "whoever counts by the events counts a lock that is lost twice",
-			one("engine/hold.go", "\te.tell(EventLost, h, causeText(l.cause))\n", "\te.tell(EventLost, h, causeText(l.cause))\n\te.tell(EventLost, h, causeText(l.cause))\n"),
+			one("engine/hold.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\tsc.eng.tell(EventLost, h, causeText(l.cause))\n"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -76,12 +76,12 @@ func tellingLate() []mutant {
 		},
 		{
 			"pass-on-to-nobody-is-a-hand-off", "more hand-offs are counted than grants",
-			one("engine/fair.go", "sh.counts.handOffs += sh.counts.grants - before", "sh.counts.handOffs += 1 + 0*before"),
+			one("engine/fair.go", "sc.sh.counts.handOffs += sc.sh.counts.grants - before", "sc.sh.counts.handOffs += 1 + 0*before"),
 			"engine", "TestAGrantThatIsPassedOnAndNotBelievedIsNoHandOff", false,
 		},
 		{
 			"reentry-is-no-grant", "the counters of grants and releases drift apart",
-			one("engine/nest.go", "\t\tsh.counts.grants++\n\t\tls := &Lease{hold: h,", "\t\tls := &Lease{hold: h,"),
+			one("engine/nest.go", "\t\tsc.sh.counts.grants++\n\t\tls := &Lease{hold: h,", "\t\tls := &Lease{hold: h,"),
 			"engine", "TestSimCorpus", false,
 		},
 	}
@@ -147,7 +147,7 @@ func lasting() []mutant {
 		},
 		{
 			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
-			one("engine/engine.go", "_, _ = e.sendReleaseLocked(sh, newReleaseOp(h), fx) // nobody", "h.end(holdReleased)\n\te.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
+			one("engine/engine.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\te.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
 			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}

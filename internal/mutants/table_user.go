@@ -32,7 +32,7 @@ func user() []mutant {
 		},
 		{
 			"context-asked-under-the-mutex", "a caller's context that asks the engine locks it up",
-			one("engine/acquire.go", "\t\tfx.look(op)\n", "\t\t_ = op.ctx.Done()\n\t\tfx.look(op)\n"),
+			one("engine/acquire.go", "\t\tsc.look(op)\n", "\t\t_ = op.ctx.Done()\n\t\tsc.look(op)\n"),
 			"engine", "TestAContextMayAskTheEngineWhenItIsWatched", true,
 		},
 		{

@@ -66,7 +66,7 @@ func company() []mutant {
 		},
 		{
 			"courtesy-to-itself", "a writer waits for others that are not there",
-			one("engine/handoff.go", "e.listens(ent, h.Family)", "e.listens(ent, 0)"),
+			one("engine/handoff.go", "sc.eng.listens(ent, h.Family)", "sc.eng.listens(ent, 0)"),
 			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
 		},
 		{

@@ -5,7 +5,7 @@ func wishes() []mutant {
 	return []mutant{
 		{
 			"reentry-without-max-wait", "an owner that enters again waits for ever",
-			one("engine/nest.go", "\te.limitLocked(op)\n", ""),
+			one("engine/nest.go", "\tsc.limitWait(op)\n", ""),
 			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain|TestMaxWaitBoundsAnOwnerWhoseReentryHasToQueue", false,
 		},
 		{
@@ -15,7 +15,7 @@ func wishes() []mutant {
 		},
 		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
-			one("engine/nest.go", "\te.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
+			one("engine/nest.go", "\tsc.eng.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
 			"engine", "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
 		},
 		{
@@ -35,7 +35,7 @@ func wishes() []mutant {
 		},
 		{
 			"max-hold-ends-all", "a limit on one handle ends the others",
-			one("engine/care.go", "!h.alikeSoFar() {\n\t\te.careLocked(h)", "!h.alikeSoFar() {"),
+			one("engine/care.go", "!h.alikeSoFar() {\n\t\tsc.tellWatchdog(h)", "!h.alikeSoFar() {"),
 			"engine", "TestMaxHoldOfOneHandleEndsNoOther", false,
 		},
 		{

@@ -233,6 +233,32 @@ func TestRedissonsWaitersBehindOursKeepTheirTime(t *testing.T) {
 	require.Equal(t, score(java), score(last.Field))
 }
 
+// One of ours that Redisson took out comes back. What others of ours had lifted since its question, or since an outage was
+// noted as its question, those behind it may not have had.
+func TestWhoComesBackHasTheOldestTimeOfThoseBehind(t *testing.T) {
+	r := newFamilyRig(t)
+	r.ask(OpAcquire, FamilyFair, "q")
+	back, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	timeouts, notes, java := slot.FairTimeouts("q"), slot.FairNotes("q"), others(7)
+	for _, c := range []struct{ lifted, stood, front, oldest int64 }{
+		{lifted: 0, stood: -1, front: -3000, oldest: 5000},
+		{lifted: 700, stood: -1, front: 4800, oldest: 0},
+		{lifted: 0, stood: 0, front: -3000, oldest: -3000},
+	} {
+		asked := time.Now().UnixMilli()
+		at := func(n int64) string { return strconv.FormatInt(asked+n, 10) }
+		r.do("DEL", slot.FairQueue("q"), timeouts)
+		r.do("RPUSH", slot.FairQueue("q"), java)
+		r.do("ZADD", timeouts, at(300_000), java)
+		r.do("ZADD", slot.FairHeard("q"), at(0), back.Field)
+		r.do("HSET", notes, "base", at(5000+c.lifted), "front", at(c.front), "edge", java, "stood", at(c.stood))
+		_, busy := r.ask(OpReacquire, FamilyFair, "q", as(back.Field), waiting)
+		require.Equal(t, CodeBusy, busy.Code)
+		require.Equal(t, back.Field+"\n"+java, r.do("LRANGE", slot.FairQueue("q"), "0", "-1"))
+		require.Equal(t, 300_000-c.oldest, r.number("ZSCORE", timeouts, java)-r.number("ZSCORE", timeouts, back.Field), "%+v", c)
+	}
+}
+
 // A waiter of Redisson's computes once until when its place is kept, and may wait for longer. As long as it listens it is
 // alive: whoever asks keeps its place, and a release tells it, whatever its time. What it still has is left alone.
 func TestARedissonWaiterThatListensKeepsItsPlace(t *testing.T) {

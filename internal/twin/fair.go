@@ -37,6 +37,12 @@ func (f *fair) again() Reply {
 
 // stand puts the caller into the queue: behind whoever is there, or where it stood before Redisson took it out.
 func (f *fair) stand(field string, since float64, had bool) {
+	at := since / 1000
+	if had {
+		if v := f.must("ZSCORE", f.heard, field); v.Kind != Nil {
+			at, _ = tonumber(v.Text)
+		}
+	}
 	f.must("ZADD", f.heard, format0f(f.now), field)
 	f.keep(f.heard, fairKept)
 	till, before := f.now+f.grace, ""
@@ -57,8 +63,11 @@ func (f *fair) stand(field string, since float64, had bool) {
 		}
 		if prev != "" {
 			till = f.scoreOr(prev, till)
-		} else if base, is := f.note("base"); is {
-			till = base
+		} else {
+			if base, is := f.note("base"); is {
+				till = base
+			}
+			till = f.least(till, at)
 		}
 	} else {
 		tail := f.must("LINDEX", f.queue, "-1")
@@ -81,6 +90,18 @@ func (f *fair) stand(field string, since float64, had bool) {
 	if b, is := f.note("base"); had || !is || f.low(b) {
 		f.lift()
 	}
+}
+
+// least is the base of those behind one that comes back, or less.
+func (f *fair) least(base, at float64) float64 {
+	stood, _ := f.note("stood")
+	if more := base - at - f.grace; more < 0 || more == 0 && at != stood {
+		return base
+	}
+	if front, is := f.note("front"); is {
+		return min(front, at)
+	}
+	return at
 }
 
 // behindRedisson finds out what is known of those in front of the first of ours.

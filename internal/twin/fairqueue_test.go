@@ -166,6 +166,59 @@ func TestFairQueueWhoWasTakenOutComesBack(t *testing.T) {
 	require.InDelta(t, 25_000, r.kept("f:03"), 1)
 }
 
+// The same while others asked, which moves b for those behind them only. Who stands between, or comes when they have left,
+// has not got it.
+func TestFairQueueWhoComesBackDoesNotHaveWhatOthersHadLifted(t *testing.T) {
+	begin := func() *fairRig {
+		r := newFairRig(t)
+		require.True(t, r.ask("e:01"))
+		require.False(t, r.ask("e:02"))
+		require.False(t, r.jask("j:7", 60_000))
+		require.False(t, r.ask("f:03"))
+		return r
+	}
+	end := func(r *fairRig, java string) {
+		t.Helper()
+		require.False(t, r.ask("g:04"))
+		require.Equal(t, []string{"e:02", java, "g:04"}, r.List("redisson_lock_queue:{n}"))
+		require.Less(t, r.leave("e:01", "e:02"), int64(-9), "passed on")
+		require.Equal(t, int64(1), r.leave("e:02"))
+		require.True(t, r.jask(java, 60_000))
+		require.GreaterOrEqual(t, r.kept("g:04"), int64(3_300), "it would be taken out by the next script of Redisson's")
+	}
+
+	r := begin()
+	r.in(3000)
+	r.Do(r.java("j:7", 60_000, 2500).FairLock()) // its clock is ahead
+	r.in(900)
+	require.False(t, r.ask("f:03"))
+	require.False(t, r.ask("e:02"))
+	require.Equal(t, []string{"e:02", "j:7", "f:03"}, r.List("redisson_lock_queue:{n}"))
+	require.Equal(t, int64(-1), r.leave("f:03"))
+	end(r, "j:7")
+
+	r = begin()
+	r.in(3000)
+	r.Do(r.java("j:7", 60_000, 2500).FairLock())
+	r.Do(r.java("j:7", 60_000, 0).FairGiveUp())
+	r.in(900)
+	require.False(t, r.ask("f:03"))
+	require.Equal(t, int64(-1), r.leave("f:03"))
+	r.Do([]string{"PEXPIRE", "n", "100"})
+	require.False(t, r.jask("j:8", 60_000), "it has what is left of the lease")
+	require.False(t, r.ask("e:02"))
+	end(r, "j:8")
+
+	r = begin()
+	r.in(20_000)
+	require.False(t, r.jask("j:7", 60_000))
+	require.False(t, r.ask("f:03"), "after an outage all of ours are taken to have asked")
+	require.Equal(t, []string{"j:7", "f:03"}, r.List("redisson_lock_queue:{n}"))
+	require.False(t, r.ask("e:02"))
+	require.Equal(t, int64(-1), r.leave("f:03"))
+	end(r, "j:7")
+}
+
 // A thread of Redisson comes again under the name it had: what was known of its last place is not known of this one.
 func TestFairQueueAThreadThatComesAgainIsAnotherPlace(t *testing.T) {
 	r := newFairRig(t)

@@ -53,6 +53,7 @@ local function open()
 
   -- stand puts the caller into the queue: behind whoever is there, or where it stood before Redisson took it out.
   local function stand(field, since)
+    local at = since and tonumber(must('ZSCORE', heard, field) or since / 1000)
     must('ZADD', heard, ms(now), field)
     keep(heard, KEPT)
     local till, before = now + grace, nil
@@ -72,6 +73,10 @@ local function open()
         till = score(prev) or till
       else -- the base of those behind is what it was when it was taken out
         till = note('base') or till
+        local more = till - at - grace
+        if more > 0 or more == 0 and at == note('stood') then -- others had it lifted since then, for those behind them only
+          till = math.min(at, note('front') or at)
+        end
       end
     else
       local tail = must('LINDEX', queue, -1)

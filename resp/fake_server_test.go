@@ -80,8 +80,8 @@ func (c *fakeConn) Close() { c.once.Do(func() { close(c.broken) }) }
 
 func (c *fakeConn) closed() bool {
 	select {
-	case <-c.broken:
-		return true
+	case _, open := <-c.broken:
+		return !open
 	default:
 		return false
 	}

@@ -39,7 +39,8 @@ func TestASentinelsAnswerIsRead(t *testing.T) {
 		"NoSuchMaster":   {"*-1\r\n", epoch, others, finding{err: &ServerError{Class: ClassOther}}, ErrNoSuchMaster},
 		"NoSentinel": {
 			"-ERR unknown command 'SENTINEL'\r\n", epoch, others,
-			finding{err: &ServerError{Class: ClassOther}}, ErrNotSentinel,
+			finding{err: &ServerError{Class: ClassOther}},
+			ErrNotSentinel,
 		},
 		"Refused": {"-NOPERM no\r\n", epoch, others, finding{err: &ServerError{Class: ClassNoPerm}}, nil},
 		"Silent":  {fakeBroken, epoch, others, finding{err: &ServerError{Class: ClassUnknown}}, nil},
@@ -136,9 +137,14 @@ func TestReleasesTravelAsAskedForOrAsTheVersionAllows(t *testing.T) {
 		version string
 		mode    pubSubMode
 	}{
-		{PubSubAuto, "6.2.14", plain}, {PubSubAuto, "7.0.0", sharded}, {PubSubAuto, "8.1", sharded}, {PubSubAuto, "", plain},
-		{PubSubSharded, "6.2.14", sharded}, {PubSubSharded, "7.0.0", sharded},
-		{PubSubPlain, "6.2.14", plain}, {PubSubPlain, "7.0.0", plain},
+		{PubSubAuto, "6.2.14", plain},
+		{PubSubAuto, "7.0.0", sharded},
+		{PubSubAuto, "8.1", sharded},
+		{PubSubAuto, "", plain},
+		{PubSubSharded, "6.2.14", sharded},
+		{PubSubSharded, "7.0.0", sharded},
+		{PubSubPlain, "6.2.14", plain},
+		{PubSubPlain, "7.0.0", plain},
 	} {
 		require.Equal(t, c.mode, clusterMode(c.want, c.version), "%d of %q", c.want, c.version)
 	}

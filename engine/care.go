@@ -122,16 +122,6 @@ func (sc *section) stopRenewing(h *hold, ls *Lease) {
 	sc.tellWatchdog(h)
 }
 
-// Ended is the watchdog's word that a MaxHold has passed. The other handles of the hold go on.
-func (e *Engine) Ended(s renew.Subject) {
-	h := s.(*hold)
-	sc := e.enter(h.ent.hash)
-	defer sc.leave("")
-	if h.status.Load() == holdHeld && !h.alikeSoFar() {
-		sc.tellWatchdog(h)
-	}
-}
-
 // asksFor notes that a command may let the key live for so long, whatever its answer.
 func (sc *section) asksFor(h *hold, lease time.Duration) {
 	if lease <= h.Lease() {

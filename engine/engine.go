@@ -144,7 +144,7 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	}
 	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	e.nodes = nodes
-	e.dog = renew.New(e.clock, w, func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }, e)
+	e.dog = renew.New(e.clock, w, func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }, listener{e})
 	nodes.Start(resp.Hooks{
 		Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.dog.Retire(n) },
 		Master: func(addr string) {

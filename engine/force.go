@@ -79,7 +79,7 @@ func (e *Engine) loseForced(holds []*hold) {
 	for _, h := range holds {
 		e.world.Yield("Engine.loseForced: marked | a loss told")
 		e.dog.Lose(h, renew.CauseForced)
-		e.Lost(h, renew.CauseForced)
+		listener{e}.Lost(h, renew.CauseForced)
 	}
 }
 

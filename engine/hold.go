@@ -106,18 +106,6 @@ type loss struct {
 	contexts []*leaseContext // what the holder is told by
 }
 
-// Lost is the watchdog's word that a hold is over: final. The holder is told before anybody here can
-// be granted the lock again.
-func (e *Engine) Lost(s renew.Subject, cause renew.Cause) {
-	h := s.(*hold)
-	sc := e.enter(h.ent.hash)
-	sc.lost = sc.lose(h, cause)
-	sc.unlock()
-	sc.tellLoss()
-	e.world.Yield("Engine.Lost: freed | told")
-	sc.publish()
-}
-
 // lose makes a hold lost; nil if it is over already. All that anybody can ask about is decided here in
 // one step: the status, which handles are out, and that their owners must give them back before they get
 // the lock anew. The hold keeps the queue closed until tellLoss.
@@ -219,40 +207,5 @@ func causeText(c renew.Cause) string {
 		return "the engine closes and lets it expire"
 	default:
 		return "its lease ran out unrenewed"
-	}
-}
-
-// Jeopardy is the watchdog's word that two periods have passed without a success.
-func (e *Engine) Jeopardy(s renew.Subject) {
-	h := s.(*hold)
-	sc := e.enter(h.ent.hash)
-	held := h.status.Load() == holdHeld && h.handles > 0 // else it was given back or lost since the watchdog looked
-	if held {
-		e.tell(EventJeopardy, h, "")
-	}
-	sc.leave("")
-	if !held {
-		return
-	}
-	e.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", resp.Printable(e.nameOf(h.ent.key)))
-}
-
-// Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
-// one finds it gone, nobody can release it any more.
-func (e *Engine) Renewed(s renew.Subject) {
-	h := s.(*hold)
-	leaked := false
-	sc := e.enter(h.ent.hash)
-	switch {
-	case h.status.Load() != holdHeld: // released or lost meanwhile
-	case h.lease != nil:
-		h.weak, h.lease = weak.Make(h.lease), nil
-	case !h.leak && h.watch == nil && h.nesting == nil && h.weak.Value() == nil:
-		h.leak, leaked = true, true
-		sc.sh.counts.leaks++
-	}
-	sc.leave("")
-	if leaked {
-		e.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", resp.Printable(e.nameOf(h.ent.key)))
 	}
 }

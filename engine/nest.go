@@ -340,17 +340,6 @@ func (sc *section) settleCount(h *hold) {
 	sc.nextChange(n)
 }
 
-// Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A read hold
-// is never lowered, nor is one that never changed.
-func (e *Engine) Outlasted(s renew.Subject) {
-	h := s.(*hold)
-	sc := e.enter(h.ent.hash)
-	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead && h.nesting != nil {
-		sc.settleCount(h)
-	}
-	sc.leave("")
-}
-
 // readEnded follows the end of what somebody may have read under a key: if a writer of this engine has the lock, its
 // key lives for as long as that one asks for from now on. asked is for how long the reader did.
 func (sc *section) readEnded(ent *entry, asked time.Duration) {

@@ -12,7 +12,7 @@ import (
 //	sc.submit(op)
 //	sc.leave("Engine.submit: queued, sent | effects")
 //
-// It stays on the stack: no closure may hold it. After leave it is of no use.
+// It stays on the stack: no closure may hold it. One that was left has no shard any more.
 type section struct {
 	effects
 	eng *Engine
@@ -35,7 +35,9 @@ func (sc *section) leave(between string) {
 	if between != "" {
 		sc.eng.world.Yield(between)
 	}
-	sc.tellLoss()
+	if sc.lost != nil {
+		sc.tellLoss()
+	}
 	sc.publish()
 }
 
@@ -75,12 +77,12 @@ func (sc *section) publish() {
 	for op := sc.first; op != nil; {
 		next := op.next
 		op.next = nil
-		sc.eng.world.Yield("effects.run: a result | the next")
+		sc.eng.world.Yield("section.publish: a result | the next")
 		op.finish()
 		op = next
 	}
 	for _, r := range sc.releases {
-		sc.eng.world.Yield("effects.run: results | a release told")
+		sc.eng.world.Yield("section.publish: results | a release told")
 		r.op.resolve(struct{}{}, r.err)
 	}
 	if sc.drop != nil {

@@ -59,9 +59,9 @@ func TestNoJeopardyIsToldOfWhatIsOver(t *testing.T) {
 	play(t, func(sc *scene) {
 		events := sc.e.Events(100)
 		ls := sc.acquire(sc.e.Lock("a"))
-		sc.e.Jeopardy(ls.hold)
+		listener{sc.e}.Jeopardy(ls.hold)
 		sc.release(ls)
-		sc.e.Jeopardy(ls.hold)
+		listener{sc.e}.Jeopardy(ls.hold)
 		if n := count(kinds(events), EventJeopardy); n != 1 {
 			t.Errorf("jeopardy was told of %d times", n)
 		}

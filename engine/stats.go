@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
 // counts are a shard's counters, guarded by its mutex.
@@ -48,6 +49,20 @@ func (c *counts) add(o *counts) {
 	c.polls += o.polls
 }
 
+// RenewalStats count what the watchdog did: holds under watch (Watched), renewals of a key (Sent), those answered with an error
+// or not at all (Failed), and how often two periods passed without a success (Jeopardies).
+type RenewalStats = renew.Stats
+
+// SlotStats count what happened to the table of a cluster's slots, and how often sentinels named another master.
+type SlotStats = resp.NodesStats
+
+// NodeStats count what went on with one server: its address and version, batches of commands, what waits to be sent,
+// connections made anew, and its subscriptions.
+type NodeStats = resp.NodeStats
+
+// SubscriptionStats count the channels and messages of one server's subscription connection; see [NodeStats].
+type SubscriptionStats = pubsub.Stats
+
 // Stats count what an engine did since Open. Counters only grow; the gauges say so.
 type Stats struct {
 	Grants   int64 // leases given to callers
@@ -73,10 +88,10 @@ type Stats struct {
 	WokenByMessage, WokenBySubscribe, WokenByReconnect, WokenByPoll int64
 
 	Held, Waiting, Names int64 // gauges: holds, acquires in queues, names with anything going on
-	Renewals             renew.Stats
-	Slots                resp.NodesStats // of a cluster
-	ConnectionsRefused   int64           // connections closed because the server sent what no server sends, or far too much
-	Nodes                []resp.NodeStats
+	Renewals             RenewalStats
+	Slots                SlotStats // of a cluster
+	ConnectionsRefused   int64     // connections closed because the server sent what no server sends, or far too much
+	Nodes                []NodeStats
 
 	// Callbacks counts OnComplete callbacks and lines for the logger; CallbackPanics counts those that panicked,
 	// and contexts that did.

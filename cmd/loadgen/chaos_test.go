@@ -45,7 +45,7 @@ func TestChaos(t *testing.T) {
 			require.Equal(t, f["locks"], f["relocked"], "every name of the dead master can be locked again")
 			require.Positive(t, f["replaced_after_s"])
 		}},
-		{"SentinelFailover", "--sentinel --scenario hold --locks 300 --lease 6s --chaos failover", func(t *testing.T, r, _ map[string]any) {
+		{"SentinelFailover", "--sentinel --scenario hold --locks 300 --lease 30s --chaos failover", func(t *testing.T, r, _ map[string]any) {
 			require.EqualValues(t, 300, r["held"])
 		}},
 		{"SentinelKill", "--sentinel --scenario hold --locks 300 --lease 10s --chaos kill", func(t *testing.T, r, _ map[string]any) {

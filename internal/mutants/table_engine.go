@@ -6,7 +6,7 @@ func handedOver() []mutant {
 	return []mutant{
 		{
 			"hand-off-keeps-max-hold", "who is handed a lock has what is left of the last holder's MaxHold",
-			one(handoff, "Until: with.now.Add(limit)})", "Until: min(e.dog.Until(h), with.now.Add(limit))})"),
+			one(handoff, "Until: with.now.Add(limit)})", "Until: min(sc.eng.dog.Until(h), with.now.Add(limit))})"),
 			"engine", "TestAHandOffBeginsItsHoldersMaxHoldAnew", false,
 		},
 		{
@@ -70,7 +70,7 @@ func sharing() []mutant {
 		},
 		{
 			"reader-joins-during-a-force-release", "something is granted while a ForceRelease of the name is on its way",
-			one(shared, " || ent.forces > 0 || sc.eng.cfg.NoHandOff", " || e.cfg.NoHandOff"),
+			one(shared, " || ent.forces > 0 || sc.eng.cfg.NoHandOff", " || sc.eng.cfg.NoHandOff"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
@@ -112,7 +112,7 @@ func belonging() []mutant {
 		},
 		{
 			"one-lost-handle-is-remembered", "an owner that has given one of two lost handles back gets the lock anew",
-			one(hold, "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\th.owner.remember(e, h.ent.key, min(h.count, 1))\n\tif"),
+			one(hold, "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\th.owner.remember(sc.eng, h.ent.key, min(h.count, 1))\n\tif"),
 			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
 		},
 		{

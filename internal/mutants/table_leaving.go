@@ -11,7 +11,7 @@ func leaving() []mutant {
 		},
 		{
 			"cancelled-wait-goes-on", "the same, once replicas are waited for",
-			one("engine/acquire.go", "sc.more = append(sc.more, func() { e.nodes.Unwait(op) })", "_ = fx"),
+			one("engine/acquire.go", "sc.more = append(sc.more, func() { e.nodes.Unwait(op) })", "_ = e"),
 			"engine", "TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce", false,
 		},
 		{
@@ -52,7 +52,7 @@ func leavingNothing() []mutant {
 	return []mutant{
 		{
 			"lost-writer-leaves-its-note", "readers wait up to 2.5 s for a writer that has had the lock and lost it",
-			one("engine/hold.go", "\t\tsc.lostNote(h.ent)\n", "\t\t_ = sh\n"),
+			one("engine/hold.go", "\t\tsc.lostNote(h.ent)\n", "\t\t_ = h\n"),
 			"engine", "TestALostWriterLeavesNoNote", false,
 		},
 		{

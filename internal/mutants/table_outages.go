@@ -20,7 +20,7 @@ func outages() []mutant {
 		},
 		{
 			"forced-before-it-is-lost", "a ForceRelease frees what the holder still believes in, while another one is about to tell it",
-			one("engine/force.go", "\t\te.Lost(h, renew.CauseForced)\n", ""),
+			one("engine/force.go", "\t\tlistener{e}.Lost(h, renew.CauseForced)\n", ""),
 			"engine", "TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent", false,
 		},
 		{

@@ -40,7 +40,7 @@ func telling() []mutant {
 		},
 		{
 			"jeopardy-of-what-is-over", "jeopardy is told of a lock that was given back or lost before",
-			one("engine/hold.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
+			one("engine/listener.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
 			"engine", "TestNoJeopardyIsToldOfWhatIsOver", false,
 		},
 	}
@@ -147,7 +147,7 @@ func lasting() []mutant {
 		},
 		{
 			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
-			one("engine/engine.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\te.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
+			one("engine/engine.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
 			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}

@@ -35,7 +35,7 @@ func wishes() []mutant {
 		},
 		{
 			"max-hold-ends-all", "a limit on one handle ends the others",
-			one("engine/care.go", "!h.alikeSoFar() {\n\t\tsc.tellWatchdog(h)", "!h.alikeSoFar() {"),
+			one("engine/listener.go", "!h.alikeSoFar() {\n\t\tsc.tellWatchdog(h)", "!h.alikeSoFar() {"),
 			"engine", "TestMaxHoldOfOneHandleEndsNoOther", false,
 		},
 		{

@@ -351,6 +351,62 @@ func TestTheMutexOfAShardIsTheSections(t *testing.T) {
 	require.Greater(t, methods, 80, "the section's methods are found")
 }
 
+// Who uses the engine meets no type of the packages below it, but by a name that the engine gives it and documents.
+func TestTheEngineExportsNoTypeFromBelow(t *testing.T) {
+	below := []string{"resp", "renew", "wheel", "pubsub"}
+	files, err := filepath.Glob(filepath.Join(root, "engine", "*.go"))
+	require.NoError(t, err)
+	looked, aliases := 0, 0
+	for _, path := range files {
+		name := "engine/" + filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		clean := func(what string, n ast.Node) {
+			looked++
+			ast.Inspect(n, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if of, ok := sel.X.(*ast.Ident); ok && slices.Contains(below, of.Name) {
+						t.Errorf("%s: %s shows %s.%s", name, what, of.Name, sel.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+		for _, decl := range parse(t, name, parser.SkipObjectResolution|parser.ParseComments).Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if of := receiver(d); d.Name.IsExported() && (of == "" || ast.IsExported(of)) {
+					clean(of+d.Name.Name, d.Type)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					s, ok := spec.(*ast.TypeSpec)
+					if !ok || !s.Name.IsExported() {
+						continue
+					}
+					if s.Assign.IsValid() {
+						aliases++
+						require.NotNil(t, d.Doc, "%s: %s", name, s.Name.Name)
+						continue
+					}
+					if fields, ok := s.Type.(*ast.StructType); ok {
+						for _, f := range fields.Fields.List {
+							if len(f.Names) > 0 && f.Names[0].IsExported() {
+								clean(s.Name.Name+"."+f.Names[0].Name, f.Type)
+							}
+						}
+						continue
+					}
+					clean(s.Name.Name, s.Type)
+				}
+			}
+		}
+	}
+	require.Greater(t, looked, 80, "what is exported is found")
+	require.Greater(t, aliases, 3)
+}
+
 // TestMachinesArePure keeps the machines that decide about a lock free of what they are told from
 // outside: the time, mutexes, timers, commands, goroutines.
 func TestMachinesArePure(t *testing.T) {

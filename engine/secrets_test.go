@@ -6,11 +6,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 // shows returns an error and all that it wraps, in every way in which it can be printed.
@@ -169,4 +172,75 @@ func TestServerTextInTheErrorOfAnOperationIsPrintableAndCut(t *testing.T) {
 		require.Less(t, len(err.Error()), 500)
 		require.False(t, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }))
 	}
+}
+
+// C-158: what a server says of itself may be the password, wherever it stands.
+func TestC158ThePasswordIsNotInWhatAServerSaysOfItself(t *testing.T) {
+	t.Parallel()
+	info := func(text string) string { return bulk("redis_version:7.0.0\r\n" + text) }
+	slots := func(reply string) func(args []string) (string, bool) {
+		return func(args []string) (string, bool) {
+			switch strings.ToUpper(args[0]) {
+			case "INFO":
+				return info("redis_mode:cluster\r\n"), true
+			case "CLUSTER":
+				if strings.EqualFold(args[1], "SLOTS") {
+					return reply, true
+				}
+			}
+			return "", false
+		}
+	}
+	for name, answer := range map[string]func(args []string) (string, bool){
+		"TheTable": slots("+" + apiSecret + "\r\n"),
+		"AHost":    slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(apiSecret+" x") + ":1\r\n"),
+		"ItsVersion": func(args []string) (string, bool) {
+			return bulk("redis_version:" + apiSecret + "\r\n"), strings.EqualFold(args[0], "INFO")
+		},
+		"WhatItEvicts": func(args []string) (string, bool) {
+			return info("redis_mode:standalone\r\nmaxmemory:1\r\nmaxmemory_policy:" + apiSecret + "\r\n"), strings.EqualFold(args[0], "INFO")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			logger, log := apiLogger()
+			civil := grants(nil)
+			f := startFake(t, nil, func(args []string) (string, bool) {
+				if reply, ok := answer(args); ok {
+					return reply, true
+				}
+				if strings.EqualFold(args[0], "TIME") {
+					return civil(args)
+				}
+				return "", false
+			})
+			e, err := engine.Open(limited(t), engine.Config{Addrs: []string{f.addr()}, Password: apiSecret, Logger: logger})
+			text := ""
+			if err != nil {
+				text = shows(err)
+				require.Contains(t, text, "CLUSTER SLOTS")
+			} else {
+				if name == "WhatItEvicts" {
+					eventually(t, "the policy is told", func() bool { return len(log.with("evict")) > 0 })
+				}
+				text = fmt.Sprintf("%+v", e.Stats())
+				require.NoError(t, e.Close(limited(t)))
+			}
+			require.NotContains(t, text, apiSecret)
+			require.Empty(t, log.with(apiSecret))
+		})
+	}
+	t.Run("WhoHasSeenAGrant", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", apiSecret}})
+		p := faultproxy.Run(t, s.Addr())
+		e, err := engine.Open(limited(t), engine.Config{Addrs: []string{p.Addr()}, Password: apiSecret})
+		require.NoError(t, err)
+		p.Refuse(faultproxy.Command("WAIT"), -1, "NOPERM "+apiSecret)
+		_, err = e.Lock("a", engine.WaitReplicas(1, time.Second)).Acquire(limited(t))
+		require.ErrorIs(t, err, engine.ErrNotReplicated)
+		require.Contains(t, shows(err), "NOPERM ***")
+		require.NotContains(t, shows(err), apiSecret)
+		require.NoError(t, e.Close(limited(t)))
+	})
 }

@@ -447,6 +447,51 @@ redis.call('ZADD', asked, 500.5, 'e1:02')`,
 	}
 }
 
+// Whoever may write to one lock's queue spoils that one, and none that is asked for with it.
+func TestALongNameInOneQueueSpoilsNoOther(t *testing.T) {
+	t.Parallel()
+	r := newScriptRig(t)
+	_, ahead := notAfters()
+	now := time.Now().UnixMilli()
+	kept := strconv.FormatInt(now+60_000, 10)
+	for _, key := range []string{"bad", "good"} {
+		r.do("HSET", key, "e1:07", "1")
+		r.do("PEXPIRE", key, "60000")
+	}
+	long := strings.Repeat("j", 2<<20)
+	r.do("RPUSH", "redisson_lock_queue:{bad}", long)
+	r.do("ZADD", "redisson_lock_timeout:{bad}", kept, long)
+	ask := func(field string, keys ...string) []any {
+		v, err := r.run.Do(t.Context(), slices.Concat([]string{"EVAL", ScriptTexts()["fair"], strconv.Itoa(len(keys))}, keys,
+			[]string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, strconv.Itoa(len(keys))})...)
+		require.NoError(t, err)
+		return v.([]any)
+	}
+	ask("e2:01", "good")
+	r.do("RPUSH", "redisson_lock_queue:{good}", "java:7")
+	r.do("ZADD", "redisson_lock_timeout:{good}", kept, "java:7")
+	base := r.do("HGET", slot.FairNotes("good"), "base")
+	require.NotNil(t, base)
+	got := ask("e1:02", "bad", "good")
+	require.Equal(t, base, r.do("HGET", slot.FairNotes("good"), "base"), "what is known of the others stays")
+	require.Greater(t, got[5], int64(1000), "it has a place")
+	require.Equal(t, "e1:02", r.do("LINDEX", "redisson_lock_queue:{good}", "-1"))
+	// Where many are spoiled, the others come again in a moment, and what is known of them stays.
+	var keys []string
+	for i := range 9 {
+		key := "bad" + strconv.Itoa(i)
+		keys = append(keys, key)
+		r.do("HSET", key, "e1:07", "1")
+		r.do("PEXPIRE", key, "60000")
+		r.do("RPUSH", slot.FairQueue(key), long)
+		r.do("ZADD", slot.FairTimeouts(key), kept, long)
+	}
+	got = ask("e1:03", append(keys, "good")...)
+	require.Equal(t, int64(1), got[len(got)-1])
+	require.Equal(t, base, r.do("HGET", slot.FairNotes("good"), "base"))
+	require.Equal(t, int64(3), r.do("LLEN", "redisson_lock_queue:{good}"))
+}
+
 // older makes what is known of queues so many ms older.
 func (r *refusalRig) older(keys []string, ms int) {
 	r.Helper()

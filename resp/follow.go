@@ -449,7 +449,7 @@ func (f *follower) askOne(p *endpoint) finding {
 		}
 		return finding{err: failed}
 	case len(address) != 2 || !dialable(address[0], address[1]):
-		failed := unexpected("SENTINEL GET-MASTER-ADDR-BY-NAME", replies[0])
+		failed := hidden(p.hide, unexpected("SENTINEL GET-MASTER-ADDR-BY-NAME", replies[0]))
 		failed.Class = ClassOther
 		return finding{err: failed}
 	}

@@ -24,17 +24,25 @@ const (
 	elementCost = 40 // of an array, to the client
 
 	allowCommand  = 1 << 10   // for an error, or a few numbers
-	allowArgument = 448       // a key's share: its number, and the server's longest refusal
-	allowHello    = 256 << 10 // modules, with their arguments
+	allowArgument = 512       // a key's share: its number, and the server's longest refusal
+	allowHello    = 32 << 10  // modules, with their arguments
+	allowInfo     = 32 << 10  // of one section: 3 KB
+	allowRole     = 512 << 10 // of a master with 1,000 replicas: 250 KB
+	allowTable    = 4 << 20   // CLUSTER SLOTS of 1,000 nodes: 1 MB, and 50,000 elements
+	allowPush     = 64 << 10  // a message that a lock is free: 300 bytes
 	allowLook     = 5 << 19   // Inspect and Queue: 20,001 elements, a megabyte of text, what stands around it
-	allowServer   = mostReply + elementCost*mostElements
+	allowAnything = mostReply + elementCost*mostElements
 )
 
 // allowance is for the reply to a command. The commands that are few may be answered with much.
 func allowance(name string, size int) int64 {
 	switch name {
-	case "INFO", "CLUSTER", "ROLE", "SENTINEL":
-		return allowServer
+	case "CLUSTER", "SENTINEL":
+		return allowTable
+	case "ROLE":
+		return allowRole
+	case "INFO":
+		return allowInfo
 	case "HELLO":
 		return allowHello
 	default:
@@ -46,6 +54,7 @@ func allowance(name string, size int) int64 {
 func (s *commandScanner) scan(b []byte) {
 	sent := s.asked.sent.Load()
 	before := sent
+	s.allowed += int64(len(b)) // a refusal may name what was sent
 	for i := 0; i < len(b); {
 		if s.skip == 0 {
 			if s.left > 0 && s.left < s.size && !s.hello {
@@ -68,10 +77,11 @@ func (s *commandScanner) scan(b []byte) {
 			sent = s.argument(sent)
 		}
 	}
+	// Sent is stored first: who reads allowed and then sent never takes what is allowed for one command for another's.
 	if sent != before {
-		s.asked.allowed.Store(s.allowed)
 		s.asked.sent.Store(sent)
 	}
+	s.asked.allowed.Store(s.allowed)
 }
 
 // short passes over whole arguments of less than a hundred bytes that need not be read: most are keys.

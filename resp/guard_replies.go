@@ -272,16 +272,19 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 	return s.aggregate(kind, int(min(n, mostElements+1)))
 }
 
-// makeRoom is called where a message begins. Pushes are nobody's reply: the client keeps none. What somebody else's commands
-// are answered with is theirs to know.
+// makeRoom is called where a message begins. What pushes have is not taken from replies. What somebody else's commands are
+// answered with is theirs to know.
 func (s *replyScanner) makeRoom(kind byte) {
-	if !s.own || kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {
-		s.room = allowServer
-		return
-	}
-	s.room = int(s.asked.allowed.Load() - s.spent)
-	if s.room <= 0 && s.answered >= s.asked.sent.Load() {
-		s.room = allowServer // nobody asked for it: its end will say so
+	switch {
+	case !s.own:
+		s.room = allowAnything
+	case kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load():
+		s.room = allowPush
+	default:
+		s.room = int(s.asked.allowed.Load() - s.spent)
+		if s.room <= 0 && s.answered >= s.asked.sent.Load() {
+			s.room = allowPush // nobody asked for it: its end will say so
+		}
 	}
 }
 

@@ -277,7 +277,7 @@ func (l *lane) answer(op *Op, r *Result) {
 		}
 		op.settle()
 	}
-	r.Err = hidden(l.node.opts.Hide, r.Err)
+	r.Err, r.Unseen = hidden(l.node.opts.Hide, r.Err), hidden(l.node.opts.Hide, r.Unseen)
 	op.Sink.Answered(op, r)
 }
 
@@ -494,7 +494,7 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 			keys = append(keys, op.Key)
 		}
 	}
-	if now.Sub(l.begun) < patience { // nothing was queued before that
+	if now.Sub(l.begun) < patience { // nothing was queued before that, but for looks that wait
 		return keys
 	}
 	for _, q := range [...][]*Op{l.queue.singles, l.queue.acquires} {

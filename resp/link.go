@@ -124,6 +124,7 @@ func (l *link) connect() (*wire, *ServerError) {
 	// INFO may be refused or unknown: then nothing is presumed of the version.
 	if info, err := replies[len(replies)-2].ToString(); err == nil {
 		w.caps = parseInfo(info)
+		w.caps.Version = l.hidden(w.caps.Version)
 	}
 	if refused := l.check(w, replies[role], err); refused != nil {
 		l.discard(w)
@@ -131,9 +132,17 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	w.est.learn(serverMs, received)
 	if info, err := replies[len(replies)-3].ToString(); err == nil && l.evicts != nil {
-		l.evicts(evictionPolicy(info))
+		l.evicts(l.hidden(evictionPolicy(info)))
 	}
 	return w, nil
+}
+
+// hidden takes passwords out of what the server says of itself.
+func (l *link) hidden(text string) string {
+	if l.from.hide == nil {
+		return text
+	}
+	return l.from.hide(text)
 }
 
 // check refuses a server that cannot be used: silent, a sentinel, or no master where one is to be followed.
@@ -152,7 +161,7 @@ func (l *link) check(w *wire, role rueidis.RedisResult, err error) *ServerError 
 		return nil
 	}
 	if name, err := parts[0].ToString(); err == nil && name != "master" {
-		return &ServerError{Class: ClassReadOnly, Text: fmt.Sprintf("%s is no master, its role is %s", l.from.address(), Printable(name))}
+		return hidden(l.from.hide, &ServerError{Class: ClassReadOnly, Text: fmt.Sprintf("%s is no master, its role is %s", l.from.address(), Printable(name))})
 	}
 	return nil
 }

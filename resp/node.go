@@ -268,7 +268,7 @@ func (n *Node) suspect() {
 }
 
 // move makes another server the node's: every connection to the old one is given up, what is on its
-// way there gets no answer, and every waiter is woken. Blocks: for a dial that is under way.
+// way there gets no answer, and every waiter is woken. Blocks: never.
 func (n *Node) move(addr string) {
 	old := n.from.move(addr)
 	for _, l := range []*link{n.commands, n.acked, n.renewals, n.retries} {

@@ -156,13 +156,13 @@ func askTable(p *endpoint) (*view, error) {
 	ranges, err := replies[1].ToArray()
 	switch _, refused := rueidis.IsRedisErr(err); {
 	case err != nil && !refused && replies[1].NonRedisError() == nil:
-		return nil, unexpected("CLUSTER SLOTS", replies[1])
+		return nil, hidden(p.hide, unexpected("CLUSTER SLOTS", replies[1]))
 	case err != nil:
 		return nil, p.refused(err)
 	}
 	v, err := parseView(ranges, p.addr)
 	if err != nil {
-		return nil, err
+		return nil, hidden(p.hide, AsServerError(err))
 	}
 	info, _ := replies[0].ToString() // it may be refused
 	v.epoch = parseEpoch(info)

@@ -106,18 +106,23 @@ func budgetsOfQueues() []mutant {
 		},
 		{
 			"budget-old-places", "who comes again has its place looked for in all queues at once",
-			one(fair, "if since and lifts <= 0 then", "if false then"),
+			one(fair, "if since and lifts <= 0 or short then", "if short then"),
 			"resp", work, false,
 		},
 		{
 			"budget-long-names", "a queue of long names is read whole",
-			one(queue, "room = room - math.max(0, #m - NAME)", "room = room - 0"),
+			one(queue, "mine = mine - math.max(0, #m - NAME)", "mine = mine - 0"),
 			"resp", "TestAQueueOfLongNamesIsNotReadWhole", false,
 		},
 		{
 			"budget-first-again-and-again", "who asks slowly, for many long queues, raises the first ones with each question, and never comes to the last",
 			one(queue, "(lifts > 8 * PAGE and SLACK or LATE)", "SLACK"),
 			"resp", "TestWhoAsksSlowlyComesToTheLastQueue", false,
+		},
+		{
+			"budget-of-another-queue", "a name of megabytes in one queue spoils the places of those that are asked for with it",
+			one(queue, "room - math.min(SHARE, SHARE - mine), SHARE", "room - SHARE + mine, SHARE"),
+			"resp", "TestALongNameInOneQueueSpoilsNoOther", false,
 		},
 	}
 }

@@ -57,17 +57,17 @@ func room() []mutant {
 		},
 		{
 			"pushes-need-room", "a lock that many wait for ends the connection that tells of it",
-			one("resp/guard_replies.go", "!s.own || kind == '>' ||", "!s.own ||"),
+			one("resp/guard_replies.go", "case kind == '>' || s.asked", "case s.asked"),
 			"resp", more, false,
 		},
 		{
 			"pushes-of-resp2-need-room", "the same, where pushes are arrays",
-			one("resp/guard_replies.go", "kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load() {", "kind == '>' {"),
+			one("resp/guard_replies.go", "case kind == '>' || s.asked.listens.Load() && !s.asked.resp3.Load():", "case kind == '>':"),
 			"resp", more, false,
 		},
 		{
 			"room-for-a-borrowed-client", "an application's own large replies end its connection",
-			one("resp/guard_replies.go", "if !s.own || kind", "if kind"),
+			one("resp/guard_replies.go", "case !s.own:\n", "case s.own && kind == 0:\n"),
 			"resp", more, false,
 		},
 		{
@@ -99,13 +99,48 @@ func toldLater() []mutant {
 	return []mutant{
 		{
 			"operation-tells-a-password", "an error of an operation has the password that the server sends back",
-			one("resp/lane.go", "\tr.Err = hidden(l.node.opts.Hide, r.Err)\n", ""),
+			one("resp/lane.go", "hidden(l.node.opts.Hide, r.Err),", "r.Err,"),
 			"engine", operations, false,
 		},
 		{
 			"ping-tells-a-password", "so has Ping's",
 			one("resp/node.go", "hidden(n.opts.Hide, classify(err))", "classify(err)"),
 			"engine", operations, false,
+		},
+		{
+			"table-tells-a-password", "so has the error of a table that is none",
+			one("resp/slots.go", "hidden(p.hide, unexpected(\"CLUSTER SLOTS\", replies[1]))", "unexpected(\"CLUSTER SLOTS\", replies[1])"),
+			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+		},
+		{
+			"host-tells-a-password", "so has that of a table with a host that is none",
+			one("resp/slots.go", "hidden(p.hide, AsServerError(err))", "AsServerError(err)"),
+			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+		},
+		{
+			"policy-tells-a-password", "so has the warning of a policy that evicts",
+			one("resp/link.go", "l.evicts(l.hidden(evictionPolicy(info)))", "l.evicts(evictionPolicy(info))"),
+			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+		},
+		{
+			"replicas-tell-a-password", "so has the error of a grant that too few replicas have seen",
+			one("resp/lane.go", "hidden(l.node.opts.Hide, r.Unseen)", "r.Unseen"),
+			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+		},
+		{
+			"version-tells-a-password", "so have the statistics",
+			one("resp/link.go", "w.caps.Version = l.hidden(w.caps.Version)", "_ = l"),
+			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+		},
+		{
+			"large-pushes", "a message of megabytes, again and again",
+			one("resp/guard_replies.go", "s.room = allowPush\n\tdefault", "s.room = allowAnything\n\tdefault"),
+			"resp", "TestTheGuardRefusesMoreThanWasAskedFor", false,
+		},
+		{
+			"room-without-what-was-sent", "refusals that name long keys end the connection",
+			one("resp/guard_commands.go", "\ts.allowed += int64(len(b)) // a refusal may name what was sent\n", ""),
+			"resp", "TestTheGuardRefusesMoreThanWasAskedFor", false,
 		},
 	}
 }

@@ -1,12 +1,16 @@
 package twin
 
-// How many bytes of fields and values a call reads, and how many pages of one hash.
-const contentsBytes, contentsPages = 1 << 20, 25000
+// How many bytes of fields and values a call reads, and how many pages.
+const contentsBytes, contentsPages = 1 << 20, 50000
 
 // contents is the twin of fragments/contents.lua.
 type contents struct {
 	*Server
-	room int
+	room, pages int
+}
+
+func newContents(s *Server) contents {
+	return contents{Server: s, room: contentsBytes, pages: contentsPages}
 }
 
 // of lists the fields of a hash of so many, and their values; not ok: they are more than is read, or refused.
@@ -14,9 +18,10 @@ func (c *contents) of(key string, size int64) (fields Reply, ok bool) {
 	cursor := text("0")
 	var out []Reply
 	for range contentsPages {
-		if c.room < 0 {
+		if c.room < 0 || c.pages <= 0 {
 			return Reply{}, false
 		}
+		c.pages--
 		var all Reply
 		page, paged := Reply{}, size > 2
 		if paged {

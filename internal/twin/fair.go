@@ -144,7 +144,7 @@ func (f *fair) leftAt() float64 {
 
 // enqueue is stand; who cannot have a whole place has none.
 func (f *fair) enqueue(field string, since float64, had bool) {
-	if had && f.lifts <= 0 {
+	if had && f.lifts <= 0 || f.short {
 		f.later = true
 		return
 	}

@@ -15,7 +15,7 @@ const (
 	fairLate                 = 3000
 	fairSoon                 = 2000
 	fairLine, fairName       = 25, 256
-	fairRoom                 = 1 << 20
+	fairShare, fairRoom      = 1 << 17, 1 << 20
 )
 
 // fairqueue is the twin of fairqueue.lua.
@@ -25,14 +25,19 @@ type fairqueue struct {
 	now, grace, place float64
 	budget            int
 	lifts, adopts     int
-	room              int
+	room, mine        int
 	later, untouched  bool
+	short             bool
 
 	lock, tag, queue, timeouts, heard, asked, notes string
 }
 
 func (q *fairqueue) name(key, tag string) {
-	q.lock, q.tag, q.later, q.untouched = key, tag, false, false
+	q.room, q.mine = q.room-min(fairShare, fairShare-q.mine), fairShare
+	q.lock, q.tag, q.later, q.untouched, q.short = key, tag, false, false, q.room <= 0
+	if q.short {
+		q.budget, q.lifts, q.adopts = 0, 0, 0
+	}
 	q.queue, q.timeouts = "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag
 	q.heard, q.asked, q.notes = tag+":fair_heard", tag+":fair_asked", tag+":fair_notes"
 }
@@ -141,21 +146,22 @@ func (q *fairqueue) nudge(field string) {
 // begin gives a call what it may do for all its keys.
 func (q *fairqueue) begin() {
 	q.budget, q.lifts, q.adopts, q.room = fairOut, 10*fairPage, 5*fairPage, fairRoom
+	q.mine = fairShare
 }
 
 // page lists the first of the queue, and says whether they are all.
 func (q *fairqueue) page() (all []Reply, whole bool) {
 	for from := int64(0); from < fairPage; from += fairLine {
 		var line []Reply
-		if q.room >= 0 {
+		if q.mine >= 0 && !q.short {
 			line = q.must("LRANGE", q.queue, ms(from), ms(from+fairLine-1)).Array
 		}
 		for _, m := range line {
-			q.room -= max(0, len(m.Text)-fairName)
+			q.mine -= max(0, len(m.Text)-fairName)
 		}
 		all = append(all, line...)
 		if len(line) < fairLine {
-			return all, q.room >= 0
+			return all, q.mine >= 0 && !q.short
 		}
 	}
 	return all, false

@@ -13,7 +13,8 @@ func (s *Server) inspect(KEYS list) Reply {
 	var fields Reply
 	read := false
 	if size.Int <= inspectMost {
-		fields, read = (&contents{Server: s, room: contentsBytes}).of(KEYS.at(1), size.Int)
+		c := newContents(s)
+		fields, read = c.of(KEYS.at(1), size.Int)
 	}
 	if fields.err() {
 		return fields

@@ -18,7 +18,7 @@ type readers struct {
 }
 
 func newReaders(s *Server) *readers {
-	return &readers{contents{Server: s, room: contentsBytes}, readersLooks}
+	return &readers{newContents(s), readersLooks}
 }
 
 // longest is the longest remaining time of those who read under a key of so many fields, most at least; not ok: it is

@@ -120,7 +120,7 @@ local function open()
 
   -- enqueue is stand; who cannot have a whole place has none.
   local function enqueue(field, since)
-    if since and lifts <= 0 then -- its old place is looked for by the next question
+    if since and lifts <= 0 or short then -- its old place, or who stands there, is looked for by the next question
       later = true
       return
     end

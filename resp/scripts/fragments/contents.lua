@@ -1,7 +1,7 @@
--- How many bytes of fields and values a call reads, of all its hashes, and how many pages of one: in a table that is
--- nearly empty many pages have none.
-local BYTES, PAGES = 1048576, 25000
-local room = BYTES
+-- How many bytes of fields and values a call reads, of all its hashes, and how many pages: in a table that is nearly
+-- empty many pages have none.
+local BYTES, PAGES = 1048576, 50000
+local room, pages = BYTES, PAGES
 
 -- The fields of a hash of so many, and their values, in turn; nil: they are more than is read; or the refusal. HGETALL
 -- would answer with whatever stands there, and that takes the server as long as it is large; so from three fields on
@@ -9,9 +9,10 @@ local room = BYTES
 local function contents(key, size)
   local call, out, cursor = redis.pcall, {}, '0'
   for _ = 1, PAGES do
-    if room < 0 then
+    if room < 0 or pages <= 0 then
       return nil
     end
+    pages = pages - 1
     local page = size > 2 and call('HSCAN', key, cursor, 'COUNT', 1)
     if not page or page.err then
       page = {'0', call('HGETALL', key)} -- at most two, or nobody gave the right to HSCAN

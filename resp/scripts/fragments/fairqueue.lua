@@ -29,11 +29,17 @@ local SOON = 2000                      -- ms before the end of a place of Rediss
 local lock, tag, queue, timeouts, heard, asked, notes
 local budget = OUT                        -- left for the keys of this call
 local lifts, adopts = 10 * PAGE, 5 * PAGE -- how many places they may still lift, or go through otherwise, and adopt
-local room = 1048576                      -- bytes of names they may still read that are longer than anybody's
+local SHARE, room = 131072, 1048576       -- bytes of names longer than anybody's that a key may read, and all of them
+local mine = SHARE                        -- left of its share for this key
 local later, untouched = false, false     -- whether the next question is to go on with this key; and this one leaves it
+local short = false                       -- keys before this one have used up the room: of this one nothing can be read
 
 local function name(key, its_tag)
-  lock, tag, later, untouched = key, its_tag, false, false
+  room, mine = room - math.min(SHARE, SHARE - mine), SHARE
+  lock, tag, later, untouched, short = key, its_tag, false, false, room <= 0
+  if short then
+    budget, lifts, adopts = 0, 0, 0
+  end
   queue, timeouts = 'redisson_lock_queue:' .. tag, 'redisson_lock_timeout:' .. tag
   heard, asked, notes = tag .. ':fair_heard', tag .. ':fair_asked', tag .. ':fair_notes'
 end
@@ -136,13 +142,13 @@ end
 local function page()
   local LINE, NAME, all = 25, 256, {}
   for from = 0, PAGE - 1, LINE do
-    local line = room >= 0 and must('LRANGE', queue, from, from + LINE - 1) or {}
+    local line = mine >= 0 and not short and must('LRANGE', queue, from, from + LINE - 1) or {}
     for _, m in ipairs(line) do
       all[#all + 1] = m
-      room = room - math.max(0, #m - NAME)
+      mine = mine - math.max(0, #m - NAME)
     end
     if #line < LINE then
-      return all, room >= 0
+      return all, mine >= 0 and not short
     end
   end
   return all, false

@@ -215,7 +215,7 @@ func TestC158ThePasswordIsNotInWhatAServerSaysOfItself(t *testing.T) {
 				return "", false
 			})
 			e, err := engine.Open(limited(t), engine.Config{Addrs: []string{f.addr()}, Password: apiSecret, Logger: logger})
-			text := ""
+			var text string
 			if err != nil {
 				text = shows(err)
 				require.Contains(t, text, "CLUSTER SLOTS")

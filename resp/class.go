@@ -87,6 +87,7 @@ type ServerError struct {
 	Class Class
 	Text  string
 	cause error
+	said  bool // Text has the server's own words
 	// malformed: the reply is none of our scripts'. What comes next on its connection may answer other commands than it
 	// seems to.
 	malformed bool
@@ -163,7 +164,7 @@ func classify(err error) *ServerError {
 	}
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		text := reply.Error()
-		return &ServerError{Class: classOfReply(text), Text: Printable(text)}
+		return &ServerError{Class: classOfReply(text), Text: Printable(text), said: true}
 	}
 	return &ServerError{Class: ClassUnknown, Text: "no answer: " + Printable(err.Error()), cause: err}
 }
@@ -181,7 +182,7 @@ func AsServerError(err error) *ServerError {
 func unreachable(err error) *ServerError {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		text := reply.Error()
-		return &ServerError{Class: classOfReply(text), Text: Printable(text)}
+		return &ServerError{Class: classOfReply(text), Text: Printable(text), said: true}
 	}
 	return &ServerError{Class: ClassUnreachable, Text: "cannot connect: " + Printable(err.Error()), cause: err}
 }

@@ -39,68 +39,66 @@ type dialled struct {
 	err    error
 }
 
-// move makes another server the endpoint's. Connections to the old one that are under way when it
-// returns find out by moves. Blocks: never.
+// move makes another server the endpoint's. A dial of the old one that is under way ends in errMoved, and a wire that was
+// made with it finds out by moves. Blocks: never.
 func (p *endpoint) move(addr string) (old rueidis.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.moved.Store(&addr)
 	p.moves.Add(1)
-	old, p.client = p.client, nil
+	old, p.client, p.dialled = p.client, nil, nil
 	return old
 }
 
 // get returns the client. If there is none, one of those who ask dials for all of them. Blocks: for a dial and a
-// handshake, however many ask; longer only if the endpoint is moved meanwhile.
+// handshake, however many ask.
 func (p *endpoint) get() (rueidis.Client, error) {
 	p.mu.Lock()
 	client, d, closed := p.client, p.dialled, p.closed
-	switch {
-	case client != nil || closed:
-		p.mu.Unlock()
-		if client == nil {
-			return nil, rueidis.ErrClosing
-		}
-		return client, nil
-	case d != nil:
-		p.mu.Unlock()
-		<-d.done
-		return d.client, d.err
+	first := client == nil && d == nil && !closed
+	if first {
+		d = &dialled{done: make(chan struct{})}
+		p.dialled = d
 	}
-	d = &dialled{done: make(chan struct{})}
-	p.dialled = d
 	p.mu.Unlock()
-	for again := true; again; {
-		d.client, again, d.err = p.dialOnce()
+	switch {
+	case client != nil:
+		return client, nil
+	case closed:
+		return nil, rueidis.ErrClosing
+	case first:
+		d.client, d.err = p.dialFor(d)
+		close(d.done)
+	default:
+		<-d.done
 	}
-	close(d.done)
 	return d.client, d.err
 }
 
-// dialOnce dials, and keeps what came of it unless the endpoint was closed, or moved: then it is to dial again.
-func (p *endpoint) dialOnce() (client rueidis.Client, again bool, err error) {
+// dialFor dials, and keeps what came of it unless the endpoint was closed or moved meanwhile.
+func (p *endpoint) dialFor(d *dialled) (rueidis.Client, error) {
 	moves := p.moves.Load()
-	client, err = p.dial(p.address())
+	client, err := p.dial(p.address())
 	p.mu.Lock()
 	switch {
 	case p.closed:
 		err = rueidis.ErrClosing
 	case p.moves.Load() != moves:
-		again = true
+		err = errMoved
 	case err == nil:
 		p.client = client
 	}
-	if !again {
+	if p.dialled == d {
 		p.dialled = nil
 	}
 	p.mu.Unlock()
-	if err == nil && !again {
-		return client, false, nil
+	if err == nil {
+		return client, nil
 	}
 	if client != nil && !p.borrowed { // rueidis may return it beside an error
 		client.Close()
 	}
-	return nil, again, err
+	return nil, err
 }
 
 // close ends the client, unless it is borrowed; one that is just dialled ends with its dial. Blocks: up to a second for a

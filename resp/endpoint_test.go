@@ -3,6 +3,7 @@ package resp
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -90,7 +91,7 @@ func TestEndpointDialsOnceForAllWhoAsk(t *testing.T) {
 		"silent":   {func(*endpoint) {}, false, "[a:1]", silence, errSilent},
 		"answers":  {func(*endpoint) {}, true, "[a:1]", silence, nil},
 		"closed":   {(*endpoint).close, true, "[a:1]", silence, rueidis.ErrClosing},
-		"is moved": {func(p *endpoint) { p.move("b:2") }, true, "[a:1 b:2]", 2 * silence, nil},
+		"is moved": {func(p *endpoint) { p.move("b:2") }, true, "[a:1]", silence, errMoved},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,6 +137,48 @@ func TestEndpointDialsOnceForAllWhoAsk(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who asks after a move does not wait for the server that is left, and the late dial of that one spoils nothing.
+func TestEndpointDialsTheNewServerBesideTheOldDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialled []string
+		took := map[string]time.Duration{"a:1": 3 * time.Second, "b:2": 4 * time.Second}
+		made := map[string]*countedClient{"a:1": {addr: "a:1"}, "b:2": {addr: "b:2"}}
+		var mu sync.Mutex
+		p := &endpoint{addr: "a:1", dial: func(addr string) (rueidis.Client, error) {
+			mu.Lock()
+			dialled = append(dialled, addr)
+			mu.Unlock()
+			time.Sleep(took[addr])
+			return made[addr], nil
+		}}
+		old := make(chan error)
+		go func() {
+			_, err := p.get()
+			old <- err
+		}()
+		time.Sleep(time.Second)
+		require.Nil(t, p.move("b:2"))
+		began := time.Now()
+		got := make(chan rueidis.Client, 2)
+		ask := func() {
+			client, err := p.get()
+			require.NoError(t, err)
+			got <- client
+		}
+		go ask()
+		require.ErrorIs(t, <-old, errMoved)
+		require.Equal(t, 1, made["a:1"].closed)
+		go ask() // the old dial has ended, the new one goes on: it is shared
+		for range cap(got) {
+			require.Same(t, made["b:2"], <-got)
+		}
+		require.Equal(t, took["b:2"], time.Since(began))
+		require.Equal(t, []string{"a:1", "b:2"}, dialled)
+		require.Zero(t, made["b:2"].closed)
+		p.close()
+	})
 }
 
 var errSilent = errors.New("silent")

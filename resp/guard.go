@@ -131,7 +131,7 @@ func (w *watched) Read(b []byte) (int, error) {
 // reply, and a subscription by one push for each of its channels, of which the client takes the first as the reply.
 type asked struct {
 	sent    atomic.Uint64 // commands so far
-	allowed atomic.Int64  // what the replies to all of them may take, in bytes; never behind sent
+	allowed atomic.Int64  // what the replies to all of them may take, in bytes; stored after sent
 	next    atomic.Uint64 // the number of the first one in special, the first command of all being 1; 0: none
 	resp3   atomic.Bool   // HELLO 3 was sent
 	listens atomic.Bool   // a subscription was sent

@@ -175,7 +175,7 @@ func (l *lane) take() bool {
 func (l *lane) load() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
 	l.ops = append(l.ops, l.spare.releases...)
-	l.claim(l.wait(l.spare.singles))
+	l.claim(l.postpone(l.spare.singles))
 	others := len(l.ops)
 	l.claim(l.spare.acquires)
 	acquires := l.ops[others:]
@@ -199,8 +199,8 @@ func byLease(a, b *Op) int {
 // mostLooks is how many Inspects and Queues one run carries: their replies may be large, and are there together.
 const mostLooks = 4
 
-// wait leaves those for the next run that are too many for this one. Called with mu held.
-func (l *lane) wait(singles []*Op) (now []*Op) {
+// postpone leaves those for the next run that are too many for this one. Called with mu held.
+func (l *lane) postpone(singles []*Op) (now []*Op) {
 	looks, at := 0, 0
 	for _, op := range singles {
 		if op.Kind == OpInspect || op.Kind == OpQueue {

@@ -183,7 +183,7 @@ func parseEpoch(info string) int64 {
 
 // errView is the error of a reply to CLUSTER SLOTS that is no table.
 func errView(why string) error {
-	return &ServerError{Class: ClassOther, Text: "malformed reply to CLUSTER SLOTS: " + why}
+	return &ServerError{Class: ClassOther, Text: "malformed reply to CLUSTER SLOTS: " + why, said: true}
 }
 
 // parseView reads the reply of CLUSTER SLOTS: {first, last, {host, port, id, …}, replicas…} each. No slot has two

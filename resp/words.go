@@ -70,20 +70,25 @@ func Hide(secrets ...string) func(text string) string {
 }
 
 // hidden takes out of an error what a server has echoed of its user's password: in an answer to the handshake, or later, of
-// what it has kept.
+// what it has kept. An error that no server has a word in stays the very same: some are known by what they are.
 func hidden(hide func(text string) string, e *ServerError) *ServerError {
-	if e == nil || hide == nil {
-		return e
-	}
-	var quoted *ServerError                                                              // of an answer that is none
-	if e.cause != nil && !errors.Is(e.cause, ErrReply) && !errors.As(e.cause, &quoted) { // the network's words
+	if hide == nil || !e.quotes() {
 		return e
 	}
 	text := hide(e.Text)
 	if text == e.Text {
 		return e
 	}
-	return &ServerError{Class: e.Class, Text: text, malformed: e.malformed} // the cause has it, too
+	return &ServerError{Class: e.Class, Text: text, said: true, malformed: e.malformed} // the cause has it, too
+}
+
+// quotes reports whether the text has a server's own words. The network's are none.
+func (e *ServerError) quotes() bool {
+	if e == nil {
+		return false
+	}
+	var inner *ServerError
+	return e.said || e.malformed || errors.Is(e.cause, ErrReply) || errors.As(e.cause, &inner) && inner.quotes()
 }
 
 // unreachable wraps the failure to connect to the endpoint.

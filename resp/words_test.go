@@ -115,8 +115,18 @@ func TestWhatAServerEchoesOfAPasswordIsLeftOut(t *testing.T) {
 	}
 	require.Equal(t, ClassNoAuth, p.refused(said).Class)
 	bad := &ServerError{Class: ClassPartly, Text: "canary-dragon", malformed: true}
-	require.Equal(t, &ServerError{Class: ClassPartly, Text: "***", malformed: true}, hidden(p.hide, bad))
+	require.Equal(t, &ServerError{Class: ClassPartly, Text: "***", said: true, malformed: true}, hidden(p.hide, bad))
 	require.Nil(t, hidden(p.hide, nil))
+}
+
+// An error without a word of a server is known by what it is: a password that stands in it changes nothing.
+func TestAnErrorOfOursIsNotHidden(t *testing.T) {
+	t.Parallel()
+	hide := Hide("nobody", "closed")
+	for _, own := range []*ServerError{errUnwanted, errClosed} {
+		require.NotEqual(t, own.Text, hide(own.Text))
+		require.Same(t, own, hidden(hide, own))
+	}
 }
 
 func TestPrintableIsCutAtItsLength(t *testing.T) {

@@ -5,7 +5,7 @@ func silence() []mutant {
 	return []mutant{
 		{
 			"endpoint-dials-for-each", "whoever asks for a silent server adds a dial of his own: connections without end",
-			one("resp/endpoint.go", "case d != nil:", "case false:"),
+			one("resp/endpoint.go", "first := client == nil && d == nil && !closed", "first := client == nil && !closed"),
 			"resp", "TestEndpointDialsOnceForAllWhoAsk", false,
 		},
 		{
@@ -17,6 +17,21 @@ func silence() []mutant {
 			"endpoint-takes-the-server-it-left", "locks of the new master asked for at the old one",
 			one("resp/endpoint.go", "p.moves.Load() != moves", "p.moves.Load() < moves"),
 			"resp", "TestEndpointDialsOnceForAllWhoAsk", false,
+		},
+		{
+			"endpoint-move-waits-for-the-server-it-left", "after a failover everybody waits for the silent old master first",
+			one("resp/endpoint.go", "old, p.client, p.dialled = p.client, nil, nil", "old, p.client = p.client, nil"),
+			"resp", "TestEndpointDialsTheNewServerBesideTheOldDial", false,
+		},
+		{
+			"endpoint-late-dial-hides-the-new-one", "two dials of one server, one client that nobody closes",
+			one("resp/endpoint.go", "if p.dialled == d {", "if true {"),
+			"resp", "TestEndpointDialsTheNewServerBesideTheOldDial", false,
+		},
+		{
+			"hide-changes-our-own-errors", "with a password that begins like one of our words, WaitReplicas takes an unwanted hold for a lost one",
+			one("resp/words.go", "if hide == nil || !e.quotes() {", "if hide == nil || e == nil {"),
+			"resp", "TestAnErrorOfOursIsNotHidden", false,
 		},
 		{
 			"table-reading-outlives-close", "Close waits two seconds for every three silent masters",

@@ -119,7 +119,7 @@ func (e *Engine) submit(op *acquireOp) {
 		sc.advance(ent)
 	}
 	sc.owe()
-	sc.leave("Engine.submit: queued, sent | effects")
+	sc.leaveAt("Engine.submit: queued, sent | effects")
 }
 
 // makeEntry finds the entry of a name, or makes it.
@@ -199,7 +199,7 @@ func (op *acquireOp) watchContext() {
 	if waits {
 		op.watch.stop = stop
 	}
-	sc.leave("")
+	sc.leave()
 	if !waits {
 		stop()
 	}

@@ -78,7 +78,7 @@ func (t *trouble) due(clock.Instant) {
 	if t.a.trouble == t && ent.resendDue(t.a) {
 		sc.advance(ent)
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 // Answered takes the server's answer. It runs on the lane.
@@ -112,7 +112,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 		sc.failed(a, r)
 	}
 	sc.answered()
-	sc.leave("attempt.Answered: decided | effects")
+	sc.leaveAt("attempt.Answered: decided | effects")
 }
 
 // granted gives the lock to the first who still wants it; a grant nobody can use is released.

@@ -116,7 +116,7 @@ func (sc *section) sendCleanup(c *cleanup) {
 // due sends it again.
 func (c *cleanup) due(clock.Instant) {
 	sc := c.eng.enter(c.op.Hash)
-	defer sc.leave("")
+	defer sc.leave()
 	sc.sendCleanup(c)
 }
 
@@ -133,7 +133,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.readEnded(root, c.lease)
 	}
 	sc.settleCleanup(c, r, now)
-	sc.leave("")
+	sc.leave()
 }
 
 // placeLasts is how long it is tried to take a place out of a fair lock's queue. No lease ends a place; others pass it

@@ -218,7 +218,7 @@ func (e *Engine) watchName(key string) {
 			sc.watchWait(op)
 		}
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 // answered records that an op has its answer.
@@ -383,7 +383,7 @@ func (e *Engine) unanswered() int {
 	for i := range e.shards {
 		sc := e.enterShard(&e.shards[i])
 		n += sc.sh.pending
-		sc.leave("")
+		sc.leave()
 		n += int(e.shards[i].telling.Load())
 	}
 	return n

@@ -68,7 +68,7 @@ func (e *Engine) forcing(l *Lock) []*hold {
 			holds = append(holds, h)
 		}
 	}
-	sc.leave("")
+	sc.leave()
 	e.loseForced(holds)
 	return holds
 }
@@ -103,7 +103,7 @@ func (e *Engine) alsoTaken(l *Lock, doubt bool) (holds []*hold) {
 		h.forced = true
 		holds = append(holds, h)
 	}
-	sc.leave("")
+	sc.leave()
 	e.loseForced(holds)
 	return holds
 }
@@ -138,5 +138,5 @@ func (e *Engine) forced(l *Lock, holds []*hold) {
 		}
 	}
 	sc.owe()
-	sc.leave("")
+	sc.leave()
 }

@@ -161,13 +161,13 @@ func (sc *section) tellLoss() {
 		return
 	}
 	for _, c := range l.contexts {
-		e.world.Yield("Engine.tellLoss: lost | a context cancelled")
+		e.world.Yield("section.tellLoss: lost | a context cancelled")
 		c.cancel(ErrLost)
 	}
 	if l.cause != renew.CauseClosed {
 		e.log(slog.LevelWarn, "holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
 	}
-	e.world.Yield("Engine.tellLoss: contexts cancelled | freed")
+	e.world.Yield("section.tellLoss: contexts cancelled | freed")
 	sc.lock()
 	sc.afterLoss(l)
 	sc.owe()

@@ -45,7 +45,7 @@ func (ls *Lease) Context() context.Context {
 func (ls *Lease) context() *leaseContext {
 	e, h := ls.lock.eng, ls.hold
 	sc := e.enter(ls.lock.hash)
-	defer sc.leave("")
+	defer sc.leave()
 	if c := h.watchOf(ls); c != nil {
 		return c
 	}
@@ -96,7 +96,7 @@ func (ls *Lease) Name() string { return ls.lock.Name() }
 // renewed for as long as they are held.
 func (ls *Lease) StopRenewing() {
 	sc := ls.lock.eng.enter(ls.lock.hash)
-	defer sc.leave("")
+	defer sc.leave()
 	if ls.state.Load() == leaseActive && ls.hold.status.Load() == holdHeld { // else its release may have passed the hold on
 		sc.stopRenewing(ls.hold, ls)
 	}

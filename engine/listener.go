@@ -19,7 +19,7 @@ func (l listener) Lost(s renew.Subject, cause renew.Cause) {
 	sc.lost = sc.lose(h, cause)
 	sc.unlock()
 	sc.tellLoss()
-	l.eng.world.Yield("Engine.Lost: freed | told")
+	l.eng.world.Yield("listener.Lost: freed | told")
 	sc.publish()
 }
 
@@ -31,7 +31,7 @@ func (l listener) Jeopardy(s renew.Subject) {
 	if held {
 		l.eng.tell(EventJeopardy, h, "")
 	}
-	sc.leave("")
+	sc.leave()
 	if !held {
 		return
 	}
@@ -52,7 +52,7 @@ func (l listener) Renewed(s renew.Subject) {
 		h.leak, leaked = true, true
 		sc.sh.counts.leaks++
 	}
-	sc.leave("")
+	sc.leave()
 	if leaked {
 		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", resp.Printable(l.eng.nameOf(h.ent.key)))
 	}
@@ -66,14 +66,14 @@ func (l listener) Outlasted(s renew.Subject) {
 	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead && h.nesting != nil {
 		sc.settleCount(h)
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 // Ended is the watchdog's word that a MaxHold has passed. The other handles of the hold go on.
 func (l listener) Ended(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
-	defer sc.leave("")
+	defer sc.leave()
 	if h.status.Load() == holdHeld && !h.alikeSoFar() {
 		sc.tellWatchdog(h)
 	}

@@ -241,7 +241,7 @@ func (n *nesting) due(clock.Instant) {
 		n.busy = false
 		sc.answered()
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 // Answered takes the server's answer. It runs on the lane.
@@ -274,7 +274,7 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 		}
 	}
 	sc.lost = l
-	sc.leave("nesting.Answered: decided | the loss and effects")
+	sc.leaveAt("nesting.Answered: decided | the loss and effects")
 }
 
 // changeDone makes a confirmed change visible.

@@ -103,7 +103,7 @@ func (l *Lock) newDoing(ctx context.Context) (*doing, *Owner) {
 // 0 after the lock was lost.
 func (o *Owner) Holds(l *Lock) int {
 	sc := l.eng.enter(l.hash)
-	defer sc.leave("")
+	defer sc.leave()
 	ent := sc.sh.names.get(l.hash, l.key)
 	if l.set.family == resp.FamilyRead {
 		return int(ent.readsFor(o))

@@ -90,7 +90,7 @@ func (p *parking) open() {
 		p.sub, p.at = sub, node
 		sc.follow(p)
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 // follow subscribes at the node that serves the name now, if that is another one.
@@ -112,7 +112,7 @@ func (e *Engine) slotsMoved() {
 				sc.follow(ent.park)
 			}
 		}
-		sc.leave("")
+		sc.leave()
 	}
 }
 
@@ -140,7 +140,7 @@ func (p *parking) wake(count func(*counts), kind wakeKind) {
 	if p.ent.park == p {
 		sc.wake(p, count, kind)
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 func (sc *section) wake(p *parking, count func(*counts), kind wakeKind) {

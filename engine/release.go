@@ -197,7 +197,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		sc.advanceSeats(ent.root())
 	}
 	sc.answered()
-	sc.leave("releaseOp.Answered: carried out | told")
+	sc.leaveAt("releaseOp.Answered: carried out | told")
 	op.resolve(struct{}{}, err)
 }
 

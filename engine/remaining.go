@@ -32,7 +32,7 @@ var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.De
 // as far as this engine knows; or that nobody knows, because the server has not answered.
 func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
 	sc := e.enter(op.lock.hash)
-	defer sc.leave("")
+	defer sc.leave()
 	ent := sc.entryOf(op)
 	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withSeats {

@@ -9,8 +9,8 @@ import (
 // meanwhile, and carried out when the mutex is free: they may run user code.
 //
 //	sc := e.enter(hash)
-//	sc.submit(op)
-//	sc.leave("Engine.submit: queued, sent | effects")
+//	sc.advance(ent)
+//	sc.leave()
 //
 // It stays on the stack: no closure may hold it. One that was left has no shard any more.
 type section struct {
@@ -28,13 +28,21 @@ func (e *Engine) enterShard(sh *shard) section {
 	return section{eng: e, sh: sh, at: sh}
 }
 
-// leave lets the mutex go and carries out what was collected. between names, for the simulation, the time in which others
-// may come between the two; "": none is looked at. Blocks: never.
-func (sc *section) leave(between string) {
+// leave lets the mutex go and carries out what was collected. Blocks: never.
+func (sc *section) leave() {
 	sc.unlock()
-	if between != "" {
-		sc.eng.world.Yield(between)
-	}
+	sc.effect()
+}
+
+// leaveAt is leave with a name for the time between the two, in which the simulation lets others come.
+func (sc *section) leaveAt(between string) {
+	sc.unlock()
+	sc.eng.world.Yield(between)
+	sc.effect()
+}
+
+// effect carries out what was collected, the loss first. Called without the mutex. Blocks: never.
+func (sc *section) effect() {
 	if sc.lost != nil {
 		sc.tellLoss()
 	}

@@ -85,7 +85,7 @@ func TestALockWhoseLossIsJustToldIsNobodys(t *testing.T) {
 				first := sc.acquire(l)
 				sc.server.twin.Do([]string{"DEL", "a"})
 				sc.w.OnYield(func(at string) {
-					if at == "Engine.tellLoss: contexts cancelled | freed" {
+					if at == "section.tellLoss: contexts cancelled | freed" {
 						sc.w.Sleep(time.Second)
 					}
 				})
@@ -108,7 +108,7 @@ func TestALockWhoseLossIsJustToldIsNobodys(t *testing.T) {
 	play(t, func(sc *scene) {
 		first := sc.acquire(sc.e.Lock("a"))
 		sc.w.OnYield(func(at string) {
-			if at == "Engine.tellLoss: contexts cancelled | freed" {
+			if at == "section.tellLoss: contexts cancelled | freed" {
 				sc.w.Sleep(time.Second)
 			}
 		})
@@ -131,7 +131,7 @@ func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) 
 		"Cohorts.fire: decided | a loss told":           nil,
 		"Cohorts.Lose: the watch ended | the loss told": ErrLost,
 		"Cohorts.fire: decided | given to the senders":  nil,
-		"Engine.tellLoss: contexts cancelled | freed":   ErrLost,
+		"section.tellLoss: contexts cancelled | freed":  ErrLost,
 	} {
 		play(t, func(sc *scene) {
 			owner := NewOwner()

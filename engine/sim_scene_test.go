@@ -275,7 +275,7 @@ func TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt(t *testing.T) {
 		first := sc.acquire(sc.e.FairLock("g", FixedLease(100*time.Millisecond)).Lock)
 		ctx := first.Context()
 		sc.w.OnYield(func(at string) {
-			if at == "Engine.tellLoss: lost | a context cancelled" {
+			if at == "section.tellLoss: lost | a context cancelled" {
 				sc.w.Sleep(time.Second)
 			}
 		})
@@ -307,7 +307,7 @@ func TestTheContextOfALeaseHasEndedWhenItsReleaseReturns(t *testing.T) {
 		"Engine.shutShard: changes ended, holds released | their contexts cancelled": func(sc *scene, _ *Lease) {
 			_ = sc.e.Close(context.Background())
 		},
-		"Engine.tellLoss: lost | a context cancelled": func(sc *scene, ls *Lease) { sc.e.dog.Lose(ls.hold, renew.CauseForced) },
+		"section.tellLoss: lost | a context cancelled": func(sc *scene, ls *Lease) { sc.e.dog.Lose(ls.hold, renew.CauseForced) },
 	} {
 		play(t, func(sc *scene) {
 			ls := sc.acquire(sc.e.Lock("a"))

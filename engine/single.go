@@ -70,7 +70,7 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	if err == nil {
 		sh.pending++
 	}
-	sc.leave("")
+	sc.leave()
 	if err != nil {
 		op.finished()
 		op.abandon(err)
@@ -140,7 +140,7 @@ func (op *singleOp[T]) ends(v T, err error) {
 	e.callbacks.unwatch(op.ctx, op.stop)
 	sc := e.enter(op.op.Hash)
 	sc.answered()
-	sc.leave("")
+	sc.leave()
 	e.world.Yield("singleOp.ends: settled | finished")
 	op.finished()
 	e.world.Yield("singleOp.ends: finished | told")
@@ -297,7 +297,7 @@ func (l *Lock) readShared(info Info, r *resp.Result) (Info, error) {
 
 func (l *Lock) waiters() int {
 	sc := l.eng.enter(l.hash)
-	defer sc.leave("")
+	defer sc.leave()
 	n := 0
 	for ent := range sc.sh.names.get(l.hash, l.key).withSeats {
 		for op := ent.head; op != nil; op = op.next {
@@ -357,7 +357,7 @@ func (x *extension) done() {
 			sc.settleCount(h)
 		}
 	}
-	sc.leave("")
+	sc.leave()
 }
 
 // read takes the server's answer.
@@ -375,7 +375,7 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 			h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, x.lease))
 		}
 	}
-	sc.leave("")
+	sc.leave()
 	if over || ls.Lost() {
 		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 	}

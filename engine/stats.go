@@ -116,7 +116,7 @@ func (e *Engine) Stats() Stats {
 				s.Waiting++
 			}
 		}
-		sc.leave("")
+		sc.leave()
 	}
 	s.Grants, s.Releases, s.Heard, s.Refused = c.grants, c.releases, c.heard, c.busy
 	s.Waits, s.Errors, s.Lost, s.Leaked = c.waits, c.errors, c.lost, c.leaks
@@ -161,7 +161,7 @@ func (e *Engine) Held() []HeldInfo {
 			}
 			held = append(held, info)
 		}
-		sc.leave("")
+		sc.leave()
 	}
 	return held
 }

@@ -96,6 +96,15 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 		cancel context.CancelFunc
 	}
 	var line []waiter
+	giveBack := func(ls *engine.Lease, err error) {
+		if err == nil {
+			ls.ReleaseAsync()
+		}
+	}
+	leave := func(w waiter) { // the lock may come before the cancellation is noticed
+		w.cancel()
+		w.f.OnComplete(giveBack)
+	}
 	sets := func() (places, times []string) {
 		places = strings.Fields(s.Do(t, "LRANGE", slot.FairQueue("q"), "0", "-1"))
 		times = strings.Fields(s.Do(t, "ZRANGE", slot.FairTimeouts("q"), "0", "-1"))
@@ -112,14 +121,10 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 				line = append(line, waiter{engines[random.IntN(2)].FairLock("q").AcquireAsync(ctx), cancel})
 			case what == 3:
 				f := engines[random.IntN(2)].FairLock("q", engine.MaxWait(time.Millisecond)).AcquireAsync(t.Context())
-				f.OnComplete(func(ls *engine.Lease, err error) {
-					if err == nil {
-						ls.ReleaseAsync()
-					}
-				})
+				f.OnComplete(giveBack)
 			case what == 4:
 				i := random.IntN(len(line))
-				line[i].cancel()
+				leave(line[i])
 				line = slices.Delete(line, i, i+1)
 			default: // who is served gives the lock to the next
 				release(t, held)
@@ -139,7 +144,7 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 		})
 	}
 	for _, w := range line {
-		w.cancel()
+		leave(w)
 	}
 	release(t, held)
 	eventually(t, "nobody waits", func() bool {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -143,10 +144,10 @@ func TestC159TheRightsOfEachFamilyAreEnough(t *testing.T) {
 	var wg sync.WaitGroup
 	for family, of := range aclFamilies {
 		as := aclUser(t, family, append([]string{"on", ">secret", "resetkeys", "resetchannels"}, families[family]...), s)
-		a, b := openEngine(t, s.Addr(), as), openEngine(t, s.Addr(), as)
+		a, b := testkit.Open(t, s.Addr(), as), testkit.Open(t, s.Addr(), as)
 		for i, lock := range of.locks {
 			wg.Go(func() {
-				suite := &aclSuite{ctx: limited(t), prefix: fmt.Sprint("app:", family, i, ":")}
+				suite := &aclSuite{ctx: testkit.Limited(t), prefix: fmt.Sprint("app:", family, i, ":")}
 				suite.family(of.locks[0], lock, a, b)
 				if err := errors.Join(suite.errs...); err != nil {
 					t.Errorf("%s: %v", family, err)
@@ -187,7 +188,7 @@ func (s *aclSuite) family(holds, lock func(*engine.Engine, string, ...engine.Opt
 		if ls, err := lock(a, name("renewed"), engine.WatchdogLease(time.Second)).Acquire(s.ctx); s.do(err) {
 			first := ls.Deadline()
 			for s.ctx.Err() == nil && !ls.Lost() && !ls.Deadline().After(first.Add(100*time.Millisecond)) {
-				lastUntil(time.Now().Add(5 * time.Millisecond))
+				testkit.LastUntil(time.Now().Add(5 * time.Millisecond))
 			}
 			s.do(ls.Release(s.ctx))
 		}

@@ -11,14 +11,15 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func TestP7BlockingCallbacksDelayNeitherLocksNorRenewalsNorOtherCallbacks(t *testing.T) {
 	const blockers = 300
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	held := apiAcquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+	e := testkit.OpenChecked(t, s.Addr())
+	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
 	unblock := make(chan struct{})
 	var entered atomic.Int32
 	for i := range blockers {
@@ -27,35 +28,35 @@ func TestP7BlockingCallbacksDelayNeitherLocksNorRenewalsNorOtherCallbacks(t *tes
 			<-unblock
 		})
 	}
-	apiUntil(t, "a callback blocks", func() bool { return entered.Load() > 0 })
+	testkit.Eventually(t, "a callback blocks", func() bool { return entered.Load() > 0 })
 	ran := make(chan struct{})
 	start := time.Now()
 	e.Lock("quick").AcquireAsync(context.Background()).OnComplete(func(*engine.Lease, error) { close(ran) })
 
 	for i := range 100 { // locks go on
 		begin := time.Now()
-		apiRelease(t, apiAcquire(t, e.Lock(fmt.Sprint("free:", i))))
-		require.Less(t, time.Since(begin), apiSoon)
+		testkit.Release(t, testkit.Acquire(t, e.Lock(fmt.Sprint("free:", i))))
+		require.Less(t, time.Since(begin), testkit.Soon)
 	}
 	select {
 	case <-ran:
-	case <-time.After(apiLong):
+	case <-time.After(testkit.TooLong):
 	}
 	took := time.Since(start)
 	sent := e.Stats().Renewals.Sent
-	apiUntil(t, "renewals go on", func() bool { return e.Stats().Renewals.Sent >= sent+3 })
+	testkit.Eventually(t, "renewals go on", func() bool { return e.Stats().Renewals.Sent >= sent+3 })
 	lost := held.Lost()
 	close(unblock)
 	require.False(t, lost)
 	require.LessOrEqual(t, took, 2*time.Second, "a callback that does not block, behind %d that do", blockers)
-	apiUntil(t, "the blocked ones end", func() bool { return e.Stats().Callbacks == blockers+1 })
+	testkit.Eventually(t, "the blocked ones end", func() bool { return e.Stats().Callbacks == blockers+1 })
 	require.Zero(t, e.Stats().Lost)
 }
 
 func TestPanickingCallbackIsReportedToTheLoggerAndLocksGoOn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	logger, log := apiLogger()
-	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	logger, log := testkit.Logger()
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
 	after := make(chan error, 1)
 	e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(ls *engine.Lease, err error) {
 		defer func() { after <- err }()
@@ -63,17 +64,17 @@ func TestPanickingCallbackIsReportedToTheLoggerAndLocksGoOn(t *testing.T) {
 		panic("boom in a callback")
 	})
 	require.NoError(t, <-after)
-	apiUntil(t, "the panic is reported", func() bool {
-		return len(log.with("ERROR", "panicked", "boom in a callback", "api_callbacks_test.go")) == 1
+	testkit.Eventually(t, "the panic is reported", func() bool {
+		return len(log.With("ERROR", "panicked", "boom in a callback", "api_callbacks_test.go")) == 1
 	})
 	require.EqualValues(t, 1, e.Stats().CallbackPanics)
-	apiRelease(t, apiAcquire(t, e.Lock("name")))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
 }
 
 // A callback holds no lock of ours: it may do whatever a caller may, blocking calls included.
 func TestCallbackMayAcquireAndReleaseLocks(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	done := make(chan error, 1)
 	e.Lock("outer").AcquireAsync(context.Background()).OnComplete(func(outer *engine.Lease, _ error) {
 		ctx := context.Background()

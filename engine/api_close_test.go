@@ -13,20 +13,21 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight(t *testing.T) {
 	const n = 1000
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
+	e := testkit.OpenChecked(t, p.Addr())
 	var held []*engine.Future[*engine.Lease]
 	for i := range n {
 		held = append(held, e.Lock(fmt.Sprint("held:", i)).AcquireAsync(context.Background()))
 	}
 	var ends []context.Context
 	for _, f := range held {
-		ends = append(ends, apiGet(t, f).Context())
+		ends = append(ends, testkit.Get(t, f).Context())
 	}
 	var open []*engine.Future[*engine.Lease]
 	for i := range n { // ten waiters for each of a hundred names held here
@@ -36,17 +37,17 @@ func TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight(t *testing.
 	for i := range n {
 		open = append(open, e.Lock(fmt.Sprint("flying:", i)).AcquireAsync(context.Background()))
 	}
-	apiWithin(t, hold.C(), apiLong, "commands are in flight")
+	testkit.Within(t, hold.C(), testkit.TooLong, "commands are in flight")
 	require.EqualValues(t, 2*n, e.Stats().Waiting)
 
 	closed := make(chan error, 1)
-	go func() { closed <- apiClose(e) }()
+	go func() { closed <- testkit.Close(e) }()
 	start := time.Now()
 	for _, f := range open {
-		require.ErrorIs(t, apiErr(t, f), engine.ErrClosed)
+		require.ErrorIs(t, testkit.GetError(t, f), engine.ErrClosed)
 	}
 	for _, end := range ends {
-		apiWithin(t, end.Done(), apiLong, "it ends")
+		testkit.Within(t, end.Done(), testkit.TooLong, "it ends")
 		require.ErrorIs(t, context.Cause(end), engine.ErrReleased)
 	}
 	require.Less(t, time.Since(start), 2*time.Second, "nobody's future waits for the server")
@@ -61,41 +62,41 @@ func TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight(t *testing.
 		require.ErrorIs(t, err, engine.ErrClosed, "a result stays")
 	}
 	require.Equal(t, sent, p.Count("EVALSHA"), "nothing is sent after Close")
-	apiUntil(t, "no connection is left", func() bool { return p.Stats().Open == 0 })
+	testkit.Eventually(t, "no connection is left", func() bool { return p.Stats().Open == 0 })
 }
 
 func TestCloseIsIdempotentAndMayBeCalledByMany(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	for i := range 100 {
-		apiAcquire(t, e.Lock(fmt.Sprint("name:", i)))
+		testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i)))
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		wg.Go(func() { errs[i] = apiClose(e) })
+		wg.Go(func() { errs[i] = testkit.Close(e) })
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
-	require.NoError(t, apiClose(e))
+	require.NoError(t, testkit.Close(e))
 	require.Empty(t, s.Keys(t))
 }
 
 func TestOperationsAfterCloseAnswerErrClosedAndSendNothing(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	l := e.Lock("name", engine.FixedLease(time.Minute))
-	ls := apiAcquire(t, l)
-	require.NoError(t, apiClose(e))
-	apiReset(t, s)
+	ls := testkit.Acquire(t, l)
+	require.NoError(t, testkit.Close(e))
+	testkit.ResetCalls(t, s)
 	ctx := context.Background()
 
 	_, err := l.Acquire(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = l.TryAcquire(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
-	require.ErrorIs(t, apiErr(t, l.AcquireAsync(ctx)), engine.ErrClosed)
-	require.ErrorIs(t, apiErr(t, l.TryAcquireAsync(ctx)), engine.ErrClosed)
+	require.ErrorIs(t, testkit.GetError(t, l.AcquireAsync(ctx)), engine.ErrClosed)
+	require.ErrorIs(t, testkit.GetError(t, l.TryAcquireAsync(ctx)), engine.ErrClosed)
 	_, err = l.Inspect(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = l.ForceRelease(ctx)
@@ -107,26 +108,26 @@ func TestOperationsAfterCloseAnswerErrClosedAndSendNothing(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrReleased)
 	require.False(t, engine.SafeToRetry(engine.ErrClosed))
 	require.Empty(t, e.Held())
-	require.Empty(t, apiCalls(t, s))
+	require.Empty(t, testkit.Calls(t, s))
 }
 
 func TestCloseWithKeepOnCloseLeavesTheKeysToExpireAndEndsTheContexts(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
-	ls := apiAcquire(t, e.Lock("kept"))
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
+	ls := testkit.Acquire(t, e.Lock("kept"))
 	ctx := ls.Context()
-	silent := apiAcquire(t, e.Lock("kept too"))
+	silent := testkit.Acquire(t, e.Lock("kept too"))
 	require.NoError(t, ctx.Err())
-	require.NoError(t, apiClose(e))
+	require.NoError(t, testkit.Close(e))
 
 	require.Equal(t, []string{"kept", "kept too"}, s.Keys(t))
 	for _, name := range []string{"kept", "kept too"} {
-		left := apiInt(t, s, "PTTL", name)
+		left := testkit.Int(t, s, "PTTL", name)
 		require.Positive(t, left)
 		require.LessOrEqual(t, left, engine.DefaultLease.Milliseconds())
 	}
 	require.Equal(t, ls.OwnerID()+"\n1", s.Do(t, "HGETALL", "kept"))
-	apiWithin(t, ctx.Done(), apiLong, "it ends")
+	testkit.Within(t, ctx.Done(), testkit.TooLong, "it ends")
 	require.Error(t, context.Cause(ctx))
 	require.Error(t, silent.Context().Err(), "one asked for afterwards has ended, too")
 	require.True(t, ls.Lost(), "nobody here may believe in it any more")
@@ -137,10 +138,10 @@ func TestCloseWithKeepOnCloseLeavesTheKeysToExpireAndEndsTheContexts(t *testing.
 // awaits it must still be answered: P10, C-173.
 func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpenLoose(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	var leases []*engine.Lease
 	for i := range 50 {
-		leases = append(leases, apiAcquire(t, e.Lock(fmt.Sprint("name:", i))))
+		leases = append(leases, testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i))))
 	}
 	s.Kill()
 	var releases []*engine.Future[struct{}]
@@ -153,7 +154,7 @@ func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 	start := time.Now()
 	err := e.Close(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(start), 500*time.Millisecond+apiSoon, "Close keeps to its ctx")
+	require.Less(t, time.Since(start), 500*time.Millisecond+testkit.Soon, "Close keeps to its ctx")
 
 	limit, stop := context.WithTimeout(context.Background(), 12*time.Second)
 	defer stop()
@@ -166,7 +167,7 @@ func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, limit.Err(), "inspect has no answer long after Close")
 
-	err = apiClose(e)
+	err = testkit.Close(e)
 	require.Error(t, err, "it says that locks were left to expire")
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "everything has ended")
 }
@@ -175,21 +176,21 @@ func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 func TestC175CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpenLoose(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	for i := range 50 {
-		apiAcquire(t, e.Lock(fmt.Sprint("name:", i), engine.WatchdogLease(2*time.Second)))
+		testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i), engine.WatchdogLease(2*time.Second)))
 	}
-	ctx := apiAcquire(t, e.Lock("watched")).Context()
+	ctx := testkit.Acquire(t, e.Lock("watched")).Context()
 	s.Pause()
 	flying := e.Lock("flying").AcquireAsync(context.Background())
 	limit, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	start := time.Now()
 	require.ErrorIs(t, e.Close(limit), context.DeadlineExceeded)
-	require.Less(t, time.Since(start), 300*time.Millisecond+apiSoon)
-	require.ErrorIs(t, apiErr(t, flying), engine.ErrClosed)
-	apiWithin(t, ctx.Done(), apiLong, "it ends")
-	err := apiClose(e)
+	require.Less(t, time.Since(start), 300*time.Millisecond+testkit.Soon)
+	require.ErrorIs(t, testkit.GetError(t, flying), engine.ErrClosed)
+	testkit.Within(t, ctx.Done(), testkit.TooLong, "it ends")
+	err := testkit.Close(e)
 	took := time.Since(start)
 	s.Resume()
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
@@ -199,7 +200,7 @@ func TestC175CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
 
 func TestCloseNamesTheCallbacksThatDoNotReturn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpenLoose(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	unblock, running := make(chan struct{}), make(chan struct{})
 	e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(*engine.Lease, error) {
 		close(running)
@@ -217,15 +218,15 @@ func TestCloseNamesTheCallbacksThatDoNotReturn(t *testing.T) {
 // A context that has ended already is the shortest limit: Close still shuts the door.
 func TestCloseWithAnEndedContextStillCloses(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpenLoose(t, s.Addr())
-	waiter := apiNewForeign(t, s)
-	waiter.lock("foreign", time.Minute)
+	e := testkit.Open(t, s.Addr())
+	waiter := testkit.NewForeign(t, s)
+	waiter.Lock("foreign", time.Minute)
 	f := e.Lock("foreign").AcquireAsync(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, e.Close(ctx), context.Canceled)
-	require.ErrorIs(t, apiErr(t, f), engine.ErrClosed)
+	require.ErrorIs(t, testkit.GetError(t, f), engine.ErrClosed)
 	_, err := e.Lock("foreign").TryAcquire(context.Background())
 	require.ErrorIs(t, err, engine.ErrClosed)
-	require.NotErrorIs(t, apiClose(e), context.DeadlineExceeded, "the rest ends by itself")
+	require.NotErrorIs(t, testkit.Close(e), context.DeadlineExceeded, "the rest ends by itself")
 }

@@ -12,14 +12,15 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // apiRefused runs every operation of a lock and wants each refused with the error before anything is
 // sent.
 func apiRefused(t *testing.T, s *redistest.Server, l *engine.Lock, want error, onlyAcquires bool) {
 	t.Helper()
-	ctx := apiCtx(t)
-	apiReset(t, s)
+	ctx := testkit.Limited(t)
+	testkit.ResetCalls(t, s)
 	require.ErrorIs(t, l.Err(), want)
 	_, err := l.Acquire(ctx)
 	require.ErrorIs(t, err, want)
@@ -41,12 +42,12 @@ func apiRefused(t *testing.T, s *redistest.Server, l *engine.Lock, want error, o
 		require.ErrorIs(t, err, want)
 	}
 	require.ErrorIs(t, l.With(engine.MaxWait(time.Second)).Err(), want, "a further option mends nothing")
-	require.Empty(t, apiCalls(t, s))
+	require.Empty(t, testkit.Calls(t, s))
 }
 
 func TestC151C152NamesThatCannotNameALockAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	for what, name := range map[string]string{
 		"empty":             "",
 		"too long":          strings.Repeat("x", 1025),
@@ -67,50 +68,50 @@ func TestC151C152NamesThatCannotNameALockAreRefusedBeforeAnythingIsSent(t *testi
 			apiRefused(t, s, e.Lock(name, engine.FixedLease(0)), engine.ErrName, false)
 		})
 	}
-	apiIdle(t, e)
+	testkit.Idle(t, e)
 	require.Empty(t, s.Keys(t))
 }
 
 // Names a cluster could not hold: a single server can, and Java peers have them.
 func TestC151NamesThatOnlyASingleServerCanHoldWorkThere(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	holder, waiter := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
+	holder, waiter := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
 	for _, name := range []string{
 		"a{b", "a}b", "x{}y", "}{", "{}", "{", "}", "a{b}c{d}", "{a}", "x",
 		strings.Repeat("x", 1024), "ünïcödé 锁 🔒", "with space", "quote\"'`", "%s %d", "redis", "Redisson_x", `back\slash`, "*", "a:b:c",
 	} {
 		t.Run(fmt.Sprintf("%.20s", name), func(t *testing.T) {
-			ls := apiAcquire(t, holder.Lock(name))
+			ls := testkit.Acquire(t, holder.Lock(name))
 			require.Equal(t, name, ls.Name())
 			require.Equal(t, "1", s.Do(t, "HGET", name, ls.OwnerID()))
-			f := waiter.Lock(name).AcquireAsync(apiCtx(t))
-			apiUntil(t, "the waiter listens", func() bool {
-				return strings.HasSuffix(s.Do(t, "PUBSUB", "NUMSUB", apiChannel(name)), "\n1") && waiter.Stats().Waiting == 1
+			f := waiter.Lock(name).AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "the waiter listens", func() bool {
+				return strings.HasSuffix(s.Do(t, "PUBSUB", "NUMSUB", testkit.Channel(name)), "\n1") && waiter.Stats().Waiting == 1
 			})
 			polls := waiter.Stats().WokenByPoll
 			start := time.Now()
-			apiRelease(t, ls)
-			got := apiGet(t, f)
+			testkit.Release(t, ls)
+			got := testkit.Get(t, f)
 			if time.Since(start) < 500*time.Millisecond { // or a busy machine let the poll come first
 				require.Equal(t, polls, waiter.Stats().WokenByPoll, "the message came on the right channel")
 			}
-			info, err := holder.Lock(name).Inspect(apiCtx(t))
+			info, err := holder.Lock(name).Inspect(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, info.Locked)
 			require.False(t, info.Mine)
 			require.Equal(t, got.OwnerID(), info.OwnerID)
-			was, err := holder.Lock(name).ForceRelease(apiCtx(t))
+			was, err := holder.Lock(name).ForceRelease(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, was)
 			require.Empty(t, s.Keys(t))
-			require.Error(t, got.Release(apiCtx(t)))
+			require.Error(t, got.Release(testkit.Limited(t)))
 		})
 	}
 }
 
 func TestC016C017DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	options := map[string]struct {
 		option func(time.Duration) engine.Option
 		least  time.Duration
@@ -140,35 +141,35 @@ func TestC016C017DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.
 
 	// A bad lease is no reason not to look at the lock, or not to free it.
 	bad := e.Lock("name", engine.FixedLease(0))
-	apiNewForeign(t, s).lock("name", time.Minute)
-	info, err := bad.Inspect(apiCtx(t))
+	testkit.NewForeign(t, s).Lock("name", time.Minute)
+	info, err := bad.Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, info.Locked)
-	was, err := bad.ForceRelease(apiCtx(t))
+	was, err := bad.ForceRelease(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, was)
 }
 
 func TestLongestAndShortestLeasesWorkOnTheServer(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	longest := apiAcquire(t, e.Lock("long", engine.FixedLease(engine.MaxLease)))
-	require.InDelta(t, engine.MaxLease.Seconds(), float64(apiInt(t, s, "PTTL", "long"))/1000, 60)
+	e := testkit.OpenChecked(t, s.Addr())
+	longest := testkit.Acquire(t, e.Lock("long", engine.FixedLease(engine.MaxLease)))
+	require.InDelta(t, engine.MaxLease.Seconds(), float64(testkit.Int(t, s, "PTTL", "long"))/1000, 60)
 	require.False(t, longest.Lost())
 	require.NoError(t, longest.Context().Err())
-	watched := apiAcquire(t, e.Lock("watched", engine.WatchdogLease(engine.MaxLease), engine.MaxWait(engine.MaxLease), engine.MaxHold(engine.MaxLease)))
+	watched := testkit.Acquire(t, e.Lock("watched", engine.WatchdogLease(engine.MaxLease), engine.MaxWait(engine.MaxLease), engine.MaxHold(engine.MaxLease)))
 	require.False(t, watched.Lost())
-	shortest := apiAcquire(t, e.Lock("short", engine.FixedLease(engine.MinFixedLease)))
-	require.LessOrEqual(t, apiInt(t, s, "PTTL", "short"), int64(100))
-	apiWithin(t, shortest.Context().Done(), apiLong, "it ends")
+	shortest := testkit.Acquire(t, e.Lock("short", engine.FixedLease(engine.MinFixedLease)))
+	require.LessOrEqual(t, testkit.Int(t, s, "PTTL", "short"), int64(100))
+	testkit.Within(t, shortest.Context().Done(), testkit.TooLong, "it ends")
 	require.ErrorIs(t, context.Cause(shortest.Context()), engine.ErrLost)
-	apiRelease(t, longest)
-	apiRelease(t, watched)
+	testkit.Release(t, longest)
+	testkit.Release(t, watched)
 }
 
 func TestNilOptionIsRefused(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	var none engine.Option
 	apiRefused(t, s, e.Lock("name", none), engine.ErrLease, true)
 	apiRefused(t, s, e.Lock("name").With(engine.FixedLease(time.Second), none), engine.ErrLease, true)
@@ -176,39 +177,39 @@ func TestNilOptionIsRefused(t *testing.T) {
 
 func TestWithLeavesTheHandleItWasMadeFromAlone(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	base := e.Lock("name", engine.FixedLease(10*time.Second))
 	changed := base.With(engine.FixedLease(20 * time.Second))
 	bad := base.With(engine.FixedLease(0))
 	require.NoError(t, base.Err())
 	require.Error(t, bad.Err())
 	require.Equal(t, "name", changed.Name())
-	ls := apiAcquire(t, changed)
-	require.InDelta(t, 20_000, apiInt(t, s, "PTTL", "name"), 5000)
-	apiRelease(t, ls)
-	ls = apiAcquire(t, base)
-	require.InDelta(t, 10_000, apiInt(t, s, "PTTL", "name"), 5000)
-	apiRelease(t, ls)
+	ls := testkit.Acquire(t, changed)
+	require.InDelta(t, 20_000, testkit.Int(t, s, "PTTL", "name"), 5000)
+	testkit.Release(t, ls)
+	ls = testkit.Acquire(t, base)
+	require.InDelta(t, 10_000, testkit.Int(t, s, "PTTL", "name"), 5000)
+	testkit.Release(t, ls)
 }
 
 // C-156: whatever stands in a name is an argument, never a command or a script.
 func TestC156NamesAreInert(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	s.Do(t, "SET", "witness", "1")
 	for _, name := range []string{
 		`x') redis.call('FLUSHALL') --`, `"] = 1; redis.call("FLUSHALL") --`, "*3 $3 DEL", "]] redis.call('FLUSHALL') [[", "witness' 'x",
 	} {
-		ls := apiAcquire(t, e.Lock(name))
+		ls := testkit.Acquire(t, e.Lock(name))
 		require.Equal(t, "1", s.Do(t, "HGET", name, ls.OwnerID()))
-		apiRelease(t, ls)
+		testkit.Release(t, ls)
 	}
 	require.Equal(t, []string{"witness"}, s.Keys(t))
 }
 
 func TestC067ValueOfAnotherKindIsErrWrongKindAndStays(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	s.Do(t, "SET", "string", "v")
 	s.Do(t, "RPUSH", "list", "v")
 	s.Do(t, "SADD", "set", "v")
@@ -218,17 +219,17 @@ func TestC067ValueOfAnotherKindIsErrWrongKindAndStays(t *testing.T) {
 	before := s.Keys(t)
 	for _, name := range before {
 		start := time.Now()
-		_, err := e.Lock(name).Acquire(apiCtx(t))
+		_, err := e.Lock(name).Acquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrWrongKind, name)
 		require.False(t, engine.SafeToRetry(err))
 		require.ErrorContains(t, err, fmt.Sprintf("%q", name))
-		_, err = e.Lock(name).TryAcquire(apiCtx(t))
+		_, err = e.Lock(name).TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrWrongKind, name)
-		_, err = e.Lock(name).Inspect(apiCtx(t))
+		_, err = e.Lock(name).Inspect(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrWrongKind, name)
-		require.Less(t, time.Since(start), apiSoon, "not retried")
+		require.Less(t, time.Since(start), testkit.Soon, "not retried")
 	}
 	require.Equal(t, before, s.Keys(t))
-	apiRelease(t, apiAcquire(t, e.Lock("fine")))
-	apiIdle(t, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("fine")))
+	testkit.Idle(t, e)
 }

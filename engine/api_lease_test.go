@@ -13,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 type apiKey struct{}
@@ -27,14 +28,14 @@ func apiEnded(t testing.TB, ctx, child context.Context, cause error) { //nolint:
 	}
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	require.ErrorIs(t, context.Cause(ctx), cause)
-	apiWithin(t, child.Done(), apiSoon, "children end, too")
+	testkit.Within(t, child.Done(), testkit.Soon, "children end, too")
 	require.ErrorIs(t, child.Err(), context.Canceled)
 	require.ErrorIs(t, context.Cause(child), cause)
 }
 
 func TestLeaseContextHasTheValuesOfTheAcquireButNotItsEnd(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	base := context.WithValue(context.Background(), apiKey{}, "value")
 	acquire, cancel := context.WithTimeout(base, time.Minute)
 	ls, err := e.Lock("name").Acquire(acquire)
@@ -57,7 +58,7 @@ func TestLeaseContextHasTheValuesOfTheAcquireButNotItsEnd(t *testing.T) {
 	require.False(t, ls.Lost())
 	require.InDelta(t, time.Until(ls.Deadline()).Seconds(), engine.DefaultLease.Seconds(), 2)
 	require.Equal(t, "name", ls.Name())
-	apiRelease(t, ls)
+	testkit.Release(t, ls)
 	apiEnded(t, ctx, child, engine.ErrReleased)
 	require.NotErrorIs(t, context.Cause(ctx), engine.ErrLost)
 	require.False(t, ls.Lost(), "released is not lost")
@@ -65,9 +66,9 @@ func TestLeaseContextHasTheValuesOfTheAcquireButNotItsEnd(t *testing.T) {
 
 func TestLeaseContextMadeAfterTheReleaseHasEnded(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ls := apiAcquire(t, e.Lock("name"))
-	apiRelease(t, ls)
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
+	testkit.Release(t, ls)
 	ctx := ls.Context()
 	child, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,15 +77,15 @@ func TestLeaseContextMadeAfterTheReleaseHasEnded(t *testing.T) {
 
 func TestLeaseContextMadeAfterTheLossHasEnded(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(100*time.Millisecond)))
-	apiUntil(t, "it is lost", func() bool { return e.Stats().Lost == 1 })
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(100*time.Millisecond)))
+	testkit.Eventually(t, "it is lost", func() bool { return e.Stats().Lost == 1 })
 	require.True(t, ls.Lost())
 	ctx := ls.Context() // asked for the first time
 	child, cancel := context.WithCancel(ctx)
 	defer cancel()
 	apiEnded(t, ctx, child, engine.ErrLost)
-	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost, "a release that comes too late does not change the cause")
 }
 
@@ -92,26 +93,26 @@ func TestLeaseContextMadeAfterTheLossHasEnded(t *testing.T) {
 func TestEachOfSeveralHoldersInTurnHasAContextOfItsOwn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	for _, off := range []bool{false, true} {
-		e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = off })
+		e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = off })
 		var fs []*engine.Future[*engine.Lease]
 		for i := range 10 {
 			fs = append(fs, e.Lock("name").AcquireAsync(context.WithValue(context.Background(), apiKey{}, i)))
 		}
 		for i, f := range fs {
-			ls := apiGet(t, f)
+			ls := testkit.Get(t, f)
 			ctx := ls.Context()
 			require.Equal(t, i, ctx.Value(apiKey{}))
 			require.NoError(t, ctx.Err())
 			require.Equal(t, "1", s.Do(t, "HGET", "name", ls.OwnerID()), "whoever holds it, the field is there")
 			if i > 0 {
-				before := apiGet(t, fs[i-1])
+				before := testkit.Get(t, fs[i-1])
 				require.ErrorIs(t, context.Cause(before.Context()), engine.ErrReleased)
 				require.False(t, before.Lost())
-				require.ErrorIs(t, before.Release(apiCtx(t)), engine.ErrNotHeld, "a late second release of the holder before")
+				require.ErrorIs(t, before.Release(testkit.Limited(t)), engine.ErrNotHeld, "a late second release of the holder before")
 				require.NoError(t, ctx.Err())
 				require.False(t, ls.Lost())
 			}
-			apiRelease(t, ls)
+			testkit.Release(t, ls)
 			require.ErrorIs(t, context.Cause(ctx), engine.ErrReleased)
 		}
 		require.Empty(t, s.Keys(t))
@@ -132,18 +133,18 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 		}},
 		{name: "C008SomebodyElseStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			s.Do(t, "DEL", "name")
-			apiNewForeign(t, s).lock("name", time.Minute)
+			testkit.NewForeign(t, s).Lock("name", time.Minute)
 		}},
 		{name: "AnotherTypeStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			s.Do(t, "SET", "name", "text")
 		}},
 		{name: "ForceReleaseHere", option: engine.WatchdogLease(time.Minute), within: 100 * time.Millisecond, lose: func(t *testing.T, _ *redistest.Server, e *engine.Engine) {
-			was, err := e.Lock("name").ForceRelease(apiCtx(t))
+			was, err := e.Lock("name").ForceRelease(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, was)
 		}},
 		{name: "ForceReleaseElsewhere", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
-			was, err := apiOpen(t, s.Addr()).Lock("name").ForceRelease(apiCtx(t))
+			was, err := testkit.OpenChecked(t, s.Addr()).Lock("name").ForceRelease(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, was)
 		}},
@@ -154,10 +155,10 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
-			logger, log := apiLogger()
-			e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
-			ls := apiAcquire(t, e.Lock("name", c.option))
-			late := apiAcquire(t, e.Lock("other", engine.FixedLease(100*time.Millisecond)))
+			logger, log := testkit.Logger()
+			e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+			ls := testkit.Acquire(t, e.Lock("name", c.option))
+			late := testkit.Acquire(t, e.Lock("other", engine.FixedLease(100*time.Millisecond)))
 			ctx := ls.Context()
 			child, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -165,20 +166,20 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 			if c.lose != nil {
 				c.lose(t, s, e)
 			}
-			apiWithin(t, ctx.Done(), c.within+apiSoon, "the context ends")
+			testkit.Within(t, ctx.Done(), c.within+testkit.Soon, "the context ends")
 			apiEnded(t, ctx, child, engine.ErrLost)
 			require.True(t, ls.Lost())
 			require.True(t, ls.Lost(), "it stays lost")
 			if c.lose == nil {
-				apiGone(t, s) // the engine gives back what it does not believe in
+				testkit.NoKeys(t, s) // the engine gives back what it does not believe in
 			}
 			before := s.Do(t, "TYPE", "name")
-			require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 			require.Equal(t, before, s.Do(t, "TYPE", "name"), "a late release touches nothing")
-			require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld, "this handle is spent")
-			require.NotEmpty(t, log.with("WARN", "lost", "name"))
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld, "this handle is spent")
+			require.NotEmpty(t, log.With("WARN", "lost", "name"))
 
-			apiWithin(t, late.Context().Done(), apiLong, "it ends, too")
+			testkit.Within(t, late.Context().Done(), testkit.TooLong, "it ends, too")
 			require.ErrorIs(t, context.Cause(late.Context()), engine.ErrLost)
 			require.EqualValues(t, 2, e.Stats().Lost)
 			require.Zero(t, e.Stats().Held)
@@ -191,12 +192,12 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 // It runs alone: it fills a core, and wants many looks while each lease lasts.
 func TestLeaseContextErrAndDoneAgreeAtEveryMoment(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	for i := range 10 {
-		ls := apiAcquire(t, e.Lock(fmt.Sprint("name:", i), engine.FixedLease(100*time.Millisecond)))
+		ls := testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i), engine.FixedLease(100*time.Millisecond)))
 		ctx := ls.Context()
 		looks := 0
-		for deadline := time.Now().Add(apiLong); ; looks++ {
+		for deadline := time.Now().Add(testkit.TooLong); ; looks++ {
 			require.True(t, time.Now().Before(deadline), "the lease never ends")
 			done := false
 			select {
@@ -225,15 +226,15 @@ func TestLeaseContextErrAndDoneAgreeAtEveryMoment(t *testing.T) {
 func TestHolderIsToldBeforeAnybodyElseCanBeGranted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	holder, other := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
+	holder, other := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
 	for i := range 10 {
 		name := fmt.Sprint("name:", i)
-		ls := apiAcquire(t, holder.Lock(name, engine.FixedLease(150*time.Millisecond)))
+		ls := testkit.Acquire(t, holder.Lock(name, engine.FixedLease(150*time.Millisecond)))
 		ctx := ls.Context()
-		next := apiAcquire(t, other.Lock(name)) // waits for it
+		next := testkit.Acquire(t, other.Lock(name)) // waits for it
 		require.Error(t, ctx.Err(), "the first holder's context is still alive, the second has the lock")
 		require.True(t, ls.Lost())
-		apiRelease(t, next)
+		testkit.Release(t, next)
 	}
 }
 
@@ -242,35 +243,35 @@ func TestDeadlineCountsFromTheSendingOfTheAcquire(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
+	e := testkit.OpenChecked(t, p.Addr())
 	p.Delay(0, 300*time.Millisecond)
 	start := time.Now()
-	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(2*time.Second)))
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(2*time.Second)))
 	require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
 	require.Less(t, ls.Deadline().Sub(start), 2*time.Second+100*time.Millisecond)
 	require.False(t, ls.Lost())
 
 	// An answer that takes as long as the lease brings nothing anybody could use.
-	_, err := e.Lock("short", engine.FixedLease(200*time.Millisecond)).TryAcquire(apiCtx(t))
+	_, err := e.Lock("short", engine.FixedLease(200*time.Millisecond)).TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrLost)
 	require.NotZero(t, e.Stats().TooLate)
 	p.Delay(0, 0)
-	apiRelease(t, ls)
-	apiIdle(t, e)
-	apiGone(t, s)
-	apiRelease(t, apiAcquire(t, e.Lock("short", engine.FixedLease(200*time.Millisecond))))
+	testkit.Release(t, ls)
+	testkit.Idle(t, e)
+	testkit.NoKeys(t, s)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("short", engine.FixedLease(200*time.Millisecond))))
 }
 
 // The engine does not know yet that another has the lock: the server does.
 func TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	for _, opts := range [][]engine.Option{nil, {engine.FixedLease(time.Minute)}} {
-		ls := apiAcquire(t, e.Lock("name", opts...))
+		ls := testkit.Acquire(t, e.Lock("name", opts...))
 		s.Do(t, "DEL", "name")
 		s.Do(t, "HSET", "name", "another:1", "1")
 		s.Do(t, "PEXPIRE", "name", "60000")
-		require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+		require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 		require.Equal(t, "another:1\n1", s.Do(t, "HGETALL", "name"))
 		s.Do(t, "DEL", "name")
 	}
@@ -278,25 +279,25 @@ func TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone(t *testing.T) {
 
 func TestReleaseTwiceIsErrNotHeldAndSendsNothing(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ls := apiAcquire(t, e.Lock("name"))
-	apiRelease(t, ls)
-	next := apiAcquire(t, e.Lock("name"))
-	apiReset(t, s)
-	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld)
-	require.ErrorIs(t, apiErr(t, ls.ReleaseAsync()), engine.ErrNotHeld)
-	require.False(t, engine.SafeToRetry(ls.Release(apiCtx(t))))
-	require.Empty(t, apiCalls(t, s))
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
+	testkit.Release(t, ls)
+	next := testkit.Acquire(t, e.Lock("name"))
+	testkit.ResetCalls(t, s)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
+	require.ErrorIs(t, testkit.GetError(t, ls.ReleaseAsync()), engine.ErrNotHeld)
+	require.False(t, engine.SafeToRetry(ls.Release(testkit.Limited(t))))
+	require.Empty(t, testkit.Calls(t, s))
 	require.Equal(t, next.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"), "the next holder's lock is untouched")
-	apiRelease(t, next)
+	testkit.Release(t, next)
 }
 
 // Of many who release one lease at once, one succeeds.
 func TestReleaseByManyAtOnceSucceedsOnce(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	for i := range 50 {
-		ls := apiAcquire(t, e.Lock(fmt.Sprint("name:", i)))
+		ls := testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i)))
 		results := make(chan error, 8)
 		for range cap(results) {
 			go func() { results <- ls.Release(context.Background()) }()
@@ -317,62 +318,62 @@ func TestReleaseByManyAtOnceSucceedsOnce(t *testing.T) {
 // A release is detached: the end of its ctx ends only the wait.
 func TestReleaseGoesOnWhenItsContextEnds(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ls := apiAcquire(t, e.Lock("name"))
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
 	s.Pause()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	err := ls.Release(ctx)
 	s.Resume()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	apiGone(t, s)
-	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrNotHeld)
+	testkit.NoKeys(t, s)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
 
-	ls = apiAcquire(t, e.Lock("name"))
+	ls = testkit.Acquire(t, e.Lock("name"))
 	require.False(t, ls.ReleaseAsync().Cancel(), "cannot be cancelled")
-	apiGone(t, s)
+	testkit.NoKeys(t, s)
 }
 
 func TestFixedLeaseThatLapsesIsFreedByTheEngineAndItsWaitersAreServed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	lease := 500 * time.Millisecond
 	start := time.Now()
-	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(lease)))
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(lease)))
 	f := e.Lock("name").AcquireAsync(context.Background())
-	apiReset(t, s)
-	apiWithin(t, f.Done(), lease+apiSoon, "the waiter behind a forgotten lease is served")
+	testkit.ResetCalls(t, s)
+	testkit.Within(t, f.Done(), lease+testkit.Soon, "the waiter behind a forgotten lease is served")
 	require.GreaterOrEqual(t, time.Since(start), lease*3/4-20*time.Millisecond, "but not while it is trusted")
 	require.True(t, ls.Lost())
-	got := apiGet(t, f)
-	apiUntil(t, "the engine has given the lapsed field back", func() bool { return apiCalls(t, s)["hdel"] >= 1 })
+	got := testkit.Get(t, f)
+	testkit.Eventually(t, "the engine has given the lapsed field back", func() bool { return testkit.Calls(t, s)["hdel"] >= 1 })
 	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
-	require.ErrorIs(t, ls.Release(apiCtx(t)), engine.ErrLost)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
 	require.Zero(t, e.Stats().Renewals.Sent, "neither was renewed yet")
-	apiRelease(t, got)
+	testkit.Release(t, got)
 
 	// One that nobody waits for goes, too, before the server's own expiry is needed.
-	long := apiAcquire(t, e.Lock("other", engine.FixedLease(300*time.Millisecond)))
+	long := testkit.Acquire(t, e.Lock("other", engine.FixedLease(300*time.Millisecond)))
 	s.Do(t, "PERSIST", "other") // the server would keep it for ever
-	apiWithin(t, long.Context().Done(), apiLong, "it ends")
-	apiGone(t, s)
+	testkit.Within(t, long.Context().Done(), testkit.TooLong, "it ends")
+	testkit.NoKeys(t, s)
 }
 
 func TestExtendRaisesAFixedLeaseAndNeverShortensIt(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ctx := apiCtx(t)
-	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(500*time.Millisecond)))
+	e := testkit.OpenChecked(t, s.Addr())
+	ctx := testkit.Limited(t)
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(500*time.Millisecond)))
 	end := ls.Context()
 	first := ls.Deadline()
 	require.NoError(t, ls.Extend(ctx, 20*time.Second))
-	require.InDelta(t, 20_000, apiInt(t, s, "PTTL", "name"), 2000)
+	require.InDelta(t, 20_000, testkit.Int(t, s, "PTTL", "name"), 2000)
 	require.InDelta(t, 19.8, ls.Deadline().Sub(first).Seconds(), 2)
 	require.NoError(t, ls.Extend(ctx, time.Second))
-	require.Greater(t, apiInt(t, s, "PTTL", "name"), int64(15_000), "it was not shortened")
+	require.Greater(t, testkit.Int(t, s, "PTTL", "name"), int64(15_000), "it was not shortened")
 	require.Greater(t, time.Until(ls.Deadline()), 15*time.Second)
 	select {
 	case <-end.Done():
@@ -383,34 +384,34 @@ func TestExtendRaisesAFixedLeaseAndNeverShortensIt(t *testing.T) {
 	require.Zero(t, e.Stats().Renewals.Sent)
 
 	for _, d := range []time.Duration{0, -time.Second, 99 * time.Millisecond, 1500 * time.Microsecond, engine.MaxLease + time.Millisecond, 1<<63 - 1} {
-		apiReset(t, s)
+		testkit.ResetCalls(t, s)
 		require.ErrorIs(t, ls.Extend(ctx, d), engine.ErrLease, "%v", d)
-		require.Empty(t, apiCalls(t, s))
+		require.Empty(t, testkit.Calls(t, s))
 	}
 	require.False(t, ls.Lost())
-	apiRelease(t, ls)
+	testkit.Release(t, ls)
 	require.ErrorIs(t, ls.Extend(ctx, time.Second), engine.ErrNotHeld)
 
-	watched := apiAcquire(t, e.Lock("watched"))
+	watched := testkit.Acquire(t, e.Lock("watched"))
 	require.ErrorIs(t, watched.Extend(ctx, time.Minute), engine.ErrLease, "the watchdog renews it")
-	apiRelease(t, watched)
+	testkit.Release(t, watched)
 }
 
 func TestExtendOfALeaseThatIsGoneIsErrLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ctx := apiCtx(t)
-	lapsed := apiAcquire(t, e.Lock("lapsed", engine.FixedLease(100*time.Millisecond)))
-	apiWithin(t, lapsed.Context().Done(), apiLong, "it ends")
+	e := testkit.OpenChecked(t, s.Addr())
+	ctx := testkit.Limited(t)
+	lapsed := testkit.Acquire(t, e.Lock("lapsed", engine.FixedLease(100*time.Millisecond)))
+	testkit.Within(t, lapsed.Context().Done(), testkit.TooLong, "it ends")
 	require.ErrorIs(t, lapsed.Extend(ctx, time.Minute), engine.ErrLost)
 
-	stolen := apiAcquire(t, e.Lock("stolen", engine.FixedLease(time.Minute)))
+	stolen := testkit.Acquire(t, e.Lock("stolen", engine.FixedLease(time.Minute)))
 	s.Do(t, "DEL", "stolen")
-	apiNewForeign(t, s).lock("stolen", 5*time.Second)
+	testkit.NewForeign(t, s).Lock("stolen", 5*time.Second)
 	require.ErrorIs(t, stolen.Extend(ctx, time.Minute), engine.ErrLost)
 	require.Error(t, stolen.Context().Err(), "what Extend learns, the context tells")
-	require.LessOrEqual(t, apiInt(t, s, "PTTL", "stolen"), int64(5000), "a foreign lock is not extended")
+	require.LessOrEqual(t, testkit.Int(t, s, "PTTL", "stolen"), int64(5000), "a foreign lock is not extended")
 	require.ErrorIs(t, stolen.Release(ctx), engine.ErrLost)
 }
 
@@ -419,33 +420,33 @@ func TestExtendOfALeaseThatIsGoneIsErrLost(t *testing.T) {
 //go:noinline
 func apiDropLease(t testing.TB, l *engine.Lock) {
 	t.Helper()
-	apiAcquire(t, l)
+	testkit.Acquire(t, l)
 }
 
 func TestC020LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	logger, log := apiLogger()
-	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	logger, log := testkit.Logger()
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
 	apiDropLease(t, e.Lock("leaked", engine.WatchdogLease(time.Second)))
-	kept := apiAcquire(t, e.Lock("kept", engine.WatchdogLease(time.Second)))
-	watched := apiAcquire(t, e.Lock("watched", engine.WatchdogLease(time.Second))).Context()
-	apiUntil(t, "the leak is found", func() bool {
+	kept := testkit.Acquire(t, e.Lock("kept", engine.WatchdogLease(time.Second)))
+	watched := testkit.Acquire(t, e.Lock("watched", engine.WatchdogLease(time.Second))).Context()
+	testkit.Eventually(t, "the leak is found", func() bool {
 		runtime.GC()
 		return e.Stats().Leaked > 0
 	})
 	sent := e.Stats().Renewals.Sent
-	apiUntil(t, "two more periods", func() bool {
+	testkit.Eventually(t, "two more periods", func() bool {
 		runtime.GC()
 		return e.Stats().Renewals.Sent >= sent+6
 	})
 	require.EqualValues(t, 1, e.Stats().Leaked, "one, and only once")
-	require.Len(t, log.with("ERROR", "dropped without Release"), 1)
-	require.NotEmpty(t, log.with("dropped without Release", "leaked"))
+	require.Len(t, log.With("ERROR", "dropped without Release"), 1)
+	require.NotEmpty(t, log.With("dropped without Release", "leaked"))
 	require.Equal(t, []string{"kept", "leaked", "watched"}, s.Keys(t), "it is renewed until MaxHold or Close")
 	require.NoError(t, watched.Err(), "its context keeps a lease alive")
-	apiRelease(t, kept)
-	require.NoError(t, apiClose(e))
+	testkit.Release(t, kept)
+	require.NoError(t, testkit.Close(e))
 	require.Empty(t, s.Keys(t))
 	require.Error(t, watched.Err())
 }
@@ -456,30 +457,30 @@ func TestLeaseThatWasReleasedBeforeItsLastRenewalWasAnsweredIsNoLeak(t *testing.
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	logger, log := apiLogger()
-	e := apiOpen(t, p.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
-	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(3*time.Second)))
-	apiUntil(t, "a first renewal", func() bool { return e.Stats().Renewals.Sent == 1 })
-	apiReset(t, s)
+	logger, log := testkit.Logger()
+	e := testkit.OpenChecked(t, p.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	ls := testkit.Acquire(t, e.Lock("name", engine.WatchdogLease(3*time.Second)))
+	testkit.Eventually(t, "a first renewal", func() bool { return e.Stats().Renewals.Sent == 1 })
+	testkit.ResetCalls(t, s)
 	p.Delay(0, 300*time.Millisecond) // below the attempt's limit
-	apiUntil(t, "the server has renewed again", func() bool { return apiCalls(t, s)["pexpire"] > 0 })
+	testkit.Eventually(t, "the server has renewed again", func() bool { return testkit.Calls(t, s)["pexpire"] > 0 })
 	p.Delay(0, 0)
 	require.EqualValues(t, 1, e.Stats().Renewals.Sent, "that answer is still on its way")
-	apiRelease(t, ls)
+	testkit.Release(t, ls)
 	ls = nil //nolint:ineffassign,wastedassign // the last reference is what the collector must not see
 	runtime.GC()
 	runtime.GC()
-	apiUntil(t, "the answer is here", func() bool { return e.Stats().Renewals.Sent == 2 })
-	require.NoError(t, apiClose(e))
+	testkit.Eventually(t, "the answer is here", func() bool { return e.Stats().Renewals.Sent == 2 })
+	require.NoError(t, testkit.Close(e))
 	require.Zero(t, e.Stats().Leaked)
-	require.Empty(t, log.with("dropped without Release"))
+	require.Empty(t, log.With("dropped without Release"))
 }
 
 func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	l := e.Lock("name")
-	ctx := context.WithValue(apiCtx(t), apiKey{}, "value")
+	ctx := context.WithValue(testkit.Limited(t), apiKey{}, "value")
 	boom := errors.New("boom")
 	var inside context.Context
 	err := l.Do(ctx, func(held context.Context) error {
@@ -504,12 +505,12 @@ func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 
 func TestDoEndsItsContextWithTheCallers(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	err := e.Lock("name").Do(ctx, func(held context.Context) error {
 		cancel(why)
-		apiWithin(t, held.Done(), apiSoon, "it ends with the caller's")
+		testkit.Within(t, held.Done(), testkit.Soon, "it ends with the caller's")
 		require.ErrorIs(t, held.Err(), context.Canceled)
 		require.ErrorIs(t, context.Cause(held), why)
 		return held.Err()
@@ -521,7 +522,7 @@ func TestDoEndsItsContextWithTheCallers(t *testing.T) {
 	limited, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer stop()
 	err = e.Lock("name").Do(limited, func(held context.Context) error {
-		apiWithin(t, held.Done(), apiLong, "it ends")
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
 		require.ErrorIs(t, held.Err(), context.DeadlineExceeded)
 		return held.Err()
 	})
@@ -532,26 +533,26 @@ func TestDoEndsItsContextWithTheCallers(t *testing.T) {
 func TestDoJoinsErrLostWithTheFunctionsError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	boom := errors.New("boom")
 	err := e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
-		apiWithin(t, held.Done(), apiLong, "it ends")
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
 		require.ErrorIs(t, context.Cause(held), engine.ErrLost)
 		return boom
 	})
 	require.ErrorIs(t, err, boom)
 	require.ErrorIs(t, err, engine.ErrLost)
 	err = e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
-		apiWithin(t, held.Done(), apiLong, "it ends")
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
 		return nil // it pretends that all is well
 	})
 	require.ErrorIs(t, err, engine.ErrLost)
-	apiGone(t, s)
+	testkit.NoKeys(t, s)
 }
 
 func TestDoReleasesWhenTheFunctionPanics(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	var inside context.Context
 	require.PanicsWithValue(t, "boom", func() {
 		_ = e.Lock("name").Do(context.Background(), func(held context.Context) error {
@@ -561,13 +562,13 @@ func TestDoReleasesWhenTheFunctionPanics(t *testing.T) {
 	})
 	require.Error(t, inside.Err())
 	require.Empty(t, s.Keys(t))
-	apiRelease(t, apiAcquire(t, e.Lock("name")))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
 }
 
 func TestDoThatCannotHaveTheLockDoesNotRunTheFunction(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	apiNewForeign(t, s).lock("name", time.Minute)
+	e := testkit.OpenChecked(t, s.Addr())
+	testkit.NewForeign(t, s).Lock("name", time.Minute)
 	never := func(context.Context) error { panic("must not run") }
 	require.ErrorIs(t, e.Lock("name", engine.MaxWait(300*time.Millisecond)).Do(context.Background(), never), engine.ErrHeld)
 	require.ErrorIs(t, e.Lock("").Do(context.Background(), never), engine.ErrName)

@@ -12,12 +12,13 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func TestInspectTellsWhoHoldsTheLock(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e, other := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
-	ctx := apiCtx(t)
+	e, other := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
+	ctx := testkit.Limited(t)
 	inspect := func(e *engine.Engine) engine.Info {
 		t.Helper()
 		info, err := e.Lock("name").Inspect(ctx)
@@ -26,7 +27,7 @@ func TestInspectTellsWhoHoldsTheLock(t *testing.T) {
 	}
 	require.Equal(t, engine.Info{}, inspect(e), "free")
 
-	ls := apiAcquire(t, e.Lock("name", engine.FixedLease(20*time.Second)))
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(20*time.Second)))
 	for i := range 3 {
 		e.Lock("name").AcquireAsync(ctx)
 		require.Equal(t, i+1, inspect(e).Waiters)
@@ -56,12 +57,12 @@ func TestInspectTellsWhoHoldsTheLock(t *testing.T) {
 
 func TestHeldListsWhatTheEngineHolds(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	require.Empty(t, e.Held())
 	leases := make(map[string]*engine.Lease)
 	for i := range 20 {
 		name := fmt.Sprint("name:", i)
-		leases[name] = apiAcquire(t, e.Lock(name, engine.WatchdogLease(time.Duration(10+i)*time.Second)))
+		leases[name] = testkit.Acquire(t, e.Lock(name, engine.WatchdogLease(time.Duration(10+i)*time.Second)))
 	}
 	e.Lock("name:7").AcquireAsync(context.Background())
 	held := e.Held()
@@ -74,19 +75,19 @@ func TestHeldListsWhatTheEngineHolds(t *testing.T) {
 		require.GreaterOrEqual(t, h.Lease, 10*time.Second)
 		require.Equal(t, h.Name == "name:7", h.Waiters == 1)
 	}
-	apiRelease(t, leases["name:3"])
+	testkit.Release(t, leases["name:3"])
 	require.Len(t, e.Held(), 19)
 	require.False(t, slices.ContainsFunc(e.Held(), func(h engine.HeldInfo) bool { return h.Name == "name:3" }))
 }
 
 func TestStatsCountWhatHappened(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e, other := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
-	ctx := apiCtx(t)
+	e, other := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
+	ctx := testkit.Limited(t)
 	for i := range 10 {
-		apiRelease(t, apiAcquire(t, e.Lock(fmt.Sprint("name:", i))))
+		testkit.Release(t, testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i))))
 	}
-	held := apiAcquire(t, e.Lock("held"))
+	held := testkit.Acquire(t, e.Lock("held"))
 	for range 3 {
 		_, err := e.Lock("held").TryAcquire(ctx)
 		require.ErrorIs(t, err, engine.ErrHeld)
@@ -94,7 +95,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrHeld)
 	}
 	f := other.Lock("held").AcquireAsync(ctx)
-	apiParked(t, s, "held", 1, 1, other)
+	testkit.Parked(t, s, "held", 1, 1, other)
 	s.Do(t, "SET", "text", "value")
 	_, err := e.Lock("text").Acquire(ctx)
 	require.ErrorIs(t, err, engine.ErrWrongKind)
@@ -124,19 +125,19 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	require.EqualValues(t, 1, theirs.Waiting)
 	require.EqualValues(t, 1, theirs.Nodes[0].Subscriptions.Refs)
 	require.EqualValues(t, 1, theirs.Nodes[0].Subscriptions.Confirmed)
-	apiRelease(t, held)
-	ls := apiGet(t, f)
+	testkit.Release(t, held)
+	ls := testkit.Get(t, f)
 	require.EqualValues(t, 1, e.Stats().Heard, "somebody was subscribed to that release")
 	require.EqualValues(t, 1, other.Stats().Grants)
 	require.Zero(t, other.Stats().Waiting)
-	apiRelease(t, ls)
-	apiIdle(t, e, other)
+	testkit.Release(t, ls)
+	testkit.Idle(t, e, other)
 }
 
 func TestPingSaysWhetherTheServerAnswers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpenLoose(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	require.NoError(t, e.Ping(context.Background()))
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -148,14 +149,14 @@ func TestPingSaysWhetherTheServerAnswers(t *testing.T) {
 	err := e.Ping(ctx)
 	stop()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(start), 100*time.Millisecond+apiSoon)
+	require.Less(t, time.Since(start), 100*time.Millisecond+testkit.Soon)
 	start = time.Now()
 	err = e.Ping(context.Background())
 	s.Resume()
 	require.Error(t, err, "no answer")
 	require.Less(t, time.Since(start), 5*time.Second, "its own limit")
-	apiUntil(t, "it answers again", func() bool { return e.Ping(apiCtx(t)) == nil })
+	testkit.Eventually(t, "it answers again", func() bool { return e.Ping(testkit.Limited(t)) == nil })
 
 	s.Kill()
-	require.Error(t, e.Ping(apiCtx(t)))
+	require.Error(t, e.Ping(testkit.Limited(t)))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -25,10 +26,10 @@ type halfMoved struct {
 func halfMove(tb testing.TB, c *redistest.Cluster, name string) *halfMoved {
 	tb.Helper()
 	s := slot.Of(name)
-	from, err := c.Owner(limited(tb), s)
+	from, err := c.Owner(testkit.Limited(tb), s)
 	require.NoError(tb, err)
-	to := other(tb, c, s)
-	move, err := c.BeginMove(limited(tb), s, to)
+	to := testkit.AnotherMaster(tb, c, s)
+	move, err := c.BeginMove(testkit.Limited(tb), s, to)
 	require.NoError(tb, err)
 	return &halfMoved{TB: tb, move: move, from: from, to: to}
 }
@@ -43,12 +44,12 @@ func (h *halfMoved) carry(keys ...string) {
 // carryAll moves all keys of the slot.
 func (h *halfMoved) carryAll() {
 	h.Helper()
-	require.NoError(h, h.move.Keys(limited(h)))
+	require.NoError(h, h.move.Keys(testkit.Limited(h)))
 }
 
 func (h *halfMoved) finish() {
 	h.Helper()
-	require.NoError(h, h.move.Finish(limited(h)))
+	require.NoError(h, h.move.Finish(testkit.Limited(h)))
 }
 
 // Each key of a read hold is on either side while its slot stays half-moved for longer than its lease. The
@@ -57,7 +58,7 @@ func (h *halfMoved) finish() {
 func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	a, b := openCluster(t, c), openCluster(t, c)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	const lease = 2 * time.Second
 	type reading struct {
 		*halfMoved
@@ -71,7 +72,7 @@ func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 			name := fmt.Sprint("reads:", readers, stage)
 			r := reading{name: name, stage: stage}
 			for _, e := range []*engine.Engine{a, b}[:readers] {
-				ls := acquire(t, e.RWLock(name, engine.WatchdogLease(lease)).ReadLock())
+				ls := testkit.Acquire(t, e.RWLock(name, engine.WatchdogLease(lease)).ReadLock())
 				r.leases, r.marks = append(r.leases, ls), append(r.marks, slot.ReadHold(name, ls.OwnerID(), 1))
 			}
 			r.halfMoved = halfMove(t, c, name)
@@ -86,7 +87,7 @@ func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 			all = append(all, r)
 		}
 	}
-	lastUntil(time.Now().Add(lease * 3 / 2))
+	testkit.LastUntil(time.Now().Add(lease * 3 / 2))
 	for _, r := range all {
 		what := r.name
 		for _, key := range append([]string{r.name}, r.marks...) {
@@ -100,7 +101,7 @@ func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 		for _, ls := range r.leases {
 			require.False(t, ls.Lost(), what)
 		}
-		release(t, r.leases[0])
+		testkit.Release(t, r.leases[0])
 		there := slices.Concat(r.from.Keys(t), r.to.Keys(t))
 		if len(r.leases) == 1 {
 			require.NotContains(t, there, r.name, "%s: nobody holds it", what)
@@ -109,18 +110,18 @@ func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 		require.Contains(t, there, r.name, "%s: the other reads on", what)
 		r.finish()
 		require.False(t, r.leases[1].Lost(), what)
-		_, err := a.RWLock(r.name).WriteLock().TryAcquire(limited(t))
+		_, err := a.RWLock(r.name).WriteLock().TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld, what)
-		release(t, r.leases[1])
+		testkit.Release(t, r.leases[1])
 	}
 	for _, r := range all {
 		r.finish()
-		release(t, acquire(t, a.RWLock(r.name).WriteLock()))
+		testkit.Release(t, testkit.Acquire(t, a.RWLock(r.name).WriteLock()))
 	}
-	eventually(t, "marks expire", func() bool {
+	testkit.Eventually(t, "marks expire", func() bool {
 		return len(slices.Concat(c.Masters[0].Keys(t), c.Masters[1].Keys(t), c.Masters[2].Keys(t))) == 0
 	})
-	finishCluster(t, c, a, b)
+	testkit.FinishCluster(t, c, a, b)
 }
 
 // All that a name has is at the target, but the slot is not yet: whoever waits, from before or from now, has
@@ -128,43 +129,43 @@ func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 func TestEveryFamilyGoesOnInASlotThatStaysHalfMoved(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	for kind := range family(openCluster(t, c), "x") {
+	for kind := range testkit.Family(testkit.OpenCluster(t, c), "x") {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			a, b := openCluster(t, c), openCluster(t, c)
+			a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 			name, wanted := "half:"+kind, kind
 			if kind == "Read" {
 				wanted = "Write" // readers do not wait for each other
 			}
 			served := make(chan error, 2)
 			want := func(e *engine.Engine) {
-				family(e, name)[wanted].AcquireAsync(limited(t)).OnComplete(func(ls *engine.Lease, err error) {
+				testkit.Family(e, name)[wanted].AcquireAsync(testkit.Limited(t)).OnComplete(func(ls *engine.Lease, err error) {
 					if err == nil {
 						err = ls.Release(t.Context())
 					}
 					served <- err
 				})
 			}
-			held := acquire(t, family(a, name)[kind])
+			held := testkit.Acquire(t, testkit.Family(a, name)[kind])
 			want(b)
-			eventually(t, "one waits", func() bool { return b.Stats().Waits > 0 })
+			testkit.Eventually(t, "one waits", func() bool { return b.Stats().Waits > 0 })
 			h := halfMove(t, c, name)
 			h.carryAll()
-			_, err := family(a, name)[wanted].TryAcquire(limited(t))
+			_, err := testkit.Family(a, name)[wanted].TryAcquire(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrHeld)
-			info, err := family(a, name)[kind].Inspect(limited(t))
+			info, err := testkit.Family(a, name)[kind].Inspect(testkit.Limited(t))
 			require.NoError(t, err)
 			require.Equal(t, held.OwnerID(), info.OwnerID)
 			want(a)
 			from := time.Now()
-			release(t, held)
+			testkit.Release(t, held)
 			for range 2 {
-				require.NoError(t, await(t, served, "a waiter"))
+				require.NoError(t, testkit.Await(t, served, "a waiter"))
 			}
 			require.Less(t, time.Since(from), 5*time.Second, "no message is heard, but they ask about every second")
-			release(t, acquire(t, family(a, name)[kind]))
+			testkit.Release(t, testkit.Acquire(t, testkit.Family(a, name)[kind]))
 			h.finish()
-			release(t, acquire(t, family(b, name)[kind]))
+			testkit.Release(t, testkit.Acquire(t, testkit.Family(b, name)[kind]))
 		})
 	}
 }
@@ -174,90 +175,90 @@ func TestEveryFamilyGoesOnInASlotThatStaysHalfMoved(t *testing.T) {
 func TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	e := openCluster(t, c)
+	e := testkit.OpenCluster(t, c)
 
 	fenced := e.FencedLock("left:fenced").Lock
-	first := acquire(t, fenced)
-	release(t, first)
+	first := testkit.Acquire(t, fenced)
+	testkit.Release(t, first)
 	h := halfMove(t, c, fenced.Name())
-	wanted := fenced.AcquireAsync(limited(t))
+	wanted := fenced.AcquireAsync(testkit.Limited(t))
 	from := e.Stats().Slots.Redirects
-	eventually(t, "it has been asked for a few times", func() bool { return e.Stats().Slots.Redirects > from+3 })
+	testkit.Eventually(t, "it has been asked for a few times", func() bool { return e.Stats().Slots.Redirects > from+3 })
 	require.Empty(t, h.to.Keys(t))
 	h.finish()
-	second, err := wanted.Await(limited(t))
+	second, err := wanted.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Greater(t, second.Token(), first.Token())
-	release(t, second)
+	testkit.Release(t, second)
 
 	fair := e.FairLock("left:fair")
-	holder := acquire(t, fair.Lock)
-	waiter := fair.AcquireAsync(limited(t))
-	eventually(t, "it stands in the queue", func() bool {
-		places, err := fair.Queue(limited(t))
+	holder := testkit.Acquire(t, fair.Lock)
+	waiter := fair.AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it stands in the queue", func() bool {
+		places, err := fair.Queue(testkit.Limited(t))
 		return err == nil && len(places) == 1
 	})
 	h = halfMove(t, c, fair.Name())
 	h.carry(fair.Name(), slot.FairQueue(fair.Name()))
-	release(t, holder)
+	testkit.Release(t, holder)
 	from = e.Stats().Slots.Redirects
-	eventually(t, "its waiter has asked", func() bool { return e.Stats().Slots.Redirects > from+3 })
+	testkit.Eventually(t, "its waiter has asked", func() bool { return e.Stats().Slots.Redirects > from+3 })
 	require.Contains(t, h.to.Keys(t), slot.FairQueue(fair.Name()), "whoever waits keeps its place")
-	places, err := fair.Queue(limited(t))
+	places, err := fair.Queue(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Len(t, places, 1)
 	h.finish()
-	ls, err := waiter.Await(limited(t))
+	ls, err := waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, ls)
+	testkit.Release(t, ls)
 
-	reader := acquire(t, e.RWLock("left:mark", engine.FixedLease(20*time.Second)).ReadLock())
+	reader := testkit.Acquire(t, e.RWLock("left:mark", engine.FixedLease(20*time.Second)).ReadLock())
 	h = halfMove(t, c, reader.Name())
 	h.carry(reader.Name())
 	longer := make(chan error, 1)
 	from = e.Stats().Slots.Redirects
-	go func() { longer <- reader.Extend(limited(t), time.Minute) }()
-	eventually(t, "it is asked for", func() bool { return e.Stats().Slots.Redirects > from+3 })
+	go func() { longer <- reader.Extend(testkit.Limited(t), time.Minute) }()
+	testkit.Eventually(t, "it is asked for", func() bool { return e.Stats().Slots.Redirects > from+3 })
 	require.NotContains(t, h.to.Keys(t), slot.ReadHold(reader.Name(), reader.OwnerID(), 1))
 	h.finish()
-	require.NoError(t, await(t, longer, "the answer"))
-	release(t, reader)
-	dropTokens(t, c)
-	finishCluster(t, c, e)
+	require.NoError(t, testkit.Await(t, longer, "the answer"))
+	testkit.Release(t, reader)
+	testkit.DropTokens(t, c)
+	testkit.FinishCluster(t, c, e)
 }
 
 // Whatever else is asked about a lock is answered, too, and means what it means elsewhere.
 func TestEveryOperationIsAnsweredInASlotThatStaysHalfMoved(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	e, rival := openCluster(t, c), openCluster(t, c)
-	for kind := range family(e, "x") {
+	e, rival := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
+	for kind := range testkit.Family(e, "x") {
 		t.Run(kind, func(t *testing.T) {
 			name := "asked:" + kind
-			ctx := engine.WithOwner(limited(t), engine.NewOwner())
-			lock := family(e, name)[kind].With(engine.FixedLease(20 * time.Second))
+			ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
+			lock := testkit.Family(e, name)[kind].With(engine.FixedLease(20 * time.Second))
 			first, err := lock.Acquire(ctx)
 			require.NoError(t, err)
 			h := halfMove(t, c, name)
 			h.carryAll()
 			second, err := lock.Acquire(ctx)
 			require.NoError(t, err, "entered again")
-			require.NoError(t, first.Extend(limited(t), time.Minute))
-			info, err := family(rival, name)[kind].Inspect(limited(t))
+			require.NoError(t, first.Extend(testkit.Limited(t), time.Minute))
+			info, err := testkit.Family(rival, name)[kind].Inspect(testkit.Limited(t))
 			require.NoError(t, err)
 			require.Greater(t, info.Remaining, 30*time.Second)
-			release(t, second)
+			testkit.Release(t, second)
 			require.False(t, first.Lost())
 			if kind == "Fair" {
-				places, err := e.FairLock(name).Queue(limited(t))
+				places, err := e.FairLock(name).Queue(testkit.Limited(t))
 				require.NoError(t, err)
 				require.Empty(t, places)
 			}
-			was, err := family(rival, name)[kind].ForceRelease(limited(t))
+			was, err := testkit.Family(rival, name)[kind].ForceRelease(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, was)
-			release(t, acquire(t, family(rival, name)[kind]))
-			require.ErrorIs(t, first.Release(limited(t)), engine.ErrLost)
+			testkit.Release(t, testkit.Acquire(t, testkit.Family(rival, name)[kind]))
+			require.ErrorIs(t, first.Release(testkit.Limited(t)), engine.ErrLost)
 			h.finish()
 		})
 	}
@@ -267,24 +268,24 @@ func TestEveryOperationIsAnsweredInASlotThatStaysHalfMoved(t *testing.T) {
 func TestAWriterThatWaitsMakesNoNoteWhereOneIsStillToCome(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	a, b := openCluster(t, c), openCluster(t, c)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	const name = "noted"
 	const note = "{" + name + "}:rwlock_writer"
-	reader := acquire(t, a.RWLock(name).ReadLock())
-	writer := b.RWLock(name).WriteLock().AcquireAsync(limited(t))
-	eventually(t, "it waits", func() bool { return b.Stats().Waits > 0 })
+	reader := testkit.Acquire(t, a.RWLock(name).ReadLock())
+	writer := b.RWLock(name).WriteLock().AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it waits", func() bool { return b.Stats().Waits > 0 })
 	h := halfMove(t, c, name)
 	require.Contains(t, h.from.Keys(t), note)
 	h.carry(name, slot.ReadHold(name, reader.OwnerID(), 1))
 	asked := b.Stats().Slots.Redirects
-	eventually(t, "it has asked at the target", func() bool { return b.Stats().Slots.Redirects > asked })
+	testkit.Eventually(t, "it has asked at the target", func() bool { return b.Stats().Slots.Redirects > asked })
 	polls := b.Stats().WokenByPoll
-	eventually(t, "and was answered", func() bool { return b.Stats().WokenByPoll > polls })
+	testkit.Eventually(t, "and was answered", func() bool { return b.Stats().WokenByPoll > polls })
 	require.NotContains(t, h.to.Keys(t), note)
 	h.finish()
-	release(t, reader)
-	ls, err := writer.Await(limited(t))
+	testkit.Release(t, reader)
+	ls, err := writer.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, ls)
-	finishCluster(t, c, a, b)
+	testkit.Release(t, ls)
+	testkit.FinishCluster(t, c, a, b)
 }

@@ -13,88 +13,76 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
-
-// other returns a master that does not serve a slot.
-func other(tb testing.TB, c *redistest.Cluster, s uint16) *redistest.Server {
-	tb.Helper()
-	owner, err := c.Owner(limited(tb), s)
-	require.NoError(tb, err)
-	for _, m := range c.Masters {
-		if m != owner {
-			return m
-		}
-	}
-	panic("one master only")
-}
 
 func TestClusterC089HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	e, rival := openCluster(t, c), openCluster(t, c)
+	e, rival := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	const name = "moving"
 	s := slot.Of(name)
 	lock := e.Lock(name, engine.WatchdogLease(time.Second))
-	ls := acquire(t, lock)
+	ls := testkit.Acquire(t, lock)
 	second := "second{" + name + "}"
-	to := other(t, c, s)
-	move, err := c.BeginMove(limited(t), s, to)
+	to := testkit.AnotherMaster(t, c, s)
+	move, err := c.BeginMove(testkit.Limited(t), s, to)
 	require.NoError(t, err)
 
 	renewedPast := func(what string) {
 		t.Helper()
 		from := time.Now()
-		eventually(t, what, func() bool { return time.Since(from) > 1200*time.Millisecond || ls.Lost() })
+		testkit.Eventually(t, what, func() bool { return time.Since(from) > 1200*time.Millisecond || ls.Lost() })
 		require.False(t, ls.Lost(), what)
 	}
 	renewedPast("renewed where its slot is migrating")
-	fresh := acquire(t, e.Lock(second)) // absent at the source: it is taken at the target
+	fresh := testkit.Acquire(t, e.Lock(second)) // absent at the source: it is taken at the target
 	require.Equal(t, []string{second}, to.Keys(t))
-	_, err = rival.Lock(second).TryAcquire(limited(t))
+	_, err = rival.Lock(second).TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	release(t, fresh)
+	testkit.Release(t, fresh)
 
-	require.NoError(t, move.Keys(limited(t)))
+	require.NoError(t, move.Keys(testkit.Limited(t)))
 	renewedPast("renewed at the target, behind ASKING")
-	_, err = rival.Lock(name).TryAcquire(limited(t))
+	_, err = rival.Lock(name).TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	require.NoError(t, move.Finish(limited(t)))
+	require.NoError(t, move.Finish(testkit.Limited(t)))
 	renewedPast("renewed at its new owner")
 	require.Equal(t, []string{name}, to.Keys(t))
-	release(t, ls)
-	finishCluster(t, c, e, rival)
+	testkit.Release(t, ls)
+	testkit.FinishCluster(t, c, e, rival)
 }
 
 func TestClusterReleaseAndReentryFollowAMovingKey(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	e := openCluster(t, c)
+	e := testkit.OpenCluster(t, c)
 	for i, stage := range []string{"migrating", "keys gone", "moved"} {
 		name := fmt.Sprint("stage:", i)
 		s := slot.Of(name)
-		ctx := engine.WithOwner(limited(t), engine.NewOwner())
+		ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 		first, err := e.Lock(name).Acquire(ctx)
 		require.NoError(t, err)
-		to := other(t, c, s)
-		move, err := c.BeginMove(limited(t), s, to)
+		to := testkit.AnotherMaster(t, c, s)
+		move, err := c.BeginMove(testkit.Limited(t), s, to)
 		require.NoError(t, err)
 		if i > 0 {
-			require.NoError(t, move.Keys(limited(t)))
+			require.NoError(t, move.Keys(testkit.Limited(t)))
 		}
 		if i > 1 {
-			require.NoError(t, move.Finish(limited(t)))
+			require.NoError(t, move.Finish(testkit.Limited(t)))
 		}
 		second, err := e.Lock(name).Acquire(ctx)
 		require.NoError(t, err, stage)
-		info, err := e.Lock(name).Inspect(limited(t))
+		info, err := e.Lock(name).Inspect(testkit.Limited(t))
 		require.NoError(t, err, stage)
 		require.Equal(t, 2, info.Holds, stage)
-		release(t, second)
-		release(t, first)
-		require.NoError(t, move.Finish(limited(t)))
+		testkit.Release(t, second)
+		testkit.Release(t, first)
+		require.NoError(t, move.Finish(testkit.Limited(t)))
 	}
-	finishCluster(t, c, e)
+	testkit.FinishCluster(t, c, e)
 }
 
 // listens tells whether one subscriber hears of a lock's releases at a server.
@@ -108,28 +96,28 @@ func listens(tb testing.TB, at *redistest.Server, name string) func() bool {
 func requireHeard(tb testing.TB, e *engine.Engine, ls *engine.Lease, waiter *engine.Future[*engine.Lease]) {
 	tb.Helper()
 	before := e.Stats()
-	release(tb, ls)
-	got, err := waiter.Await(limited(tb))
+	testkit.Release(tb, ls)
+	got, err := waiter.Await(testkit.Limited(tb))
 	require.NoError(tb, err)
 	require.Equal(tb, before.GrantsByPoll, e.Stats().GrantsByPoll, "not by the poll")
-	release(tb, got)
+	testkit.Release(tb, got)
 }
 
 func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	a, b := openCluster(t, c), openCluster(t, c)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	const name = "waited for"
 	s := slot.Of(name)
 	for range 3 {
-		ls := acquire(t, a.Lock(name))
+		ls := testkit.Acquire(t, a.Lock(name))
 		waiter := b.Lock(name).AcquireAsync(t.Context())
-		to := other(t, c, s)
-		require.NoError(t, c.MoveSlot(limited(t), s, to))
-		eventually(t, "the waiter listens at the new owner", listens(t, to, name))
+		to := testkit.AnotherMaster(t, c, s)
+		require.NoError(t, c.MoveSlot(testkit.Limited(t), s, to))
+		testkit.Eventually(t, "the waiter listens at the new owner", listens(t, to, name))
 		requireHeard(t, b, ls, waiter)
 	}
-	finishCluster(t, c, a, b)
+	testkit.FinishCluster(t, c, a, b)
 }
 
 // Other traffic on the slot meets the MOVED first, so the table is right before it is read again: whoever waits has to
@@ -137,15 +125,15 @@ func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
 func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	a, b := openCluster(t, c), openCluster(t, c)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	const name = "waited for"
 	s := slot.Of(name)
 	for range 3 {
-		ls := acquire(t, a.Lock(name))
+		ls := testkit.Acquire(t, a.Lock(name))
 		waiter := b.Lock(name).AcquireAsync(t.Context())
-		from, err := c.Owner(limited(t), s)
+		from, err := c.Owner(testkit.Limited(t), s)
 		require.NoError(t, err)
-		eventually(t, "the waiter listens", listens(t, from, name))
+		testkit.Eventually(t, "the waiter listens", listens(t, from, name))
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		errs := make(chan error, 4)
@@ -164,16 +152,16 @@ func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
 				}
 			})
 		}
-		to := other(t, c, s)
-		require.NoError(t, c.MoveSlot(limited(t), s, to))
-		eventually(t, "the waiter listens at the new owner", listens(t, to, name))
+		to := testkit.AnotherMaster(t, c, s)
+		require.NoError(t, c.MoveSlot(testkit.Limited(t), s, to))
+		testkit.Eventually(t, "the waiter listens at the new owner", listens(t, to, name))
 		stop()
 		wg.Wait()
 		close(errs)
 		require.NoError(t, <-errs)
 		requireHeard(t, b, ls, waiter)
 	}
-	finishCluster(t, c, a, b)
+	testkit.FinishCluster(t, c, a, b)
 }
 
 // A node that was added a moment ago, or was thrown out, answers and knows of no slots.
@@ -185,21 +173,21 @@ func TestClusterIsFoundBehindASeedThatKnowsNoSlots(t *testing.T) {
 		{empty.Addr(), c.Masters[0].Addr(), c.Masters[1].Addr()},
 		{c.Masters[0].Addr(), empty.Addr()},
 	} {
-		e, err := engine.Open(limited(t), engine.Config{Addrs: addrs})
+		e, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: addrs})
 		require.NoError(t, err)
-		release(t, acquire(t, e.Lock("name")))
-		require.NoError(t, e.Close(limited(t)))
+		testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+		require.NoError(t, e.Close(testkit.Limited(t)))
 	}
-	_, err := engine.Open(limited(t), engine.Config{Addrs: []string{empty.Addr()}})
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{empty.Addr()}})
 	require.ErrorContains(t, err, "knows of no slot that is served")
-	_, err = engine.Open(limited(t), engine.Config{Addrs: []string{"127.0.0.1:1", empty.Addr()}})
+	_, err = engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{"127.0.0.1:1", empty.Addr()}})
 	require.ErrorContains(t, err, "knows of no slot that is served", "more than that another does not answer")
 }
 
 func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	engines := []*engine.Engine{openCluster(t, c), openCluster(t, c)}
+	engines := []*engine.Engine{testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)}
 	const names, workers = 64, 32
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -232,7 +220,7 @@ func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
 	}
 	for round := range 60 {
 		s := slot.Of(fmt.Sprint("load:", round%names))
-		require.NoError(t, c.MoveSlot(limited(t), s, other(t, c, s)))
+		require.NoError(t, c.MoveSlot(testkit.Limited(t), s, testkit.AnotherMaster(t, c, s)))
 	}
 	stop()
 	wg.Wait()
@@ -241,5 +229,5 @@ func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Greater(t, grants.Load(), int64(1000))
-	finishCluster(t, c, engines...)
+	testkit.FinishCluster(t, c, engines...)
 }

@@ -10,53 +10,33 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
-
-// openCluster opens an engine on one node of a cluster and closes it at the test's end.
-func openCluster(tb testing.TB, c *redistest.Cluster, change ...func(*engine.Config)) *engine.Engine {
-	tb.Helper()
-	return openEngine(tb, c.Masters[0].Addr(), change...)
-}
-
-// finishCluster closes the engines and checks that no master keeps anything.
-func finishCluster(tb testing.TB, c *redistest.Cluster, engines ...*engine.Engine) {
-	tb.Helper()
-	for _, m := range c.Masters {
-		require.Empty(tb, m.ImmortalKeys(tb), "keys without an expiry")
-	}
-	for _, e := range engines {
-		eventually(tb, "nothing goes on in the engine", func() bool { return e.Stats().Names == 0 })
-		require.NoError(tb, e.Close(limited(tb)))
-	}
-	for _, m := range c.Masters {
-		require.Empty(tb, m.Keys(tb), "keys left on %s", m.Addr())
-	}
-}
 
 func TestClusterLocksOfAllSlotsAreTakenAndGivenBack(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	e := openCluster(t, c)
+	e := testkit.OpenCluster(t, c)
 	const names = 5000
 	futures := make([]*engine.Future[*engine.Lease], names)
 	for i := range futures {
 		futures[i] = e.Lock("lock:" + strconv.Itoa(i)).AcquireAsync(t.Context())
 	}
-	leases, err := engine.All(futures...).Await(limited(t))
+	leases, err := engine.All(futures...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	total := 0
 	for _, m := range c.Masters {
 		total += len(m.Keys(t))
 	}
 	require.Equal(t, names, total, "every lock stands on the node of its slot")
-	info, err := e.Lock("lock:7").Inspect(limited(t))
+	info, err := e.Lock("lock:7").Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, info.Mine)
 	for _, ls := range leases {
 		ls.ReleaseAsync()
 	}
-	finishCluster(t, c, e)
+	testkit.FinishCluster(t, c, e)
 }
 
 // A waiter that listens asks once more. When the server has answered that "busy", too, it is the message of the release that
@@ -66,30 +46,30 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 	t.Parallel()
 	const names = 30
 	c := redistest.RunCluster(t, 3, 0)
-	a, b := openCluster(t, c), openCluster(t, c)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	for i := range names {
 		name := fmt.Sprint("lock:", i)
-		release(t, acquire(t, b.Lock(name))) // its node knows the scripts now
+		testkit.Release(t, testkit.Acquire(t, b.Lock(name))) // its node knows the scripts now
 		owner, err := c.Owner(t.Context(), slot.Of(name))
 		require.NoError(t, err)
-		ls := acquire(t, a.Lock(name))
-		before := calls(t, owner, "evalsha")
-		waiter := b.Lock(name).AcquireAsync(limited(t))
-		eventually(t, "the waiter listens, and has asked again", func() bool {
+		ls := testkit.Acquire(t, a.Lock(name))
+		before := testkit.CallsOf(t, owner, "evalsha")
+		waiter := b.Lock(name).AcquireAsync(testkit.Limited(t))
+		testkit.Eventually(t, "the waiter listens, and has asked again", func() bool {
 			confirmed := int64(0)
 			for _, node := range b.Stats().Nodes {
 				confirmed += node.Subscriptions.Confirmed
 			}
-			return confirmed > int64(i) && calls(t, owner, "evalsha") >= before+2
+			return confirmed > int64(i) && testkit.CallsOf(t, owner, "evalsha") >= before+2
 		})
-		release(t, ls)
-		got, err := waiter.Await(limited(t))
+		testkit.Release(t, ls)
+		got, err := waiter.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		release(t, got)
+		testkit.Release(t, got)
 	}
 	require.Zero(t, b.Stats().GrantsByPoll)
 	require.Greater(t, b.Stats().GrantsByMessage, int64(names/2))
-	finishCluster(t, c, a, b)
+	testkit.FinishCluster(t, c, a, b)
 }
 
 // Further keys of an EVALSHA are restored from what DUMP says of the first one. Where the ACL refuses
@@ -110,18 +90,18 @@ func TestClusterFurtherKeysAreRestoredUnlessThatIsRefused(t *testing.T) {
 			for _, m := range c.Masters {
 				m.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", how.rule)
 			}
-			e := openCluster(t, c, asApp)
+			e := testkit.OpenCluster(t, c, testkit.AsApp)
 			const names = 3000
 			futures := make([]*engine.Future[*engine.Lease], names)
 			for i := range futures {
 				futures[i] = e.Lock("lock:"+strconv.Itoa(i), engine.WatchdogLease(20*time.Second)).AcquireAsync(t.Context())
 			}
-			leases, err := engine.All(futures...).Await(limited(t))
+			leases, err := engine.All(futures...).Await(testkit.Limited(t))
 			require.NoError(t, err)
 			var set, restored int64
 			for _, m := range c.Masters {
 				require.Empty(t, m.ImmortalKeys(t))
-				set, restored = set+calls(t, m, "hset"), restored+calls(t, m, "restore")
+				set, restored = set+testkit.CallsOf(t, m, "hset"), restored+testkit.CallsOf(t, m, "restore")
 			}
 			if how.restores {
 				require.Positive(t, restored)
@@ -133,11 +113,11 @@ func TestClusterFurtherKeysAreRestoredUnlessThatIsRefused(t *testing.T) {
 				if i%500 == 0 {
 					owner, err := c.Owner(t.Context(), slot.Of(ls.Name()))
 					require.NoError(t, err)
-					requireHeldOnce(t, owner, ls)
+					testkit.RequireHeldOnce(t, owner, ls)
 				}
 				ls.ReleaseAsync()
 			}
-			finishCluster(t, c, e)
+			testkit.FinishCluster(t, c, e)
 		})
 	}
 }

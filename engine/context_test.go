@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // hostileContext does something where it is asked for its end, and counts who watches it.
@@ -49,9 +50,9 @@ func (c *hostileContext) AfterFunc(fn func()) func() bool {
 func TestAContextMayAskTheEngineWhenItIsWatched(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	e, rival := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	for name, holder := range map[string]*engine.Engine{"here": e, "elsewhere": rival} {
-		held := acquire(t, holder.Lock(name))
+		held := testkit.Acquire(t, holder.Lock(name))
 		var asked atomic.Int64
 		ctx, cancel := newHostileContext(func(int64) {
 			_ = e.Held()
@@ -60,37 +61,37 @@ func TestAContextMayAskTheEngineWhenItIsWatched(t *testing.T) {
 		})
 		began := make(chan *engine.Future[*engine.Lease], 1)
 		go func() { began <- e.Lock(name).AcquireAsync(ctx) }()
-		f := await(t, began, "AcquireAsync returns")
-		eventually(t, "the context is watched", func() bool { return ctx.watches.Load() == 1 })
+		f := testkit.Await(t, began, "AcquireAsync returns")
+		testkit.Eventually(t, "the context is watched", func() bool { return ctx.watches.Load() == 1 })
 		cancel()
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Positive(t, asked.Load())
-		release(t, held)
+		testkit.Release(t, held)
 	}
-	finish(t, s, e, rival)
+	testkit.Finish(t, s, e, rival)
 }
 
 // A watch that is never ended keeps the op, its lease and its context alive for as long as the context lives.
 func TestNoWatchOfAContextOutlivesItsOperation(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	t.Run("GrantedWhileTheContextIsLookedAt", func(t *testing.T) {
-		held := acquire(t, e.Lock("name"))
+		held := testkit.Acquire(t, e.Lock("name"))
 		ctx, cancel := newHostileContext(func(n int64) {
 			if n == 1 {
-				release(t, held) // and the op that is about to be watched has the lock
+				testkit.Release(t, held) // and the op that is about to be watched has the lock
 			}
 		})
 		defer cancel()
-		ls, err := e.Lock("name").AcquireAsync(ctx).Await(limited(t))
+		ls, err := e.Lock("name").AcquireAsync(ctx).Await(testkit.Limited(t))
 		require.NoError(t, err)
-		eventually(t, "it is looked at to the end", func() bool { return ctx.registered.Load() == 1 && ctx.watches.Load() == 0 })
-		release(t, ls)
+		testkit.Eventually(t, "it is looked at to the end", func() bool { return ctx.registered.Load() == 1 && ctx.watches.Load() == 0 })
+		testkit.Release(t, ls)
 	})
 	t.Run("CancelledWhileTheContextIsLookedAt", func(t *testing.T) {
-		held := acquire(t, e.Lock("name"))
+		held := testkit.Acquire(t, e.Lock("name"))
 		var first *engine.Future[*engine.Lease]
 		gate, at := make(chan struct{}), make(chan struct{})
 		ctx, cancel := newHostileContext(func(n int64) {
@@ -105,16 +106,16 @@ func TestNoWatchOfAContextOutlivesItsOperation(t *testing.T) {
 			defer close(began)
 			first = e.Lock("name").AcquireAsync(ctx)
 		}()
-		await(t, at, "the context is asked")
-		eventually(t, "it waits", func() bool { return e.Stats().Waiting == 1 })
+		testkit.Await(t, at, "the context is asked")
+		testkit.Eventually(t, "it waits", func() bool { return e.Stats().Waiting == 1 })
 		closing := make(chan error, 1)
-		go func() { closing <- e.Close(limited(t)) }()
-		eventually(t, "Close ends it", func() bool { return e.Stats().Waiting == 0 })
+		go func() { closing <- e.Close(testkit.Limited(t)) }()
+		testkit.Eventually(t, "Close ends it", func() bool { return e.Stats().Waiting == 0 })
 		close(gate)
-		await(t, began, "AcquireAsync returns")
-		_, err := first.Await(limited(t))
+		testkit.Await(t, began, "AcquireAsync returns")
+		_, err := first.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrClosed)
-		require.NoError(t, await(t, closing, "Close"))
+		require.NoError(t, testkit.Await(t, closing, "Close"))
 		require.Zero(t, ctx.watches.Load())
 		require.False(t, held.Lost())
 	})
@@ -157,30 +158,30 @@ func (c *endlessContext) Err() error {
 func TestAContextThatPanicsStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	held := acquire(t, rival.Lock("name"))
+	e, rival := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	held := testkit.Acquire(t, rival.Lock("name"))
 	t.Run("WhenItHasEnded", func(t *testing.T) {
 		inner, end := context.WithCancel(context.Background())
 		ctx := &endlessContext{Context: inner}
 		f := e.Lock("name").AcquireAsync(ctx)
-		eventually(t, "it is watched", ctx.watched.Load)
+		testkit.Eventually(t, "it is watched", ctx.watched.Load)
 		ctx.panics.Store(true)
 		before := e.Stats().CallbackPanics
 		end()
-		eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics > before })
+		testkit.Eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics > before })
 		require.True(t, f.Cancel())
 	})
 	ctx, cancel := newHostileContext(func(int64) { panic("a context's bug") })
 	defer cancel()
 	before := e.Stats().CallbackPanics
 	f := e.Lock("name").AcquireAsync(ctx)
-	eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics > before })
-	release(t, acquire(t, e.Lock("other", engine.MaxWait(time.Minute))))
-	release(t, held)
-	ls, err := f.Await(limited(t))
+	testkit.Eventually(t, "the panic is counted", func() bool { return e.Stats().CallbackPanics > before })
+	testkit.Release(t, testkit.Acquire(t, e.Lock("other", engine.MaxWait(time.Minute))))
+	testkit.Release(t, held)
+	ls, err := f.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, ls)
-	finish(t, s, e, rival)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e, rival)
 }
 
 // That an op has to wait is learnt on lanes, on the wheel and on the connection of messages. A context that never answers
@@ -188,23 +189,23 @@ func TestAContextThatPanicsStopsNothing(t *testing.T) {
 func TestAContextThatBlocksStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	e, rival := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	gate := make(chan struct{})
 	asked := make(chan struct{}, 100)
 	var waiting []*engine.Future[*engine.Lease]
 	for i := range 20 { // every lane has some
-		release := acquire(t, rival.Lock(numbered("held", i)))
+		release := testkit.Acquire(t, rival.Lock(testkit.Numbered("held", i)))
 		require.NotNil(t, release)
 		ctx, end := newHostileContext(func(int64) {
 			asked <- struct{}{}
 			<-gate
 		})
 		t.Cleanup(end)
-		waiting = append(waiting, e.Lock(numbered("held", i)).AcquireAsync(ctx))
+		waiting = append(waiting, e.Lock(testkit.Numbered("held", i)).AcquireAsync(ctx))
 	}
-	await(t, asked, "a context is asked")
+	testkit.Await(t, asked, "a context is asked")
 	for i := range 100 {
-		release(t, acquire(t, e.Lock(numbered("free", i), engine.MaxWait(time.Minute))))
+		testkit.Release(t, testkit.Acquire(t, e.Lock(testkit.Numbered("free", i), engine.MaxWait(time.Minute))))
 	}
 	require.True(t, waiting[0].Cancel())
 	began := time.Now()
@@ -213,12 +214,12 @@ func TestAContextThatBlocksStopsNothing(t *testing.T) {
 	require.ErrorContains(t, e.Close(ctx), "callbacks have not returned")
 	require.Less(t, time.Since(began), 1500*time.Millisecond)
 	for _, f := range waiting[1:] {
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrClosed)
 	}
 	close(gate)
-	require.ErrorContains(t, e.Close(limited(t)), "callbacks have not returned", "when Close ended")
-	require.NoError(t, rival.Close(limited(t)))
+	require.ErrorContains(t, e.Close(testkit.Limited(t)), "callbacks have not returned", "when Close ended")
+	require.NoError(t, rival.Close(testkit.Limited(t)))
 }
 
 // A context that closes the engine when it is asked for its end does not wait for itself.
@@ -226,25 +227,25 @@ func TestAContextMayCloseTheEngineWhenItIsWatched(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	for name, elsewhere := range map[string]bool{"here": false, "elsewhere": true} {
-		e, rival := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+		e, rival := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 		holder := e
 		if elsewhere {
 			holder = rival
 		}
-		acquire(t, holder.Lock(name))
+		testkit.Acquire(t, holder.Lock(name))
 		closed := make(chan error, 10)
 		ctx, end := newHostileContext(func(n int64) {
 			if n == 1 {
-				closed <- e.Close(limited(t))
+				closed <- e.Close(testkit.Limited(t))
 			}
 		})
 		t.Cleanup(end)
 		f := e.Lock(name).AcquireAsync(ctx)
-		require.NoError(t, await(t, closed, "Close"))
-		_, err := f.Await(limited(t))
+		require.NoError(t, testkit.Await(t, closed, "Close"))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrClosed)
-		require.NoError(t, e.Close(limited(t)))
-		require.NoError(t, rival.Close(limited(t)))
+		require.NoError(t, e.Close(testkit.Limited(t)))
+		require.NoError(t, rival.Close(testkit.Limited(t)))
 	}
 }
 
@@ -252,7 +253,7 @@ func TestAContextMayCloseTheEngineWhenItIsWatched(t *testing.T) {
 func TestAContextThatBlocksAForceReleaseKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	gate, asked := make(chan struct{}), make(chan struct{}, 10)
 	ctx, end := newHostileContext(func(int64) {
 		asked <- struct{}{}
@@ -264,9 +265,9 @@ func TestAContextThatBlocksAForceReleaseKeepsNobodyOut(t *testing.T) {
 		_, err := e.Lock("name").ForceRelease(ctx)
 		done <- err
 	}()
-	await(t, asked, "its context is asked")
-	release(t, acquire(t, e.Lock("name")))
+	testkit.Await(t, asked, "its context is asked")
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
 	close(gate)
-	require.NoError(t, await(t, done, "ForceRelease"))
-	finish(t, s, e)
+	require.NoError(t, testkit.Await(t, done, "ForceRelease"))
+	testkit.Finish(t, s, e)
 }

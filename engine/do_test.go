@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // busy tries to take a lock with ctx, and says whether somebody else has it.
@@ -18,7 +19,7 @@ func busy(t *testing.T, l *engine.Lock, ctx context.Context) bool { //nolint:rev
 	t.Helper()
 	ls, err := l.TryAcquire(ctx)
 	if err == nil {
-		release(t, ls)
+		testkit.Release(t, ls)
 		return false
 	}
 	require.ErrorIs(t, err, engine.ErrHeld)
@@ -29,9 +30,9 @@ func busy(t *testing.T, l *engine.Lock, ctx context.Context) bool { //nolint:rev
 func TestDoIsNoOwnerOfOtherLocks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	var inside, most atomic.Int64
-	err := e.Lock("tenant:1").Do(limited(t), func(ctx context.Context) error {
+	err := e.Lock("tenant:1").Do(testkit.Limited(t), func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		for i := range 10 {
 			wg.Go(func() {
@@ -55,7 +56,7 @@ func TestDoIsNoOwnerOfOtherLocks(t *testing.T) {
 					return
 				}
 				_ = take(ctx)
-				release(t, ls)
+				testkit.Release(t, ls)
 			})
 		}
 		wg.Wait()
@@ -65,37 +66,37 @@ func TestDoIsNoOwnerOfOtherLocks(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, most.Load(), "were inside at once")
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestBothLocksOfNestedDosMayBeEnteredAgain(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	a, b, c := e.Lock("a"), e.Lock("b"), e.Lock("c")
-	require.NoError(t, a.Do(limited(t), func(inA context.Context) error {
+	require.NoError(t, a.Do(testkit.Limited(t), func(inA context.Context) error {
 		return b.Do(inA, func(inB context.Context) error {
 			require.False(t, busy(t, a, inB))
 			require.False(t, busy(t, b, inB))
 			require.True(t, busy(t, b, inA), "not the inner lock with the outer context")
 			return a.Do(inB, func(again context.Context) error {
 				require.False(t, busy(t, b, again))
-				ls := acquire(t, c)
+				ls := testkit.Acquire(t, c)
 				require.True(t, busy(t, c, again))
-				release(t, ls)
+				testkit.Release(t, ls)
 				return nil
 			})
 		})
 	}))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestDoKeepsTheOwnerOfItsCaller(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	mine, named := engine.NewOwner(), engine.NewOwner()
-	ctx := engine.WithOwner(limited(t), mine)
+	ctx := engine.WithOwner(testkit.Limited(t), mine)
 	other := e.Lock("other")
 	require.NoError(t, e.Lock("name", engine.As(named)).Do(ctx, func(ctx context.Context) error {
 		o, ok := engine.OwnerFrom(ctx)
@@ -107,41 +108,41 @@ func TestDoKeepsTheOwnerOfItsCaller(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, mine.Holds(other))
 		require.False(t, busy(t, other, ctx))
-		release(t, ls)
+		testkit.Release(t, ls)
 		return nil
 	}))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestWithOwnerTakesAwayWhatDoGave(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	l := e.Lock("name")
-	require.NoError(t, l.Do(limited(t), func(ctx context.Context) error {
+	require.NoError(t, l.Do(testkit.Limited(t), func(ctx context.Context) error {
 		require.False(t, busy(t, l, ctx))
 		require.True(t, busy(t, l, engine.WithOwner(ctx, nil)))
 		require.True(t, busy(t, l, engine.WithOwner(ctx, engine.NewOwner())))
 		return nil
 	}))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // What a Do has left running is no holder of its lock any more.
 func TestADoThatIsOverIsNoOwner(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	l := e.Lock("name")
 	var left context.Context
 	failed := errors.New("failed")
-	require.ErrorIs(t, l.Do(limited(t), func(ctx context.Context) error {
+	require.ErrorIs(t, l.Do(testkit.Limited(t), func(ctx context.Context) error {
 		left = context.WithoutCancel(ctx)
 		return failed
 	}), failed)
 	ls, err := l.Acquire(left)
 	require.NoError(t, err)
 	require.True(t, busy(t, l, left))
-	release(t, ls)
-	finish(t, s, e)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
 }

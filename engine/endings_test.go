@@ -11,6 +11,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // What Close tells somebody may make them act at once: here the answer to a reading comes while Close is
@@ -19,54 +20,54 @@ func TestAnAnswerWhileCloseTellsFindsAHoldThatIsOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	rw := e.RWLock("name", engine.As(engine.NewOwner()))
-	writer := acquire(t, rw.WriteLock())
-	held := p.Hold(scriptCall("read"), 1)
-	reading := rw.ReadLock().AcquireAsync(limited(t))
-	await(t, held.C(), "the reading is on its way")
+	writer := testkit.Acquire(t, rw.WriteLock())
+	held := p.Hold(testkit.ScriptCall("read"), 1)
+	reading := rw.ReadLock().AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, held.C(), "the reading is on its way")
 	engine.Then(reading, func() {
 		p.ReleaseCommands()
 		for engine.Changing(writer) {
-			lastUntil(time.Now().Add(time.Millisecond))
+			testkit.LastUntil(time.Now().Add(time.Millisecond))
 		}
 	})
-	require.NoError(t, e.Close(limited(t)))
-	_, err := reading.Await(limited(t))
+	require.NoError(t, e.Close(testkit.Limited(t)))
+	_, err := reading.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrClosed)
-	require.ErrorIs(t, writer.Release(limited(t)), engine.ErrNotHeld)
+	require.ErrorIs(t, writer.Release(testkit.Limited(t)), engine.ErrNotHeld)
 	require.Empty(t, s.Keys(t))
 }
 
 func TestAHandleGivenBackWhileCloseTellsIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	l := e.Lock("name", engine.As(engine.NewOwner()))
-	outer, inner := acquire(t, l), acquire(t, l)
-	waiter := e.Lock("name").AcquireAsync(limited(t)) // whose end Close tells
+	outer, inner := testkit.Acquire(t, l), testkit.Acquire(t, l)
+	waiter := e.Lock("name").AcquireAsync(testkit.Limited(t)) // whose end Close tells
 	var released *engine.Future[struct{}]
 	engine.Then(waiter, func() { released = inner.ReleaseAsync() })
-	require.NoError(t, e.Close(limited(t)))
-	_, err := released.Await(limited(t))
+	require.NoError(t, e.Close(testkit.Limited(t)))
+	_, err := released.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrNotHeld, "Close has released it")
-	require.ErrorIs(t, outer.Release(limited(t)), engine.ErrNotHeld)
+	require.ErrorIs(t, outer.Release(testkit.Limited(t)), engine.ErrNotHeld)
 	require.Empty(t, s.Keys(t))
 }
 
 func TestASecondCloseDoesNotWaitInsideTheFirst(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	ls := acquire(t, e.Lock("name"))
-	waiter := e.Lock("name").AcquireAsync(limited(t))
-	over, end := context.WithCancel(limited(t))
+	e := testkit.Open(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
+	waiter := e.Lock("name").AcquireAsync(testkit.Limited(t))
+	over, end := context.WithCancel(testkit.Limited(t))
 	end()
 	second, first := make(chan error, 1), make(chan error, 1)
 	engine.Then(waiter, func() { second <- e.Close(over) })
-	go func() { first <- e.Close(limited(t)) }()
-	require.ErrorIs(t, await(t, second, "the second Close"), context.Canceled)
-	require.NoError(t, await(t, first, "the first Close"))
+	go func() { first <- e.Close(testkit.Limited(t)) }()
+	require.ErrorIs(t, testkit.Await(t, second, "the second Close"), context.Canceled)
+	require.NoError(t, testkit.Await(t, first, "the first Close"))
 	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrReleased)
 }
 
@@ -85,51 +86,51 @@ func manyChildren(t *testing.T, ls *engine.Lease, n int) (all []context.Context)
 func TestAnOwnerThatGaveItsLostLeaseBackHasTheLockAnew(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	for i := range 40 {
-		l := e.Lock(numbered("name", i), engine.As(engine.NewOwner()))
-		ls := acquire(t, l)
+		l := e.Lock(testkit.Numbered("name", i), engine.As(engine.NewOwner()))
+		ls := testkit.Acquire(t, l)
 		released := make(chan error, 1)
-		context.AfterFunc(ls.Context(), func() { released <- ls.Release(limited(t)) })
+		context.AfterFunc(ls.Context(), func() { released <- ls.Release(testkit.Limited(t)) })
 		manyChildren(t, ls, 1000)
 		engine.Lose(ls)
-		require.ErrorIs(t, await(t, released, "the release"), engine.ErrLost)
-		again, err := l.Acquire(limited(t))
+		require.ErrorIs(t, testkit.Await(t, released, "the release"), engine.ErrLost)
+		again, err := l.Acquire(testkit.Limited(t))
 		require.NoError(t, err, "nothing of what was lost is out")
-		release(t, again)
+		testkit.Release(t, again)
 	}
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // It does not get the lock anew before that, from the moment on at which it can know of the loss.
 func TestAnOwnerThatIsJustToldOfALossHasToGiveBackFirst(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	for i := range 40 {
-		l := e.Lock(numbered("name", i), engine.As(engine.NewOwner()))
-		ls := acquire(t, l)
+		l := e.Lock(testkit.Numbered("name", i), engine.As(engine.NewOwner()))
+		ls := testkit.Acquire(t, l)
 		again := make(chan error, 1)
 		context.AfterFunc(ls.Context(), func() {
-			_, err := l.Acquire(limited(t))
+			_, err := l.Acquire(testkit.Limited(t))
 			again <- err
 		})
 		manyChildren(t, ls, 1000)
 		engine.Lose(ls)
-		require.ErrorIs(t, await(t, again, "the second acquire"), engine.ErrLost)
-		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+		require.ErrorIs(t, testkit.Await(t, again, "the second acquire"), engine.ErrLost)
+		require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 	}
-	eventually(t, "what was lost is released", func() bool { return len(s.Keys(t)) == 0 })
-	finish(t, s, e)
+	testkit.Eventually(t, "what was lost is released", func() bool { return len(s.Keys(t)) == 0 })
+	testkit.Finish(t, s, e)
 }
 
 func TestTheHolderIsToldBeforeTheNextHereHasTheLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	ls := acquire(t, e.Lock("name"))
+	e := testkit.Open(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
 	children := manyChildren(t, ls, 50_000)
-	next := e.Lock("name").AcquireAsync(limited(t))
+	next := e.Lock("name").AcquireAsync(testkit.Limited(t))
 	late := 0
 	engine.Then(next, func() {
 		for _, c := range children {
@@ -140,11 +141,11 @@ func TestTheHolderIsToldBeforeTheNextHereHasTheLock(t *testing.T) {
 	})
 	s.Do(t, "DEL", "name")
 	engine.Lose(ls)
-	theirs, err := next.Await(limited(t))
+	theirs, err := next.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Zero(t, late, "contexts of the last holder that ended after the grant")
-	release(t, theirs)
-	finish(t, s, e)
+	testkit.Release(t, theirs)
+	testkit.Finish(t, s, e)
 }
 
 // A give-back whose caller was told that its outcome is unknown is a give-back all the same.
@@ -152,25 +153,25 @@ func TestAGiveBackOfUnknownOutcomeIsNoHandleOfALostLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	l := e.Lock("name", engine.As(engine.NewOwner()))
-	outer, inner := acquire(t, l), acquire(t, l)
-	held := p.Hold(scriptCall("reacquire"), -1)
+	outer, inner := testkit.Acquire(t, l), testkit.Acquire(t, l)
+	held := p.Hold(testkit.ScriptCall("reacquire"), -1)
 	released := inner.ReleaseAsync()
-	await(t, held.C(), "the change of the count is on its way")
+	testkit.Await(t, held.C(), "the change of the count is on its way")
 	engine.OutOfPatience(outer)
 	p.CutAll()
-	_, err := released.Await(limited(t))
+	_, err := released.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrUnknown)
 
 	engine.Lose(outer)
-	require.ErrorIs(t, outer.Release(limited(t)), engine.ErrLost)
+	require.ErrorIs(t, outer.Release(testkit.Limited(t)), engine.ErrLost)
 	p.ReleaseCommands()
 	s.Do(t, "DEL", "name")
-	again, err := l.Acquire(limited(t))
+	again, err := l.Acquire(testkit.Limited(t))
 	require.NoError(t, err, "every handle was given back")
-	release(t, again)
-	finish(t, s, e)
+	testkit.Release(t, again)
+	testkit.Finish(t, s, e)
 }
 
 // A reader gives back what it read while its next reading is on its way, and that is lost.
@@ -178,25 +179,25 @@ func TestAReadReleaseThatWaitsIsNoHandleOfALostLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	l := e.RWLock("name", engine.As(engine.NewOwner()), engine.WatchdogLease(3*time.Second)).ReadLock()
-	ls := acquire(t, l)
-	held := p.Hold(scriptCall("read"), -1)
-	longer := l.With(engine.WatchdogLease(4 * time.Second)).AcquireAsync(limited(t))
-	await(t, held.C(), "the longer reading is on its way")
+	ls := testkit.Acquire(t, l)
+	held := p.Hold(testkit.ScriptCall("read"), -1)
+	longer := l.With(engine.WatchdogLease(4 * time.Second)).AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, held.C(), "the longer reading is on its way")
 	released := ls.ReleaseAsync()
 	engine.Lose(ls)
-	_, err := released.Await(limited(t))
+	_, err := released.Await(testkit.Limited(t))
 	require.True(t, err == nil || errors.Is(err, engine.ErrLost), "%v", err)
 	p.ReleaseCommands()
-	if more, err := longer.Await(limited(t)); err == nil {
-		release(t, more)
+	if more, err := longer.Await(testkit.Limited(t)); err == nil {
+		testkit.Release(t, more)
 	}
-	again, err := l.Acquire(limited(t))
+	again, err := l.Acquire(testkit.Limited(t))
 	require.NoError(t, err, "every handle was given back")
-	release(t, again)
-	eventually(t, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
-	finish(t, s, e)
+	testkit.Release(t, again)
+	testkit.Eventually(t, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+	testkit.Finish(t, s, e)
 }
 
 // A grant that nobody took, because its caller left, is nobody's handle.
@@ -204,35 +205,35 @@ func TestAnEntryThatNobodyWantsIsNoHandleOfALostLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	l := e.Lock("name", engine.As(engine.NewOwner()))
-	ls := acquire(t, l)
-	first := p.Hold(scriptCall("reacquire"), 1)
-	again := l.AcquireAsync(limited(t))
-	await(t, first.C(), "the change is on its way")
+	ls := testkit.Acquire(t, l)
+	first := p.Hold(testkit.ScriptCall("reacquire"), 1)
+	again := l.AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, first.C(), "the change is on its way")
 	require.True(t, again.Cancel())
-	second := p.HoldNext(scriptCall("reacquire"), 1)
-	await(t, second.C(), "the grant that nobody took is taken back")
+	second := p.HoldNext(testkit.ScriptCall("reacquire"), 1)
+	testkit.Await(t, second.C(), "the grant that nobody took is taken back")
 	engine.Lose(ls)
 	p.ReleaseCommands()
-	require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 	s.Do(t, "DEL", "name")
-	anew, err := l.Acquire(limited(t))
+	anew, err := l.Acquire(testkit.Limited(t))
 	require.NoError(t, err, "the only handle was given back")
-	release(t, anew)
-	finish(t, s, e)
+	testkit.Release(t, anew)
+	testkit.Finish(t, s, e)
 }
 
 // A handle that stops being renewed at the moment it is given back stops nobody else's renewals.
 func TestStopRenewingBesideAReleaseStopsNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	shared := 0
 	for i, l := range []*engine.Lock{e.Lock("plain"), e.RWLock("shared").ReadLock()} {
 		for range 300 {
-			mine := acquire(t, l)
-			theirs := l.AcquireAsync(limited(t))
+			mine := testkit.Acquire(t, l)
+			theirs := l.AcquireAsync(testkit.Limited(t))
 			start, stopped := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(stopped)
@@ -240,31 +241,31 @@ func TestStopRenewingBesideAReleaseStopsNobodyElse(t *testing.T) {
 				mine.StopRenewing()
 			}()
 			<-start
-			release(t, mine)
+			testkit.Release(t, mine)
 			<-stopped
-			other, err := theirs.Await(limited(t))
+			other, err := theirs.Await(testkit.Limited(t))
 			require.NoError(t, err)
 			if engine.SameHold(mine, other) {
 				shared++
 			}
 			require.True(t, engine.Renewing(other), "lock %d", i)
-			release(t, other)
+			testkit.Release(t, other)
 		}
 	}
 	require.Positive(t, shared)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // The hold may be the next holder's by then.
 func TestAContextOfALeaseThatIsOverHangsOnNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	l := e.Lock("name")
-	first := acquire(t, l)
-	next := l.AcquireAsync(limited(t))
-	release(t, first)
-	second, err := next.Await(limited(t))
+	first := testkit.Acquire(t, l)
+	next := l.AcquireAsync(testkit.Limited(t))
+	testkit.Release(t, first)
+	second, err := next.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, engine.SameHold(first, second), "it was handed over")
 	require.ErrorIs(t, context.Cause(first.Context()), engine.ErrReleased)
@@ -274,18 +275,18 @@ func TestAContextOfALeaseThatIsOverHangsOnNothing(t *testing.T) {
 	engine.Lose(second)
 	require.ErrorIs(t, context.Cause(second.Context()), engine.ErrLost)
 	require.ErrorIs(t, context.Cause(first.Context()), engine.ErrReleased)
-	require.ErrorIs(t, second.Release(limited(t)), engine.ErrLost)
-	finish(t, s, e)
+	require.ErrorIs(t, second.Release(testkit.Limited(t)), engine.ErrLost)
+	testkit.Finish(t, s, e)
 }
 
 // With the race detector.
 func TestTokenMayBeAskedForWhileReadersJoin(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	for i := range 20 {
-		l := e.RWLock(numbered("name", i)).ReadLock()
-		first := acquire(t, l)
+		l := e.RWLock(testkit.Numbered("name", i)).ReadLock()
+		first := testkit.Acquire(t, l)
 		joined, asked := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(asked)
@@ -298,14 +299,14 @@ func TestTokenMayBeAskedForWhileReadersJoin(t *testing.T) {
 				}
 			}
 		}()
-		second := acquire(t, l.With(engine.As(engine.NewOwner())))
+		second := testkit.Acquire(t, l.With(engine.As(engine.NewOwner())))
 		close(joined)
 		<-asked
 		require.Zero(t, first.Token())
-		release(t, second)
-		release(t, first)
+		testkit.Release(t, second)
+		testkit.Release(t, first)
 	}
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func deep(n int, f func() error) error {
@@ -319,40 +320,40 @@ func deep(n int, f func() error) error {
 func TestCloseCalledByACallbackReturns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	inside, outside, returns := make(chan error, 1), make(chan error, 1), make(chan struct{})
 	returned := make(chan bool, 1)
-	e.Lock("name").AcquireAsync(limited(t)).OnComplete(func(*engine.Lease, error) {
-		go func() { outside <- e.Close(limited(t)) }()
+	e.Lock("name").AcquireAsync(testkit.Limited(t)).OnComplete(func(*engine.Lease, error) {
+		go func() { outside <- e.Close(testkit.Limited(t)) }()
 		inside <- deep(100, func() error { return e.Close(context.Background()) })
 		<-returns
 		returned <- true
 	})
-	require.NoError(t, await(t, inside, "the Close inside"))
+	require.NoError(t, testkit.Await(t, inside, "the Close inside"))
 	require.Empty(t, s.Keys(t), "it waited for the releases")
 	require.Empty(t, outside, "the Close outside waits for the callback")
 	close(returns)
-	require.NoError(t, await(t, outside, "the Close outside"))
+	require.NoError(t, testkit.Await(t, outside, "the Close outside"))
 	require.Len(t, returned, 1)
 }
 
 func TestCallbacksMayCloseEachOthersEngines(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	closed := make(chan error, 2)
 	both := make(chan struct{}, 2)
 	for i, e := range []*engine.Engine{a, b} {
 		other := []*engine.Engine{b, a}[i]
-		e.Lock(numbered("name", i)).AcquireAsync(limited(t)).OnComplete(func(*engine.Lease, error) {
+		e.Lock(testkit.Numbered("name", i)).AcquireAsync(testkit.Limited(t)).OnComplete(func(*engine.Lease, error) {
 			both <- struct{}{}
 			for len(both) < 2 {
-				lastUntil(time.Now().Add(time.Millisecond))
+				testkit.LastUntil(time.Now().Add(time.Millisecond))
 			}
 			closed <- other.Close(context.Background())
 		})
 	}
-	require.NoError(t, await(t, closed, "one engine"))
-	require.NoError(t, await(t, closed, "the other"))
-	finish(t, s, a, b)
+	require.NoError(t, testkit.Await(t, closed, "one engine"))
+	require.NoError(t, testkit.Await(t, closed, "the other"))
+	testkit.Finish(t, s, a, b)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // requireMortal checks that everything on the server expires by itself, now, while it is held or waited for. What does not by
@@ -37,22 +38,22 @@ func TestC017WhateverIsHeldOrWaitedForExpires(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
-			e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+			e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 			as := engine.As(engine.NewOwner())
-			first := acquire(t, of(e, as))
+			first := testkit.Acquire(t, of(e, as))
 			requireMortal(t, s, "held")
-			again := acquire(t, of(e, as))
+			again := testkit.Acquire(t, of(e, as))
 			requireMortal(t, s, "entered again")
 			blocked := of(other)
 			if name == "Read" {
 				blocked = other.RWLock("name").WriteLock()
 			}
-			theirs, ours := blocked.AcquireAsync(limited(t)), of(e).AcquireAsync(limited(t))
-			eventually(t, "who waits elsewhere listens", func() bool { return other.Stats().WokenBySubscribe > 0 })
+			theirs, ours := blocked.AcquireAsync(testkit.Limited(t)), of(e).AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "who waits elsewhere listens", func() bool { return other.Stats().WokenBySubscribe > 0 })
 			requireMortal(t, s, "waited for")
-			release(t, again)
+			testkit.Release(t, again)
 			requireMortal(t, s, "one of two is given back")
-			release(t, first)
+			testkit.Release(t, first)
 			select {
 			case <-theirs.Done():
 			case <-ours.Done():
@@ -66,15 +67,15 @@ func TestC017WhateverIsHeldOrWaitedForExpires(t *testing.T) {
 				})
 			}
 			for _, f := range []*engine.Future[*engine.Lease]{ours, theirs} {
-				_, err := f.Await(limited(t))
+				_, err := f.Await(testkit.Limited(t))
 				require.NoError(t, err)
 			}
-			fixed := acquire(t, of(e, engine.FixedLease(30*time.Second)))
-			require.NoError(t, fixed.Extend(limited(t), time.Minute))
+			fixed := testkit.Acquire(t, of(e, engine.FixedLease(30*time.Second)))
+			require.NoError(t, fixed.Extend(testkit.Limited(t), time.Minute))
 			requireMortal(t, s, "extended")
-			release(t, fixed)
+			testkit.Release(t, fixed)
 			s.Do(t, "DEL", "redisson_lock_token:{name}")
-			finish(t, s, e, other)
+			testkit.Finish(t, s, e, other)
 		})
 	}
 }

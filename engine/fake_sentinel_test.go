@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A fakeServer speaks just enough of the protocol to be asked, and notes every byte that arrives. What it answers is the
@@ -94,7 +96,7 @@ func (f *fakeServer) talk(c net.Conn) {
 	}
 	r := bufio.NewReader(c)
 	for {
-		args, err := readCommand(r)
+		args, err := testkit.ReadCommand(r)
 		if err != nil {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // beside is an owner that writes and reads, and a copy of the reading that is still on its way.
@@ -21,18 +22,18 @@ type beside struct {
 
 func readBeside(t *testing.T) *beside {
 	t.Helper()
-	b := &beside{late: holdAcquire(t), ctx: engine.WithOwner(limited(t), engine.NewOwner())}
+	b := &beside{late: holdAcquire(t), ctx: engine.WithOwner(testkit.Limited(t), engine.NewOwner())}
 	b.p.ReleaseCommands() // only the reading is held
 	b.lock = b.e.RWLock("a")
 	var err error
 	b.w, err = b.lock.WriteLock().Acquire(b.ctx)
 	require.NoError(t, err)
-	held := b.p.Hold(scriptCall("read"), 1)
+	held := b.p.Hold(testkit.ScriptCall("read"), 1)
 	b.sent = time.Now()
 	f := b.lock.ReadLock().AcquireAsync(b.ctx)
-	await(t, held.C(), "the reading is held")
+	testkit.Await(t, held.C(), "the reading is held")
 	b.cut()
-	b.r, err = f.Await(limited(t))
+	b.r, err = f.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	return b
 }
@@ -44,52 +45,52 @@ func TestFault_C029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
 	t.Run("WhenBothAreGivenBack", func(t *testing.T) {
 		t.Parallel()
 		b := readBeside(t)
-		release(t, b.r)
-		release(t, b.w)
-		require.False(t, exists(t, b.s, "a"))
+		testkit.Release(t, b.r)
+		testkit.Release(t, b.w)
+		require.False(t, testkit.Exists(t, b.s, "a"))
 		b.deliver(t)
 		require.Equal(t, "1", b.s.Do(t, "HGET", "a", b.r.OwnerID()), "the copy ran")
 		b.requireGoneInTime(t)
-		finish(t, b.s, b.e)
+		testkit.Finish(t, b.s, b.e)
 	})
 	t.Run("WhileTheWriteGoesOn", func(t *testing.T) {
 		t.Parallel()
 		b := readBeside(t)
-		release(t, b.r)
+		testkit.Release(t, b.r)
 		b.deliver(t)
 		require.Equal(t, "1", b.s.Do(t, "HGET", "a", b.r.OwnerID()), "the copy ran")
-		release(t, b.w)
+		testkit.Release(t, b.w)
 		b.requireGoneInTime(t)
-		finish(t, b.s, b.e)
+		testkit.Finish(t, b.s, b.e)
 	})
 	t.Run("WhatEndsItLeavesALaterReadingAlone", func(t *testing.T) {
 		t.Parallel()
 		b := readBeside(t)
-		release(t, b.r)
+		testkit.Release(t, b.r)
 		r, err := b.lock.ReadLock().Acquire(b.ctx)
 		require.NoError(t, err)
 		require.NotEqual(t, b.r.OwnerID(), r.OwnerID(), "a wire id is used once")
-		lastUntil(b.sent.Add(attemptLimit + limitSlack))
+		testkit.LastUntil(b.sent.Add(testkit.AttemptLimit + testkit.LimitSlack))
 		require.Equal(t, "1", b.s.Do(t, "HGET", "a", r.OwnerID()))
-		before := calls(t, b.s, "evalsha")
+		before := testkit.CallsOf(t, b.s, "evalsha")
 		b.deliver(t)
-		require.Equal(t, before+1, calls(t, b.s, "evalsha"), "the copy ran")
-		release(t, r)
-		release(t, b.w)
-		finish(t, b.s, b.e)
+		require.Equal(t, before+1, testkit.CallsOf(t, b.s, "evalsha"), "the copy ran")
+		testkit.Release(t, r)
+		testkit.Release(t, b.w)
+		testkit.Finish(t, b.s, b.e)
 	})
 	t.Run("ALaterReadingIsInDoubtToo", func(t *testing.T) {
 		t.Parallel()
 		b := readBeside(t)
-		release(t, b.r)
+		testkit.Release(t, b.r)
 		r, err := b.lock.ReadLock().Acquire(b.ctx)
 		require.NoError(t, err)
-		release(t, r)
-		release(t, b.w)
+		testkit.Release(t, r)
+		testkit.Release(t, b.w)
 		b.deliver(t)
 		require.Equal(t, "1", b.s.Do(t, "HGET", "a", b.r.OwnerID()), "the copy ran")
 		b.requireGoneInTime(t)
-		finish(t, b.s, b.e)
+		testkit.Finish(t, b.s, b.e)
 	})
 }
 
@@ -98,18 +99,18 @@ func TestFault_C029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
 func TestFault_C026_ReadingAgainBesideAnUnansweredRelease(t *testing.T) {
 	t.Parallel()
 	b := readBeside(t)
-	lost := b.p.DropReply(scriptCall("readrelease"), 1, faultproxy.Hang)
+	lost := b.p.DropReply(testkit.ScriptCall("readrelease"), 1, faultproxy.Hang)
 	released := b.r.ReleaseAsync()
-	await(t, lost.C(), "the release ran, and nobody knows")
+	testkit.Await(t, lost.C(), "the release ran, and nobody knows")
 	again := b.lock.ReadLock().AcquireAsync(b.ctx)
-	_, err := released.Await(limited(t))
+	_, err := released.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	r, err := again.Await(limited(t))
+	r, err := again.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.NotEqual(t, b.r.OwnerID(), r.OwnerID())
 	require.Equal(t, "1", b.s.Do(t, "HGET", "a", r.OwnerID()))
 	b.p.ReleaseCommands()
-	require.NoError(t, b.w.Release(limited(t)))
-	release(t, r)
-	finish(t, b.s, b.e)
+	require.NoError(t, b.w.Release(testkit.Limited(t)))
+	testkit.Release(t, r)
+	testkit.Finish(t, b.s, b.e)
 }

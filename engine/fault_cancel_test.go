@@ -15,6 +15,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // TestFault_C038_CtxEndsWithTheReplyPending: the server has granted, the answer is on its way, the
@@ -56,26 +57,26 @@ func TestFault_C038_CtxEndsWithTheReplyPending(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, p.Addr())
-			releases := watchCommands(p, scriptCall("release"))
-			release(t, acquire(t, e.Lock("warm"))) // the connections and the scripts are there
-			await(t, releases, "its release")
+			e := testkit.Open(t, p.Addr())
+			releases := testkit.WatchCommands(p, testkit.ScriptCall("release"))
+			testkit.Release(t, testkit.Acquire(t, e.Lock("warm"))) // the connections and the scripts are there
+			testkit.Await(t, releases, "its release")
 			p.Delay(0, 1500*time.Millisecond)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			err := how.take(ctx, e.Lock("a"), func() {
-				for !exists(t, s, "a") {
+				for !testkit.Exists(t, s, "a") {
 					runtime.Gosched()
 				}
 				cancel()
 			})
 			require.ErrorIs(t, err, how.want)
-			require.True(t, exists(t, s, "a"), "the answer is still on its way")
+			require.True(t, testkit.Exists(t, s, "a"), "the answer is still on its way")
 			require.Empty(t, releases, "told before the answer came")
-			await(t, releases, "it is given back")
-			eventually(t, "it is free", func() bool { return !exists(t, s, "a") })
+			testkit.Await(t, releases, "it is given back")
+			testkit.Eventually(t, "it is free", func() bool { return !testkit.Exists(t, s, "a") })
 			p.Delay(0, 0)
-			finish(t, s, e)
+			testkit.Finish(t, s, e)
 		})
 	}
 }
@@ -87,16 +88,16 @@ func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
 	const dialLimit = 2 * time.Second // who waits for the dial is told then
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	p.Pause()
 	p.CutAll() // the next dial is accepted and never answered
 	for i := range 8 {
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		begun := time.Now()
-		f := e.Lock(numbered("a", i)).AcquireAsync(ctx)
-		await(t, f.Done(), "the future completes")
+		f := e.Lock(testkit.Numbered("a", i)).AcquireAsync(ctx)
+		testkit.Await(t, f.Done(), "the future completes")
 		require.Less(t, time.Since(begun), dialLimit)
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
 		ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -107,8 +108,8 @@ func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
 		cancel()
 	}
 	p.Resume()
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, s, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, s, e)
 }
 
 // TestFault_C039_CancelRacesWithTheGrant: each acquire ends in exactly one of two ways: granted, and
@@ -122,17 +123,17 @@ func TestFault_C039_CancelRacesWithTheGrant(t *testing.T) {
 		key    func(worker, round int) string
 	}{
 		{"OwnNames", 800 * time.Microsecond, false, func(w, r int) string { return fmt.Sprintf("own:%d:%d", w, r) }},
-		{"OneNameEach", 800 * time.Microsecond, false, func(w, _ int) string { return numbered("one", w) }},
-		{"SharedNames", 2 * time.Millisecond, false, func(w, r int) string { return numbered("shared", (w+r)%3) }},
-		{"SharedNamesWithoutHandOff", 2 * time.Millisecond, true, func(w, r int) string { return numbered("shared", (w+r)%3) }},
+		{"OneNameEach", 800 * time.Microsecond, false, func(w, _ int) string { return testkit.Numbered("one", w) }},
+		{"SharedNames", 2 * time.Millisecond, false, func(w, r int) string { return testkit.Numbered("shared", (w+r)%3) }},
+		{"SharedNamesWithoutHandOff", 2 * time.Millisecond, true, func(w, r int) string { return testkit.Numbered("shared", (w+r)%3) }},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
-			e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = how.alone })
-			witnesses := make(map[string]*witness)
+			e := testkit.Open(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = how.alone })
+			witnesses := make(map[string]*testkit.Witness)
 			for w := range workers {
 				for r := range rounds {
-					witnesses[how.key(w, r)] = &witness{}
+					witnesses[how.key(w, r)] = &testkit.Witness{}
 				}
 			}
 			granted, cancelled := make([]int64, workers), make([]int64, workers)
@@ -146,11 +147,11 @@ func TestFault_C039_CancelRacesWithTheGrant(t *testing.T) {
 						switch {
 						case err == nil:
 							granted[w]++
-							witnesses[name].enter()
+							witnesses[name].Enter()
 							if ls.Lost() {
 								t.Errorf("%s: granted and lost", name)
 							}
-							witnesses[name].leave()
+							witnesses[name].Leave()
 							if _, err := ls.ReleaseAsync().Await(context.Background()); err != nil {
 								t.Errorf("%s: release: %v", name, err)
 							}
@@ -173,9 +174,9 @@ func TestFault_C039_CancelRacesWithTheGrant(t *testing.T) {
 			require.Greater(t, g, int64(workers*rounds/100), "the race was not one")
 			require.Greater(t, c, int64(workers*rounds/100), "the race was not one")
 			for name, w := range witnesses {
-				require.Zero(t, w.violations.Load(), "two holders of %s", name)
+				require.Zero(t, w.Violations.Load(), "two holders of %s", name)
 			}
-			finish(t, s, e)
+			testkit.Finish(t, s, e)
 			if how.name == "OwnNames" { // elsewhere the next in the queue takes such a grant
 				require.Positive(t, e.Stats().Ghosts, "none was cancelled behind its grant")
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // TestFault_C175_CloseWithoutAServer: the server is silent or gone when the engine is closed. Close
@@ -54,17 +55,17 @@ func TestFault_C175_CloseWithoutAServer(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, p.Addr())
+			e := testkit.Open(t, p.Addr())
 			const lease = 10 * time.Second
 			held := make([]*engine.Lease, 20)
 			for i := range held {
-				held[i] = acquire(t, e.Lock(numbered("held", i), engine.WatchdogLease(lease)))
+				held[i] = testkit.Acquire(t, e.Lock(testkit.Numbered("held", i), engine.WatchdogLease(lease)))
 			}
 			foreign := "2f1f1f66-0000-4000-8000-000000000000:77"
 			s.Do(t, "HSET", "busy", foreign, "1")
 			s.Do(t, "PEXPIRE", "busy", "5000")
-			waiter := e.Lock("busy").AcquireAsync(limited(t))
-			eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+			waiter := e.Lock("busy").AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
 			ended := held[1].Context()
 			how.gone(s, p)
 			gone := time.Now()
@@ -86,24 +87,24 @@ func TestFault_C175_CloseWithoutAServer(t *testing.T) {
 				require.True(t, done, "who waits is told at once")
 				require.ErrorIs(t, err, engine.ErrClosed)
 			}
-			_, err = e.Lock("late").Acquire(limited(t))
+			_, err = e.Lock("late").Acquire(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrClosed)
-			await(t, ended.Done(), "a held lease's context ends")
-			require.ErrorIs(t, held[2].Release(limited(t)), engine.ErrNotHeld)
+			testkit.Await(t, ended.Done(), "a held lease's context ends")
+			require.ErrorIs(t, held[2].Release(testkit.Limited(t)), engine.ErrNotHeld)
 			if how.back != nil {
 				how.back(t, s, p)
 			}
 			begun = time.Now()
-			err = e.Close(limited(t)) // waits for the last goroutine
+			err = e.Close(testkit.Limited(t)) // waits for the last goroutine
 			t.Logf("ended %v after Close's ctx, %v", time.Since(begun).Round(time.Millisecond), err)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			require.Less(t, time.Since(gone), 9*time.Second, "the rest ends by itself")
 			for _, f := range []interface {
 				Done() <-chan struct{}
 			}{released, try, inspect, force} {
-				await(t, f.Done(), "an answer to what was in flight")
+				testkit.Await(t, f.Done(), "an answer to what was in flight")
 			}
-			_, tryErr := try.Await(limited(t))
+			_, tryErr := try.Await(testkit.Limited(t))
 			require.Error(t, tryErr)
 			if how.name == "ServerKilled" {
 				return
@@ -111,7 +112,7 @@ func TestFault_C175_CloseWithoutAServer(t *testing.T) {
 			s.Resume()
 			require.Empty(t, s.ImmortalKeys(t))
 			for _, key := range s.Keys(t) {
-				require.False(t, expiry(t, s, key).After(gone.Add(lease)), "%s was renewed", key)
+				require.False(t, testkit.Expiry(t, s, key).After(gone.Add(lease)), "%s was renewed", key)
 				require.True(t, err != nil || key == "busy", "Close said that all was well, %s is left", key)
 			}
 		})
@@ -125,20 +126,20 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 	const n = 300
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	e, other := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr())
 	held := make([]*engine.Future[*engine.Lease], n)
 	for i := range held {
-		held[i] = e.Lock(numbered("held", i)).AcquireAsync(limited(t))
+		held[i] = e.Lock(testkit.Numbered("held", i)).AcquireAsync(testkit.Limited(t))
 	}
-	leases, err := engine.AllLeases(held...).Await(limited(t))
+	leases, err := engine.AllLeases(held...).Await(testkit.Limited(t))
 	require.NoError(t, err)
-	theirs := acquire(t, other.Lock("theirs"))
+	theirs := testkit.Acquire(t, other.Lock("theirs"))
 	var futures []*engine.Future[*engine.Lease]
 	for i := range n {
-		futures = append(futures, e.Lock(numbered("held", i)).AcquireAsync(context.Background()), // behind a local hold
+		futures = append(futures, e.Lock(testkit.Numbered("held", i)).AcquireAsync(context.Background()), // behind a local hold
 			e.Lock("theirs").AcquireAsync(context.Background())) // behind somebody else's
 	}
-	eventually(t, "they wait", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	testkit.Eventually(t, "they wait", func() bool { return e.Stats().WokenBySubscribe > 0 })
 	p.Delay(20*time.Millisecond, 20*time.Millisecond)
 	var releases []*engine.Future[struct{}]
 	for i := range n {
@@ -148,10 +149,10 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 		case 1:
 			futures[2*i].Cancel()
 		}
-		futures = append(futures, e.Lock(numbered("fresh", i)).AcquireAsync(context.Background()))
+		futures = append(futures, e.Lock(testkit.Numbered("fresh", i)).AcquireAsync(context.Background()))
 	}
 	begun := time.Now()
-	require.NoError(t, e.Close(limited(t)))
+	require.NoError(t, e.Close(testkit.Limited(t)))
 	require.Less(t, time.Since(begun), 2*time.Second)
 	for _, f := range futures {
 		ls, err, done := f.Result()
@@ -159,10 +160,10 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 		if err == nil { // it was granted just before
 			require.False(t, ls.Lost())
 			require.Error(t, ls.Context().Err())
-			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrNotHeld)
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
 			continue
 		}
-		require.True(t, errorsIsAny(err, engine.ErrClosed, engine.ErrCancelled), "%v", err)
+		require.True(t, testkit.ErrorIsAny(err, engine.ErrClosed, engine.ErrCancelled), "%v", err)
 	}
 	for _, f := range releases {
 		_, err, done := f.Result()
@@ -170,9 +171,9 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"theirs"}, s.Keys(t))
-	require.NoError(t, e.Close(limited(t)), "closing twice")
-	release(t, theirs)
-	finish(t, s, other)
+	require.NoError(t, e.Close(testkit.Limited(t)), "closing twice")
+	testkit.Release(t, theirs)
+	testkit.Finish(t, s, other)
 }
 
 // TestFault_C173_CloseDuringCourtesy: an engine that has just given back a lock that somebody else waits
@@ -180,46 +181,46 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 func TestFault_C173_CloseDuringCourtesy(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	other := openEngine(t, s.Addr())
+	other := testkit.Open(t, s.Addr())
 	for range 10 {
-		e := openEngine(t, s.Addr())
-		ls := acquire(t, e.Lock("a"))
+		e := testkit.Open(t, s.Addr())
+		ls := testkit.Acquire(t, e.Lock("a"))
 		before := other.Stats().WokenBySubscribe
-		waiter := other.Lock("a").AcquireAsync(limited(t))
-		eventually(t, "it is subscribed", func() bool { return other.Stats().WokenBySubscribe > before })
-		release(t, ls)
+		waiter := other.Lock("a").AcquireAsync(testkit.Limited(t))
+		testkit.Eventually(t, "it is subscribed", func() bool { return other.Stats().WokenBySubscribe > before })
+		testkit.Release(t, ls)
 		require.EqualValues(t, 1, e.Stats().Heard)
-		next := e.Lock("a").AcquireAsync(limited(t))
-		require.NoError(t, e.Close(limited(t)))
-		_, err := next.Await(limited(t))
+		next := e.Lock("a").AcquireAsync(testkit.Limited(t))
+		require.NoError(t, e.Close(testkit.Limited(t)))
+		_, err := next.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrClosed)
 		require.Zero(t, e.Stats().Names)
-		got, err := waiter.Await(limited(t))
+		got, err := waiter.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		release(t, got)
+		testkit.Release(t, got)
 	}
-	finish(t, s, other)
+	testkit.Finish(t, s, other)
 }
 
 // Close with many waiters parked on different names.
 func TestCloseWithManyNamesParked(t *testing.T) {
 	const n = 8000
 	s := redistest.Run(t, redistest.Options{})
-	other := openEngine(t, s.Addr())
+	other := testkit.Open(t, s.Addr())
 	fs := make([]*engine.Future[*engine.Lease], n)
 	for i := range fs {
-		fs[i] = other.Lock(numbered("a", i)).AcquireAsync(limited(t))
+		fs[i] = other.Lock(testkit.Numbered("a", i)).AcquireAsync(testkit.Limited(t))
 	}
-	_, err := engine.AllLeases(fs...).Await(limited(t))
+	_, err := engine.AllLeases(fs...).Await(testkit.Limited(t))
 	require.NoError(t, err)
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	waiting := make([]*engine.Future[*engine.Lease], n)
 	for i := range waiting {
-		waiting[i] = e.Lock(numbered("a", i)).AcquireAsync(limited(t))
+		waiting[i] = e.Lock(testkit.Numbered("a", i)).AcquireAsync(testkit.Limited(t))
 	}
-	eventually(t, "all wait", func() bool { return e.Stats().Waits == n })
-	eventually(t, "all listen", func() bool { return e.Stats().Nodes[0].Subscriptions.Confirmed == n }) // whatever woke them
-	require.NoError(t, e.Close(limited(t)))
+	testkit.Eventually(t, "all wait", func() bool { return e.Stats().Waits == n })
+	testkit.Eventually(t, "all listen", func() bool { return e.Stats().Nodes[0].Subscriptions.Confirmed == n }) // whatever woke them
+	require.NoError(t, e.Close(testkit.Limited(t)))
 	done := 0
 	for _, f := range waiting {
 		if _, _, ok := f.Result(); ok {

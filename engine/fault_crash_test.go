@@ -11,13 +11,14 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // awaitAOF waits until what took a lock is in the append-only file, and says where that is and how much it has:
 // while an fsync lasts nothing is written.
 func awaitAOF(tb testing.TB, dir string, ls *engine.Lease) (path string, size int64) {
 	tb.Helper()
-	eventually(tb, "it is in the file", func() bool {
+	testkit.Eventually(tb, "it is in the file", func() bool {
 		found, err := filepath.Glob(filepath.Join(dir, "appendonlydir", "*.incr.aof"))
 		require.NoError(tb, err)
 		if len(found) == 0 {
@@ -39,11 +40,11 @@ func TestFault_C065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "everysec"}})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	kept := acquire(t, a.Lock("kept"))
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	kept := testkit.Acquire(t, a.Lock("kept"))
 	path, size := awaitAOF(t, dir, kept)
-	gone := acquire(t, a.Lock("gone", engine.WatchdogLease(6*time.Second)))
-	half := acquire(t, a.Lock("half"))
+	gone := testkit.Acquire(t, a.Lock("gone", engine.WatchdogLease(6*time.Second)))
+	half := testkit.Acquire(t, a.Lock("half"))
 	_, whole := awaitAOF(t, dir, half)
 	require.Greater(t, whole, size)
 	told := gone.Context()
@@ -51,20 +52,20 @@ func TestFault_C065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
 	deadline := gone.Deadline()
 	s.Kill()
 	require.NoError(t, os.Truncate(path, size))
-	require.NoError(t, s.Restart(limited(t)))
+	require.NoError(t, s.Restart(testkit.Limited(t)))
 	require.Equal(t, kept.OwnerID()+"\n1", s.Do(t, "HGETALL", "kept"))
-	require.False(t, exists(t, s, "gone"))
+	require.False(t, testkit.Exists(t, s, "gone"))
 
-	theirs := acquire(t, b.Lock("gone"))
-	await(t, told.Done(), "the loss is told")
+	theirs := testkit.Acquire(t, b.Lock("gone"))
+	testkit.Await(t, told.Done(), "the loss is told")
 	require.Less(t, time.Now(), deadline, "by the first renewal, not by its deadline")
-	_, err := b.Lock("kept").TryAcquire(limited(t))
+	_, err := b.Lock("kept").TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	require.ErrorIs(t, half.Release(limited(t)), engine.ErrLost)
+	require.ErrorIs(t, half.Release(testkit.Limited(t)), engine.ErrLost)
 	require.False(t, kept.Lost())
-	release(t, kept)
-	release(t, theirs)
-	finish(t, s, a, b)
+	testkit.Release(t, kept)
+	testkit.Release(t, theirs)
+	testkit.Finish(t, s, a, b)
 }
 
 // TestFault_C123_AWaitOutlastsRestarts: the server of a waiter is away again and again, and comes back
@@ -73,17 +74,17 @@ func TestFault_C123_AWaitOutlastsRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir}})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	const foreign = "2f1f1f66-0000-4000-8000-000000000000:77"
 	s.Do(t, "HSET", "a", foreign, "1")
 	s.Do(t, "PEXPIRE", "a", "86400000")
 	waiter := e.Lock("a", engine.MaxWait(24*time.Hour)).AcquireAsync(t.Context())
-	eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
 	for round := range 4 {
 		s.Do(t, "SAVE")
 		s.Kill()
-		require.NoError(t, s.Restart(limited(t)))
-		eventually(t, "it listens again", func() bool {
+		require.NoError(t, s.Restart(testkit.Limited(t)))
+		testkit.Eventually(t, "it listens again", func() bool {
 			return s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{a}") == "redisson_lock__channel:{a}\n1"
 		})
 		require.Equal(t, foreign+"\n1", s.Do(t, "HGETALL", "a"))
@@ -92,9 +93,9 @@ func TestFault_C123_AWaitOutlastsRestarts(t *testing.T) {
 	}
 	s.Do(t, "DEL", "a")
 	s.Do(t, "PUBLISH", "redisson_lock__channel:{a}", "0")
-	ls, err := waiter.Await(limited(t))
+	ls, err := waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	requireHeldOnce(t, s, ls)
-	release(t, ls)
-	finish(t, s, e)
+	testkit.RequireHeldOnce(t, s, ls)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
 }

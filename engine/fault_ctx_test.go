@@ -10,6 +10,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // abandoned leaves an acquire of "a" without an answer and without anybody who wants it. Its caller's
@@ -18,13 +19,13 @@ func abandoned(t *testing.T) (*engine.Engine, *faultproxy.Proxy) {
 	t.Helper()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	hold := p.Hold(scriptCall("acquire"), 1)
+	e := testkit.Open(t, p.Addr())
+	hold := p.Hold(testkit.ScriptCall("acquire"), 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	f := e.Lock("a").AcquireAsync(ctx)
-	await(t, hold.C(), "the acquire is held")
+	testkit.Await(t, hold.C(), "the acquire is held")
 	cancel()
-	_, err := f.Await(limited(t))
+	_, err := f.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, context.Canceled)
 	t.Cleanup(func() { p.ReleaseCommands() })
 	return e, p
@@ -35,7 +36,7 @@ func unreachable(t *testing.T, e *engine.Engine, p *faultproxy.Proxy) {
 	t.Helper()
 	p.RefuseNew(true)
 	p.CutAll()
-	eventually(t, "the engine has no connection", func() bool { return e.Ping(limited(t)) != nil })
+	testkit.Eventually(t, "the engine has no connection", func() bool { return e.Ping(testkit.Limited(t)) != nil })
 }
 
 func TestCtxBehindAbandonedAttempt(t *testing.T) {
@@ -44,8 +45,8 @@ func TestCtxBehindAbandonedAttempt(t *testing.T) {
 	defer cancel()
 	begun := time.Now()
 	f := e.Lock("a").AcquireAsync(ctx)
-	await(t, f.Done(), "the end of its context is seen")
-	_, err := f.Await(limited(t))
+	testkit.Await(t, f.Done(), "the end of its context is seen")
+	_, err := f.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(begun), time.Second, "not when the attempt ends, after 2.5 s")
 }
@@ -53,7 +54,7 @@ func TestCtxBehindAbandonedAttempt(t *testing.T) {
 func TestMaxWaitBehindAbandonedAttempt(t *testing.T) {
 	e, _ := abandoned(t)
 	begun := time.Now()
-	_, err := e.Lock("a", engine.MaxWait(100*time.Millisecond)).Acquire(limited(t))
+	_, err := e.Lock("a", engine.MaxWait(100*time.Millisecond)).Acquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrUnknown)
 	require.Less(t, time.Since(begun), time.Second, "not when the attempt ends, after 2.5 s")
 }
@@ -62,8 +63,8 @@ func TestMaxWaitBehindAbandonedAttempt(t *testing.T) {
 func TestCtxWhileCooling(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
-	ls := acquire(t, e.Lock("a"))
+	e := testkit.Open(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
+	ls := testkit.Acquire(t, e.Lock("a"))
 	waiter := e.Lock("a").AcquireAsync(context.Background())
 	unreachable(t, e, p)
 	given := ls.ReleaseAsync()
@@ -72,11 +73,11 @@ func TestCtxWhileCooling(t *testing.T) {
 	defer cancel()
 	begun := time.Now()
 	f := e.Lock("a").AcquireAsync(ctx)
-	await(t, f.Done(), "the end of its context is seen")
+	testkit.Await(t, f.Done(), "the end of its context is seen")
 	took := time.Since(begun)
-	_, err := f.Await(limited(t))
+	_, err := f.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, took, time.Second)
 	p.RefuseNew(false)
-	await(t, given.Done(), "the release is answered")
+	testkit.Await(t, given.Done(), "the release is answered")
 }

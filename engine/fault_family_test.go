@@ -13,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -23,35 +24,35 @@ func TestFault_C103_TokensRiseOverAFailoverThatLosesSome(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	replica := s.Replicas[0]
-	before, after := openEngine(t, s.Master.Addr()), openEngine(t, s.Master.Addr())
+	before, after := testkit.Open(t, s.Master.Addr()), testkit.Open(t, s.Master.Addr())
 	last := int64(0)
 	take := func(e *engine.Engine) *engine.Lease {
 		t.Helper()
-		ls := acquire(t, e.FencedLock("f").Lock)
+		ls := testkit.Acquire(t, e.FencedLock("f").Lock)
 		require.Greater(t, ls.Token(), last)
 		last = ls.Token()
 		return ls
 	}
-	release(t, take(before))
-	eventually(t, "the replica has it", func() bool {
+	testkit.Release(t, take(before))
+	testkit.Eventually(t, "the replica has it", func() bool {
 		return replica.Do(t, "GET", slot.FenceToken("f")) == s.Master.Do(t, "GET", slot.FenceToken("f"))
 	})
 	replica.Do(t, "REPLICAOF", "NO", "ONE") // it will not see what comes now
 	for range 20 {
-		release(t, take(before))
-		release(t, take(after))
+		testkit.Release(t, take(before))
+		testkit.Release(t, take(after))
 	}
 	old := take(before)
 	token := old.Token()
 	s.Master.Kill()
 
-	promoted := openEngine(t, replica.Addr())
+	promoted := testkit.Open(t, replica.Addr())
 	next := take(promoted)
 	require.Equal(t, token, old.Token(), "a holder's token is its own, whoever holds now")
 	require.Greater(t, next.Token(), old.Token())
-	release(t, next)
+	testkit.Release(t, next)
 	replica.Do(t, "DEL", slot.FenceToken("f"))
-	finish(t, replica, promoted)
+	testkit.Finish(t, replica, promoted)
 }
 
 // TestFault_C125_TenDeadWaitersInARow: a process dies with ten places at the head of the queue. It costs the one
@@ -60,27 +61,27 @@ func TestFault_C125_TenDeadWaitersInARow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	dead, a, b := openEngine(t, p.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	held := acquire(t, b.FairLock("q").Lock)
-	ctx, cancel := context.WithCancel(limited(t))
+	dead, a, b := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	held := testkit.Acquire(t, b.FairLock("q").Lock)
+	ctx, cancel := context.WithCancel(testkit.Limited(t))
 	defer cancel()
 	for range 10 {
 		dead.FairLock("q").AcquireAsync(ctx)
 	}
-	eventually(t, "they queue", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "10" })
+	testkit.Eventually(t, "they queue", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "10" })
 	p.RefuseNew(true)
 	p.CutAll()
-	next := a.FairLock("q").AcquireAsync(limited(t))
-	eventually(t, "it stands behind", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "11" })
+	next := a.FairLock("q").AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it stands behind", func() bool { return s.Do(t, "LLEN", slot.FairQueue("q")) == "11" })
 	began := time.Now()
-	release(t, held)
-	ls, err := next.Await(limited(t))
+	testkit.Release(t, held)
+	ls, err := next.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Less(t, time.Since(began), 9*time.Second)
-	release(t, ls)
+	testkit.Release(t, ls)
 	p.RefuseNew(false)
 	cancel()
-	finish(t, s, dead, a, b)
+	testkit.Finish(t, s, dead, a, b)
 }
 
 // TestFault_C127_ThePlacesAndTheTimesAreOneSet: waiters come and leave, in every way and order. Whoever stands in
@@ -88,8 +89,8 @@ func TestFault_C125_TenDeadWaitersInARow(t *testing.T) {
 func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr())}
-	held := acquire(t, engines[0].FairLock("q").Lock)
+	engines := []*engine.Engine{testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())}
+	held := testkit.Acquire(t, engines[0].FairLock("q").Lock)
 	random := rand.New(rand.NewPCG(1, 27))
 	type waiter struct {
 		f      *engine.Future[*engine.Lease]
@@ -127,9 +128,9 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 				leave(line[i])
 				line = slices.Delete(line, i, i+1)
 			default: // who is served gives the lock to the next
-				release(t, held)
+				testkit.Release(t, held)
 				served := -1
-				eventually(t, "the next is served", func() bool {
+				testkit.Eventually(t, "the next is served", func() bool {
 					served = slices.IndexFunc(line, func(w waiter) bool { _, _, ok := w.f.Result(); return ok })
 					return served >= 0
 				})
@@ -138,7 +139,7 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 				held, line = ls, slices.Delete(line, served, served+1)
 			}
 		}
-		eventually(t, "the queue is who waits", func() bool {
+		testkit.Eventually(t, "the queue is who waits", func() bool {
 			places, times := sets()
 			return len(places) == len(line) && slices.Equal(places, times)
 		})
@@ -146,12 +147,12 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 	for _, w := range line {
 		leave(w)
 	}
-	release(t, held)
-	eventually(t, "nobody waits", func() bool {
+	testkit.Release(t, held)
+	testkit.Eventually(t, "nobody waits", func() bool {
 		places, times := sets()
 		return len(places) == 0 && len(times) == 0
 	})
-	finish(t, s, engines...)
+	testkit.Finish(t, s, engines...)
 }
 
 // TestFault_C130_TheQueueIsLostAndTheLockIsNot: a failover, or an eviction, takes the queue of a lock that is
@@ -159,17 +160,17 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 func TestFault_C130_TheQueueIsLostAndTheLockIsNot(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	for _, keys := range [][]string{
 		{slot.FairQueue("q"), slot.FairTimeouts("q")}, {slot.FairQueue("q")}, {slot.FairTimeouts("q")},
 	} {
-		held := acquire(t, a.FairLock("q").Lock)
-		fs := lineUp(t, s, 4, func(i int) *engine.FairLock { return []*engine.Engine{a, b}[i%2].FairLock("q") })
+		held := testkit.Acquire(t, a.FairLock("q").Lock)
+		fs := testkit.LineUp(t, s, 4, func(i int) *engine.FairLock { return []*engine.Engine{a, b}[i%2].FairLock("q") })
 		s.Do(t, append([]string{"DEL"}, keys...)...)
-		eventually(t, "they queue again", func() bool {
+		testkit.Eventually(t, "they queue again", func() bool {
 			return s.Do(t, "LLEN", slot.FairQueue("q")) == "4" && s.Do(t, "ZCARD", slot.FairTimeouts("q")) == "4"
 		})
-		release(t, held)
+		testkit.Release(t, held)
 		done := make(chan error, len(fs))
 		for _, f := range fs {
 			go func() {
@@ -181,10 +182,10 @@ func TestFault_C130_TheQueueIsLostAndTheLockIsNot(t *testing.T) {
 			}()
 		}
 		for range fs {
-			require.NoError(t, await(t, done, "a waiter"))
+			require.NoError(t, testkit.Await(t, done, "a waiter"))
 		}
 	}
-	finish(t, s, a, b)
+	testkit.Finish(t, s, a, b)
 }
 
 // TestFault_C134_OneReaderOfFiveDies: a writer waits for as long as the dead one's lease lasts, and no longer; the
@@ -194,44 +195,44 @@ func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	const lease, deads = 6 * time.Second, 2 * time.Second
-	dead := openEngine(t, p.Addr())
+	dead := testkit.Open(t, p.Addr())
 	var engines []*engine.Engine
 	var reads []*engine.Lease
 	for range 4 {
-		e := openEngine(t, s.Addr())
+		e := testkit.Open(t, s.Addr())
 		engines = append(engines, e)
-		reads = append(reads, acquire(t, e.RWLock("rw", engine.WatchdogLease(lease)).ReadLock()))
+		reads = append(reads, testkit.Acquire(t, e.RWLock("rw", engine.WatchdogLease(lease)).ReadLock()))
 	}
-	acquire(t, dead.RWLock("rw", engine.WatchdogLease(deads)).ReadLock())
+	testkit.Acquire(t, dead.RWLock("rw", engine.WatchdogLease(deads)).ReadLock())
 	p.RefuseNew(true)
 	p.CutAll()
 	died := time.Now()
-	writer := engines[0].RWLock("rw").WriteLock().AcquireAsync(limited(t))
+	writer := engines[0].RWLock("rw").WriteLock().AcquireAsync(testkit.Limited(t))
 	for i, r := range reads {
 		sent := engines[i].Stats().Renewals.Sent
-		eventually(t, "the others are renewed", func() bool { return engines[i].Stats().Renewals.Sent > sent })
+		testkit.Eventually(t, "the others are renewed", func() bool { return engines[i].Stats().Renewals.Sent > sent })
 		require.False(t, r.Lost())
-		release(t, r)
+		testkit.Release(t, r)
 	}
-	w, err := writer.Await(limited(t))
+	w, err := writer.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Less(t, time.Since(died), engine.DefaultLease/2, "the longest that a busy machine may take, and no lease of anybody's default")
 	var late []*engine.Future[*engine.Lease]
 	for i, e := range engines[1:] {
-		late = append(late, e.RWLock("rw").ReadLock().AcquireAsync(limited(t)))
-		eventually(t, "it waits", func() bool { return engines[i+1].Stats().WokenBySubscribe > 0 })
+		late = append(late, e.RWLock("rw").ReadLock().AcquireAsync(testkit.Limited(t)))
+		testkit.Eventually(t, "it waits", func() bool { return engines[i+1].Stats().WokenBySubscribe > 0 })
 	}
-	release(t, w)
+	testkit.Release(t, w)
 	var in []*engine.Lease
 	for _, f := range late {
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		in = append(in, ls)
 	}
 	for i, ls := range in { // by the message, or by the question that each asks when it listens, if that was on its way
 		require.Zero(t, engines[i+1].Stats().GrantsByPoll, "nobody had to look for itself")
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	p.RefuseNew(false)
-	finish(t, s, append(engines, dead)...)
+	testkit.Finish(t, s, append(engines, dead)...)
 }

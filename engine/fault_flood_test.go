@@ -12,6 +12,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // Acquires arrive at ten times what the lanes may hold while none is answered; held locks are renewed
@@ -20,12 +21,12 @@ func TestFault_FloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *tes
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	const capacity, flood, callers = 8192, 10 * 8192, 16
-	e := openEngine(t, p.Addr(), func(c *engine.Config) { c.QueueMax = capacity })
+	e := testkit.Open(t, p.Addr(), func(c *engine.Config) { c.QueueMax = capacity })
 	var held []*engine.Lease
 	for i := range 500 {
-		held = append(held, acquire(t, e.Lock(numbered("held", i), engine.WatchdogLease(1500*time.Millisecond))))
+		held = append(held, testkit.Acquire(t, e.Lock(testkit.Numbered("held", i), engine.WatchdogLease(1500*time.Millisecond))))
 	}
-	hold := p.Hold(scriptCall("acquire"), -1)
+	hold := p.Hold(testkit.ScriptCall("acquire"), -1)
 	var mu sync.Mutex
 	var refused []time.Duration
 	var queued []*engine.Future[*engine.Lease]
@@ -36,7 +37,7 @@ func TestFault_FloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *tes
 			var took []time.Duration
 			var waits []*engine.Future[*engine.Lease]
 			for i := range flood / callers {
-				lock := e.Lock(numbered("flood", c*flood+i))
+				lock := e.Lock(testkit.Numbered("flood", c*flood+i))
 				began := time.Now()
 				f := lock.AcquireAsync(t.Context())
 				if _, err, ok := f.Result(); ok {
@@ -54,10 +55,10 @@ func TestFault_FloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *tes
 		})
 	}
 	wg.Wait()
-	eventually(t, "more than a lease has passed since the last acquire was answered", func() bool {
+	testkit.Eventually(t, "more than a lease has passed since the last acquire was answered", func() bool {
 		return time.Since(from) > 2*time.Second
 	})
-	require.Zero(t, lostOf(held), "renewals went on")
+	require.Zero(t, testkit.LostOf(held), "renewals went on")
 	hold.Remove()
 	p.ReleaseCommands()
 
@@ -67,10 +68,10 @@ func TestFault_FloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *tes
 	t.Logf("%d refused: median %v, 99th percentile %v", len(refused), refused[len(refused)/2], refused[len(refused)*99/100])
 	require.Less(t, refused[len(refused)/2], time.Millisecond)
 	require.Equal(t, int64(len(refused)), e.Stats().Nodes[0].Overloaded, "each refusal is counted")
-	leases, err := engine.AllLeases(queued...).Await(limited(t))
+	leases, err := engine.AllLeases(queued...).Await(testkit.Limited(t))
 	require.NoError(t, err, "what was taken in is served")
 	for _, ls := range append(leases, held...) {
 		ls.ReleaseAsync()
 	}
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

@@ -14,13 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
-)
-
-// attemptLimit is how late a copy of an acquire may run: P4's bound on a ghost. What comes on top of
-// it is the slack for clock rates, the wheel's tick and a busy machine.
-const (
-	attemptLimit = 2500 * time.Millisecond
-	limitSlack   = 400 * time.Millisecond
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A cutter is a client whose connections a test can close at its own end, while what was written
@@ -76,32 +70,24 @@ func holdAcquire(t *testing.T) *late {
 	p := faultproxy.Run(t, s.Addr())
 	c := &cutter{}
 	client := c.client(t, p.Addr())
-	e := openEngine(t, "", func(cfg *engine.Config) { cfg.Addrs, cfg.Client = nil, client })
-	return &late{s: s, p: p, e: e, cut: c.cut, heldC: p.Hold(scriptCall("acquire"), 1).C(), sent: time.Now()}
+	e := testkit.Open(t, "", func(cfg *engine.Config) { cfg.Addrs, cfg.Client = nil, client })
+	return &late{s: s, p: p, e: e, cut: c.cut, heldC: p.Hold(testkit.ScriptCall("acquire"), 1).C(), sent: time.Now()}
 }
 
 // deliver lets the late copy go and returns when the server has answered it.
 func (l *late) deliver(t *testing.T) {
 	t.Helper()
 	require.Positive(t, l.p.ReleaseCommands(), "nothing was held")
-	require.NoError(t, l.p.Idle(limited(t)))
+	require.NoError(t, l.p.Idle(testkit.Limited(t)))
 }
 
 // requireGoneInTime waits for the end of the ghost and checks P4's bound.
 func (l *late) requireGoneInTime(t *testing.T) {
 	t.Helper()
-	for exists(t, l.s, "a") {
-		require.Less(t, time.Since(l.sent), attemptLimit+limitSlack, "the ghost outlived its attempt")
-		lastUntil(time.Now().Add(5 * time.Millisecond))
+	for testkit.Exists(t, l.s, "a") {
+		require.Less(t, time.Since(l.sent), testkit.AttemptLimit+testkit.LimitSlack, "the ghost outlived its attempt")
+		testkit.LastUntil(time.Now().Add(5 * time.Millisecond))
 	}
-}
-
-// calls counts how often the server has run a command.
-func calls(t *testing.T, s *redistest.Server, command string) int64 {
-	t.Helper()
-	stats, err := s.CommandStats()
-	require.NoError(t, err)
-	return stats[command]
 }
 
 // TestFault_C029_LateCopyOfAnAcquire: the bytes of an acquire reach the server after its caller has
@@ -112,10 +98,10 @@ func TestFault_C029_LateCopyOfAnAcquire(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(context.Background())
 		f := l.e.Lock("a").AcquireAsync(ctx) // 30 s
-		await(t, l.heldC, "the acquire is held")
+		testkit.Await(t, l.heldC, "the acquire is held")
 		cancel()
 		begun := time.Now()
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Less(t, time.Since(begun), 600*time.Millisecond)
 	}
@@ -123,112 +109,112 @@ func TestFault_C029_LateCopyOfAnAcquire(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
 		// Every release of the engine is done when its second one (behind the doubt) is.
-		releases := watchCommands(l.p, scriptCall("release"))
+		releases := testkit.WatchCommands(l.p, testkit.ScriptCall("release"))
 		giveUp(t, l)
 		l.cut()
-		await(t, releases, "the first release")
-		await(t, releases, "the release behind the doubt")
-		require.Greater(t, time.Since(l.sent), attemptLimit)
-		require.NoError(t, l.e.Close(limited(t)))
-		before := calls(t, l.s, "evalsha")
+		testkit.Await(t, releases, "the first release")
+		testkit.Await(t, releases, "the release behind the doubt")
+		require.Greater(t, time.Since(l.sent), testkit.AttemptLimit)
+		require.NoError(t, l.e.Close(testkit.Limited(t)))
+		before := testkit.CallsOf(t, l.s, "evalsha")
 		l.deliver(t)
-		require.Equal(t, before+1, calls(t, l.s, "evalsha"), "the copy ran")
+		require.Equal(t, before+1, testkit.CallsOf(t, l.s, "evalsha"), "the copy ran")
 		require.Empty(t, l.s.Keys(t))
 	})
 	t.Run("BeforeItTheGhostLivesNoLongerThanTheAttempt", func(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
-		releases := watchCommands(l.p, scriptCall("release"))
+		releases := testkit.WatchCommands(l.p, testkit.ScriptCall("release"))
 		giveUp(t, l)
 		l.cut()
-		await(t, releases, "the first release")
-		eventually(t, "it was answered", func() bool { return calls(t, l.s, "evalsha") == 1 })
+		testkit.Await(t, releases, "the first release")
+		testkit.Eventually(t, "it was answered", func() bool { return testkit.CallsOf(t, l.s, "evalsha") == 1 })
 		l.deliver(t)
-		require.True(t, exists(t, l.s, "a"), "the copy ran")
+		require.True(t, testkit.Exists(t, l.s, "a"), "the copy ran")
 		require.Empty(t, l.s.ImmortalKeys(t))
 		l.requireGoneInTime(t)
-		require.Greater(t, time.Since(l.sent), attemptLimit, "until then another copy could come")
-		eventually(t, "it is counted", func() bool { return l.e.Stats().Ghosts == 1 })
-		finish(t, l.s, l.e)
+		require.Greater(t, time.Since(l.sent), testkit.AttemptLimit, "until then another copy could come")
+		testkit.Eventually(t, "it is counted", func() bool { return l.e.Stats().Ghosts == 1 })
+		testkit.Finish(t, l.s, l.e)
 	})
 	t.Run("OnALivingConnectionItIsReleasedWithItsAnswer", func(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
 		giveUp(t, l)
-		gone := watchCommands(l.p, scriptCall("release"))
+		gone := testkit.WatchCommands(l.p, testkit.ScriptCall("release"))
 		delivered := time.Now()
 		l.p.ReleaseCommands()
-		await(t, gone, "the grant nobody wants is given back")
-		eventually(t, "it is free", func() bool { return !exists(t, l.s, "a") })
+		testkit.Await(t, gone, "the grant nobody wants is given back")
+		testkit.Eventually(t, "it is free", func() bool { return !testkit.Exists(t, l.s, "a") })
 		require.Less(t, time.Since(delivered), 700*time.Millisecond)
-		finish(t, l.s, l.e)
+		testkit.Finish(t, l.s, l.e)
 	})
 	t.Run("WhileItsRetryIsHeldItDoesNothing", func(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
-		f := l.e.Lock("a").AcquireAsync(limited(t))
-		await(t, l.heldC, "the acquire is held")
+		f := l.e.Lock("a").AcquireAsync(testkit.Limited(t))
+		testkit.Await(t, l.heldC, "the acquire is held")
 		l.cut()
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		end := expiry(t, l.s, "a")
+		end := testkit.Expiry(t, l.s, "a")
 		l.deliver(t)
-		requireHeldOnce(t, l.s, ls)
-		require.Equal(t, end, expiry(t, l.s, "a"))
-		release(t, ls)
-		require.False(t, exists(t, l.s, "a"))
-		finish(t, l.s, l.e)
+		testkit.RequireHeldOnce(t, l.s, ls)
+		require.Equal(t, end, testkit.Expiry(t, l.s, "a"))
+		testkit.Release(t, ls)
+		require.False(t, testkit.Exists(t, l.s, "a"))
+		testkit.Finish(t, l.s, l.e)
 	})
 	t.Run("AfterItsRetryWasGrantedAndReleased", func(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
-		f := l.e.Lock("a").AcquireAsync(limited(t))
-		await(t, l.heldC, "the acquire is held")
+		f := l.e.Lock("a").AcquireAsync(testkit.Limited(t))
+		testkit.Await(t, l.heldC, "the acquire is held")
 		l.cut()
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		release(t, ls)
-		require.False(t, exists(t, l.s, "a"))
+		testkit.Release(t, ls)
+		require.False(t, testkit.Exists(t, l.s, "a"))
 		// The next holder is not disturbed by the copy, nor by what ends it.
-		next := acquire(t, l.e.Lock("b"))
+		next := testkit.Acquire(t, l.e.Lock("b"))
 		l.deliver(t)
-		require.True(t, exists(t, l.s, "a"), "the copy ran")
+		require.True(t, testkit.Exists(t, l.s, "a"), "the copy ran")
 		require.Equal(t, ls.OwnerID()+"\n1", l.s.Do(t, "HGETALL", "a"))
 		// A caller that comes now waits for the ghost's end, not for its lease.
-		later := acquire(t, l.e.Lock("a"))
-		require.Less(t, time.Since(l.sent), attemptLimit+limitSlack)
+		later := testkit.Acquire(t, l.e.Lock("a"))
+		require.Less(t, time.Since(l.sent), testkit.AttemptLimit+testkit.LimitSlack)
 		require.NotEqual(t, ls.OwnerID(), later.OwnerID())
-		requireHeldOnce(t, l.s, later)
-		requireHeldOnce(t, l.s, next)
-		release(t, next)
-		release(t, later)
-		finish(t, l.s, l.e)
+		testkit.RequireHeldOnce(t, l.s, later)
+		testkit.RequireHeldOnce(t, l.s, next)
+		testkit.Release(t, next)
+		testkit.Release(t, later)
+		testkit.Finish(t, l.s, l.e)
 	})
 	busy := func(t *testing.T, l *late, ctx context.Context) (*engine.Lease, *engine.Future[*engine.Lease]) {
 		t.Helper()
-		other := openEngine(t, l.s.Addr())
-		theirs := acquire(t, other.Lock("a"))
+		other := testkit.Open(t, l.s.Addr())
+		theirs := testkit.Acquire(t, other.Lock("a"))
 		f := l.e.Lock("a").AcquireAsync(ctx)
-		await(t, l.heldC, "the acquire is held")
+		testkit.Await(t, l.heldC, "the acquire is held")
 		l.cut()
-		eventually(t, "its retry was told busy", func() bool { return l.e.Stats().WokenBySubscribe > 0 })
+		testkit.Eventually(t, "its retry was told busy", func() bool { return l.e.Stats().WokenBySubscribe > 0 })
 		l.p.DropMessages(func(string) bool { return true }) // so that the copy comes before the next try
 		return theirs, f
 	}
 	t.Run("WhileItsRetryWaitsItIsFoundAsOurs", func(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
-		theirs, f := busy(t, l, limited(t))
-		release(t, theirs)
+		theirs, f := busy(t, l, testkit.Limited(t))
+		testkit.Release(t, theirs)
 		l.deliver(t)
 		require.Regexp(t, "^"+l.e.ID()+":", l.s.Do(t, "HGETALL", "a"), "the copy ran")
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		require.Less(t, time.Since(l.sent), attemptLimit, "the next poll")
-		requireHeldOnce(t, l.s, ls)
-		require.EqualValues(t, 2, calls(t, l.s, "hset"), "theirs and the copy")
-		release(t, ls)
-		finish(t, l.s, l.e)
+		require.Less(t, time.Since(l.sent), testkit.AttemptLimit, "the next poll")
+		testkit.RequireHeldOnce(t, l.s, ls)
+		require.EqualValues(t, 2, testkit.CallsOf(t, l.s, "hset"), "theirs and the copy")
+		testkit.Release(t, ls)
+		testkit.Finish(t, l.s, l.e)
 	})
 	t.Run("WhileItsRetryWaitsAndLeaves", func(t *testing.T) {
 		t.Parallel()
@@ -236,31 +222,31 @@ func TestFault_C029_LateCopyOfAnAcquire(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		theirs, f := busy(t, l, ctx)
 		cancel()
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, context.Canceled)
-		eventually(t, "the first release was answered", func() bool { return calls(t, l.s, "hdel") == 1 })
-		release(t, theirs)
+		testkit.Eventually(t, "the first release was answered", func() bool { return testkit.CallsOf(t, l.s, "hdel") == 1 })
+		testkit.Release(t, theirs)
 		l.deliver(t)
 		require.Regexp(t, "^"+l.e.ID()+":", l.s.Do(t, "HGETALL", "a"), "the copy ran")
 		l.requireGoneInTime(t)
-		finish(t, l.s, l.e)
+		testkit.Finish(t, l.s, l.e)
 	})
 	t.Run("AfterItsRetryWasLostToADeletion", func(t *testing.T) {
 		t.Parallel()
 		l := holdAcquire(t)
-		f := l.e.Lock("a").AcquireAsync(limited(t))
-		await(t, l.heldC, "the acquire is held")
+		f := l.e.Lock("a").AcquireAsync(testkit.Limited(t))
+		testkit.Await(t, l.heldC, "the acquire is held")
 		l.cut()
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		forced, err := l.e.Lock("a").ForceRelease(limited(t))
+		forced, err := l.e.Lock("a").ForceRelease(testkit.Limited(t))
 		require.NoError(t, err)
 		require.True(t, forced)
 		require.True(t, ls.Lost())
 		l.deliver(t)
-		require.True(t, exists(t, l.s, "a"), "the copy ran")
+		require.True(t, testkit.Exists(t, l.s, "a"), "the copy ran")
 		l.requireGoneInTime(t)
-		finish(t, l.s, l.e)
+		testkit.Finish(t, l.s, l.e)
 	})
 }
 
@@ -273,31 +259,31 @@ func TestFault_P4_StoppedServerCompletesAnAcquireLate(t *testing.T) {
 		at   time.Duration // when the server goes on
 	}{
 		{"InTimeAGhostOfTheAttemptLimit", 2 * time.Second},
-		{"TooLateNothing", attemptLimit + 200*time.Millisecond},
+		{"TooLateNothing", testkit.AttemptLimit + 200*time.Millisecond},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			l := holdAcquire(t)
-			f := l.e.Lock("a").AcquireAsync(limited(t))
-			await(t, l.heldC, "the acquire is held")
+			f := l.e.Lock("a").AcquireAsync(testkit.Limited(t))
+			testkit.Await(t, l.heldC, "the acquire is held")
 			l.cut()
-			ls, err := f.Await(limited(t))
+			ls, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
-			release(t, ls)
-			require.EqualValues(t, 1, calls(t, l.s, "hset"), "the retry")
+			testkit.Release(t, ls)
+			require.EqualValues(t, 1, testkit.CallsOf(t, l.s, "hset"), "the retry")
 			l.s.Pause()
 			require.Positive(t, l.p.ReleaseCommands())
-			lastUntil(l.sent.Add(how.at))
+			testkit.LastUntil(l.sent.Add(how.at))
 			l.s.Resume()
-			require.NoError(t, l.p.Idle(limited(t)))
-			if how.at < attemptLimit {
-				require.True(t, exists(t, l.s, "a"), "the copy ran")
-				require.EqualValues(t, 2, calls(t, l.s, "hset"))
+			require.NoError(t, l.p.Idle(testkit.Limited(t)))
+			if how.at < testkit.AttemptLimit {
+				require.True(t, testkit.Exists(t, l.s, "a"), "the copy ran")
+				require.EqualValues(t, 2, testkit.CallsOf(t, l.s, "hset"))
 			} else {
-				require.EqualValues(t, 1, calls(t, l.s, "hset"), "the copy changed something")
+				require.EqualValues(t, 1, testkit.CallsOf(t, l.s, "hset"), "the copy changed something")
 			}
 			l.requireGoneInTime(t)
-			finish(t, l.s, l.e)
+			testkit.Finish(t, l.s, l.e)
 		})
 	}
 }
@@ -314,31 +300,31 @@ func TestFault_C030_LateCopyOfAReentry(t *testing.T) {
 			t.Parallel()
 			l := holdAcquire(t)
 			l.p.ReleaseCommands() // only the re-entry is held
-			ctx := engine.WithOwner(limited(t), engine.NewOwner())
+			ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 			first, err := l.e.Lock("a").Acquire(ctx)
 			require.NoError(t, err)
-			held := l.p.Hold(scriptCall("reacquire"), 1)
+			held := l.p.Hold(testkit.ScriptCall("reacquire"), 1)
 			f := l.e.Lock("a").AcquireAsync(ctx)
-			await(t, held.C(), "the re-entry is held")
+			testkit.Await(t, held.C(), "the re-entry is held")
 			l.cut()
-			second, err := f.Await(limited(t))
+			second, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
 			require.Equal(t, first.OwnerID()+"\n2", l.s.Do(t, "HGETALL", "a"))
-			release(t, second)
-			requireHeldOnce(t, l.s, first)
+			testkit.Release(t, second)
+			testkit.RequireHeldOnce(t, l.s, first)
 			if !how.after {
 				l.deliver(t)
 				require.Equal(t, first.OwnerID()+"\n2", l.s.Do(t, "HGETALL", "a"), "the copy ran: it counts for nobody")
 			}
-			release(t, first)
-			require.False(t, exists(t, l.s, "a"))
+			testkit.Release(t, first)
+			require.False(t, testkit.Exists(t, l.s, "a"))
 			if how.after {
-				before := calls(t, l.s, "evalsha")
+				before := testkit.CallsOf(t, l.s, "evalsha")
 				l.deliver(t)
-				require.Equal(t, before+1, calls(t, l.s, "evalsha"), "the copy ran")
-				require.False(t, exists(t, l.s, "a"))
+				require.Equal(t, before+1, testkit.CallsOf(t, l.s, "evalsha"), "the copy ran")
+				require.False(t, testkit.Exists(t, l.s, "a"))
 			}
-			finish(t, l.s, l.e)
+			testkit.Finish(t, l.s, l.e)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"runtime/metrics"
 	"strconv"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // HOLDFAST_FUZZ is for how long what servers say is changed, instead of some seconds; HOLDFAST_SEED repeats how.
@@ -30,10 +30,10 @@ func mangleFor(t *testing.T) (lasts time.Duration, seed uint64) {
 		require.NoError(t, err, fuzzEnv)
 		seed = uint64(time.Now().UnixNano())
 	}
-	if text := os.Getenv(seedEnv); text != "" {
+	if text := os.Getenv(testkit.SeedEnv); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, seedEnv)
+		require.NoError(t, err, testkit.SeedEnv)
 	}
 	return lasts, seed
 }
@@ -49,15 +49,15 @@ func TestFault_MangledReplies(t *testing.T) {
 	}{{name: "Replies"}, {name: "Bytes", bytes: true}, {name: "Numbers", numbers: true}} {
 		t.Run(how.name, func(t *testing.T) {
 			lasts, seed := mangleFor(t)
-			t.Logf("%s=%d", seedEnv, seed)
+			t.Logf("%s=%d", testkit.SeedEnv, seed)
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e, other := openEngine(t, p.Addr()), openEngine(t, p.Addr())
+			e, other := testkit.Open(t, p.Addr()), testkit.Open(t, p.Addr())
 			st := newStorm(t, s, 6, e, other)
 			st.mangled, st.believed = true, how.bytes || how.numbers
 			st.longest = 20 * time.Millisecond
 			st.opts = []engine.Option{engine.WatchdogLease(time.Second)}
-			normal := memory()
+			normal := testkit.Memory()
 			m := faultproxy.NewMangler(seed, map[bool]float64{false: 0.03, true: 0.15}[how.numbers])
 			m.Bytes, m.Numbers = how.bytes, how.numbers
 			p.Mangle(m)
@@ -67,8 +67,8 @@ func TestFault_MangledReplies(t *testing.T) {
 			}
 			most := uint64(0)
 			for begun := time.Now(); time.Since(begun) < lasts; {
-				lastUntil(time.Now().Add(10 * time.Millisecond))
-				most = max(most, memory())
+				testkit.LastUntil(time.Now().Add(10 * time.Millisecond))
+				most = max(most, testkit.Memory())
 			}
 			st.end()
 			p.Mangle(nil)
@@ -81,8 +81,8 @@ func TestFault_MangledReplies(t *testing.T) {
 			require.Positive(t, st.grants.Load())
 			require.Less(t, max(most, normal)-normal, uint64(64<<20), "bytes above normal")
 			for _, e := range []*engine.Engine{e, other} {
-				release(t, acquire(t, e.Lock("afterwards")))
-				ctx, cancel := context.WithTimeout(context.Background(), tooLong)
+				testkit.Release(t, testkit.Acquire(t, e.Lock("afterwards")))
+				ctx, cancel := context.WithTimeout(context.Background(), testkit.TooLong)
 				err := e.Close(ctx)
 				cancel()
 				require.False(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
@@ -119,11 +119,4 @@ func everything(e *engine.Engine, seed uint64, stop <-chan struct{}) {
 		}
 		cancel()
 	}
-}
-
-// memory is what the heap takes, as far as it is in use.
-func memory() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // holdMany takes n locks at once.
@@ -21,11 +22,11 @@ func holdMany(tb testing.TB, e *engine.Engine, n int, opts ...engine.Option) []*
 	tb.Helper()
 	futures := make([]*engine.Future[*engine.Lease], n)
 	for i := range futures {
-		futures[i] = e.Lock(numbered("many", i), opts...).AcquireAsync(tb.Context())
+		futures[i] = e.Lock(testkit.Numbered("many", i), opts...).AcquireAsync(tb.Context())
 	}
 	held := make([]*engine.Lease, n)
 	for i, f := range futures {
-		ls, err := f.Await(limited(tb))
+		ls, err := f.Await(testkit.Limited(tb))
 		require.NoError(tb, err)
 		held[i] = ls
 	}
@@ -40,7 +41,7 @@ func releaseMany(tb testing.TB, held []*engine.Lease) {
 		futures[i] = ls.ReleaseAsync()
 	}
 	for i, f := range futures {
-		if _, err := f.Await(limited(tb)); err != nil {
+		if _, err := f.Await(testkit.Limited(tb)); err != nil {
 			require.ErrorIs(tb, err, engine.ErrLost)
 			require.True(tb, held[i].Lost())
 		}
@@ -52,29 +53,29 @@ func releaseMany(tb testing.TB, held []*engine.Lease) {
 func TestFault_C164_ManyHeldLocksCostNoGoroutineAndFewCommands(t *testing.T) {
 	const n, lease = 20_000, 6 * time.Second
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	first := acquire(t, e.Lock("first", engine.WatchdogLease(time.Second)))
+	e := testkit.Open(t, s.Addr())
+	first := testkit.Acquire(t, e.Lock("first", engine.WatchdogLease(time.Second)))
 	renewed := e.Stats().Renewals.Sent
-	eventually(t, "the sender runs", func() bool { return e.Stats().Renewals.Sent > renewed })
+	testkit.Eventually(t, "the sender runs", func() bool { return e.Stats().Renewals.Sent > renewed })
 	goroutines := runtime.NumGoroutine()
 	held := holdMany(t, e, n, engine.WatchdogLease(lease))
-	before, from := calls(t, s, "evalsha"), time.Now()
+	before, from := testkit.CallsOf(t, s, "evalsha"), time.Now()
 	sent := e.Stats().Renewals.Sent
-	eventually(t, "three renewals each", func() bool { return e.Stats().Renewals.Sent > sent+3*n })
+	testkit.Eventually(t, "three renewals each", func() bool { return e.Stats().Renewals.Sent > sent+3*n })
 	periods := int64(time.Since(from)/(lease/3)) + 1
-	require.Zero(t, lostOf(held))
+	require.Zero(t, testkit.LostOf(held))
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+10)
-	require.Less(t, calls(t, s, "evalsha")-before, periods*n/40, "renewals travel many in a command")
-	release(t, first)
+	require.Less(t, testkit.CallsOf(t, s, "evalsha")-before, periods*n/40, "renewals travel many in a command")
+	testkit.Release(t, first)
 	releaseMany(t, held)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // TestFault_C172_MemoryIsTightAndTheCollectorThrashes: the collector runs without a pause. Locks are renewed
 // in time, and granted.
 func TestFault_C172_MemoryIsTightAndTheCollectorThrashes(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	const lease = 6 * time.Second
 	held := holdMany(t, e, 2000, engine.WatchdogLease(lease))
 	was := debug.SetMemoryLimit(1)
@@ -83,14 +84,14 @@ func TestFault_C172_MemoryIsTightAndTheCollectorThrashes(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	collections, sent := m.NumGC, e.Stats().Renewals.Sent
 	for i := 0; e.Stats().Renewals.Sent < sent+3*int64(len(held)); i++ {
-		release(t, acquire(t, e.Lock(numbered("load", i%100))))
+		testkit.Release(t, testkit.Acquire(t, e.Lock(testkit.Numbered("load", i%100))))
 	}
 	runtime.ReadMemStats(&m)
 	require.Greater(t, m.NumGC, collections+20, "it runs all the time")
-	require.Zero(t, lostOf(held))
+	require.Zero(t, testkit.LostOf(held))
 	debug.SetMemoryLimit(was)
 	releaseMany(t, held)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // A narrow link forwards so many bytes a second towards the server.
@@ -145,7 +146,7 @@ func (p *narrowLink) copy(to, from net.Conn, rate *atomic.Int64) {
 			continue
 		}
 		if r := rate.Load(); r > 0 {
-			lastUntil(time.Now().Add(time.Duration(n) * time.Second / time.Duration(r)))
+			testkit.LastUntil(time.Now().Add(time.Duration(n) * time.Second / time.Duration(r)))
 		}
 	}
 }
@@ -157,23 +158,23 @@ func TestFault_C170_ALinkTooNarrowForItsLocks(t *testing.T) {
 	const n = 5000
 	s := redistest.Run(t, redistest.Options{})
 	p := runNarrow(t, s.Addr())
-	e := openEngine(t, p.listener.Addr().String())
+	e := testkit.Open(t, p.listener.Addr().String())
 	held := holdMany(t, e, n, engine.WatchdogLease(3*time.Second))
 	p.rate.Store(40_000) // renewals need ten times that
-	deadline := time.Now().Add(tooLong)
-	for lostOf(held) < n/2 && time.Now().Before(deadline) {
+	deadline := time.Now().Add(testkit.TooLong)
+	for testkit.LostOf(held) < n/2 && time.Now().Before(deadline) {
 		ls := held[rand.N(n)]
-		if !exists(t, s, ls.Name()) {
+		if !testkit.Exists(t, s, ls.Name()) {
 			require.True(t, ls.Lost(), "believed, and the server has let go")
 		}
 	}
-	require.GreaterOrEqual(t, lostOf(held), n/2, "it cannot go on")
-	t.Logf("%d of %d lost", lostOf(held), n)
+	require.GreaterOrEqual(t, testkit.LostOf(held), n/2, "it cannot go on")
+	t.Logf("%d of %d lost", testkit.LostOf(held), n)
 	p.rate.Store(0)
-	eventually(t, "locks are granted", func() bool {
-		ls, err := e.Lock("fresh").Acquire(limited(t))
-		return err == nil && ls.Release(limited(t)) == nil
+	testkit.Eventually(t, "locks are granted", func() bool {
+		ls, err := e.Lock("fresh").Acquire(testkit.Limited(t))
+		return err == nil && ls.Release(testkit.Limited(t)) == nil
 	})
 	releaseMany(t, held)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // runNames makes this process ask a name server that knows one address, which the test may change. Whoever
@@ -111,26 +112,26 @@ func TestFault_C075_TheNameLeadsElsewhere(t *testing.T) {
 	change := runNames(t, "127.0.0.1") // before anything here dials
 	runForward(t, "127.0.0.2"+port, second.Addr())
 	addr := "locks.example" + port
-	e := openEngine(t, addr)
-	other := openEngine(t, first.Addr())
-	lost := acquire(t, e.Lock("lost", engine.WatchdogLease(3*time.Second)))
-	theirs := acquire(t, other.Lock("wanted"))
-	waiter := e.Lock("wanted").AcquireAsync(limited(t))
-	eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	e := testkit.Open(t, addr)
+	other := testkit.Open(t, first.Addr())
+	lost := testkit.Acquire(t, e.Lock("lost", engine.WatchdogLease(3*time.Second)))
+	theirs := testkit.Acquire(t, other.Lock("wanted"))
+	waiter := e.Lock("wanted").AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
 	end := lost.Context()
 
 	change("127.0.0.2")
 	first.Kill()
-	ls, err := waiter.Await(limited(t))
+	ls, err := waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, ls.OwnerID()+"\n1", second.Do(t, "HGETALL", "wanted"))
-	fresh := acquire(t, e.Lock("fresh"))
-	await(t, end.Done(), "the loss is told by the new server's answer")
-	require.ErrorIs(t, lost.Release(limited(t)), engine.ErrLost)
-	release(t, ls)
-	release(t, fresh)
-	require.NoError(t, first.Restart(limited(t)))
-	require.ErrorIs(t, theirs.Release(limited(t)), engine.ErrLost)
-	require.NoError(t, other.Close(limited(t)))
-	finish(t, second, e)
+	fresh := testkit.Acquire(t, e.Lock("fresh"))
+	testkit.Await(t, end.Done(), "the loss is told by the new server's answer")
+	require.ErrorIs(t, lost.Release(testkit.Limited(t)), engine.ErrLost)
+	testkit.Release(t, ls)
+	testkit.Release(t, fresh)
+	require.NoError(t, first.Restart(testkit.Limited(t)))
+	require.ErrorIs(t, theirs.Release(testkit.Limited(t)), engine.ErrLost)
+	require.NoError(t, other.Close(testkit.Limited(t)))
+	testkit.Finish(t, second, e)
 }

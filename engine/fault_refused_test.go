@@ -14,6 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // TestFault_C056C057_WritesAreRefused: the server answers, and refuses to write, because it cannot save
@@ -46,28 +47,28 @@ func TestFault_C056C057_WritesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
-			logger, log := apiLogger()
-			e := openEngine(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
-			other := openEngine(t, s.Addr())
-			ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
-			waiter := other.Lock("a").AcquireAsync(limited(t))
-			eventually(t, "it waits", func() bool { return other.Stats().Waits == 1 })
+			logger, log := testkit.Logger()
+			e := testkit.Open(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+			other := testkit.Open(t, s.Addr())
+			ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+			waiter := other.Lock("a").AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "it waits", func() bool { return other.Stats().Waits == 1 })
 			c.broken(t, s)
-			stalled := watchScheduler(t)
-			await(t, ls.Context().Done(), "the holder is told")
+			stalled := testkit.WatchScheduler(t)
+			testkit.Await(t, ls.Context().Done(), "the holder is told")
 			require.LessOrEqual(t, time.Since(ls.Deadline()), stalled(), "told after the deadline")
-			eventually(t, "jeopardy is logged", func() bool { return len(log.with("jeopardy")) > 0 })
-			_, err := e.Lock("new").TryAcquire(limited(t))
-			require.Equal(t, c.class, serverClass(err), "%v", err)
+			testkit.Eventually(t, "jeopardy is logged", func() bool { return len(log.With("jeopardy")) > 0 })
+			_, err := e.Lock("new").TryAcquire(testkit.Limited(t))
+			require.Equal(t, c.class, testkit.ServerClass(err), "%v", err)
 			_, _, done := waiter.Result()
 			require.False(t, done, "the waiter waits for better days")
 			c.well(t, s)
-			got, err := waiter.Await(limited(t))
+			got, err := waiter.Await(testkit.Limited(t))
 			require.NoError(t, err)
-			release(t, got)
-			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
-			release(t, acquire(t, e.Lock("new")))
-			finish(t, s, e, other)
+			testkit.Release(t, got)
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+			testkit.Release(t, testkit.Acquire(t, e.Lock("new")))
+			testkit.Finish(t, s, e, other)
 		})
 	}
 }
@@ -75,8 +76,8 @@ func TestFault_C056C057_WritesAreRefused(t *testing.T) {
 // saved saves until it ends as wanted.
 func saved(t *testing.T, s *redistest.Server, status string) {
 	t.Helper()
-	eventually(t, "a save that ends with "+status, func() bool {
-		_, _ = s.Command(limited(t), "BGSAVE") // refused while one is running
+	testkit.Eventually(t, "a save that ends with "+status, func() bool {
+		_, _ = s.Command(testkit.Limited(t), "BGSAVE") // refused while one is running
 		got, err := s.InfoField("persistence", "rdb_last_bgsave_status")
 		return err == nil && got == status
 	})
@@ -86,30 +87,30 @@ func saved(t *testing.T, s *redistest.Server, status string) {
 // the holder is told by its deadline, the error has its class, and nobody hammers at the door.
 func TestFault_C061_PasswordIsChanged(t *testing.T) {
 	t.Parallel()
-	s := aclServer(t)
+	s := testkit.ACLServer(t)
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr(), asApp)
-	ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+	e := testkit.Open(t, p.Addr(), testkit.AsApp)
+	ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
 	first := ls.Deadline()
-	eventually(t, "the connection for renewals stands", func() bool { return ls.Deadline().After(first.Add(100 * time.Millisecond)) })
-	aclRules(t, s, "resetpass", ">another")
+	testkit.Eventually(t, "the connection for renewals stands", func() bool { return ls.Deadline().After(first.Add(100 * time.Millisecond)) })
+	testkit.ACLRules(t, s, "resetpass", ">another")
 	first = ls.Deadline()
-	eventually(t, "it is renewed over the connection that stands", func() bool { return ls.Deadline().After(first.Add(time.Second)) })
+	testkit.Eventually(t, "it is renewed over the connection that stands", func() bool { return ls.Deadline().After(first.Add(time.Second)) })
 	require.False(t, ls.Lost())
-	release(t, acquire(t, e.Lock("b")))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("b")))
 
 	before := connections(t, s)
 	p.CutAll()
-	await(t, ls.Context().Done(), "the holder is told")
-	_, err := e.Lock("b").TryAcquire(limited(t))
-	require.Equal(t, engine.ClassNoAuth, serverClass(err), "%v", err)
+	testkit.Await(t, ls.Context().Done(), "the holder is told")
+	_, err := e.Lock("b").TryAcquire(testkit.Limited(t))
+	require.Equal(t, engine.ClassNoAuth, testkit.ServerClass(err), "%v", err)
 	require.Less(t, connections(t, s)-before, 200, "a tight loop")
-	aclRules(t, s, "resetpass", ">secret")
-	eventually(t, "it works again", func() bool {
-		ls, err := e.Lock("b").TryAcquire(limited(t))
-		return err == nil && ls.Release(limited(t)) == nil
+	testkit.ACLRules(t, s, "resetpass", ">secret")
+	testkit.Eventually(t, "it works again", func() bool {
+		ls, err := e.Lock("b").TryAcquire(testkit.Limited(t))
+		return err == nil && ls.Release(testkit.Limited(t)) == nil
 	})
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // connections counts those the server has taken.
@@ -126,42 +127,42 @@ func connections(t *testing.T, s *redistest.Server) int {
 func TestFault_C063_NoMoreClientsAreTaken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	admin, err := s.Dial(limited(t))
+	e := testkit.Open(t, s.Addr())
+	admin, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	defer admin.Close()
-	ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+	ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
 	deadline := ls.Deadline()
-	eventually(t, "the connection for renewals stands", func() bool { return ls.Deadline().After(deadline.Add(100 * time.Millisecond)) })
-	_, err = admin.Do(limited(t), "CONFIG", "SET", "maxclients", "1")
+	testkit.Eventually(t, "the connection for renewals stands", func() bool { return ls.Deadline().After(deadline.Add(100 * time.Millisecond)) })
+	_, err = admin.Do(testkit.Limited(t), "CONFIG", "SET", "maxclients", "1")
 	require.NoError(t, err)
 
-	ctx, cancel := context.WithTimeout(limited(t), 5*time.Second)
+	ctx, cancel := context.WithTimeout(testkit.Limited(t), 5*time.Second)
 	defer cancel()
 	_, err = engine.Open(ctx, engine.Config{Addrs: []string{s.Addr()}})
 	// The server says why and closes at once: the reset may overtake what it said.
-	require.Contains(t, []engine.Class{engine.ClassMaxClients, engine.ClassUnreachable}, serverClass(err), "%v", err)
+	require.Contains(t, []engine.Class{engine.ClassMaxClients, engine.ClassUnreachable}, testkit.ServerClass(err), "%v", err)
 	require.True(t, engine.SafeToRetry(err))
 	deadline = ls.Deadline()
-	eventually(t, "renewed", func() bool { return ls.Deadline().After(deadline.Add(500 * time.Millisecond)) })
+	testkit.Eventually(t, "renewed", func() bool { return ls.Deadline().After(deadline.Add(500 * time.Millisecond)) })
 	require.False(t, ls.Lost())
 	// The connection for subscriptions cannot be made: this waiter is served by its poll.
-	_, err = admin.Do(limited(t), "HSET", "b", "another:1", "1")
+	_, err = admin.Do(testkit.Limited(t), "HSET", "b", "another:1", "1")
 	require.NoError(t, err)
-	_, err = admin.Do(limited(t), "PEXPIRE", "b", "60000")
+	_, err = admin.Do(testkit.Limited(t), "PEXPIRE", "b", "60000")
 	require.NoError(t, err)
-	waiter := e.Lock("b").AcquireAsync(limited(t))
-	eventually(t, "it waits", func() bool { return e.Stats().Waits == 1 })
-	_, err = admin.Do(limited(t), "DEL", "b")
+	waiter := e.Lock("b").AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it waits", func() bool { return e.Stats().Waits == 1 })
+	_, err = admin.Do(testkit.Limited(t), "DEL", "b")
 	require.NoError(t, err)
-	got, err := waiter.Await(limited(t))
+	got, err := waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.NotZero(t, e.Stats().GrantsByPoll)
-	release(t, got)
-	release(t, ls)
-	_, err = admin.Do(limited(t), "CONFIG", "SET", "maxclients", "10000")
+	testkit.Release(t, got)
+	testkit.Release(t, ls)
+	_, err = admin.Do(testkit.Limited(t), "CONFIG", "SET", "maxclients", "10000")
 	require.NoError(t, err)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // TestFault_C076_ServerWithoutRESP3: a proxy or an old server that does not know HELLO. Locks work, and
@@ -169,21 +170,21 @@ func TestFault_C063_NoMoreClientsAreTaken(t *testing.T) {
 func TestFault_C076_ServerWithoutRESP3(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--rename-command", "HELLO", ""}})
-	e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	ls := acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
-	waiter := other.Lock("a").AcquireAsync(limited(t))
+	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(time.Second)))
+	waiter := other.Lock("a").AcquireAsync(testkit.Limited(t))
 	deadline := ls.Deadline()
-	eventually(t, "renewed", func() bool { return ls.Deadline().After(deadline.Add(500 * time.Millisecond)) })
-	release(t, ls)
-	got, err := waiter.Await(limited(t))
+	testkit.Eventually(t, "renewed", func() bool { return ls.Deadline().After(deadline.Add(500 * time.Millisecond)) })
+	testkit.Release(t, ls)
+	got, err := waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, got)
-	finish(t, s, e, other)
+	testkit.Release(t, got)
+	testkit.Finish(t, s, e, other)
 
 	mute := redistest.Run(t, redistest.Options{Args: []string{"--rename-command", "EVALSHA", ""}})
-	e = openEngine(t, mute.Addr())
-	_, err = e.Lock("a").TryAcquire(limited(t))
+	e = testkit.Open(t, mute.Addr())
+	_, err = e.Lock("a").TryAcquire(testkit.Limited(t))
 	require.ErrorContains(t, err, "EVALSHA")
 	require.True(t, strings.HasPrefix(err.Error(), "holdfast: "), "%v", err)
-	require.NoError(t, e.Close(limited(t)))
+	require.NoError(t, e.Close(testkit.Limited(t)))
 }

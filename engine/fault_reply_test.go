@@ -11,6 +11,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -46,18 +47,18 @@ func TestFault_C021_AcquireReplyLost(t *testing.T) {
 				t.Parallel()
 				s := redistest.Run(t, redistest.Options{})
 				p := faultproxy.Run(t, s.Addr())
-				e := openEngine(t, p.Addr())
-				lost := p.DropReply(scriptCall("acquire", "reacquire"), how.times, how.after)
+				e := testkit.Open(t, p.Addr())
+				lost := p.DropReply(testkit.ScriptCall("acquire", "reacquire"), how.times, how.after)
 				begun := time.Now()
-				ls, err := form.take(e.Lock("a"), limited(t))
+				ls, err := form.take(e.Lock("a"), testkit.Limited(t))
 				require.NoError(t, err)
 				require.Less(t, time.Since(begun), 5*time.Second)
 				require.Equal(t, how.times, lost.Hits())
-				requireHeldOnce(t, s, ls)
-				release(t, ls)
-				require.False(t, exists(t, s, "a"), "one release frees it")
-				release(t, acquire(t, e.Lock("a")))
-				finish(t, s, e)
+				testkit.RequireHeldOnce(t, s, ls)
+				testkit.Release(t, ls)
+				require.False(t, testkit.Exists(t, s, "a"), "one release frees it")
+				testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+				testkit.Finish(t, s, e)
 			})
 		}
 	}
@@ -70,24 +71,24 @@ func TestFault_C021_RepliesLostInABatch(t *testing.T) {
 	const n = 300
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	lost := p.DropReply(scriptCall("acquire"), 4)
+	e := testkit.Open(t, p.Addr())
+	lost := p.DropReply(testkit.ScriptCall("acquire"), 4)
 	futures := make([]*engine.Future[*engine.Lease], n)
 	for i := range futures {
-		futures[i] = e.Lock(numbered("a", i)).AcquireAsync(limited(t))
+		futures[i] = e.Lock(testkit.Numbered("a", i)).AcquireAsync(testkit.Limited(t))
 	}
-	leases, err := engine.AllLeases(futures...).Await(limited(t))
+	leases, err := engine.AllLeases(futures...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Positive(t, lost.Hits())
 	for _, ls := range leases {
-		requireHeldOnce(t, s, ls)
+		testkit.RequireHeldOnce(t, s, ls)
 	}
-	p.DropReply(scriptCall("release"), 4)
+	p.DropReply(testkit.ScriptCall("release"), 4)
 	for _, ls := range leases {
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // TestFault_C023_ServerGoneAfterTheLostReply: the answer is lost and the server never comes back for
@@ -100,9 +101,9 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 		t.Helper()
 		s := redistest.Run(t, redistest.Options{})
 		p := faultproxy.Run(t, s.Addr())
-		e := openEngine(t, p.Addr())
+		e := testkit.Open(t, p.Addr())
 		p.RefuseNew(true) // the connections there are stay
-		return s, p, e, p.DropReply(scriptCall("acquire"), 1)
+		return s, p, e, p.DropReply(testkit.ScriptCall("acquire"), 1)
 	}
 	for _, form := range faultForms {
 		t.Run(form.name, func(t *testing.T) {
@@ -114,8 +115,8 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 			ls, err := form.take(e.Lock("a", engine.WatchdogLease(lease)), ctx)
 			took := time.Since(begun)
 			require.Nil(t, ls)
-			await(t, lost.C(), "the reply was dropped")
-			end := expiry(t, s, "a") // the script ran
+			testkit.Await(t, lost.C(), "the reply was dropped")
+			end := testkit.Expiry(t, s, "a") // the script ran
 			require.Empty(t, s.ImmortalKeys(t))
 			require.NotErrorIs(t, err, engine.ErrHeld)
 			if form.name != "TryAcquire" {
@@ -135,7 +136,7 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 				if left == "-2" {
 					break
 				}
-				require.Equal(t, end, expiryOf(t, left), "it was renewed")
+				require.Equal(t, end, testkit.ExpiryOf(t, left), "it was renewed")
 				require.True(t, asked.Before(end.Add(100*time.Millisecond)), "it outlived its lease")
 			}
 			ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -149,15 +150,15 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 		s, p, e, lost := strand(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		f := e.Lock("a").AcquireAsync(ctx) // 30 s
-		await(t, lost.C(), "the reply was dropped")
+		testkit.Await(t, lost.C(), "the reply was dropped")
 		cancel()
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, context.Canceled)
-		require.True(t, exists(t, s, "a"))
+		require.True(t, testkit.Exists(t, s, "a"))
 		p.RefuseNew(false)
-		eventually(t, "the ghost is released", func() bool { return !exists(t, s, "a") })
-		release(t, acquire(t, e.Lock("a")))
-		finish(t, s, e)
+		testkit.Eventually(t, "the ghost is released", func() bool { return !testkit.Exists(t, s, "a") })
+		testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+		testkit.Finish(t, s, e)
 	})
 }
 
@@ -179,26 +180,26 @@ func TestFault_C026_ReleaseReplyLost(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
-			ls := acquire(t, e.Lock("a"))
-			waiter := other.Lock("a").AcquireAsync(limited(t))
-			eventually(t, "the waiter is subscribed", func() bool { return other.Stats().WokenBySubscribe > 0 })
-			lost := p.DropReply(scriptCall("release"), how.times, how.after)
+			e, other := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr())
+			ls := testkit.Acquire(t, e.Lock("a"))
+			waiter := other.Lock("a").AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "the waiter is subscribed", func() bool { return other.Stats().WokenBySubscribe > 0 })
+			lost := p.DropReply(testkit.ScriptCall("release"), how.times, how.after)
 			begun := time.Now()
 			released := ls.ReleaseAsync()
-			theirs, err := waiter.Await(limited(t))
+			theirs, err := waiter.Await(testkit.Limited(t))
 			require.NoError(t, err)
 			require.Less(t, time.Since(begun), 700*time.Millisecond, "the first sending told the waiter")
-			_, err = released.Await(limited(t))
+			_, err = released.Await(testkit.Limited(t))
 			require.NoError(t, err)
 			require.Less(t, time.Since(begun), how.most)
 			require.Equal(t, how.times, lost.Hits())
-			requireHeldOnce(t, s, theirs)
-			require.ErrorIs(t, ls.Release(limited(t)), engine.ErrNotHeld)
+			testkit.RequireHeldOnce(t, s, theirs)
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
 			require.False(t, ls.Lost())
-			requireHeldOnce(t, s, theirs)
-			release(t, theirs)
-			finish(t, s, e, other)
+			testkit.RequireHeldOnce(t, s, theirs)
+			testkit.Release(t, theirs)
+			testkit.Finish(t, s, e, other)
 		})
 	}
 }
@@ -211,21 +212,21 @@ func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
 		name string
 		drop func(p *faultproxy.Proxy) *faultproxy.Rule
 	}{
-		{"ItRan", func(p *faultproxy.Proxy) *faultproxy.Rule { return p.DropReply(scriptCall("release"), 1) }},
-		{"ItNeverArrived", func(p *faultproxy.Proxy) *faultproxy.Rule { return p.DropCommand(scriptCall("release"), 1) }},
+		{"ItRan", func(p *faultproxy.Proxy) *faultproxy.Rule { return p.DropReply(testkit.ScriptCall("release"), 1) }},
+		{"ItNeverArrived", func(p *faultproxy.Proxy) *faultproxy.Rule { return p.DropCommand(testkit.ScriptCall("release"), 1) }},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, p.Addr())
-			ls := acquire(t, e.Lock("a"))
-			end := expiry(t, s, "a")
+			e := testkit.Open(t, p.Addr())
+			ls := testkit.Acquire(t, e.Lock("a"))
+			end := testkit.Expiry(t, s, "a")
 			p.RefuseNew(true)
 			rule := how.drop(p)
 			released := ls.ReleaseAsync()
-			await(t, rule.C(), "the release was lost")
-			require.Equal(t, how.name == "ItNeverArrived", exists(t, s, "a"))
+			testkit.Await(t, rule.C(), "the release was lost")
+			require.Equal(t, how.name == "ItNeverArrived", testkit.Exists(t, s, "a"))
 
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
@@ -233,12 +234,12 @@ func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded, "the wait ends, the release goes on")
 
 			if how.name == "ItNeverArrived" {
-				require.Equal(t, end, expiry(t, s, "a"), "it was renewed")
+				require.Equal(t, end, testkit.Expiry(t, s, "a"), "it was renewed")
 			}
 			p.RefuseNew(false)
-			eventually(t, "the engine goes on releasing", func() bool { return !exists(t, s, "a") })
-			release(t, acquire(t, e.Lock("a")))
-			finish(t, s, e)
+			testkit.Eventually(t, "the engine goes on releasing", func() bool { return !testkit.Exists(t, s, "a") })
+			testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+			testkit.Finish(t, s, e)
 		})
 	}
 }
@@ -260,49 +261,49 @@ func TestFault_C028_RenewalRepliesLost(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, p.Addr())
-			lost := p.DropReply(scriptCall("renew"), how.times, how.after)
-			ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
-			first, end := ls.Deadline(), expiry(t, s, "a")
+			e := testkit.Open(t, p.Addr())
+			lost := p.DropReply(testkit.ScriptCall("renew"), how.times, how.after)
+			ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+			first, end := ls.Deadline(), testkit.Expiry(t, s, "a")
 			for range how.times {
-				await(t, lost.C(), "a renewal's reply was dropped")
+				testkit.Await(t, lost.C(), "a renewal's reply was dropped")
 				require.WithinDuration(t, first, ls.Deadline(), 5*time.Millisecond, "trusted on no answer")
 				require.False(t, ls.Lost())
 			}
-			require.True(t, expiry(t, s, "a").After(end), "the renewals ran")
-			eventually(t, "a retry gets through", func() bool { return ls.Deadline().After(first.Add(500 * time.Millisecond)) })
-			requireHeldOnce(t, s, ls)
+			require.True(t, testkit.Expiry(t, s, "a").After(end), "the renewals ran")
+			testkit.Eventually(t, "a retry gets through", func() bool { return ls.Deadline().After(first.Add(500 * time.Millisecond)) })
+			testkit.RequireHeldOnce(t, s, ls)
 			require.NoError(t, ls.Context().Err())
-			eventually(t, "the lost ones have failed", func() bool { return e.Stats().Renewals.Failed >= int64(how.times) })
+			testkit.Eventually(t, "the lost ones have failed", func() bool { return e.Stats().Renewals.Failed >= int64(how.times) })
 			stats := e.Stats()
 			require.Positive(t, stats.Renewals.Sent-stats.Renewals.Failed)
 			require.GreaterOrEqual(t, p.Stats().Accepted, 3, "acquires, renewals and retries have connections of their own")
-			release(t, ls)
-			finish(t, s, e)
+			testkit.Release(t, ls)
+			testkit.Finish(t, s, e)
 		})
 	}
 	t.Run("AllLost", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.Run(t, redistest.Options{})
 		p := faultproxy.Run(t, s.Addr())
-		e := openEngine(t, p.Addr())
-		lost := p.DropReply(scriptCall("renew"), -1)
-		ls := acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
+		e := testkit.Open(t, p.Addr())
+		lost := p.DropReply(testkit.ScriptCall("renew"), -1)
+		ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
 		ended := ls.Context().Done()
 		deadline := ls.Deadline()
-		await(t, ended, "the lease is lost") // that this is not late, TestFault_C009_SilenceIsToldBeforeTheServerLetsGo times
+		testkit.Await(t, ended, "the lease is lost") // that this is not late, TestFault_C009_SilenceIsToldBeforeTheServerLetsGo times
 		at := time.Now()
 		require.Greater(t, at, deadline.Add(-200*time.Millisecond), "told early, not too early")
 		require.WithinDuration(t, deadline, ls.Deadline(), 5*time.Millisecond)
 		require.True(t, ls.Lost())
 		require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
 		require.Greater(t, lost.Hits(), 2)
-		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+		require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 		// The renewals that nobody was told of kept the key alive: the engine gives it back.
-		eventually(t, "what is not believed is released", func() bool { return !exists(t, s, "a") })
+		testkit.Eventually(t, "what is not believed is released", func() bool { return !testkit.Exists(t, s, "a") })
 		require.Less(t, time.Since(at), lease*8/10, "and has not run out")
 		require.EqualValues(t, 1, e.Stats().Lost)
-		finish(t, s, e)
+		testkit.Finish(t, s, e)
 	})
 }
 
@@ -323,15 +324,15 @@ func TestFault_C035_RefusedCommandsChangeNothing(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
-			e := openEngine(t, s.Addr())
+			e := testkit.Open(t, s.Addr())
 			foreign := "7cf7e4e1-0000-4000-8000-000000000000:1"
 			s.Do(t, "HSET", "waited", foreign, "1")
 			s.Do(t, "PEXPIRE", "waited", "60000")
-			waiter := e.Lock("waited").AcquireAsync(limited(t))
-			eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+			waiter := e.Lock("waited").AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
 			s.Do(t, how.on...)
-			_, err := e.Lock("a").TryAcquire(limited(t))
-			require.Equal(t, how.class, serverClass(err), "%v", err)
+			_, err := e.Lock("a").TryAcquire(testkit.Limited(t))
+			require.Equal(t, how.class, testkit.ServerClass(err), "%v", err)
 			require.Equal(t, []string{"waited"}, s.Keys(t))
 			if how.transient {
 				ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
@@ -339,20 +340,20 @@ func TestFault_C035_RefusedCommandsChangeNothing(t *testing.T) {
 				_, err = e.Lock("a").Acquire(ctx)
 				require.ErrorIs(t, err, context.DeadlineExceeded, "it tries on")
 			} else {
-				_, err = e.Lock("a").Acquire(limited(t))
-				require.Equal(t, how.class, serverClass(err), "%v", err)
+				_, err = e.Lock("a").Acquire(testkit.Limited(t))
+				require.Equal(t, how.class, testkit.ServerClass(err), "%v", err)
 			}
 			_, _, done := waiter.Result()
 			require.False(t, done, "a waiter waits on")
 			s.Do(t, how.off...)
 			s.Do(t, "DEL", "waited")
-			ls, err := waiter.Await(limited(t))
+			ls, err := waiter.Await(testkit.Limited(t))
 			require.NoError(t, err)
-			requireHeldOnce(t, s, ls)
-			release(t, ls)
-			release(t, acquire(t, e.Lock("a")))
-			finish(t, s, e)
+			testkit.RequireHeldOnce(t, s, ls)
+			testkit.Release(t, ls)
+			testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+			testkit.Finish(t, s, e)
 		})
 	}
-	require.Equal(t, resp.ClassNone, serverClass(nil))
+	require.Equal(t, resp.ClassNone, testkit.ServerClass(nil))
 }

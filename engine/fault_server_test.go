@@ -15,6 +15,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // TestFault_C036_ScriptFlushAtAKilohertz: the server forgets its scripts a thousand times a second. No
@@ -31,15 +32,15 @@ func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, p.Addr())
+			e := testkit.Open(t, p.Addr())
 			p.Delay(how.latency, how.latency)
-			held := acquire(t, e.Lock("held", engine.WatchdogLease(2*time.Second)))
+			held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(2*time.Second)))
 			flushes := flushScripts(t, s)
 			begun := time.Now()
 			failures := flushedLoad(t, e, how.workers, how.rounds)
 			took := time.Since(begun)
 			first := held.Deadline()
-			eventually(t, "renewals go on", func() bool { return held.Deadline().After(first.Add(500 * time.Millisecond)) })
+			testkit.Eventually(t, "renewals go on", func() bool { return held.Deadline().After(first.Add(500 * time.Millisecond)) })
 			n := flushes()
 			stats := e.Stats()
 			t.Logf("%d operations in %v, %d flushes, %d reloads, %d batches", how.workers*how.rounds*3, took.Round(time.Millisecond), n,
@@ -47,9 +48,9 @@ func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
 			require.Zero(t, failures)
 			require.Greater(t, n, int(took.Milliseconds()/4), "the scripts were hardly flushed")
 			require.Greater(t, stats.Nodes[0].ScriptReloads, int64(10))
-			requireHeldOnce(t, s, held)
-			release(t, held)
-			finish(t, s, e)
+			testkit.RequireHeldOnce(t, s, held)
+			testkit.Release(t, held)
+			testkit.Finish(t, s, e)
 		})
 	}
 }
@@ -58,7 +59,7 @@ func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
 // that says how often.
 func flushScripts(t *testing.T, s *redistest.Server) (end func() int) {
 	t.Helper()
-	admin, err := s.Dial(limited(t))
+	admin, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	stop, flushed := make(chan struct{}), make(chan int)
 	go func() {
@@ -93,7 +94,7 @@ func flushScripts(t *testing.T, s *redistest.Server) (end func() int) {
 // flushedLoad acquires, inspects and releases, each worker its own lock, and counts failures.
 func flushedLoad(t *testing.T, e *engine.Engine, workers, rounds int) int64 {
 	t.Helper()
-	ctx := limited(t)
+	ctx := testkit.Limited(t)
 	failures := atomic.Int64{}
 	run := func(what string, w int, op func() error) {
 		if err := op(); err != nil && failures.Add(1) < 10 {
@@ -103,7 +104,7 @@ func flushedLoad(t *testing.T, e *engine.Engine, workers, rounds int) int64 {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			l := e.Lock(numbered("a", w))
+			l := e.Lock(testkit.Numbered("a", w))
 			take := l.Acquire
 			if w%2 == 0 {
 				take = l.TryAcquire
@@ -138,41 +139,41 @@ func TestFault_C053_MemoryIsFull(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e, other := openEngine(t, s.Addr()), openEngine(t, p.Addr())
-	ls := acquire(t, e.Lock("a", engine.WatchdogLease(3*time.Second)))
-	dying := acquire(t, e.Lock("dying", engine.FixedLease(800*time.Millisecond)))
+	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, p.Addr())
+	ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(3*time.Second)))
+	dying := testkit.Acquire(t, e.Lock("dying", engine.FixedLease(800*time.Millisecond)))
 	waiting := []*engine.Future[*engine.Lease]{
-		other.Lock("a").AcquireAsync(limited(t)), other.Lock("dying").AcquireAsync(limited(t)),
+		other.Lock("a").AcquireAsync(testkit.Limited(t)), other.Lock("dying").AcquireAsync(testkit.Limited(t)),
 	}
-	eventually(t, "both wait", func() bool { return other.Stats().Nodes[0].Subscriptions.Confirmed == 2 })
+	testkit.Eventually(t, "both wait", func() bool { return other.Stats().Nodes[0].Subscriptions.Confirmed == 2 })
 
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	for _, form := range faultForms {
-		_, err := form.take(e.Lock("new"), limited(t))
-		require.Equal(t, engine.ClassOOM, serverClass(err), "%s: %v", form.name, err)
+		_, err := form.take(e.Lock("new"), testkit.Limited(t))
+		require.Equal(t, engine.ClassOOM, testkit.ServerClass(err), "%s: %v", form.name, err)
 		require.True(t, engine.SafeToRetry(err))
 	}
 	futures := make([]*engine.Future[*engine.Lease], 50) // the same for a batch
 	for i := range futures {
-		futures[i] = e.Lock(numbered("new", i)).AcquireAsync(limited(t))
+		futures[i] = e.Lock(testkit.Numbered("new", i)).AcquireAsync(testkit.Limited(t))
 	}
 	for _, f := range futures {
-		_, err := f.Await(limited(t))
-		require.Equal(t, engine.ClassOOM, serverClass(err), "%v", err)
+		_, err := f.Await(testkit.Limited(t))
+		require.Equal(t, engine.ClassOOM, testkit.ServerClass(err), "%v", err)
 	}
 	for _, key := range s.Keys(t) {
 		require.Contains(t, []string{"a", "dying"}, key)
 	}
 	first := ls.Deadline()
-	eventually(t, "renewals go on", func() bool { return ls.Deadline().After(first.Add(1200 * time.Millisecond)) })
+	testkit.Eventually(t, "renewals go on", func() bool { return ls.Deadline().After(first.Add(1200 * time.Millisecond)) })
 	require.True(t, dying.Lost())
-	asked := watchCommands(p, scriptCall("acquire", "reacquire"))
-	release(t, ls)
+	asked := testkit.WatchCommands(p, testkit.ScriptCall("acquire", "reacquire"))
+	testkit.Release(t, ls)
 	require.Empty(t, s.Keys(t))
 	for range 4 {
-		await(t, asked, "waiters ask and are refused")
+		testkit.Await(t, asked, "waiters ask and are refused")
 	}
-	require.NoError(t, p.Idle(limited(t)))
+	require.NoError(t, p.Idle(testkit.Limited(t)))
 	for _, f := range waiting {
 		_, err, done := f.Result()
 		require.False(t, done, "%v", err)
@@ -182,13 +183,13 @@ func TestFault_C053_MemoryIsFull(t *testing.T) {
 	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	back := time.Now()
 	for _, f := range waiting {
-		got, err := f.Await(limited(t))
+		got, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Less(t, time.Since(back), 1500*time.Millisecond)
-		requireHeldOnce(t, s, got)
-		release(t, got)
+		testkit.RequireHeldOnce(t, s, got)
+		testkit.Release(t, got)
 	}
-	finish(t, s, e, other)
+	testkit.Finish(t, s, e, other)
 }
 
 // TestFault_C059_ServerRestartsAndLoads: a waiter waits through a restart during which the server first
@@ -200,46 +201,46 @@ func TestFault_C059_ServerRestartsAndLoads(t *testing.T) {
 		"--dir", data, "--key-load-delay", "600", "--loading-process-events-interval-bytes", "1024",
 	}})
 	s.Do(t, "EVAL", `for i = 1, 3000 do redis.call('set', 'filler:' .. i, string.rep('x', 64), 'px', 3600000) end`, "0")
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	foreign := "2f1f1f66-0000-4000-8000-000000000000:77"
 	s.Do(t, "HSET", "a", foreign, "1")
 	s.Do(t, "PEXPIRE", "a", "60000")
-	waiter := e.Lock("a").AcquireAsync(limited(t))
-	eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+	waiter := e.Lock("a").AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
 	s.Do(t, "SAVE")
 	restarted := make(chan error, 1)
-	go func() { restarted <- s.Restart(limited(t)) }()
-	eventually(t, "it is loading", func() bool {
-		_, err := s.Command(limited(t), "EXISTS", "a")
+	go func() { restarted <- s.Restart(testkit.Limited(t)) }()
+	testkit.Eventually(t, "it is loading", func() bool {
+		_, err := s.Command(testkit.Limited(t), "EXISTS", "a")
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
 	})
-	fresh := e.Lock("b").AcquireAsync(limited(t))
-	late := openEngine(t, s.Addr())
-	_, err := late.Lock("b").TryAcquire(limited(t))
-	require.Equal(t, engine.ClassLoading, serverClass(err), "%v", err)
+	fresh := e.Lock("b").AcquireAsync(testkit.Limited(t))
+	late := testkit.Open(t, s.Addr())
+	_, err := late.Lock("b").TryAcquire(testkit.Limited(t))
+	require.Equal(t, engine.ClassLoading, testkit.ServerClass(err), "%v", err)
 	require.True(t, engine.SafeToRetry(err), "%v", err)
 	_, err, done := waiter.Result()
 	require.False(t, done, "%v", err)
-	require.NoError(t, await(t, restarted, "the server is back"))
-	ls, err := fresh.Await(limited(t))
+	require.NoError(t, testkit.Await(t, restarted, "the server is back"))
+	ls, err := fresh.Await(testkit.Limited(t))
 	require.NoError(t, err, "an acquire waits for the load")
-	release(t, ls)
+	testkit.Release(t, ls)
 	require.Equal(t, foreign+"\n1", s.Do(t, "HGETALL", "a"), "the data is back")
 	_, err, done = waiter.Result()
 	require.False(t, done, "%v", err)
-	eventually(t, "it hears messages again", func() bool { return e.Stats().WokenByReconnect > 0 })
+	testkit.Eventually(t, "it hears messages again", func() bool { return e.Stats().WokenByReconnect > 0 })
 	s.Do(t, "DEL", "a")
 	s.Do(t, "PUBLISH", "redisson_lock__channel:{a}", "0")
 	freed := time.Now()
-	ls, err = waiter.Await(limited(t))
+	ls, err = waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Less(t, time.Since(freed), 1500*time.Millisecond) // its next try may be a second away
-	requireHeldOnce(t, s, ls)
-	release(t, ls)
-	require.NoError(t, late.Close(limited(t)))
+	testkit.RequireHeldOnce(t, s, ls)
+	testkit.Release(t, ls)
+	require.NoError(t, late.Close(testkit.Limited(t)))
 	require.Empty(t, s.ImmortalKeys(t))
 	s.Do(t, "FLUSHALL")
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // TestFault_C067_SomethingElseUnderTheName: a value that is no lock, or another kind of lock, stands
@@ -247,7 +248,7 @@ func TestFault_C059_ServerRestartsAndLoads(t *testing.T) {
 func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	makers := map[string][]string{
 		"string":             {"SET", "string", "value"},
 		"zset":               {"ZADD", "zset", "1", "member"},
@@ -273,9 +274,9 @@ func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
 				require.Nil(t, ls)
 				require.False(t, engine.SafeToRetry(err))
 			}
-			_, err := l.Inspect(limited(t))
+			_, err := l.Inspect(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind, "Inspect")
-			_, err = l.ForceRelease(limited(t))
+			_, err = l.ForceRelease(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind, "ForceRelease")
 		})
 	}
@@ -285,41 +286,41 @@ func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
 	t.Run("InABatchWithOthers", func(t *testing.T) {
 		var good, bad []*engine.Future[*engine.Lease]
 		for i := range 120 {
-			good = append(good, e.Lock(numbered("good", i)).AcquireAsync(limited(t)))
+			good = append(good, e.Lock(testkit.Numbered("good", i)).AcquireAsync(testkit.Limited(t)))
 			if i%20 == 0 {
 				for name := range makers {
-					bad = append(bad, e.Lock(name).AcquireAsync(limited(t)))
+					bad = append(bad, e.Lock(name).AcquireAsync(testkit.Limited(t)))
 				}
 			}
 		}
 		for _, f := range bad {
-			_, err := f.Await(limited(t))
+			_, err := f.Await(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind)
 		}
 		for _, f := range good {
-			ls, err := f.Await(limited(t))
+			ls, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
-			requireHeldOnce(t, s, ls)
-			release(t, ls)
+			testkit.RequireHeldOnce(t, s, ls)
+			testkit.Release(t, ls)
 		}
 	})
 	t.Run("ComesWhileOthersWait", func(t *testing.T) {
 		foreign := "2f1f1f66-0000-4000-8000-000000000000:77"
 		s.Do(t, "HSET", "late", foreign, "1")
 		s.Do(t, "PEXPIRE", "late", "60000")
-		f := e.Lock("late").AcquireAsync(limited(t))
-		eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
+		f := e.Lock("late").AcquireAsync(testkit.Limited(t))
+		testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > 0 })
 		s.Do(t, "SET", "late", "value", "PX", "60000")
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrWrongKind)
 		s.Do(t, "DEL", "late")
 	})
 	for name, dump := range dumps {
 		require.Equal(t, dump, s.Do(t, "DUMP", name))
-		require.Greater(t, time.Until(expiry(t, s, name)), 59*time.Minute)
+		require.Greater(t, time.Until(testkit.Expiry(t, s, name)), 59*time.Minute)
 		s.Do(t, "DEL", name)
 	}
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // TestFault_C167_PoisonKey: one of many held names is overwritten by a value of another type. Only that
@@ -328,25 +329,25 @@ func TestFault_C167_PoisonKey(t *testing.T) {
 	t.Parallel()
 	const n, lease = 300, 1500 * time.Millisecond
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	futures := make([]*engine.Future[*engine.Lease], n)
 	for i := range futures {
-		futures[i] = e.Lock(numbered("a", i), engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+		futures[i] = e.Lock(testkit.Numbered("a", i), engine.WatchdogLease(lease)).AcquireAsync(testkit.Limited(t))
 	}
-	leases, err := engine.AllLeases(futures...).Await(limited(t))
+	leases, err := engine.AllLeases(futures...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	poisoned := leases[137]
 	ended := poisoned.Context().Done()
 	s.Do(t, "SET", poisoned.Name(), "poison", "PX", "60000")
 	at := time.Now()
-	await(t, ended, "its holder is told")
+	testkit.Await(t, ended, "its holder is told")
 	require.Less(t, time.Since(at), lease/3+250*time.Millisecond, "within a period")
-	require.ErrorIs(t, poisoned.Release(limited(t)), engine.ErrLost)
+	require.ErrorIs(t, poisoned.Release(testkit.Limited(t)), engine.ErrLost)
 	others := slices.Delete(slices.Clone(leases), 137, 138)
 	goal := at.Add(3 * lease)
-	eventually(t, "two more leases pass", func() bool { return others[0].Deadline().After(goal) })
+	testkit.Eventually(t, "two more leases pass", func() bool { return others[0].Deadline().After(goal) })
 	for _, ls := range others {
-		requireHeldOnce(t, s, ls)
+		testkit.RequireHeldOnce(t, s, ls)
 	}
 	stats := e.Stats()
 	require.EqualValues(t, 1, stats.Lost)
@@ -354,7 +355,7 @@ func TestFault_C167_PoisonKey(t *testing.T) {
 	require.Equal(t, "poison", s.Do(t, "GET", poisoned.Name()))
 	s.Do(t, "DEL", poisoned.Name())
 	for _, ls := range others {
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A storm is mixed load of several engines on few names. Every holder is known, so that each new one
@@ -105,7 +106,7 @@ func (st *storm) leave(n int, ls *engine.Lease) {
 // server, and gives it back.
 func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	n := rng.IntN(len(st.names))
-	l := e.Lock(numbered("storm", n), st.opts...)
+	l := e.Lock(testkit.Numbered("storm", n), st.opts...)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+rng.IntN(5000))*time.Millisecond)
 	defer cancel()
 	how := rng.IntN(4)
@@ -118,7 +119,7 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		st.ended.Add(1)
 		return
-	case st.lossy && engine.SafeToRetry(err), how == stormTry && serverClass(err) == engine.ClassUnreachable:
+	case st.lossy && engine.SafeToRetry(err), how == stormTry && testkit.ServerClass(err) == engine.ClassUnreachable:
 		st.failed.Add(1) // a Try does not wait for a server to come back
 		return
 	case how == stormMaxWait && errors.Is(err, engine.ErrUnknown):
@@ -156,7 +157,7 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 		st.complain("release of %s, which is lost: %v", l.Name(), err)
 	case errors.Is(err, engine.ErrLost) && st.lossy:
 		st.lost.Add(1)
-	case errors.Is(err, engine.ErrUnknown) && st.lossy, serverClass(err) == engine.ClassUnreachable && st.lossy:
+	case errors.Is(err, engine.ErrUnknown) && st.lossy, testkit.ServerClass(err) == engine.ClassUnreachable && st.lossy:
 		st.failed.Add(1)
 	case err != nil:
 		st.complain("release %s: %v", l.Name(), err)
@@ -216,9 +217,9 @@ func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			change := func(cfg *engine.Config) { cfg.NoHandOff = how.alone }
-			e, other := openEngine(t, s.Addr(), change), openEngine(t, s.Addr(), change)
+			e, other := testkit.Open(t, s.Addr(), change), testkit.Open(t, s.Addr(), change)
 			// Held all the time, and renewed over connections that die.
-			held := acquire(t, e.Lock("held", engine.WatchdogLease(3*time.Second)))
+			held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(3*time.Second)))
 			st := newStorm(t, s, 12, e, other)
 			st.start(12)
 			kills := stormKills(t, s, lasts)
@@ -228,11 +229,11 @@ func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
 			require.Greater(t, st.grants.Load(), int64(1000))
 			require.Greater(t, st.checked.Load(), int64(20))
 			require.Equal(t, !how.alone, e.Stats().GrantsByHandOff > 0)
-			requireHeldOnce(t, s, held)
-			release(t, held)
+			testkit.RequireHeldOnce(t, s, held)
+			testkit.Release(t, held)
 			require.Zero(t, e.Stats().Lost)
 			require.Zero(t, other.Stats().Lost)
-			finish(t, s, e, other)
+			testkit.Finish(t, s, e, other)
 		})
 	}
 }
@@ -240,17 +241,17 @@ func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
 // stormKills kills connections for a while and says how many.
 func stormKills(t *testing.T, s *redistest.Server, lasts time.Duration) (kills int) {
 	t.Helper()
-	admin, err := s.Dial(limited(t))
+	admin, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	defer admin.Close()
 	rng := rand.New(rand.NewPCG(72, 0))
 	for begun := time.Now(); time.Since(begun) < lasts; {
-		lastUntil(time.Now().Add(50*time.Millisecond + time.Duration(rng.Int64N(int64(50*time.Millisecond)))))
+		testkit.LastUntil(time.Now().Add(50*time.Millisecond + time.Duration(rng.Int64N(int64(50*time.Millisecond)))))
 		kind := "normal"
 		if rng.IntN(2) == 0 {
 			kind = "pubsub"
 		}
-		n, err := admin.Do(limited(t), "CLIENT", "KILL", "TYPE", kind)
+		n, err := admin.Do(testkit.Limited(t), "CLIENT", "KILL", "TYPE", kind)
 		require.NoError(t, err)
 		kills += int(n.(int64))
 	}
@@ -265,14 +266,14 @@ func TestFault_C179_MixedFaults(t *testing.T) {
 	const lasts = 8 * time.Second
 	s := redistest.Run(t, redistest.Options{})
 	proxies := []*faultproxy.Proxy{faultproxy.Run(t, s.Addr()), faultproxy.Run(t, s.Addr())}
-	e, other := openEngine(t, proxies[0].Addr()), openEngine(t, proxies[1].Addr())
+	e, other := testkit.Open(t, proxies[0].Addr()), testkit.Open(t, proxies[1].Addr())
 	st := newStorm(t, s, 8, e, other)
 	st.lossy, st.longest = true, 2*time.Second
 	st.opts = []engine.Option{engine.WatchdogLease(time.Second)}
 	st.start(16)
 	rng := rand.New(rand.NewPCG(179, 0))
 	last := func(least, most time.Duration) {
-		lastUntil(time.Now().Add(least + time.Duration(rng.Int64N(int64(most-least)))))
+		testkit.LastUntil(time.Now().Add(least + time.Duration(rng.Int64N(int64(most-least)))))
 	}
 	faults := 0
 	for begun := time.Now(); time.Since(begun) < lasts; faults++ {
@@ -289,10 +290,10 @@ func TestFault_C179_MixedFaults(t *testing.T) {
 		case 2:
 			p.CutAll()
 		case 3:
-			p.DropReply(scriptCall("acquire", "reacquire"), 3)
-			p.DropReply(scriptCall("release"), 2, faultproxy.Hang)
+			p.DropReply(testkit.ScriptCall("acquire", "reacquire"), 3)
+			p.DropReply(testkit.ScriptCall("release"), 2, faultproxy.Hang)
 		case 5:
-			p.DropReply(scriptCall("renew"), 2)
+			p.DropReply(testkit.ScriptCall("renew"), 2)
 		case 6:
 			s.Do(t, "SCRIPT", "FLUSH")
 		case 7:
@@ -307,7 +308,7 @@ func TestFault_C179_MixedFaults(t *testing.T) {
 	require.Greater(t, st.grants.Load(), int64(50))
 	require.Positive(t, e.Stats().Lost+other.Stats().Lost, "the faults did no harm")
 	require.Positive(t, st.checked.Load())
-	finish(t, s, e, other)
+	testkit.Finish(t, s, e, other)
 }
 
 // TestFault_C165_NamesUsedOnce: tens of thousands of names are fought over by two engines once and never
@@ -315,15 +316,15 @@ func TestFault_C179_MixedFaults(t *testing.T) {
 func TestFault_C165_NamesUsedOnce(t *testing.T) {
 	const n, rounds = 10_000, 3
 	s := redistest.Run(t, redistest.Options{})
-	e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	use := func(of string) {
 		for i := range rounds {
-			onceEach(t, numbered(of, i), n, e, other)
+			onceEach(t, testkit.Numbered(of, i), n, e, other)
 		}
 	}
 	settled := func() (heap int64) {
 		for _, e := range []*engine.Engine{e, other} {
-			eventually(t, "nothing is left", func() bool {
+			testkit.Eventually(t, "nothing is left", func() bool {
 				stats := e.Stats()
 				subs := stats.Nodes[0].Subscriptions
 				return stats.Names == 0 && stats.Held == 0 && stats.Waiting == 0 && stats.Renewals.Watched == 0 &&
@@ -345,14 +346,14 @@ func TestFault_C165_NamesUsedOnce(t *testing.T) {
 	const limit = int64(n * rounds * 120)
 	grown := limit
 	for block := 0; block < 3 && grown >= limit; block++ {
-		use(numbered("once", block))
+		use(testkit.Numbered("once", block))
 		now := settled()
 		grown, heap = now-heap, now
 		t.Logf("heap %d kB, grown by %d kB; goroutines %d, then %d", heap>>10, grown>>10, goroutines, runtime.NumGoroutine())
 	}
-	eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
+	testkit.Eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
 	require.Less(t, grown, limit, "bytes for names that nobody uses any more")
-	finish(t, s, e, other)
+	testkit.Finish(t, s, e, other)
 }
 
 // onceEach takes n locks with one engine, waits for each with the other, and lets them go.
@@ -360,26 +361,26 @@ func onceEach(t *testing.T, of string, n int, e, other *engine.Engine) {
 	t.Helper()
 	mine, theirs := make([]*engine.Future[*engine.Lease], n), make([]*engine.Future[*engine.Lease], n)
 	for i := range n {
-		mine[i] = e.Lock(numbered(of, i)).AcquireAsync(context.Background())
+		mine[i] = e.Lock(testkit.Numbered(of, i)).AcquireAsync(context.Background())
 	}
-	leases, err := engine.AllLeases(mine...).Await(limited(t))
+	leases, err := engine.AllLeases(mine...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	for i := range n {
-		theirs[i] = other.Lock(numbered(of, i)).AcquireAsync(context.Background())
+		theirs[i] = other.Lock(testkit.Numbered(of, i)).AcquireAsync(context.Background())
 	}
-	eventually(t, "every name is waited for", func() bool {
+	testkit.Eventually(t, "every name is waited for", func() bool {
 		stats := other.Stats()
 		return stats.Waiting == int64(n) && stats.Nodes[0].Subscriptions.Refs == int64(n)
 	})
 	for _, ls := range leases {
 		ls.ReleaseAsync()
 	}
-	leases, err = engine.AllLeases(theirs...).Await(limited(t))
+	leases, err = engine.AllLeases(theirs...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	releases := make([]*engine.Future[struct{}], n)
 	for i, ls := range leases {
 		releases[i] = ls.ReleaseAsync()
 	}
-	_, err = engine.All(releases...).Await(limited(t))
+	_, err = engine.All(releases...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 }

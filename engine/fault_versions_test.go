@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -20,7 +21,7 @@ func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	older := runRewriter(t, s.Addr(), func(text string) string { return "-- the version before\n" + text })
-	was, is := openEngine(t, older.addr()), openEngine(t, s.Addr())
+	was, is := testkit.Open(t, older.addr()), testkit.Open(t, s.Addr())
 	// All of them at once, for each has to wait for its renewals.
 	type meeting struct {
 		ls      *engine.Lease
@@ -29,17 +30,17 @@ func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
 	}
 	const lease = 6 * time.Second
 	var all []meeting
-	for kind := range family(is, "x") {
+	for kind := range testkit.Family(is, "x") {
 		for i, pair := range [][2]*engine.Engine{{was, is}, {is, was}} {
-			holder, other, name := pair[0], pair[1], numbered(kind, i)
+			holder, other, name := pair[0], pair[1], testkit.Numbered(kind, i)
 			wanted := kind
 			if kind == "Read" {
 				wanted = "Write"
 			}
-			ls := acquire(t, family(holder, name)[kind].With(engine.WatchdogLease(lease)))
+			ls := testkit.Acquire(t, testkit.Family(holder, name)[kind].With(engine.WatchdogLease(lease)))
 			waits := other.Stats().Waits
-			waiter := family(other, name)[wanted].With(engine.WatchdogLease(lease)).AcquireAsync(limited(t))
-			eventually(t, "the other version waits", func() bool { return other.Stats().Waits > waits })
+			waiter := testkit.Family(other, name)[wanted].With(engine.WatchdogLease(lease)).AcquireAsync(testkit.Limited(t))
+			testkit.Eventually(t, "the other version waits", func() bool { return other.Stats().Waits > waits })
 			all = append(all, meeting{ls: ls, waiter: waiter})
 		}
 	}
@@ -48,14 +49,14 @@ func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
 		all[i].renewed = all[i].ls.Deadline()
 	}
 	for _, m := range all {
-		eventually(t, m.ls.Name()+" is renewed", func() bool { return m.ls.Deadline().After(m.renewed.Add(lease / 10)) })
+		testkit.Eventually(t, m.ls.Name()+" is renewed", func() bool { return m.ls.Deadline().After(m.renewed.Add(lease / 10)) })
 	}
 	for _, m := range all {
 		require.False(t, m.ls.Lost(), m.ls.Name())
-		release(t, m.ls)
-		ls, err := m.waiter.Await(limited(t))
+		testkit.Release(t, m.ls)
+		ls, err := m.waiter.Await(testkit.Limited(t))
 		require.NoError(t, err, m.ls.Name())
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	for name, text := range resp.ScriptTexts() {
 		if name == "acquire" || name == "release" {
@@ -64,15 +65,15 @@ func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
 	}
 	requireExclusion(t, "shared", was, is)
 	for i := range 2 {
-		s.Do(t, "DEL", "redisson_lock_token:{"+numbered("Fenced", i)+"}")
+		s.Do(t, "DEL", "redisson_lock_token:{"+testkit.Numbered("Fenced", i)+"}")
 	}
-	finish(t, s, was, is)
+	testkit.Finish(t, s, was, is)
 }
 
 // requireExclusion lets callers of several engines meet on one name.
 func requireExclusion(t *testing.T, name string, engines ...*engine.Engine) {
 	t.Helper()
-	var w witness
+	var w testkit.Witness
 	var wg sync.WaitGroup
 	errs := make(chan error, 8)
 	for c := range 8 {
@@ -84,8 +85,8 @@ func requireExclusion(t *testing.T, name string, engines ...*engine.Engine) {
 					errs <- fmt.Errorf("acquire: %w", err)
 					return
 				}
-				w.enter()
-				w.leave()
+				w.Enter()
+				w.Leave()
 				if err := ls.Release(t.Context()); err != nil {
 					errs <- fmt.Errorf("release: %w", err)
 					return
@@ -96,5 +97,5 @@ func requireExclusion(t *testing.T, name string, engines ...*engine.Engine) {
 	wg.Wait()
 	close(errs)
 	require.NoError(t, <-errs)
-	require.Zero(t, w.violations.Load(), "two inside")
+	require.Zero(t, w.Violations.Load(), "two inside")
 }

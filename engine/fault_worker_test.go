@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // workerEnv makes the test binary a worker: a process of its own that a test can stop. Its value is
@@ -60,7 +61,7 @@ func runWorker(addr string) int {
 func TestFault_C001_WorkerIsStoppedPastItsLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	worker := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec // this very binary
 	worker.Env = append(os.Environ(), workerEnv+"="+s.Addr())
 	worker.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -81,19 +82,19 @@ func TestFault_C001_WorkerIsStoppedPastItsLease(t *testing.T) {
 	}
 	require.Equal(t, "held", read())
 	waiting := []*engine.Future[*engine.Lease]{
-		e.Lock("watched").AcquireAsync(limited(t)), e.Lock("fixed").AcquireAsync(limited(t)),
+		e.Lock("watched").AcquireAsync(testkit.Limited(t)), e.Lock("fixed").AcquireAsync(testkit.Limited(t)),
 	}
-	eventually(t, "both are waited for", func() bool { return e.Stats().Waits == 2 })
+	testkit.Eventually(t, "both are waited for", func() bool { return e.Stats().Waits == 2 })
 	stopped := time.Now()
 	require.NoError(t, worker.Process.Signal(syscall.SIGSTOP))
 	var leases []*engine.Lease
 	for _, f := range waiting {
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		leases = append(leases, ls)
 		require.Less(t, time.Since(stopped), 1500*time.Millisecond, "granted soon after the lease's end")
 	}
-	lastUntil(stopped.Add(2 * time.Second))
+	testkit.LastUntil(stopped.Add(2 * time.Second))
 	before := []string{s.Do(t, "HGETALL", "watched"), s.Do(t, "HGETALL", "fixed")}
 	_, err = io.WriteString(stdin, "look\n") // it is the first thing the worker finds when it goes on
 	require.NoError(t, err)
@@ -103,10 +104,10 @@ func TestFault_C001_WorkerIsStoppedPastItsLease(t *testing.T) {
 	require.Regexp(t, `^renewed \d$`, read())
 	require.Equal(t, before, []string{s.Do(t, "HGETALL", "watched"), s.Do(t, "HGETALL", "fixed")})
 	for _, ls := range leases {
-		requireHeldOnce(t, s, ls)
-		release(t, ls)
+		testkit.RequireHeldOnce(t, s, ls)
+		testkit.Release(t, ls)
 	}
 	require.NoError(t, stdin.Close())
 	require.NoError(t, worker.Wait())
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

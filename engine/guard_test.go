@@ -16,6 +16,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -55,14 +56,14 @@ func TestTheGuardStandsInFrontOfEveryKindOfConnection(t *testing.T) {
 			cfg := engine.Config{Addrs: []string{l.Addr().String()}}
 			c.change(&cfg)
 			option := engine.ClientOption(cfg)
-			conn, err := option.DialCtxFn(limited(t), l.Addr().String(), &net.Dialer{}, option.TLSConfig)
+			conn, err := option.DialCtxFn(testkit.Limited(t), l.Addr().String(), &net.Dialer{}, option.TLSConfig)
 			require.NoError(t, err)
 			defer func() { _ = conn.Close() }()
 			n, err := conn.Read(make([]byte, 100))
 			require.ErrorIs(t, err, resp.ErrReply)
 			require.Zero(t, n)
 
-			_, err = engine.Open(limited(t), cfg)
+			_, err = engine.Open(testkit.Limited(t), cfg)
 			require.ErrorContains(t, err, resp.ErrReply.Error())
 		})
 	}
@@ -73,13 +74,13 @@ func TestTheLogSaysOnceASecondWhyConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	var log journal
-	e := openEngine(t, p.Addr(), func(c *engine.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	var log testkit.Journal
+	e := testkit.Open(t, p.Addr(), func(c *engine.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	m := faultproxy.NewMangler(1, 1)
 	m.Bytes = true
 	p.Mangle(m)
 	begun := time.Now()
-	eventually(t, "there are many", func() bool {
+	testkit.Eventually(t, "there are many", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		_ = e.Ping(ctx)
@@ -87,7 +88,7 @@ func TestTheLogSaysOnceASecondWhyConnectionsAreClosed(t *testing.T) {
 	})
 	p.Mangle(nil)
 	lines := func() int { return strings.Count(log.String(), "a connection was closed for what the server sent") }
-	eventually(t, "the log has a line", func() bool { return lines() > 0 })
+	testkit.Eventually(t, "the log has a line", func() bool { return lines() > 0 })
 	require.LessOrEqual(t, lines(), 1+int(time.Since(begun)/time.Second))
 	require.Contains(t, log.String(), "connections=")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // crowd keeps callers taking and giving back one lock until stop.
@@ -41,17 +42,17 @@ func crowd(t *testing.T, e *engine.Engine, callers int, stop <-chan struct{}, wh
 
 func TestHandOffSendsNoCommandWithinATurn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	first, err := e.Lock("hot").Acquire(limited(t))
+	e := testkit.Open(t, s.Addr())
+	first, err := e.Lock("hot").Acquire(testkit.Limited(t))
 	require.NoError(t, err)
-	second := e.Lock("hot").AcquireAsync(limited(t))
+	second := e.Lock("hot").AcquireAsync(testkit.Limited(t))
 	before, err := s.CommandStats()
 	require.NoError(t, err)
-	require.NoError(t, first.Release(limited(t)))
-	ls, err := second.Await(limited(t))
+	require.NoError(t, first.Release(testkit.Limited(t)))
+	ls, err := second.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, first.OwnerID(), ls.OwnerID(), "the field stays")
-	require.ErrorIs(t, first.Release(limited(t)), engine.ErrNotHeld, "the old handle is spent")
+	require.ErrorIs(t, first.Release(testkit.Limited(t)), engine.ErrNotHeld, "the old handle is spent")
 	require.False(t, ls.Lost())
 	require.ErrorIs(t, context.Cause(first.Context()), engine.ErrReleased)
 	require.NoError(t, ls.Context().Err())
@@ -59,9 +60,9 @@ func TestHandOffSendsNoCommandWithinATurn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before["evalsha"], after["evalsha"])
 	require.EqualValues(t, 1, e.Stats().GrantsByHandOff)
-	require.NoError(t, ls.Release(limited(t)))
+	require.NoError(t, ls.Release(testkit.Limited(t)))
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestHandOffIsRefusedWhereItWouldNotBeAsSafe(t *testing.T) {
@@ -78,24 +79,24 @@ func TestHandOffIsRefusedWhereItWouldNotBeAsSafe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
-			e := openEngine(t, s.Addr(), func(cfg *engine.Config) {
+			e := testkit.Open(t, s.Addr(), func(cfg *engine.Config) {
 				if c.change != nil {
 					c.change(cfg)
 				}
 			})
-			first, err := e.Lock("hot", c.holder...).Acquire(limited(t))
+			first, err := e.Lock("hot", c.holder...).Acquire(testkit.Limited(t))
 			require.NoError(t, err)
-			second := e.Lock("hot", c.waiter...).AcquireAsync(limited(t))
+			second := e.Lock("hot", c.waiter...).AcquireAsync(testkit.Limited(t))
 			if c.before != nil {
 				c.before(first)
 			}
-			require.NoError(t, first.Release(limited(t)))
-			ls, err := second.Await(limited(t))
+			require.NoError(t, first.Release(testkit.Limited(t)))
+			ls, err := second.Await(testkit.Limited(t))
 			require.NoError(t, err)
 			require.NotEqual(t, first.OwnerID(), ls.OwnerID())
 			require.Zero(t, e.Stats().GrantsByHandOff)
-			require.NoError(t, ls.Release(limited(t)))
-			finish(t, s, e)
+			require.NoError(t, ls.Release(testkit.Limited(t)))
+			testkit.Finish(t, s, e)
 		})
 	}
 }
@@ -106,68 +107,68 @@ func TestHandOffIsRefusedInTheLastHalfOfTheLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	const lease = 4 * time.Second
 	p.Delay(0, lease*11/20)
-	first := acquire(t, e.Lock("hot", engine.WatchdogLease(lease)))
+	first := testkit.Acquire(t, e.Lock("hot", engine.WatchdogLease(lease)))
 	require.Less(t, time.Until(first.Deadline()), lease/2)
-	second := e.Lock("hot", engine.WatchdogLease(lease)).AcquireAsync(limited(t))
+	second := e.Lock("hot", engine.WatchdogLease(lease)).AcquireAsync(testkit.Limited(t))
 	given := first.ReleaseAsync()
 	p.Delay(0, 0)
-	_, err := given.Await(limited(t))
+	_, err := given.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	ls, err := second.Await(limited(t))
+	ls, err := second.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Zero(t, e.Stats().GrantsByHandOff)
 	require.NotEqual(t, first.OwnerID(), ls.OwnerID())
-	release(t, ls)
-	finish(t, s, e)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
 }
 
 // A count that is on its way would hit the next holder: the lock is not passed on before its answer.
 func TestHandOffIsRefusedWhileACountIsOnItsWay(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	e := testkit.Open(t, p.Addr())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	first, err := e.Lock("hot").Acquire(ctx)
 	require.NoError(t, err)
-	held := p.Hold(scriptCall("reacquire"), 1)
+	held := p.Hold(testkit.ScriptCall("reacquire"), 1)
 	again := e.Lock("hot").AcquireAsync(ctx)
-	await(t, held.C(), "the count is on its way")
-	waiter := e.Lock("hot").AcquireAsync(limited(t))
+	testkit.Await(t, held.C(), "the count is on its way")
+	waiter := e.Lock("hot").AcquireAsync(testkit.Limited(t))
 	given := first.ReleaseAsync() // a hand-off would be over when it returns
 	_, _, done := waiter.Result()
 	require.False(t, done, "the lock was passed on with a count on its way")
 	p.ReleaseCommands()
-	second, err := again.Await(limited(t))
+	second, err := again.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	_, err = given.Await(limited(t))
+	_, err = given.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	requireHeldOnce(t, s, second)
+	testkit.RequireHeldOnce(t, s, second)
 	_, _, done = waiter.Result()
 	require.False(t, done, "its owner still has it")
-	release(t, second)
-	ls, err := waiter.Await(limited(t))
+	testkit.Release(t, second)
+	ls, err := waiter.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	requireHeldOnce(t, s, ls)
-	release(t, ls)
-	finish(t, s, e)
+	testkit.RequireHeldOnce(t, s, ls)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
 }
 
 // A waiter that behaves as Redisson's: subscribe, try, wait for the message or the TTL.
 func TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	stop := make(chan struct{})
 	wg := crowd(t, e, 64, stop, func(*engine.Lease) {})
-	sub, err := s.Dial(limited(t))
+	sub, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	defer sub.Close()
 	require.NoError(t, sub.Send("SUBSCRIBE", "redisson_lock__channel:{hot}"))
-	_, err = sub.Receive(limited(t))
+	_, err = sub.Receive(testkit.Limited(t))
 	require.NoError(t, err)
-	cmd, err := s.Dial(limited(t))
+	cmd, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	defer cmd.Close()
 	const script = `if redis.call('exists', KEYS[1]) == 0 then
@@ -177,12 +178,12 @@ func TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn(t *testing.T) {
 	for range 40 {
 		begun := time.Now()
 		for {
-			got, err := cmd.Do(limited(t), "EVAL", script, "1", "hot", "30000", "6e3814a1-e847-452b-a982-45baf93a1df2:57")
+			got, err := cmd.Do(testkit.Limited(t), "EVAL", script, "1", "hot", "30000", "6e3814a1-e847-452b-a982-45baf93a1df2:57")
 			require.NoError(t, err)
 			if got == int64(-10) {
 				break
 			}
-			_, err = sub.Receive(limited(t))
+			_, err = sub.Receive(testkit.Limited(t))
 			require.NoError(t, err)
 		}
 		waits = append(waits, time.Since(begun))
@@ -195,7 +196,7 @@ func TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn(t *testing.T) {
 	t.Logf("foreign waiter: median %v, worst %v", waits[len(waits)/2], waits[len(waits)-1])
 	require.Less(t, waits[len(waits)/2], 50*time.Millisecond)
 	require.Less(t, waits[len(waits)-1], 500*time.Millisecond)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestMessagesNotPollsServeEnginesThatContend(t *testing.T) {
@@ -204,7 +205,7 @@ func TestMessagesNotPollsServeEnginesThatContend(t *testing.T) {
 	var engines []*engine.Engine
 	var crowds []*sync.WaitGroup
 	for range 4 {
-		e := openEngine(t, s.Addr())
+		e := testkit.Open(t, s.Addr())
 		engines = append(engines, e)
 		crowds = append(crowds, crowd(t, e, 8, stop, func(*engine.Lease) {}))
 	}
@@ -216,7 +217,7 @@ func TestMessagesNotPollsServeEnginesThatContend(t *testing.T) {
 		}
 		return all, byPoll
 	}
-	eventually(t, "a thousand turns", func() bool { all, _ := byServer(); return all > 1000 })
+	testkit.Eventually(t, "a thousand turns", func() bool { all, _ := byServer(); return all > 1000 })
 	close(stop)
 	for _, wg := range crowds {
 		wg.Wait()
@@ -224,5 +225,5 @@ func TestMessagesNotPollsServeEnginesThatContend(t *testing.T) {
 	all, byPoll := byServer()
 	t.Logf("%d grants by the server, %d by a poll", all, byPoll)
 	require.Less(t, byPoll*100, all)
-	finish(t, s, engines...)
+	testkit.Finish(t, s, engines...)
 }

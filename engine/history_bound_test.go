@@ -11,6 +11,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // The bound of belief after a deletion by somebody else has two halves. Histories check the later one on
@@ -20,66 +21,66 @@ func TestBeliefAfterADeletionEndsWithTheNextAnsweredRenewal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	ls := acquire(t, e.Lock("hot", engine.WatchdogLease(9*time.Second)))
-	held := p.Hold(scriptCall("renew"), -1)
+	e := testkit.Open(t, p.Addr())
+	ls := testkit.Acquire(t, e.Lock("hot", engine.WatchdogLease(9*time.Second)))
+	held := p.Hold(testkit.ScriptCall("renew"), -1)
 	ended := ls.Context().Done()
-	await(t, held.C(), "a renewal on its way")
+	testkit.Await(t, held.C(), "a renewal on its way")
 	s.Do(t, "DEL", "hot")
 	require.False(t, ls.Lost(), "nobody has told it")
 	p.ReleaseCommands()
-	await(t, ended, "the end of belief")
+	testkit.Await(t, ended, "the end of belief")
 	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
 	require.Greater(t, engine.DeadlineOf(ls).Sub(clock.System().Now()), time.Second, "the answer ended it, not the deadline")
-	require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
-	finish(t, s, e)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+	testkit.Finish(t, s, e)
 }
 
 func TestBeliefAfterADeletionEndsByTheTrustDeadlineIfNoRenewalIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	ls := acquire(t, e.Lock("hot", engine.WatchdogLease(time.Second)))
-	unanswered := p.DropReply(scriptCall("renew"), -1)
+	e := testkit.Open(t, p.Addr())
+	ls := testkit.Acquire(t, e.Lock("hot", engine.WatchdogLease(time.Second)))
+	unanswered := p.DropReply(testkit.ScriptCall("renew"), -1)
 	s.Do(t, "DEL", "hot")
 	deadline := engine.DeadlineOf(ls)
 	now := clock.System().Now
 	believed := now()
 	for at := believed; !ls.Lost(); at = now() {
 		believed = at
-		lastUntil(time.Now().Add(time.Millisecond))
+		testkit.LastUntil(time.Now().Add(time.Millisecond))
 	}
 	require.Less(t, believed, deadline)
 	require.Equal(t, deadline, engine.DeadlineOf(ls), "no renewal of what is gone earns another one")
 	require.Positive(t, unanswered.Hits())
 	unanswered.Remove()
-	require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
-	finish(t, s, e)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+	testkit.Finish(t, s, e)
 }
 
 func TestBeliefAfterADeletionIsInheritedByHandOff(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	for i := range 200 { // until a turn lasts for as long as three commands take
-		l := e.Lock(numbered("hot", i), engine.WatchdogLease(3*time.Second))
-		first := acquire(t, l)
-		next := l.AcquireAsync(limited(t))
+		l := e.Lock(testkit.Numbered("hot", i), engine.WatchdogLease(3*time.Second))
+		first := testkit.Acquire(t, l)
+		next := l.AcquireAsync(testkit.Limited(t))
 		s.Do(t, "DEL", l.Name())
-		_ = first.Release(limited(t)) // ErrLost where it was not handed over
-		second, err := next.Await(limited(t))
+		_ = first.Release(testkit.Limited(t)) // ErrLost where it was not handed over
+		second, err := next.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		if second.OwnerID() != first.OwnerID() {
-			release(t, second)
+			testkit.Release(t, second)
 			continue
 		}
 		require.Equal(t, engine.DeadlineOf(first), engine.DeadlineOf(second), "the deadline is inherited")
 		require.False(t, second.Lost())
-		await(t, second.Context().Done(), "the next answered renewal")
+		testkit.Await(t, second.Context().Done(), "the next answered renewal")
 		require.Greater(t, engine.DeadlineOf(second).Sub(clock.System().Now()), time.Second/2, "the answer ended it, not the deadline")
-		require.ErrorIs(t, second.Release(limited(t)), engine.ErrLost)
-		finish(t, s, e)
+		require.ErrorIs(t, second.Release(testkit.Limited(t)), engine.ErrLost)
+		testkit.Finish(t, s, e)
 		return
 	}
 	require.Fail(t, "no lock was ever handed over")

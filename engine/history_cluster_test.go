@@ -15,6 +15,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/history"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -32,11 +33,11 @@ const nodeTimeout = 4 * time.Second
 func clusterUnderFire(t *testing.T) {
 	t.Helper()
 	c := redistest.RunCluster(t, 3, 1, "--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()))
-	names, options := fireNames(slices.Concat(namesOf(c, 4)...))
+	names, options := fireNames(slices.Concat(testkit.NamesOf(c, 4)...))
 	f := newFire(t, names, options)
 	for range 3 {
 		f.join(16, func() *engine.Engine {
-			return openEngine(t, "", func(cfg *engine.Config) { cfg.Addrs = c.Addrs() })
+			return testkit.Open(t, "", func(cfg *engine.Config) { cfg.Addrs = c.Addrs() })
 		})
 	}
 	t.Cleanup(func() { f.stop(); f.callers.Wait() })
@@ -46,9 +47,9 @@ func clusterUnderFire(t *testing.T) {
 	f.burn(slices.Concat(cf.moveBlows(), cf.nodeBlows(), cf.failoverBlows()))
 	f.out()
 	for _, n := range c.Nodes() {
-		eventually(t, "what nobody holds expires", func() bool { return len(n.Keys(t)) == 0 })
+		testkit.Eventually(t, "what nobody holds expires", func() bool { return len(n.Keys(t)) == 0 })
 	}
-	finishCluster(t, c, f.engines()...)
+	testkit.FinishCluster(t, c, f.engines()...)
 }
 
 // A clusterFire strikes a cluster.
@@ -70,7 +71,7 @@ func (f *clusterFire) masters() []*redistest.Server {
 
 // mastersSeenBy asks one node, by slots that never move.
 func (f *clusterFire) mastersSeenBy(n *redistest.Server) (masters []*redistest.Server, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), tooLong)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.TooLong)
 	defer cancel()
 	for i := range f.cluster.Masters {
 		base := uint16(i * 16384 / len(f.cluster.Masters))
@@ -106,7 +107,7 @@ func (f *clusterFire) excuseFailovers() {
 }
 
 func (f *clusterFire) run(s *redistest.Server, args ...string) bool {
-	_, err := s.Command(limited(f.tb), args...)
+	_, err := s.Command(testkit.Limited(f.tb), args...)
 	if err != nil {
 		f.failed(fmt.Errorf("%q: %w", args, err))
 	}
@@ -117,7 +118,7 @@ func (f *clusterFire) run(s *redistest.Server, args ...string) bool {
 func (f *clusterFire) served(s *redistest.Server) (served []uint32) {
 	f.tb.Helper()
 	for i, n := range f.names {
-		owner, err := f.cluster.Claimant(limited(f.tb), slot.Of(n.Text))
+		owner, err := f.cluster.Claimant(testkit.Limited(f.tb), slot.Of(n.Text))
 		require.NoError(f.tb, err)
 		if owner == s {
 			served = append(served, uint32(i))
@@ -141,7 +142,7 @@ func (f *clusterFire) takeAwayAll(s *redistest.Server, what string, do func() bo
 func (f *clusterFire) moveBlows() []blow {
 	target := func(random *rand.Rand) (uint16, *redistest.Server) {
 		s := slot.Of(f.names[random.IntN(len(f.names))].Text)
-		owner, err := f.cluster.Claimant(limited(f.tb), s)
+		owner, err := f.cluster.Claimant(testkit.Limited(f.tb), s)
 		require.NoError(f.tb, err)
 		others := slices.DeleteFunc(f.masters(), func(m *redistest.Server) bool { return m == owner })
 		return s, others[random.IntN(len(others))]
@@ -152,17 +153,17 @@ func (f *clusterFire) moveBlows() []blow {
 	}
 	move := func(random *rand.Rand) {
 		s, to := target(random)
-		do(f.cluster.MoveSlot(limited(f.tb), s, to))
+		do(f.cluster.MoveSlot(testkit.Limited(f.tb), s, to))
 	}
 	slowly := func(random *rand.Rand) {
 		const most = 700 * time.Millisecond
 		s, to := target(random)
-		m, err := f.cluster.BeginMove(limited(f.tb), s, to)
+		m, err := f.cluster.BeginMove(testkit.Limited(f.tb), s, to)
 		do(err)
 		letLast(random, time.Millisecond, most)
-		do(m.Keys(limited(f.tb)))
+		do(m.Keys(testkit.Limited(f.tb)))
 		letLast(random, time.Millisecond, most)
-		do(m.Finish(limited(f.tb)))
+		do(m.Finish(testkit.Limited(f.tb)))
 	}
 	return []blow{
 		{what: "slots move", strike: func(random *rand.Rand) {
@@ -175,10 +176,10 @@ func (f *clusterFire) moveBlows() []blow {
 		{what: "a slot there and back", strike: func(random *rand.Rand) {
 			s, to := target(random)
 			for range 3 {
-				back, err := f.cluster.Claimant(limited(f.tb), s)
+				back, err := f.cluster.Claimant(testkit.Limited(f.tb), s)
 				do(err)
-				do(f.cluster.MoveSlot(limited(f.tb), s, to))
-				do(f.cluster.MoveSlot(limited(f.tb), s, back))
+				do(f.cluster.MoveSlot(testkit.Limited(f.tb), s, to))
+				do(f.cluster.MoveSlot(testkit.Limited(f.tb), s, back))
 			}
 		}},
 	}
@@ -251,29 +252,29 @@ func (f *clusterFire) failoverBlows() []blow {
 	}
 	return []blow{
 		{what: "planned failover", rare: true, strike: func(random *rand.Rand) {
-			require.NoError(f.tb, f.cluster.AwaitAgreement(limited(f.tb)))
+			require.NoError(f.tb, f.cluster.AwaitAgreement(testkit.Limited(f.tb)))
 			old := f.master(random)
 			replica := f.replicaOf(old)
-			eventually(f.tb, "the failover is accepted", func() bool {
-				_, err := replica.Command(limited(f.tb), "CLUSTER", "FAILOVER")
+			testkit.Eventually(f.tb, "the failover is accepted", func() bool {
+				_, err := replica.Command(testkit.Limited(f.tb), "CLUSTER", "FAILOVER")
 				return err == nil
 			})
 			replaced(old)
 			healed(old)
 		}},
 		{what: "a master is killed", rare: true, strike: func(random *rand.Rand) {
-			require.NoError(f.tb, f.cluster.AwaitAgreement(limited(f.tb)))
+			require.NoError(f.tb, f.cluster.AwaitAgreement(testkit.Limited(f.tb)))
 			old := f.master(random)
 			f.awaitReplica(old)
 			f.underHolders(func() {
 				f.takeAwayAll(old, "killed master", func() bool { old.Kill(); return false })
 				replaced(old)
-				require.NoError(f.tb, old.Restart(limited(f.tb)))
+				require.NoError(f.tb, old.Restart(testkit.Limited(f.tb)))
 			})
 			healed(old)
 		}},
 		{what: "a master stands still until it is replaced", rare: true, strike: func(random *rand.Rand) {
-			require.NoError(f.tb, f.cluster.AwaitAgreement(limited(f.tb)))
+			require.NoError(f.tb, f.cluster.AwaitAgreement(testkit.Limited(f.tb)))
 			old := f.master(random)
 			f.awaitReplica(old)
 			f.takeAwayAll(old, "replaced master", func() bool {
@@ -304,7 +305,7 @@ func (f *clusterFire) awaitReplica(m *redistest.Server) {
 	}
 	replica, done := f.replicaOf(m), offset(m, "master_repl_offset")
 	require.Positive(f.tb, done)
-	eventually(f.tb, "the replica is in step", func() bool { return offset(replica, "slave_repl_offset") >= done })
+	testkit.Eventually(f.tb, "the replica is in step", func() bool { return offset(replica, "slave_repl_offset") >= done })
 }
 
 // replicaOf returns the node that follows a master.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/history"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // fireNames are the locks of a history: mostly watched ones of the shortest lease, and some of a fixed
@@ -45,7 +46,7 @@ func handOffUnderFire(t *testing.T) {
 	for _, addr := range []string{proxies[0].Addr(), proxies[1].Addr(), s.Addr()} {
 		f.join(16, func() *engine.Engine {
 			opened++
-			return openEngine(t, addr, func(cfg *engine.Config) { cfg.NoHandOff = opened > 3 && opened%2 == 0 })
+			return testkit.Open(t, addr, func(cfg *engine.Config) { cfg.NoHandOff = opened > 3 && opened%2 == 0 })
 		})
 	}
 	for id := range uint32(2) {
@@ -64,15 +65,15 @@ func handOffUnderFire(t *testing.T) {
 	f.burn(blows)
 	f.out()
 	require.Positive(t, f.foreign.Load(), "grants of foreigners")
-	eventually(t, "what nobody holds expires", func() bool { return len(s.Keys(t)) == 0 })
-	finish(t, s, f.engines()...)
+	testkit.Eventually(t, "what nobody holds expires", func() bool { return len(s.Keys(t)) == 0 })
+	testkit.Finish(t, s, f.engines()...)
 }
 
 // serverBlows strike the server, or an engine as a whole.
 func serverBlows(f *fire, s *redistest.Server) []blow {
 	const lease = engine.MinWatchdogLease
 	run := func(args ...string) bool {
-		_, err := s.Command(limited(f.tb), args...)
+		_, err := s.Command(testkit.Limited(f.tb), args...)
 		if err != nil {
 			f.failed(err)
 		}
@@ -113,7 +114,7 @@ func serverBlows(f *fire, s *redistest.Server) []blow {
 			mode := []string{"ALL", "WRITE"}[random.IntN(2)]
 			pause := 20 + random.IntN(1200)
 			run("CLIENT", "PAUSE", strconv.Itoa(pause), mode)
-			lastUntil(time.Now().Add(time.Duration(pause) * time.Millisecond))
+			testkit.LastUntil(time.Now().Add(time.Duration(pause) * time.Millisecond))
 		}},
 		{what: "Close", strike: func(random *rand.Rand) { f.reopen(f.members[random.IntN(len(f.members))]) }},
 	}
@@ -124,7 +125,7 @@ func holderBlows(f *fire, s *redistest.Server, proxies []*faultproxy.Proxy) []bl
 	const lease = engine.MinWatchdogLease
 	flush := func() {
 		f.takeAway(history.Everything, "FLUSHALL", func() bool {
-			_, err := s.Command(limited(f.tb), "FLUSHALL")
+			_, err := s.Command(testkit.Limited(f.tb), "FLUSHALL")
 			return err == nil
 		})
 	}
@@ -139,7 +140,7 @@ func holderBlows(f *fire, s *redistest.Server, proxies []*faultproxy.Proxy) []bl
 			f.underHolders(func() {
 				var rules []*faultproxy.Rule
 				for _, p := range proxies {
-					rules = append(rules, p.DropReply(scriptCall("renew"), -1))
+					rules = append(rules, p.DropReply(testkit.ScriptCall("renew"), -1))
 				}
 				flush()
 				letLast(random, lease/2, lease*5/4)
@@ -169,25 +170,25 @@ func proxyBlows(proxies []*faultproxy.Proxy) []blow {
 		blows = append(blows, blow{what: what, strike: func(random *rand.Rand) { strike(proxies[random.IntN(len(proxies))], random) }})
 	}
 	add("renewals unanswered", func(p *faultproxy.Proxy, random *rand.Rand) {
-		rule := p.DropReply(scriptCall("renew"), -1)
+		rule := p.DropReply(testkit.ScriptCall("renew"), -1)
 		letLast(random, lease/4, lease*3/2)
 		rule.Remove()
 	})
 	add("renewals not delivered", func(p *faultproxy.Proxy, random *rand.Rand) {
-		rule := p.DropCommand(scriptCall("renew"), -1)
+		rule := p.DropCommand(testkit.ScriptCall("renew"), -1)
 		letLast(random, lease/4, lease*3/2)
 		rule.Remove()
 	})
 	add("replies lost", func(p *faultproxy.Proxy, random *rand.Rand) {
 		for range 4 {
 			script := []string{"acquire", "reacquire", "release", "renew"}[random.IntN(4)]
-			rule := p.DropReply(scriptCall(script), 1+random.IntN(4))
+			rule := p.DropReply(testkit.ScriptCall(script), 1+random.IntN(4))
 			letLast(random, time.Millisecond, 60*time.Millisecond)
 			rule.Remove()
 		}
 	})
 	add("commands delivered late", func(p *faultproxy.Proxy, random *rand.Rand) {
-		rule := p.Hold(scriptCall([]string{"acquire", "reacquire", "release", "renew"}[random.IntN(4)]), 1+random.IntN(3))
+		rule := p.Hold(testkit.ScriptCall([]string{"acquire", "reacquire", "release", "renew"}[random.IntN(4)]), 1+random.IntN(3))
 		letLast(random, time.Millisecond, 3*time.Second)
 		rule.Remove()
 		p.ReleaseCommands()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/history"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/internal/yardstick"
 )
 
@@ -42,7 +43,7 @@ func (f *fire) joinForeigner(s *redistest.Server, id uint32) {
 
 // ask runs a script. Any trouble costs the connection, and leaves the outcome unknown.
 func (x *foreigner) ask(script string, args []string) (reply any, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), tooLong)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.TooLong)
 	defer cancel()
 	if x.conn == nil {
 		if x.conn, err = x.server.Dial(ctx); err != nil {
@@ -67,7 +68,7 @@ func (x *foreigner) call() {
 	busy, err := x.ask(x.scripts.Acquire, x.scripts.AcquireArgs(nil, n))
 	if err != nil || busy != nil {
 		x.ended.Add(1)
-		lastUntil(time.Now().Add(time.Millisecond)) // a client that polls
+		testkit.LastUntil(time.Now().Add(time.Millisecond)) // a client that polls
 		return
 	}
 	g.Hold, g.Deadline = history.ID(n.Field), g.Called.Add(name.Trust())
@@ -101,6 +102,6 @@ func (x *foreigner) stay(g *history.Grant) {
 		if now >= until || x.running.Err() != nil {
 			return
 		}
-		lastUntil(time.Now().Add(min(time.Millisecond, until.Sub(now))))
+		testkit.LastUntil(time.Now().Add(min(time.Millisecond, until.Sub(now))))
 	}
 }

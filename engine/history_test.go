@@ -18,6 +18,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/history"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // How histories are made. Callers of some engines take and give back a few locks as fast as they can,
@@ -28,8 +29,7 @@ import (
 // meanwhile is up to the scheduler). HOLDFAST_OPS is how many grants there are at least; with more grants
 // come more blows.
 const (
-	seedEnv = "HOLDFAST_SEED"
-	opsEnv  = "HOLDFAST_OPS"
+	opsEnv = "HOLDFAST_OPS"
 
 	historyOps     = 100_000 // in CI
 	historyOpsRace = 20_000  // the race detector makes everything five to ten times slower
@@ -103,12 +103,12 @@ func newFire(tb testing.TB, names []history.Name, options [][]engine.Option) *fi
 		tb: tb, clock: clock.System(), seed: rand.Uint64(), ops: historyOps,
 		names: names, options: options, history: history.New(names...),
 	}
-	if apiRace {
+	if testkit.Race {
 		f.ops = historyOpsRace
 	}
-	if text := os.Getenv(seedEnv); text != "" {
+	if text := os.Getenv(testkit.SeedEnv); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(tb, err, seedEnv)
+		require.NoError(tb, err, testkit.SeedEnv)
 		f.seed = n
 	}
 	if text := os.Getenv(opsEnv); text != "" {
@@ -118,7 +118,7 @@ func newFire(tb testing.TB, names []history.Name, options [][]engine.Option) *fi
 	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("%s=%d %s=%d repeats the schedule", seedEnv, f.seed, opsEnv, f.ops)
+			tb.Logf("%s=%d %s=%d repeats the schedule", testkit.SeedEnv, f.seed, opsEnv, f.ops)
 		}
 	})
 	f.running, f.stop = context.WithCancel(context.Background())
@@ -150,7 +150,7 @@ func (f *fire) sit(m *member) {
 func (f *fire) reopen(m *member) {
 	old := m.seat.Load()
 	old.closed.Store(int64(f.clock.Now()))
-	if err := old.engine.Close(limited(f.tb)); err != nil {
+	if err := old.engine.Close(testkit.Limited(f.tb)); err != nil {
 		f.failed(fmt.Errorf("close: %w", err))
 	}
 	f.handed += old.engine.Stats().GrantsByHandOff
@@ -306,7 +306,7 @@ func (f *fire) takeAway(name uint32, what string, do func() bool) {
 func (f *fire) forceRelease(random *rand.Rand) {
 	m, name := f.members[random.IntN(len(f.members))], uint32(random.IntN(len(f.names)))
 	f.takeAway(name, "ForceRelease", func() bool {
-		_, err := m.seat.Load().locks[name].ForceRelease(limited(f.tb))
+		_, err := m.seat.Load().locks[name].ForceRelease(testkit.Limited(f.tb))
 		return err == nil
 	})
 }
@@ -316,7 +316,7 @@ func (f *fire) underHolders(strike func()) {
 	f.tb.Helper()
 	f.linger.Store(true)
 	defer f.linger.Store(false)
-	eventually(f.tb, "holders that stay", func() bool { return f.staying.Load() >= int64(len(f.names)*3/4) })
+	testkit.Eventually(f.tb, "holders that stay", func() bool { return f.staying.Load() >= int64(len(f.names)*3/4) })
 	strike()
 }
 
@@ -339,14 +339,14 @@ func (f *fire) burn(blows []blow) {
 			began := time.Now()
 			blows[b].strike(rand.New(rand.NewPCG(f.seed, uint64(1+round*len(blows)+i)<<32)))
 			took := time.Since(began)
-			eventually(f.tb, "the callers get on after "+blows[b].what, func() bool { return f.grants.Load() >= before+share })
+			testkit.Eventually(f.tb, "the callers get on after "+blows[b].what, func() bool { return f.grants.Load() >= before+share })
 			if f.after != nil {
 				f.after()
 			}
 			f.tb.Logf("%-24s %8v, %d grants", blows[b].what, took.Round(time.Millisecond), f.grants.Load()-before)
 		}
 	}
-	eventually(f.tb, "enough grants", func() bool { return f.grants.Load() >= f.ops })
+	testkit.Eventually(f.tb, "enough grants", func() bool { return f.grants.Load() >= f.ops })
 }
 
 // out ends the callers and checks what they believed.
@@ -382,5 +382,5 @@ func (f *fire) engines() []*engine.Engine {
 
 // letLast lets a fault last for a random time of at most most.
 func letLast(random *rand.Rand, least, most time.Duration) {
-	lastUntil(time.Now().Add(least + time.Duration(random.Int64N(int64(most-least)))))
+	testkit.LastUntil(time.Now().Add(least + time.Duration(random.Int64N(int64(most-least)))))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -27,8 +28,8 @@ return redis.call(unpack(ARGV)) and 1`, "0"}, command...)...)
 func TestLookingAtAHugeKeyEndsNoConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	held := acquire(t, e.Lock("held"))
+	e := testkit.Open(t, s.Addr())
+	held := testkit.Acquire(t, e.Lock("held"))
 	writeHuge(t, s, "HSET", "field", "HUGE", "1")
 	writeHuge(t, s, "HSET", "count", "x:1", "HUGE")
 	writeHuge(t, s, "HSET", "mode", "mode", "HUGE", "x:1", "1")
@@ -37,7 +38,7 @@ func TestLookingAtAHugeKeyEndsNoConnection(t *testing.T) {
 	writeHuge(t, s, "RPUSH", slot.FairQueue("q"), "first:1", "HUGE", "last:1")
 	for _, name := range []string{"field", "count", "mode", "reader", "writer"} {
 		for _, l := range []*engine.Lock{e.Lock(name), e.RWLock(name).ReadLock(), e.RWLock(name).WriteLock()} {
-			info, err := l.Inspect(limited(t))
+			info, err := l.Inspect(testkit.Limited(t))
 			if err != nil {
 				require.ErrorIs(t, err, engine.ErrWrongKind, name)
 				continue
@@ -46,24 +47,24 @@ func TestLookingAtAHugeKeyEndsNoConnection(t *testing.T) {
 			require.Less(t, len(info.Mode)+len(info.OwnerID), 100, name)
 		}
 	}
-	info, err := e.RWLock("reader").ReadLock().Inspect(limited(t))
+	info, err := e.RWLock("reader").ReadLock().Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, engine.Info{Locked: true, Mode: "read", Fields: 2, Remaining: -1}, info)
-	places, err := e.FairLock("q").Queue(limited(t))
+	places, err := e.FairLock("q").Queue(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, []engine.Place{{OwnerID: "first:1"}}, places)
 	require.Zero(t, e.Stats().ConnectionsRefused)
 	require.False(t, held.Lost())
-	release(t, held)
+	testkit.Release(t, held)
 	s.Do(t, "FLUSHDB")
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // Up to a megabyte a hash is shown whole, and a queue.
 func TestLookingAtALargeKeyShowsItWhole(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	s.Do(t, "EVAL", `
 redis.call('HSET', KEYS[1], 'mode', 'read')
 for i = 1, 9999 do
@@ -71,11 +72,11 @@ for i = 1, 9999 do
   redis.call('HSET', KEYS[1], reader, 1)
   redis.call('RPUSH', KEYS[2], reader)
 end`, "2", "readers", slot.FairQueue("q"))
-	info, err := e.RWLock("readers").ReadLock().Inspect(limited(t))
+	info, err := e.RWLock("readers").ReadLock().Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, 9999, info.Holds)
 	require.Zero(t, info.Fields)
-	places, err := e.FairLock("q").Queue(limited(t))
+	places, err := e.FairLock("q").Queue(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Len(t, places, 9999)
 	s.Do(t, "FLUSHDB")

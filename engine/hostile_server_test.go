@@ -14,6 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -52,18 +53,18 @@ func TestAThousandMastersThatAnswerTakeLittleMemory(t *testing.T) {
 		masters[i] = startFake(t, nil, func(args []string) (string, bool) { return grants(masters)(args) })
 	}
 	runtime.GC()
-	before := memory()
-	e := openEngine(t, masters[0].addr(), func(c *engine.Config) { c.Topology = engine.TopologyCluster })
+	before := testkit.Memory()
+	e := testkit.Open(t, masters[0].addr(), func(c *engine.Config) { c.Topology = engine.TopologyCluster })
 	reached := map[int]bool{}
 	for i := 0; len(reached) < len(masters); i++ {
-		name := numbered("a", i)
+		name := testkit.Numbered("a", i)
 		if m := int(slot.Of(name)) * len(masters) / 16384; !reached[m] {
 			reached[m] = true
-			acquire(t, e.Lock(name))
+			testkit.Acquire(t, e.Lock(name))
 		}
 	}
 	runtime.GC()
-	taken := (memory() - before) >> 20
+	taken := (testkit.Memory() - before) >> 20
 	t.Logf("%d MB", taken)
 	require.Len(t, e.Stats().Nodes, len(masters))
 	require.Less(t, taken, uint64(40), "MB")
@@ -79,10 +80,10 @@ func TestASentinelThatNamesThousandsIsNotRead(t *testing.T) {
 		s.others = append(s.others, fmt.Sprintf("127.0.0.1:%d", 1+i))
 	}
 	f := startFake(t, nil, s.answer)
-	e := openEngine(t, f.addr(), func(c *engine.Config) { c.MasterName = "m" })
+	e := testkit.Open(t, f.addr(), func(c *engine.Config) { c.MasterName = "m" })
 	require.Positive(t, e.Stats().ConnectionsRefused)
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, master, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, master, e)
 }
 
 // An error of 60 KB is none of a server's: so much is read where much is asked for only.
@@ -90,13 +91,13 @@ func TestAServerThatSaysMuchToLittleLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	release(t, acquire(t, e.Lock("a")))
+	e := testkit.Open(t, p.Addr())
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
 	require.Zero(t, e.Stats().ConnectionsRefused)
 	p.Refuse(faultproxy.Command("EVALSHA"), 1, "ERR "+strings.Repeat("x", 60<<10))
 	lease, err := e.Lock("a").Acquire(t.Context())
 	require.NoError(t, err, "it is asked for again")
-	release(t, lease)
+	testkit.Release(t, lease)
 	require.EqualValues(t, 1, e.Stats().ConnectionsRefused)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // hostileLog does something with its caller in one of its methods.
@@ -64,26 +65,26 @@ func testHostileLogger(t *testing.T, does, method string) {
 		"Blocks": func() { <-open }, "Panics": func() { panic("a logger's bug") }, "Ends": runtime.Goexit,
 	}[does]}
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(bad) })
+	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(bad) })
 	var held []*engine.Lease
 	for i := range 6 {
-		held = append(held, acquire(t, e.Lock(numbered("held", i), engine.WatchdogLease(3*time.Second))))
+		held = append(held, testkit.Acquire(t, e.Lock(testkit.Numbered("held", i), engine.WatchdogLease(3*time.Second))))
 	}
 	for _, ls := range held[:3] {
 		s.Do(t, "DEL", ls.Name())
 	}
-	eventually(t, "three losses", func() bool { return e.Stats().Lost >= 3 })
-	eventually(t, "the logger is called", func() bool { return bad.called.Load() > 0 })
+	testkit.Eventually(t, "three losses", func() bool { return e.Stats().Lost >= 3 })
+	testkit.Eventually(t, "the logger is called", func() bool { return bad.called.Load() > 0 })
 	sent := e.Stats().Renewals.Sent
-	eventually(t, "renewals go on", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
+	testkit.Eventually(t, "renewals go on", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
 	called := make(chan struct{})
-	e.Lock("other").AcquireAsync(limited(t)).OnComplete(func(ls *engine.Lease, err error) {
+	e.Lock("other").AcquireAsync(testkit.Limited(t)).OnComplete(func(ls *engine.Lease, err error) {
 		if err == nil {
 			ls.ReleaseAsync()
 		}
 		close(called)
 	})
-	await(t, called, "a callback")
+	testkit.Await(t, called, "a callback")
 	for _, ls := range held[3:] {
 		require.False(t, ls.Lost())
 	}
@@ -97,8 +98,8 @@ func testHostileLogger(t *testing.T, does, method string) {
 		require.Empty(t, s.Keys(t))
 		return
 	}
-	eventually(t, "one line after the other", func() bool { return bad.called.Load() >= 3 })
-	require.NoError(t, e.Close(limited(t)))
+	testkit.Eventually(t, "one line after the other", func() bool { return bad.called.Load() >= 3 })
+	require.NoError(t, e.Close(testkit.Limited(t)))
 	if does == "Panics" {
 		require.Equal(t, bad.called.Load(), e.Stats().CallbackPanics)
 	}
@@ -110,27 +111,27 @@ func TestALoggerThatPanicsOfACallbackThatPanicsBesideThePoolEndsNothing(t *testi
 	const blocked = 300
 	s := redistest.Run(t, redistest.Options{})
 	bad := &hostileLog{method: "Handle", does: func() { panic("a logger's bug") }}
-	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(bad) })
+	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(bad) })
 	gate := make(chan struct{})
 	for i := range blocked {
-		e.Lock(numbered("blocked", i)).AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { <-gate })
+		e.Lock(testkit.Numbered("blocked", i)).AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { <-gate })
 	}
-	eventually(t, "the pool is used up", func() bool { return e.Stats().CallbackOverflows > 0 })
+	testkit.Eventually(t, "the pool is used up", func() bool { return e.Stats().CallbackOverflows > 0 })
 	e.Lock("last").AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { panic("a user's bug") })
-	eventually(t, "both panics", func() bool { return e.Stats().CallbackPanics == 2 })
+	testkit.Eventually(t, "both panics", func() bool { return e.Stats().CallbackPanics == 2 })
 	close(gate)
-	eventually(t, "everybody else", func() bool { return e.Stats().Callbacks == blocked+2 })
-	require.NoError(t, e.Close(limited(t)))
+	testkit.Eventually(t, "everybody else", func() bool { return e.Stats().Callbacks == blocked+2 })
+	require.NoError(t, e.Close(testkit.Limited(t)))
 }
 
 func TestCloseCallsWhatWaitsBehindACallbackThatNeverReturns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	gate, stuck := make(chan struct{}), make(chan struct{})
-	ls := acquire(t, e.Lock("name"))
+	ls := testkit.Acquire(t, e.Lock("name"))
 	e.Lock("other").AcquireAsync(t.Context()).OnComplete(func(*engine.Lease, error) { close(stuck); <-gate })
-	await(t, stuck, "a callback")
+	testkit.Await(t, stuck, "a callback")
 	told := make(chan error, 20)
 	for range cap(told) { // Close tells them
 		e.Lock("name").AcquireAsync(t.Context()).OnComplete(func(_ *engine.Lease, err error) { told <- err })
@@ -139,7 +140,7 @@ func TestCloseCallsWhatWaitsBehindACallbackThatNeverReturns(t *testing.T) {
 	cancel()
 	require.Error(t, e.Close(ctx))
 	for range cap(told) {
-		require.ErrorIs(t, await(t, told, "an answer"), engine.ErrClosed)
+		require.ErrorIs(t, testkit.Await(t, told, "an answer"), engine.ErrClosed)
 	}
 	require.False(t, ls.Lost())
 	close(gate)
@@ -200,11 +201,11 @@ func TestLinesThatWereDroppedAreInTheStatistics(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	gate, heard := make(chan struct{}), make(chan struct{}, engine.MaxLines+1)
 	slow := &hostileLog{method: "Handle", does: func() { heard <- struct{}{}; <-gate }}
-	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(slow) })
+	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(slow) })
 	open := sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(open) // before the engine is closed
 	engine.Say(e, "the logger has it")
-	await(t, heard, "the first line")
+	testkit.Await(t, heard, "the first line")
 	for range engine.MaxLines {
 		engine.Say(e, "waits")
 	}
@@ -214,7 +215,7 @@ func TestLinesThatWereDroppedAreInTheStatistics(t *testing.T) {
 	}
 	require.EqualValues(t, more, e.Stats().LogsDropped)
 	open()
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 	require.EqualValues(t, more, e.Stats().LogsDropped)
 	require.EqualValues(t, 1+engine.MaxLines+1, slow.called.Load(), "and one that says how many were dropped")
 }

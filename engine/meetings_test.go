@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // meetingKinds are the kinds of lock that can be asked for under one name.
@@ -40,7 +41,7 @@ var meetings = map[string]struct{ owner, other string }{ // by what is held; in 
 func TestMeetingsOfKindsUnderOneName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	here, there := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	here, there := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	t.Run("table", func(t *testing.T) {
 		for _, held := range meetingKinds {
 			for i, asked := range meetingKinds {
@@ -57,7 +58,7 @@ func TestMeetingsOfKindsUnderOneName(t *testing.T) {
 						case "elsewhere":
 							l = asked.of(there, name)
 						}
-						meet(t, acquire(t, first.With(engine.As(o))), first, l, want)
+						meet(t, testkit.Acquire(t, first.With(engine.As(o))), first, l, want)
 					})
 				}
 			}
@@ -70,31 +71,31 @@ func TestMeetingsOfKindsUnderOneName(t *testing.T) {
 			}
 		}
 	}
-	finish(t, s, here, there)
+	testkit.Finish(t, s, here, there)
 }
 
 // meet has somebody ask for l while another kind is held, and somebody else wait for what is held. Nobody else is
 // harmed, and everybody who waits gets it.
 func meet(t *testing.T, holder *engine.Lease, held, l *engine.Lock, want byte) {
 	t.Helper()
-	behind := held.AcquireAsync(limited(t))
-	before, err := l.TryAcquire(limited(t))
+	behind := held.AcquireAsync(testkit.Limited(t))
+	before, err := l.TryAcquire(testkit.Limited(t))
 	var later *engine.Future[*engine.Lease]
 	switch want {
 	case 'k', 'u':
 		refusal := map[byte]error{'k': engine.ErrWrongKind, 'u': engine.ErrUpgrade}[want]
 		require.ErrorIs(t, err, refusal)
-		_, err = l.Acquire(limited(t))
+		_, err = l.Acquire(testkit.Limited(t))
 		require.ErrorIs(t, err, refusal)
 	case 'e':
 		require.NoError(t, err)
-		release(t, before)
+		testkit.Release(t, before)
 	case 'w':
 		require.ErrorIs(t, err, engine.ErrHeld)
-		later = l.AcquireAsync(limited(t))
+		later = l.AcquireAsync(testkit.Limited(t))
 	}
 	require.False(t, holder.Lost())
-	release(t, holder)
+	testkit.Release(t, holder)
 	both := []*engine.Future[*engine.Lease]{behind, later}
 	for _, f := range both {
 		if f != nil {
@@ -107,7 +108,7 @@ func meet(t *testing.T, holder *engine.Lease, held, l *engine.Lock, want byte) {
 	}
 	for _, f := range both {
 		if f != nil {
-			_, err := f.Await(limited(t))
+			_, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
 		}
 	}
@@ -117,11 +118,11 @@ func meet(t *testing.T, holder *engine.Lease, held, l *engine.Lock, want byte) {
 func TestKindsThatAreAskedForAtOnceUnderOneName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	here, there := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	here, there := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	o := engine.NewOwner()
 	var served, refused int
 	for round := range 12 {
-		name := numbered("name", round)
+		name := testkit.Numbered("name", round)
 		var all []*engine.Future[*engine.Lease]
 		for i := range 3 * len(meetingKinds) {
 			k := meetingKinds[(i*5+round*(i%7+1))%len(meetingKinds)]
@@ -129,7 +130,7 @@ func TestKindsThatAreAskedForAtOnceUnderOneName(t *testing.T) {
 			if i%3 == 1 {
 				l = l.With(engine.As(o))
 			}
-			f := l.AcquireAsync(limited(t))
+			f := l.AcquireAsync(testkit.Limited(t))
 			f.OnComplete(func(ls *engine.Lease, err error) {
 				if err == nil {
 					ls.ReleaseAsync()
@@ -138,9 +139,9 @@ func TestKindsThatAreAskedForAtOnceUnderOneName(t *testing.T) {
 			all = append(all, f)
 		}
 		for _, f := range all {
-			if _, err := f.Await(limited(t)); err != nil {
+			if _, err := f.Await(testkit.Limited(t)); err != nil {
 				refused++
-				require.True(t, errorsIsAny(err, engine.ErrWrongKind, engine.ErrUpgrade), "%v", err)
+				require.True(t, testkit.ErrorIsAny(err, engine.ErrWrongKind, engine.ErrUpgrade), "%v", err)
 				continue
 			}
 			served++
@@ -149,9 +150,9 @@ func TestKindsThatAreAskedForAtOnceUnderOneName(t *testing.T) {
 	t.Logf("%d served, %d refused", served, refused)
 	require.Positive(t, served)
 	require.Positive(t, refused)
-	eventually(t, "everything is given back", func() bool { return here.Stats().Names+there.Stats().Names == 0 })
+	testkit.Eventually(t, "everything is given back", func() bool { return here.Stats().Names+there.Stats().Names == 0 })
 	for round := range 12 {
-		s.Do(t, "DEL", "redisson_lock_token:{"+numbered("name", round)+"}")
+		s.Do(t, "DEL", "redisson_lock_token:{"+testkit.Numbered("name", round)+"}")
 	}
-	finish(t, s, here, there)
+	testkit.Finish(t, s, here, there)
 }

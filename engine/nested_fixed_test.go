@@ -9,6 +9,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A handle that is not renewed keeps its own end, whoever enters beside it for longer, and leaves.
@@ -28,26 +29,26 @@ func TestALongEntryThatIsOverLeavesAShortLeaseItsEnd(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, p.Addr())
+			e := testkit.Open(t, p.Addr())
 			o := engine.NewOwner()
-			short := acquire(t, e.Lock("name", engine.As(o), c.lease))
+			short := testkit.Acquire(t, e.Lock("name", engine.As(o), c.lease))
 			if c.stopped {
 				short.StopRenewing()
 			}
 			if c.canceled {
-				held := p.Hold(scriptCall("reacquire"), 1)
-				f := e.Lock("name", engine.As(o), long).AcquireAsync(limited(t))
-				await(t, held.C(), "it is on its way")
+				held := p.Hold(testkit.ScriptCall("reacquire"), 1)
+				f := e.Lock("name", engine.As(o), long).AcquireAsync(testkit.Limited(t))
+				testkit.Await(t, held.C(), "it is on its way")
 				require.True(t, f.Cancel())
 				p.ReleaseCommands()
-				eventually(t, "taken back", func() bool { return !engine.Changing(short) })
+				testkit.Eventually(t, "taken back", func() bool { return !engine.Changing(short) })
 			} else {
-				release(t, acquire(t, e.Lock("name", engine.As(o), long)))
+				testkit.Release(t, testkit.Acquire(t, e.Lock("name", engine.As(o), long)))
 			}
-			require.LessOrEqual(t, apiInt(t, s, "PTTL", "name"), int64(3000))
+			require.LessOrEqual(t, testkit.Int(t, s, "PTTL", "name"), int64(3000))
 			require.LessOrEqual(t, time.Until(short.Deadline()), 3*time.Second)
-			release(t, short)
-			finish(t, s, e)
+			testkit.Release(t, short)
+			testkit.Finish(t, s, e)
 		})
 	}
 }

@@ -12,29 +12,25 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
-
-func countOf(t *testing.T, s *redistest.Server, ls *engine.Lease) string {
-	t.Helper()
-	return s.Do(t, "HGET", ls.Name(), ls.OwnerID())
-}
 
 func TestOwnerEntersAgainAndTheCountIsOnTheWire(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	o := engine.NewOwner()
-	ctx := engine.WithOwner(limited(t), o)
+	ctx := engine.WithOwner(testkit.Limited(t), o)
 	l := e.Lock("name")
 	first, err := l.Acquire(ctx)
 	require.NoError(t, err)
-	second, err := l.With(engine.As(o)).Acquire(limited(t))
+	second, err := l.With(engine.As(o)).Acquire(testkit.Limited(t))
 	require.NoError(t, err)
 	third, err := l.TryAcquire(ctx)
 	require.NoError(t, err)
-	require.Equal(t, "3", countOf(t, s, first))
+	require.Equal(t, "3", testkit.CountOf(t, s, first))
 	require.Equal(t, 3, o.Holds(l))
 	require.Equal(t, first.OwnerID(), third.OwnerID())
-	_, err = l.TryAcquire(limited(t))
+	_, err = l.TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld, "nobody's ctx is not the owner")
 	_, err = other.Lock("name").TryAcquire(ctx)
 	require.ErrorIs(t, err, engine.ErrHeld)
@@ -44,20 +40,20 @@ func TestOwnerEntersAgainAndTheCountIsOnTheWire(t *testing.T) {
 	require.ErrorIs(t, context.Cause(held), engine.ErrReleased)
 	require.NoError(t, third.Context().Err(), "the others are still held")
 	require.ErrorIs(t, first.Release(ctx), engine.ErrNotHeld)
-	require.Equal(t, "2", countOf(t, s, second))
+	require.Equal(t, "2", testkit.CountOf(t, s, second))
 	require.NoError(t, third.Release(ctx))
-	require.Equal(t, "1", countOf(t, s, second))
+	require.Equal(t, "1", testkit.CountOf(t, s, second))
 	require.NoError(t, second.Release(ctx))
 	require.Zero(t, o.Holds(l))
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e, other)
+	testkit.Finish(t, s, e, other)
 }
 
 func TestOwnersOfOneEngineExcludeEachOther(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	l := e.Lock("name")
-	a, b := engine.WithOwner(limited(t), engine.NewOwner()), engine.WithOwner(limited(t), engine.NewOwner())
+	a, b := engine.WithOwner(testkit.Limited(t), engine.NewOwner()), engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	ls, err := l.Acquire(a)
 	require.NoError(t, err)
 	again, err := l.Acquire(a)
@@ -70,15 +66,15 @@ func TestOwnersOfOneEngineExcludeEachOther(t *testing.T) {
 	theirs, err := waiting.Await(b)
 	require.NoError(t, err)
 	require.NoError(t, theirs.Release(b))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestGoroutinesOfOneOwnerJoinThePendingAcquire(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e, other := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	foreign, err := other.Lock("name").Acquire(limited(t))
+	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	foreign, err := other.Lock("name").Acquire(testkit.Limited(t))
 	require.NoError(t, err)
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	var wg sync.WaitGroup
 	leases := make(chan *engine.Lease, 20)
 	for range cap(leases) {
@@ -89,7 +85,7 @@ func TestGoroutinesOfOneOwnerJoinThePendingAcquire(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return e.Stats().Waiting == int64(cap(leases)) })
+	testkit.Eventually(t, "all wait", func() bool { return e.Stats().Waiting == int64(cap(leases)) })
 	require.NoError(t, foreign.Release(ctx))
 	wg.Wait()
 	require.Len(t, leases, cap(leases))
@@ -99,12 +95,12 @@ func TestGoroutinesOfOneOwnerJoinThePendingAcquire(t *testing.T) {
 		require.NoError(t, ls.Release(ctx))
 	}
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e, other)
+	testkit.Finish(t, s, e, other)
 }
 
 func TestDoInsideDoEntersAgain(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	l := e.Lock("name")
 	deep := 0
 	var down func(ctx context.Context) error
@@ -114,16 +110,16 @@ func TestDoInsideDoEntersAgain(t *testing.T) {
 		}
 		return l.Do(ctx, down)
 	}
-	require.NoError(t, l.Do(limited(t), down))
+	require.NoError(t, l.Do(testkit.Limited(t), down))
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestC049EnteringALostLockAgainIsErrLost(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	o := engine.NewOwner()
-	ctx := engine.WithOwner(limited(t), o)
+	ctx := engine.WithOwner(testkit.Limited(t), o)
 	l := e.Lock("name")
 	ls, err := l.Acquire(ctx)
 	require.NoError(t, err)
@@ -138,13 +134,13 @@ func TestC049EnteringALostLockAgainIsErrLost(t *testing.T) {
 	ls, err = l.Acquire(ctx)
 	require.NoError(t, err)
 	require.NoError(t, ls.Release(ctx))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestNestedHoldsInEveryOrderLeaveNothing(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	e := testkit.Open(t, s.Addr())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 		leases := make([]*engine.Lease, 3)
 		for i := range leases {
@@ -155,12 +151,12 @@ func TestNestedHoldsInEveryOrderLeaveNothing(t *testing.T) {
 		for left, i := range order {
 			require.NoError(t, leases[i].Release(ctx))
 			if left < 2 {
-				require.Equal(t, string(rune('2'-left)), countOf(t, s, leases[i]))
+				require.Equal(t, string(rune('2'-left)), testkit.CountOf(t, s, leases[i]))
 			}
 		}
 		require.Empty(t, s.Keys(t))
 	}
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // C-024, C-025: each step of three nested holds loses its reply after the script has run, once and
@@ -171,8 +167,8 @@ func TestC024C025RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 			s := redistest.Run(t, redistest.Options{})
 			proxy := faultproxy.Run(t, s.Addr())
-			e := openEngine(t, proxy.Addr())
-			ctx := engine.WithOwner(limited(t), engine.NewOwner())
+			e := testkit.Open(t, proxy.Addr())
+			ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 			leases := make([]*engine.Lease, 3)
 			for i := range leases {
 				rule := proxy.DropReply(faultproxy.Command("EVALSHA"), times)
@@ -181,7 +177,7 @@ func TestC024C025RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
 				require.NoError(t, err)
 				require.EqualValues(t, times, rule.Hits())
 				rule.Remove()
-				require.Equal(t, string(rune('1'+i)), countOf(t, s, leases[i]))
+				require.Equal(t, string(rune('1'+i)), testkit.CountOf(t, s, leases[i]))
 			}
 			for left, i := range order {
 				rule := proxy.DropReply(faultproxy.Command("EVALSHA"), times)
@@ -189,11 +185,11 @@ func TestC024C025RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
 				require.EqualValues(t, times, rule.Hits())
 				rule.Remove()
 				if left < 2 {
-					require.Equal(t, string(rune('2'-left)), countOf(t, s, leases[i]))
+					require.Equal(t, string(rune('2'-left)), testkit.CountOf(t, s, leases[i]))
 				}
 			}
 			require.Empty(t, s.Keys(t))
-			finish(t, s, e)
+			testkit.Finish(t, s, e)
 		}
 	}
 }
@@ -201,8 +197,8 @@ func TestC024C025RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
 func TestCancelledReentryIsTakenBack(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	proxy := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, proxy.Addr())
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	e := testkit.Open(t, proxy.Addr())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	ls, err := e.Lock("name").Acquire(ctx)
 	require.NoError(t, err)
 	held := proxy.Hold(faultproxy.Command("EVALSHA"), 1)
@@ -210,43 +206,43 @@ func TestCancelledReentryIsTakenBack(t *testing.T) {
 	<-held.C()
 	require.True(t, f.Cancel())
 	proxy.ReleaseCommands()
-	eventually(t, "the count is one again", func() bool { return countOf(t, s, ls) == "1" && proxy.Count("EVALSHA") >= 3 })
+	testkit.Eventually(t, "the count is one again", func() bool { return testkit.CountOf(t, s, ls) == "1" && proxy.Count("EVALSHA") >= 3 })
 	require.NoError(t, ls.Release(ctx))
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestReentryRaisesTheLeaseAndAWatchdogWins(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	o := engine.NewOwner()
-	ctx := engine.WithOwner(limited(t), o)
+	ctx := engine.WithOwner(testkit.Limited(t), o)
 	fixed, err := e.Lock("name", engine.FixedLease(2*time.Second)).Acquire(ctx)
 	require.NoError(t, err)
 	watched, err := e.Lock("name", engine.WatchdogLease(3*time.Second)).Acquire(ctx)
 	require.NoError(t, err)
-	eventually(t, "it outlives the fixed lease", func() bool { return e.Stats().Renewals.Sent > 3 })
+	testkit.Eventually(t, "it outlives the fixed lease", func() bool { return e.Stats().Renewals.Sent > 3 })
 	require.False(t, fixed.Lost())
 	require.NoError(t, watched.Release(ctx))
 	<-fixed.Context().Done() // nobody wants it renewed any more
 	require.ErrorIs(t, context.Cause(fixed.Context()), engine.ErrLost)
 	require.True(t, errors.Is(fixed.Release(ctx), engine.ErrLost))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestC053NestedHoldsAreGivenBackWhileMemoryIsFull(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	e := testkit.Open(t, s.Addr())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	a, err := e.Lock("name").Acquire(ctx)
 	require.NoError(t, err)
 	b, err := e.Lock("name").Acquire(ctx)
 	require.NoError(t, err)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, b.Release(ctx))
-	require.Equal(t, "1", countOf(t, s, a))
+	require.Equal(t, "1", testkit.CountOf(t, s, a))
 	require.NoError(t, a.Release(ctx))
 	require.Empty(t, s.Keys(t))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -23,7 +24,7 @@ func fairOf(e *engine.Engine, opts ...engine.Option) *engine.Lock {
 // queued waits until so many stand in the queue.
 func (c *subject) queued(n int) {
 	c.Helper()
-	eventually(c.T, fmt.Sprint(n, " in the queue"), func() bool {
+	testkit.Eventually(c.T, fmt.Sprint(n, " in the queue"), func() bool {
 		return c.s.Do(c.T, "LLEN", slot.FairQueue("lock")) == strconv.Itoa(n)
 	})
 }
@@ -33,7 +34,7 @@ func (c *subject) line(n int, from func(int) *engine.Engine, opts ...engine.Opti
 	c.Helper()
 	fs := make([]*engine.Future[*engine.Lease], n)
 	for i := range fs {
-		fs[i] = fairOf(from(i), opts...).AcquireAsync(limited(c.T))
+		fs[i] = fairOf(from(i), opts...).AcquireAsync(testkit.Limited(c.T))
 		c.queued(i + 1)
 	}
 	return fs
@@ -43,13 +44,13 @@ func (c *subject) line(n int, from func(int) *engine.Engine, opts ...engine.Opti
 func (c *subject) inOrder(fs []*engine.Future[*engine.Lease]) {
 	c.Helper()
 	for i, f := range fs {
-		ls, err := f.Await(limited(c.T))
+		ls, err := f.Await(testkit.Limited(c.T))
 		require.NoError(c, err)
 		for _, later := range fs[i+1:] {
 			_, _, ok := later.Result()
 			require.False(c, ok)
 		}
-		release(c.T, ls)
+		testkit.Release(c.T, ls)
 	}
 }
 
@@ -59,12 +60,12 @@ const fairPlace = 5 * time.Second
 // behind awaits a waiter that stands behind dead ones, whose places are kept until then: not sooner, and soon after.
 func (c *subject) behind(f *engine.Future[*engine.Lease], over time.Time) {
 	c.Helper()
-	ls, err := f.Await(limited(c.T))
+	ls, err := f.Await(testkit.Limited(c.T))
 	granted := time.Now()
 	require.NoError(c, err)
 	require.Greater(c, granted, over.Add(-50*time.Millisecond), "the dead one's place was its own")
 	require.Less(c, granted, over.Add(2*fairPlace))
-	release(c.T, ls)
+	testkit.Release(c.T, ls)
 }
 
 func TestRedissonFairLock(t *testing.T) {
@@ -81,19 +82,19 @@ func fairTimes() map[string]func(*subject) {
 			const lease, n = 300 * time.Millisecond, 8
 			began := time.Now()
 			first := c.take(c.thread(), fairOf(c.another(), engine.FixedLease(3*time.Second)))
-			fs := c.line(n, func(int) *engine.Engine { return c.e }, engine.FixedLease(lease), engine.MaxWait(tooLong))
+			fs := c.line(n, func(int) *engine.Engine { return c.e }, engine.FixedLease(lease), engine.MaxWait(testkit.TooLong))
 			last := first.Deadline()
 			for _, f := range fs {
-				ls, err := f.Await(limited(c.T))
+				ls, err := f.Await(testkit.Limited(c.T))
 				require.NoError(c, err)
 				require.Greater(c, ls.Deadline(), last, "in the order in which they came, however late this test is told")
 				last = ls.Deadline()
-				await(c.T, ls.Context().Done(), "the end of its lease")
-				require.ErrorIs(c, ls.Release(limited(c.T)), engine.ErrLost)
+				testkit.Await(c.T, ls.Context().Done(), "the end of its lease")
+				require.ErrorIs(c, ls.Release(testkit.Limited(c.T)), engine.ErrLost)
 			}
 			require.GreaterOrEqual(c, last.Sub(first.Deadline()), n*lease*8/10, "each had its time")
 			require.Less(c, time.Since(began), 11*time.Second, "and none had another's")
-			require.ErrorIs(c, first.Release(limited(c.T)), engine.ErrLost)
+			require.ErrorIs(c, first.Release(testkit.Limited(c.T)), engine.ErrLost)
 		},
 		"testWaitTimeoutDrift": func(c *subject) {
 			held := c.take(c.thread(), fairOf(c.another()))
@@ -103,41 +104,41 @@ func fairTimes() map[string]func(*subject) {
 					leaving = append(leaving, fairOf(c.e, engine.MaxWait(time.Second)).AcquireAsync(c.thread()))
 				}
 				for _, f := range leaving {
-					_, err := f.Await(limited(c.T))
+					_, err := f.Await(testkit.Limited(c.T))
 					require.ErrorIs(c, err, engine.ErrHeld)
 				}
 			}
 			c.queued(0)
-			stay := fairOf(c.e).AcquireAsync(limited(c.T))
+			stay := fairOf(c.e).AcquireAsync(testkit.Limited(c.T))
 			c.queued(1)
-			places, err := c.e.FairLock("lock").Queue(limited(c.T))
+			places, err := c.e.FairLock("lock").Queue(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.Len(c, places, 1)
 			require.LessOrEqual(c, places[0].Kept, 5*time.Second, "who left has pushed nobody back")
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			c.inOrder([]*engine.Future[*engine.Lease]{stay})
 		},
 		"testLockAcquiredTimeoutDrift": func(c *subject) {
 			held := c.take(c.thread(), fairOf(c.another()))
 			fs := c.line(10, func(int) *engine.Engine { return c.e })
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			c.inOrder(fs)
 			require.Equal(c, "0", c.s.Do(c.T, "EXISTS", slot.FairTimeouts("lock")))
 		},
 		"testAcquireFailedTimeoutDrift_Descrete": func(c *subject) { // the second of four gives up
 			held := c.take(c.thread(), fairOf(c.another()))
 			fs := c.line(4, func(int) *engine.Engine { return c.e })
-			before, err := c.e.FairLock("lock").Queue(limited(c.T))
+			before, err := c.e.FairLock("lock").Queue(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.True(c, fs[1].Cancel())
 			c.queued(3)
-			now, err := c.e.FairLock("lock").Queue(limited(c.T))
+			now, err := c.e.FairLock("lock").Queue(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.Equal(c, []string{before[0].OwnerID, before[2].OwnerID, before[3].OwnerID}, []string{now[0].OwnerID, now[1].OwnerID, now[2].OwnerID})
 			for _, p := range slices.Concat(before, now) { // a place is worth nothing: none is moved when one is given up
 				require.InDelta(c, 4*time.Second, p.Kept, float64(2*time.Second))
 			}
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			c.inOrder([]*engine.Future[*engine.Lease]{fs[0], fs[2], fs[3]})
 		},
 		"testLockAcquiredBooleanTimeoutDrift_Descrete": func(c *subject) {
@@ -146,28 +147,28 @@ func fairTimes() map[string]func(*subject) {
 			require.ErrorIs(c, err, engine.ErrHeld)
 			require.Equal(c, "0", c.s.Do(c.T, "EXISTS", slot.FairQueue("lock")), "a Try leaves nothing")
 			var ls *engine.Lease
-			eventually(c.T, "the lease is over", func() bool {
+			testkit.Eventually(c.T, "the lease is over", func() bool {
 				ls, err = fairOf(c.e).TryAcquire(c.thread())
 				return err == nil
 			})
-			require.ErrorIs(c, held.Release(limited(c.T)), engine.ErrLost)
-			release(c.T, ls)
+			require.ErrorIs(c, held.Release(testkit.Limited(c.T)), engine.ErrLost)
+			testkit.Release(c.T, ls)
 		},
 		"testLockAcquiredTimeoutDrift_Descrete": func(c *subject) { // a grant moves nobody's time
 			held := c.take(c.thread(), fairOf(c.another()))
 			fs := c.line(3, func(int) *engine.Engine { return c.e })
-			before, err := c.e.FairLock("lock").Queue(limited(c.T))
+			before, err := c.e.FairLock("lock").Queue(testkit.Limited(c.T))
 			require.NoError(c, err)
-			release(c.T, held)
-			first, err := fs[0].Await(limited(c.T))
+			testkit.Release(c.T, held)
+			first, err := fs[0].Await(testkit.Limited(c.T))
 			require.NoError(c, err)
-			after, err := c.e.FairLock("lock").Queue(limited(c.T))
+			after, err := c.e.FairLock("lock").Queue(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.Equal(c, []string{before[1].OwnerID, before[2].OwnerID}, []string{after[0].OwnerID, after[1].OwnerID})
 			for _, p := range slices.Concat(before, after) {
 				require.InDelta(c, 4*time.Second, p.Kept, float64(2*time.Second))
 			}
-			release(c.T, first)
+			testkit.Release(c.T, first)
 			c.inOrder(fs[1:])
 		},
 		"testAbandonedTimeoutDrift_Descrete": func(c *subject) { // two dead waiters before a live one
@@ -178,31 +179,31 @@ func fairTimes() map[string]func(*subject) {
 				over = time.Now().Add(time.Second * time.Duration(i+1))
 				c.s.Do(c.T, "ZADD", slot.FairTimeouts("lock"), strconv.FormatInt(over.UnixMilli(), 10), dead)
 			}
-			f := fairOf(c.e).AcquireAsync(limited(c.T))
+			f := fairOf(c.e).AcquireAsync(testkit.Limited(c.T))
 			c.queued(3)
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			c.behind(f, over)
 			require.Equal(c, "1", c.s.Do(c.T, "DEL", slot.FairNotes("lock")), "it is known for ten minutes who stood here beside others")
 		},
 		"testFirstThreadDeathTimeoutDrift": func(c *subject) { // the head's process is gone, and has not said so
 			held := c.take(c.thread(), fairOf(c.another()))
 			p := faultproxy.Run(c.T, c.s.Addr())
-			dead := openEngine(c.T, p.Addr())
+			dead := testkit.Open(c.T, p.Addr())
 			c.open = append(c.open, dead)
-			gone := fairOf(dead).AcquireAsync(limited(c.T))
+			gone := fairOf(dead).AcquireAsync(testkit.Limited(c.T))
 			c.queued(1)
-			f := fairOf(c.e).AcquireAsync(limited(c.T))
+			f := fairOf(c.e).AcquireAsync(testkit.Limited(c.T))
 			c.queued(2)
 			p.RefuseNew(true)
 			p.CutAll()
-			places, err := c.e.FairLock("lock").Queue(limited(c.T))
+			places, err := c.e.FairLock("lock").Queue(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.Len(c, places, 2, "the dead one's place is there")
 			for _, place := range places {
 				require.LessOrEqual(c, place.Kept, fairPlace, "whatever stands before it")
 			}
 			over := time.Now().Add(places[0].Kept)
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			c.behind(f, over)
 			require.True(c, gone.Cancel())
 			p.RefuseNew(false)
@@ -212,10 +213,10 @@ func fairTimes() map[string]func(*subject) {
 			_, err := fairOf(c.e, engine.MaxWait(time.Second)).Acquire(c.thread())
 			require.ErrorIs(c, err, engine.ErrHeld)
 			c.queued(0)
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			ls, err := fairOf(c.e).TryAcquire(c.thread())
 			require.NoError(c, err)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 	}
 }
@@ -228,16 +229,16 @@ func fairOrder() map[string]func(*subject) {
 			held := c.take(c.thread(), fairOf(c.another()))
 			others := []*engine.Engine{c.e, c.another(), c.another(), c.another()}
 			fs := c.line(8, func(i int) *engine.Engine { return others[i%4] })
-			release(c.T, held)
+			testkit.Release(c.T, held)
 			c.inOrder(fs)
 		},
 		"testNameMapper": func(c *subject) {
 			e := c.another(func(cfg *engine.Config) { cfg.Prefix = "test:" })
 			ls := c.take(c.thread(), fairOf(e))
-			f := fairOf(e).AcquireAsync(limited(c.T))
-			eventually(c.T, "it queues under the mapped name", func() bool { return exists(c.T, c.s, slot.FairQueue("test:lock")) })
-			require.True(c, exists(c.T, c.s, "test:lock"))
-			release(c.T, ls)
+			f := fairOf(e).AcquireAsync(testkit.Limited(c.T))
+			testkit.Eventually(c.T, "it queues under the mapped name", func() bool { return testkit.Exists(c.T, c.s, slot.FairQueue("test:lock")) })
+			require.True(c, testkit.Exists(c.T, c.s, "test:lock"))
+			testkit.Release(c.T, ls)
 			c.inOrder([]*engine.Future[*engine.Lease]{f})
 		},
 		"testAcquireFailedNotCalledOnRedisTimeout": func(c *subject) {
@@ -247,10 +248,10 @@ func fairOrder() map[string]func(*subject) {
 			f := fairOf(c.e).AcquireAsync(ctx)
 			c.queued(1)
 			c.s.Do(c.T, "CLIENT", "PAUSE", "1000", "WRITE")
-			_, err := f.Await(limited(c.T))
+			_, err := f.Await(testkit.Limited(c.T))
 			require.ErrorIs(c, err, context.DeadlineExceeded)
-			eventually(c.T, "it has left the queue", func() bool { return c.s.Do(c.T, "LLEN", slot.FairQueue("lock")) == "0" })
-			release(c.T, held)
+			testkit.Eventually(c.T, "it has left the queue", func() bool { return c.s.Do(c.T, "LLEN", slot.FairQueue("lock")) == "0" })
+			testkit.Release(c.T, held)
 		},
 	}
 }
@@ -261,11 +262,11 @@ func nonReentrant() map[string]func(*subject) {
 		"testContendingThreadBlocksAndAcquiresOnRelease": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.e))
 			f := c.lock(c.e).AcquireAsync(c.thread())
-			eventually(c.T, "it waits", func() bool { return c.e.Stats().Waiting == 1 })
-			release(c.T, ls)
-			got, err := f.Await(limited(c.T))
+			testkit.Eventually(c.T, "it waits", func() bool { return c.e.Stats().Waiting == 1 })
+			testkit.Release(c.T, ls)
+			got, err := f.Await(testkit.Limited(c.T))
 			require.NoError(c, err)
-			release(c.T, got)
+			testkit.Release(c.T, got)
 		},
 		"testSameThreadReacquireThrows": func(c *subject) {
 			ctx, l := c.thread(), c.lock(c.e)
@@ -277,7 +278,7 @@ func nonReentrant() map[string]func(*subject) {
 				require.True(c, errors.Is(err, engine.ErrReentry), "%v", err)
 			}
 			require.True(c, c.locked())
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			require.False(c, c.locked())
 		},
 		"testCrossInstanceSameThreadReentryThrows": func(c *subject) {
@@ -285,7 +286,7 @@ func nonReentrant() map[string]func(*subject) {
 			ls := c.take(ctx, c.lock(c.e))
 			_, err := c.lock(c.e).Acquire(ctx)
 			require.ErrorIs(c, err, engine.ErrReentry)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func TestRedissonRedisFailed(t *testing.T) {
@@ -15,11 +16,11 @@ func TestRedissonRedisFailed(t *testing.T) {
 		t.Run(kind+"/testRedisFailed", func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
-			e := openEngine(t, s.Addr())
+			e := testkit.Open(t, s.Addr())
 			s.Kill()
-			_, err := family(e, "lock")[kind].With(engine.MaxWait(5*time.Second), engine.FixedLease(10*time.Second)).Acquire(limited(t))
+			_, err := testkit.Family(e, "lock")[kind].With(engine.MaxWait(5*time.Second), engine.FixedLease(10*time.Second)).Acquire(testkit.Limited(t))
 			require.Error(t, err)
-			_, err = family(e, "lock")[kind].TryAcquire(limited(t))
+			_, err = testkit.Family(e, "lock")[kind].TryAcquire(testkit.Limited(t))
 			require.Error(t, err)
 		})
 	}
@@ -28,27 +29,27 @@ func TestRedissonRedisFailed(t *testing.T) {
 func TestRedissonInCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
-	e := openCluster(t, c)
-	for kind, l := range family(e, "lock") {
+	e := testkit.OpenCluster(t, c)
+	for kind, l := range testkit.Family(e, "lock") {
 		t.Run(kind+"/testInCluster", func(t *testing.T) {
 			for range 3 {
-				ls := acquire(t, l)
-				info, err := l.Inspect(limited(t))
+				ls := testkit.Acquire(t, l)
+				info, err := l.Inspect(testkit.Limited(t))
 				require.NoError(t, err)
 				require.True(t, info.Locked)
-				release(t, ls)
+				testkit.Release(t, ls)
 			}
 		})
 	}
 	t.Run("Lock/testLockFailoverInCluster", func(t *testing.T) {
 		for i := range 30 {
-			ls, err := e.Lock(numbered("lock", i)).TryAcquire(limited(t))
+			ls, err := e.Lock(testkit.Numbered("lock", i)).TryAcquire(testkit.Limited(t))
 			require.NoError(t, err)
-			release(t, ls)
+			testkit.Release(t, ls)
 		}
 	})
-	dropTokens(t, c)
-	finishCluster(t, c, e)
+	testkit.DropTokens(t, c)
+	testkit.FinishCluster(t, c, e)
 }
 
 // RedissonLockExpirationRenewalTest: the server loses everything while a lock is held; the next one is
@@ -60,40 +61,40 @@ func TestRedissonLockExpirationRenewal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
-			e := openEngine(t, s.Addr())
-			l := family(e, "lock")[kind].With(engine.WatchdogLease(time.Second))
+			e := testkit.Open(t, s.Addr())
+			l := testkit.Family(e, "lock")[kind].With(engine.WatchdogLease(time.Second))
 			for range 2 {
-				ls := acquire(t, l)
+				ls := testkit.Acquire(t, l)
 				s.Do(t, "FLUSHALL")
-				await(t, ls.Context().Done(), "it is told")
-				require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+				testkit.Await(t, ls.Context().Done(), "it is told")
+				require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 
-				ls = acquire(t, l)
+				ls = testkit.Acquire(t, l)
 				sent := e.Stats().Renewals.Sent
-				eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
+				testkit.Eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
 				require.False(t, ls.Lost())
-				release(t, ls)
+				testkit.Release(t, ls)
 			}
-			finish(t, s, e)
+			testkit.Finish(t, s, e)
 		})
 	}
 	t.Run("testLockReentrantRenew", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.Run(t, redistest.Options{})
-		e := openEngine(t, s.Addr())
+		e := testkit.Open(t, s.Addr())
 		l := e.Lock("lock", engine.WatchdogLease(time.Second))
-		ctx := engine.WithOwner(limited(t), engine.NewOwner())
+		ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 		one, err := l.Acquire(ctx)
 		require.NoError(t, err)
 		two, err := l.Acquire(ctx)
 		require.NoError(t, err)
-		release(t, one)
-		release(t, two)
-		ls := acquire(t, l)
+		testkit.Release(t, one)
+		testkit.Release(t, two)
+		ls := testkit.Acquire(t, l)
 		sent := e.Stats().Renewals.Sent
-		eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+9 })
-		require.True(t, exists(t, s, "lock"))
-		release(t, ls)
-		finish(t, s, e)
+		testkit.Eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+9 })
+		require.True(t, testkit.Exists(t, s, "lock"))
+		testkit.Release(t, ls)
+		testkit.Finish(t, s, e)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func readOf(e *engine.Engine, opts ...engine.Option) *engine.Lock {
@@ -23,7 +24,7 @@ func (c *subject) free() bool {
 	c.Helper()
 	ls, err := writeOf(c.e).TryAcquire(c.thread())
 	if err == nil {
-		release(c.T, ls)
+		testkit.Release(c.T, ls)
 	}
 	return err == nil
 }
@@ -46,7 +47,7 @@ func sharedLeases() map[string]func(*subject) {
 			w := c.take(c.thread(), writeOf(c.e))
 			require.Greater(c, time.Since(began), time.Second)
 			require.Less(c, time.Since(began), 4*time.Second)
-			release(c.T, w)
+			testkit.Release(c.T, w)
 		},
 		"testReadLockExpirationRenewal": func(c *subject) {
 			var all []*engine.Lease
@@ -54,9 +55,9 @@ func sharedLeases() map[string]func(*subject) {
 				all = append(all, c.take(c.thread(), readOf(c.e, engine.WatchdogLease(time.Second))))
 			}
 			sent := c.e.Stats().Renewals.Sent
-			eventually(c.T, "five renewals", func() bool { return c.e.Stats().Renewals.Sent >= sent+5 })
+			testkit.Eventually(c.T, "five renewals", func() bool { return c.e.Stats().Renewals.Sent >= sent+5 })
 			for _, ls := range all {
-				release(c.T, ls)
+				testkit.Release(c.T, ls)
 			}
 		},
 		"testWriteLockExpiration": func(c *subject) { // entering again for less takes nothing away
@@ -65,8 +66,8 @@ func sharedLeases() map[string]func(*subject) {
 			short := c.take(ctx, writeOf(c.e, engine.FixedLease(time.Second)))
 			require.Greater(c, c.ttl(), 8*time.Second)
 			require.LessOrEqual(c, c.ttl(), 10*time.Second)
-			release(c.T, short)
-			release(c.T, long)
+			testkit.Release(c.T, short)
+			testkit.Release(c.T, long)
 		},
 		"testReadLockLeaseTimeoutDiffThreadsWRR": func(c *subject) {
 			const lease = time.Second
@@ -76,7 +77,7 @@ func sharedLeases() map[string]func(*subject) {
 			two := readOf(c.another()).AcquireAsync(c.thread())
 			var all []*engine.Lease
 			for _, f := range []*engine.Future[*engine.Lease]{one, two} {
-				ls, err := f.Await(limited(c.T))
+				ls, err := f.Await(testkit.Limited(c.T))
 				require.NoError(c, err)
 				require.GreaterOrEqual(c, time.Since(began), lease*8/10, "early only by what the writer gives back")
 				require.Less(c, time.Since(began), 6*lease, "long after the writer")
@@ -84,22 +85,22 @@ func sharedLeases() map[string]func(*subject) {
 			}
 			for _, ls := range all { // the second came in beside the first
 				require.False(c, ls.Lost())
-				release(c.T, ls)
+				testkit.Release(c.T, ls)
 			}
 		},
 		"testReadLockLeaseTimeoutDiffThreadsRRW": func(c *subject) {
 			c.take(c.thread(), readOf(c.another(), engine.FixedLease(time.Second)))
-			release(c.T, c.take(c.thread(), readOf(c.another(), engine.FixedLease(10*time.Second))))
+			testkit.Release(c.T, c.take(c.thread(), readOf(c.another(), engine.FixedLease(10*time.Second))))
 			began := time.Now()
 			w := c.take(c.thread(), writeOf(c.e))
 			require.Less(c, time.Since(began), 5*time.Second, "the one that left does not count")
-			release(c.T, w)
+			testkit.Release(c.T, w)
 		},
 		"testReadLockLeaseTimeout": func(c *subject) {
 			first := c.take(c.thread(), readOf(c.e, engine.FixedLease(700*time.Millisecond)))
-			release(c.T, c.take(c.thread(), readOf(c.another(), engine.FixedLease(10*time.Second))))
-			eventually(c.T, "free with the first lease", c.free)
-			require.ErrorIs(c, first.Release(limited(c.T)), engine.ErrLost)
+			testkit.Release(c.T, c.take(c.thread(), readOf(c.another(), engine.FixedLease(10*time.Second))))
+			testkit.Eventually(c.T, "free with the first lease", c.free)
+			require.ErrorIs(c, first.Release(testkit.Limited(c.T)), engine.ErrLost)
 		},
 		"testReadWriteTTL": func(c *subject) { // the lock's key, and the reader's own
 			const lease = 4 * time.Second
@@ -108,45 +109,45 @@ func sharedLeases() map[string]func(*subject) {
 			r := c.take(ctx, readOf(c.e, engine.WatchdogLease(lease)))
 			own := "{lock}:" + r.OwnerID() + ":rwlock_timeout:1"
 			renewed := func(held ...*engine.Lease) {
-				lock, reader := expiry(c.T, c.s, "lock"), expiry(c.T, c.s, own)
+				lock, reader := testkit.Expiry(c.T, c.s, "lock"), testkit.Expiry(c.T, c.s, own)
 				for _, ls := range held {
 					trusted := ls.Deadline()
-					eventually(c.T, "each is renewed", func() bool { return ls.Deadline().After(trusted.Add(lease / 8)) })
+					testkit.Eventually(c.T, "each is renewed", func() bool { return ls.Deadline().After(trusted.Add(lease / 8)) })
 					require.False(c, ls.Lost())
 				}
-				require.Greater(c, expiry(c.T, c.s, "lock"), lock.Add(lease/8))
-				require.Greater(c, expiry(c.T, c.s, own), reader.Add(lease/8))
+				require.Greater(c, testkit.Expiry(c.T, c.s, "lock"), lock.Add(lease/8))
+				require.Greater(c, testkit.Expiry(c.T, c.s, own), reader.Add(lease/8))
 			}
 			renewed(w, r)
-			release(c.T, w)
+			testkit.Release(c.T, w)
 			renewed(r)
-			release(c.T, r)
+			testkit.Release(c.T, r)
 		},
 		"testExpireRead": func(c *subject) {
 			lapsed := c.take(c.thread(), readOf(c.another(), engine.FixedLease(300*time.Millisecond)))
 			ls, err := readOf(c.e).TryAcquire(c.thread())
 			require.NoError(c, err, "a reader waits for no reader")
-			await(c.T, lapsed.Context().Done(), "the end of its lease")
-			require.ErrorIs(c, lapsed.Release(limited(c.T)), engine.ErrLost)
-			release(c.T, ls)
+			testkit.Await(c.T, lapsed.Context().Done(), "the end of its lease")
+			require.ErrorIs(c, lapsed.Release(testkit.Limited(c.T)), engine.ErrLost)
+			testkit.Release(c.T, ls)
 		},
 		"testExpireWrite": func(c *subject) {
 			lapsed := c.take(c.thread(), writeOf(c.another(), engine.FixedLease(500*time.Millisecond)))
 			ls := c.take(c.thread(), readOf(c.e))
-			require.ErrorIs(c, lapsed.Release(limited(c.T)), engine.ErrLost)
-			release(c.T, ls)
+			require.ErrorIs(c, lapsed.Release(testkit.Limited(c.T)), engine.ErrLost)
+			testkit.Release(c.T, ls)
 		},
 		"testMultiInstanceReadLockZombieCleanup": func(c *subject) {
-			dead := openEngine(c.T, c.s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
+			dead := testkit.Open(c.T, c.s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
 			c.take(c.thread(), readOf(dead, engine.WatchdogLease(time.Second)))
-			require.NoError(c, dead.Close(limited(c.T)))
+			require.NoError(c, dead.Close(testkit.Limited(c.T)))
 			living := c.take(c.thread(), readOf(c.e, engine.WatchdogLease(2*time.Second)))
 			sent := c.e.Stats().Renewals.Sent
-			eventually(c.T, "it outlives the dead one's lease", func() bool { return c.e.Stats().Renewals.Sent >= sent+3 })
-			release(c.T, living)
+			testkit.Eventually(c.T, "it outlives the dead one's lease", func() bool { return c.e.Stats().Renewals.Sent >= sent+3 })
+			testkit.Release(c.T, living)
 			w, err := writeOf(c.another(), engine.MaxWait(5*time.Second)).Acquire(c.thread())
 			require.NoError(c, err)
-			release(c.T, w)
+			testkit.Release(c.T, w)
 		},
 	}
 }
@@ -161,26 +162,26 @@ func sharedModes() map[string]func(*subject) {
 			r, err := readOf(c.e).TryAcquire(ctx)
 			require.NoError(c, err)
 			require.True(c, c.locked())
-			release(c.T, r)
-			release(c.T, w)
+			testkit.Release(c.T, r)
+			testkit.Release(c.T, w)
 		},
 		"testName": func(c *subject) {
 			for range 10 {
 				l := c.e.RWLock("{test}:abc:key").ReadLock()
 				one, two := c.take(c.thread(), l), c.take(c.thread(), l)
-				release(c.T, one)
-				release(c.T, two)
+				testkit.Release(c.T, one)
+				testkit.Release(c.T, two)
 			}
 		},
 		"testWR": func(c *subject) {
 			ctx := c.thread()
 			w := c.take(ctx, writeOf(c.e))
 			r := c.take(ctx, readOf(c.e))
-			release(c.T, r)
-			info, err := writeOf(c.e).Inspect(limited(c.T))
+			testkit.Release(c.T, r)
+			info, err := writeOf(c.e).Inspect(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.True(c, info.Locked)
-			release(c.T, w)
+			testkit.Release(c.T, w)
 			require.True(c, c.free())
 		},
 		"testWriteRead": func(c *subject) { // all readers who wait are let in together
@@ -193,15 +194,15 @@ func sharedModes() map[string]func(*subject) {
 			for i := range 20 {
 				fs = append(fs, readOf(others[i%4]).AcquireAsync(c.thread()))
 			}
-			release(c.T, w)
+			testkit.Release(c.T, w)
 			var all []*engine.Lease
 			for _, f := range fs {
-				ls, err := f.Await(limited(c.T))
+				ls, err := f.Await(testkit.Limited(c.T))
 				require.NoError(c, err)
 				all = append(all, ls) // nobody has left yet
 			}
 			for _, ls := range all {
-				release(c.T, ls)
+				testkit.Release(c.T, ls)
 			}
 		},
 		"testWriteReadReentrancy": func(c *subject) {
@@ -210,12 +211,12 @@ func sharedModes() map[string]func(*subject) {
 			r := c.take(ctx, readOf(c.e))
 			_, err := readOf(c.another()).TryAcquire(c.thread())
 			require.ErrorIs(c, err, engine.ErrHeld)
-			release(c.T, w)
+			testkit.Release(c.T, w)
 			require.False(c, c.free())
 			other, err := readOf(c.another()).TryAcquire(c.thread())
 			require.NoError(c, err)
-			release(c.T, other)
-			release(c.T, r)
+			testkit.Release(c.T, other)
+			testkit.Release(c.T, r)
 			require.True(c, c.free())
 		},
 		"testWriteLock": func(c *subject) {
@@ -226,55 +227,55 @@ func sharedModes() map[string]func(*subject) {
 				require.ErrorIs(c, err, engine.ErrHeld)
 			}
 			refused()
-			release(c.T, one)
+			testkit.Release(c.T, one)
 			refused()
-			release(c.T, two)
+			testkit.Release(c.T, two)
 			r, err := readOf(far).TryAcquire(c.thread())
 			require.NoError(c, err)
-			release(c.T, r)
+			testkit.Release(c.T, r)
 		},
 		"testMultiRead": func(c *subject) {
 			one, two := c.take(c.thread(), readOf(c.e)), c.take(c.thread(), readOf(c.another()))
 			require.False(c, c.free())
-			release(c.T, one)
+			testkit.Release(c.T, one)
 			require.False(c, c.free())
-			release(c.T, two)
+			testkit.Release(c.T, two)
 			require.True(c, c.free())
-			was, err := readOf(c.e).ForceRelease(limited(c.T))
+			was, err := readOf(c.e).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.False(c, was)
 		},
 		"testForceUnlock": func(c *subject) {
 			r := c.take(c.thread(), readOf(c.e))
-			was, err := writeOf(c.e).ForceRelease(limited(c.T))
+			was, err := writeOf(c.e).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.False(c, was)
-			was, err = readOf(c.e).ForceRelease(limited(c.T))
+			was, err = readOf(c.e).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.True(c, was)
-			require.ErrorIs(c, r.Release(limited(c.T)), engine.ErrLost)
+			require.ErrorIs(c, r.Release(testkit.Limited(c.T)), engine.ErrLost)
 			c.s.Do(c.T, "DEL", "{lock}:"+r.OwnerID()+":rwlock_timeout:1")
 			w := c.take(c.thread(), writeOf(c.e))
-			was, err = readOf(c.e).ForceRelease(limited(c.T))
+			was, err = readOf(c.e).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.False(c, was)
-			was, err = writeOf(c.e).ForceRelease(limited(c.T))
+			was, err = writeOf(c.e).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.True(c, was)
-			require.ErrorIs(c, w.Release(limited(c.T)), engine.ErrLost)
+			require.ErrorIs(c, w.Release(testkit.Limited(c.T)), engine.ErrLost)
 		},
 		"testHoldCount": func(c *subject) {
 			for _, half := range []func(*engine.Engine, ...engine.Option) *engine.Lock{readOf, writeOf} {
 				o := engine.NewOwner()
-				ctx, l := engine.WithOwner(limited(c.T), o), half(c.e)
+				ctx, l := engine.WithOwner(testkit.Limited(c.T), o), half(c.e)
 				require.Zero(c, o.Holds(l))
 				one := c.take(ctx, l)
 				require.Equal(c, 1, o.Holds(l))
 				two := c.take(ctx, l)
 				require.Equal(c, 2, o.Holds(l))
-				release(c.T, one)
+				testkit.Release(c.T, one)
 				require.Equal(c, 1, o.Holds(l))
-				release(c.T, two)
+				testkit.Release(c.T, two)
 				require.Zero(c, o.Holds(l))
 			}
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // The conformance suite: what Redisson's own tests assert of a lock, under their names. A Java thread is
@@ -31,7 +32,7 @@ type subject struct {
 // another opens one more engine: another client of Redisson's.
 func (c *subject) another(change ...func(*engine.Config)) *engine.Engine {
 	c.Helper()
-	e := openEngine(c.T, c.s.Addr(), change...)
+	e := testkit.Open(c.T, c.s.Addr(), change...)
 	c.open = append(c.open, e)
 	return e
 }
@@ -39,7 +40,7 @@ func (c *subject) another(change ...func(*engine.Config)) *engine.Engine {
 // thread is a context with an owner of its own.
 func (c *subject) thread() context.Context {
 	c.Helper()
-	return engine.WithOwner(limited(c.T), engine.NewOwner())
+	return engine.WithOwner(testkit.Limited(c.T), engine.NewOwner())
 }
 
 func (c *subject) take(ctx context.Context, l *engine.Lock) *engine.Lease {
@@ -51,14 +52,14 @@ func (c *subject) take(ctx context.Context, l *engine.Lock) *engine.Lease {
 
 func (c *subject) locked() bool {
 	c.Helper()
-	info, err := c.lock(c.e).Inspect(limited(c.T))
+	info, err := c.lock(c.e).Inspect(testkit.Limited(c.T))
 	require.NoError(c, err)
 	return info.Locked
 }
 
 func (c *subject) ttl() time.Duration {
 	c.Helper()
-	return time.Until(expiry(c.T, c.s, "lock"))
+	return time.Until(testkit.Expiry(c.T, c.s, "lock"))
 }
 
 // conform runs tests of one kind, one after the other, on a server that is empty before and after each.
@@ -83,11 +84,11 @@ func conformApart(t *testing.T, lock func(e *engine.Engine, opts ...engine.Optio
 
 func conformOne(t *testing.T, s *redistest.Server, lock func(e *engine.Engine, opts ...engine.Option) *engine.Lock, test func(*subject)) {
 	t.Helper()
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	c := &subject{T: t, s: s, e: e, lock: lock, open: []*engine.Engine{e}}
 	test(c)
 	s.Do(t, "DEL", "redisson_lock_token:{lock}")
-	finish(t, s, c.open...)
+	testkit.Finish(t, s, c.open...)
 }
 
 // common are the tests that RedissonLockTest, RedissonSpinLockTest, RedissonFairLockTest and
@@ -98,7 +99,7 @@ func common() map[string]func(*subject) {
 			for range 2 {
 				ls := c.take(c.thread(), c.lock(c.e))
 				require.True(c, c.locked())
-				release(c.T, ls)
+				testkit.Release(c.T, ls)
 				require.False(c, c.locked())
 			}
 		},
@@ -106,76 +107,76 @@ func common() map[string]func(*subject) {
 			require.False(c, c.locked())
 			ls := c.take(c.thread(), c.lock(c.e))
 			require.True(c, c.locked())
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			require.False(c, c.locked())
 		},
 		"testIsLockedOtherThread": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.e))
-			info, err := c.lock(c.another()).Inspect(limited(c.T))
+			info, err := c.lock(c.another()).Inspect(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.True(c, info.Locked)
 			require.False(c, info.Mine)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			require.False(c, c.locked())
 		},
 		"testGetHoldCount": func(c *subject) {
 			o := engine.NewOwner()
-			ctx, l := engine.WithOwner(limited(c.T), o), c.lock(c.e)
+			ctx, l := engine.WithOwner(testkit.Limited(c.T), o), c.lock(c.e)
 			require.Zero(c, o.Holds(l))
 			one := c.take(ctx, l)
 			require.Equal(c, 1, o.Holds(l))
-			release(c.T, one)
+			testkit.Release(c.T, one)
 			require.Zero(c, o.Holds(l))
 			one, two := c.take(ctx, l), c.take(ctx, l)
 			require.Equal(c, 2, o.Holds(l))
-			release(c.T, two)
+			testkit.Release(c.T, two)
 			require.Equal(c, 1, o.Holds(l))
-			release(c.T, one)
+			testkit.Release(c.T, one)
 			require.Zero(c, o.Holds(l))
 		},
 		"testIsHeldByCurrentThread": func(c *subject) {
 			o := engine.NewOwner()
 			l := c.lock(c.e)
 			require.Zero(c, o.Holds(l))
-			ls := c.take(engine.WithOwner(limited(c.T), o), l)
+			ls := c.take(engine.WithOwner(testkit.Limited(c.T), o), l)
 			require.Equal(c, 1, o.Holds(l))
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			require.Zero(c, o.Holds(l))
 		},
 		"testIsHeldByCurrentThreadOtherThread": func(c *subject) {
 			other, l := engine.NewOwner(), c.lock(c.e)
 			ls := c.take(c.thread(), l)
 			require.Zero(c, other.Holds(l))
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			require.Zero(c, other.Holds(l))
 		},
 		"testUnlockFail": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.e))
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			again := c.take(c.thread(), c.lock(c.e))
-			require.ErrorIs(c, ls.Release(limited(c.T)), engine.ErrNotHeld, "a handle that is spent gives back nobody else's")
+			require.ErrorIs(c, ls.Release(testkit.Limited(c.T)), engine.ErrNotHeld, "a handle that is spent gives back nobody else's")
 			require.True(c, c.locked())
-			release(c.T, again)
+			testkit.Release(c.T, again)
 		},
 		"testForceUnlock": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.e))
-			was, err := c.lock(c.another()).ForceRelease(limited(c.T))
+			was, err := c.lock(c.another()).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.True(c, was)
 			require.False(c, c.locked())
-			was, err = c.lock(c.e).ForceRelease(limited(c.T))
+			was, err = c.lock(c.e).ForceRelease(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.False(c, was)
-			require.ErrorIs(c, ls.Release(limited(c.T)), engine.ErrLost)
+			require.ErrorIs(c, ls.Release(testkit.Limited(c.T)), engine.ErrLost)
 			c.s.Do(c.T, "DEL", "{lock}:"+ls.OwnerID()+":rwlock_timeout:1")
 		},
 		"testAutoExpire": func(c *subject) {
-			dead := openEngine(c.T, c.s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
+			dead := testkit.Open(c.T, c.s.Addr(), func(cfg *engine.Config) { cfg.KeepOnClose = true })
 			c.take(c.thread(), c.lock(dead, engine.WatchdogLease(time.Second)))
-			require.NoError(c, dead.Close(limited(c.T)))
+			require.NoError(c, dead.Close(testkit.Limited(c.T)))
 			require.True(c, c.locked())
 			began := time.Now()
-			eventually(c.T, "it is free", func() bool { return !c.locked() })
+			testkit.Eventually(c.T, "it is free", func() bool { return !c.locked() })
 			require.Less(c, time.Since(began), 3*time.Second)
 		},
 		"testReentrancy": func(c *subject) {
@@ -184,9 +185,9 @@ func common() map[string]func(*subject) {
 			require.NoError(c, err)
 			two, err := l.TryAcquire(ctx)
 			require.NoError(c, err)
-			release(c.T, one)
+			testkit.Release(c.T, one)
 			require.True(c, c.locked())
-			release(c.T, two)
+			testkit.Release(c.T, two)
 			require.False(c, c.locked())
 		},
 		"testConcurrency_SingleInstance": func(c *subject) { c.count(1, 15, 1) },
@@ -237,11 +238,11 @@ func (c *subject) meet(w *visitors) (met int64, err error) {
 				}
 				select {
 				case <-everybody:
-				case <-time.After(tooLong):
+				case <-time.After(testkit.TooLong):
 					return errors.New("not all come in together")
 				}
 			}
-			lastUntil(time.Now().Add(stay))
+			testkit.LastUntil(time.Now().Add(stay))
 			if writers := alone.Load(); writers > 1 || writers > 0 && sharing.Load() > 0 {
 				wrong.Add(1)
 			}
@@ -263,7 +264,7 @@ func (c *subject) meet(w *visitors) (met int64, err error) {
 		}
 	}
 	for range n {
-		err = errors.Join(err, await(c.T, done, "a thread"))
+		err = errors.Join(err, testkit.Await(c.T, done, "a thread"))
 	}
 	if made := total.Load(); err == nil && made != int64(n*w.loops) {
 		err = fmt.Errorf("%d have come in, and not %d", made, n*w.loops)
@@ -281,16 +282,16 @@ func TestVisitorsSeeALockThatIsNone(t *testing.T) {
 		"AWriterAmongOthers": func(n int64) bool { return n%8 != 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := openEngine(t, s.Addr())
+			e := testkit.Open(t, s.Addr())
 			c := &subject{T: t, s: s, e: e, open: []*engine.Engine{e}}
 			var calls atomic.Int64
 			met, err := c.meet(&visitors{1, 15, 4, false, func(e *engine.Engine) (*engine.Lock, bool) {
 				n := calls.Add(1)
-				return e.Lock(numbered("of nobody else", int(n))), choose(n)
+				return e.Lock(testkit.Numbered("of nobody else", int(n))), choose(n)
 			}})
 			require.NoError(t, err)
 			require.Positive(t, met)
-			finish(t, s, c.open...)
+			testkit.Finish(t, s, c.open...)
 		})
 	}
 }
@@ -301,9 +302,9 @@ func (c *subject) shared() bool {
 	one := c.take(a, c.lock(c.e))
 	two, err := c.lock(c.e).TryAcquire(b)
 	if err == nil {
-		release(c.T, two)
+		testkit.Release(c.T, two)
 	}
-	release(c.T, one)
+	testkit.Release(c.T, one)
 	return err == nil
 }
 
@@ -317,7 +318,7 @@ func exclusive() map[string]func(*subject) {
 			require.ErrorIs(c, err, engine.ErrHeld)
 			require.GreaterOrEqual(c, time.Since(began), 990*time.Millisecond)
 			require.Less(c, time.Since(began), 2*time.Second)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 		"testExpire": func(c *subject) {
 			const lease = 700 * time.Millisecond
@@ -326,9 +327,9 @@ func exclusive() map[string]func(*subject) {
 			ls := c.take(c.thread(), c.lock(c.e))
 			require.GreaterOrEqual(c, time.Since(began), lease*8/10, "early only by what its holder gives back")
 			require.Less(c, time.Since(began), lease+2*time.Second)
-			require.ErrorIs(c, lapsed.Release(limited(c.T)), engine.ErrLost)
+			require.ErrorIs(c, lapsed.Release(testkit.Limited(c.T)), engine.ErrLost)
 			require.True(c, c.locked(), "a late release gives back nobody else's")
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 		"testReentrancy": func(c *subject) {
 			ctx, l := c.thread(), c.lock(c.e)
@@ -336,12 +337,12 @@ func exclusive() map[string]func(*subject) {
 			require.NoError(c, err)
 			two, err := l.TryAcquire(ctx)
 			require.NoError(c, err)
-			release(c.T, one)
+			testkit.Release(c.T, one)
 			_, err = l.TryAcquire(c.thread())
 			require.ErrorIs(c, err, engine.ErrHeld)
 			_, err = c.lock(c.another()).TryAcquire(c.thread())
 			require.ErrorIs(c, err, engine.ErrHeld)
-			release(c.T, two)
+			testkit.Release(c.T, two)
 		},
 	}
 }
@@ -352,21 +353,21 @@ func lockOnly() map[string]func(*subject) {
 		"testRemainTimeToLive2": func(c *subject) {
 			ctx, l := c.thread(), c.lock(c.e, engine.FixedLease(10*time.Second))
 			all := []*engine.Lease{c.take(ctx, l), c.take(ctx, l), c.take(ctx, l)}
-			release(c.T, all[0])
-			release(c.T, all[1])
+			testkit.Release(c.T, all[0])
+			testkit.Release(c.T, all[1])
 			require.Greater(c, c.ttl(), 5*time.Second, "the lease is what it was")
 			require.LessOrEqual(c, c.ttl(), 10*time.Second)
-			release(c.T, all[2])
+			testkit.Release(c.T, all[2])
 		},
 		"testRemainTimeToLive": func(c *subject) {
 			l := c.lock(c.e)
 			ls := c.take(c.thread(), l.With(engine.FixedLease(time.Hour)))
 			require.InDelta(c, time.Hour, c.ttl(), float64(time.Minute))
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			require.Equal(c, "-2", c.s.Do(c.T, "PTTL", "lock"))
 			ls = c.take(c.thread(), l)
 			require.InDelta(c, engine.DefaultLease, c.ttl(), float64(10*time.Second))
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 		"testSubscriptionsPerConnection": func(c *subject) {
 			done := make(chan error, 32)
@@ -375,7 +376,7 @@ func lockOnly() map[string]func(*subject) {
 				go func() {
 					for range 40 {
 						n := int(turn.Add(1)) % 5
-						ls, err := c.e.Lock(numbered("lock", n)).Acquire(c.Context())
+						ls, err := c.e.Lock(testkit.Numbered("lock", n)).Acquire(c.Context())
 						if err != nil {
 							done <- err
 							return
@@ -389,9 +390,9 @@ func lockOnly() map[string]func(*subject) {
 				}()
 			}
 			for range 32 {
-				require.NoError(c, await(c.T, done, "a thread"))
+				require.NoError(c, testkit.Await(c.T, done, "a thread"))
 			}
-			eventually(c.T, "no subscription is left", func() bool {
+			testkit.Eventually(c.T, "no subscription is left", func() bool {
 				return c.s.Do(c.T, "PUBSUB", "CHANNELS", "redisson*") == ""
 			})
 		},
@@ -400,34 +401,34 @@ func lockOnly() map[string]func(*subject) {
 			var held []*engine.Lease
 			var fs []*engine.Future[*engine.Lease]
 			for i := range 4 {
-				held = append(held, acquire(c.T, other.Lock(numbered("lock", i))))
-				fs = append(fs, c.e.Lock(numbered("lock", i), engine.MaxWait(tooLong)).AcquireAsync(limited(c.T)))
+				held = append(held, testkit.Acquire(c.T, other.Lock(testkit.Numbered("lock", i))))
+				fs = append(fs, c.e.Lock(testkit.Numbered("lock", i), engine.MaxWait(testkit.TooLong)).AcquireAsync(testkit.Limited(c.T)))
 			}
 			channels := func() int { return len(strings.Fields(c.s.Do(c.T, "PUBSUB", "CHANNELS", "redisson_lock*"))) }
-			eventually(c.T, "each has its channel", func() bool { return channels() == len(fs) })
+			testkit.Eventually(c.T, "each has its channel", func() bool { return channels() == len(fs) })
 			require.Equal(c, 1, strings.Count(c.s.Do(c.T, "CLIENT", "LIST", "TYPE", "pubsub"), "id="), "one connection for all")
 			for _, ls := range held {
-				release(c.T, ls)
+				testkit.Release(c.T, ls)
 			}
 			for _, f := range fs {
-				got, err := f.Await(limited(c.T))
+				got, err := f.Await(testkit.Limited(c.T))
 				require.NoError(c, err)
-				release(c.T, got)
+				testkit.Release(c.T, got)
 			}
-			eventually(c.T, "no subscription is left", func() bool { return channels() == 0 })
+			testkit.Eventually(c.T, "no subscription is left", func() bool { return channels() == 0 })
 		},
 		"testLockIsNotRenewedAfterInterruptedTryLock": func(c *subject) {
 			for range 50 {
 				ctx, cancel := context.WithCancel(c.thread())
 				f := c.lock(c.e, engine.WatchdogLease(time.Second)).TryAcquireAsync(ctx)
 				cancel()
-				if ls, err := f.Await(limited(c.T)); err == nil {
-					release(c.T, ls)
+				if ls, err := f.Await(testkit.Limited(c.T)); err == nil {
+					testkit.Release(c.T, ls)
 				} else {
 					require.ErrorIs(c, err, context.Canceled)
 				}
 			}
-			eventually(c.T, "what was granted is given back", func() bool { return !c.locked() })
+			testkit.Eventually(c.T, "what was granted is given back", func() bool { return !c.locked() })
 			require.Zero(c, c.e.Stats().Renewals.Watched)
 		},
 		"testConcurrencyTryLockUnLock": func(c *subject) {
@@ -455,20 +456,20 @@ func lockOnly() map[string]func(*subject) {
 				}()
 			}
 			for range 16 {
-				require.NoError(c, await(c.T, done, "a thread"))
+				require.NoError(c, testkit.Await(c.T, done, "a thread"))
 			}
 		},
 		"testLockListener": func(c *subject) {
 			events := c.e.Events(16)
-			release(c.T, c.take(c.thread(), c.lock(c.e)))
-			kinds, _ := kindsOf(c.T, events, 2)
+			testkit.Release(c.T, c.take(c.thread(), c.lock(c.e)))
+			kinds, _ := testkit.KindsOf(c.T, events, 2)
 			require.Equal(c, []engine.EventKind{engine.EventHeld, engine.EventReleased}, kinds)
 			lapsed := c.take(c.thread(), c.lock(c.e, engine.FixedLease(200*time.Millisecond)))
-			kinds, _ = kindsOf(c.T, events, 2)
+			kinds, _ = testkit.KindsOf(c.T, events, 2)
 			require.Equal(c, []engine.EventKind{engine.EventHeld, engine.EventLost}, kinds)
-			require.ErrorIs(c, lapsed.Release(limited(c.T)), engine.ErrLost)
+			require.ErrorIs(c, lapsed.Release(testkit.Limited(c.T)), engine.ErrLost)
 			events.Stop()
-			release(c.T, c.take(c.thread(), c.lock(c.e)))
+			testkit.Release(c.T, c.take(c.thread(), c.lock(c.e)))
 			_, open := <-events.C()
 			require.False(c, open)
 		},
@@ -509,7 +510,7 @@ func TestRedissonFencedLock(t *testing.T) {
 					ls := c.take(c.thread(), c.lock(c.e, opts...))
 					require.Greater(c, ls.Token(), last)
 					last = ls.Token()
-					release(c.T, ls)
+					testkit.Release(c.T, ls)
 				}
 			},
 		}))
@@ -521,39 +522,39 @@ func spinOnly() map[string]func(*subject) {
 		"testTryLockAsync": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.another()))
 			f := c.lock(c.e).AcquireAsync(c.thread())
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 			began := time.Now()
-			got, err := f.Await(limited(c.T))
+			got, err := f.Await(testkit.Limited(c.T))
 			require.NoError(c, err)
 			require.Less(c, time.Since(began), 2*time.Second)
-			release(c.T, got)
+			testkit.Release(c.T, got)
 		},
 		"testTimedTryLockAsync": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.another()))
 			f := c.lock(c.e, engine.MaxWait(20*time.Second)).AcquireAsync(c.thread())
-			release(c.T, ls)
-			got, err := f.Await(limited(c.T))
+			testkit.Release(c.T, ls)
+			got, err := f.Await(testkit.Limited(c.T))
 			require.NoError(c, err)
-			release(c.T, got)
+			testkit.Release(c.T, got)
 		},
 		"testTryLockAsyncWaitTime": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.another()))
 			began := time.Now()
-			_, err := c.lock(c.e, engine.MaxWait(300*time.Millisecond)).AcquireAsync(c.thread()).Await(limited(c.T))
+			_, err := c.lock(c.e, engine.MaxWait(300*time.Millisecond)).AcquireAsync(c.thread()).Await(testkit.Limited(c.T))
 			require.ErrorIs(c, err, engine.ErrHeld)
 			require.GreaterOrEqual(c, time.Since(began), 290*time.Millisecond)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 		"testTryLockAsyncFailed": func(c *subject) {
 			ls := c.take(c.thread(), c.lock(c.another()))
-			_, err := c.lock(c.e).TryAcquireAsync(c.thread()).Await(limited(c.T))
+			_, err := c.lock(c.e).TryAcquireAsync(c.thread()).Await(testkit.Limited(c.T))
 			require.ErrorIs(c, err, engine.ErrHeld)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 		"testTryLockAsyncSucceed": func(c *subject) {
-			ls, err := c.lock(c.e).TryAcquireAsync(c.thread()).Await(limited(c.T))
+			ls, err := c.lock(c.e).TryAcquireAsync(c.thread()).Await(testkit.Limited(c.T))
 			require.NoError(c, err)
-			release(c.T, ls)
+			testkit.Release(c.T, ls)
 		},
 	}
 }

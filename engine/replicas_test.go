@@ -12,6 +12,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -19,7 +20,7 @@ import (
 func replicated(t *testing.T, replicas int) (*redistest.Sentinel, *engine.Engine) {
 	t.Helper()
 	s := redistest.RunSentinel(t, replicas, 0)
-	return s, openEngine(t, s.Master.Addr())
+	return s, testkit.Open(t, s.Master.Addr())
 }
 
 // requireNotReplicated checks the error of a grant that too few have seen.
@@ -36,7 +37,7 @@ func requireNotReplicated(tb testing.TB, err error, wanted, seen int) {
 // waitsForReplicas waits until the server shows a client in WAIT.
 func waitsForReplicas(tb testing.TB, s *redistest.Server) {
 	tb.Helper()
-	eventually(tb, "WAIT blocks", func() bool {
+	testkit.Eventually(tb, "WAIT blocks", func() bool {
 		n, err := s.InfoField("clients", "blocked_clients")
 		return err == nil && n != "0"
 	})
@@ -47,14 +48,14 @@ func TestWaitReplicasGrantsWhatTheReplicasHave(t *testing.T) {
 	s, e := replicated(t, 2)
 	l := e.Lock("name", engine.WaitReplicas(2, 5*time.Second))
 	for range 50 {
-		ls := acquire(t, l)
+		ls := testkit.Acquire(t, l)
 		for _, r := range s.Replicas {
 			require.Equal(t, ls.OwnerID()+"\n1", r.Do(t, "HGETALL", "name"), "a replica has not seen the grant")
 		}
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	require.EqualValues(t, 50, e.Stats().Grants)
-	finish(t, s.Master, e)
+	testkit.Finish(t, s.Master, e)
 }
 
 func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
@@ -62,53 +63,53 @@ func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
 	s, e := replicated(t, 1)
 	const timeout = 700 * time.Millisecond
 	l := e.Lock("name", engine.WaitReplicas(1, timeout))
-	release(t, acquire(t, l))
+	testkit.Release(t, testkit.Acquire(t, l))
 	s.Replicas[0].Pause()
 	began := time.Now()
-	f := l.AcquireAsync(limited(t))
+	f := l.AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master)
-	next := e.Lock("name").AcquireAsync(limited(t))
+	next := e.Lock("name").AcquireAsync(testkit.Limited(t))
 	slowest, pairs := time.Duration(0), 0
 	for ; ; pairs++ { // other locks of the node go on meanwhile
 		if _, _, done := f.Result(); done {
 			break
 		}
 		from := time.Now()
-		release(t, acquire(t, e.Lock(numbered("other", pairs%10))))
+		testkit.Release(t, testkit.Acquire(t, e.Lock(testkit.Numbered("other", pairs%10))))
 		slowest = max(slowest, time.Since(from))
 	}
-	_, err := f.Await(limited(t))
+	_, err := f.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
 	require.GreaterOrEqual(t, time.Since(began), timeout)
 	require.Less(t, time.Since(began), timeout+3*time.Second)
 	require.Greater(t, pairs, 10)
 	require.Less(t, slowest, timeout, "who does not ask for replicas waits for none")
-	ls, err := next.Await(limited(t))
+	ls, err := next.Await(testkit.Limited(t))
 	require.NoError(t, err, "the next waiter gets what was given back")
-	require.Equal(t, "1", countOf(t, s.Master, ls))
-	release(t, ls)
+	require.Equal(t, "1", testkit.CountOf(t, s.Master, ls))
+	testkit.Release(t, ls)
 	for range 3 { // trying again never adds up
-		_, err := l.TryAcquire(limited(t))
+		_, err := l.TryAcquire(testkit.Limited(t))
 		requireNotReplicated(t, err, 1, 0)
-		eventually(t, "it is given back", func() bool { return !exists(t, s.Master, "name") })
+		testkit.Eventually(t, "it is given back", func() bool { return !testkit.Exists(t, s.Master, "name") })
 	}
 	require.EqualValues(t, 4, e.Stats().Unseen)
 	s.Replicas[0].Resume()
-	release(t, acquire(t, e.Lock("name", engine.WaitReplicas(1, 10*time.Second)))) // the replica has to catch up
-	finish(t, s.Master, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name", engine.WaitReplicas(1, 10*time.Second)))) // the replica has to catch up
+	testkit.Finish(t, s.Master, e)
 }
 
 func TestC081WaitReplicasForMoreThanThereAre(t *testing.T) {
 	t.Parallel()
 	s, e := replicated(t, 2)
 	const timeout = 300 * time.Millisecond
-	_, err := e.Lock("name", engine.WaitReplicas(3, timeout)).TryAcquire(limited(t))
+	_, err := e.Lock("name", engine.WaitReplicas(3, timeout)).TryAcquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 3, 2)
 	s.Replicas[1].Pause() // one has it, and the other might be promoted: a majority of three holds copies, all do not
-	_, err = e.Lock("name", engine.WaitReplicas(2, timeout)).TryAcquire(limited(t))
+	_, err = e.Lock("name", engine.WaitReplicas(2, timeout)).TryAcquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 2, 1)
-	release(t, acquire(t, e.Lock("name", engine.WaitReplicas(1, timeout))))
-	finish(t, s.Master, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name", engine.WaitReplicas(1, timeout))))
+	testkit.Finish(t, s.Master, e)
 }
 
 // TestWaitReplicasAnswersEachByItsOwnTerms: what travels in one batch is answered when its own number
@@ -116,61 +117,61 @@ func TestC081WaitReplicasForMoreThanThereAre(t *testing.T) {
 func TestWaitReplicasAnswersEachByItsOwnTerms(t *testing.T) {
 	t.Parallel()
 	s, e := replicated(t, 1)
-	block := e.Lock("first", engine.WaitReplicas(2, 300*time.Millisecond)).AcquireAsync(limited(t))
+	block := e.Lock("first", engine.WaitReplicas(2, 300*time.Millisecond)).AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master) // those that follow collect behind it
-	long := e.Lock("long", engine.WaitReplicas(2, 10*time.Second)).AcquireAsync(limited(t))
+	long := e.Lock("long", engine.WaitReplicas(2, 10*time.Second)).AcquireAsync(testkit.Limited(t))
 	one := make([]*engine.Future[*engine.Lease], 20)
 	for i := range one {
-		one[i] = e.Lock(numbered("one", i), engine.WaitReplicas(1, 10*time.Second)).AcquireAsync(limited(t))
+		one[i] = e.Lock(testkit.Numbered("one", i), engine.WaitReplicas(1, 10*time.Second)).AcquireAsync(testkit.Limited(t))
 	}
-	short := e.Lock("short", engine.WaitReplicas(2, 3*time.Second)).AcquireAsync(limited(t))
-	_, err := block.Await(limited(t))
+	short := e.Lock("short", engine.WaitReplicas(2, 3*time.Second)).AcquireAsync(testkit.Limited(t))
+	_, err := block.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 2, 1)
-	leases, err := engine.AllLeases(one...).Await(limited(t))
+	leases, err := engine.AllLeases(one...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	_, _, done := short.Result()
 	require.False(t, done, "those who want one have waited for those who want two")
-	_, err = short.Await(limited(t))
+	_, err = short.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 2, 1)
 	_, _, done = long.Result()
 	require.False(t, done, "its time is not over")
 	require.True(t, long.Cancel())
 	for _, ls := range leases {
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
-	require.NoError(t, e.Close(limited(t)))
-	finish(t, s.Master)
+	require.NoError(t, e.Close(testkit.Limited(t)))
+	testkit.Finish(t, s.Master)
 }
 
 func TestWaitReplicasCancelledWhileItWaits(t *testing.T) {
 	t.Parallel()
 	s, e := replicated(t, 1)
 	s.Replicas[0].Pause()
-	ctx, cancel := context.WithCancel(limited(t))
+	ctx, cancel := context.WithCancel(testkit.Limited(t))
 	f := e.Lock("name", engine.WaitReplicas(1, 2*time.Second)).AcquireAsync(ctx)
 	waitsForReplicas(t, s.Master)
 	cancel()
 	from := time.Now()
-	_, err := f.Await(limited(t))
+	_, err := f.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Less(t, time.Since(from), time.Second, "cancelling waits for no replica")
-	ls := acquire(t, e.Lock("name"))
-	require.Equal(t, "1", countOf(t, s.Master, ls))
-	release(t, ls)
-	finish(t, s.Master, e)
+	ls := testkit.Acquire(t, e.Lock("name"))
+	require.Equal(t, "1", testkit.CountOf(t, s.Master, ls))
+	testkit.Release(t, ls)
+	testkit.Finish(t, s.Master, e)
 }
 
 func TestWaitReplicasCloseWhileItWaits(t *testing.T) {
 	s, e := replicated(t, 1)
 	s.Replicas[0].Pause()
 	l := e.Lock("name", engine.WaitReplicas(1, 15*time.Second))
-	f, behind := l.AcquireAsync(limited(t)), l.With(engine.WatchdogLease(40*time.Second)).AcquireAsync(limited(t))
+	f, behind := l.AcquireAsync(testkit.Limited(t)), l.With(engine.WatchdogLease(40*time.Second)).AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master)
 	from := time.Now()
-	require.NoError(t, e.Close(limited(t)))
+	require.NoError(t, e.Close(testkit.Limited(t)))
 	require.Less(t, time.Since(from), 5*time.Second, "Close waits for no replica")
 	for _, f := range []*engine.Future[*engine.Lease]{f, behind} {
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrClosed)
 	}
 	require.Empty(t, s.Master.Keys(t), "what was granted is given back")
@@ -185,40 +186,40 @@ func TestWaitReplicasHandsOverWhatTheyHaveSeen(t *testing.T) {
 	plain := e.Lock("name")
 	o := engine.NewOwner()
 
-	ls := acquire(t, two.With(engine.As(o)))
+	ls := testkit.Acquire(t, two.With(engine.As(o)))
 	s.Replicas[0].Pause()
-	again := acquire(t, two.With(engine.As(o)))
+	again := testkit.Acquire(t, two.With(engine.As(o)))
 	require.Equal(t, ls.OwnerID(), again.OwnerID(), "entered again without asking them")
-	release(t, again)
-	release(t, ls)
+	testkit.Release(t, again)
+	testkit.Release(t, ls)
 
-	ls = acquire(t, plain.With(engine.As(o)))
-	_, err := two.With(engine.As(o)).Acquire(limited(t))
+	ls = testkit.Acquire(t, plain.With(engine.As(o)))
+	_, err := two.With(engine.As(o)).Acquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 2, 1)
-	eventually(t, "the count is what the owner has", func() bool { return countOf(t, s.Master, ls) == "1" })
-	eventually(t, "the engine has heard of it", func() bool { return o.Holds(plain) == 1 })
-	again = acquire(t, two.With(engine.As(o), engine.WaitReplicas(1, time.Second)))
-	require.Equal(t, "2", countOf(t, s.Replicas[1], again), "a replica has not seen the count")
-	require.Equal(t, "2", countOf(t, s.Master, again))
-	release(t, again)
+	testkit.Eventually(t, "the count is what the owner has", func() bool { return testkit.CountOf(t, s.Master, ls) == "1" })
+	testkit.Eventually(t, "the engine has heard of it", func() bool { return o.Holds(plain) == 1 })
+	again = testkit.Acquire(t, two.With(engine.As(o), engine.WaitReplicas(1, time.Second)))
+	require.Equal(t, "2", testkit.CountOf(t, s.Replicas[1], again), "a replica has not seen the count")
+	require.Equal(t, "2", testkit.CountOf(t, s.Master, again))
+	testkit.Release(t, again)
 
-	waiting := two.With(engine.MaxWait(10 * time.Second)).AcquireAsync(limited(t))
-	release(t, ls)
-	_, err = waiting.Await(limited(t))
+	waiting := two.With(engine.MaxWait(10 * time.Second)).AcquireAsync(testkit.Limited(t))
+	testkit.Release(t, ls)
+	_, err = waiting.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 2, 1) // it is not handed what fewer have seen
 
 	s.Replicas[0].Resume()
-	ls = acquire(t, two)
-	waiting = two.AcquireAsync(limited(t))
+	ls = testkit.Acquire(t, two)
+	waiting = two.AcquireAsync(testkit.Limited(t))
 	held := ls.OwnerID()
-	release(t, ls)
-	ls, err = waiting.Await(limited(t))
+	testkit.Release(t, ls)
+	ls, err = waiting.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	if e.Stats().GrantsByHandOff > 0 {
 		require.Equal(t, held, ls.OwnerID())
 	}
-	release(t, ls)
-	finish(t, s.Master, e)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s.Master, e)
 }
 
 // TestC082WaitIsSentOverTheConnectionThatWrote: when the connection of a WAIT breaks, the acquire is
@@ -228,24 +229,24 @@ func TestC082WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	p := faultproxy.Run(t, s.Master.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	l := e.Lock("name", engine.FixedLease(20*time.Second), engine.WaitReplicas(1, 2*time.Second))
-	release(t, acquire(t, l))
+	testkit.Release(t, testkit.Acquire(t, l))
 	s.Replicas[0].Pause()
-	again := watchCommands(p, scriptCall("reacquire"))
-	f := l.AcquireAsync(limited(t))
+	again := testkit.WatchCommands(p, testkit.ScriptCall("reacquire"))
+	f := l.AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master)
 	p.CutAll()
-	await(t, again, "asked for again under the same wire id")
-	_, err := f.Await(limited(t))
+	testkit.Await(t, again, "asked for again under the same wire id")
+	_, err := f.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
 	s.Replicas[0].Resume()
-	f = l.AcquireAsync(limited(t))
-	ls, err := f.Await(limited(t))
+	f = l.AcquireAsync(testkit.Limited(t))
+	ls, err := f.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	require.Equal(t, "1", countOf(t, s.Master, ls), "asking again counts once")
-	release(t, ls)
-	finish(t, s.Master, e)
+	require.Equal(t, "1", testkit.CountOf(t, s.Master, ls), "asking again counts once")
+	testkit.Release(t, ls)
+	testkit.Finish(t, s.Master, e)
 }
 
 // TestWaitReplicasMasterDiesWhileItWaits: the outcome is unknown, and the new master is asked under the
@@ -255,17 +256,17 @@ func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
 	s := redistest.RunSentinel(t, 1, 3)
 	e := openSentinel(t, s)
 	s.Replicas[0].Pause()
-	f := e.Lock("name", engine.WaitReplicas(1, 3*time.Second), engine.FixedLease(20*time.Second)).AcquireAsync(limited(t))
+	f := e.Lock("name", engine.WaitReplicas(1, 3*time.Second), engine.FixedLease(20*time.Second)).AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master)
 	s.Master.Kill()
 	s.Replicas[0].Resume()
 	master := promoted(t, s, s.Master)
-	_, err := f.Await(limited(t))
+	_, err := f.Await(testkit.Limited(t))
 	if !errors.Is(err, engine.ErrUnknown) { // the failover took longer than an operation waits for an answer
 		requireNotReplicated(t, err, 1, 0)
 	}
-	release(t, acquire(t, e.Lock("name")))
-	finish(t, master, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+	testkit.Finish(t, master, e)
 }
 
 // TestWaitReplicasCountThatCannotGoBackIsNobodys: the owner entered again, too few replicas have seen it,
@@ -274,18 +275,18 @@ func TestWaitReplicasCountThatCannotGoBackIsNobodys(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	s.Master.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
-	e := openEngine(t, s.Master.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
+	e := testkit.Open(t, s.Master.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
 	s.Replicas[0].Pause()
 	o := engine.NewOwner()
-	ls := acquire(t, e.Lock("name", engine.As(o)))
-	f := e.Lock("name", engine.As(o), engine.WaitReplicas(1, time.Second)).AcquireAsync(limited(t))
+	ls := testkit.Acquire(t, e.Lock("name", engine.As(o)))
+	f := e.Lock("name", engine.As(o), engine.WaitReplicas(1, time.Second)).AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master)
 	s.Master.Do(t, "ACL", "SETUSER", "app", "-hset")
-	_, err := f.Await(limited(t))
+	_, err := f.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
-	eventually(t, "the owner has one handle", func() bool { return o.Holds(e.Lock("name")) == 1 })
-	release(t, ls)
-	finish(t, s.Master, e)
+	testkit.Eventually(t, "the owner has one handle", func() bool { return o.Holds(e.Lock("name")) == 1 })
+	testkit.Release(t, ls)
+	testkit.Finish(t, s.Master, e)
 }
 
 func TestWaitReplicasOfReadLocks(t *testing.T) {
@@ -294,78 +295,78 @@ func TestWaitReplicasOfReadLocks(t *testing.T) {
 	rw := e.RWLock("name")
 	o := engine.NewOwner()
 	ack := engine.WaitReplicas(1, 500*time.Millisecond)
-	first := acquire(t, rw.ReadLock().With(engine.As(o)))
+	first := testkit.Acquire(t, rw.ReadLock().With(engine.As(o)))
 	s.Replicas[0].Pause()
 	for _, l := range []*engine.Lock{rw.ReadLock().With(engine.As(o), ack), rw.ReadLock().With(ack), rw.WriteLock().With(ack)} {
-		_, err := l.TryAcquire(limited(t))
+		_, err := l.TryAcquire(testkit.Limited(t))
 		require.Error(t, err)
-		require.True(t, errorsIsAny(err, engine.ErrNotReplicated, engine.ErrHeld), "%v", err)
+		require.True(t, testkit.ErrorIsAny(err, engine.ErrNotReplicated, engine.ErrHeld), "%v", err)
 	}
 	s.Replicas[0].Resume()
-	again := acquire(t, rw.ReadLock().With(engine.As(o), ack))
-	joined := acquire(t, rw.ReadLock().With(ack))
+	again := testkit.Acquire(t, rw.ReadLock().With(engine.As(o), ack))
+	joined := testkit.Acquire(t, rw.ReadLock().With(ack))
 	for _, ls := range []*engine.Lease{first, again, joined} {
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
-	w := acquire(t, rw.WriteLock().With(engine.As(o)))
+	w := testkit.Acquire(t, rw.WriteLock().With(engine.As(o)))
 	s.Replicas[0].Pause()
-	_, err := rw.ReadLock().With(engine.As(o), ack).Acquire(limited(t))
+	_, err := rw.ReadLock().With(engine.As(o), ack).Acquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
-	release(t, w)
-	eventually(t, "nothing is left", func() bool { return len(s.Master.Keys(t)) == 0 })
-	finish(t, s.Master, e)
+	testkit.Release(t, w)
+	testkit.Eventually(t, "nothing is left", func() bool { return len(s.Master.Keys(t)) == 0 })
+	testkit.Finish(t, s.Master, e)
 }
 
 func TestWaitReplicasOfAFencedLock(t *testing.T) {
 	t.Parallel()
 	s, e := replicated(t, 1)
 	l := e.FencedLock("name", engine.WaitReplicas(1, 500*time.Millisecond))
-	ls := acquire(t, l.Lock)
+	ls := testkit.Acquire(t, l.Lock)
 	token := ls.Token()
 	require.Equal(t, ls.OwnerID()+"\n1", s.Replicas[0].Do(t, "HGETALL", "name"))
-	release(t, ls)
+	testkit.Release(t, ls)
 	s.Replicas[0].Pause()
-	_, err := l.TryAcquire(limited(t))
+	_, err := l.TryAcquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
 	s.Replicas[0].Resume()
-	ls = acquire(t, l.Lock)
+	ls = testkit.Acquire(t, l.Lock)
 	require.Greater(t, ls.Token(), token)
-	release(t, ls)
-	require.NoError(t, e.Close(limited(t)))
+	testkit.Release(t, ls)
+	require.NoError(t, e.Close(testkit.Limited(t)))
 }
 
 func TestWaitReplicasInACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 1)
-	e := openCluster(t, c)
-	names := namesOf(c, 20)
+	e := testkit.OpenCluster(t, c)
+	names := testkit.NamesOf(c, 20)
 	opt := engine.WaitReplicas(1, 400*time.Millisecond)
 	fs := make([]*engine.Future[*engine.Lease], 0, 60)
 	for m := range names {
 		for _, name := range names[m] {
-			fs = append(fs, e.Lock(name, opt).AcquireAsync(limited(t)))
+			fs = append(fs, e.Lock(name, opt).AcquireAsync(testkit.Limited(t)))
 		}
 	}
-	leases, err := engine.AllLeases(fs...).Await(limited(t))
+	leases, err := engine.AllLeases(fs...).Await(testkit.Limited(t))
 	require.NoError(t, err)
 	for i, r := range c.Replicas {
 		require.Len(t, r.Keys(t), 20, "replica %d", i)
 	}
 	for _, ls := range leases {
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	c.Replicas[1].Pause()
-	_, err = e.Lock(names[1][0], opt).TryAcquire(limited(t))
+	_, err = e.Lock(names[1][0], opt).TryAcquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
-	release(t, acquire(t, e.Lock(names[0][0], opt)))
-	release(t, acquire(t, e.Lock(names[2][0], opt)))
-	eventually(t, "it is given back", func() bool { return len(c.Masters[1].Keys(t)) == 0 })
-	finishCluster(t, c, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock(names[0][0], opt)))
+	testkit.Release(t, testkit.Acquire(t, e.Lock(names[2][0], opt)))
+	testkit.Eventually(t, "it is given back", func() bool { return len(c.Masters[1].Keys(t)) == 0 })
+	testkit.FinishCluster(t, c, e)
 }
 
 func TestWaitReplicasRefusesWhatCannotBe(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
+	e := testkit.Open(t, s.Addr())
 	before := s.Do(t, "INFO", "commandstats")
 	for _, opts := range [][]engine.Option{
 		{engine.WaitReplicas(0, time.Second)},
@@ -382,28 +383,28 @@ func TestWaitReplicasRefusesWhatCannotBe(t *testing.T) {
 	} {
 		l := e.Lock("name", opts...)
 		require.ErrorIs(t, l.Err(), engine.ErrLease)
-		_, err := l.TryAcquire(limited(t))
+		_, err := l.TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrLease)
 		require.ErrorContains(t, err, "WaitReplicas")
 	}
 	require.NoError(t, e.Lock("name", engine.WaitReplicas(1, time.Second), engine.FixedLease(2*time.Second)).Err())
 	require.NotContains(t, s.Do(t, "INFO", "commandstats"), "cmdstat_wait")
 	require.NotContains(t, before, "cmdstat_wait")
-	_, err := e.Lock("name", engine.WaitReplicas(1, 50*time.Millisecond)).TryAcquire(limited(t))
+	_, err := e.Lock("name", engine.WaitReplicas(1, 50*time.Millisecond)).TryAcquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0) // a server without replicas
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestWaitReplicasTellsWhyReplicasCouldNotBeAsked(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-wait")
-	e := openEngine(t, s.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
-	_, err := e.Lock("name", engine.WaitReplicas(1, time.Second)).TryAcquire(limited(t))
+	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Username, c.Password = "app", "secret" })
+	_, err := e.Lock("name", engine.WaitReplicas(1, time.Second)).TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrNotReplicated)
-	require.Equal(t, resp.ClassNoPerm, serverClass(err))
+	require.Equal(t, resp.ClassNoPerm, testkit.ServerClass(err))
 	require.False(t, engine.SafeToRetry(err), "it stays forbidden")
 	require.Contains(t, fmt.Sprint(err), "0 of 1 replicas")
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // Who gives up while replicas are waited for keeps nobody out for the rest of that time, and the next who waits for some
@@ -413,23 +414,23 @@ func TestACancelledWaitForReplicasGivesTheLockBackAtOnce(t *testing.T) {
 	s, e := replicated(t, 1)
 	s.Replicas[0].Pause()
 	for _, other := range []bool{false, true} { // somebody else waits for replicas in the same batch
-		leaves := e.Lock("name", engine.WaitReplicas(1, 14*time.Second)).AcquireAsync(limited(t))
+		leaves := e.Lock("name", engine.WaitReplicas(1, 14*time.Second)).AcquireAsync(testkit.Limited(t))
 		waitsForReplicas(t, s.Master)
 		began := time.Now()
 		var second *engine.Future[*engine.Lease]
 		if other {
-			second = e.Lock("second", engine.WaitReplicas(1, time.Second)).AcquireAsync(limited(t))
+			second = e.Lock("second", engine.WaitReplicas(1, time.Second)).AcquireAsync(testkit.Limited(t))
 		}
 		require.True(t, leaves.Cancel())
-		release(t, acquire(t, e.Lock("name")))
-		_, err := e.Lock("third", engine.WaitReplicas(1, 100*time.Millisecond)).Acquire(limited(t))
+		testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+		_, err := e.Lock("third", engine.WaitReplicas(1, 100*time.Millisecond)).Acquire(testkit.Limited(t))
 		requireNotReplicated(t, err, 1, 0)
 		if other {
-			_, err := second.Await(limited(t))
+			_, err := second.Await(testkit.Limited(t))
 			requireNotReplicated(t, err, 1, 0)
 		}
 		require.Less(t, time.Since(began), 5*time.Second)
 	}
 	s.Replicas[0].Resume()
-	finish(t, s.Master, e)
+	testkit.Finish(t, s.Master, e)
 }

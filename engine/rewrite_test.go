@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
 	"encoding/hex"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -92,7 +92,7 @@ func (p *rewriter) accept() {
 // forward sends every command on, until one side is closed.
 func (p *rewriter) forward(from *bufio.Reader, to io.Writer) {
 	for {
-		cmd, err := readCommand(from)
+		cmd, err := testkit.ReadCommand(from)
 		if err != nil {
 			return
 		}
@@ -108,37 +108,6 @@ func (p *rewriter) forward(from *bufio.Reader, to io.Writer) {
 			return
 		}
 	}
-}
-
-// readCommand reads one command: an array of bulk strings.
-func readCommand(r *bufio.Reader) ([]string, error) {
-	number := func(prefix byte) (int, error) {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		if line[0] != prefix {
-			return 0, fmt.Errorf("not a command: %q", line)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number('*')
-	if err != nil {
-		return nil, err
-	}
-	args := make([]string, n)
-	for i := range args {
-		size, err := number('$')
-		if err != nil {
-			return nil, err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(r, text); err != nil {
-			return nil, err
-		}
-		args[i] = string(text[:size])
-	}
-	return args, nil
 }
 
 // A steppedServer has a clock that a test can step. Whoever comes through its rewriter sees that clock: in

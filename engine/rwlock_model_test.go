@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A rwWorld is one read-write lock of two engines on a real server, and the twin: who has a handle.
@@ -60,10 +61,10 @@ func (w *rwWorld) do(args ...string) string {
 // until waits for what must happen soon.
 func (w *rwWorld) until(what string, cond func() bool) {
 	w.Helper()
-	limit := time.Now().Add(tooLong / 2)
+	limit := time.Now().Add(testkit.TooLong / 2)
 	for !cond() {
 		w.fatalIf(time.Now().After(limit), "waited in vain: %s", what)
-		lastUntil(time.Now().Add(time.Millisecond))
+		testkit.LastUntil(time.Now().Add(time.Millisecond))
 	}
 }
 
@@ -234,13 +235,13 @@ func (w *rwWorld) end() {
 // exactly the holds that there are.
 func TestModelReadWriteLock(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	conn, err := s.Dial(limited(t))
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	conn, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	defer conn.Close()
 	var names atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
-		w := &rwWorld{T: t, conn: conn, engines: []*engine.Engine{a, b}, name: numbered("rw", int(names.Add(1)))}
+		w := &rwWorld{T: t, conn: conn, engines: []*engine.Engine{a, b}, name: testkit.Numbered("rw", int(names.Add(1)))}
 		for range w.engines {
 			w.owners = append(w.owners, []*engine.Owner{nil, engine.NewOwner(), engine.NewOwner()})
 		}
@@ -255,5 +256,5 @@ func TestModelReadWriteLock(t *testing.T) {
 		w.end()
 	})
 	require.Positive(t, a.Stats().GrantsByHandOff+b.Stats().GrantsByHandOff, "nobody shared a hold")
-	finish(t, s, a, b)
+	testkit.Finish(t, s, a, b)
 }

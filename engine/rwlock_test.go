@@ -12,66 +12,67 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 func TestReadersShareAndAWriterIsAlone(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	ra, rb := a.RWLock("rw"), b.RWLock("rw")
-	one, two, far := acquire(t, ra.ReadLock()), acquire(t, ra.ReadLock()), acquire(t, rb.ReadLock())
+	one, two, far := testkit.Acquire(t, ra.ReadLock()), testkit.Acquire(t, ra.ReadLock()), testkit.Acquire(t, rb.ReadLock())
 	require.Equal(t, one.OwnerID(), two.OwnerID(), "readers of one engine share a field")
 	require.NotEqual(t, one.OwnerID(), far.OwnerID())
 	for _, l := range []*engine.Lock{ra.WriteLock(), rb.WriteLock()} {
-		_, err := l.TryAcquire(limited(t))
+		_, err := l.TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld)
 	}
-	info, err := rb.ReadLock().Inspect(limited(t))
+	info, err := rb.ReadLock().Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, "read", info.Mode)
 	require.Equal(t, 2, info.Holds)
 	require.True(t, info.Mine)
 	require.Equal(t, far.OwnerID(), info.OwnerID)
-	info, err = rb.WriteLock().Inspect(limited(t))
+	info, err = rb.WriteLock().Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.False(t, info.Locked)
 
-	sub, err := s.Dial(limited(t))
+	sub, err := s.Dial(testkit.Limited(t))
 	require.NoError(t, err)
 	defer sub.Close()
 	require.NoError(t, sub.Send("SUBSCRIBE", "redisson_rwlock:{rw}"))
-	_, err = sub.Receive(limited(t))
+	_, err = sub.Receive(testkit.Limited(t))
 	require.NoError(t, err)
-	writer := rb.WriteLock().AcquireAsync(limited(t))
-	release(t, one)
-	release(t, far)
+	writer := rb.WriteLock().AcquireAsync(testkit.Limited(t))
+	testkit.Release(t, one)
+	testkit.Release(t, far)
 	_, _, ok := writer.Result()
 	require.False(t, ok, "one reads on")
 	require.Equal(t, "1", s.Do(t, "HGET", "rw", two.OwnerID()))
-	eventually(t, "the writer listens", func() bool { return b.Stats().WokenBySubscribe > 0 })
-	release(t, two)
-	_, err = sub.Receive(limited(t))
+	testkit.Eventually(t, "the writer listens", func() bool { return b.Stats().WokenBySubscribe > 0 })
+	testkit.Release(t, two)
+	_, err = sub.Receive(testkit.Limited(t))
 	require.NoError(t, err, "the last reader tells who waits that it has left: nobody needs to poll")
-	w, err := writer.Await(limited(t))
+	w, err := writer.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, "write", s.Do(t, "HGET", "rw", "mode"))
-	_, err = ra.ReadLock().TryAcquire(limited(t))
+	_, err = ra.ReadLock().TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	readers := []*engine.Future[*engine.Lease]{ra.ReadLock().AcquireAsync(limited(t)), rb.ReadLock().AcquireAsync(limited(t))}
-	release(t, w)
+	readers := []*engine.Future[*engine.Lease]{ra.ReadLock().AcquireAsync(testkit.Limited(t)), rb.ReadLock().AcquireAsync(testkit.Limited(t))}
+	testkit.Release(t, w)
 	for _, f := range readers {
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
-	finish(t, s, a, b)
+	testkit.Finish(t, s, a, b)
 }
 
 func TestWriterGoesOnReading(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	o := engine.NewOwner()
-	ctx := engine.WithOwner(limited(t), o)
+	ctx := engine.WithOwner(testkit.Limited(t), o)
 	l := a.RWLock("rw")
 	w, err := l.WriteLock().Acquire(ctx)
 	require.NoError(t, err)
@@ -84,10 +85,10 @@ func TestWriterGoesOnReading(t *testing.T) {
 	require.Equal(t, 1, o.Holds(l.WriteLock()))
 
 	// A reader elsewhere waits, and is let in by the downgrade, not by a poll.
-	reader := b.RWLock("rw").ReadLock().AcquireAsync(limited(t))
-	eventually(t, "it has subscribed", func() bool { return b.Stats().WokenBySubscribe > 0 })
-	release(t, w)
-	beside, err := reader.Await(limited(t))
+	reader := b.RWLock("rw").ReadLock().AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it has subscribed", func() bool { return b.Stats().WokenBySubscribe > 0 })
+	testkit.Release(t, w)
+	beside, err := reader.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Zero(t, b.Stats().GrantsByPoll, "it was told, or looked when it had subscribed")
 	require.Equal(t, "read", s.Do(t, "HGET", "rw", "mode"))
@@ -96,20 +97,20 @@ func TestWriterGoesOnReading(t *testing.T) {
 
 	_, err = l.WriteLock().Acquire(ctx)
 	require.ErrorIs(t, err, engine.ErrUpgrade)
-	release(t, beside)
+	testkit.Release(t, beside)
 	_, err = l.WriteLock().TryAcquire(ctx)
 	require.ErrorIs(t, err, engine.ErrUpgrade)
-	release(t, again)
-	release(t, r)
+	testkit.Release(t, again)
+	testkit.Release(t, r)
 	w, err = l.WriteLock().Acquire(ctx)
 	require.NoError(t, err)
 	w2, err := l.WriteLock().Acquire(ctx)
 	require.NoError(t, err)
 	require.Equal(t, "2", s.Do(t, "HGET", "rw", w.OwnerID()))
-	require.LessOrEqual(t, time.Until(expiry(t, s, "rw")), engine.DefaultLease, "entering again adds no time")
-	release(t, w)
-	release(t, w2)
-	finish(t, s, a, b)
+	require.LessOrEqual(t, time.Until(testkit.Expiry(t, s, "rw")), engine.DefaultLease, "entering again adds no time")
+	testkit.Release(t, w)
+	testkit.Release(t, w2)
+	testkit.Finish(t, s, a, b)
 }
 
 // What an owner reads beside its own write hold is no way in for anybody else.
@@ -117,66 +118,66 @@ func TestNobodyReadsBesideSomebodyElsesWriteHold(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	p.Delay(20*time.Millisecond, 0) // a turn is ten round trips, and readers join each other that long
-	e := openEngine(t, p.Addr())
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	e := testkit.Open(t, p.Addr())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	l := e.RWLock("rw")
 	w, err := l.WriteLock().Acquire(ctx)
 	require.NoError(t, err)
 	r, err := l.ReadLock().Acquire(ctx)
 	require.NoError(t, err)
-	_, err = l.ReadLock().TryAcquire(limited(t))
+	_, err = l.ReadLock().TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	_, err = l.ReadLock().TryAcquire(engine.WithOwner(limited(t), engine.NewOwner()))
+	_, err = l.ReadLock().TryAcquire(engine.WithOwner(testkit.Limited(t), engine.NewOwner()))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	release(t, w)
-	beside := acquire(t, l.ReadLock())
-	release(t, beside)
-	release(t, r)
-	finish(t, s, e)
+	testkit.Release(t, w)
+	beside := testkit.Acquire(t, l.ReadLock())
+	testkit.Release(t, beside)
+	testkit.Release(t, r)
+	testkit.Finish(t, s, e)
 }
 
 // Releasing the read hold of an owner that writes leaves the write hold renewed.
 func TestReleasingAReadHoldDoesNotStopTheWritersRenewal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := openEngine(t, s.Addr())
-	ctx := engine.WithOwner(limited(t), engine.NewOwner())
+	e := testkit.Open(t, s.Addr())
+	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 	l := e.RWLock("rw", engine.WatchdogLease(2*time.Second))
 	w, err := l.WriteLock().Acquire(ctx)
 	require.NoError(t, err)
 	r, err := l.ReadLock().Acquire(ctx)
 	require.NoError(t, err)
-	release(t, r)
+	testkit.Release(t, r)
 	sent := e.Stats().Renewals.Sent
-	eventually(t, "four more renewals", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
+	testkit.Eventually(t, "four more renewals", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
 	require.False(t, w.Lost())
-	release(t, w)
-	finish(t, s, e)
+	testkit.Release(t, w)
+	testkit.Finish(t, s, e)
 }
 
 // The watchdog of a short reader takes nothing off a longer lease, and touches no other reader's key.
 func TestWatchdogOfAReaderNeverShortensAnother(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	long := acquire(t, a.RWLock("rw", engine.FixedLease(time.Hour)).ReadLock())
-	short := acquire(t, b.RWLock("rw", engine.WatchdogLease(time.Second)).ReadLock())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	long := testkit.Acquire(t, a.RWLock("rw", engine.FixedLease(time.Hour)).ReadLock())
+	short := testkit.Acquire(t, b.RWLock("rw", engine.WatchdogLease(time.Second)).ReadLock())
 	mine, other := slot.ReadHold("rw", short.OwnerID(), 1), slot.ReadHold("rw", long.OwnerID(), 1)
-	began := expiry(t, s, other)
+	began := testkit.Expiry(t, s, other)
 	sent := b.Stats().Renewals.Sent
-	eventually(t, "four renewals", func() bool { return b.Stats().Renewals.Sent >= sent+4 })
-	require.Greater(t, time.Until(expiry(t, s, "rw")), 50*time.Minute)
-	require.WithinDuration(t, began, expiry(t, s, other), time.Second)
-	require.Less(t, time.Until(expiry(t, s, mine)), 2*time.Second)
-	release(t, long)
-	require.Less(t, time.Until(expiry(t, s, "rw")), 2*time.Second, "the hash lives as long as who is left")
-	release(t, short)
-	finish(t, s, a, b)
+	testkit.Eventually(t, "four renewals", func() bool { return b.Stats().Renewals.Sent >= sent+4 })
+	require.Greater(t, time.Until(testkit.Expiry(t, s, "rw")), 50*time.Minute)
+	require.WithinDuration(t, began, testkit.Expiry(t, s, other), time.Second)
+	require.Less(t, time.Until(testkit.Expiry(t, s, mine)), 2*time.Second)
+	testkit.Release(t, long)
+	require.Less(t, time.Until(testkit.Expiry(t, s, "rw")), 2*time.Second, "the hash lives as long as who is left")
+	testkit.Release(t, short)
+	testkit.Finish(t, s, a, b)
 }
 
 // Readers of two engines hold the lock between them all the time; a writer gets its turn all the same.
 func TestWritersAreNotStarvedByReaders(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())}
+	engines := []*engine.Engine{testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())}
 	stop := make(chan struct{})
 	done := make(chan error, 16)
 	for i := range 16 {
@@ -205,83 +206,83 @@ func TestWritersAreNotStarvedByReaders(t *testing.T) {
 	writer := engines[2].RWLock("rw").WriteLock()
 	for range 10 {
 		began := time.Now()
-		w := acquire(t, writer)
+		w := testkit.Acquire(t, writer)
 		require.Less(t, time.Since(began), 3*time.Second)
-		release(t, w)
+		testkit.Release(t, w)
 	}
 	close(stop)
 	for range 16 {
-		require.NoError(t, await(t, done, "a reader"))
+		require.NoError(t, testkit.Await(t, done, "a reader"))
 	}
-	finish(t, s, engines...)
+	testkit.Finish(t, s, engines...)
 }
 
 // A writer that gives up lets the readers in that it kept out: at once, not when its note expires.
 func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	r := acquire(t, a.RWLock("rw").ReadLock())
-	ctx, cancel := context.WithCancel(limited(t))
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	r := testkit.Acquire(t, a.RWLock("rw").ReadLock())
+	ctx, cancel := context.WithCancel(testkit.Limited(t))
 	writer := b.RWLock("rw").WriteLock().AcquireAsync(ctx)
-	eventually(t, "it has left its note", func() bool { return exists(t, s, "{rw}:rwlock_writer") })
+	testkit.Eventually(t, "it has left its note", func() bool { return testkit.Exists(t, s, "{rw}:rwlock_writer") })
 	// From a third engine: readers of a's would join a's.
-	c := openEngine(t, s.Addr())
-	reader := c.RWLock("rw").ReadLock().AcquireAsync(limited(t))
-	eventually(t, "the reader waits", func() bool { return c.Stats().WokenBySubscribe > 0 })
+	c := testkit.Open(t, s.Addr())
+	reader := c.RWLock("rw").ReadLock().AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "the reader waits", func() bool { return c.Stats().WokenBySubscribe > 0 })
 	s.Do(t, "PEXPIRE", "{rw}:rwlock_writer", "600000") // nobody lives to see the note expire
 	cancel()
-	_, err := writer.Await(limited(t))
+	_, err := writer.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, context.Canceled)
-	ls, err := reader.Await(limited(t))
+	ls, err := reader.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	require.False(t, exists(t, s, "{rw}:rwlock_writer"))
-	release(t, ls)
-	release(t, r)
-	finish(t, s, a, b, c)
+	require.False(t, testkit.Exists(t, s, "{rw}:rwlock_writer"))
+	testkit.Release(t, ls)
+	testkit.Release(t, r)
+	testkit.Finish(t, s, a, b, c)
 }
 
 func TestMutexAndRWLockOfOneNameRefuseEachOther(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
-	m := acquire(t, a.Lock("x"))
-	r := acquire(t, a.RWLock("y").ReadLock())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	m := testkit.Acquire(t, a.Lock("x"))
+	r := testkit.Acquire(t, a.RWLock("y").ReadLock())
 	for _, e := range []*engine.Engine{a, b} {
 		for _, l := range []*engine.Lock{e.RWLock("x").ReadLock(), e.RWLock("x").WriteLock(), e.Lock("y"), e.FencedLock("y").Lock, e.FairLock("y").Lock} {
-			_, err := l.Acquire(limited(t))
+			_, err := l.Acquire(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind)
-			_, err = l.ForceRelease(limited(t))
+			_, err = l.ForceRelease(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind)
-			_, err = l.Inspect(limited(t))
+			_, err = l.Inspect(testkit.Limited(t))
 			require.ErrorIs(t, err, engine.ErrWrongKind)
 		}
 	}
 	require.False(t, m.Lost())
 	require.False(t, r.Lost())
-	release(t, m)
-	release(t, r)
-	finish(t, s, a, b)
+	testkit.Release(t, m)
+	testkit.Release(t, r)
+	testkit.Finish(t, s, a, b)
 }
 
 func TestForceReleaseOfOneHalfLeavesTheOther(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	la, lb := a.RWLock("rw"), b.RWLock("rw")
-	r := acquire(t, la.ReadLock())
+	r := testkit.Acquire(t, la.ReadLock())
 	for _, l := range []*engine.Lock{la.WriteLock(), lb.WriteLock()} {
-		was, err := l.ForceRelease(limited(t))
+		was, err := l.ForceRelease(testkit.Limited(t))
 		require.NoError(t, err)
 		require.False(t, was)
 	}
 	require.False(t, r.Lost())
-	was, err := la.ReadLock().ForceRelease(limited(t))
+	was, err := la.ReadLock().ForceRelease(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, was)
 	require.True(t, r.Lost(), "told at once: it is this engine's")
-	require.ErrorIs(t, r.Release(limited(t)), engine.ErrLost)
-	w := acquire(t, lb.WriteLock())
-	release(t, w)
+	require.ErrorIs(t, r.Release(testkit.Limited(t)), engine.ErrLost)
+	w := testkit.Acquire(t, lb.WriteLock())
+	testkit.Release(t, w)
 	s.Do(t, "DEL", slot.ReadHold("rw", r.OwnerID(), 1)) // left to expire, as Redisson leaves it
-	finish(t, s, a, b)
+	testkit.Finish(t, s, a, b)
 }
 
 func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
@@ -294,21 +295,21 @@ func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
 			{"read", "readrelease", (*engine.RWLock).ReadLock},
 			{"write", "writerelease", (*engine.RWLock).WriteLock},
 		} {
-			t.Run(numbered(half.script, times), func(t *testing.T) {
+			t.Run(testkit.Numbered(half.script, times), func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Run(t, redistest.Options{})
 				p := faultproxy.Run(t, s.Addr())
-				e := openEngine(t, p.Addr())
-				lost := p.DropReply(scriptCall(half.script), times, faultproxy.Cut)
-				ls := acquire(t, half.lock(e.RWLock("rw")))
+				e := testkit.Open(t, p.Addr())
+				lost := p.DropReply(testkit.ScriptCall(half.script), times, faultproxy.Cut)
+				ls := testkit.Acquire(t, half.lock(e.RWLock("rw")))
 				require.Equal(t, times, lost.Hits())
 				require.Equal(t, "1", s.Do(t, "HGET", "rw", ls.OwnerID()))
 				require.Equal(t, "2", s.Do(t, "HLEN", "rw"))
-				lost = p.DropReply(scriptCall(half.release), times, faultproxy.Cut)
-				release(t, ls)
+				lost = p.DropReply(testkit.ScriptCall(half.release), times, faultproxy.Cut)
+				testkit.Release(t, ls)
 				require.Equal(t, times, lost.Hits())
 				require.Empty(t, s.Keys(t))
-				finish(t, s, e)
+				testkit.Finish(t, s, e)
 			})
 		}
 	}
@@ -317,7 +318,7 @@ func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
 // Many readers and writers on a few names in three engines, with cancellations: a writer is always alone.
 func TestReadersAndWritersNeverMeet(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	engines := []*engine.Engine{openEngine(t, s.Addr()), openEngine(t, s.Addr()), openEngine(t, s.Addr())}
+	engines := []*engine.Engine{testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())}
 	const names, callers, rounds = 3, 24, 60
 	var inside [names]struct{ readers, writers atomic.Int32 }
 	done := make(chan error, callers)
@@ -326,7 +327,7 @@ func TestReadersAndWritersNeverMeet(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(c), 7))
 			for range rounds {
 				n := random.IntN(names)
-				l, in := engines[c%3].RWLock(numbered("rw", n)), &inside[n]
+				l, in := engines[c%3].RWLock(testkit.Numbered("rw", n)), &inside[n]
 				half, mine, other := l.ReadLock(), &in.readers, &in.writers
 				writes := random.IntN(4) == 0
 				if writes {
@@ -360,9 +361,9 @@ func TestReadersAndWritersNeverMeet(t *testing.T) {
 		}()
 	}
 	for range callers {
-		require.NoError(t, await(t, done, "a caller"))
+		require.NoError(t, testkit.Await(t, done, "a caller"))
 	}
-	finish(t, s, engines...)
+	testkit.Finish(t, s, engines...)
 }
 
 var errMet = &metError{}
@@ -377,27 +378,27 @@ func TestAWriterDoesNotInheritWhatAReaderAskedFor(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	a, b := openEngine(t, p.Addr()), openEngine(t, s.Addr())
-	beside := acquire(t, b.RWLock("rw").ReadLock())
-	lost := p.DropReply(scriptCall("read"), 1, faultproxy.Hang)
-	ctx, cancel := context.WithCancel(limited(t))
+	a, b := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr())
+	beside := testkit.Acquire(t, b.RWLock("rw").ReadLock())
+	lost := p.DropReply(testkit.ScriptCall("read"), 1, faultproxy.Hang)
+	ctx, cancel := context.WithCancel(testkit.Limited(t))
 	reader := a.RWLock("rw").ReadLock().AcquireAsync(ctx)
-	await(t, lost.C(), "the script ran, its answer is lost")
-	writer := a.RWLock("rw").WriteLock().AcquireAsync(limited(t))
+	testkit.Await(t, lost.C(), "the script ran, its answer is lost")
+	writer := a.RWLock("rw").WriteLock().AcquireAsync(testkit.Limited(t))
 	cancel()
-	_, err := reader.Await(limited(t))
+	_, err := reader.Await(testkit.Limited(t))
 	require.ErrorIs(t, err, context.Canceled)
-	eventually(t, "the writer has asked", func() bool {
+	testkit.Eventually(t, "the writer has asked", func() bool {
 		_, _, done := writer.Result()
-		return done || exists(t, s, "{rw}:rwlock_writer")
+		return done || testkit.Exists(t, s, "{rw}:rwlock_writer")
 	})
 	_, _, done := writer.Result()
 	require.False(t, done, "somebody reads")
-	release(t, beside)
-	w, err := writer.Await(limited(t))
+	testkit.Release(t, beside)
+	w, err := writer.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, "write", s.Do(t, "HGET", "rw", "mode"))
 	require.Equal(t, "2", s.Do(t, "HLEN", "rw"))
-	release(t, w)
-	finish(t, s, a, b)
+	testkit.Release(t, w)
+	testkit.Finish(t, s, a, b)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // shows returns an error and all that it wraps, in every way in which it can be printed.
@@ -38,25 +39,25 @@ func shows(err error) string {
 func TestC158ThePasswordIsInNoRefusalOfAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{
-		"u:" + apiSecret + "@h:1", "u:" + apiSecret + "@h", ":" + apiSecret + "@h:1", "u:" + apiSecret + "@:1", "u@x:" + apiSecret,
-		"u:" + apiSecret, "u:1" + apiSecret, "u:1:" + apiSecret, "u:" + apiSecret + ":1", ":" + apiSecret, "[::1]:" + apiSecret,
-		"u:" + apiSecret + "@h:0", "u:@" + apiSecret, "u:p?" + apiSecret + "@h:1", "u:p@?" + apiSecret,
-		"redis://u:" + apiSecret + "@h:port", "redis://u:%zz" + apiSecret + "@h:1", "redis://h:port?password=" + apiSecret,
-		"redis://h:port?password=a@" + apiSecret, "redis://:" + apiSecret, "redis://u:" + apiSecret + "/x@h:1", "http://u:" + apiSecret + "@h:1",
-		"redis://u:" + apiSecret + "@h:1/x", "redis://h:1/" + "?db=" + apiSecret,
+		"u:" + testkit.Secret + "@h:1", "u:" + testkit.Secret + "@h", ":" + testkit.Secret + "@h:1", "u:" + testkit.Secret + "@:1", "u@x:" + testkit.Secret,
+		"u:" + testkit.Secret, "u:1" + testkit.Secret, "u:1:" + testkit.Secret, "u:" + testkit.Secret + ":1", ":" + testkit.Secret, "[::1]:" + testkit.Secret,
+		"u:" + testkit.Secret + "@h:0", "u:@" + testkit.Secret, "u:p?" + testkit.Secret + "@h:1", "u:p@?" + testkit.Secret,
+		"redis://u:" + testkit.Secret + "@h:port", "redis://u:%zz" + testkit.Secret + "@h:1", "redis://h:port?password=" + testkit.Secret,
+		"redis://h:port?password=a@" + testkit.Secret, "redis://:" + testkit.Secret, "redis://u:" + testkit.Secret + "/x@h:1", "http://u:" + testkit.Secret + "@h:1",
+		"redis://u:" + testkit.Secret + "@h:1/x", "redis://h:1/" + "?db=" + testkit.Secret,
 	} {
-		_, err := engine.Open(limited(t), engine.Config{Addrs: []string{addr}})
+		_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{addr}})
 		require.ErrorIs(t, err, engine.ErrConfig, "%s", addr)
-		require.NotContains(t, shows(err), apiSecret, addr)
+		require.NotContains(t, shows(err), testkit.Secret, addr)
 		cfg := engine.Config{Addrs: []string{addr, addr}}
-		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %q %d %x", cfg, cfg, cfg, cfg, cfg, cfg, cfg), apiSecret, addr)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %q %d %x", cfg, cfg, cfg, cfg, cfg, cfg, cfg), testkit.Secret, addr)
 	}
 }
 
 // C-158: every verb of fmt, for those that look at the fields, too.
 func TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption(t *testing.T) {
 	t.Parallel()
-	cfg := engine.Config{Addrs: []string{"h:1"}, Username: "u", Password: apiSecret, MasterName: "m", SentinelPassword: apiSecret}
+	cfg := engine.Config{Addrs: []string{"h:1"}, Username: "u", Password: testkit.Secret, MasterName: "m", SentinelPassword: testkit.Secret}
 	plain := cfg
 	plain.MasterName, plain.SentinelPassword = "", ""
 	option := engine.ClientOption(plain)
@@ -66,8 +67,8 @@ func TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption(t *testing.T
 			"option": option, "option's pointer": &option,
 		} {
 			shown := fmt.Sprintf(verb, v)
-			require.NotContains(t, shown, apiSecret, "%s %s", verb, what)
-			require.NotContains(t, strings.ToLower(shown), fmt.Sprintf("%x", apiSecret), "%s %s", verb, what)
+			require.NotContains(t, shown, testkit.Secret, "%s %s", verb, what)
+			require.NotContains(t, strings.ToLower(shown), fmt.Sprintf("%x", testkit.Secret), "%s %s", verb, what)
 		}
 	}
 }
@@ -93,25 +94,25 @@ func TestC158ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
 					}
 					return "-ERR wrong arguments: " + echo(args) + "\r\n", true
 				}
-				logger, log := apiLogger()
+				logger, log := testkit.Logger()
 				for _, cfg := range []engine.Config{
-					{Username: "user", Password: apiSecret},
-					{MasterName: "m", SentinelUsername: "user", SentinelPassword: apiSecret},
+					{Username: "user", Password: testkit.Secret},
+					{MasterName: "m", SentinelUsername: "user", SentinelPassword: testkit.Secret},
 				} {
 					hellos.Store(0)
 					f := startFake(t, nil, refuse)
 					cfg.Addrs, cfg.Logger = []string{f.addr()}, logger
-					e, err := engine.Open(limited(t), cfg)
+					e, err := engine.Open(testkit.Limited(t), cfg)
 					if err == nil { // all that it needed was answered
-						_, err = e.Lock("a", engine.MaxWait(1)).TryAcquire(limited(t))
-						require.NoError(t, e.Close(limited(t)))
+						_, err = e.Lock("a", engine.MaxWait(1)).TryAcquire(testkit.Limited(t))
+						require.NoError(t, e.Close(testkit.Limited(t)))
 					}
 					require.Error(t, err)
 					text := shows(err)
-					for part := len(apiSecret); part > 4; part-- {
-						require.NotContains(t, text, apiSecret[:part])
+					for part := len(testkit.Secret); part > 4; part-- {
+						require.NotContains(t, text, testkit.Secret[:part])
 					}
-					require.NotContains(t, text, apiSecret[7:])
+					require.NotContains(t, text, testkit.Secret[7:])
 					require.False(t, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
 					if known == 0 {
 						require.Contains(t, text, "wrong arguments: ", "the rest is said")
@@ -119,7 +120,7 @@ func TestC158ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
 						require.True(t, errors.As(err, &server))
 					}
 				}
-				require.Empty(t, log.with(apiSecret[:5]))
+				require.Empty(t, log.With(testkit.Secret[:5]))
 			})
 		}
 	}
@@ -141,15 +142,15 @@ func TestC158ThePasswordIsNotInTheLogOfWhatAServerSent(t *testing.T) {
 		}
 		return "", false
 	})
-	logger, log := apiLogger()
-	e := openEngine(t, f.addr(), func(c *engine.Config) { c.Username, c.Password, c.Logger = "user", apiSecret, logger })
-	eventually(t, "the log says what the server has sent to a handshake", func() bool {
-		_, err := e.Lock("a").TryAcquire(limited(t))
+	logger, log := testkit.Logger()
+	e := testkit.Open(t, f.addr(), func(c *engine.Config) { c.Username, c.Password, c.Logger = "user", testkit.Secret, logger })
+	testkit.Eventually(t, "the log says what the server has sent to a handshake", func() bool {
+		_, err := e.Lock("a").TryAcquire(testkit.Limited(t))
 		require.Error(t, err)
-		require.NotContains(t, shows(err), apiSecret[:5])
-		return len(log.with("a connection was closed for what the server sent", "***")) > 0
+		require.NotContains(t, shows(err), testkit.Secret[:5])
+		return len(log.With("a connection was closed for what the server sent", "***")) > 0
 	})
-	require.Empty(t, log.with(apiSecret[:5]))
+	require.Empty(t, log.With(testkit.Secret[:5]))
 }
 
 // What a server says is on one line, moves no cursor, and is cut: in the error of an operation, too.
@@ -164,9 +165,9 @@ func TestServerTextInTheErrorOfAnOperationIsPrintableAndCut(t *testing.T) {
 		}
 		return "", false
 	})
-	e := openEngine(t, f.addr())
-	_, err := e.Lock("a").TryAcquire(limited(t))
-	for _, err := range []error{err, e.Ping(limited(t))} {
+	e := testkit.Open(t, f.addr())
+	_, err := e.Lock("a").TryAcquire(testkit.Limited(t))
+	for _, err := range []error{err, e.Ping(testkit.Limited(t))} {
 		require.Error(t, err)
 		require.Contains(t, err.Error(), `\x1b[2J\u202exxx`)
 		require.Less(t, len(err.Error()), 500)
@@ -192,18 +193,18 @@ func TestC158ThePasswordIsNotInWhatAServerSaysOfItself(t *testing.T) {
 		}
 	}
 	for name, answer := range map[string]func(args []string) (string, bool){
-		"TheTable": slots("+" + apiSecret + "\r\n"),
-		"AHost":    slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(apiSecret+" x") + ":1\r\n"),
+		"TheTable": slots("+" + testkit.Secret + "\r\n"),
+		"AHost":    slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(testkit.Secret+" x") + ":1\r\n"),
 		"ItsVersion": func(args []string) (string, bool) {
-			return bulk("redis_version:" + apiSecret + "\r\n"), strings.EqualFold(args[0], "INFO")
+			return bulk("redis_version:" + testkit.Secret + "\r\n"), strings.EqualFold(args[0], "INFO")
 		},
 		"WhatItEvicts": func(args []string) (string, bool) {
-			return info("redis_mode:standalone\r\nmaxmemory:1\r\nmaxmemory_policy:" + apiSecret + "\r\n"), strings.EqualFold(args[0], "INFO")
+			return info("redis_mode:standalone\r\nmaxmemory:1\r\nmaxmemory_policy:" + testkit.Secret + "\r\n"), strings.EqualFold(args[0], "INFO")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			logger, log := apiLogger()
+			logger, log := testkit.Logger()
 			civil := grants(nil)
 			f := startFake(t, nil, func(args []string) (string, bool) {
 				if reply, ok := answer(args); ok {
@@ -214,33 +215,33 @@ func TestC158ThePasswordIsNotInWhatAServerSaysOfItself(t *testing.T) {
 				}
 				return "", false
 			})
-			e, err := engine.Open(limited(t), engine.Config{Addrs: []string{f.addr()}, Password: apiSecret, Logger: logger})
+			e, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{f.addr()}, Password: testkit.Secret, Logger: logger})
 			var text string
 			if err != nil {
 				text = shows(err)
 				require.Contains(t, text, "CLUSTER SLOTS")
 			} else {
 				if name == "WhatItEvicts" {
-					eventually(t, "the policy is told", func() bool { return len(log.with("evict")) > 0 })
+					testkit.Eventually(t, "the policy is told", func() bool { return len(log.With("evict")) > 0 })
 				}
 				text = fmt.Sprintf("%+v", e.Stats())
-				require.NoError(t, e.Close(limited(t)))
+				require.NoError(t, e.Close(testkit.Limited(t)))
 			}
-			require.NotContains(t, text, apiSecret)
-			require.Empty(t, log.with(apiSecret))
+			require.NotContains(t, text, testkit.Secret)
+			require.Empty(t, log.With(testkit.Secret))
 		})
 	}
 	t.Run("WhoHasSeenAGrant", func(t *testing.T) {
 		t.Parallel()
-		s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", apiSecret}})
+		s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", testkit.Secret}})
 		p := faultproxy.Run(t, s.Addr())
-		e, err := engine.Open(limited(t), engine.Config{Addrs: []string{p.Addr()}, Password: apiSecret})
+		e, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{p.Addr()}, Password: testkit.Secret})
 		require.NoError(t, err)
-		p.Refuse(faultproxy.Command("WAIT"), -1, "NOPERM "+apiSecret)
-		_, err = e.Lock("a", engine.WaitReplicas(1, time.Second)).Acquire(limited(t))
+		p.Refuse(faultproxy.Command("WAIT"), -1, "NOPERM "+testkit.Secret)
+		_, err = e.Lock("a", engine.WaitReplicas(1, time.Second)).Acquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrNotReplicated)
 		require.Contains(t, shows(err), "NOPERM ***")
-		require.NotContains(t, shows(err), apiSecret)
-		require.NoError(t, e.Close(limited(t)))
+		require.NotContains(t, shows(err), testkit.Secret)
+		require.NoError(t, e.Close(testkit.Limited(t)))
 	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -129,7 +130,7 @@ func (s *aclSuite) locks(e *engine.Engine) {
 	if ls, err := e.Lock(s.name("renewed"), engine.WatchdogLease(time.Second)).Acquire(s.ctx); s.do(err) {
 		first := ls.Deadline()
 		for s.ctx.Err() == nil && !ls.Lost() && !ls.Deadline().After(first.Add(100*time.Millisecond)) {
-			lastUntil(time.Now().Add(5 * time.Millisecond))
+			testkit.LastUntil(time.Now().Add(5 * time.Millisecond))
 		}
 		s.do(ls.Release(s.ctx))
 	}
@@ -185,7 +186,7 @@ func (s *aclSuite) run(addr string, enough func() bool, change ...func(*engine.C
 		s.locks(engines[0])
 		s.waits(engines[0], engines[1])
 		for !enough() && s.ctx.Err() == nil && channelsOf(engines[1]) > 0 {
-			lastUntil(time.Now().Add(20 * time.Millisecond))
+			testkit.LastUntil(time.Now().Add(20 * time.Millisecond))
 		}
 	}
 	for _, e := range engines {
@@ -208,7 +209,7 @@ func TestC159DocumentedRightsAreEnoughAndEachIsNeeded(t *testing.T) {
 	blocks := aclBlocks(t)
 	rules := blocks["lock"]
 	require.NotEmpty(t, rules)
-	all := &aclSuite{ctx: limited(t), prefix: "app:all:"}
+	all := &aclSuite{ctx: testkit.Limited(t), prefix: "app:all:"}
 	all.run(s.Addr(), func() bool { return false }, aclUser(t, "all", rules, s))
 	require.NoError(t, errors.Join(all.errs...))
 	require.Empty(t, refusedTo(t, "all", s), "with the documented rights nothing is refused")
@@ -223,7 +224,7 @@ func TestC159DocumentedRightsAreEnoughAndEachIsNeeded(t *testing.T) {
 		as := aclUser(t, user, without(rules, rule), s)
 		enough := func() bool { return missed(rule, refusedTo(t, user, s)) }
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), tooLong)
+			ctx, cancel := context.WithTimeout(context.Background(), testkit.TooLong)
 			defer cancel()
 			part := &aclSuite{ctx: ctx, prefix: fmt.Sprint("app:", i, ":")}
 			part.run(s.Addr(), enough, as)
@@ -244,23 +245,23 @@ func TestC159RightsForDatabasesAndReplicas(t *testing.T) {
 	with := aclUser(t, "with", slices.Concat(blocks["lock"], blocks["database"], blocks["replicas"]), s)
 	lacking := aclUser(t, "lacking", blocks["lock"], s)
 
-	e := openEngine(t, s.Addr(), with, inDB)
-	_, err := e.Lock("app:a", engine.WaitReplicas(1, 20*time.Millisecond)).Acquire(limited(t))
+	e := testkit.Open(t, s.Addr(), with, inDB)
+	_, err := e.Lock("app:a", engine.WaitReplicas(1, 20*time.Millisecond)).Acquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrNotReplicated, "asked for, and there is no replica")
-	release(t, acquire(t, e.Lock("app:a")))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("app:a")))
 	require.Empty(t, refusedTo(t, "with", s))
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 
-	_, err = engine.Open(limited(t), engine.Config{Addrs: []string{s.Addr()}, DB: 3, Username: "lacking", Password: "secret"})
+	_, err = engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}, DB: 3, Username: "lacking", Password: "secret"})
 	require.Error(t, err)
 	require.Equal(t, []string{"select"}, slices.Compact(refusedTo(t, "lacking", s)))
-	e = openEngine(t, s.Addr(), lacking)
-	ctx, cancel := context.WithTimeout(limited(t), 2*time.Second)
+	e = testkit.Open(t, s.Addr(), lacking)
+	ctx, cancel := context.WithTimeout(testkit.Limited(t), 2*time.Second)
 	defer cancel()
 	_, err = e.Lock("app:a", engine.WaitReplicas(1, 20*time.Millisecond)).Acquire(ctx)
 	require.Error(t, err)
 	require.Contains(t, refusedTo(t, "lacking", s), "wait")
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 func TestClusterC159RightsOfACluster(t *testing.T) {
@@ -280,20 +281,20 @@ func TestClusterC159RightsOfACluster(t *testing.T) {
 			return s
 		}
 		moving := s.name("moving")
-		to := other(t, c, slot.Of(moving))
-		move, err := c.BeginMove(limited(t), slot.Of(moving), to)
+		to := testkit.AnotherMaster(t, c, slot.Of(moving))
+		move, err := c.BeginMove(testkit.Limited(t), slot.Of(moving), to)
 		require.NoError(t, err)
 		ls, err := e.Lock(moving).TryAcquire(ctx)
 		if s.do(err) {
 			s.do(ls.Release(ctx))
 		}
-		require.NoError(t, move.Keys(limited(t)))
-		require.NoError(t, move.Finish(limited(t)))
+		require.NoError(t, move.Keys(testkit.Limited(t)))
+		require.NoError(t, move.Finish(testkit.Limited(t)))
 		s.do(e.Close(ctx))
 		return s
 	}
 	aclUser(t, "all", rules, c.Masters...)
-	require.NoError(t, errors.Join(use("all", limited(t), func() bool { return false }).errs...))
+	require.NoError(t, errors.Join(use("all", testkit.Limited(t), func() bool { return false }).errs...))
 	require.Empty(t, refusedTo(t, "all", c.Masters...))
 	for i, rule := range blocks["cluster"] {
 		name := fmt.Sprint("without", i)
@@ -330,15 +331,15 @@ func TestC159RightsWithSentinels(t *testing.T) {
 		e, err := open(name)
 		if rule == "nothing" {
 			require.NoError(t, err)
-			release(t, acquire(t, e.Lock("app:a")))
-			require.NoError(t, e.Ping(limited(t)))
+			testkit.Release(t, testkit.Acquire(t, e.Lock("app:a")))
+			require.NoError(t, e.Ping(testkit.Limited(t)))
 		}
-		eventually(t, "without "+rule, func() bool {
+		testkit.Eventually(t, "without "+rule, func() bool {
 			refused := refusedTo(t, name, append(c.Sentinels, servers...)...)
 			return rule == "nothing" && len(refused) == 0 || missed(rule, refused)
 		})
 		if err == nil {
-			require.NoError(t, e.Close(limited(t)))
+			require.NoError(t, e.Close(testkit.Limited(t)))
 		}
 	}
 	aclUser(t, "norole", blocks["lock"], servers...)
@@ -346,7 +347,7 @@ func TestC159RightsWithSentinels(t *testing.T) {
 	e, err := open("norole")
 	require.True(t, missed("+role", refusedTo(t, "norole", servers...)))
 	if err == nil {
-		require.NoError(t, e.Close(limited(t)))
+		require.NoError(t, e.Close(testkit.Limited(t)))
 	}
 }
 
@@ -360,24 +361,24 @@ func TestC159RightsOfAFairLockThatRedissonShares(t *testing.T) {
 	asks := []string{"+pubsub|numsub", "+pubsub|shardnumsub"}
 	for user, rules := range map[string][]string{"all": rules, "without": without(without(rules, asks[0]), asks[1])} {
 		as := aclUser(t, user, rules, s)
-		a, b := openEngine(t, s.Addr(), as), openEngine(t, s.Addr(), as)
+		a, b := testkit.Open(t, s.Addr(), as), testkit.Open(t, s.Addr(), as)
 		name := "app:" + user
-		held := acquire(t, a.FairLock(name).Lock)
+		held := testkit.Acquire(t, a.FairLock(name).Lock)
 		const thread = "99999999-9999-4999-8999-999999999999:7"
 		s.Do(t, "RPUSH", slot.FairQueue(name), thread)
 		s.Do(t, "ZADD", slot.FairTimeouts(name), fmt.Sprint(time.Now().Add(1500*time.Millisecond).UnixMilli()), thread)
 		ours := func() int {
 			return len(slices.DeleteFunc(strings.Fields(s.Do(t, "LRANGE", slot.FairQueue(name), "0", "-1")), func(f string) bool { return f == thread }))
 		}
-		first := b.FairLock(name).AcquireAsync(limited(t))
-		eventually(t, "it stands in the queue", func() bool { return ours() == 1 })
-		second := a.FairLock(name).AcquireAsync(limited(t)) // behind the first, whichever of them is quicker
-		eventually(t, "both stand there, and its time is over", func() bool { return ours() == 2 && s.Do(t, "LLEN", slot.FairQueue(name)) == "2" })
-		release(t, held)
+		first := b.FairLock(name).AcquireAsync(testkit.Limited(t))
+		testkit.Eventually(t, "it stands in the queue", func() bool { return ours() == 1 })
+		second := a.FairLock(name).AcquireAsync(testkit.Limited(t)) // behind the first, whichever of them is quicker
+		testkit.Eventually(t, "both stand there, and its time is over", func() bool { return ours() == 2 && s.Do(t, "LLEN", slot.FairQueue(name)) == "2" })
+		testkit.Release(t, held)
 		for _, f := range []*engine.Future[*engine.Lease]{first, second} {
-			ls, err := f.Await(limited(t))
+			ls, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
-			release(t, ls)
+			testkit.Release(t, ls)
 		}
 		refused := refusedTo(t, user, s)
 		require.Equal(t, user == "without", slices.Contains(refused, "pubsub|numsub"), "%v", refused)
@@ -410,13 +411,13 @@ func TestC159EveryCommandOfTheScriptsIsDocumentedAndNoOther(t *testing.T) {
 // C-158: a Config shows no password, however it is shown.
 func TestC158ThePasswordIsInNoConfigThatIsShown(t *testing.T) {
 	for _, cfg := range []engine.Config{
-		{Addrs: []string{"a:1"}, Username: "user", Password: apiSecret, SentinelPassword: apiSecret},
-		{Addrs: []string{"redis://user:" + apiSecret + "@a:1/0"}},
-		{Addrs: []string{"rediss://:" + apiSecret + "@a:1"}},
-		{Addrs: []string{"redis://a:1?password=" + apiSecret}},
-		{Addrs: []string{"unix://user:" + apiSecret + "@/run/redis.sock"}},
-		{Addrs: []string{"user:" + apiSecret + "@a:1"}},
-		{Addrs: []string{"redis://user:%zz" + apiSecret + "@a:1"}},
+		{Addrs: []string{"a:1"}, Username: "user", Password: testkit.Secret, SentinelPassword: testkit.Secret},
+		{Addrs: []string{"redis://user:" + testkit.Secret + "@a:1/0"}},
+		{Addrs: []string{"rediss://:" + testkit.Secret + "@a:1"}},
+		{Addrs: []string{"redis://a:1?password=" + testkit.Secret}},
+		{Addrs: []string{"unix://user:" + testkit.Secret + "@/run/redis.sock"}},
+		{Addrs: []string{"user:" + testkit.Secret + "@a:1"}},
+		{Addrs: []string{"redis://user:%zz" + testkit.Secret + "@a:1"}},
 	} {
 		var text, lines bytes.Buffer
 		slog.New(slog.NewTextHandler(&text, nil)).Info("opening", "config", cfg)
@@ -427,7 +428,7 @@ func TestC158ThePasswordIsInNoConfigThatIsShown(t *testing.T) {
 			fmt.Sprint(cfg), fmt.Sprintf("%v %+v %#v %s", cfg, cfg, cfg, cfg), fmt.Sprintf("%v %+v %#v", &cfg, []engine.Config{cfg}, struct{ C engine.Config }{cfg}),
 			text.String(), lines.String(), string(plain),
 		} {
-			require.NotContains(t, shown, apiSecret)
+			require.NotContains(t, shown, testkit.Secret)
 			require.Contains(t, shown, "***")
 		}
 	}
@@ -441,9 +442,9 @@ func TestNamesWriteNothingOfTheirOwnIntoALog(t *testing.T) {
 	var mu sync.Mutex
 	var text bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &text}, nil))
-	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
 	for _, name := range []string{"a\nlevel=ERROR msg=forged", "a\r", "\x1b[2J", "\u009b2J", "a\x00b", "\u0085"} {
-		_, err := e.Lock(name).Acquire(apiCtx(t))
+		_, err := e.Lock(name).Acquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrName)
 		for _, r := range err.Error() {
 			require.False(t, r < 0x20 || r >= 0x7f && r < 0xa0, "%q", err)
@@ -451,31 +452,31 @@ func TestNamesWriteNothingOfTheirOwnIntoALog(t *testing.T) {
 	}
 	// What is allowed and looks like something else stays one quoted word of one line.
 	const name = `a" level=ERROR msg="forged`
-	ls := apiAcquire(t, e.Lock(name, engine.FixedLease(100*time.Millisecond)))
-	apiWithin(t, ls.Context().Done(), apiLong, "it lapses")
-	apiUntil(t, "the loss is logged", func() bool { mu.Lock(); defer mu.Unlock(); return strings.Contains(text.String(), "lost") })
+	ls := testkit.Acquire(t, e.Lock(name, engine.FixedLease(100*time.Millisecond)))
+	testkit.Within(t, ls.Context().Done(), testkit.TooLong, "it lapses")
+	testkit.Eventually(t, "the loss is logged", func() bool { mu.Lock(); defer mu.Unlock(); return strings.Contains(text.String(), "lost") })
 	mu.Lock()
 	defer mu.Unlock()
 	require.Len(t, strings.Split(strings.TrimSpace(text.String()), "\n"), 1)
 	require.Contains(t, text.String(), fmt.Sprintf("name=%q", name))
-	require.ErrorContains(t, ls.Release(apiCtx(t)), fmt.Sprintf("%q", name))
+	require.ErrorContains(t, ls.Release(testkit.Limited(t)), fmt.Sprintf("%q", name))
 }
 
 // What turns the direction of writing is allowed in a name, and escaped where it is shown: else what follows is read
 // backwards.
 func TestNamesTurnNoDirectionInALogOrAnError(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	logger, log := apiLogger()
-	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	logger, log := testkit.Logger()
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
 	const name = "a\u202egnp.exe\u2066b"
-	ls := apiAcquire(t, e.Lock(name, engine.FixedLease(100*time.Millisecond)))
-	_, err := e.Lock(name).TryAcquire(apiCtx(t))
+	ls := testkit.Acquire(t, e.Lock(name, engine.FixedLease(100*time.Millisecond)))
+	_, err := e.Lock(name).TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
 	require.ErrorContains(t, err, `a\u202egnp.exe\u2066b`)
 	require.NotContains(t, err.Error(), "\u202e")
-	apiWithin(t, ls.Context().Done(), apiLong, "it lapses")
-	apiUntil(t, "the loss is logged", func() bool { return len(log.with(`a\u202egnp.exe\u2066b`)) > 0 })
-	require.Empty(t, log.with("\u202e"))
+	testkit.Within(t, ls.Context().Done(), testkit.TooLong, "it lapses")
+	testkit.Eventually(t, "the loss is logged", func() bool { return len(log.With(`a\u202egnp.exe\u2066b`)) > 0 })
+	require.Empty(t, log.With("\u202e"))
 }
 
 type lockedWriter struct {

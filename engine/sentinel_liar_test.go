@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // threeSentinels are fakes that know each other and name one master.
@@ -44,7 +45,7 @@ func doubt(t *testing.T, fakes []*fakeServer, times int) {
 	last := fakes[len(fakes)-1]
 	for range times {
 		before := last.named()
-		eventually(t, "the sentinels are asked", func() bool {
+		testkit.Eventually(t, "the sentinels are asked", func() bool {
 			for _, f := range fakes {
 				f.publish("+switch-master", "m 127.0.0.1 1 127.0.0.1 2")
 			}
@@ -61,8 +62,8 @@ func TestALoneSentinelThatLiesIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	master, evil, next := redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})
 	fakes, says, via := threeSentinels(t, master.Addr())
-	e := openEngine(t, "", via)
-	release(t, acquire(t, e.Lock("a")))
+	e := testkit.Open(t, "", via)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
 	says[2].mu.Lock()
 	says[2].master, says[2].epoch, says[2].others = evil.Addr(), highest, nil
 	for range 20 {
@@ -75,8 +76,8 @@ func TestALoneSentinelThatLiesIsNotFollowed(t *testing.T) {
 	require.Zero(t, e.Stats().Slots.Masters)
 
 	// Nor is it by who asks for the first time.
-	other := openEngine(t, "", via)
-	release(t, acquire(t, other.Lock("other")))
+	other := testkit.Open(t, "", via)
+	testkit.Release(t, testkit.Acquire(t, other.Lock("other")))
 	require.Equal(t, master.Addr(), other.Stats().Nodes[0].Addr)
 
 	// A failover is followed although it lies, and although the new epoch is lower than its own.
@@ -85,8 +86,8 @@ func TestALoneSentinelThatLiesIsNotFollowed(t *testing.T) {
 	}
 	doubt(t, fakes, 1)
 	for _, e := range []*engine.Engine{e, other} {
-		follows(t, e, next)
-		release(t, acquire(t, e.Lock("other")))
+		testkit.Follows(t, e, next)
+		testkit.Release(t, testkit.Acquire(t, e.Lock("other")))
 	}
 
 	// Nor is it where one of the others is silent.
@@ -108,8 +109,8 @@ func TestTheLastSentinelIsBelievedOnceTheMasterIsSilent(t *testing.T) {
 			t.Parallel()
 			master, next := redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})
 			fakes, says, via := threeSentinels(t, master.Addr())
-			e := openEngine(t, "", via)
-			release(t, acquire(t, e.Lock("a")))
+			e := testkit.Open(t, "", via)
+			testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
 			fakes[0].stop()
 			fakes[1].stop()
 			says[2].say(next.Addr(), "2")
@@ -123,10 +124,10 @@ func TestTheLastSentinelIsBelievedOnceTheMasterIsSilent(t *testing.T) {
 			case "Demoted":
 				master.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(next.Port()))
 			}
-			ls := acquire(t, e.Lock("a"))
+			ls := testkit.Acquire(t, e.Lock("a"))
 			require.Equal(t, next.Addr(), e.Stats().Nodes[0].Addr)
-			requireHeldOnce(t, next, ls)
-			release(t, ls)
+			testkit.RequireHeldOnce(t, next, ls)
+			testkit.Release(t, ls)
 		})
 	}
 }
@@ -141,22 +142,22 @@ func TestOfTwoSentinelsThatDoNotAgreeNoneIsBelieved(t *testing.T) {
 	cfg := engine.Config{}
 	via(&cfg)
 	two(&cfg)
-	_, err := engine.Open(limited(t), cfg)
+	_, err := engine.Open(testkit.Limited(t), cfg)
 	require.ErrorContains(t, err, "do not agree")
 	require.True(t, engine.SafeToRetry(err))
 	require.NotContains(t, evil.Do(t, "CLIENT", "LIST"), "holdfast")
 	opened := make(chan *engine.Engine, 1)
 	before := fakes[1].named()
 	go func() {
-		e, err := engine.Open(limited(t), cfg)
+		e, err := engine.Open(testkit.Limited(t), cfg)
 		if err != nil {
 			t.Error(err)
 		}
 		opened <- e
 	}()
-	eventually(t, "they are asked", func() bool { return fakes[1].named() > before })
+	testkit.Eventually(t, "they are asked", func() bool { return fakes[1].named() > before })
 	says[1].say(master.Addr(), "1")
-	e := await(t, opened, "they agree")
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, master, e)
+	e := testkit.Await(t, opened, "they agree")
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, master, e)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // viaSentinels is the configuration of an engine that follows the master of s.
@@ -24,16 +25,16 @@ func viaSentinels(s *redistest.Sentinel) func(*engine.Config) {
 
 func openSentinel(t *testing.T, s *redistest.Sentinel, change ...func(*engine.Config)) *engine.Engine {
 	t.Helper()
-	return openEngine(t, "", append([]func(*engine.Config){viaSentinels(s)}, change...)...)
+	return testkit.Open(t, "", append([]func(*engine.Config){viaSentinels(s)}, change...)...)
 }
 
 // failOver has the sentinels promote a replica while the master lives, and returns the new master.
 func failOver(t *testing.T, s *redistest.Sentinel) *redistest.Server {
 	t.Helper()
-	old, err := s.Current(limited(t))
+	old, err := s.Current(testkit.Limited(t))
 	require.NoError(t, err)
-	eventually(t, "a sentinel begins a failover", func() bool {
-		_, err := s.Sentinels[0].Command(limited(t), "SENTINEL", "FAILOVER", redistest.MasterName)
+	testkit.Eventually(t, "a sentinel begins a failover", func() bool {
+		_, err := s.Sentinels[0].Command(testkit.Limited(t), "SENTINEL", "FAILOVER", redistest.MasterName)
 		return err == nil
 	})
 	return promoted(t, s, old)
@@ -43,18 +44,12 @@ func failOver(t *testing.T, s *redistest.Sentinel) *redistest.Server {
 func promoted(t *testing.T, s *redistest.Sentinel, old *redistest.Server) *redistest.Server {
 	t.Helper()
 	var now *redistest.Server
-	eventually(t, "the sentinels name another master", func() bool {
+	testkit.Eventually(t, "the sentinels name another master", func() bool {
 		var err error
-		now, err = s.Current(limited(t))
+		now, err = s.Current(testkit.Limited(t))
 		return err == nil && now != old
 	})
 	return now
-}
-
-// follows waits until the engine is where the master is.
-func follows(t *testing.T, e *engine.Engine, master *redistest.Server) {
-	t.Helper()
-	eventually(t, "the engine follows", func() bool { return e.Stats().Nodes[0].Addr == master.Addr() })
 }
 
 func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
@@ -64,30 +59,30 @@ func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
 	names := make([]string, 20)
 	waiting := make([]*engine.Future[*engine.Lease], len(names))
 	for i := range names {
-		names[i] = numbered("name", i)
+		names[i] = testkit.Numbered("name", i)
 	}
 	held := acquireAll(t, a, names, engine.WatchdogLease(10*time.Second)) // a busy machine's sentinels take seconds
 	for i, name := range names {
-		waiting[i] = b.Lock(name).AcquireAsync(limited(t))
+		waiting[i] = b.Lock(name).AcquireAsync(testkit.Limited(t))
 	}
-	eventually(t, "everybody waits", func() bool { return b.Stats().Waits == int64(len(names)) })
+	testkit.Eventually(t, "everybody waits", func() bool { return b.Stats().Waits == int64(len(names)) })
 	master := failOver(t, s)
-	follows(t, a, master)
-	follows(t, b, master)
+	testkit.Follows(t, a, master)
+	testkit.Follows(t, b, master)
 	began := time.Now()
 	for i := 0; time.Since(began) < 11*time.Second; i++ { // longer than a lease
-		release(t, acquire(t, a.Lock(numbered("pair", i%50))))
+		testkit.Release(t, testkit.Acquire(t, a.Lock(testkit.Numbered("pair", i%50))))
 	}
-	require.Zero(t, lostOf(held), "what was handed over is renewed")
+	require.Zero(t, testkit.LostOf(held), "what was handed over is renewed")
 	for i, ls := range held {
-		requireHeldOnce(t, master, ls)
-		release(t, ls)
-		got, err := waiting[i].Await(limited(t))
+		testkit.RequireHeldOnce(t, master, ls)
+		testkit.Release(t, ls)
+		got, err := waiting[i].Await(testkit.Limited(t))
 		require.NoError(t, err)
-		release(t, got)
+		testkit.Release(t, got)
 	}
 	require.Positive(t, a.Stats().Slots.Masters)
-	finish(t, master, a, b)
+	testkit.Finish(t, master, a, b)
 }
 
 // TestC084KilledMasterIsReplaced: holders keep what the replica had, waiters are served, and new locks
@@ -98,40 +93,40 @@ func TestC084KilledMasterIsReplaced(t *testing.T) {
 	holder, rival := openSentinel(t, s), openSentinel(t, s)
 	names := make([]string, 200)
 	for i := range names {
-		names[i] = numbered("name", i)
+		names[i] = testkit.Numbered("name", i)
 	}
 	held := acquireAll(t, holder, names, engine.WatchdogLease(20*time.Second), engine.WaitReplicas(1, 10*time.Second))
 	waiting := make([]*engine.Future[*engine.Lease], len(held))
 	for i, name := range names {
-		waiting[i] = rival.Lock(name).AcquireAsync(limited(t))
+		waiting[i] = rival.Lock(name).AcquireAsync(testkit.Limited(t))
 	}
-	eventually(t, "everybody waits", func() bool { return rival.Stats().Waits == int64(len(names)) })
+	testkit.Eventually(t, "everybody waits", func() bool { return rival.Stats().Waits == int64(len(names)) })
 	s.Sentinels[3].Kill()
 	s.Master.Kill()
-	fresh := holder.Lock("fresh").AcquireAsync(limited(t)) // asked while nobody answers
+	fresh := holder.Lock("fresh").AcquireAsync(testkit.Limited(t)) // asked while nobody answers
 	master := promoted(t, s, s.Master)
 	at := time.Now()
-	release(t, acquire(t, rival.Lock("after")))
+	testkit.Release(t, testkit.Acquire(t, rival.Lock("after")))
 	require.Less(t, time.Since(at), 5*time.Second)
-	ls, err := fresh.Await(limited(t))
+	ls, err := fresh.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, ls)
-	require.Zero(t, lostOf(held), "what the replica had is held")
+	testkit.Release(t, ls)
+	require.Zero(t, testkit.LostOf(held), "what the replica had is held")
 	for _, ls := range held[100:] {
-		requireHeldOnce(t, master, ls)
+		testkit.RequireHeldOnce(t, master, ls)
 	}
 	from := time.Now()
 	for _, ls := range held {
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	for _, f := range waiting {
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
-		release(t, ls)
+		testkit.Release(t, ls)
 	}
 	require.Less(t, time.Since(from), 10*time.Second)
 	require.Positive(t, rival.Stats().WokenByMessage, "subscriptions follow")
-	finish(t, master, holder, rival)
+	testkit.Finish(t, master, holder, rival)
 }
 
 // TestC085StoppedMasterComesBack: a master that is stopped and replaced comes back as a master for a
@@ -141,32 +136,32 @@ func TestC085StoppedMasterComesBack(t *testing.T) {
 	s := redistest.RunSentinel(t, 1, 3)
 	e, rival := openSentinel(t, s), openSentinel(t, s)
 	lease := engine.WatchdogLease(15 * time.Second)
-	held := acquire(t, e.Lock("held", lease, engine.WaitReplicas(1, 5*time.Second)))
-	waiting := rival.Lock("held", lease).AcquireAsync(limited(t))
-	eventually(t, "it waits", func() bool { return rival.Stats().Waits == 1 })
+	held := testkit.Acquire(t, e.Lock("held", lease, engine.WaitReplicas(1, 5*time.Second)))
+	waiting := rival.Lock("held", lease).AcquireAsync(testkit.Limited(t))
+	testkit.Eventually(t, "it waits", func() bool { return rival.Stats().Waits == 1 })
 	s.Master.Pause()
-	inFlight := e.Lock("stuck", lease).AcquireAsync(limited(t))
+	inFlight := e.Lock("stuck", lease).AcquireAsync(testkit.Limited(t))
 	master := promoted(t, s, s.Master)
-	follows(t, e, master)
-	follows(t, rival, master)
-	stuck, err := inFlight.Await(limited(t))
+	testkit.Follows(t, e, master)
+	testkit.Follows(t, rival, master)
+	stuck, err := inFlight.Await(testkit.Limited(t))
 	require.NoError(t, err)
 	s.Master.Resume()
-	requireHeldOnce(t, master, stuck)
+	testkit.RequireHeldOnce(t, master, stuck)
 	for range 200 {
-		release(t, acquire(t, rival.Lock("other")))
+		testkit.Release(t, testkit.Acquire(t, rival.Lock("other")))
 	}
 	require.False(t, held.Lost())
-	release(t, held)
-	ls, err := waiting.Await(limited(t))
+	testkit.Release(t, held)
+	ls, err := waiting.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, ls)
-	release(t, stuck)
-	eventually(t, "the old master is demoted", func() bool {
+	testkit.Release(t, ls)
+	testkit.Release(t, stuck)
+	testkit.Eventually(t, "the old master is demoted", func() bool {
 		role, err := s.Master.InfoField("replication", "role")
 		return err == nil && role == "slave"
 	})
-	finish(t, master, e, rival)
+	testkit.Finish(t, master, e, rival)
 }
 
 // TestC079UnreplicatedGrantIsReportedLost: a grant that no replica has seen is gone after the failover.
@@ -176,25 +171,25 @@ func TestC079UnreplicatedGrantIsReportedLost(t *testing.T) {
 	s := redistest.RunSentinel(t, 1, 3)
 	a, b := openSentinel(t, s), openSentinel(t, s)
 	s.Replicas[0].Do(t, "REPLICAOF", "127.0.0.1", "1")
-	eventually(t, "no replica is left", func() bool {
+	testkit.Eventually(t, "no replica is left", func() bool {
 		n, err := s.Master.InfoField("replication", "connected_slaves")
 		return err == nil && n == "0"
 	})
-	_, err := a.Lock("safe", engine.WaitReplicas(1, 100*time.Millisecond)).TryAcquire(limited(t))
+	_, err := a.Lock("safe", engine.WaitReplicas(1, 100*time.Millisecond)).TryAcquire(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
-	ls := acquire(t, a.Lock("name", engine.WatchdogLease(6*time.Second)))
+	ls := testkit.Acquire(t, a.Lock("name", engine.WatchdogLease(6*time.Second)))
 	s.Replicas[0].Do(t, "REPLICAOF", "NO", "ONE")
 	s.Master.Kill()
 	moveMonitor(t, s, s.Replicas[0]) // a replica with so old a link is not promoted by itself
-	follows(t, a, s.Replicas[0])
-	follows(t, b, s.Replicas[0])
-	other := acquire(t, b.Lock("name"))
-	await(t, ls.Context().Done(), "the old holder is told")
+	testkit.Follows(t, a, s.Replicas[0])
+	testkit.Follows(t, b, s.Replicas[0])
+	other := testkit.Acquire(t, b.Lock("name"))
+	testkit.Await(t, ls.Context().Done(), "the old holder is told")
 	require.True(t, ls.Lost())
-	require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
-	release(t, other)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+	testkit.Release(t, other)
 	require.EqualValues(t, 1, a.Stats().Lost)
-	finish(t, s.Replicas[0], a, b)
+	testkit.Finish(t, s.Replicas[0], a, b)
 }
 
 // TestSentinelDemotedMasterThatAnswersIsLeft: the master becomes a replica and keeps its connections, and
@@ -203,17 +198,17 @@ func TestSentinelDemotedMasterThatAnswersIsLeft(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 1)
 	e := openSentinel(t, s)
-	held := acquire(t, e.Lock("held", engine.WatchdogLease(20*time.Second), engine.WaitReplicas(1, 5*time.Second)))
+	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(20*time.Second), engine.WaitReplicas(1, 5*time.Second)))
 	master := s.Replicas[0]
 	master.Do(t, "REPLICAOF", "NO", "ONE")
 	moveMonitor(t, s, master)
 	s.Master.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port()))
-	ls := acquire(t, e.Lock("name"))
-	requireHeldOnce(t, master, ls)
-	requireHeldOnce(t, master, held)
-	release(t, ls)
-	release(t, held)
-	finish(t, master, e)
+	ls := testkit.Acquire(t, e.Lock("name"))
+	testkit.RequireHeldOnce(t, master, ls)
+	testkit.RequireHeldOnce(t, master, held)
+	testkit.Release(t, ls)
+	testkit.Release(t, held)
+	testkit.Finish(t, master, e)
 }
 
 // moveMonitor makes the sentinels watch another master under the same name. They publish nothing of it.
@@ -234,7 +229,7 @@ func TestSentinelOpenSaysWhatIsWrong(t *testing.T) {
 		for _, c := range change {
 			c(&cfg)
 		}
-		_, err := engine.Open(limited(t), cfg)
+		_, err := engine.Open(testkit.Limited(t), cfg)
 		require.ErrorIs(t, err, engine.ErrConfig)
 		require.ErrorContains(t, err, what)
 		require.False(t, engine.SafeToRetry(err))
@@ -252,15 +247,15 @@ func TestSentinelOpenSaysWhatIsWrong(t *testing.T) {
 
 	s.Sentinels[0].Kill() // one that answers is enough
 	e := openSentinel(t, s)
-	release(t, acquire(t, e.Lock("name")))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
 	url := "redis://" + s.Sentinels[1].Addr() + "?master_set=" + redistest.MasterName
-	byURL := openEngine(t, url, func(c *engine.Config) { c.Topology = engine.TopologySentinel })
-	release(t, acquire(t, byURL.Lock("name")))
+	byURL := testkit.Open(t, url, func(c *engine.Config) { c.Topology = engine.TopologySentinel })
+	testkit.Release(t, testkit.Acquire(t, byURL.Lock("name")))
 	s.Sentinels[1].Kill()
-	_, err := engine.Open(limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
-	require.Equal(t, engine.ClassUnreachable, serverClass(err))
-	release(t, acquire(t, e.Lock("name"))) // who has found the master needs no sentinel
-	finish(t, s.Master, e, byURL)
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
+	require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name"))) // who has found the master needs no sentinel
+	testkit.Finish(t, s.Master, e, byURL)
 }
 
 // TestSentinelStoppedOneDelaysNobody: a sentinel that hangs is no reason to wait, at Open or later.
@@ -271,11 +266,11 @@ func TestSentinelStoppedOneDelaysNobody(t *testing.T) {
 	from := time.Now()
 	e := openSentinel(t, s)
 	require.Less(t, time.Since(from), 1500*time.Millisecond)
-	held := acquire(t, e.Lock("held"))
+	held := testkit.Acquire(t, e.Lock("held"))
 	master := failOver(t, s)
-	follows(t, e, master)
-	release(t, held)
-	require.NoError(t, e.Close(limited(t)))
+	testkit.Follows(t, e, master)
+	testkit.Release(t, held)
+	require.NoError(t, e.Close(testkit.Limited(t)))
 }
 
 // TestSentinelThatNamesAReplicaIsNotFollowedThere: what is no master is not written to.
@@ -283,8 +278,8 @@ func TestSentinelThatNamesAReplicaIsNotFollowedThere(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 1)
 	moveMonitor(t, s, s.Replicas[0])
-	_, err := engine.Open(limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
-	require.Equal(t, engine.ClassReadOnly, serverClass(err))
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
+	require.Equal(t, engine.ClassReadOnly, testkit.ServerClass(err))
 	require.True(t, engine.SafeToRetry(err))
 }
 
@@ -297,7 +292,7 @@ func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) 
 	s := redistest.RunSentinel(t, 1, 3)
 	engines := []*engine.Engine{openSentinel(t, s), openSentinel(t, s)}
 	opts := []engine.Option{engine.FixedLease(2 * time.Second), engine.WaitReplicas(1, 500*time.Millisecond)}
-	var witnesses [5]witness
+	var witnesses [5]testkit.Witness
 	var grants, unseen atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -306,16 +301,16 @@ func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) 
 	for i := range 20 {
 		wg.Go(func() {
 			w := &witnesses[i%5]
-			l := engines[i/5%2].Lock(numbered("name", i%5), opts...)
+			l := engines[i/5%2].Lock(testkit.Numbered("name", i%5), opts...)
 			for ctx.Err() == nil {
 				ls, err := l.Acquire(ctx)
 				switch {
 				case errors.Is(err, engine.ErrNotReplicated):
 					unseen.Add(1)
 				case err == nil:
-					w.enter()
+					w.Enter()
 					grants.Add(1)
-					w.leave()
+					w.Leave()
 					_ = ls.Release(ctx)
 				}
 			}
@@ -324,12 +319,12 @@ func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) 
 	granted := func(what string) {
 		t.Helper()
 		before := grants.Load()
-		eventually(t, what, func() bool { return grants.Load() > before+100 })
+		testkit.Eventually(t, what, func() bool { return grants.Load() > before+100 })
 	}
 	granted("locks are granted")
 	for range 2 {
 		master := failOver(t, s)
-		eventually(t, "the old master is a replica in step", func() bool {
+		testkit.Eventually(t, "the old master is a replica in step", func() bool {
 			replica, err := master.InfoField("replication", "slave0")
 			return err == nil && strings.Contains(replica, "state=online")
 		})
@@ -338,11 +333,11 @@ func TestSentinelWaitReplicasForAllKeepsExclusionThroughFailovers(t *testing.T) 
 	stop()
 	wg.Wait()
 	for i := range witnesses {
-		require.Zero(t, witnesses[i].violations.Load())
+		require.Zero(t, witnesses[i].Violations.Load())
 	}
 	t.Log("grants", grants.Load(), "not replicated", unseen.Load())
 	for _, e := range engines {
-		require.NoError(t, e.Close(limited(t)))
+		require.NoError(t, e.Close(testkit.Limited(t)))
 	}
 }
 
@@ -357,10 +352,10 @@ func TestSentinelPasswordsAreOfTheirOwn(t *testing.T) {
 		c.SentinelUsername, c.SentinelPassword = "app", s.Sentinels[0].Addr()
 		c.Username, c.Password = "app", s.Master.Addr()
 	})
-	release(t, acquire(t, e.Lock("name")))
-	require.NoError(t, e.Close(limited(t)))
-	_, err := engine.Open(limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
-	require.Equal(t, engine.ClassNoPerm, serverClass(err))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+	require.NoError(t, e.Close(testkit.Limited(t)))
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: s.Addrs(), MasterName: redistest.MasterName})
+	require.Equal(t, engine.ClassNoPerm, testkit.ServerClass(err))
 }
 
 func TestSentinelBorrowedClientFollows(t *testing.T) {
@@ -371,14 +366,14 @@ func TestSentinelBorrowedClientFollows(t *testing.T) {
 	client, err := rueidis.NewClient(engine.ClientOption(cfg))
 	require.NoError(t, err)
 	defer client.Close()
-	e, err := engine.Open(limited(t), engine.Config{Client: client, Topology: engine.TopologySentinel})
+	e, err := engine.Open(testkit.Limited(t), engine.Config{Client: client, Topology: engine.TopologySentinel})
 	require.NoError(t, err)
 	// A borrowed client's connections stay where they are until the old master is told to follow the new one, about
 	// ten seconds later: until then renewals reach the old one only, and the lease has to outlast that.
-	held := acquire(t, e.Lock("held", engine.WatchdogLease(30*time.Second)))
+	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(30*time.Second)))
 	master := failOver(t, s)
-	eventually(t, "locks are granted by the new master", func() bool {
-		ls, err := e.Lock("name").Acquire(limited(t))
+	testkit.Eventually(t, "locks are granted by the new master", func() bool {
+		ls, err := e.Lock("name").Acquire(testkit.Limited(t))
 		if err != nil {
 			return false
 		}
@@ -386,6 +381,6 @@ func TestSentinelBorrowedClientFollows(t *testing.T) {
 		return strings.Contains(master.Do(t, "HGETALL", "name"), ls.OwnerID())
 	})
 	require.False(t, held.Lost())
-	release(t, held)
-	finish(t, master, e)
+	testkit.Release(t, held)
+	testkit.Finish(t, master, e)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 const tlsHandshake = 0x16 // the type of the record that a TLS connection begins with
@@ -26,41 +27,41 @@ func TestSentinelsAreAskedOverTLSWhereTheMasterIs(t *testing.T) {
 	secured := startFake(t, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, here.answer)
 	roots := &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS12}
 
-	e := openEngine(t, secured.addr(), func(c *engine.Config) { c.MasterName, c.TLS = "m", roots })
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, s, e)
+	e := testkit.Open(t, secured.addr(), func(c *engine.Config) { c.MasterName, c.TLS = "m", roots })
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, s, e)
 	require.True(t, secured.only(tlsHandshake))
 	require.Contains(t, secured.asked, "SENTINEL GET-MASTER-ADDR-BY-NAME")
 
 	// The same with a URL, which can say nothing of roots but that none are needed; and with a client of one's own.
 	url := "rediss://" + secured.addr() + "?master_set=m&skip_verify=true"
-	e = openEngine(t, url)
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, s, e)
+	e = testkit.Open(t, url)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, s, e)
 	client, err := rueidis.NewClient(engine.ClientOption(engine.Config{Addrs: []string{url}}))
 	require.NoError(t, err)
 	defer client.Close()
-	e, err = engine.Open(limited(t), engine.Config{Client: client, Topology: engine.TopologySentinel})
+	e, err = engine.Open(testkit.Limited(t), engine.Config{Client: client, Topology: engine.TopologySentinel})
 	require.NoError(t, err)
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, s, e)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, s, e)
 	require.True(t, secured.only(tlsHandshake))
 
 	// A sentinel that speaks plain text is not asked, and hears neither a command nor a password.
 	for name, cfg := range map[string]engine.Config{
-		"URL":  {Addrs: []string{"rediss://user:" + apiSecret + "@PLAIN?master_set=m&skip_verify=true"}, SentinelPassword: apiSecret},
-		"TLS":  {Addrs: []string{"PLAIN"}, MasterName: "m", TLS: roots, Password: apiSecret, SentinelPassword: apiSecret},
-		"Ours": {Addrs: []string{"PLAIN"}, MasterName: "m", SentinelTLS: roots, SentinelPassword: apiSecret},
+		"URL":  {Addrs: []string{"rediss://user:" + testkit.Secret + "@PLAIN?master_set=m&skip_verify=true"}, SentinelPassword: testkit.Secret},
+		"TLS":  {Addrs: []string{"PLAIN"}, MasterName: "m", TLS: roots, Password: testkit.Secret, SentinelPassword: testkit.Secret},
+		"Ours": {Addrs: []string{"PLAIN"}, MasterName: "m", SentinelTLS: roots, SentinelPassword: testkit.Secret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := startFake(t, nil, here.answer)
 			cfg.Addrs[0] = strings.ReplaceAll(cfg.Addrs[0], "PLAIN", plain.addr())
-			_, err := engine.Open(limited(t), cfg)
-			require.Equal(t, engine.ClassUnreachable, serverClass(err), "%v", err)
+			_, err := engine.Open(testkit.Limited(t), cfg)
+			require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err), "%v", err)
 			require.True(t, plain.only(tlsHandshake), "%q", plain.said())
 			require.NotContains(t, plain.said(), "HELLO")
-			require.NotContains(t, plain.said(), apiSecret)
+			require.NotContains(t, plain.said(), testkit.Secret)
 		})
 	}
 }
@@ -73,15 +74,15 @@ func TestSentinelsAreAskedInPlainTextWhereThatIsAskedFor(t *testing.T) {
 	s, master := a.server(certFile, keyFile, "--tls-auth-clients", "no")
 	plain := startFake(t, nil, (&testimony{master: master, epoch: "1"}).answer)
 	roots := &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS12}
-	e := openEngine(t, plain.addr(), func(c *engine.Config) { c.MasterName, c.TLS, c.NoSentinelTLS = "m", roots, true })
-	release(t, acquire(t, e.Lock("a")))
-	finish(t, s, e)
+	e := testkit.Open(t, plain.addr(), func(c *engine.Config) { c.MasterName, c.TLS, c.NoSentinelTLS = "m", roots, true })
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	testkit.Finish(t, s, e)
 	require.True(t, plain.only('*'))
 	for _, cfg := range []engine.Config{
 		{Addrs: []string{plain.addr()}, MasterName: "m", SentinelTLS: roots, NoSentinelTLS: true},
 		{Addrs: []string{plain.addr()}, NoSentinelTLS: true},
 	} {
-		_, err := engine.Open(limited(t), cfg)
+		_, err := engine.Open(testkit.Limited(t), cfg)
 		require.ErrorIs(t, err, engine.ErrConfig)
 	}
 }
@@ -104,7 +105,7 @@ func TestARedirectionToAnothersServerTellsItNoPassword(t *testing.T) {
 	open := func(sentinels, master *tls.Config) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		e, err := engine.Open(ctx, engine.Config{Addrs: []string{sentinel.addr()}, MasterName: "m", TLS: master, SentinelTLS: sentinels, Password: apiSecret})
+		e, err := engine.Open(ctx, engine.Config{Addrs: []string{sentinel.addr()}, MasterName: "m", TLS: master, SentinelTLS: sentinels, Password: testkit.Secret})
 		if err == nil {
 			_ = e.Close(ctx)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A JVM needs a millisecond or two from the message to its acquire, an engine a tenth of that. Where many engines
@@ -21,16 +22,16 @@ func TestASlowForeignWaiterBesideManyEnginesGetsItsTurn(t *testing.T) {
 	stop := make(chan struct{})
 	var crowds []*sync.WaitGroup
 	for range 4 {
-		e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
+		e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
 		crowds = append(crowds, crowd(t, e, 8, stop, func(*engine.Lease) {}))
 	}
-	ear := apiNewForeign(t, s)
-	ear.do("SUBSCRIBE", apiChannel("hot"))
+	ear := testkit.NewForeign(t, s)
+	ear.Do("SUBSCRIBE", testkit.Channel("hot"))
 	messages := make(chan struct{}, 1)
 	var hearing sync.WaitGroup
 	hearing.Go(func() {
 		for {
-			if _, err := ear.conn.Receive(t.Context()); err != nil {
+			if _, err := ear.Conn.Receive(t.Context()); err != nil {
 				return
 			}
 			select {
@@ -43,14 +44,14 @@ func TestASlowForeignWaiterBesideManyEnginesGetsItsTurn(t *testing.T) {
 	var waiting sync.WaitGroup
 	until := time.Now().Add(2 * time.Second)
 	for range threads {
-		foreign := apiNewForeign(t, s)
+		foreign := testkit.NewForeign(t, s)
 		waiting.Go(func() {
 			for time.Now().Before(until) {
 				<-messages
 				time.Sleep(latency)
-				if foreign.tryLock("hot", 30*time.Second) {
+				if foreign.TryLock("hot", 30*time.Second) {
 					grants.Add(1)
-					foreign.unlock("hot")
+					foreign.Unlock("hot")
 				}
 			}
 		})
@@ -60,7 +61,7 @@ func TestASlowForeignWaiterBesideManyEnginesGetsItsTurn(t *testing.T) {
 	for _, c := range crowds {
 		c.Wait()
 	}
-	require.NoError(t, ear.conn.Close())
+	require.NoError(t, ear.Conn.Close())
 	hearing.Wait()
 	t.Logf("%d grants in two seconds", grants.Load())
 	require.Greater(t, grants.Load(), int32(15))
@@ -69,23 +70,23 @@ func TestASlowForeignWaiterBesideManyEnginesGetsItsTurn(t *testing.T) {
 // With one other client nothing but Redisson's own message is published, and a spin lock publishes nothing at all.
 func TestALockIsLeftByAMessageThatRedissonKnows(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ears := []*apiForeign{apiNewForeign(t, s), apiNewForeign(t, s)}
+	e := testkit.OpenChecked(t, s.Addr())
+	ears := []*testkit.Foreign{testkit.NewForeign(t, s), testkit.NewForeign(t, s)}
 	turn := func() string {
-		ls, err := e.Lock("name").Acquire(apiCtx(t))
+		ls, err := e.Lock("name").Acquire(testkit.Limited(t))
 		require.NoError(t, err)
-		apiRelease(t, ls)
-		msg, err := ears[0].conn.Receive(apiCtx(t))
+		testkit.Release(t, ls)
+		msg, err := ears[0].Conn.Receive(testkit.Limited(t))
 		require.NoError(t, err)
 		return msg.([]any)[2].(string)
 	}
-	ears[0].do("SUBSCRIBE", apiChannel("name"))
+	ears[0].Do("SUBSCRIBE", testkit.Channel("name"))
 	for range 50 {
 		require.Equal(t, "0", turn())
 	}
-	ears[1].do("SUBSCRIBE", apiChannel("name"))
+	ears[1].Do("SUBSCRIBE", testkit.Channel("name"))
 	require.Equal(t, "0", turn(), "nobody knows yet that two listen")
-	apiUntil(t, "it is left to others", func() bool {
+	testkit.Eventually(t, "it is left to others", func() bool {
 		m := turn()
 		require.Contains(t, []string{"0", "00"}, m)
 		return m == "00"
@@ -95,11 +96,11 @@ func TestALockIsLeftByAMessageThatRedissonKnows(t *testing.T) {
 // Who spins looks every now and then, and is told nothing.
 func TestASpinnerElsewhereGetsItsTurn(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	spin := e.Lock("hot", engine.Spin(time.Millisecond, 128*time.Millisecond))
 	stop := make(chan struct{})
-	foreign := apiNewForeign(t, s)
-	foreign.lock("hot", 30*time.Second)
+	foreign := testkit.NewForeign(t, s)
+	foreign.Lock("hot", 30*time.Second)
 	var crowd sync.WaitGroup
 	for range 16 {
 		crowd.Go(func() {
@@ -119,15 +120,15 @@ func TestASpinnerElsewhereGetsItsTurn(t *testing.T) {
 			}
 		})
 	}
-	apiUntil(t, "somebody was told that it is held", func() bool { return e.Stats().Waits > 0 })
-	foreign.unlock("hot")
-	apiUntil(t, "the callers have it", func() bool { return e.Stats().Grants > 20 })
+	testkit.Eventually(t, "somebody was told that it is held", func() bool { return e.Stats().Waits > 0 })
+	foreign.Unlock("hot")
+	testkit.Eventually(t, "the callers have it", func() bool { return e.Stats().Grants > 20 })
 	const every = 5 * time.Millisecond
 	looks, grants := 0, 0
 	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); time.Sleep(every) {
-		if looks++; foreign.tryLock("hot", 30*time.Second) {
+		if looks++; foreign.TryLock("hot", 30*time.Second) {
 			grants++
-			foreign.unlock("hot")
+			foreign.Unlock("hot")
 		}
 	}
 	close(stop)

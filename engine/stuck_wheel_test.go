@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // warnings hands on what a logger is told.
@@ -30,16 +31,16 @@ func TestAStuckTimingWheelIsReportedOnce(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	open := make(chan struct{})
 	told := make(chan string, 100)
-	e := openEngine(t, s.Addr(), func(cfg *engine.Config) {
+	e := testkit.Open(t, s.Addr(), func(cfg *engine.Config) {
 		engine.StickTimingWheel(cfg, open)
 		cfg.Logger = slog.New(warnings{told})
 	})
-	require.Contains(t, await(t, told, "the warning"), "the timing wheel is stuck")
+	require.Contains(t, testkit.Await(t, told, "the warning"), "the timing wheel is stuck")
 	require.EqualValues(t, 1, e.Stats().TimingWheelStuck)
-	ls := acquire(t, e.Lock("name", engine.WatchdogLease(engine.MinWatchdogLease)))
-	requireKept(t, e, ls, 0, 3)
-	release(t, ls)
+	ls := testkit.Acquire(t, e.Lock("name", engine.WatchdogLease(engine.MinWatchdogLease)))
+	testkit.RequireKept(t, e, ls, 0, 3)
+	testkit.Release(t, ls)
 	require.Empty(t, told, "once")
 	close(open)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // An authority signs certificates for one test.
@@ -106,17 +107,17 @@ func TestC157TLSVerifiesTheServerAndShowsTheClientCertificate(t *testing.T) {
 	client, _, _ := ours.sign("client", hour)
 	good := &tls.Config{RootCAs: ours.pool(), Certificates: []tls.Certificate{client}, MinVersion: tls.VersionTLS12}
 
-	e := openEngine(t, addr, func(cfg *engine.Config) { cfg.TLS = good })
-	release(t, acquire(t, e.Lock("a")))
-	waiter := openEngine(t, addr, func(cfg *engine.Config) { cfg.TLS = good })
-	ls := acquire(t, e.Lock("a"))
-	f := waiter.Lock("a").AcquireAsync(limited(t)) // subscribes, over TLS too
-	eventually(t, "it waits", func() bool { return waiter.Stats().WokenBySubscribe > 0 })
-	release(t, ls)
-	got, err := f.Await(limited(t))
+	e := testkit.Open(t, addr, func(cfg *engine.Config) { cfg.TLS = good })
+	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
+	waiter := testkit.Open(t, addr, func(cfg *engine.Config) { cfg.TLS = good })
+	ls := testkit.Acquire(t, e.Lock("a"))
+	f := waiter.Lock("a").AcquireAsync(testkit.Limited(t)) // subscribes, over TLS too
+	testkit.Eventually(t, "it waits", func() bool { return waiter.Stats().WokenBySubscribe > 0 })
+	testkit.Release(t, ls)
+	got, err := f.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, got)
-	finish(t, s, e, waiter)
+	testkit.Release(t, got)
+	testkit.Finish(t, s, e, waiter)
 
 	_, oldCert, oldKey := ours.sign("expired", time.Now().Add(-time.Minute))
 	_, expired := ours.server(oldCert, oldKey)
@@ -141,9 +142,9 @@ func TestC157TLSVerifiesTheServerAndShowsTheClientCertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := engine.Open(limited(t), engine.Config{Addrs: []string{c.addr}, TLS: c.tls, Password: apiSecret})
+			_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{c.addr}, TLS: c.tls, Password: testkit.Secret})
 			require.Error(t, err)
-			require.NotContains(t, err.Error(), apiSecret)
+			require.NotContains(t, err.Error(), testkit.Secret)
 		})
 	}
 }

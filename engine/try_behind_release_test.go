@@ -9,6 +9,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A Try that comes while this engine's own release is on its way goes behind it, whatever the kind of lock,
@@ -17,7 +18,7 @@ func TestATryBehindAnOwnReleaseIsNotRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	p := faultproxy.Run(t, s.Master.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	seen := engine.WaitReplicas(1, 5*time.Second)
 	for name, c := range map[string]struct {
 		release     string
@@ -33,44 +34,44 @@ func TestATryBehindAnOwnReleaseIsNotRefused(t *testing.T) {
 		"write behind write": {"writerelease", e.RWLock("rw").WriteLock(), e.RWLock("rw", seen).WriteLock()},
 	} {
 		for range 2 { // once the scripts are loaded, nothing but the release is late
-			ls := acquire(t, c.first)
-			held := p.Hold(scriptCall(c.release), 1)
+			ls := testkit.Acquire(t, c.first)
+			held := p.Hold(testkit.ScriptCall(c.release), 1)
 			released := ls.ReleaseAsync()
-			await(t, held.C(), "the release")
-			try := c.then.TryAcquireAsync(limited(t))
-			other := acquire(t, e.Lock("other", seen)) // what might overtake the release over that connection has
+			testkit.Await(t, held.C(), "the release")
+			try := c.then.TryAcquireAsync(testkit.Limited(t))
+			other := testkit.Acquire(t, e.Lock("other", seen)) // what might overtake the release over that connection has
 			p.ReleaseCommands()
-			_, err := released.Await(limited(t))
+			_, err := released.Await(testkit.Limited(t))
 			require.NoError(t, err)
-			again, err := try.Await(limited(t))
+			again, err := try.Await(testkit.Limited(t))
 			require.NoError(t, err, name)
-			release(t, again)
-			release(t, other)
+			testkit.Release(t, again)
+			testkit.Release(t, other)
 		}
 	}
 	s.Master.Do(t, "DEL", "redisson_lock_token:{fenced}")
-	finish(t, s.Master, e)
+	testkit.Finish(t, s.Master, e)
 }
 
 // But it does not overtake who waits here, or is just asking.
 func TestATryOfAFairLockNeverOvertakesWhoAsksHere(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	l := e.FairLock("q").Lock
-	release(t, acquire(t, l))
-	held := p.Hold(scriptCall("fair"), 1)
-	first := l.AcquireAsync(limited(t))
-	await(t, held.C(), "an acquire")
-	_, err := l.TryAcquire(limited(t))
+	testkit.Release(t, testkit.Acquire(t, l))
+	held := p.Hold(testkit.ScriptCall("fair"), 1)
+	first := l.AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, held.C(), "an acquire")
+	_, err := l.TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
 	p.ReleaseCommands()
-	ls, err := first.Await(limited(t))
+	ls, err := first.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	_, err = l.TryAcquire(limited(t))
+	_, err = l.TryAcquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrHeld)
-	release(t, ls)
-	finish(t, s, e)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
 }
 
 // Nor is it refused by a grant that nobody could use, and that is being given back.
@@ -78,23 +79,23 @@ func TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	p := faultproxy.Run(t, s.Master.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	seen := engine.WaitReplicas(1, 5*time.Second)
-	release(t, acquire(t, e.Lock("name")))
-	asked := watchCommands(p, scriptCall("acquire"))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+	asked := testkit.WatchCommands(p, testkit.ScriptCall("acquire"))
 	s.Master.Pause()
-	first := e.Lock("name").AcquireAsync(limited(t))
-	await(t, asked, "an acquire")
-	try := e.Lock("name", seen).TryAcquireAsync(limited(t))
+	first := e.Lock("name").AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, asked, "an acquire")
+	try := e.Lock("name", seen).TryAcquireAsync(testkit.Limited(t))
 	require.True(t, first.Cancel())
-	back := p.Hold(scriptCall("release"), 1)
+	back := p.Hold(testkit.ScriptCall("release"), 1)
 	s.Master.Resume()
-	await(t, back.C(), "the grant is given back")
-	other := acquire(t, e.Lock("other", seen))
+	testkit.Await(t, back.C(), "the grant is given back")
+	other := testkit.Acquire(t, e.Lock("other", seen))
 	p.ReleaseCommands()
-	ls, err := try.Await(limited(t))
+	ls, err := try.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	release(t, ls)
-	release(t, other)
-	finish(t, s.Master, e)
+	testkit.Release(t, ls)
+	testkit.Release(t, other)
+	testkit.Finish(t, s.Master, e)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // Where a lock is not handed over, an engine's turn is several grants in a row all the same; then it is
@@ -23,7 +24,7 @@ func TestATurnIsManyGrantsWithoutHandOff(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
-			engines := []*engine.Engine{openEngine(t, s.Addr(), kind.change), openEngine(t, s.Addr(), kind.change)}
+			engines := []*engine.Engine{testkit.Open(t, s.Addr(), kind.change), testkit.Open(t, s.Addr(), kind.change)}
 			const callers, grants = 16, 3000
 			var turns, served [2]int // guarded by the lock
 			last, total := -1, 0
@@ -58,13 +59,13 @@ func TestATurnIsManyGrantsWithoutHandOff(t *testing.T) {
 				}()
 			}
 			for range callers {
-				require.Less(t, await(t, longest, "a caller"), 3*time.Second)
+				require.Less(t, testkit.Await(t, longest, "a caller"), 3*time.Second)
 			}
 			require.Greater(t, turns[0]+turns[1], 3, "the turns change")
 			require.Greater(t, total, 3*(turns[0]+turns[1]), "a turn is more than a grant or two")
 			require.Greater(t, min(served[0], served[1]), grants/10)
 			s.Do(t, "DEL", "redisson_lock_token:{hot}")
-			finish(t, s, engines...)
+			testkit.Finish(t, s, engines...)
 		})
 	}
 }
@@ -73,7 +74,7 @@ func TestATurnIsManyGrantsWithoutHandOff(t *testing.T) {
 // not taken again in the rest of the turn's time.
 func TestATurnOfHandOffsEndsWithItsGrants(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	a, b := openEngine(t, s.Addr()), openEngine(t, s.Addr())
+	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	stop := make(chan struct{})
 	done := make(chan error, 16)
 	for range 16 {
@@ -99,13 +100,13 @@ func TestATurnOfHandOffsEndsWithItsGrants(t *testing.T) {
 	const rounds = 40
 	before := a.Stats().Grants
 	for range rounds {
-		release(t, acquire(t, b.Lock("hot")))
+		testkit.Release(t, testkit.Acquire(t, b.Lock("hot")))
 	}
 	between := a.Stats().Grants - before
 	close(stop)
 	for range 16 {
-		require.NoError(t, await(t, done, "a caller"))
+		require.NoError(t, testkit.Await(t, done, "a caller"))
 	}
 	require.Less(t, between/rounds, int64(2*256), "grants of the one engine for each of the other's")
-	finish(t, s, a, b)
+	testkit.Finish(t, s, a, b)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // everyKind is a lock of every kind on one name.
@@ -26,10 +27,10 @@ func TestMaxWaitWithoutAnAnswerClaimsNoHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	p.Pause()
 	for name := range everyKind(e, "") {
-		_, err := everyKind(e, name, engine.MaxWait(20*time.Millisecond))[name].Acquire(limited(t))
+		_, err := everyKind(e, name, engine.MaxWait(20*time.Millisecond))[name].Acquire(testkit.Limited(t))
 		require.NotErrorIs(t, err, engine.ErrHeld, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded, name)
 		var unknown *engine.UnknownError
@@ -38,9 +39,9 @@ func TestMaxWaitWithoutAnAnswerClaimsNoHolder(t *testing.T) {
 		require.True(t, engine.SafeToRetry(err))
 	}
 	p.Resume()
-	eventually(t, "what was granted late is given back", func() bool { return e.Stats().Names == 0 })
+	testkit.Eventually(t, "what was granted late is given back", func() bool { return e.Stats().Names == 0 })
 	s.Do(t, "DEL", "redisson_lock_token:{fenced}")
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // Nobody can be reached: the last thing that was said about it is part of the answer.
@@ -48,14 +49,14 @@ func TestMaxWaitWithoutAnAnswerTellsTheLastError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
+	e := testkit.Open(t, p.Addr())
 	unreachable(t, e, p)
-	_, err := e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(limited(t))
+	_, err := e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(testkit.Limited(t))
 	require.ErrorIs(t, err, engine.ErrUnknown)
 	require.NotErrorIs(t, err, engine.ErrHeld)
-	require.Equal(t, engine.ClassUnreachable, serverClass(err))
+	require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
 	p.RefuseNew(false)
-	finish(t, s, e)
+	testkit.Finish(t, s, e)
 }
 
 // Where it is known who holds the lock, that is the answer, also if the server has gone silent since.
@@ -63,34 +64,34 @@ func TestMaxWaitTellsOfAHolderThatIsKnown(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e, other := openEngine(t, p.Addr()), openEngine(t, s.Addr())
+	e, other := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr())
 	for name := range everyKind(e, "") {
 		holder := name
 		if name == "read" {
 			holder = "write"
 		}
-		held := acquire(t, everyKind(e, name)[holder])
-		theirs := acquire(t, everyKind(other, "their "+name)[holder])
+		held := testkit.Acquire(t, everyKind(e, name)[holder])
+		theirs := testkit.Acquire(t, everyKind(other, "their "+name)[holder])
 		before := e.Stats().Waits
-		f := everyKind(e, "their "+name)[name].AcquireAsync(limited(t)) // it is told that it is held elsewhere
-		eventually(t, "it was told", func() bool { return e.Stats().Waits == before+1 })
-		g := everyKind(e, "their "+name, engine.MaxWait(500*time.Millisecond))[name].AcquireAsync(limited(t))
+		f := everyKind(e, "their "+name)[name].AcquireAsync(testkit.Limited(t)) // it is told that it is held elsewhere
+		testkit.Eventually(t, "it was told", func() bool { return e.Stats().Waits == before+1 })
+		g := everyKind(e, "their "+name, engine.MaxWait(500*time.Millisecond))[name].AcquireAsync(testkit.Limited(t))
 		if name == "fair" { // each asks for itself
-			eventually(t, "so was the second", func() bool { return e.Stats().Waits == before+2 })
+			testkit.Eventually(t, "so was the second", func() bool { return e.Stats().Waits == before+2 })
 		}
 		p.Pause()
-		for _, here := range []*engine.Future[*engine.Lease]{g, everyKind(e, name, engine.MaxWait(20*time.Millisecond))[name].AcquireAsync(limited(t))} {
-			_, err := here.Await(limited(t))
+		for _, here := range []*engine.Future[*engine.Lease]{g, everyKind(e, name, engine.MaxWait(20*time.Millisecond))[name].AcquireAsync(testkit.Limited(t))} {
+			_, err := here.Await(testkit.Limited(t))
 			var busy *engine.HeldError
 			require.ErrorAs(t, err, &busy, name)
 			require.Greater(t, busy.Remaining, engine.DefaultLease/2, name)
 		}
 		p.Resume()
 		f.Cancel()
-		release(t, held)
-		release(t, theirs)
-		eventually(t, "nothing goes on", func() bool { return e.Stats().Names == 0 })
+		testkit.Release(t, held)
+		testkit.Release(t, theirs)
+		testkit.Eventually(t, "nothing goes on", func() bool { return e.Stats().Names == 0 })
 	}
 	s.Do(t, "DEL", "redisson_lock_token:{fenced}", "redisson_lock_token:{their fenced}")
-	finish(t, s, e, other)
+	testkit.Finish(t, s, e, other)
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func TestMaxWaitEndsInHeldErrorWithTheRemainingTime(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign := apiNewForeign(t, s)
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign := testkit.NewForeign(t, s)
 
 	// measure runs an acquire and wants it refused when MaxWait is over.
 	measure := func(t *testing.T, name string, left time.Duration) {
@@ -34,7 +35,7 @@ func TestMaxWaitEndsInHeldErrorWithTheRemainingTime(t *testing.T) {
 		require.True(t, engine.SafeToRetry(err))
 		require.Equal(t, name, held.Name)
 		require.GreaterOrEqual(t, took, limit, "not before the time is over")
-		require.Less(t, took, limit+apiSoon)
+		require.Less(t, took, limit+testkit.Soon)
 		if left < 0 {
 			require.Negative(t, held.Remaining)
 			require.ErrorContains(t, err, "no expiry")
@@ -43,22 +44,22 @@ func TestMaxWaitEndsInHeldErrorWithTheRemainingTime(t *testing.T) {
 		require.InDelta(t, (left - limit).Seconds(), held.Remaining.Seconds(), 0.9, "what is left of the holder's lease")
 	}
 	t.Run("ForAForeignHolder", func(t *testing.T) {
-		foreign.lock("foreign", 10*time.Second)
+		foreign.Lock("foreign", 10*time.Second)
 		measure(t, "foreign", 10*time.Second)
 	})
 	t.Run("BehindALocalHolder", func(t *testing.T) {
-		apiAcquire(t, e.Lock("local", engine.FixedLease(10*time.Second)))
+		testkit.Acquire(t, e.Lock("local", engine.FixedLease(10*time.Second)))
 		measure(t, "local", 10*time.Second)
 	})
 	t.Run("ForAKeyWithoutExpiry", func(t *testing.T) {
-		foreign.do("HSET", "immortal", foreign.field, "1")
+		foreign.Do("HSET", "immortal", foreign.Field, "1")
 		measure(t, "immortal", -1)
 	})
 	t.Run("ForAnAsyncAcquireToo", func(t *testing.T) {
 		start := time.Now()
 		f := e.Lock("foreign", engine.MaxWait(limit)).AcquireAsync(context.Background())
-		require.ErrorIs(t, apiErr(t, f), engine.ErrHeld)
-		require.InDelta(t, limit.Seconds(), time.Since(start).Seconds(), apiSoon.Seconds())
+		require.ErrorIs(t, testkit.GetError(t, f), engine.ErrHeld)
+		require.InDelta(t, limit.Seconds(), time.Since(start).Seconds(), testkit.Soon.Seconds())
 	})
 	require.Zero(t, e.Stats().Waiting)
 }
@@ -73,19 +74,19 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 		after func(s *redistest.Server, p *faultproxy.Proxy)
 	}{
 		{name: "WhileParkedBehindAForeignHolder", begin: func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
-			apiNewForeign(t, s).lock("name", time.Minute)
+			testkit.NewForeign(t, s).Lock("name", time.Minute)
 			f := e.Lock("name").AcquireAsync(ctx)
-			apiParked(t, s, "name", 1, 1, e)
+			testkit.Parked(t, s, "name", 1, 1, e)
 			return f
 		}},
 		{name: "WhileQueuedBehindALocalHolder", begin: func(t *testing.T, _ *redistest.Server, _ *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
-			apiAcquire(t, e.Lock("name"))
+			testkit.Acquire(t, e.Lock("name"))
 			return e.Lock("name").AcquireAsync(ctx)
 		}},
 		{name: "WhileQueuedBehindAnotherWaiter", begin: func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
-			apiNewForeign(t, s).lock("name", time.Minute)
+			testkit.NewForeign(t, s).Lock("name", time.Minute)
 			e.Lock("name").AcquireAsync(context.Background())
-			apiParked(t, s, "name", 1, 1, e)
+			testkit.Parked(t, s, "name", 1, 1, e)
 			return e.Lock("name").AcquireAsync(ctx)
 		}},
 		{name: "WhileInFlightBehindAStoppedServer", begin: func(_ *testing.T, s *redistest.Server, _ *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
@@ -97,7 +98,7 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 			for i := range 64 { // every lane is busy
 				e.Lock(fmt.Sprint("other:", i)).AcquireAsync(context.Background())
 			}
-			apiUntil(t, "the lanes have sent something", func() bool { return p.Count("EVALSHA") > 0 })
+			testkit.Eventually(t, "the lanes have sent something", func() bool { return p.Count("EVALSHA") > 0 })
 			return e.Lock("name").AcquireAsync(ctx)
 		}, after: func(s *redistest.Server, _ *faultproxy.Proxy) { s.Resume() }},
 		{name: "WhileTheLaneDialsAServerThatSwallowsConnections", begin: func(t *testing.T, _ *redistest.Server, p *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
@@ -106,7 +107,7 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 			for i := range 64 { // every lane meets the cut, then dials
 				e.Lock(fmt.Sprint("before:", i)).AcquireAsync(context.Background())
 			}
-			apiUntil(t, "the lanes are busy dialling", func() bool {
+			testkit.Eventually(t, "the lanes are busy dialling", func() bool {
 				for i := range 64 {
 					e.Lock(fmt.Sprint("behind:", i)).AcquireAsync(context.Background())
 				}
@@ -115,7 +116,7 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 			return e.Lock("name").AcquireAsync(ctx)
 		}, after: func(_ *redistest.Server, p *faultproxy.Proxy) { p.Resume() }},
 		{name: "WhileTheReleaseBeforeItIsRepeated", begin: func(t *testing.T, _ *redistest.Server, p *faultproxy.Proxy, e *engine.Engine, ctx context.Context) *engine.Future[*engine.Lease] {
-			ls := apiAcquire(t, e.Lock("name"))
+			ls := testkit.Acquire(t, e.Lock("name"))
 			before := e.Lock("name").AcquireAsync(context.Background())
 			p.RefuseNew(true)
 			p.CutAll()
@@ -123,34 +124,34 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 			require.True(t, before.Cancel())
 			for range 3 { // let it fail a few times, so that its pauses are long
 				refused := p.Stats().Refused
-				apiUntil(t, "the release is tried again", func() bool { return p.Stats().Refused > refused })
+				testkit.Eventually(t, "the release is tried again", func() bool { return p.Stats().Refused > refused })
 			}
-			apiPending(t, release)
+			testkit.Pending(t, release)
 			return e.Lock("name").AcquireAsync(ctx)
 		}, after: func(_ *redistest.Server, p *faultproxy.Proxy) { p.RefuseNew(false) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
 			p := faultproxy.Run(t, s.Addr())
-			e := apiOpen(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
+			e := testkit.OpenChecked(t, p.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = true })
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			f := c.begin(t, s, p, e, ctx)
-			apiPending(t, f)
+			testkit.Pending(t, f)
 			cancel()
-			apiWithin(t, f.Done(), apiSoon, "the future completes when its ctx ends")
+			testkit.Within(t, f.Done(), testkit.Soon, "the future completes when its ctx ends")
 			_, err, _ := f.Result()
 			if c.after != nil {
 				c.after(s, p)
 			}
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, engine.ErrCancelled, "it is ctx's own error")
-			apiUntil(t, "the op has left the queue", func() bool {
-				info, err := e.Lock("name").Inspect(apiCtx(t))
+			testkit.Eventually(t, "the op has left the queue", func() bool {
+				info, err := e.Lock("name").Inspect(testkit.Limited(t))
 				return err == nil && info.Waiters <= 1 && (!info.Mine || e.Stats().Held > 0)
 			})
 			if c.after != nil {
-				apiUntil(t, "nobody holds what nobody wants", func() bool { return s.Do(t, "EXISTS", "name") == "0" })
+				testkit.Eventually(t, "nobody holds what nobody wants", func() bool { return s.Do(t, "EXISTS", "name") == "0" })
 			}
 		})
 	}
@@ -158,9 +159,9 @@ func TestAsyncAcquireCompletesAtOnceWhenItsContextEnds(t *testing.T) {
 
 func TestBlockingAcquireReturnsWhenItsContextEnds(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	apiNewForeign(t, s).lock("foreign", time.Minute)
-	apiAcquire(t, e.Lock("local"))
+	e := testkit.OpenChecked(t, s.Addr())
+	testkit.NewForeign(t, s).Lock("foreign", time.Minute)
+	testkit.Acquire(t, e.Lock("local"))
 	for _, name := range []string{"foreign", "local"} {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -168,25 +169,25 @@ func TestBlockingAcquireReturnsWhenItsContextEnds(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded, name)
 		require.True(t, engine.SafeToRetry(err))
-		require.InDelta(t, 0.1, time.Since(start).Seconds(), apiSoon.Seconds(), name)
+		require.InDelta(t, 0.1, time.Since(start).Seconds(), testkit.Soon.Seconds(), name)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	apiReset(t, s)
+	testkit.ResetCalls(t, s)
 	_, err := e.Lock("never sent").Acquire(ended)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = e.Lock("never sent").TryAcquire(ended)
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, apiErr(t, e.Lock("never sent").AcquireAsync(ended)), context.Canceled)
+	require.ErrorIs(t, testkit.GetError(t, e.Lock("never sent").AcquireAsync(ended)), context.Canceled)
 	_, err = e.Lock("never sent").Inspect(ended)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, apiCalls(t, s), "a ctx that had ended before sends nothing")
+	require.Empty(t, testkit.Calls(t, s), "a ctx that had ended before sends nothing")
 	require.Zero(t, e.Stats().Waiting)
 }
 
 func TestBlockingAcquireBehindAStoppedServerReturnsWhenItsContextEnds(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	s.Pause()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
@@ -195,8 +196,8 @@ func TestBlockingAcquireBehindAStoppedServerReturnsWhenItsContextEnds(t *testing
 	took := time.Since(start)
 	s.Resume()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, took, 100*time.Millisecond+apiSoon)
-	apiUntil(t, "the grant that came too late was given back", func() bool {
+	require.Less(t, took, 100*time.Millisecond+testkit.Soon)
+	testkit.Eventually(t, "the grant that came too late was given back", func() bool {
 		return e.Stats().Names == 0 && s.Do(t, "EXISTS", "name") == "0"
 	})
 }
@@ -205,11 +206,11 @@ func TestBlockingAcquireBehindAStoppedServerReturnsWhenItsContextEnds(t *testing
 // two results: the lease, which is real, or ctx's error, and then nobody holds the lock.
 func TestC039BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfItsContext(t *testing.T) {
 	rounds := 400
-	if apiRace {
+	if testkit.Race {
 		rounds = 150
 	}
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	granted, ended := 0, 0
 	trip := 200 * time.Microsecond
 	for i := range rounds {
@@ -237,11 +238,11 @@ func TestC039BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfIts
 		granted++
 		require.False(t, ls.Lost())
 		require.Equal(t, "1", s.Do(t, "HGET", l.Name(), ls.OwnerID()))
-		apiRelease(t, ls)
+		testkit.Release(t, ls)
 	}
 	require.NotZero(t, granted, "no grant was ever in time")
 	require.NotZero(t, ended, "no end of ctx was ever in time")
-	apiGone(t, s)
+	testkit.NoKeys(t, s)
 	require.Zero(t, e.Stats().Held)
 }
 
@@ -249,11 +250,11 @@ func TestC039BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfIts
 // says false and there is a lease.
 func TestC039CancelAndGrantDecideWithOneResult(t *testing.T) {
 	rounds := 8000
-	if apiRace {
+	if testkit.Race {
 		rounds = 4000
 	}
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
+	e := testkit.OpenChecked(t, s.Addr())
 	var granted, cancelled atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -287,8 +288,8 @@ func TestC039CancelAndGrantDecideWithOneResult(t *testing.T) {
 	wg.Wait()
 	require.NotZero(t, granted.Load())
 	require.NotZero(t, cancelled.Load())
-	apiGone(t, s)
-	apiUntil(t, "the engine has forgotten every name", func() bool { return e.Stats().Names == 0 })
+	testkit.NoKeys(t, s)
+	testkit.Eventually(t, "the engine has forgotten every name", func() bool { return e.Stats().Names == 0 })
 }
 
 // An acquire that is taken back before it was sent leaves its turn to whoever came behind it. An Inspect
@@ -296,20 +297,20 @@ func TestC039CancelAndGrantDecideWithOneResult(t *testing.T) {
 func TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := openEngine(t, p.Addr())
-	held := p.Hold(scriptCall("inspect"), 1)
-	looking := e.Lock("a").InspectAsync(limited(t))
-	await(t, held.C(), "the lane is busy")
-	first := e.Lock("a").AcquireAsync(limited(t))
+	e := testkit.Open(t, p.Addr())
+	held := p.Hold(testkit.ScriptCall("inspect"), 1)
+	looking := e.Lock("a").InspectAsync(testkit.Limited(t))
+	testkit.Await(t, held.C(), "the lane is busy")
+	first := e.Lock("a").AcquireAsync(testkit.Limited(t))
 	require.True(t, first.Cancel())
-	second := e.Lock("a").AcquireAsync(limited(t))
+	second := e.Lock("a").AcquireAsync(testkit.Limited(t))
 	p.ReleaseCommands()
-	_, err := looking.Await(limited(t))
+	_, err := looking.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	ls, err := second.Await(limited(t))
+	ls, err := second.Await(testkit.Limited(t))
 	require.NoError(t, err)
-	requireHeldOnce(t, s, ls)
+	testkit.RequireHeldOnce(t, s, ls)
 	require.EqualValues(t, 1, e.Stats().Grants, "the first one was never sent")
-	release(t, ls)
-	finish(t, s, e)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // apiExclusive finds two holders of one lock at once, and measures how long it was free.
@@ -61,7 +62,7 @@ func apiThousandInOneEngine(t *testing.T, way func(*engine.Config)) {
 	const n = 500
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr(), way)
+	e := testkit.OpenChecked(t, p.Addr(), way)
 	l := e.Lock("name")
 	var x apiExclusive
 	var order []int // guarded by the lock itself
@@ -89,18 +90,18 @@ func apiThousandInOneEngine(t *testing.T, way func(*engine.Config)) {
 	p.ReleaseCommands()
 	wg.Wait()
 	for _, f := range trys {
-		err := apiErr(t, f)
+		err := testkit.GetError(t, f)
 		require.ErrorIs(t, err, engine.ErrHeld, "somebody had it, or others waited")
 	}
 	require.Zero(t, x.violations.Load())
 	require.Len(t, order, n)
 	require.True(t, slices.IsSorted(order), "first come, first served: %v", order)
-	calls := apiCalls(t, s)
+	calls := testkit.Calls(t, s)
 	require.LessOrEqual(t, calls["hset"]+calls["copy"], int64(n), "one acquire a grant at most, and none for a Try")
 	require.Equal(t, calls["hset"]+calls["copy"], calls["hdel"], "what was taken was given back")
 	require.LessOrEqual(t, calls["evalsha"], 2*calls["hdel"]+4)
 	require.Empty(t, s.Keys(t))
-	apiIdle(t, e)
+	testkit.Idle(t, e)
 }
 
 func TestThousandAcquiresAndTrysOfOneNameInFourEnginesExcludeEachOther(t *testing.T) {
@@ -115,7 +116,7 @@ func apiThousandInFourEngines(t *testing.T, way func(*engine.Config)) {
 	var wg sync.WaitGroup
 	var engines []*engine.Engine
 	for range 4 {
-		engines = append(engines, apiOpen(t, s.Addr(), way))
+		engines = append(engines, testkit.OpenChecked(t, s.Addr(), way))
 	}
 	for g, e := range engines {
 		l := e.Lock("name")
@@ -155,19 +156,19 @@ func apiThousandInFourEngines(t *testing.T, way func(*engine.Config)) {
 	require.NotZero(t, trysHeld.Load())
 	require.Empty(t, s.Keys(t))
 	for _, e := range engines { // after a courtesy to others it thinks are waiting
-		apiIdle(t, e)
+		testkit.Idle(t, e)
 	}
 }
 
 func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
 	const engines, waiters = 4, 250
 	s := redistest.Run(t, redistest.Options{})
-	foreign := apiNewForeign(t, s)
-	foreign.lock("name", time.Minute)
+	foreign := testkit.NewForeign(t, s)
+	foreign.Lock("name", time.Minute)
 	var all []*engine.Engine
 	granted := make(chan *engine.Lease, engines*waiters)
 	for range engines {
-		e := apiOpen(t, s.Addr())
+		e := testkit.OpenChecked(t, s.Addr())
 		all = append(all, e)
 		for range waiters {
 			e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(ls *engine.Lease, err error) {
@@ -177,7 +178,7 @@ func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
 			})
 		}
 	}
-	apiParked(t, s, "name", engines, engines*waiters, all...)
+	testkit.Parked(t, s, "name", engines, engines*waiters, all...)
 	woken := func() (n int64) {
 		for _, e := range all {
 			n += e.Stats().WokenByMessage
@@ -191,11 +192,11 @@ func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
 		return n
 	}
 	before := polled()
-	apiReset(t, s)
-	foreign.unlock("name")
-	apiWithin(t, granted, 2*time.Second, "one waiter has the lock")
-	apiUntil(t, "every engine has heard the message", func() bool { return woken() >= engines })
-	calls := apiCalls(t, s)
+	testkit.ResetCalls(t, s)
+	foreign.Unlock("name")
+	testkit.Within(t, granted, 2*time.Second, "one waiter has the lock")
+	testkit.Eventually(t, "every engine has heard the message", func() bool { return woken() >= engines })
+	calls := testkit.Calls(t, s)
 	require.LessOrEqual(t, calls["evalsha"], engines+polled()-before+1, "one try an engine, whatever the number of waiters")
 	require.NotZero(t, calls["evalsha"])
 	require.EqualValues(t, 1, calls["hset"], "one was granted")
@@ -206,7 +207,7 @@ func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
 func TestTenThousandWaitersInFourEnginesMostCancelledAndMessagesDroppedAreServed(t *testing.T) {
 	t.Parallel()
 	callers := 10_000
-	if apiRace {
+	if testkit.Race {
 		callers = 2_000
 	}
 	t.Run("WithHandOff", func(t *testing.T) {
@@ -225,13 +226,13 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 	const engines, limit = 4, 35 * time.Second
 	window := max(time.Duration(callers)*100*time.Microsecond, 200*time.Millisecond) // in which they are cancelled
 	s := redistest.Run(t, redistest.Options{})
-	foreign, ear := apiNewForeign(t, s), apiNewForeign(t, s)
-	foreign.lock("name", time.Minute)
-	ear.do("SUBSCRIBE", apiChannel("name"))
+	foreign, ear := testkit.NewForeign(t, s), testkit.NewForeign(t, s)
+	foreign.Lock("name", time.Minute)
+	ear.Do("SUBSCRIBE", testkit.Channel("name"))
 	released := make(chan struct{}, 1)
 	go func() { // ends with the connection
 		for {
-			if _, err := ear.conn.Receive(context.Background()); err != nil {
+			if _, err := ear.Conn.Receive(context.Background()); err != nil {
 				return
 			}
 			select {
@@ -245,7 +246,7 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 	for i := range engines {
 		p := faultproxy.Run(t, s.Addr())
 		drops = append(drops, p.DropMessages(faultproxy.Probability(0.5, uint64(i))))
-		all = append(all, apiOpen(t, p.Addr(), way))
+		all = append(all, testkit.OpenChecked(t, p.Addr(), way))
 	}
 	bg, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
@@ -296,12 +297,12 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 			}
 		})
 	}
-	apiParked(t, s, "name", engines+1, int64(callers), all...)
+	testkit.Parked(t, s, "name", engines+1, int64(callers), all...)
 	close(begin)
 	start := time.Now()
 	x.enter()
 	x.leave()
-	foreign.unlock("name")
+	foreign.Unlock("name")
 	// A foreign client takes its turns, too, as Redisson would: it hears a release and tries. What it
 	// releases the engines learn by message, or not.
 	done := make(chan struct{})
@@ -317,7 +318,7 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 			continue
 		case <-released:
 		}
-		if x.grants.Load() < next || !foreign.tryLock("name", time.Minute) {
+		if x.grants.Load() < next || !foreign.TryLock("name", time.Minute) {
 			continue
 		}
 		turns++
@@ -325,7 +326,7 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 		next = x.grants.Load() + 10        // it does not take again what it has just released
 		<-time.After(5 * time.Millisecond) // long enough for every engine to find it held
 		x.leave()
-		foreign.unlock("name")
+		foreign.Unlock("name")
 	}
 	took := time.Since(start)
 	hits := 0
@@ -340,9 +341,9 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 	require.NotZero(t, hits, "the test wants messages dropped")
 	require.Greater(t, turns, 3)
 	require.LessOrEqual(t, x.worst, 2*time.Second, "nobody waits longer than that while the lock is free")
-	apiGone(t, s)
+	testkit.NoKeys(t, s)
 	for _, e := range all {
-		apiIdle(t, e)
+		testkit.Idle(t, e)
 		stats := e.Stats()
 		require.Zero(t, stats.Waiting)
 		require.Zero(t, stats.Held)
@@ -354,11 +355,11 @@ func apiCrowd(t *testing.T, callers int, way func(*engine.Config)) {
 // Many names, many waiters: nobody's queue depends on another's.
 func TestManyContendedNamesAllMakeProgress(t *testing.T) {
 	names, rounds := 300, 4
-	if apiRace {
+	if testkit.Race {
 		names = 60
 	}
 	s := redistest.Run(t, redistest.Options{})
-	engines := []*engine.Engine{apiOpen(t, s.Addr()), apiOpen(t, s.Addr())}
+	engines := []*engine.Engine{testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())}
 	exclusive := make([]apiExclusive, names)
 	var wg sync.WaitGroup
 	for i := range names {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // pollCap of the product is 1 s, spread by a fifth.
@@ -19,18 +20,18 @@ const apiPoll = 1200 * time.Millisecond
 
 func TestWaiterIsServedByTheMessageOfARelease(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	holder, waiter := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
-	ls := apiAcquire(t, holder.Lock("name"))
+	holder, waiter := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, holder.Lock("name"))
 	f := waiter.Lock("name").AcquireAsync(context.Background())
-	apiParked(t, s, "name", 1, 1, waiter)
-	apiRelease(t, ls)
-	apiWithin(t, f.Done(), apiSoon, "the message wakes the waiter")
-	got := apiGet(t, f)
+	testkit.Parked(t, s, "name", 1, 1, waiter)
+	testkit.Release(t, ls)
+	testkit.Within(t, f.Done(), testkit.Soon, "the message wakes the waiter")
+	got := testkit.Get(t, f)
 	require.NotZero(t, waiter.Stats().WokenByMessage)
 	require.NotEqual(t, ls.OwnerID(), got.OwnerID())
 	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
 	require.EqualValues(t, 1, holder.Stats().Heard)
-	apiRelease(t, got)
+	testkit.Release(t, got)
 	require.Zero(t, waiter.Stats().Waiting)
 }
 
@@ -39,27 +40,27 @@ func TestWaiterIsServedByTheMessageOfARelease(t *testing.T) {
 func TestC110ReleaseBetweenFailedTryAndSubscribeIsNotMissed(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
-	foreign := apiNewForeign(t, s)
+	e := testkit.OpenChecked(t, p.Addr())
+	foreign := testkit.NewForeign(t, s)
 	for round := range 5 { // each with a name of its own: a lingering subscription would hide the gap
 		name := fmt.Sprint("name:", round)
-		foreign.lock(name, time.Minute)
-		hold := p.Hold(faultproxy.Argument("SUBSCRIBE", apiChannel(name)), 1)
+		foreign.Lock(name, time.Minute)
+		hold := p.Hold(faultproxy.Argument("SUBSCRIBE", testkit.Channel(name)), 1)
 		before := e.Stats()
 		f := e.Lock(name).AcquireAsync(context.Background())
-		apiWithin(t, hold.C(), apiLong, "the waiter subscribes")
-		apiPending(t, f)
-		foreign.unlock(name)
+		testkit.Within(t, hold.C(), testkit.TooLong, "the waiter subscribes")
+		testkit.Pending(t, f)
+		foreign.Unlock(name)
 		require.Equal(t, "0", s.Do(t, "EXISTS", name))
 		start := time.Now()
 		p.ReleaseCommands()
-		apiWithin(t, f.Done(), apiLong, "the waiter is served")
+		testkit.Within(t, f.Done(), testkit.TooLong, "the waiter is served")
 		took := time.Since(start)
-		require.Less(t, took, apiSoon, "it was the second try, not the poll")
+		require.Less(t, took, testkit.Soon, "it was the second try, not the poll")
 		after := e.Stats()
 		require.EqualValues(t, before.WokenBySubscribe+1, after.WokenBySubscribe)
 		require.Equal(t, before.WokenByMessage, after.WokenByMessage, "nobody could hear the message")
-		apiRelease(t, apiGet(t, f))
+		testkit.Release(t, testkit.Get(t, f))
 	}
 }
 
@@ -68,36 +69,36 @@ func TestC110ReleaseBetweenFailedTryAndSubscribeIsNotMissed(t *testing.T) {
 func TestP5BusyAnswerOlderThanTheMessageIsNotBelieved(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
-	foreign := apiNewForeign(t, s)
-	foreign.lock("name", time.Minute)
+	e := testkit.OpenChecked(t, p.Addr())
+	foreign := testkit.NewForeign(t, s)
+	foreign.Lock("name", time.Minute)
 	f := e.Lock("name").AcquireAsync(context.Background())
-	apiParked(t, s, "name", 1, 1, e)
-	before, tries := e.Stats(), calls(t, s, "evalsha")
+	testkit.Parked(t, s, "name", 1, 1, e)
+	before, tries := e.Stats(), testkit.CallsOf(t, s, "evalsha")
 	const late = 400 * time.Millisecond
 	p.Delay(0, late)
-	s.Do(t, "PUBLISH", apiChannel("name"), "0") // its message is late, too
-	eventually(t, "the waiter has tried again", func() bool { return calls(t, s, "evalsha") == tries+1 })
+	s.Do(t, "PUBLISH", testkit.Channel("name"), "0") // its message is late, too
+	testkit.Eventually(t, "the waiter has tried again", func() bool { return testkit.CallsOf(t, s, "evalsha") == tries+1 })
 	p.Delay(0, 0)
-	foreign.unlock("name") // overtakes the answer
-	apiWithin(t, f.Done(), apiLong, "the waiter is served")
+	foreign.Unlock("name") // overtakes the answer
+	testkit.Within(t, f.Done(), testkit.TooLong, "the waiter is served")
 	require.Equal(t, before.WokenByPoll, e.Stats().WokenByPoll, "by trying again at once, not by the poll")
-	apiRelease(t, apiGet(t, f))
+	testkit.Release(t, testkit.Get(t, f))
 }
 
 func TestC111SubscriberConnectionKilledRightBeforeTheReleaseCostsAtMostThePoll(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign := apiNewForeign(t, s)
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign := testkit.NewForeign(t, s)
 	for round := range 3 {
 		name := fmt.Sprint("name:", round)
-		foreign.lock(name, time.Minute)
+		foreign.Lock(name, time.Minute)
 		f := e.Lock(name).AcquireAsync(context.Background())
-		apiUntil(t, "the waiter listens", func() bool { return strings.HasSuffix(s.Do(t, "PUBSUB", "NUMSUB", apiChannel(name)), "\n1") })
-		require.NotEqual(t, "0", foreign.do("CLIENT", "KILL", "TYPE", "pubsub"))
-		foreign.unlock(name)
-		apiWithin(t, f.Done(), apiPoll+apiSoon, "served by the reconnect or by the poll, not by the TTL")
-		apiRelease(t, apiGet(t, f))
+		testkit.Eventually(t, "the waiter listens", func() bool { return strings.HasSuffix(s.Do(t, "PUBSUB", "NUMSUB", testkit.Channel(name)), "\n1") })
+		require.NotEqual(t, "0", foreign.Do("CLIENT", "KILL", "TYPE", "pubsub"))
+		foreign.Unlock(name)
+		testkit.Within(t, f.Done(), apiPoll+testkit.Soon, "served by the reconnect or by the poll, not by the TTL")
+		testkit.Release(t, testkit.Get(t, f))
 	}
 	require.NotZero(t, e.Stats().Nodes[0].Subscriptions.Reconnects)
 	require.NotZero(t, e.Stats().WokenByReconnect+e.Stats().WokenByPoll)
@@ -127,16 +128,16 @@ func TestC117WaitersPollWhereSubscribingIsImpossible(t *testing.T) {
 			if c.config != nil {
 				change = append(change, c.config)
 			}
-			holder, waiter := apiOpen(t, s.Addr(), change...), apiOpen(t, s.Addr(), change...)
-			ls := apiAcquire(t, holder.Lock("name"))
+			holder, waiter := testkit.OpenChecked(t, s.Addr(), change...), testkit.OpenChecked(t, s.Addr(), change...)
+			ls := testkit.Acquire(t, holder.Lock("name"))
 			f := waiter.Lock("name").AcquireAsync(context.Background())
-			apiUntil(t, "the waiter was told busy", func() bool { return waiter.Stats().Waits == 1 })
-			apiPending(t, f)
-			apiRelease(t, ls)
-			apiWithin(t, f.Done(), apiPoll+apiSoon, "served by the poll")
+			testkit.Eventually(t, "the waiter was told busy", func() bool { return waiter.Stats().Waits == 1 })
+			testkit.Pending(t, f)
+			testkit.Release(t, ls)
+			testkit.Within(t, f.Done(), apiPoll+testkit.Soon, "served by the poll")
 			require.NotZero(t, waiter.Stats().WokenByPoll)
 			require.Zero(t, waiter.Stats().WokenByMessage)
-			apiRelease(t, apiGet(t, f))
+			testkit.Release(t, testkit.Get(t, f))
 			require.Equal(t, "", s.Do(t, "PUBSUB", "CHANNELS"))
 		})
 	}
@@ -144,11 +145,11 @@ func TestC117WaitersPollWhereSubscribingIsImpossible(t *testing.T) {
 
 func TestForceReleaseServesTheWaitersHereAndElsewhere(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	here, there := apiOpen(t, s.Addr()), apiOpen(t, s.Addr())
-	ls := apiAcquire(t, here.Lock("name"))
+	here, there := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, here.Lock("name"))
 	behind, elsewhere := here.Lock("name").AcquireAsync(context.Background()), there.Lock("name").AcquireAsync(context.Background())
-	apiParked(t, s, "name", 1, 1, there)
-	was, err := here.Lock("name").ForceRelease(apiCtx(t))
+	testkit.Parked(t, s, "name", 1, 1, there)
+	was, err := here.Lock("name").ForceRelease(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, was)
 	require.True(t, ls.Lost())
@@ -156,56 +157,56 @@ func TestForceReleaseServesTheWaitersHereAndElsewhere(t *testing.T) {
 	for range 2 { // one, then the other
 		select {
 		case <-behind.Done():
-			apiRelease(t, apiGet(t, behind))
+			testkit.Release(t, testkit.Get(t, behind))
 			behind = &engine.Future[*engine.Lease]{} // one that is never done
 		case <-elsewhere.Done():
-			apiRelease(t, apiGet(t, elsewhere))
+			testkit.Release(t, testkit.Get(t, elsewhere))
 			elsewhere = &engine.Future[*engine.Lease]{}
-		case <-time.After(apiLong):
+		case <-time.After(testkit.TooLong):
 			require.FailNow(t, "a waiter was not served")
 		}
 	}
 	require.Less(t, time.Since(start), 2*time.Second)
-	require.Error(t, ls.Release(apiCtx(t)))
+	require.Error(t, ls.Release(testkit.Limited(t)))
 }
 
 // Somebody replaces the lock by another kind of object while others wait for it.
 func TestWaitersOfANameThatBecomesAnotherKindAreTold(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign := apiNewForeign(t, s)
-	foreign.lock("name", time.Minute)
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign := testkit.NewForeign(t, s)
+	foreign.Lock("name", time.Minute)
 	var fs []*engine.Future[*engine.Lease]
 	for range 10 {
 		fs = append(fs, e.Lock("name").AcquireAsync(context.Background()))
 	}
-	apiParked(t, s, "name", 1, 10, e)
+	testkit.Parked(t, s, "name", 1, 10, e)
 	s.Do(t, "HSET", "name", "mode", "write")
-	s.Do(t, "PUBLISH", apiChannel("name"), "0")
+	s.Do(t, "PUBLISH", testkit.Channel("name"), "0")
 	for _, f := range fs {
-		require.ErrorIs(t, apiErr(t, f), engine.ErrWrongKind)
+		require.ErrorIs(t, testkit.GetError(t, f), engine.ErrWrongKind)
 	}
-	apiIdle(t, e)
+	testkit.Idle(t, e)
 }
 
 // Whatever is published on the channel, it is a hint at most.
 func TestForeignMessagesOnTheChannelDoNoHarm(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign := apiNewForeign(t, s)
-	foreign.lock("name", time.Minute)
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign := testkit.NewForeign(t, s)
+	foreign.Lock("name", time.Minute)
 	f := e.Lock("name").AcquireAsync(context.Background())
-	apiParked(t, s, "name", 1, 1, e)
-	apiReset(t, s)
+	testkit.Parked(t, s, "name", 1, 1, e)
+	testkit.ResetCalls(t, s)
 	const spam = 200
 	for i := range spam {
-		s.Do(t, "PUBLISH", apiChannel("name"), []string{"", "1", "-1", "junk", strings.Repeat("x", 10_000)}[i%5])
+		s.Do(t, "PUBLISH", testkit.Channel("name"), []string{"", "1", "-1", "junk", strings.Repeat("x", 10_000)}[i%5])
 	}
-	apiPending(t, f)
-	apiUntil(t, "it has looked", func() bool { return e.Stats().WokenByMessage > 0 })
-	require.LessOrEqual(t, apiCalls(t, s)["evalsha"], int64(spam+5), "one try a message at most")
-	foreign.unlock("name")
-	apiRelease(t, apiGet(t, f))
+	testkit.Pending(t, f)
+	testkit.Eventually(t, "it has looked", func() bool { return e.Stats().WokenByMessage > 0 })
+	require.LessOrEqual(t, testkit.Calls(t, s)["evalsha"], int64(spam+5), "one try a message at most")
+	foreign.Unlock("name")
+	testkit.Release(t, testkit.Get(t, f))
 }
 
 // The proxy swallows every message on connections that are in perfect health.
@@ -213,21 +214,21 @@ func TestMessagesThatNeverArriveCostAtMostTwoSeconds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
-	foreign := apiNewForeign(t, s)
+	e := testkit.OpenChecked(t, p.Addr())
+	foreign := testkit.NewForeign(t, s)
 	for range 3 {
 		drop := p.DropMessages(func(string) bool { return true })
-		foreign.lock("name", time.Minute)
+		foreign.Lock("name", time.Minute)
 		f := e.Lock("name").AcquireAsync(context.Background())
-		apiUntil(t, "the waiter listens", func() bool {
-			return e.Stats().Waiting == 1 && strings.HasSuffix(s.Do(t, "PUBSUB", "NUMSUB", apiChannel("name")), "\n1")
+		testkit.Eventually(t, "the waiter listens", func() bool {
+			return e.Stats().Waiting == 1 && strings.HasSuffix(s.Do(t, "PUBSUB", "NUMSUB", testkit.Channel("name")), "\n1")
 		})
-		apiPending(t, f)
-		foreign.unlock("name")
-		apiWithin(t, drop.C(), apiLong, "the message was dropped")
-		apiWithin(t, f.Done(), 2*time.Second, "served although the message never came")
-		apiRelease(t, apiGet(t, f))
-		apiWithin(t, drop.C(), apiLong, "the message of our own release was dropped, too")
+		testkit.Pending(t, f)
+		foreign.Unlock("name")
+		testkit.Within(t, drop.C(), testkit.TooLong, "the message was dropped")
+		testkit.Within(t, f.Done(), 2*time.Second, "served although the message never came")
+		testkit.Release(t, testkit.Get(t, f))
+		testkit.Within(t, drop.C(), testkit.TooLong, "the message of our own release was dropped, too")
 		drop.Remove()
 	}
 	require.Zero(t, e.Stats().WokenByMessage)
@@ -237,11 +238,11 @@ func TestC121WaitersOfADeadHolderAreServedWhenItsLeaseEnds(t *testing.T) {
 	const waiters = 50
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign := apiNewForeign(t, s)
-	foreign.lock("name", 1500*time.Millisecond)
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign := testkit.NewForeign(t, s)
+	foreign.Lock("name", 1500*time.Millisecond)
 	start := time.Now()
-	apiReset(t, s)
+	testkit.ResetCalls(t, s)
 	grants := make(chan time.Duration, waiters)
 	for range waiters {
 		e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(ls *engine.Lease, err error) {
@@ -254,20 +255,20 @@ func TestC121WaitersOfADeadHolderAreServedWhenItsLeaseEnds(t *testing.T) {
 	var first time.Duration
 	select {
 	case first = <-grants:
-	case <-time.After(apiLong):
+	case <-time.After(testkit.TooLong):
 		require.FailNow(t, "nobody was served")
 	}
 	require.GreaterOrEqual(t, first, 1400*time.Millisecond, "not while the holder's lease lasts")
-	require.LessOrEqual(t, first, 1500*time.Millisecond*12/10+apiSoon, "PTTL and a fifth")
+	require.LessOrEqual(t, first, 1500*time.Millisecond*12/10+testkit.Soon, "PTTL and a fifth")
 	for range waiters - 1 {
 		select {
 		case <-grants:
-		case <-time.After(apiLong):
+		case <-time.After(testkit.TooLong):
 			require.FailNow(t, "not all were served")
 		}
 	}
-	apiGone(t, s)
-	calls := apiCalls(t, s)
+	testkit.NoKeys(t, s)
+	calls := testkit.Calls(t, s)
 	// An acquire and a release a turn; before that a first try, one behind the subscription, two polls.
 	require.LessOrEqual(t, calls["evalsha"], 2*calls["hset"]+8, "no thundering loop")
 	require.LessOrEqual(t, calls["hset"], int64(waiters))
@@ -276,45 +277,45 @@ func TestC121WaitersOfADeadHolderAreServedWhenItsLeaseEnds(t *testing.T) {
 
 func TestForeignClientAndEngineTakeTurns(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign, ear := apiNewForeign(t, s), apiNewForeign(t, s)
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign, ear := testkit.NewForeign(t, s), testkit.NewForeign(t, s)
 	const name = "shared"
-	heard := ear.do("SUBSCRIBE", apiChannel(name))
-	require.Equal(t, "subscribe\n"+apiChannel(name)+"\n1", heard)
-	ctx := apiCtx(t)
+	heard := ear.Do("SUBSCRIBE", testkit.Channel(name))
+	require.Equal(t, "subscribe\n"+testkit.Channel(name)+"\n1", heard)
+	ctx := testkit.Limited(t)
 	for range 20 {
-		foreign.lock(name, 30*time.Second)
+		foreign.Lock(name, 30*time.Second)
 		_, err := e.Lock(name).TryAcquire(ctx)
 		require.ErrorIs(t, err, engine.ErrHeld)
 		f := e.Lock(name).AcquireAsync(ctx)
-		apiUntil(t, "the engine waits", func() bool { return e.Stats().Waiting == 1 })
-		apiPending(t, f)
-		foreign.unlock(name) // our engine hears Redisson's message
-		msg, err := ear.conn.Receive(ctx)
+		testkit.Eventually(t, "the engine waits", func() bool { return e.Stats().Waiting == 1 })
+		testkit.Pending(t, f)
+		foreign.Unlock(name) // our engine hears Redisson's message
+		msg, err := ear.Conn.Receive(ctx)
 		require.NoError(t, err)
-		require.Equal(t, "message\n"+apiChannel(name)+"\n0", redistest.Text(msg))
-		ls := apiGet(t, f)
-		require.False(t, foreign.tryLock(name, time.Second), "exclusion holds the other way, too")
-		apiRelease(t, ls)
-		msg, err = ear.conn.Receive(ctx) // Redisson hears our message
+		require.Equal(t, "message\n"+testkit.Channel(name)+"\n0", redistest.Text(msg))
+		ls := testkit.Get(t, f)
+		require.False(t, foreign.TryLock(name, time.Second), "exclusion holds the other way, too")
+		testkit.Release(t, ls)
+		msg, err = ear.Conn.Receive(ctx) // Redisson hears our message
 		require.NoError(t, err)
-		require.Equal(t, "message\n"+apiChannel(name)+"\n0", redistest.Text(msg))
+		require.Equal(t, "message\n"+testkit.Channel(name)+"\n0", redistest.Text(msg))
 	}
 }
 
 func TestWaiterOfAKeyWithoutExpiryWaitsWithThePollCap(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr(), func(cfg *engine.Config) { cfg.NoSubscribe = true })
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.NoSubscribe = true })
 	s.Do(t, "HSET", "name", "somebody:1", "1")
-	_, err := e.Lock("name").TryAcquire(apiCtx(t))
+	_, err := e.Lock("name").TryAcquire(testkit.Limited(t))
 	var held *engine.HeldError
 	require.ErrorAs(t, err, &held)
 	require.Negative(t, held.Remaining)
 	require.ErrorContains(t, err, "no expiry")
 	f := e.Lock("name").AcquireAsync(context.Background())
-	apiUntil(t, "the waiter was told busy", func() bool { return e.Stats().Waits == 1 })
+	testkit.Eventually(t, "the waiter was told busy", func() bool { return e.Stats().Waits == 1 })
 	s.Do(t, "DEL", "name") // somebody removes it by hand, and tells nobody
-	apiWithin(t, f.Done(), apiPoll+apiSoon, "served by the poll")
-	apiRelease(t, apiGet(t, f))
+	testkit.Within(t, f.Done(), apiPoll+testkit.Soon, "served by the poll")
+	testkit.Release(t, testkit.Get(t, f))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // apiField is Redisson's field: the client's UUID, a colon, a positive long in decimal.
@@ -34,7 +35,7 @@ func apiWire(t testing.TB, s *redistest.Server, e *engine.Engine, key string, ls
 	id, err := strconv.ParseInt(thread, 10, 64)
 	require.NoError(t, err, "Java reads a long")
 	require.Positive(t, id)
-	left := time.Duration(apiInt(t, s, "PTTL", key)) * time.Millisecond
+	left := time.Duration(testkit.Int(t, s, "PTTL", key)) * time.Millisecond
 	require.LessOrEqual(t, left, lease)
 	require.Greater(t, left, lease-5*time.Second)
 }
@@ -51,32 +52,32 @@ func TestWireOfALockTakenAloneIsRedissons(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := redistest.Run(t, redistest.Options{})
-			e := apiOpen(t, s.Addr())
-			exact, pattern := apiNewForeign(t, s), apiNewForeign(t, s)
-			ctx := apiCtx(t)
-			exact.do("SUBSCRIBE", c.channel)
-			pattern.do("PSUBSCRIBE", "*")
-			apiReset(t, s)
+			e := testkit.OpenChecked(t, s.Addr())
+			exact, pattern := testkit.NewForeign(t, s), testkit.NewForeign(t, s)
+			ctx := testkit.Limited(t)
+			exact.Do("SUBSCRIBE", c.channel)
+			pattern.Do("PSUBSCRIBE", "*")
+			testkit.ResetCalls(t, s)
 
-			ls := apiAcquire(t, e.Lock(c.name))
+			ls := testkit.Acquire(t, e.Lock(c.name))
 			require.Equal(t, []string{c.name}, s.Keys(t), "nothing but the key")
 			apiWire(t, s, e, c.name, ls, engine.DefaultLease)
-			calls := apiCalls(t, s)
+			calls := testkit.Calls(t, s)
 			require.EqualValues(t, 1, calls["evalsha"])
 			require.EqualValues(t, 1, calls["hset"], "a lock alone is not copied")
 			require.Zero(t, calls["copy"])
 			require.Zero(t, calls["publish"])
 
-			apiRelease(t, ls)
+			testkit.Release(t, ls)
 			require.Empty(t, s.Keys(t))
-			require.EqualValues(t, 1, apiCalls(t, s)["publish"], "one message")
-			msg, err := exact.conn.Receive(ctx)
+			require.EqualValues(t, 1, testkit.Calls(t, s)["publish"], "one message")
+			msg, err := exact.Conn.Receive(ctx)
 			require.NoError(t, err)
 			require.Equal(t, []any{"message", c.channel, "0"}, msg)
-			msg, err = pattern.conn.Receive(ctx)
+			msg, err = pattern.Conn.Receive(ctx)
 			require.NoError(t, err)
 			require.Equal(t, []any{"pmessage", "*", c.channel, "0"}, msg)
-			require.EqualValues(t, 1, apiCalls(t, s)["hdel"])
+			require.EqualValues(t, 1, testkit.Calls(t, s)["hdel"])
 		})
 	}
 }
@@ -86,8 +87,8 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 	lease := 20 * time.Second
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
-	apiReset(t, s)
+	e := testkit.OpenChecked(t, p.Addr())
+	testkit.ResetCalls(t, s)
 	p.Hold(faultproxy.Command("EVALSHA"), -1) // while one command is out the others collect
 	var futures []*engine.Future[*engine.Lease]
 	key := func(i int) string { return fmt.Sprintf("name:%d", i) }
@@ -98,11 +99,11 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 	var leases []*engine.Lease
 	fields := make(map[string]int)
 	for _, f := range futures {
-		ls := apiGet(t, f)
+		ls := testkit.Get(t, f)
 		leases = append(leases, ls)
 		fields[ls.OwnerID()]++
 	}
-	calls := apiCalls(t, s)
+	calls := testkit.Calls(t, s)
 	require.Greater(t, calls["copy"], int64(n/2), "most were copied")
 	require.NotZero(t, calls["hset"], "the first of each batch is not")
 	require.EqualValues(t, n, calls["hset"]+calls["copy"], "one or the other for each key")
@@ -122,7 +123,7 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 	require.Greater(t, fields[shared], 10)
 	require.LessOrEqual(t, fields[shared], 128)
 	one := slices.IndexFunc(leases, func(ls *engine.Lease) bool { return ls.OwnerID() == shared })
-	apiRelease(t, leases[one])
+	testkit.Release(t, leases[one])
 	require.Equal(t, "0", s.Do(t, "EXISTS", key(one)))
 	require.Len(t, s.Keys(t), n-1)
 	for i, ls := range leases {
@@ -134,9 +135,9 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 
 	// Whoever takes the released key next has a field of its own: a late release of the old holder
 	// cannot touch it.
-	again := apiAcquire(t, e.Lock(key(one)))
+	again := testkit.Acquire(t, e.Lock(key(one)))
 	require.NotEqual(t, shared, again.OwnerID())
-	require.ErrorIs(t, leases[one].Release(apiCtx(t)), engine.ErrNotHeld)
+	require.ErrorIs(t, leases[one].Release(testkit.Limited(t)), engine.ErrNotHeld)
 	require.Equal(t, again.OwnerID()+"\n1", s.Do(t, "HGETALL", key(one)))
 
 	var releases []*engine.Future[struct{}]
@@ -146,7 +147,7 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 		}
 	}
 	for _, f := range releases {
-		apiGet(t, f)
+		testkit.Get(t, f)
 	}
 	require.Equal(t, []string{key(one)}, s.Keys(t))
 }
@@ -157,12 +158,12 @@ func TestWireOfABatchWithBusyKeysLeavesThemAlone(t *testing.T) {
 	const n = 90
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	e := apiOpen(t, p.Addr())
-	foreign := apiNewForeign(t, s)
+	e := testkit.OpenChecked(t, p.Addr())
+	foreign := testkit.NewForeign(t, s)
 	for i := 0; i < n; i += 3 {
-		foreign.lock(fmt.Sprint("name:", i), 40*time.Second)
+		foreign.Lock(fmt.Sprint("name:", i), 40*time.Second)
 	}
-	apiReset(t, s)
+	testkit.ResetCalls(t, s)
 	p.Hold(faultproxy.Command("EVALSHA"), -1)
 	var futures []*engine.Future[*engine.Lease]
 	for i := range n {
@@ -170,7 +171,7 @@ func TestWireOfABatchWithBusyKeysLeavesThemAlone(t *testing.T) {
 	}
 	p.ReleaseCommands()
 	for i, f := range futures {
-		ls, err := f.Await(apiCtx(t))
+		ls, err := f.Await(testkit.Limited(t))
 		if i%3 != 0 {
 			require.NoError(t, err)
 			apiWire(t, s, e, fmt.Sprint("name:", i), ls, engine.DefaultLease)
@@ -179,30 +180,30 @@ func TestWireOfABatchWithBusyKeysLeavesThemAlone(t *testing.T) {
 		var held *engine.HeldError
 		require.ErrorAs(t, err, &held)
 		require.InDelta(t, 40, held.Remaining.Seconds(), 5)
-		require.Equal(t, foreign.field+"\n1", s.Do(t, "HGETALL", fmt.Sprint("name:", i)))
+		require.Equal(t, foreign.Field+"\n1", s.Do(t, "HGETALL", fmt.Sprint("name:", i)))
 	}
-	require.NotZero(t, apiCalls(t, s)["copy"])
+	require.NotZero(t, testkit.Calls(t, s)["copy"])
 }
 
 func TestWireOfForceReleaseIsAMessageAndNoKey(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	foreign, ear := apiNewForeign(t, s), apiNewForeign(t, s)
-	ctx := apiCtx(t)
-	ear.do("SUBSCRIBE", apiChannel("name"))
+	e := testkit.OpenChecked(t, s.Addr())
+	foreign, ear := testkit.NewForeign(t, s), testkit.NewForeign(t, s)
+	ctx := testkit.Limited(t)
+	ear.Do("SUBSCRIBE", testkit.Channel("name"))
 
 	was, err := e.Lock("name").ForceRelease(ctx)
 	require.NoError(t, err)
 	require.False(t, was, "there was none")
 
-	foreign.lock("name", time.Minute)
+	foreign.Lock("name", time.Minute)
 	was, err = e.Lock("name").ForceRelease(ctx)
 	require.NoError(t, err)
 	require.True(t, was)
 	require.Empty(t, s.Keys(t))
-	msg, err := ear.conn.Receive(ctx)
+	msg, err := ear.Conn.Receive(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []any{"message", apiChannel("name"), "0"}, msg)
+	require.Equal(t, []any{"message", testkit.Channel("name"), "0"}, msg)
 
 	// Another kind of lock under the name is not ours to delete.
 	s.Do(t, "HSET", "rw", "mode", "write", "somebody:1:write", "1")
@@ -217,18 +218,18 @@ func TestWireOfForceReleaseIsAMessageAndNoKey(t *testing.T) {
 // The watchdog and Extend may only ever raise a TTL: a foreign hand that made it longer is respected.
 func TestWireTTLIsNeverShortened(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	e := apiOpen(t, s.Addr())
-	ls := apiAcquire(t, e.Lock("name", engine.WatchdogLease(time.Second)))
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name", engine.WatchdogLease(time.Second)))
 	s.Do(t, "PEXPIRE", "name", "60000")
 	sent := e.Stats().Renewals.Sent
-	apiUntil(t, "two renewals", func() bool { return e.Stats().Renewals.Sent >= sent+2 })
-	require.Greater(t, apiInt(t, s, "PTTL", "name"), int64(50_000))
+	testkit.Eventually(t, "two renewals", func() bool { return e.Stats().Renewals.Sent >= sent+2 })
+	require.Greater(t, testkit.Int(t, s, "PTTL", "name"), int64(50_000))
 
 	s.Do(t, "PERSIST", "name") // a key without TTL gets one again
 	sent = e.Stats().Renewals.Sent
-	apiUntil(t, "two renewals", func() bool { return e.Stats().Renewals.Sent >= sent+2 })
-	left := apiInt(t, s, "PTTL", "name")
+	testkit.Eventually(t, "two renewals", func() bool { return e.Stats().Renewals.Sent >= sent+2 })
+	left := testkit.Int(t, s, "PTTL", "name")
 	require.Positive(t, left)
 	require.LessOrEqual(t, left, int64(1000))
-	apiRelease(t, ls)
+	testkit.Release(t, ls)
 }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package testkit
+
+// Race reports whether the race detector runs: the big tests are scaled down under it.
+const Race = false

@@ -1,0 +1,27 @@
+package testkit
+
+import (
+	"flag"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// SeedEnv names the environment variable that repeats what was drawn.
+const SeedEnv = "HOLDFAST_SEED"
+
+// Main runs a package's tests, and fails it if a test leaves a goroutine behind. The two goroutines of ants' package-
+// wide default pool, started when ants is imported, are the only ones that may stay: those of an
+// engine's own pool have the same function names and must go, so what is there now is excused
+// instead of the names.
+//
+// Tests that run in parallel mostly wait for a lease or a limit to pass: eight at once, unless somebody says otherwise.
+func Main(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "8")
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+}

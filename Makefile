@@ -32,6 +32,13 @@ help: ## list the targets
 build: ## build the load generator: bin/loadgen
 	$(GO) build -o bin/loadgen ./cmd/loadgen
 
+# What builds on one system may not on another: signals, process groups, clocks.
+SYSTEMS = linux darwin windows freebsd
+
+.PHONY: cross
+cross: ## build everything for the systems that loadgen runs on: linux, darwin, windows, freebsd
+	@set -e; for os in $(SYSTEMS); do echo "GOOS=$$os go build ./..."; GOOS=$$os CGO_ENABLED=0 $(GO) build ./...; done
+
 .PHONY: run
 run: build ## run the load generator on a server of its own (DURATION=10s)
 	bin/loadgen run --duration $(DURATION)

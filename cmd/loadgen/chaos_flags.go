@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 // The disturbances of --chaos.
@@ -76,6 +78,8 @@ func (c *config) checkChaosKind(kind string) error {
 	switch {
 	case !slices.Contains(chaosKinds, kind):
 		return fmt.Errorf("--chaos must be one or more of %s, not %q", strings.Join(chaosKinds, ", "), kind)
+	case (kind == chaosPause || kind == chaosClient) && !redistest.CanPause:
+		return fmt.Errorf("--chaos %s stops a process for a while, which this system cannot do", kind)
 	case kind == chaosClient:
 		return c.checkKillClient()
 	case kind == chaosSlots && c.cluster < 2:

@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
@@ -36,7 +34,7 @@ func startVictim(cfg *config, srv *server) (*victim, error) {
 		return nil, err
 	}
 	v := &victim{cmd: exec.Command(path, victimArgs(cfg, srv)...), ready: make(chan struct{}), gone: make(chan struct{})}
-	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is meant for us
+	ownGroup(v.cmd)
 	if v.life, err = v.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -75,21 +73,6 @@ func (v *victim) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("the other client did not begin: %w", ctx.Err())
 	}
-}
-
-// stopTime is how long a signal has to reach every thread of it, and how long it runs in between.
-const stopTime = 5 * time.Millisecond
-
-// stop makes it stand still.
-func (v *victim) stop() error { return v.signal(syscall.SIGSTOP) }
-
-// resume lets it go on.
-func (v *victim) resume() error { return v.signal(syscall.SIGCONT) }
-
-func (v *victim) signal(sig syscall.Signal) error {
-	err := v.cmd.Process.Signal(sig)
-	time.Sleep(stopTime)
-	return err
 }
 
 // kill ends it without a last word, and reports whether it was still there to be killed.

@@ -93,8 +93,7 @@ func once(ctx context.Context, command []string, file string) ([]string, error) 
 	defer func() { _ = w.Close() }()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // it is ours
 	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	endAsGroup(cmd)
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

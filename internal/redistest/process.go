@@ -47,7 +47,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // signal sends sig unless the process is over.
 func (p *process) signal(sig syscall.Signal) {
-	_ = p.cmd.Process.Signal(sig) // the only failure is "already finished"
+	_ = p.cmd.Process.Signal(sig) // "already finished"; or Windows, which can kill and nothing else
 }
 
 // kill ends the process at once, stopped or not, and waits for it.
@@ -58,8 +58,11 @@ func (p *process) kill() {
 
 // terminate asks the process to end and kills it if it has not after grace.
 func (p *process) terminate(grace time.Duration) {
-	p.signal(syscall.SIGTERM)
-	p.signal(syscall.SIGCONT)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil { // over, or on Windows, which knows no such signal
+		p.kill()
+		return
+	}
+	p.resume()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -102,7 +101,7 @@ func (s *Server) arguments(o Options) ([]string, error) {
 	port := strconv.Itoa(s.port)
 	if o.sentinel != "" {
 		file := filepath.Join(s.dir, sentinelFile)
-		body := "port " + port + "\nbind 127.0.0.1\nprotected-mode no\ndir \"" + s.dir + "\"\n" + o.sentinel
+		body := "port " + port + "\nbind 127.0.0.1\nprotected-mode no\ndir \"" + filepath.ToSlash(s.dir) + "\"\n" + o.sentinel
 		if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
 			return nil, fmt.Errorf("redistest: %w", err)
 		}
@@ -220,11 +219,11 @@ func (s *Server) Kill() {
 }
 
 // Pause stops the server with SIGSTOP: connections stay open, the kernel still
-// accepts new ones, nothing is answered. It returns when the server stands still.
+// accepts new ones, nothing is answered. It returns when the server stands still. It does nothing where [CanPause] is false.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.proc.signal(syscall.SIGSTOP)
+	s.proc.pause()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = poll(ctx, func() error {
@@ -239,7 +238,7 @@ func (s *Server) Pause() {
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.proc.signal(syscall.SIGCONT)
+	s.proc.resume()
 }
 
 // Restart ends the server, if it still runs, and starts it again on the same port

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -37,13 +37,13 @@ type chaos struct {
 // movedSlot is a slot that is away from home.
 type movedSlot struct {
 	slot uint16
-	home *redistest.Server
+	home *redisproc.Server
 }
 
 // fall is the death of a master.
 type fall struct {
 	addr     string
-	slots    [redistest.Slots]bool // that it served
+	slots    [redisproc.Slots]bool // that it served
 	at       time.Time
 	replaced time.Time // a replica serves all of them; zero: not yet
 }
@@ -156,7 +156,7 @@ func (c *chaos) pauseTime() time.Duration {
 }
 
 // killConnections ends those of clients and subscribers. Replicas and the cluster bus keep theirs.
-func killConnections(ctx context.Context, s *redistest.Server) error {
+func killConnections(ctx context.Context, s *redisproc.Server) error {
 	for _, kind := range []string{"normal", "pubsub"} {
 		if _, err := s.Command(ctx, "CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"); err != nil {
 			return err
@@ -166,7 +166,7 @@ func killConnections(ctx context.Context, s *redistest.Server) error {
 }
 
 // anyMaster is a master that lives.
-func (c *chaos) anyMaster(ctx context.Context) (*redistest.Server, error) {
+func (c *chaos) anyMaster(ctx context.Context) (*redisproc.Server, error) {
 	switch {
 	case c.srv.cluster != nil:
 		return c.srv.cluster.Owner(ctx, c.anySlot())
@@ -177,15 +177,15 @@ func (c *chaos) anyMaster(ctx context.Context) (*redistest.Server, error) {
 	}
 }
 
-func (c *chaos) anySlot() uint16 { return uint16(c.rng.IntN(redistest.Slots)) }
+func (c *chaos) anySlot() uint16 { return uint16(c.rng.IntN(redisproc.Slots)) }
 
 // owners is the master of every slot.
-func (c *chaos) owners(ctx context.Context) ([]*redistest.Server, error) {
+func (c *chaos) owners(ctx context.Context) ([]*redisproc.Server, error) {
 	if c.srv.sentinel == nil {
 		return c.srv.cluster.Owners(ctx)
 	}
 	master, err := c.srv.sentinel.Current(ctx)
-	return slices.Repeat([]*redistest.Server{master}, redistest.Slots), err
+	return slices.Repeat([]*redisproc.Server{master}, redisproc.Slots), err
 }
 
 // moveSlot moves a slot away, or the one that is away back home.
@@ -207,7 +207,7 @@ func (c *chaos) moveSlot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var others []*redistest.Server
+	var others []*redisproc.Server
 	for _, n := range cluster.Nodes() {
 		if n != from && slices.Contains(owners, n) {
 			others = append(others, n)
@@ -224,7 +224,7 @@ func (c *chaos) moveSlot(ctx context.Context) error {
 }
 
 // living reports whether s is still a master.
-func (c *chaos) living(ctx context.Context, s *redistest.Server) (bool, error) {
+func (c *chaos) living(ctx context.Context, s *redisproc.Server) (bool, error) {
 	owners, err := c.srv.cluster.Owners(ctx)
 	return slices.Contains(owners, s), err
 }
@@ -238,7 +238,7 @@ func (c *chaos) failover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var replicas []*redistest.Server
+	var replicas []*redisproc.Server
 	for _, n := range c.srv.cluster.Nodes() {
 		if f := c.fall(); !slices.Contains(owners, n) && (f == nil || n.Addr() != f.addr) {
 			replicas = append(replicas, n)
@@ -251,7 +251,7 @@ func (c *chaos) failover(ctx context.Context) error {
 }
 
 // takeOver tells a replica to take over until it has. It looks first: who has become a master refuses to be told.
-func (c *chaos) takeOver(ctx context.Context, next *redistest.Server) error {
+func (c *chaos) takeOver(ctx context.Context, next *redisproc.Server) error {
 	var asked time.Time
 	return await(ctx, func() error {
 		owners, err := c.owners(ctx)
@@ -271,12 +271,12 @@ func (c *chaos) takeOver(ctx context.Context, next *redistest.Server) error {
 }
 
 // clusterNodes is what s knows of its cluster, for an error.
-func clusterNodes(ctx context.Context, s *redistest.Server) string {
+func clusterNodes(ctx context.Context, s *redisproc.Server) string {
 	v, err := s.Command(ctx, "CLUSTER", "NODES")
 	if err != nil {
 		return err.Error()
 	}
-	return redistest.Text(v)
+	return redisproc.Text(v)
 }
 
 // sentinelFailover has a sentinel put a replica in the master's place. It is over when the old master follows the
@@ -290,7 +290,7 @@ func (c *chaos) sentinelFailover(ctx context.Context) error {
 	return await(ctx, func() error {
 		// Refused while the last one is not over, or its old master not yet a good replica.
 		if !begun {
-			if _, err := c.srv.sentinel.Sentinels[0].Command(ctx, "SENTINEL", "FAILOVER", redistest.MasterName); err != nil {
+			if _, err := c.srv.sentinel.Sentinels[0].Command(ctx, "SENTINEL", "FAILOVER", redisproc.MasterName); err != nil {
 				return err
 			}
 			begun = true
@@ -306,7 +306,7 @@ func (c *chaos) sentinelFailover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if parts, ok := role.([]any); !ok || len(parts) == 0 || redistest.Text(parts[0]) != "slave" {
+		if parts, ok := role.([]any); !ok || len(parts) == 0 || redisproc.Text(parts[0]) != "slave" {
 			return fmt.Errorf("%s still takes itself for the master", old.Addr())
 		}
 		return nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
 // The disturbances of --chaos.
@@ -78,7 +78,7 @@ func (c *config) checkChaosKind(kind string) error {
 	switch {
 	case !slices.Contains(chaosKinds, kind):
 		return fmt.Errorf("--chaos must be one or more of %s, not %q", strings.Join(chaosKinds, ", "), kind)
-	case (kind == chaosPause || kind == chaosClient) && !redistest.CanPause:
+	case (kind == chaosPause || kind == chaosClient) && !redisproc.CanPause:
 		return fmt.Errorf("--chaos %s stops a process for a while, which this system cannot do", kind)
 	case kind == chaosClient:
 		return c.checkKillClient()

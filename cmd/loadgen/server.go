@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/embedded"
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -28,8 +28,8 @@ type server struct {
 	user       string
 	password   string
 	embedded   *embedded.Server   // nil: not ours, or not a single one
-	cluster    *redistest.Cluster // nil: not ours, or no cluster
-	sentinel   *redistest.Sentinel
+	cluster    *redisproc.Cluster // nil: not ours, or no cluster
+	sentinel   *redisproc.Sentinel
 	client     rueidis.Client
 	clientName string // of every connection this process makes
 	product    string // "redis 7.0.15"
@@ -80,7 +80,7 @@ func (s *server) clientOption() rueidis.ClientOption {
 	o.Dialer.Timeout = connectTimeout / 2
 	o.ForceSingleClient = s.inProcess()
 	if s.sentinel != nil {
-		o.Sentinel = rueidis.SentinelOption{MasterSet: redistest.MasterName}
+		o.Sentinel = rueidis.SentinelOption{MasterSet: redisproc.MasterName}
 	}
 	return o
 }
@@ -89,7 +89,7 @@ func (s *server) clientOption() rueidis.ClientOption {
 func (s *server) engineConfig(cfg *config) engine.Config {
 	c := engine.Config{Addrs: s.addrs, Username: s.user, Password: s.password, ClientName: s.clientName, NoHandOff: cfg.noHandOff}
 	if s.sentinel != nil {
-		c.MasterName = redistest.MasterName
+		c.MasterName = redisproc.MasterName
 	}
 	return c
 }

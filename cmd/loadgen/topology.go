@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/internal/embedded"
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -55,14 +55,14 @@ func (s *server) startOwn(ctx context.Context, cfg *config) error {
 		return nil
 	case cfg.cluster > 0:
 		// A master that dies is to be missed by its own slots only, not by all.
-		c, err := redistest.StartCluster(ctx, cfg.cluster, cfg.replicas, "--cluster-require-full-coverage", "no")
+		c, err := redisproc.StartCluster(ctx, cfg.cluster, cfg.replicas, "--cluster-require-full-coverage", "no")
 		if err != nil {
 			return startError("cluster", err)
 		}
 		s.cluster, s.addrs = c, c.Addrs()
 		return nil
 	case cfg.sentinel:
-		g, err := redistest.StartSentinel(ctx, cfg.replicas, sentinels)
+		g, err := redisproc.StartSentinel(ctx, cfg.replicas, sentinels)
 		if err != nil {
 			return startError("sentinel", err)
 		}
@@ -85,7 +85,7 @@ func (s *server) startOwn(ctx context.Context, cfg *config) error {
 }
 
 func startError(flag string, err error) error {
-	if errors.Is(err, redistest.ErrNoServer) {
+	if errors.Is(err, redisproc.ErrNoServer) {
 		return fmt.Errorf("--%s needs redis-server or valkey-server on PATH: %w", flag, err)
 	}
 	return fmt.Errorf("start a %s: %w", flag, err)
@@ -142,7 +142,7 @@ func (s *server) homes(ctx context.Context) (homes, error) {
 	if err != nil {
 		return homes{}, err
 	}
-	number := make(map[*redistest.Server]int)
+	number := make(map[*redisproc.Server]int)
 	for _, owner := range owners {
 		if _, known := number[owner]; !known {
 			number[owner] = len(number)

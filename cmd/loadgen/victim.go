@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
 // measuring is what a victim says on standard error when its load begins.
@@ -125,7 +125,7 @@ func victimAddrs(srv *server) []string {
 	if srv.sentinel == nil {
 		return srv.addrs
 	}
-	query := url.Values{"master_set": {redistest.MasterName}, "addr": srv.addrs[1:]}
+	query := url.Values{"master_set": {redisproc.MasterName}, "addr": srv.addrs[1:]}
 	return []string{(&url.URL{Scheme: "redis", Host: srv.addrs[0], RawQuery: query.Encode()}).String()}
 }
 

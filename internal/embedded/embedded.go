@@ -10,7 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
 // tick is how often the clock of miniredis is moved: the coarseness of its leases.
@@ -24,7 +24,7 @@ type Server struct {
 	// with what its clients cost.
 	InProcess bool
 
-	child *redistest.Server // nil: InProcess
+	child *redisproc.Server // nil: InProcess
 	addr  string
 	stop  func()
 	once  sync.Once
@@ -35,15 +35,15 @@ type Server struct {
 // Errors: the real server's, if there is one and it does not start. That none is on PATH
 // is no error.
 func Start(ctx context.Context) (*Server, error) {
-	child, err := redistest.Start(ctx, redistest.Options{})
+	child, err := redisproc.Start(ctx, redisproc.Options{})
 	switch {
-	case errors.Is(err, redistest.ErrNoServer):
+	case errors.Is(err, redisproc.ErrNoServer):
 		return startMini()
 	case err != nil:
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
 	kind := "redis-server"
-	if path, err := redistest.Binary(); err == nil {
+	if path, err := redisproc.Binary(); err == nil {
 		kind = filepath.Base(path)
 	}
 	return &Server{Kind: kind, child: child, addr: child.Addr(), stop: child.Stop}, nil
@@ -88,7 +88,7 @@ func moveTime(mini *miniredis.Miniredis, quit <-chan struct{}) {
 func (s *Server) Addr() string { return s.addr }
 
 // Process returns the server's process; nil if it is in this one.
-func (s *Server) Process() *redistest.Server { return s.child }
+func (s *Server) Process() *redisproc.Server { return s.child }
 
 // Stop ends the server. It may be called more than once.
 //

@@ -55,8 +55,8 @@ func moving() []mutant {
 		},
 		{
 			"move-over-too-early", "a master believes an older claim, and the owner deletes the keys of the slot",
-			one("internal/redistest/move.go", "err == nil && heard < epoch {\n\t\t\t\tinARow", "err == nil && heard > epoch {\n\t\t\t\tinARow"),
-			"internal/redistest", "TestAMoveIsOverWhenEveryMasterKnowsTheEpochOfItsClaim", false,
+			one("internal/redisproc/move.go", "err == nil && heard < epoch {\n\t\t\t\tinARow", "err == nil && heard > epoch {\n\t\t\t\tinARow"),
+			"internal/redisproc", "TestAMoveIsOverWhenEveryMasterKnowsTheEpochOfItsClaim", false,
 		},
 		{
 			"moving-patience-ends", "who waits for a lock in a slot on its way is refused after a while",

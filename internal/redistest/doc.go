@@ -1,10 +1,6 @@
-// Package redistest starts real Redis or Valkey servers: single servers, clusters
-// and sentinel groups, each a private child process on a free port of 127.0.0.1
-// with a data directory of its own and nothing persisted.
-//
-// It serves the tests and the load generator's embedded server, so the core
-// ([Start], [StartCluster], [StartSentinel]) knows nothing of testing; [Run] and
-// its kin are thin wrappers for tests.
+// Package redistest gives tests real Redis or Valkey servers, those of package
+// redisproc: [Run] and its kin start them, skip the test under -short, fail it where no server is
+// installed, and stop them at its end.
 //
 //	s := redistest.Run(t, redistest.Options{})
 //	client := dial(s.Addr())
@@ -12,16 +8,5 @@
 //	s.Resume()
 //	require.Equal(t, "1", s.Do(t, "EXISTS", "key"))
 //
-// What the package promises:
-//
-//   - The server that answers is the one that was started: `INFO server` must show
-//     the child's process id. A port that somebody else took is given up.
-//   - No orphans. On Linux the kernel kills the child when this process dies, however
-//     it dies; everywhere [Server.Stop] ends the child, waits for it and removes its
-//     directory.
-//   - Commands of the helpers travel over a connection of their own, with a small
-//     RESP reader of this package: nothing of the product is needed to judge it.
-//
-// Each server costs one goroutine, locked to its thread, for as long as the child
-// lives: Linux sends the parent-death signal when that *thread* ends.
+// The names of redisproc that tests use stand here as well, so that a test imports one package.
 package redistest

@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const parentEnv = "REDISTEST_PARENT"
+const parentEnv = "REDISPROC_PARENT"
 
 // TestServerDiesWithItsParent starts this test binary again as a parent that is
 // killed without a chance to clean up.

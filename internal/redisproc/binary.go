@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 const BinaryEnv = "HOLDFAST_REDIS_SERVER"
 
 // ErrNoServer is returned when no server binary is found.
-var ErrNoServer = errors.New("redistest: no redis-server or valkey-server found")
+var ErrNoServer = errors.New("redisproc: no redis-server or valkey-server found")
 
 // Binary returns the path of the server binary: the one that BinaryEnv names, else
 // the first of redis-server and valkey-server on PATH.
@@ -46,11 +46,11 @@ func VersionOf(binary string) (string, error) {
 	}
 	out, err := exec.Command(binary, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("redistest: %s --version: %w", binary, err)
+		return "", fmt.Errorf("redisproc: %s --version: %w", binary, err)
 	}
 	found := regexp.MustCompile(`\bv=(\S+)`).FindSubmatch(out)
 	if found == nil {
-		return "", fmt.Errorf("redistest: %s --version says %q", binary, out)
+		return "", fmt.Errorf("redisproc: %s --version says %q", binary, out)
 	}
 	return string(found[1]), nil
 }

@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"context"
@@ -49,10 +49,10 @@ func (c *Cluster) BeginMove(ctx context.Context, slot uint16, to *Server) (*Move
 	}
 	m.fromID, m.toID = Text(fromID), Text(toID)
 	if _, err := to.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", Text(fromID)); err != nil {
-		return nil, fmt.Errorf("redistest: importing slot %s: %w", m.slot, err)
+		return nil, fmt.Errorf("redisproc: importing slot %s: %w", m.slot, err)
 	}
 	if _, err := from.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.toID); err != nil {
-		return nil, fmt.Errorf("redistest: migrating slot %s: %w", m.slot, err)
+		return nil, fmt.Errorf("redisproc: migrating slot %s: %w", m.slot, err)
 	}
 	return m, nil
 }
@@ -73,7 +73,7 @@ func (m *Move) Keys(ctx context.Context) error {
 			args = append(args, Text(key))
 		}
 		if _, err := m.from.Command(ctx, args...); err != nil {
-			return fmt.Errorf("redistest: MIGRATE: %w", err)
+			return fmt.Errorf("redisproc: MIGRATE: %w", err)
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (m *Move) Finish(ctx context.Context) error {
 		// The others hear of it by gossip; replicas refuse, and so does a source that has lost its last slot
 		// and follows the target already; dead ones do not answer.
 		if err != nil && i < 2 && !strings.Contains(err.Error(), "only with masters") {
-			return fmt.Errorf("redistest: SETSLOT NODE: %w", err)
+			return fmt.Errorf("redisproc: SETSLOT NODE: %w", err)
 		}
 	}
 	return m.agreed(ctx)
@@ -141,15 +141,15 @@ func (m *Move) agreed(ctx context.Context) error {
 			if seen := m.cluster.byPort(portOfSlot(v, int64(slot))); seen != m.to {
 				inARow = 0
 				_, told := n.Command(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID)
-				return fmt.Errorf("redistest: %s sees slot %s elsewhere: %w", n.Addr(), m.slot, told)
+				return fmt.Errorf("redisproc: %s sees slot %s elsewhere: %w", n.Addr(), m.slot, told)
 			}
 			if heard, err := n.epochOf(ctx, m.toID); err == nil && heard < epoch {
 				inARow = 0
-				return fmt.Errorf("redistest: %s knows of epoch %d of %s, which has %d", n.Addr(), heard, m.to.Addr(), epoch)
+				return fmt.Errorf("redisproc: %s knows of epoch %d of %s, which has %d", n.Addr(), heard, m.to.Addr(), epoch)
 			}
 		}
 		if inARow++; inARow < agreeTimes {
-			return errors.New("redistest: agreed just now")
+			return errors.New("redisproc: agreed just now")
 		}
 		return nil
 	})
@@ -166,7 +166,7 @@ func (m *Move) awaitEpoch(ctx context.Context) error {
 		}
 		heard, err := m.to.epochOf(ctx, m.fromID)
 		if err == nil && heard < own {
-			err = fmt.Errorf("redistest: %s knows of epoch %d of %s, which has %d", m.to.Addr(), heard, m.from.Addr(), own)
+			err = fmt.Errorf("redisproc: %s knows of epoch %d of %s, which has %d", m.to.Addr(), heard, m.from.Addr(), own)
 		}
 		return err
 	})
@@ -184,7 +184,7 @@ func (s *Server) epochOf(ctx context.Context, id string) (int, error) {
 			return strconv.Atoi(words[field])
 		}
 	}
-	return 0, fmt.Errorf("redistest: %s does not know node %s", s.Addr(), id)
+	return 0, fmt.Errorf("redisproc: %s does not know node %s", s.Addr(), id)
 }
 
 // Add introduces a cluster-enabled server as a further master, without slots. The caller stops it.
@@ -210,7 +210,7 @@ func (c *Cluster) AwaitAgreement(ctx context.Context) error {
 			case first == "":
 				first = owners
 			case owners != first:
-				return fmt.Errorf("redistest: nodes disagree:\n%s\n%s", first, owners)
+				return fmt.Errorf("redisproc: nodes disagree:\n%s\n%s", first, owners)
 			}
 		}
 		return nil

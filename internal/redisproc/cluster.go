@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (c *Cluster) join(ctx context.Context, replicasPer int) error {
 	for i, m := range c.Masters {
 		first, last := i*Slots/len(c.Masters), (i+1)*Slots/len(c.Masters)-1
 		if _, err := m.Command(ctx, addSlots(first, last)...); err != nil {
-			return fmt.Errorf("redistest: CLUSTER ADDSLOTS: %w", err)
+			return fmt.Errorf("redisproc: CLUSTER ADDSLOTS: %w", err)
 		}
 	}
 	for i, r := range c.Replicas {
@@ -74,13 +74,13 @@ func (c *Cluster) meet(ctx context.Context) error {
 	nodes := c.Nodes()
 	for i, n := range nodes {
 		if _, err := n.Command(ctx, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
-			return fmt.Errorf("redistest: CLUSTER SET-CONFIG-EPOCH: %w", err)
+			return fmt.Errorf("redisproc: CLUSTER SET-CONFIG-EPOCH: %w", err)
 		}
 	}
 	for i, n := range nodes {
 		for _, other := range nodes[i+1:] {
 			if _, err := n.Command(ctx, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port)); err != nil {
-				return fmt.Errorf("redistest: CLUSTER MEET: %w", err)
+				return fmt.Errorf("redisproc: CLUSTER MEET: %w", err)
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (c *Cluster) AwaitOK(ctx context.Context) error {
 	nodes := c.Nodes()
 	for _, n := range nodes {
 		if err := poll(ctx, func() error { return c.nodeOK(ctx, n) }); err != nil {
-			return fmt.Errorf("redistest: cluster node %s: %w", n.Addr(), err)
+			return fmt.Errorf("redisproc: cluster node %s: %w", n.Addr(), err)
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func acknowledged(ctx context.Context, n *Server, replicas string) error {
 		return err
 	}
 	defer conn.Close()
-	if _, err := conn.Do(ctx, "PUBLISH", "holdfast:redistest", ""); err != nil {
+	if _, err := conn.Do(ctx, "PUBLISH", "holdfast:redisproc", ""); err != nil {
 		return err
 	}
 	v, err := conn.Do(ctx, "WAIT", replicas, "100")
@@ -222,7 +222,7 @@ func (c *Cluster) Claimant(ctx context.Context, slot uint16) (*Server, error) {
 	err = poll(ctx, func() error {
 		next, err := c.OwnerSeenBy(ctx, owner, slot)
 		if err == nil && next != owner {
-			err = fmt.Errorf("redistest: %s says that slot %d is on %s", owner.Addr(), slot, next.Addr())
+			err = fmt.Errorf("redisproc: %s says that slot %d is on %s", owner.Addr(), slot, next.Addr())
 			owner = next
 		}
 		return err
@@ -240,13 +240,13 @@ func (c *Cluster) OwnerSeenBy(ctx context.Context, n *Server, slot uint16) (*Ser
 	if owner := c.byPort(portOfSlot(v, int64(slot))); owner != nil {
 		return owner, nil
 	}
-	return nil, fmt.Errorf("redistest: %s knows no owner of slot %d", n.Addr(), slot)
+	return nil, fmt.Errorf("redisproc: %s knows no owner of slot %d", n.Addr(), slot)
 }
 
 // Owners returns the master of every slot, as the first server that answers and knows all of them sees
 // it.
 func (c *Cluster) Owners(ctx context.Context) ([]*Server, error) {
-	last := errors.New("redistest: a cluster without servers")
+	last := errors.New("redisproc: a cluster without servers")
 	for _, n := range c.Nodes() {
 		v, err := n.Command(ctx, "CLUSTER", "SLOTS")
 		if err != nil {
@@ -255,7 +255,7 @@ func (c *Cluster) Owners(ctx context.Context) ([]*Server, error) {
 		}
 		owners := c.ownersIn(v)
 		if slot := slices.Index(owners, nil); slot >= 0 {
-			last = fmt.Errorf("redistest: %s knows no owner of slot %d", n.Addr(), slot)
+			last = fmt.Errorf("redisproc: %s knows no owner of slot %d", n.Addr(), slot)
 			continue
 		}
 		return owners, nil

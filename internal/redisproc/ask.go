@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *Server) Dial(ctx context.Context) (*Conn, error) {
 	}
 	if _, err := c.Do(ctx, "AUTH", s.password); err != nil {
 		_ = c.Close()
-		return nil, fmt.Errorf("redistest: AUTH: %w", err)
+		return nil, fmt.Errorf("redisproc: AUTH: %w", err)
 	}
 	return c, nil
 }
@@ -52,7 +52,7 @@ func (s *Server) CommandStats() (map[string]int64, error) {
 		calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 		n, err := strconv.ParseInt(calls, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("redistest: INFO %s:%s: %w", field, value, err)
+			return nil, fmt.Errorf("redisproc: INFO %s:%s: %w", field, value, err)
 		}
 		stats[name] = n
 	}
@@ -73,7 +73,7 @@ func (s *Server) infoField(ctx context.Context, section, field string) (string, 
 	}
 	value, ok := info[field]
 	if !ok {
-		return "", fmt.Errorf("redistest: INFO %s has no field %q", section, field)
+		return "", fmt.Errorf("redisproc: INFO %s has no field %q", section, field)
 	}
 	return value, nil
 }

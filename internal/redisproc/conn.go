@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ type Conn struct {
 func Dial(ctx context.Context, addr string) (*Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("redistest: %w", err)
+		return nil, fmt.Errorf("redisproc: %w", err)
 	}
 	return &Conn{Conn: nc, r: bufio.NewReader(nc)}, nil
 }
@@ -94,7 +94,7 @@ func (c *Conn) read() (any, error) {
 	}
 	line = strings.TrimSuffix(line, "\r\n")
 	if line == "" {
-		return nil, errors.New("redistest: empty line in a reply")
+		return nil, errors.New("redisproc: empty line in a reply")
 	}
 	kind, rest := line[0], line[1:]
 	switch kind {
@@ -111,7 +111,7 @@ func (c *Conn) read() (any, error) {
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil {
-		return nil, fmt.Errorf("redistest: reply line %q", line)
+		return nil, fmt.Errorf("redisproc: reply line %q", line)
 	}
 	return c.readSized(kind, n)
 }
@@ -137,7 +137,7 @@ func (c *Conn) readSized(kind byte, n int) (any, error) {
 		}
 		return c.read()
 	}
-	return nil, fmt.Errorf("redistest: reply of type %q", kind)
+	return nil, fmt.Errorf("redisproc: reply of type %q", kind)
 }
 
 func (c *Conn) readBulk(kind byte, n int) (any, error) {

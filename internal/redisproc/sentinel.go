@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"context"
@@ -125,7 +125,7 @@ func (s *Sentinel) Addrs() []string {
 
 // Current returns the server that the sentinels call master now.
 func (s *Sentinel) Current(ctx context.Context) (*Server, error) {
-	last := errors.New("redistest: no sentinel")
+	last := errors.New("redisproc: no sentinel")
 	for _, sentinel := range s.Sentinels {
 		v, err := sentinel.Command(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
 		if err != nil {
@@ -138,7 +138,7 @@ func (s *Sentinel) Current(ctx context.Context) (*Server, error) {
 				return n, nil
 			}
 		}
-		last = fmt.Errorf("redistest: a sentinel names the master %q", addr)
+		last = fmt.Errorf("redisproc: a sentinel names the master %q", addr)
 	}
 	return nil, last
 }

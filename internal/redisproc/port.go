@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func FreePort() (int, error) {
 			return port, nil
 		}
 	}
-	return 0, errors.New("redistest: no free port found")
+	return 0, errors.New("redisproc: no free port found")
 }
 
 func free(port int) bool {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package redistest
+package redisproc
 
 // CanPause reports whether this system lets one process stop another: [Server.Pause] needs that.
 const CanPause = false

@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const (
 )
 
 // errPortTaken means that the port was free when asked and is not any more.
-var errPortTaken = errors.New("redistest: the port was taken meanwhile")
+var errPortTaken = errors.New("redisproc: the port was taken meanwhile")
 
 // Options says which server to start. The zero Options is a plain single server.
 type Options struct {
@@ -83,7 +83,7 @@ func startOnce(ctx context.Context, o Options) (*Server, error) {
 	}
 	dir, err := os.MkdirTemp("", "holdfast-redis-")
 	if err != nil {
-		return nil, fmt.Errorf("redistest: %w", err)
+		return nil, fmt.Errorf("redisproc: %w", err)
 	}
 	s := &Server{binary: o.Binary, dir: dir, port: port, password: passwordIn(o.Args)}
 	if s.args, err = s.arguments(o); err == nil {
@@ -103,7 +103,7 @@ func (s *Server) arguments(o Options) ([]string, error) {
 		file := filepath.Join(s.dir, sentinelFile)
 		body := "port " + port + "\nbind 127.0.0.1\nprotected-mode no\ndir \"" + filepath.ToSlash(s.dir) + "\"\n" + o.sentinel
 		if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
-			return nil, fmt.Errorf("redistest: %w", err)
+			return nil, fmt.Errorf("redisproc: %w", err)
 		}
 		return append([]string{file, "--sentinel"}, o.Args...), nil
 	}
@@ -131,7 +131,7 @@ func passwordIn(args []string) string {
 func (s *Server) launch(ctx context.Context) error {
 	p, err := launch(s.binary, s.dir, s.args)
 	if err != nil {
-		return fmt.Errorf("redistest: %w", err)
+		return fmt.Errorf("redisproc: %w", err)
 	}
 	if err := s.awaitReady(ctx, p); err != nil {
 		p.kill()
@@ -171,7 +171,7 @@ func (s *Server) startError(p *process) error {
 	if strings.Contains(log, "Address already in use") {
 		return errPortTaken
 	}
-	return fmt.Errorf("redistest: %s did not start: %w: %s", filepath.Base(s.binary), p.err, log)
+	return fmt.Errorf("redisproc: %s did not start: %w: %s", filepath.Base(s.binary), p.err, log)
 }
 
 // logTail returns the end of the server's log.
@@ -248,11 +248,11 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return errors.New("redistest: restart of a stopped server")
+		return errors.New("redisproc: restart of a stopped server")
 	}
 	s.proc.terminate(stopGrace)
 	if err := s.removeData(); err != nil {
-		return fmt.Errorf("redistest: %w", err)
+		return fmt.Errorf("redisproc: %w", err)
 	}
 	return s.launch(ctx)
 }
@@ -294,7 +294,7 @@ func poll(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("redistest: %w: %w", ctx.Err(), err)
+			return fmt.Errorf("redisproc: %w: %w", ctx.Err(), err)
 		case <-time.After(pause):
 		}
 	}

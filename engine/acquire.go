@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
@@ -39,12 +40,12 @@ type watching struct {
 	at     *entry        // where the op waits, if its attempt is still on its way elsewhere
 }
 
-func (op *acquireOp) runner() *callbacks { return op.lock.eng.callbacks }
+func (op *acquireOp) runner() *callback.Pool { return op.lock.eng.callbacks }
 
 // finish publishes the result of a claimed op.
 func (op *acquireOp) finish() {
 	if w := op.watch; w != nil {
-		op.lock.eng.callbacks.unwatch(op.ctx, w.stop)
+		op.lock.eng.callbacks.Unwatch(op.ctx, w.stop)
 		op.lock.eng.timers.Cancel(&w.item)
 	}
 	op.publish(op.value, op.err)
@@ -177,17 +178,17 @@ func (sc *section) watchWait(op *acquireOp) {
 	}
 }
 
-// watchContext makes a waiting op see the end of its ctx. That may be code of others, so no mutex is held, and callbacks.ask
+// watchContext makes a waiting op see the end of its ctx. That may be code of others, so no mutex is held, and callback.Pool.Ask
 // says where it runs. Meanwhile the op may have been claimed, by a grant for instance. Who claims it takes the
 // mutex before finish ends the watch: either that was after the note here, or the claim is seen here.
 func (op *acquireOp) watchContext() {
 	e := op.lock.eng
-	defer e.callbacks.contain()
+	defer e.callbacks.Contain()
 	if op.ctx.Done() == nil {
 		return
 	}
 	stop := e.world.AfterFunc(op.ctx, func() {
-		defer e.callbacks.contain()
+		defer e.callbacks.Contain()
 		op.abandon(op.ctx.Err())
 	})
 	e.world.Yield("acquireOp.watchContext: watched | noted")

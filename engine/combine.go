@@ -4,16 +4,18 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 )
 
 // A combined is the future of several futures. Cancelling it cancels those it is made of.
 type combined[T any] struct {
 	Future[T]
 	cancel func()
-	run    *callbacks
+	run    *callback.Pool
 }
 
-func (c *combined[T]) runner() *callbacks { return c.run }
+func (c *combined[T]) runner() *callback.Pool { return c.run }
 
 func (c *combined[T]) abandon(err error) bool {
 	var none T
@@ -44,7 +46,7 @@ func combine[T, U any](fs []*Future[T]) *combined[U] {
 // no pool: each worker is a goroutine that ends with its queue.
 //
 //nolint:gochecknoglobals // it holds nothing while nothing runs
-var idleCallbacks = &callbacks{}
+var idleCallbacks = &callback.Pool{}
 
 func cancelAll[T any](fs []*Future[T]) {
 	for _, f := range fs {

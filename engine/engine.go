@@ -15,6 +15,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/renew"
@@ -37,7 +38,7 @@ type Engine struct {
 	wheel     *wheel.Wheel
 	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
 	prompt    *wheel.Set // short pauses, which a wide cohort would stretch
-	callbacks *callbacks
+	callbacks *callback.Pool
 	shards    [shardCount]shard
 
 	streams      atomic.Pointer[[]*Events] // nil: nobody listens
@@ -68,7 +69,7 @@ const (
 	// promptWidth is the same for short pauses.
 	promptWidth = 250 * time.Microsecond
 	// tickEvery paces the look at overdue answers and stuck callbacks.
-	tickEvery = 50 * time.Millisecond
+	tickEvery = callback.TickEvery
 )
 
 // Open connects and returns when a node has answered.
@@ -125,7 +126,7 @@ func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subs
 }
 
 func (e *Engine) start(nodes *resp.Nodes) error {
-	pool, err := newCallbacks(e.world, e.cfg.Logger)
+	pool, err := callback.New(e.world, e.cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	timing.Clock = e.clock
 	w, err := wheel.New(timing)
 	if err != nil {
-		pool.release()
+		pool.Release()
 		return fmt.Errorf("holdfast: timing wheel: %w", err)
 	}
 	e.callbacks, e.wheel = pool, w
@@ -163,6 +164,11 @@ func (e *Engine) listens(ent *entry, f resp.Family) bool {
 	return e.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
 }
 
+// log has the user's logger told. Blocks: never.
+func (e *Engine) log(level slog.Level, text string, args ...any) {
+	e.callbacks.Say(level, text, args...)
+}
+
 // ID returns the engine's UUID: the first half of every owner id it writes.
 func (e *Engine) ID() string { return e.id }
 
@@ -180,7 +186,7 @@ type ticking struct{ e *Engine }
 
 func (t ticking) due(now clock.Instant) {
 	e := t.e
-	e.callbacks.tick()
+	e.callbacks.Tick()
 	e.overdue = e.nodes.Tick(now, tickEvery, e.overdue[:0])
 	for _, key := range e.overdue {
 		e.watchName(key)
@@ -244,7 +250,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.world.Go("close", func() { e.shutDown(ctx) })
 	}
 	over, err := e.closed, &e.closeErr
-	if inCallback() {
+	if callback.Inside() {
 		over, err = e.ended, &e.endErr
 	}
 	if over.WaitIn(ctx) {
@@ -259,7 +265,7 @@ func (e *Engine) unfinished(cause error) error {
 	if left := e.unanswered(); left > 0 {
 		text += fmt.Sprintf(": %d commands unanswered", left)
 	}
-	if stuck := e.callbacks.stuck(); stuck != "" {
+	if stuck := e.callbacks.Stuck(); stuck != "" {
 		text += ": " + stuck
 	}
 	return fmt.Errorf("%s: %w", text, cause)
@@ -361,7 +367,7 @@ func (e *Engine) shutDown(ctx context.Context) {
 	e.ended.Open()
 	e.world.Yield("Engine.shutDown: all but callbacks ended | they have returned")
 	e.closeErr = e.endErr
-	if stuck := e.callbacks.close(ctx); stuck != "" {
+	if stuck := e.callbacks.Close(ctx); stuck != "" {
 		e.closeErr = errors.Join(e.endErr, fmt.Errorf("holdfast: close: %s", stuck))
 	}
 	e.endStreams()

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"log/slog"
-	"testing"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -35,25 +34,6 @@ func OutOfPatience(ls *Lease) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	ls.hold.nesting.cur.since = 1
-}
-
-// MaxLines is how many lines may wait for the logger.
-const MaxLines = maxLines
-
-// NewTalk makes callbacks that speak to a logger, without an engine.
-func NewTalk(tb testing.TB, logger *slog.Logger) (say func(n string), dropped func() int64, ended func()) {
-	tb.Helper()
-	c, err := newCallbacks(nil, logger)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	say = func(n string) { c.say(line{slog.LevelInfo, "a line", []any{"n", n}}) }
-	dropped = func() int64 {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.dropped
-	}
-	return say, dropped, func() { c.close(tb.Context()) }
 }
 
 // Say tells an engine's logger a line.

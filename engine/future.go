@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 )
 
 // A Future is an operation on its way. Any number of goroutines may look at it; its result is
@@ -24,7 +26,7 @@ type operation interface {
 	// abandon ends the operation with err, unless it has its result already.
 	abandon(err error) bool
 	// runner runs user callbacks.
-	runner() *callbacks
+	runner() *callback.Pool
 }
 
 // The states of a future. Claiming decides every race between a grant, a cancel, the end of a
@@ -128,8 +130,8 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 
 // waitIn waits for the result as long as ctx allows, and says whether there may be one.
 func (f *Future[T]) waitIn(ctx context.Context) bool {
-	if f.op != nil && f.op.runner() != nil && f.op.runner().world != nil {
-		there := f.op.runner().world.NewLatch()
+	if f.op != nil && f.op.runner() != nil && f.op.runner().World() != nil {
+		there := f.op.runner().World().NewLatch()
 		f.then(there.Open)
 		return there.WaitIn(ctx)
 	}
@@ -153,7 +155,7 @@ func (f *Future[T]) Cancel() bool {
 // OnComplete calls fn once with the result, on a worker of the engine, which holds no lock: fn may
 // block and may start operations. A panic in fn is reported to the logger and stops nothing.
 func (f *Future[T]) OnComplete(fn func(T, error)) {
-	f.then(func() { f.op.runner().add(func() { fn(f.value, f.err) }) })
+	f.then(func() { f.op.runner().Add(func() { fn(f.value, f.err) }) })
 }
 
 // then calls fn once when there is a result: now, in the caller, or later in whoever publishes. fn

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 )
 
 const futureLong = 20 * time.Second
@@ -19,17 +21,17 @@ const futureLong = 20 * time.Second
 // futureOp is an operation in the test's hands.
 type futureOp struct {
 	Future[int]
-	run       *callbacks
+	run       *callback.Pool
 	abandoned atomic.Int32
 }
 
-func newFutureOp(run *callbacks) *futureOp {
+func newFutureOp(run *callback.Pool) *futureOp {
 	op := &futureOp{run: run}
 	op.Future.op = op
 	return op
 }
 
-func (op *futureOp) runner() *callbacks { return op.run }
+func (op *futureOp) runner() *callback.Pool { return op.run }
 
 func (op *futureOp) abandon(err error) bool {
 	if !op.resolve(0, err) {
@@ -53,15 +55,15 @@ func (l futureLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func futureCallbacks(t testing.TB) (*callbacks, futureLog) {
+func futureCallbacks(t testing.TB) (*callback.Pool, futureLog) {
 	t.Helper()
 	log := make(futureLog, 1024)
-	run, err := newCallbacks(nil, slog.New(log))
+	run, err := callback.New(nil, slog.New(log))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), futureLong)
 		defer cancel()
-		require.Zero(t, run.close(ctx))
+		require.Zero(t, run.Close(ctx))
 	})
 	return run, log
 }
@@ -302,9 +304,7 @@ func TestPanickingCallbackIsReportedAndStopsNothing(t *testing.T) {
 		require.Contains(t, text, "boom ")
 		require.Contains(t, text, "future_test.go", "with its stack")
 	}
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	require.EqualValues(t, 50, run.panics)
+	require.EqualValues(t, 50, run.Stats().Panics)
 }
 
 // As t.FailNow does.
@@ -361,7 +361,7 @@ func TestThreeHundredBlockingCallbacksDelayTheOthersOnlyForAShortTime(t *testing
 		case <-ran:
 			done = true
 		case <-time.After(tickEvery):
-			run.tick()
+			run.Tick()
 		}
 		if ticks > 2*blockers {
 			break

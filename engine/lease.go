@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 )
 
 // A Lease is a held lock. It is yours from the grant until Release, or until it is lost; keep it,
@@ -148,6 +150,7 @@ func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 // leaseContext is a lease's context. Done, cause and children are those of a real cancelled context;
 // only two answers differ, see Err and Deadline.
 type leaseContext struct {
+	callback.Own
 	context.Context //nolint:containedctx // it is one
 	end             context.CancelCauseFunc
 	lease           *Lease        // keeps the lease alive: whoever watches its context still holds it

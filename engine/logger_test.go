@@ -2,10 +2,8 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
@@ -105,8 +104,8 @@ func testHostileLogger(t *testing.T, does, method string) {
 	}
 }
 
-// Beside the pool, nobody but the engine is left to stop a panic.
-func TestALoggerThatPanicsOfACallbackThatPanicsBesideThePoolEndsNothing(t *testing.T) {
+// All workers of the pool are stuck, and it had to grow.
+func TestALoggerThatPanicsOfACallbackThatPanicsInAPoolThatGrewEndsNothing(t *testing.T) {
 	t.Parallel()
 	const blocked = 300
 	s := redistest.Run(t, redistest.Options{})
@@ -146,67 +145,19 @@ func TestCloseCallsWhatWaitsBehindACallbackThatNeverReturns(t *testing.T) {
 	close(gate)
 }
 
-// orderlyLog waits for the gate, then remembers the first attribute of every line.
-type orderlyLog struct {
-	gate chan struct{}
-	mu   sync.Mutex
-	said []string
-}
-
-func (l *orderlyLog) Enabled(context.Context, slog.Level) bool { <-l.gate; return true }
-func (l *orderlyLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *orderlyLog) WithGroup(string) slog.Handler            { return l }
-
-func (l *orderlyLog) Handle(_ context.Context, r slog.Record) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.Attrs(func(a slog.Attr) bool {
-		l.said = append(l.said, a.String())
-		return false
-	})
-	return nil
-}
-
-func TestLinesForALoggerThatBlocksAreBoundedCountedAndInOrder(t *testing.T) {
-	log := &orderlyLog{gate: make(chan struct{})}
-	say, dropped, ended := engine.NewTalk(t, slog.New(log))
-	const more = 100
-	for i := range engine.MaxLines + more {
-		say(fmt.Sprint(i))
-	}
-	// One may be with the logger already.
-	lost := dropped()
-	require.GreaterOrEqual(t, lost, int64(more-1))
-	require.LessOrEqual(t, lost, int64(more))
-	close(log.gate)
-	ended()
-	require.Len(t, log.said, engine.MaxLines+more-int(lost)+1)
-	var told []string
-	want := 0
-	for _, line := range log.said {
-		if line == fmt.Sprint("n=", want) {
-			want++
-		} else {
-			told = append(told, line)
-		}
-	}
-	require.Equal(t, []string{fmt.Sprint("lines=", lost)}, told, "and the logger is told, once")
-	require.True(t, slices.Contains(log.said, "n=0"))
-}
-
 // Lines that a logger was too slow for are in the statistics: whoever reads its log would not miss them otherwise.
 func TestLinesThatWereDroppedAreInTheStatistics(t *testing.T) {
 	t.Parallel()
 	const more = 7
 	s := redistest.Run(t, redistest.Options{})
-	gate, heard := make(chan struct{}), make(chan struct{}, engine.MaxLines+1)
+	gate, heard := make(chan struct{}), make(chan struct{}, callback.MaxLines+1)
 	slow := &hostileLog{method: "Handle", does: func() { heard <- struct{}{}; <-gate }}
 	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(slow) })
 	open := sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(open) // before the engine is closed
 	engine.Say(e, "the logger has it")
 	testkit.Await(t, heard, "the first line")
-	for range engine.MaxLines {
+	for range callback.MaxLines {
 		engine.Say(e, "waits")
 	}
 	require.Zero(t, e.Stats().LogsDropped)
@@ -217,5 +168,5 @@ func TestLinesThatWereDroppedAreInTheStatistics(t *testing.T) {
 	open()
 	testkit.Finish(t, s, e)
 	require.EqualValues(t, more, e.Stats().LogsDropped)
-	require.EqualValues(t, 1+engine.MaxLines+1, slow.called.Load(), "and one that says how many were dropped")
+	require.EqualValues(t, 1+callback.MaxLines+1, slow.called.Load(), "and one that says how many were dropped")
 }

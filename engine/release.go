@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -35,7 +36,7 @@ func newReleaseOp(h *hold) *releaseOp {
 	return op
 }
 
-func (op *releaseOp) runner() *callbacks { return op.hold.ent.eng.callbacks }
+func (op *releaseOp) runner() *callback.Pool { return op.hold.ent.eng.callbacks }
 
 // abandon changes nothing: a release is detached from its caller.
 func (op *releaseOp) abandon(error) bool { return false }

@@ -100,7 +100,7 @@ func (sc *section) publish() {
 		sc.subscribe.open()
 	}
 	if op := sc.watch; op != nil {
-		sc.eng.callbacks.ask(op.ctx, op.watchContext)
+		sc.eng.callbacks.Ask(op.ctx, op.watchContext)
 	}
 	for _, f := range sc.more {
 		f()
@@ -160,7 +160,7 @@ func (fx *effects) look(op *acquireOp) {
 	if fx.watch == nil {
 		fx.watch = op
 	} else {
-		fx.more = append(fx.more, func() { op.lock.eng.callbacks.ask(op.ctx, op.watchContext) })
+		fx.more = append(fx.more, func() { op.lock.eng.callbacks.Ask(op.ctx, op.watchContext) })
 	}
 }
 

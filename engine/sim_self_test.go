@@ -191,7 +191,7 @@ var simSabotages = []simSabotage{
 		return true
 	}},
 	{"no panic", "in a callback", []simKind{simLock}, func(s *sim) bool {
-		s.engines[0].eng.callbacks.add(func() { panic("on purpose") })
+		s.engines[0].eng.callbacks.Add(func() { panic("on purpose") })
 		return true
 	}},
 	{"who gave everything back may acquire", "and is told it has lost", []simKind{simLock}, func(s *sim) bool {
@@ -260,7 +260,7 @@ var simSabotages = []simSabotage{
 		if s.w.Now() < clock.Instant(time.Hour).Add(20*time.Millisecond) {
 			return false
 		}
-		s.engines[0].eng.callbacks.add(func() { s.w.Sleep(time.Hour) })
+		s.engines[0].eng.callbacks.Add(func() { s.w.Sleep(time.Hour) })
 		return true
 	}},
 }

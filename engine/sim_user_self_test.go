@@ -25,7 +25,7 @@ var simUserSabotages = []simSabotage{
 	}},
 	{"a logger does not hear of its own panic", "but does", []simKind{simLock}, func(s *sim) bool {
 		o := s.engines[0].others
-		o.eng.callbacks.add(func() {
+		o.eng.callbacks.Add(func() {
 			r := slog.NewRecord(time.Time{}, slog.LevelInfo, "a callback panicked", 0)
 			r.Add("panic", errSimLogger)
 			_ = (&simLogger{o}).Handle(context.Background(), r)

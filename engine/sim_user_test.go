@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
@@ -54,10 +55,7 @@ func (o *simOthers) entered(what string) bool {
 	if o.eng == nil { // it is just being opened
 		return false
 	}
-	free := o.eng.callbacks.mu.TryLock()
-	if free {
-		o.eng.callbacks.mu.Unlock()
-	}
+	free := o.eng.callbacks.Unlocked()
 	for _, n := range o.s.names {
 		mu := &o.eng.shard(n.hash()).mu
 		if free = free && mu.TryLock(); free {
@@ -75,7 +73,7 @@ func (o *simOthers) onWorker(what string) bool {
 	if !o.entered(what) {
 		return false
 	}
-	if !inCallback() {
+	if !callback.Inside() {
 		o.s.fail("code of others stops nothing", "%s runs on no callback worker", what)
 		return false
 	}
@@ -278,7 +276,7 @@ func (a *simActor) closeAs(ctx context.Context) error {
 			by = a.se
 		}
 		returned := s.w.NewLatch()
-		by.eng.callbacks.add(by.others.callback(func() {
+		by.eng.callbacks.Add(by.others.callback(func() {
 			if err := eng.Close(ctx); err != nil {
 				s.story("engine %d is closed by a callback: %v", a.se.n, err)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -36,7 +37,7 @@ type singleOp[T any] struct {
 	end     func() // its end, when that is waited for
 }
 
-func (op *singleOp[T]) runner() *callbacks { return op.eng.callbacks }
+func (op *singleOp[T]) runner() *callback.Pool { return op.eng.callbacks }
 
 func (op *singleOp[T]) abandon(err error) bool {
 	var none T
@@ -55,7 +56,7 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	if ctx.Done() != nil {
 		op.ctx = ctx
 		op.stop = e.world.AfterFunc(ctx, func() {
-			defer e.callbacks.contain()
+			defer e.callbacks.Contain()
 			op.abandon(ctx.Err())
 		})
 	}
@@ -79,7 +80,7 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 		e.told(sh)
 	}
 	if err != nil {
-		e.callbacks.unwatchHere(op.stop)
+		e.callbacks.UnwatchHere(op.stop)
 	}
 	return &op.Future
 }
@@ -137,7 +138,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 // ends gives the op its result.
 func (op *singleOp[T]) ends(v T, err error) {
 	e := op.eng
-	e.callbacks.unwatch(op.ctx, op.stop)
+	e.callbacks.Unwatch(op.ctx, op.stop)
 	sc := e.enter(op.op.Hash)
 	sc.answered()
 	sc.leave()

@@ -128,10 +128,9 @@ func (e *Engine) Stats() Stats {
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())
 	}
-	e.callbacks.mu.Lock()
-	s.Callbacks, s.CallbackPanics, s.CallbackOverflows = e.callbacks.ran, e.callbacks.panics, e.callbacks.overflows
-	s.LogsDropped, s.TimingWheelStuck = e.callbacks.dropped, e.wheel.Stuck()
-	e.callbacks.mu.Unlock()
+	ran := e.callbacks.Stats()
+	s.Callbacks, s.CallbackPanics, s.CallbackOverflows = ran.Ran, ran.Panics, ran.Overflow
+	s.LogsDropped, s.TimingWheelStuck = ran.Dropped, e.wheel.Stuck()
 	return s
 }
 

@@ -84,7 +84,7 @@ func handles() []mutant {
 		},
 		{
 			"close-waits-for-its-caller", "a callback that closes the engine waits for itself",
-			one("engine/engine.go", "if inCallback() {", "if false {"),
+			one("engine/engine.go", "if callback.Inside() {", "if false {"),
 			"engine", "TestCloseCalledByACallbackReturns|TestCallbacksMayCloseEachOthersEngines", true,
 		},
 	}

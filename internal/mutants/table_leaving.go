@@ -57,7 +57,7 @@ func leavingNothing() []mutant {
 		},
 		{
 			"context-asked-on-the-lane", "a caller's context that blocks stops a lane, and one that closes the engine waits for itself",
-			one("engine/foreign.go", "\tif foreign(ctx) {\n\t\tc.add(fn)", "\tif foreign(ctx) && false {\n\t\tc.add(fn)"),
+			one("internal/callback/context.go", "\tif foreign(ctx) {\n\t\tp.Add(fn)", "\tif foreign(ctx) && false {\n\t\tp.Add(fn)"),
 			"engine", "TestAContextThatBlocksStopsNothing|TestAContextMayCloseTheEngineWhenItIsWatched", true,
 		},
 		{

@@ -3,11 +3,11 @@ package main
 // user: the code of others that the engine calls, and the packages it stands on, cannot stop it; and many
 // holds taken at once are no peak of renewals.
 func user() []mutant {
-	const journal, callbacks = "engine/log.go", "engine/callbacks.go"
+	const journal, pool, contexts = "internal/callback/log.go", "internal/callback/pool.go", "internal/callback/context.go"
 	return []mutant{
 		{
 			"logger-asked-by-the-watchdog", "a logger that blocks in Enabled stops all renewals",
-			one(journal, "\te.callbacks.say(line{level, text, args})", "\tif e.cfg.Logger != nil && e.cfg.Logger.Enabled(context.Background(), level) {\n\t\te.callbacks.say(line{level, text, args})\n\t}"),
+			one("engine/engine.go", "\te.callbacks.Say(level, text, args...)", "\tif e.cfg.Logger != nil && e.cfg.Logger.Enabled(context.Background(), level) {\n\t\te.callbacks.Say(level, text, args...)\n\t}"),
 			"engine", "TestALoggerThatBlocksPanicsOrEndsItsGoroutineStopsNothing/BlocksInEnabled", true,
 		},
 		{
@@ -16,19 +16,39 @@ func user() []mutant {
 			"engine", "TestALoggerThatBlocksPanicsOrEndsItsGoroutineStopsNothing/PanicsInHandle", true,
 		},
 		{
-			"panic-reported-in-the-worker", "a logger that panics of a panic ends the process",
-			one(callbacks, "c.say(line{slog.LevelError, text, []any{\"panic\", r, \"stack\", string(debug.Stack())}})", "c.logger.Error(text, \"panic\", r, \"stack\", string(debug.Stack()))"),
-			"engine", "TestALoggerThatPanicsOfACallbackThatPanicsBesideThePoolEndsNothing", true,
+			"panic-reported-in-the-worker", "a callback whose panic makes the logger panic never counts as returned",
+			one(pool, "p.Say(slog.LevelError, text, \"panic\", r, \"stack\", string(debug.Stack()))", "p.logger.Error(text, \"panic\", r, \"stack\", string(debug.Stack()))"),
+			"engine", "TestALoggerThatPanicsOfACallbackThatPanicsInAPoolThatGrewEndsNothing", true,
 		},
 		{
 			"lines-without-bound", "a logger that blocks fills the memory",
-			one(journal, "if len(c.lines) >= maxLines {", "if len(c.lines) < 0 {"),
-			"engine", "TestLinesForALoggerThatBlocksAreBoundedCountedAndInOrder", false,
+			one(journal, "if len(p.lines) >= MaxLines {", "if len(p.lines) < 0 {"),
+			"internal/callback", "TestLinesForALoggerThatBlocksAreBoundedCountedAndInOrder", false,
 		},
 		{
 			"close-leaves-callbacks", "who is told by Close, behind a callback that is stuck, is never told",
-			one(callbacks, "\t\tc.world.Go(\"callbacks\", func() { c.waitIdle(context.Background(), idle) })\n", ""),
-			"engine", "TestCallbacksBehindOneThatIsStuckAreCalledThoughCloseGaveUp", true,
+			one(pool, "\t\tp.world.Go(\"callbacks\", func() { p.waitIdle(context.Background(), idle) })\n", ""),
+			"internal/callback", "TestCallbacksBehindOneThatIsStuckAreCalledThoughCloseGaveUp", true,
+		},
+		{
+			"callback-that-ends-ends-the-turn", "who waits behind a callback that ended its goroutine waits for a tick, or for ever",
+			one(pool, "\t\t\tp.start() // it ended", "\t\t\t_ = p // it ended"),
+			"internal/callback", "TestACallbackThatPanicsOrEndsItsGoroutineCostsItselfAlone", false,
+		},
+		{
+			"stuck-callbacks-keep-the-pool", "callbacks that block, as many as there are workers, keep all others from running",
+			one(pool, "p.ants.Tune(p.ants.Running() + n)", "_ = n"),
+			"internal/callback", "TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain", false,
+		},
+		{
+			"pool-stays-wide", "once stuck, the workers are without bound for good",
+			one(pool, "\t\tp.ants.Tune(poolSize)\n", ""),
+			"internal/callback", "TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain", false,
+		},
+		{
+			"release-forgets-what-waits", "a callback that a full pool refused while Close ended it is never called",
+			one(pool, "waits := len(p.queue) > 0", "waits := false"),
+			"internal/callback", "TestWhatAFullPoolRefusedIsCalledWhenItIsReleased", false,
 		},
 		{
 			"context-asked-under-the-mutex", "a caller's context that asks the engine locks it up",
@@ -42,12 +62,12 @@ func user() []mutant {
 		},
 		{
 			"refused-command-keeps-its-watch", "every Inspect of a closed engine leaves a watch of its context behind",
-			one("engine/single.go", "\t\te.callbacks.unwatchHere(op.stop)\n", ""),
+			one("engine/single.go", "\t\te.callbacks.UnwatchHere(op.stop)\n", ""),
 			"engine", "TestNoWatchOfAContextOutlivesItsOperation", false,
 		},
 		{
 			"context-panics-on-the-lane", "a caller's context that panics ends the process",
-			one(callbacks, "if r := recover(); r != nil {\n\t\tc.panicked(\"holdfast: a context panicked\", r)\n\t}", ""),
+			one(contexts, "if r := recover(); r != nil {\n\t\tp.panicked(\"holdfast: a context panicked\", r)\n\t}", ""),
 			"engine", "TestAContextThatPanicsStopsNothing", true,
 		},
 	}

@@ -1,4 +1,4 @@
-package engine
+package callback
 
 import (
 	"context"
@@ -25,11 +25,16 @@ func typeOfContext(ctx context.Context, cancel context.CancelFunc) reflect.Type 
 	return reflect.TypeOf(ctx)
 }
 
+// Own is embedded by contexts of ours: to ask them runs nobody else's code.
+type Own struct{}
+
+func (Own) own() {}
+
 // foreign reports whether to ask a context for its end, or to watch that, may run code of others. Not where the context has an
 // end of its own, or none: then nothing it is made from is asked. Blocks: never.
 func foreign(ctx context.Context) bool {
 	switch ctx.(type) {
-	case *leaseContext, *world.Context:
+	case interface{ own() }, *world.Context:
 		return false
 	}
 	switch reflect.TypeOf(ctx) {
@@ -40,26 +45,33 @@ func foreign(ctx context.Context) bool {
 	}
 }
 
-// ask runs what asks a context: on a callback worker, if that is foreign.
-func (c *callbacks) ask(ctx context.Context, fn func()) {
+// Ask runs what asks a context: on a callback worker, if that is foreign.
+func (p *Pool) Ask(ctx context.Context, fn func()) {
 	if foreign(ctx) {
-		c.add(fn)
+		p.Add(fn)
 	} else {
 		fn()
 	}
 }
 
-// unwatch ends the watch of a context, if there is one.
-func (c *callbacks) unwatch(ctx context.Context, stop func() bool) {
+// Unwatch ends the watch of a context, if there is one.
+func (p *Pool) Unwatch(ctx context.Context, stop func() bool) {
 	if stop != nil {
-		c.ask(ctx, func() { c.unwatchHere(stop) })
+		p.Ask(ctx, func() { p.UnwatchHere(stop) })
 	}
 }
 
-// unwatchHere is unwatch where the context may be asked: in the call that it was given to, or on a worker.
-func (c *callbacks) unwatchHere(stop func() bool) {
+// UnwatchHere is Unwatch where the context may be asked: in the call that it was given to, or on a worker.
+func (p *Pool) UnwatchHere(stop func() bool) {
 	if stop != nil {
-		defer c.contain()
+		defer p.Contain()
 		stop()
+	}
+}
+
+// Contain, deferred, stops a panic in a context of the caller's.
+func (p *Pool) Contain() {
+	if r := recover(); r != nil {
+		p.panicked("holdfast: a context panicked", r)
 	}
 }

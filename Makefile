@@ -50,8 +50,8 @@ setup: ## install a redis-server if neither redis-server nor valkey-server is on
 # The engine and the load generator fill the machine: one after the other, or they would starve each other's short
 # leases. In each of them eight tests that wait run beside each other. The others come first, two at a time, and of
 # these the longest.
-HEAVY = ./engine ./cmd/loadgen
-LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' -e '/cmd/loadgen$$' | sort -r)
+HEAVY = ./engine ./engine/internal/suite/... ./cmd/loadgen
+LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' -e '/engine/internal/suite/' -e '/cmd/loadgen$$' | sort -r)
 
 .PHONY: test test-light test-heavy
 .NOTPARALLEL:
@@ -118,7 +118,7 @@ fuzz: setup ## change what servers say, at random: nothing ends the process or g
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfScripts$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfNodes$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyGuard$$' -fuzztime $$(( each * 1000 ))x -timeout 48h; \
-	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine -run '^TestFault_MangledReplies$$' -count=1 -v -timeout 48h
+	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine/internal/suite/fault -run '^TestFault_MangledReplies$$' -count=1 -v -timeout 48h
 
 .PHONY: mutants
 mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id; SAMPLE=20, DATE=)

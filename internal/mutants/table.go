@@ -15,6 +15,11 @@ type edit struct{ file, old, new string }
 
 func one(file, old, text string) []edit { return []edit{{file, old, text}} }
 
+// The suites of the engine's black-box tests.
+const (
+	faultSuite = "engine/internal/suite/fault"
+)
+
 // table lists the mutants, by what they break.
 func table() []mutant {
 	var all []mutant
@@ -140,7 +145,7 @@ func scripts() []mutant {
 		{
 			"pexpire-not-undone", "a refused PEXPIRE leaves a key for ever",
 			one(acquire, "local undone = call('HDEL', key, field)", "local undone = 1"),
-			"engine", "TestFault_ACL_PexpireRefused", false,
+			faultSuite, "TestFault_ACL_PexpireRefused", false,
 		},
 		{
 			"renewal-shortens", "a renewal takes away what an Extend gave",
@@ -155,12 +160,12 @@ func scripts() []mutant {
 				{renewal, "local call = redis.pcall", "local call = redis.call"},
 				{"resp/class.go", "ClassTryAgain, ClassWrongType:\n", "ClassTryAgain:\n"}, // else it would be split
 			},
-			"engine", "TestFault_C167_PoisonKey", true,
+			faultSuite, "TestFault_C167_PoisonKey", true,
 		},
 		{
 			"publish-must-work", "where publishing is refused nothing can be released",
 			one(release, "v = call(publish, channel, message)", "v = redis.call(publish, channel, message)"),
-			"engine", "TestFault_ACL_PubSubRefused", false,
+			faultSuite, "TestFault_ACL_PubSubRefused", false,
 		},
 		{
 			"another-channel", "nobody hears the release",
@@ -170,7 +175,7 @@ func scripts() []mutant {
 		{
 			"release-needs-memory", "with a full memory nothing can be released",
 			one(release, "local v = call('HDEL', key, field)", "local v = call('HINCRBY', key, field, -1)\n  if v == 0 then\n    v = call('HDEL', key, field)\n  end"),
-			"engine", "TestFault_C053_MemoryIsFull", false,
+			faultSuite, "TestFault_C053_MemoryIsFull", false,
 		},
 	}
 }
@@ -191,22 +196,22 @@ func doubts() []mutant {
 		{
 			"new-wire-id-after-no-answer", "what was granted without an answer blocks its own caller",
 			one("engine/attempt.go", "return a.trouble != nil && a.trouble.unknown", "return false"),
-			"engine", "TestFault_C021_AcquireReplyLost", true,
+			faultSuite, "TestFault_C021_AcquireReplyLost", true,
 		},
 		{
 			"no-answer-is-an-answer", "a break of the connection counts as a refusal",
 			one("resp/class.go", "return c != ClassUnknown && c != ClassPartly", "return c != ClassPartly"),
-			"engine", "TestFault_C021_AcquireReplyLost", true,
+			faultSuite, "TestFault_C021_AcquireReplyLost", true,
 		},
 		{
 			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
 			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.wire(), d, a.lease)", "default:"),
-			"engine", "TestFault_C038_CtxEndsWithTheReplyPending", true,
+			faultSuite, "TestFault_C038_CtxEndsWithTheReplyPending", true,
 		},
 		{
 			"late-copy-outlives-its-release", "what a late copy takes after the release stays",
 			one("engine/wirehold.go", "case w.open().open(sentAt):", "case false:"),
-			"engine", "TestReleaseAnsweredAfterTheDoubtClosed", false,
+			faultSuite, "TestReleaseAnsweredAfterTheDoubtClosed", false,
 		},
 		{
 			"renewal-of-a-released-lock", "what was forgotten is sent all the same",
@@ -272,7 +277,7 @@ func queues() []mutant {
 		{
 			"answers-wait-for-others", "a lease is told when it is over, because another's command went again",
 			one("resp/lane.go", "\t\t\tl.publish()\n", "\t\t\t_ = l.publish\n"),
-			"engine", "TestResultsWaitForOthersRounds", true,
+			faultSuite, "TestResultsWaitForOthersRounds", true,
 		},
 		{
 			"replica-count-ignored", "a grant that too few replicas have seen is believed",
@@ -337,7 +342,7 @@ func machines() []mutant {
 		{
 			"waiter-is-refused", "one who was told busy is turned away",
 			one("engine/queue.go", "if q.head.parked {", "if q.wait != waitNot && q.head.parked {"),
-			"engine", "TestFault_WaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
+			faultSuite, "TestFault_WaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
 		},
 		{
 			"reader-beside-a-writer", "what an owner reads beside its write hold lets others in",

@@ -34,22 +34,22 @@ func reading() []mutant {
 		{
 			"force-without-not-after", "a late copy of a ForceRelease takes a later lock",
 			one("resp/scripts/force.lua", "if now > tonumber(ARGV[5]) then", "if false then"),
-			"engine", "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
+			faultSuite, "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
 		},
 		{
 			"force-is-over-too-early", "the same, before its not-after",
 			one("engine/single.go", "if op.bounded && op.doubt.open(e.clock.Now()) &&", "if false &&"),
-			"engine", "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
+			faultSuite, "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
 		},
 		{
 			"force-is-sent-once", "a lock stays that its holder was told to have lost",
 			one("engine/force.go", "repeat: true, bounded: true", "bounded: true"),
-			"engine", "TestAForceReleaseWithoutAnAnswerIsSentAgain", false,
+			faultSuite, "TestAForceReleaseWithoutAnAnswerIsSentAgain", false,
 		},
 		{
 			"force-keeps-what-it-took", "a lock that nobody has is kept for the rest of its lease",
 			one("engine/force.go", "for _, h := range holds {\n\t\tsc.clean", "for _, h := range holds[:0] {\n\t\tsc.clean"),
-			"engine", "TestWhatAForceReleaseWithoutAnAnswerTookHereIsGivenBack", true,
+			faultSuite, "TestWhatAForceReleaseWithoutAnAnswerTookHereIsGivenBack", true,
 		},
 	}
 }

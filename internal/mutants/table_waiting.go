@@ -41,12 +41,12 @@ func waiting() []mutant {
 		{
 			"silence-is-a-holder", "MaxWait says that a lock is held which nobody holds",
 			one("engine/remaining.go", "if at.keepsOut(op, now) {", "if true {"),
-			"engine", "TestMaxWaitWithoutAnAnswerClaimsNoHolder", false,
+			faultSuite, "TestMaxWaitWithoutAnAnswerClaimsNoHolder", false,
 		},
 		{
 			"holder-forgotten-in-silence", "MaxWait says that nobody knows, though the server has said who holds it",
 			one("engine/remaining.go", "return ent.toldBusy(now)", "return false"),
-			"engine", "TestMaxWaitTellsOfAHolderThatIsKnown", false,
+			faultSuite, "TestMaxWaitTellsOfAHolderThatIsKnown", false,
 		},
 		{
 			"held-by-another-which-is-me", "MaxWait tells an owner that enters again that somebody else has its lock",

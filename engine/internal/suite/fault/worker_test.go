@@ -1,4 +1,4 @@
-package engine_test
+package fault_test
 
 import (
 	"bufio"

@@ -1,36 +1,11 @@
 package engine
 
 import (
-	"context"
-
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
-
-// patience is how long an operation that has never had an answer goes on trying through transient
-// trouble, in attempt limits. One that was told "busy" before waits as long as it may.
-const patience = 3
-
-// An acquireOp is one caller's wish for a lock: a future, and its place in the name's queue.
-type acquireOp struct {
-	Future[*Lease]
-	lock  *Lock
-	owner *Owner          // nil: nobody
-	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
-	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
-	try   bool
-	async bool // nobody selects on ctx: the engine watches it when the op has to wait
-
-	// Guarded by the shard.
-	next, prev *acquireOp
-	queued     bool
-	parked     bool // was told "busy"
-	watched    bool // it sees the end of MaxWait and of ctx, or is about to
-	watch      *watching
-	att        attempt // used while the op is first
-}
 
 // watching is what an op needs only once it has to wait.
 type watching struct {
@@ -316,4 +291,22 @@ func (sc *section) endParking(ent *entry) {
 		sc.forget(p.sub)
 		p.sub = nil
 	}
+}
+
+// failSome completes the ops for which verdict has an error.
+func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
+	for op := ent.head; op != nil; {
+		next := op.next
+		if err := verdict(op); err != nil {
+			ent.unlink(op)
+			if op.claim() {
+				sc.sh.counts.errors++
+				sc.fail(op, err)
+			}
+		} else {
+			sc.watchWait(op)
+		}
+		op = next
+	}
+	sc.closeNote(ent)
 }

@@ -2,31 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/wheel"
 )
-
-// An attempt is the one acquire of a name that has no final answer. Its wire id changes with every
-// sending, except while an earlier copy may still run. It is part of the op that was first when it
-// was sent, but outlives its interest: who is first when the answer comes gets it.
-type attempt struct {
-	op      resp.Op
-	ent     *entry
-	lease   time.Duration
-	trouble *trouble
-}
-
-// trouble is what an attempt needs only once a sending has failed.
-type trouble struct {
-	asking
-	a    *attempt
-	item wheel.Item        // the next sending
-	last *resp.ServerError // since the last answer
-}
 
 // unknown reports whether the present wire id was sent without an answer.
 func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
@@ -340,24 +320,6 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.tries))
 }
 
-// failSome completes the ops for which verdict has an error.
-func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
-	for op := ent.head; op != nil; {
-		next := op.next
-		if err := verdict(op); err != nil {
-			ent.unlink(op)
-			if op.claim() {
-				sc.sh.counts.errors++
-				sc.fail(op, err)
-			}
-		} else {
-			sc.watchWait(op)
-		}
-		op = next
-	}
-	sc.closeNote(ent)
-}
-
 // wrongKind tells those who want what was asked for that something else stands under the name. The
 // others are asked for: it may be theirs.
 func (sc *section) wrongKind(a *attempt) {
@@ -368,16 +330,4 @@ func (sc *section) wrongKind(a *attempt) {
 		return &nameError{op.lock.Name(), ErrWrongKind}
 	})
 	sc.advance(a.ent)
-}
-
-// resendAt says when a command that failed is sent again: after a pause of its own, and when the node
-// may be asked to repeat anything.
-func (e *Engine) resendAt(slot uint16, now clock.Instant, tries int) clock.Instant {
-	return e.nodes.Owner(slot).Resend(now.Add(e.backoff(tries)))
-}
-
-// backoff spreads re-sends: the first comes almost at once, later ones up to a second apart.
-func (e *Engine) backoff(tries int) time.Duration {
-	most := min(10*time.Millisecond<<min(2*(tries-1), 16), time.Second)
-	return time.Millisecond + e.world.N(most)
 }

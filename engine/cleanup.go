@@ -5,29 +5,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/wheel"
 )
-
-// A cleanup releases what nobody here believes to hold: a grant that came too late or that nobody
-// wanted, a lost hold, a wire id whose acquire was never answered. It is repeated until the answer is
-// definite and no copy of the acquire can run any more, or until one lease has passed: then the
-// server has let go by itself.
-type cleanup struct {
-	eng    *Engine
-	op     resp.Op
-	item   wheel.Item
-	doubt  doubt // copies that may still run: an answer to what was sent before that is not the last
-	giveUp clock.Instant
-	tries  int
-	lease  time.Duration
-	first  *entry // its waiters go on when this has had an answer; nil: they need not wait
-}
-
-// A wireID is under what a key is held, or waited for: a field, and what kind of lock it is the field of.
-type wireID struct {
-	field  string
-	family resp.Family
-}
 
 // clean starts a cleanup now. Whoever is first and travels on another connection waits for it.
 func (sc *section) clean(ent *entry, w wireID, d doubt, lease time.Duration) {

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -24,53 +22,8 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// An Engine is one client of the locks: its connections, its watchdog, its waiters. A process needs
-// one for each Redis. All methods may be called by any goroutine.
-type Engine struct {
-	cfg   Config
-	hide  func(text string) string // see resp.Options.Hide; may be nil
-	id    string                   // UUID, the first half of every wire id
-	clock clock.Clock
-	world *world.World
-	nodes *resp.Nodes
-	dog   *renew.Cohorts
-
-	wheel     *wheel.Wheel
-	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
-	prompt    *wheel.Set // short pauses, which a wide cohort would stretch
-	callbacks *callback.Pool
-	shards    [shardCount]shard
-
-	streams      atomic.Pointer[[]*Events] // nil: nobody listens
-	streamsMu    sync.Mutex                // for changes of streams
-	streamsEnded bool
-
-	tickItem wheel.Item
-	overdue  []string      // scratch of tick
-	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
-	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
-
-	closing  atomic.Bool
-	draining atomic.Bool  // what fails now is not sent again
-	givenUp  atomic.Int64 // releases that failed while draining
-	ended    *world.Latch // everything but callbacks has ended
-	closed   *world.Latch // everything has
-	settled  *world.Bell  // while closing, a shard has nothing pending any more
-	endErr   error        // of ended; closeErr: of closed
-	closeErr error
-}
-
 // timed is whoever waits in e.timers.
 type timed interface{ due(now clock.Instant) }
-
-const (
-	// timerWidth is how late a timer of ours may be, beside the wheel's tick.
-	timerWidth = 10 * time.Millisecond
-	// promptWidth is the same for short pauses.
-	promptWidth = 250 * time.Microsecond
-	// tickEvery paces the look at overdue answers and stuck callbacks.
-	tickEvery = callback.TickEvery
-)
 
 // Open connects and returns when a node has answered.
 //
@@ -157,18 +110,6 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	return nil
 }
 
-func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
-
-// listens reports whether a release of a family's lock of the name is heard by this engine.
-func (e *Engine) listens(ent *entry, f resp.Family) bool {
-	return e.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
-}
-
-// log has the user's logger told. Blocks: never.
-func (e *Engine) log(level slog.Level, text string, args ...any) {
-	e.callbacks.Say(level, text, args...)
-}
-
 // ID returns the engine's UUID: the first half of every owner id it writes.
 func (e *Engine) ID() string { return e.id }
 
@@ -225,14 +166,6 @@ func (e *Engine) watchName(key string) {
 		}
 	}
 	sc.leave()
-}
-
-// answered records that an op has its answer.
-func (sc *section) answered() {
-	sc.sh.pending--
-	if sc.sh.pending == 0 && sc.eng.closing.Load() {
-		sc.eng.settled.Ring()
-	}
 }
 
 // Close ends the engine: waiters fail with ErrClosed, held locks are released (or left to expire
@@ -309,29 +242,6 @@ func (e *Engine) shutShard(sh *shard) {
 	e.world.Yield("Engine.shutShard: contexts cancelled | futures told")
 	sc.publish()
 	e.world.Yield("Engine.shutDoor: a shard shut | the next")
-}
-
-// closeHold ends a hold because the engine closes, and returns the contexts to be cancelled. All of it
-// is one step: whatever comes afterwards (a handle's release, the answer to a change, a loss) finds a hold
-// that is over.
-func (sc *section) closeHold(h *hold) []*leaseContext {
-	if sc.eng.cfg.KeepOnClose {
-		l := sc.lose(h, renew.CauseClosed)
-		if l == nil {
-			return nil
-		}
-		sc.afterLoss(l)
-		return l.contexts
-	}
-	if h.status.Load() != holdHeld { // its holder is just being told of the loss
-		return nil
-	}
-	for range h.handles { // those whose release is only on its way were told of
-		sc.eng.tell(EventReleased, h, "")
-	}
-	sc.endChanges(h, ErrClosed, nil)
-	_, _ = sc.sendRelease(newReleaseOp(h)) // nobody waits for its answer but shutDown
-	return h.contexts()
 }
 
 // settleLimit bounds how long Close waits for answers, whatever its ctx allows: later ones change

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,99 +65,4 @@ func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {
 		})
 	}
 	return places, nil
-}
-
-// A release of a fair lock may give it to the waiter of this engine that is next in the server's queue, in
-// the same command: nobody is overtaken, and nobody has to be told. So only where somebody else holds the
-// lock does a waiter here need to hear of its release, and only the first of them.
-
-// heirsMost is how many waiters a release names: the next here is mostly the next in the server's queue.
-const heirsMost = 3
-
-// A fairRelease is the release of a fair lock that may be passed on: it is answered as any other.
-type fairRelease struct {
-	*releaseOp
-	heirs []resp.Heir
-}
-
-// Heirs are the waiters here that may have the lock next, each with the lease it asks for.
-func (r *fairRelease) Heirs() []resp.Heir { return r.heirs }
-
-// heirs are the first waiters here of which it is known that they stand in the server's queue, and under
-// which field. Who asked for replicas, or may have copies on their way, asks for itself.
-func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
-	if h.Family != resp.FamilyFair || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
-		return nil
-	}
-	for seat := h.ent.root().firstSeat(); seat != nil && len(heirs) < heirsMost; seat = seat.nextSeat() {
-		if op := seat.head; op != nil && op.set.ack == nil && seat.att != nil && seat.att.op.Placed && !seat.att.unknown() {
-			heirs = append(heirs, resp.Heir{Field: seat.att.op.Field, LeaseMs: seat.att.lease.Milliseconds()})
-		}
-	}
-	return heirs
-}
-
-// passedOn gives the lock to whom the server has given it. If that waiter is just asking, its answer
-// says so, or is not believed; if it has left, its cleanup finds the lock.
-func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
-	field := resp.FairField(sc.eng.id, r.Value)
-	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		a := seat.att
-		if a == nil || a.op.Field != field {
-			continue
-		}
-		switch {
-		case seat.ask == askFlying:
-			seat.epoch++
-		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.lease.Milliseconds()}):
-			if seat.park != nil {
-				sc.wake(seat.park, func(*counts) {}, wakeLook) // it asks, and has its own lease
-			}
-		default:
-			if a.trouble != nil {
-				sc.eng.timers.Cancel(&a.trouble.item)
-			}
-			before := sc.sh.counts.grants
-			sc.unpark(seat) // if it cannot have this grant, it asks anew, as another waiter
-			sc.granted(a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt})
-			sc.sh.counts.handOffs += sc.sh.counts.grants - before // 0: nobody wants it any more
-		}
-		return
-	}
-}
-
-// firstHere reports whether a seat is the first of this engine's, and waits. Who asks for replicas travels on another
-// connection: the first of those and the first of the others may have come to the server in either order, so both are.
-func (ent *entry) firstHere() bool {
-	root := ent.root()
-	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		switch {
-		case seat.hold != nil:
-			return false
-		case seat.head != nil && (seat == ent || !root.seats.apart || seat.acks() == ent.acks()):
-			return seat == ent
-		}
-	}
-	return false
-}
-
-// acks reports whether who waits in a seat asks for replicas.
-func (ent *entry) acks() bool { return ent.head.set.ack != nil }
-
-// fairListen makes the first waiter here hear of releases.
-func (sc *section) fairListen(root *entry) {
-	var first *entry
-	for seat := root.firstSeat(); seat != nil && seat.hold == nil; seat = seat.nextSeat() {
-		op := seat.head
-		if op == nil || first != nil && seat.acks() == first.acks() {
-			continue
-		}
-		if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
-			sc.listenFor(seat.park)
-		}
-		if first != nil || !root.seats.apart {
-			return
-		}
-		first = seat
-	}
 }

@@ -575,3 +575,48 @@ func (q *queue) shut() {
 		q.wait = waitWoken
 	}
 }
+
+// An engine that is woken asks within a tenth of a millisecond. A JVM needs a millisecond or two, so where some engines
+// and a JVM want one lock, an engine would win every race. So now and then the release at the end of a turn says that
+// the lock is left to others, and every engine that hears it waits. That is for nothing where nobody but engines waits,
+// so it is seldom, and only where at least two others were heard: one other has the courtesy to itself.
+const (
+	leaveEvery = 15 * time.Millisecond
+	leftFor    = 3 * time.Millisecond
+	leaveTo    = 2
+)
+
+// leaves reports whether a release that is sent now leaves the lock to others. It does not where who waits here goes on.
+func (q *queue) leaves(now clock.Instant) bool {
+	if q.others < leaveTo || q.goesOn(now) || now.Sub(q.leftAt) < leaveEvery {
+		return false
+	}
+	q.leftAt = now
+	return true
+}
+
+// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine whose turn
+// with such a lock is over leaves it for spinsFor if it found somebody else to have it within rivalsFor.
+const (
+	spinsFor  = 5 * time.Millisecond
+	rivalsFor = 10 * time.Second
+)
+
+// rivals reports whether somebody else has had a spin lock lately.
+func (q *queue) rivals(now clock.Instant) bool { return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor }
+
+// Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
+// stays, the lease goes on, no command is sent; the new handle takes the hold's present deadline, so
+// belief ends when it would have ended anyway. A turn bounds how long one engine may go on so.
+const (
+	turnLeast  = 20 * time.Millisecond
+	turnMost   = 200 * time.Millisecond
+	turnGrants = 256
+	// courtesyLeast is how long an engine that gave a wanted lock back leaves it to the others: its
+	// own next acquire would win every race against one that first has to hear the message.
+	courtesyLeast = 2 * time.Millisecond
+	courtesyMost  = 20 * time.Millisecond
+)
+
+// pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
+const pollCap = time.Second

@@ -3,32 +3,14 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/wheel"
 )
-
-// A releaseOp gives one wire hold back. It is repeated until a definite answer; callers that wait
-// for it are told earlier that the outcome is unknown.
-type releaseOp struct {
-	Future[struct{}]
-	hold  *hold
-	ent   *entry // the hold's, so that the answer reads both at once from cold memory
-	lease *Lease // the handle that is given back; nil: Close's
-	op    resp.Op
-	retry *releaseRetry // there once a sending has failed
-}
-
-// releaseRetry is what a releaseOp needs only in trouble.
-type releaseRetry struct {
-	item    wheel.Item
-	unknown bool // an earlier sending got no answer
-	tries   int
-	since   clock.Instant // of the first failure
-}
 
 func newReleaseOp(h *hold) *releaseOp {
 	op := &releaseOp{hold: h, ent: h.ent}
@@ -244,3 +226,153 @@ func (op *releaseOp) failed(r *resp.Result) error {
 	err := fromServer(e.nameOf(h.ent.key), r.Err)
 	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format("15:04:05.000"))
 }
+
+// turnEnd is when an engine's turn with a lock is over: it begins with the server's answer to the
+// acquire, and renewals do not prolong it.
+func turnEnd(r *resp.Result) clock.Instant {
+	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost))
+}
+
+// handOver gives a hold that is being released to the next waiter here, if that is as safe as
+// a release and a new acquire, and says whether it did. Only the first live waiter is asked, claimed by
+// one compare-and-swap against its cancel, its timeout and Close, and only if it wants the very same kind
+// of lease.
+func (sc *section) handOver(h *hold) bool {
+	ent := h.ent
+	if ent.head == nil {
+		return false
+	}
+	with := handing{
+		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
+		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: h.Family == resp.FamilyWrite && h.readsToo(),
+	}
+	if !with.off {
+		with.now = sc.eng.clock.Now()
+		with.unlowered = h.nesting != nil && h.nesting.unlowered
+	}
+	if h.mayHandOver(with) != handOverSafe {
+		return false
+	}
+	op := ent.claimAlike(h)
+	if op == nil {
+		return false
+	}
+	h.passed(op.set)
+	ent.passed()
+	h.owner = op.owner
+	if limit := op.set.maxHold; limit > 0 {
+		sc.eng.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
+	} else if !h.alikeSoFar() {
+		sc.eng.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
+	}
+	sc.only(h)
+	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
+	h.lease, h.leak = ls, false
+	sc.sh.counts.grants++
+	sc.sh.counts.handOffs++
+	sc.sh.counts.releases++
+	sc.grant(op, ls)
+	sc.admitSameOwner(h)
+	return true
+}
+
+// yieldName keeps this engine from asking for a name for a moment, if somebody else was heard
+// to wait for it. Without others nothing changes: one engine alone never waits.
+func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
+	h := op.hold
+	ent := h.ent.root()
+	if sc.eng.closing.Load() {
+		return
+	}
+	us := int64(0)
+	if r.Value == 1 && sc.eng.listens(ent, h.Family) {
+		us = 1
+	}
+	ent.others = leaveTo
+	if sc.eng.nodes.Counted() {
+		ent.others = uint8(min(max(r.Value-us, 0), leaveTo))
+	}
+	spins := h.Family == resp.FamilySpin && ent.rivals(r.ReceivedAt)
+	switch {
+	case !spins && !ent.othersWait(sc.eng.nodes.Counted(), r.Value, us):
+		if ent.alone(us == 1) {
+			sc.sh.counts.messages++
+			sc.eng.timers.Cancel(&ent.park.item)
+			sc.eng.prompt.Cancel(&ent.park.prompt)
+		}
+		return
+	case ent.ask == askFlying || ent.goesOn(r.ReceivedAt): // the turn's next grant is on its way, or may be
+		return
+	}
+	if ent.park == nil {
+		ent.park = newParking(ent)
+	}
+	least := courtesyLeast
+	switch {
+	case spins:
+		least = spinsFor
+	case op.op.Left:
+		least = leftFor
+	}
+	ent.courtesy()
+	sc.pause(ent.park, courtesyEnd(r, least))
+}
+
+// courtesyEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as ours
+// has asked before.
+func courtesyEnd(r *resp.Result, least time.Duration) clock.Instant {
+	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost))
+}
+
+// passedOn gives the lock to whom the server has given it. If that waiter is just asking, its answer
+// says so, or is not believed; if it has left, its cleanup finds the lock.
+func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
+	field := resp.FairField(sc.eng.id, r.Value)
+	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		a := seat.att
+		if a == nil || a.op.Field != field {
+			continue
+		}
+		switch {
+		case seat.ask == askFlying:
+			seat.epoch++
+		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.lease.Milliseconds()}):
+			if seat.park != nil {
+				sc.wake(seat.park, func(*counts) {}, wakeLook) // it asks, and has its own lease
+			}
+		default:
+			if a.trouble != nil {
+				sc.eng.timers.Cancel(&a.trouble.item)
+			}
+			before := sc.sh.counts.grants
+			sc.unpark(seat) // if it cannot have this grant, it asks anew, as another waiter
+			sc.granted(a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt})
+			sc.sh.counts.handOffs += sc.sh.counts.grants - before // 0: nobody wants it any more
+		}
+		return
+	}
+}
+
+// heirs are the first waiters here of which it is known that they stand in the server's queue, and under
+// which field. Who asked for replicas, or may have copies on their way, asks for itself.
+func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
+	if h.Family != resp.FamilyFair || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
+		return nil
+	}
+	for seat := h.ent.root().firstSeat(); seat != nil && len(heirs) < heirsMost; seat = seat.nextSeat() {
+		if op := seat.head; op != nil && op.set.ack == nil && seat.att != nil && seat.att.op.Placed && !seat.att.unknown() {
+			heirs = append(heirs, resp.Heir{Field: seat.att.op.Field, LeaseMs: seat.att.lease.Milliseconds()})
+		}
+	}
+	return heirs
+}
+
+// Heirs are the waiters here that may have the lock next, each with the lease it asks for.
+func (r *fairRelease) Heirs() []resp.Heir { return r.heirs }
+
+// A release of a fair lock may give it to the waiter of this engine that is next in the server's queue, in
+// the same command: nobody is overtaken, and nobody has to be told. So only where somebody else holds the
+// lock does a waiter here need to hear of its release, and only the first of them.
+
+// heirsMost is how many waiters a release names: the next here is mostly the next in the server's queue.
+const heirsMost = 3

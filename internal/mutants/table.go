@@ -93,7 +93,7 @@ func trust() []mutant {
 		},
 		{
 			"context-survives-loss", "the holder goes on after the loss",
-			one("engine/hold.go", "c.cancel(ErrLost)\n\t}\n\tif l.cause", "_ = c\n\t}\n\tif l.cause"),
+			one("engine/loss.go", "c.cancel(ErrLost)\n\t}\n\tif l.cause", "_ = c\n\t}\n\tif l.cause"),
 			"engine", "TestLossIsToldByLostByTheContextAndByRelease", true,
 		},
 		{
@@ -246,12 +246,12 @@ func queues() []mutant {
 		},
 		{
 			"no-poll", "where no message comes nobody is served",
-			one("engine/park.go", "sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
+			one("engine/wait.go", "sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
 			"engine", "TestC117WaitersPollWhereSubscribingIsImpossible", true,
 		},
 		{
 			"no-message", "every waiter waits for its poll",
-			one("engine/park.go", "p.wake(func(c *counts) { c.messages++ }, wakeMessage)", "_ = p"),
+			one("engine/wait.go", "p.wake(func(c *counts) { c.messages++ }, wakeMessage)", "_ = p"),
 			"engine", "TestWaiterIsServedByTheMessageOfARelease", false,
 		},
 		{
@@ -315,7 +315,7 @@ func handOff() []mutant {
 		},
 		{
 			"hand-off-to-another-lease", "the next holder gets another lease than it asked for",
-			one("engine/handoff.go", "&& s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold", "&& s.watchdog == o.watchdog"),
+			one("engine/options.go", "&& s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold", "&& s.watchdog == o.watchdog"),
 			"engine", "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
 		},
 		{
@@ -346,7 +346,7 @@ func machines() []mutant {
 		},
 		{
 			"reader-beside-a-writer", "what an owner reads beside its write hold lets others in",
-			one("engine/shared.go", "ent.head != nil || ent.hold != nil || ", "ent.head != nil || "),
+			one("engine/readwrite.go", "ent.head != nil || ent.hold != nil || ", "ent.head != nil || "),
 			"engine", "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
 		},
 		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
@@ -366,7 +366,7 @@ func holders() []mutant {
 	return []mutant{
 		{
 			"close-leaves-locks", "a service that restarts blocks itself for a lease",
-			one("engine/engine.go", "if sc.eng.cfg.KeepOnClose {", "if true {"),
+			one("engine/loss.go", "if sc.eng.cfg.KeepOnClose {", "if true {"),
 			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
 		},
 		{
@@ -386,7 +386,7 @@ func holders() []mutant {
 		},
 		{
 			"owner-enters-what-it-lost", "an owner that lost a lock goes on as if it were fresh",
-			one("engine/owner.go", "return o.lost[ownedName{e, key}] > 0", "return false"),
+			one("engine/lock.go", "return o.lost[ownedName{e, key}] > 0", "return false"),
 			"engine", "TestC049EnteringALostLockAgainIsErrLost", false,
 		},
 	}
@@ -417,7 +417,7 @@ func cluster() []mutant {
 		},
 		{
 			"waiter-stays-behind", "a waiter listens where its name is served no more",
-			one("engine/park.go", "if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {", "if true {"),
+			one("engine/wait.go", "if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {", "if true {"),
 			"engine", "TestClusterWaiterFollowsItsSlotAndHearsTheRelease", true,
 		},
 	}

@@ -5,7 +5,7 @@ func again() []mutant {
 	return []mutant{
 		{
 			"reading-waits-for-its-own-write", "an owner waits for itself: a reading that was heard late is queued behind its own write lock",
-			one("engine/shared.go", "case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):", "case op == nil:"),
+			one("engine/readwrite.go", "case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):", "case op == nil:"),
 			"engine", "TestAnOwnerThatWritesByNowDoesNotWaitForItself|TestAnOwnerThatHasLostTheLockByNowIsNotLetInAnew", false,
 		},
 		{
@@ -15,17 +15,17 @@ func again() []mutant {
 		},
 		{
 			"given-back-keeps-from-a-loss", "a loss ends nothing that is asked for beside a lock of which nobody has a handle",
-			one("engine/hold.go", "&& root.lostTo(op.owner) {", "&& root.lostTo(op.owner) && root.hold == nil {"),
+			one("engine/loss.go", "&& root.lostTo(op.owner) {", "&& root.lostTo(op.owner) && root.hold == nil {"),
 			"engine", "TestAnOwnerThatGivesBackAndLosesTheRestGetsNothingItAskedFor", false,
 		},
 		{
 			"entered-after-a-loss", "an owner enters by a lock that it was giving back when it lost the rest",
-			one("engine/nest.go", "case lost, over:", "case lost && false, over:"),
+			one("engine/reentry.go", "case lost, over:", "case lost && false, over:"),
 			"engine", "TestAnOwnerThatGivesBackAndLosesTheRestGetsNothingItAskedFor", false,
 		},
 		{
 			"told-of-its-own-grant", "a Try is told of a holder that is its own grant, not believed while a ForceRelease was on its way",
-			one("engine/force.go", "\t\tsc.cleanUnbelieved(ent)\n", ""),
+			one("engine/request.go", "\t\tsc.cleanUnbelieved(ent)\n", ""),
 			"engine", "TestATryIsNotToldOfItsOwnGrantThatAForceReleaseCrossed", false,
 		},
 	}

@@ -5,7 +5,7 @@ func ends() []mutant {
 	return []mutant{
 		{
 			"fixed-readers-share", "a reader with a fixed lease is trusted for as long as another one has extended its own",
-			one("engine/shared.go", "op != nil && op.set.watchdog && op.set.alike(h.set)", "op != nil && op.set.alike(h.set)"),
+			one("engine/readwrite.go", "op != nil && op.set.watchdog && op.set.alike(h.set)", "op != nil && op.set.alike(h.set)"),
 			"engine", "TestReadersWithFixedLeasesKeepTheirOwnEnds", false,
 		},
 		{
@@ -20,19 +20,19 @@ func ends() []mutant {
 		},
 		{
 			"late-extend-stays", "a late copy of an Extend whose handle was given back stays on the key",
-			one("engine/nest.go", "if h.special != nil && h.special.extended.open(now) { // a late copy", "if false { // a late copy"),
+			one("engine/reentry.go", "if h.special != nil && h.special.extended.open(now) { // a late copy", "if false { // a late copy"),
 			"engine", "TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack|TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack", false,
 		},
 		{
 			"extend-of-who-left-is-trusted", "the answer to an Extend of who has left raises what the others trust",
-			one("engine/single.go",
+			one("engine/request.go",
 				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\tover = !e.dog.Extended(h, r.SentAt, x.lease)",
 				"over = !e.dog.Extended(h, r.SentAt, x.lease)\n\t\tif ls.state.Load() == leaseActive {"),
 			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,
 		},
 		{
 			"handed-over-unlowered", "the next holder's key lives for as long as an owner had asked for that gave all its handles back at once",
-			one("engine/nest.go", "resp.OpCount, 1, true", "resp.OpCount, 1, keep != 0"),
+			one("engine/reentry.go", "resp.OpCount, 1, true", "resp.OpCount, 1, keep != 0"),
 			"engine", "TestHandlesThatAreGivenBackAtOnceLeaveTheNextHolderItsOwnLease", false,
 		},
 	}

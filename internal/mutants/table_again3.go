@@ -15,7 +15,7 @@ func changing() []mutant {
 		scene("entry-stays-in-the-queue", "entries that gave up pile up behind a change without an answer",
 			"acquire.go", "\t\tsc.leaveReentry(ent, op)\n", "", "TestWhoGivesUpEnteringAgainLeavesTheQueue"),
 		scene("lost-after-everything-was-given-back", "an owner that has nothing to give back is told to give back first",
-			"nest.go", "!c.left() && back != nil && h.count == 0 {", "false {", "TestWhoGaveEverythingBackMayEnterAfterALoss"),
+			"reentry.go", "!c.left() && back != nil && h.count == 0 {", "false {", "TestWhoGaveEverythingBackMayEnterAfterALoss"),
 		scene("refused-change-is-not-settled", "a handle that nobody has keeps the key for an hour",
 			"wirehold.go", "\tn.rest = now.Add(settleAgain)\n", "", "TestARefusedChangeIsSettledWhenTheServerLetsIt"),
 		scene("entry-settles-what-was-refused", "a key keeps the expiry of a handle that nobody has, for another came in meanwhile",

@@ -5,32 +5,32 @@ func beside() []mutant {
 	return []mutant{
 		{
 			"beside-parked", "a release has no end while memory is full: a reading that was refused waits on",
-			one("engine/shared.go", "\top.parked = false // nobody", "\t// nobody"),
+			one("engine/readwrite.go", "\top.parked = false // nobody", "\t// nobody"),
 			"engine", "TestAReleaseDoesNotWaitForAReadingThatIsRefused", true,
 		},
 		{
 			"beside-says-held", "who waits for an answer beside its own hold is told that somebody else has the lock",
-			one("engine/remaining.go", "op.queued && ent.beside() == nil {", "op.queued {"),
+			one("engine/wait.go", "op.queued && ent.beside() == nil {", "op.queued {"),
 			"engine", "TestMaxWaitOfAReadingBesideItsOwnersWriteIsUnknown", false,
 		},
 		{
 			"readers-enter-twice", "who must not enter again has the lock twice",
-			one("engine/shared.go", "if op.set.once && h.readsFor(op.owner) > 0 {", "if false {"),
+			one("engine/readwrite.go", "if op.set.once && h.readsFor(op.owner) > 0 {", "if false {"),
 			"engine", "TestOfTwoNonReentrantReadsThatWaitTogetherOneEnters", false,
 		},
 		{
 			"extend-passed-on", "the next holder's key lives for as long as the one before asked for",
-			one("engine/handoff.go", "with.unlowered = h.nesting != nil && h.nesting.unlowered", ""),
+			one("engine/release.go", "with.unlowered = h.nesting != nil && h.nesting.unlowered", ""),
 			"engine", "TestAnExtendDoesNotOutliveItsHandle", false,
 		},
 		{
 			"extend-copy-forgotten", "a late copy of an Extend raises the expiry of the next holder's key",
-			one("engine/single.go", "h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)", ""),
+			one("engine/request.go", "h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)", ""),
 			"engine", "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
 		},
 		{
 			"extend-of-who-left", "an Extend of a handle that is given back raises what the others ask for",
-			one("engine/single.go", "if ls.state.Load() == leaseActive { // else the others", "if true { // else the others"),
+			one("engine/request.go", "if ls.state.Load() == leaseActive { // else the others", "if true { // else the others"),
 			"engine", "TestAnExtendOfWhoHasLeftRaisesNoOthersWish", false,
 		},
 	}

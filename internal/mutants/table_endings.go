@@ -5,7 +5,7 @@ func endings() []mutant {
 	return []mutant{
 		{
 			"close-in-two-steps", "what comes between the end of the changes and the release hangs, or crashes",
-			one("engine/engine.go",
+			one("engine/loss.go",
 				"_, _ = sc.sendRelease(newReleaseOp(h))", "e := sc.eng\n\tsc.more = append(sc.more, func() {\n\t\tlater := e.enter(h.ent.hash)\n\t\t_, _ = later.sendRelease(newReleaseOp(h))\n\t\tlater.unlock()\n\t})"),
 			"engine", "TestAHandleGivenBackWhileCloseTellsIsAnswered", true,
 		},
@@ -13,23 +13,23 @@ func endings() []mutant {
 			"second-close-waits-inside", "a Close that the first one calls waits for it",
 			[]edit{
 				{"engine/engine.go", "\tif e.closing.CompareAndSwap(false, true) {\n\t\te.shutDoor()", "\te.closer.Lock()\n\tdefer e.closer.Unlock()\n\tif e.closing.CompareAndSwap(false, true) {\n\t\te.shutDoor()"},
-				{"engine/engine.go", "\tcloseErr error\n", "\tcloseErr error\n\tcloser   sync.Mutex\n"},
+				{"engine/core.go", "\tcloseErr error\n", "\tcloseErr error\n\tcloser   sync.Mutex\n"},
 			},
 			"engine", "TestASecondCloseDoesNotWaitInsideTheFirst", true,
 		},
 		{
 			"loss-remembered-when-told", "an owner that gives back while it is told is locked out, or enters anew",
 			[]edit{
-				{"engine/hold.go", "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\tif"},
-				{"engine/hold.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(sc.eng, h.ent.key, h.count)\n"},
+				{"engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\tif"},
+				{"engine/loss.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(sc.eng, h.ent.key, h.count)\n"},
 			},
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"loss-opens-the-queue-first", "the next holder here begins before the last one is told",
 			[]edit{
-				{"engine/hold.go", "\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n\tsc.answered()", "\tsc.answered()"},
-				{"engine/hold.go", "\tsc.sh.counts.lost++\n", "\tsc.sh.counts.lost++\n\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n"},
+				{"engine/loss.go", "\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n\tsc.answered()", "\tsc.answered()"},
+				{"engine/loss.go", "\tsc.sh.counts.lost++\n", "\tsc.sh.counts.lost++\n\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n"},
 			},
 			"engine", "TestTheHolderIsToldBeforeTheNextHereHasTheLock", false,
 		},
@@ -46,17 +46,17 @@ func handles() []mutant {
 	return []mutant{
 		{
 			"do-owns-every-lock", "goroutines inside one Do are in every other lock at once",
-			one("engine/owner.go", "ls.lock.key == l.key && ls.lock.eng == l.eng && ls.state", "ls.state"),
+			one("engine/lock.go", "ls.lock.key == l.key && ls.lock.eng == l.eng && ls.state", "ls.state"),
 			"engine", "TestDoIsNoOwnerOfOtherLocks", false,
 		},
 		{
 			"do-forgets-the-one-around-it", "the outer lock of nested Dos waits for itself",
-			one("engine/owner.go", "for at := d; at != nil; at = at.outer {", "for at := d; at == d; at = at.outer {"),
+			one("engine/lock.go", "for at := d; at != nil; at = at.outer {", "for at := d; at == d; at = at.outer {"),
 			"engine", "TestBothLocksOfNestedDosMayBeEnteredAgain", false,
 		},
 		{
 			"do-owns-after-its-end", "what a Do has left running is not excluded by the next",
-			one("engine/owner.go", " && ls.state.Load() == leaseActive {\n\t\t\treturn ls.owner", " {\n\t\t\treturn ls.owner"),
+			one("engine/lock.go", " && ls.state.Load() == leaseActive {\n\t\t\treturn ls.owner", " {\n\t\t\treturn ls.owner"),
 			"engine", "TestADoThatIsOverIsNoOwner", false,
 		},
 		{

@@ -2,20 +2,20 @@ package main
 
 // handedOver: what the next holder gets, and what an engine leaves to others.
 func handedOver() []mutant {
-	const handoff, queue = "engine/handoff.go", "engine/queue.go"
+	const queue = "engine/queue.go"
 	return []mutant{
 		{
 			"hand-off-keeps-max-hold", "who is handed a lock has what is left of the last holder's MaxHold",
-			one(handoff, "Until: with.now.Add(limit)})", "Until: min(sc.eng.dog.Until(h), with.now.Add(limit))})"),
+			one("engine/release.go", "Until: with.now.Add(limit)})", "Until: min(sc.eng.dog.Until(h), with.now.Add(limit))})"),
 			"engine", "TestAHandOffBeginsItsHoldersMaxHoldAnew", false,
 		},
 		{
 			"hand-off-keeps-the-owner", "the last holder's owner enters what somebody else holds by now",
-			one(handoff, "\th.owner = op.owner\n", ""), "engine", "TestWhatIsHandedOverIsItsNewOwners", false,
+			one("engine/release.go", "\th.owner = op.owner\n", ""), "engine", "TestWhatIsHandedOverIsItsNewOwners", false,
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
-			one(handoff, "\tent.courtesy()\n\tsc.pause(ent.park, courtesyEnd(r, least))\n", "\t_ = least\n"),
+			one("engine/release.go", "\tent.courtesy()\n\tsc.pause(ent.park, courtesyEnd(r, least))\n", "\t_ = least\n"),
 			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
 		},
 		{
@@ -53,44 +53,43 @@ func handedOver() []mutant {
 
 // sharing: whom a reader may join, and what a ForceRelease takes.
 func sharing() []mutant {
-	const shared = "engine/shared.go"
 	return []mutant{
 		{
 			"reader-joins-a-worn-hold", "a reader has what is left of another one's lease",
-			one(shared, "h.Deadline().Sub(now) >= h.Lease()/2 && !h.open()", "!h.open()"),
+			one("engine/readwrite.go", "h.Deadline().Sub(now) >= h.Lease()/2 && !h.open()", "!h.open()"),
 			"engine", "TestNoReaderJoinsAHoldInTheLastHalfOfItsLease", false,
 		},
 		{
 			"reader-joins-in-doubt", "a reader is in a hold that is released once more when its late copies have run",
-			one(shared, " && !h.open().open(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
+			one("engine/readwrite.go", " && !h.open().open(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
 		},
 		{
 			"reader-joins-what-is-forced", "a reader is granted what a ForceRelease is just taking away",
-			one(shared, "holdHeld && !h.forced && set", "holdHeld && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
+			one("engine/readwrite.go", "holdHeld && !h.forced && set", "holdHeld && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
 		},
 		{
 			"reader-joins-during-a-force-release", "something is granted while a ForceRelease of the name is on its way",
-			one(shared, " || ent.forces > 0 || sc.eng.cfg.NoHandOff", " || sc.eng.cfg.NoHandOff"),
+			one("engine/readwrite.go", " || ent.forces > 0 || sc.eng.cfg.NoHandOff", " || sc.eng.cfg.NoHandOff"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
 			"force-release-takes-both-halves", "a ForceRelease of the write lock tells the readers that they have lost theirs",
-			one("engine/force.go", "return writes == (f == resp.FamilyWrite)", "_ = writes\n\t\treturn true"),
+			one("engine/request.go", "return writes == (f == resp.FamilyWrite)", "_ = writes\n\t\treturn true"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
 			"force-release-in-doubt-takes-nothing", "who reads goes on with what a copy without an answer has taken",
-			one("engine/force.go", "\t\t\tcase op.doubt.until != 0:\n", "\t\t\tcase false:\n"),
+			one("engine/request.go", "\t\t\tcase op.doubt.until != 0:\n", "\t\t\tcase false:\n"),
 			"engine", "TestAForceReleaseThatMayHaveTakenWhatIsReadTellsItsReader", false,
 		},
 		{
 			"note-stays-with-somebody-behind", "a writer that gives up keeps the reader behind it out",
-			one(shared, "\t\tsc.clean(ent, note, doubt{}, 0)\n", ""),
+			one("engine/readwrite.go", "\t\tsc.clean(ent, note, doubt{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 		{
 			"note-stays-with-nobody-behind", "a writer that gives up keeps readers elsewhere out",
-			one(shared, "\t\t\tsc.cleanFirst(ent, note, doubt{}, 0)\n", ""),
+			one("engine/readwrite.go", "\t\t\tsc.cleanFirst(ent, note, doubt{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 	}
@@ -98,26 +97,25 @@ func sharing() []mutant {
 
 // belonging: what is remembered of holds, and under which name.
 func belonging() []mutant {
-	const hold = "engine/hold.go"
 	return []mutant{
 		{
 			"extend-of-unknown-outcome-is-forgotten", "what an Extend without an answer has made of the key is given up after the lease",
-			one("engine/single.go", "\th.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long\n", ""),
+			one("engine/request.go", "\th.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long\n", ""),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{
 			"free-by-forgets-an-extend", "a release says that the lock is free sooner than it is",
-			one(hold, "h.Deadline().Add(max(h.Lease(), h.open().lease))", "h.Deadline().Add(h.Lease())"),
+			one("engine/core.go", "h.Deadline().Add(max(h.Lease(), h.open().lease))", "h.Deadline().Add(h.Lease())"),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{
 			"one-lost-handle-is-remembered", "an owner that has given one of two lost handles back gets the lock anew",
-			one(hold, "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\th.owner.remember(sc.eng, h.ent.key, min(h.count, 1))\n\tif"),
+			one("engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\th.owner.remember(sc.eng, h.ent.key, min(h.count, 1))\n\tif"),
 			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
 		},
 		{
 			"one-lost-reader-is-remembered", "the same of a reader",
-			one(hold, "o.remember(sc.eng, h.ent.key, n)", "o.remember(sc.eng, h.ent.key, min(n, 1))"),
+			one("engine/loss.go", "o.remember(sc.eng, h.ent.key, n)", "o.remember(sc.eng, h.ent.key, min(n, 1))"),
 			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
 		},
 		{
@@ -141,7 +139,7 @@ func belonging() []mutant {
 		},
 		{
 			"resent-by-all-at-once", "what failed at one moment comes back at one moment",
-			one("engine/attempt.go", "return time.Millisecond + e.world.N(most)", "return time.Millisecond + most/2 + 0*e.world.N(most)"),
+			one("engine/core.go", "return time.Millisecond + e.world.N(most)", "return time.Millisecond + most/2 + 0*e.world.N(most)"),
 			"engine", "TestPausesBeforeResendingAreSpread", false,
 		},
 		{

@@ -10,7 +10,7 @@ func equivalentsElsewhere() map[string]string {
 }
 
 func equivalentMachines() map[string]string {
-	const doubt, queue, hold, wish = "engine/doubt.go: ", "engine/queue.go: ", "engine/wirehold.go: ", "engine/wish.go: "
+	const doubt, queue, hold, wish = "engine/wirehold.go: ", "engine/queue.go: ", "engine/wirehold.go: ", "engine/wish.go: "
 	return map[string]string{
 		doubt + "number: func (d doubt) open(sentAt clock.Instant) bool { return d.until != 0 && sentAt.Before(d.until) } -> " +
 			"func (d doubt) open(sentAt clock.Instant) bool { return d.until != 1 && sentAt.Before(d.until) }": "no instant is before 0, and no doubt ends in the first nanosecond",

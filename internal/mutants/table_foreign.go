@@ -11,11 +11,11 @@ func foreign() []mutant {
 	return []mutant{
 		{
 			"lock-is-never-left", "engines win every race against a JVM",
-			one("engine/leave.go", "if q.others < leaveTo ||", "if true || q.others < leaveTo ||"), "engine", left, false,
+			one("engine/queue.go", "if q.others < leaveTo ||", "if true || q.others < leaveTo ||"), "engine", left, false,
 		},
 		{
 			"lock-is-left-within-a-turn", "a turn ends with each grant",
-			one("engine/leave.go", "|| q.goesOn(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine", left, false,
+			one("engine/queue.go", "|| q.goesOn(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine", left, false,
 		},
 		{
 			"left-only-by-newcomers", "engines that have waited for long win every race against a JVM",
@@ -27,11 +27,11 @@ func foreign() []mutant {
 		},
 		{
 			"left-to-one", "a message that other clients may not know, for nothing",
-			one("engine/leave.go", "leaveTo    = 2", "leaveTo    = 1"), "engine", wire, true,
+			one("engine/queue.go", "leaveTo    = 2", "leaveTo    = 1"), "engine", wire, true,
 		},
 		{
 			"spin-has-no-rivals", "who spins elsewhere is kept out",
-			one("engine/leave.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
+			one("engine/queue.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
 			"engine", "TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt", false,
 		},
 		{

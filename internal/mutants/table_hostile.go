@@ -46,7 +46,7 @@ func hostile() []mutant {
 		},
 		{
 			"crowd-has-large-buffers", "the same",
-			one("engine/connect.go", "if crowd.Load() > crowdOf {", "if false {"),
+			one("engine/config.go", "if crowd.Load() > crowdOf {", "if false {"),
 			"engine", "TestAThousandMastersThatAnswerTakeLittleMemory", false,
 		},
 		{
@@ -56,7 +56,7 @@ func hostile() []mutant {
 		},
 		{
 			"sentinels-name-thousands", "a sentinel that names thousands of others takes 200 MB",
-			one("engine/connect.go", "option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)", "_ = cfg.guard"),
+			one("engine/config.go", "option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)", "_ = cfg.guard"),
 			"engine", "TestASentinelThatNamesThousandsIsNotRead", false,
 		},
 		{
@@ -66,7 +66,7 @@ func hostile() []mutant {
 		},
 		{
 			"password-for-a-port", "a password where a port should be is in the error",
-			one("engine/redact.go", "return redactPort(addr)", "return addr"),
+			one("engine/config.go", "return redactPort(addr)", "return addr"),
 			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 	}

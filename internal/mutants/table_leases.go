@@ -21,7 +21,7 @@ func leases() []mutant {
 		},
 		{
 			"readers-lease-stays", "what a crashed writer leaves stays for as long as it had read",
-			one("engine/nest.go", "keep != 0 && keep < asked {", "keep != 0 && keep < asked && false {"),
+			one("engine/reentry.go", "keep != 0 && keep < asked {", "keep != 0 && keep < asked && false {"),
 			"engine", "TestAReaderThatLeavesItsWriterTakesItsLeaseAlong", false,
 		},
 		{
@@ -36,7 +36,7 @@ func leases() []mutant {
 		},
 		{
 			"late-count-stays", "a late copy of an entry leaves a count and a lease that nobody asks for, for good",
-			one("engine/nest.go", "at := n.settleAt(); at == 0 {", "true {\n\t\t\t\treturn\n\t\t\t} else if at := n.settleAt(); at == 0 {"),
+			one("engine/reentry.go", "at := n.settleAt(); at == 0 {", "true {\n\t\t\t\treturn\n\t\t\t} else if at := n.settleAt(); at == 0 {"),
 			"engine", "TestALateCopyOfAnEntryIsSettled", false,
 		},
 		{
@@ -82,7 +82,7 @@ func leasesElsewhere() []mutant {
 		},
 		{
 			"entered-as-another-kind", "an owner's plain lock is entered as a fenced one, and has no token",
-			one("engine/nest.go", "return a == b || plain(a) && plain(b)", "return shares(a) == shares(b) || plain(a) && plain(b)"),
+			one("engine/core.go", "return a == b || plain(a) && plain(b)", "return shares(a) == shares(b) || plain(a) && plain(b)"),
 			"engine", "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{

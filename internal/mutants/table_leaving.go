@@ -31,7 +31,7 @@ func leaving() []mutant {
 		},
 		{
 			"entry-nobody-wants-waits-for-replicas", "an owner cannot give back what it has, for an entry that it has cancelled waits for replicas",
-			one("engine/nest.go", "n.cur.acquire == op && n.op.Ack != nil {", "false {"),
+			one("engine/reentry.go", "n.cur.acquire == op && n.op.Ack != nil {", "false {"),
 			"engine", "TestWhoLeavesTheWaitForReplicasOfAnEntryHoldsNobodyUp", false,
 		},
 		{
@@ -52,7 +52,7 @@ func leavingNothing() []mutant {
 	return []mutant{
 		{
 			"lost-writer-leaves-its-note", "readers wait up to 2.5 s for a writer that has had the lock and lost it",
-			one("engine/hold.go", "\t\tsc.lostNote(h.ent)\n", "\t\t_ = h\n"),
+			one("engine/loss.go", "\t\tsc.lostNote(h.ent)\n", "\t\t_ = h\n"),
 			"engine", "TestALostWriterLeavesNoNote", false,
 		},
 		{
@@ -63,13 +63,13 @@ func leavingNothing() []mutant {
 		{
 			"force-asks-its-context-late", "a context that blocks keeps everybody from a name that is to be force-released",
 			[]edit{
-				{"engine/force.go", "\treturn single(ctx, l, op)\n", "\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
+				{"engine/request.go", "\top.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}\n\treturn single(ctx, l, op)\n", "\top.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}\n\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
 			},
 			"engine", "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
 		},
 		{
 			"rest-of-a-change-waits-anew", "a release that waited behind a change without an answer is told twice as late as any other",
-			one("engine/nest.go", "\t\trelease.troubledSince(c.since)\n", "\t\t_ = release\n"),
+			one("engine/reentry.go", "\t\trelease.troubledSince(c.since)\n", "\t\t_ = release\n"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{
@@ -79,7 +79,7 @@ func leavingNothing() []mutant {
 		},
 		{
 			"extend-behind-a-change-waits-anew", "the same of an Extend",
-			one("engine/single.go", "\top.since = c.since", "\t_ = c.since"),
+			one("engine/request.go", "\top.since = c.since", "\t_ = c.since"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{

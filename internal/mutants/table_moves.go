@@ -6,7 +6,7 @@ func moves() []mutant {
 	return []mutant{
 		{
 			"attempt-moves-with-its-op", "a queue waits for an answer that goes to another: for ever",
-			one("engine/seat.go", "if at := op.att.ent; at != nil && at != ent && at.att == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
+			one("engine/children.go", "if at := op.att.ent; at != nil && at != ent && at.att == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -16,7 +16,7 @@ func moves() []mutant {
 		},
 		{
 			"passed-on-stays-parked", "a fair waiter whose grant was force-released listens as one it is no more, and crashes",
-			one("engine/fair.go", "sc.unpark(seat) // if it cannot", "seat.by = wakeNone // if it cannot"),
+			one("engine/release.go", "sc.unpark(seat) // if it cannot", "seat.by = wakeNone // if it cannot"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

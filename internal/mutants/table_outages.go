@@ -5,12 +5,12 @@ func outages() []mutant {
 	return []mutant{
 		{
 			"ghost-beside-what-was-read", "a write hold that nobody has stays for as long a lease as its owner has read with",
-			one("engine/shared.go", "\tsc.besideLasts(h, op.set.lease)\n", ""),
+			one("engine/readwrite.go", "\tsc.besideLasts(h, op.set.lease)\n", ""),
 			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{
 			"ghost-beside-what-was-extended", "the same, where what it has read with was extended",
-			one("engine/single.go", "\tsc.besideLasts(h, d)\n", ""),
+			one("engine/request.go", "\tsc.besideLasts(h, d)\n", ""),
 			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{
@@ -20,7 +20,7 @@ func outages() []mutant {
 		},
 		{
 			"forced-before-it-is-lost", "a ForceRelease frees what the holder still believes in, while another one is about to tell it",
-			one("engine/force.go", "\t\tlistener{e}.Lost(h, renew.CauseForced)\n", ""),
+			one("engine/request.go", "\t\tlistener{e}.Lost(h, renew.CauseForced)\n", ""),
 			"engine", "TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent", false,
 		},
 		{

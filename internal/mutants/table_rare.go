@@ -20,13 +20,13 @@ func rare() []mutant {
 		},
 		{
 			"given-back-is-held", "an owner that lost one lock enters anew by another of which it has no handle",
-			one("engine/shared.go", "(other == nil || other.out() == 0)", "other == nil"),
+			one("engine/readwrite.go", "(other == nil || other.out() == 0)", "other == nil"),
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
 		},
 		{
 			"goes-home-after-a-loss", "the same, of who was queued before the loss",
 			[]edit{
-				{"engine/nest.go", "if sc.reenterOrRefuse(at, op) {", "if false {"},
+				{"engine/reentry.go", "if sc.reenterOrRefuse(at, op) {", "if false {"},
 				{"engine/attempt.go", "op != nil && root.lostTo(op.owner); op", "op != nil && false; op"},
 			},
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
@@ -38,7 +38,7 @@ func rare() []mutant {
 		},
 		{
 			"passed-on-while-it-closes", "Close returns before who was passed a lock by a caller's release is told",
-			one("engine/section.go", "sc.owed = sc.sh\n\t\tsc.sh.telling.Add(1)", "_ = sc.sh"),
+			one("engine/core.go", "sc.owed = sc.sh\n\t\tsc.sh.telling.Add(1)", "_ = sc.sh"),
 			"engine", "TestCloseWaitsForWhoIsJustTold", false,
 		},
 		{
@@ -53,12 +53,12 @@ func rare() []mutant {
 		},
 		{
 			"note-goes-with-the-writer-before", "readers overtake a writer whose note was taken back by the one before it",
-			one("engine/shared.go", "if ent.head == nil { // a writer who", "if false { // a writer who"),
+			one("engine/readwrite.go", "if ent.head == nil { // a writer who", "if false { // a writer who"),
 			"engine", "TestANoteThatIsTakenBackIsNotThatOfTheNextWriter", false,
 		},
 		{
 			"extend-keeps-for-good", "what was given back beside an Extend keeps its key until its own lease ends",
-			one("engine/single.go", "h.nesting != nil && h.nesting.unlowered &&", "false &&"),
+			one("engine/request.go", "h.nesting != nil && h.nesting.unlowered &&", "false &&"),
 			"engine", "TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered", false,
 		},
 		{
@@ -74,7 +74,7 @@ func overdue() []mutant {
 	return []mutant{
 		{
 			"past-its-deadline-is-held", "an owner enters by a lock that it has lost, until the watchdog comes to it",
-			one("engine/shared.go", "case !ent.eng.clock.Now().Before(h.Deadline()):", "case false:"),
+			one("engine/readwrite.go", "case !ent.eng.clock.Now().Before(h.Deadline()):", "case false:"),
 			"engine", "TestAnOwnerWhoseTimeIsOverEntersNothing", false,
 		},
 		{
@@ -90,7 +90,7 @@ func overdue() []mutant {
 		},
 		{
 			"over-refuses-other-kinds", "a lock that is over still fails who asks for another kind",
-			one("engine/seat.go", "shares(h.Family) != shares(want) && now.Before(h.Deadline())", "shares(h.Family) != shares(want)"),
+			one("engine/children.go", "shares(h.Family) != shares(want) && now.Before(h.Deadline())", "shares(h.Family) != shares(want)"),
 			"engine", "TestWhatIsOverRefusesNoOtherKind", false,
 		},
 	}

@@ -18,7 +18,7 @@ func reading() []mutant {
 		},
 		{
 			"passed-on-beside-a-reader", "a writer beside who reads",
-			one("engine/shared.go", "if seat.hold != nil || seat.head != nil || seat.att != nil {", "if seat.head != nil {"),
+			one("engine/readwrite.go", "if seat.hold != nil || seat.head != nil || seat.att != nil {", "if seat.head != nil {"),
 			"engine", "TestAWriteHoldIsNotPassedOnWhileItsOwnerReads", false,
 		},
 		{
@@ -28,7 +28,7 @@ func reading() []mutant {
 		},
 		{
 			"lost-beside-is-not-told", "an owner that asks to read beside a lock that is gone waits for ever",
-			one("engine/shared.go", "h.status.Load() == holdHeld {\n\t\treturn sc.lose", "h.status.Load() == holdHeld {\n\t\treturn nil\n\t} else if false {\n\t\treturn sc.lose"),
+			one("engine/readwrite.go", "h.status.Load() == holdHeld {\n\t\treturn sc.lose", "h.status.Load() == holdHeld {\n\t\treturn nil\n\t} else if false {\n\t\treturn sc.lose"),
 			"engine", "TestAReadingBesideALockThatIsGoneIsTold", true,
 		},
 		{
@@ -38,17 +38,17 @@ func reading() []mutant {
 		},
 		{
 			"force-is-over-too-early", "the same, before its not-after",
-			one("engine/single.go", "if op.bounded && op.doubt.open(e.clock.Now()) &&", "if false &&"),
+			one("engine/request.go", "if op.bounded && op.doubt.open(e.clock.Now()) &&", "if false &&"),
 			faultSuite, "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
 		},
 		{
 			"force-is-sent-once", "a lock stays that its holder was told to have lost",
-			one("engine/force.go", "repeat: true, bounded: true", "bounded: true"),
+			one("engine/request.go", "repeat: true, bounded: true", "bounded: true"),
 			faultSuite, "TestAForceReleaseWithoutAnAnswerIsSentAgain", false,
 		},
 		{
 			"force-keeps-what-it-took", "a lock that nobody has is kept for the rest of its lease",
-			one("engine/force.go", "for _, h := range holds {\n\t\tsc.clean", "for _, h := range holds[:0] {\n\t\tsc.clean"),
+			one("engine/request.go", "for _, h := range holds {\n\t\tsc.clean", "for _, h := range holds[:0] {\n\t\tsc.clean"),
 			faultSuite, "TestWhatAForceReleaseWithoutAnAnswerTookHereIsGivenBack", true,
 		},
 	}
@@ -69,7 +69,7 @@ func notes() []mutant {
 		},
 		{
 			"note-goes-with-one-writer", "readers overtake the writer that waits on",
-			one("engine/shared.go", "ent.seats.noted && !ent.writerNext() {", "ent.seats.noted {"),
+			one("engine/readwrite.go", "ent.seats.noted && !ent.writerNext() {", "ent.seats.noted {"),
 			"engine", "TestTheNoteStaysForTheWriterThatWaitsOn", false,
 		},
 		{

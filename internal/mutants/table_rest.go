@@ -10,7 +10,7 @@ func resting() []mutant {
 		},
 		{
 			"close-overtakes-a-force", "a lock stays that an engine was just taking away when it was closed",
-			one("engine/single.go", "\t\tsh.telling.Add(1) // Close waits until what begins here is sent, or ended\n\t\top.begin()", "\t\top.begin()\n\t\tsh.telling.Add(1)"),
+			one("engine/request.go", "\t\tsh.telling.Add(1) // Close waits until what begins here is sent, or ended\n\t\top.begin()", "\t\top.begin()\n\t\tsh.telling.Add(1)"),
 			"engine", "TestCloseFreesWhatAForceReleaseIsJustTakingAway", false,
 		},
 		{
@@ -31,12 +31,12 @@ func living() []mutant {
 		},
 		{
 			"max-hold-is-not-looked-at", "the same, where the watchdog has not noticed the MaxHold yet",
-			one("engine/nest.go", "\tsc.passMaxHold(h, now)\n", ""),
+			one("engine/reentry.go", "\tsc.passMaxHold(h, now)\n", ""),
 			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLonger", false,
 		},
 		{
 			"max-hold-is-not-looked-at-by-readers", "the same of a write lock, where its reader leaves",
-			one("engine/nest.go", "\tsc.passMaxHold(w, now)\n", ""),
+			one("engine/reentry.go", "\tsc.passMaxHold(w, now)\n", ""),
 			"engine", "TestAMaxHoldThatHasPassedKeepsItsKeyNoLongerWhenItsReaderLeaves", false,
 		},
 		{

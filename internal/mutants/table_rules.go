@@ -5,7 +5,7 @@ func rules() []mutant {
 	return []mutant{
 		{
 			"late-reentry-goes-first", "whoever has asked for a fair lock before hears of no release",
-			one("engine/nest.go", "seat = at.newSeat()", "seat = h.ent"),
+			one("engine/reentry.go", "seat = at.newSeat()", "seat = h.ent"),
 			"engine", "TestWhoComesTooLateToEnterAFairLockAgainIsBehindWhoAskedBefore", false,
 		},
 		{

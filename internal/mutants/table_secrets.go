@@ -61,12 +61,12 @@ func shown() []mutant {
 		},
 		{
 			"url-is-shown-as-it-stands", "of a URL that cannot be read the part behind a password's @ is shown",
-			one("engine/redact.go", "\t\treturn scheme + \"://\" + hidden\n", "\t\treturn scheme[:0] + hidden + addr[strings.LastIndexByte(addr, '@')+1:]\n"),
+			one("engine/config.go", "\t\treturn scheme + \"://\" + hidden\n", "\t\treturn scheme[:0] + hidden + addr[strings.LastIndexByte(addr, '@')+1:]\n"),
 			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 		{
 			"fields-one-by-one", "a verb that is none for a text shows the fields of a configuration, the password too",
-			one("engine/redact.go", "func (cfg Config) Format(", "func (cfg Config) format("),
+			one("engine/config.go", "func (cfg Config) Format(", "func (cfg Config) format("),
 			"engine", "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
 		},
 		{
@@ -96,7 +96,7 @@ func shown() []mutant {
 		},
 		{
 			"name-turns-a-log", "a name turns the direction in which a line of a log is read",
-			one("engine/hold.go", `"holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key))`, `"holdfast: lock lost", "name", e.nameOf(l.hold.ent.key)`),
+			one("engine/loss.go", `"holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key))`, `"holdfast: lock lost", "name", e.nameOf(l.hold.ent.key)`),
 			"engine", "TestNamesTurnNoDirectionInALogOrAnError", false,
 		},
 		{

@@ -10,12 +10,12 @@ func telling() []mutant {
 		},
 		{
 			"extend-without-effect", "an Extend is told to have worked, and the holder does not trust it",
-			one("engine/single.go", "over = !e.dog.Extended(h, r.SentAt, x.lease)", "over = !e.dog.Extended(h, r.SentAt, 0*x.lease)"),
+			one("engine/request.go", "over = !e.dog.Extended(h, r.SentAt, x.lease)", "over = !e.dog.Extended(h, r.SentAt, 0*x.lease)"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"force-always-took", "who takes away a lock that nobody has is told that there was one",
-			one("engine/force.go", "return op.doubt.until != 0, nil", "return true, nil"),
+			one("engine/request.go", "return op.doubt.until != 0, nil", "return true, nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -25,22 +25,22 @@ func telling() []mutant {
 		},
 		{
 			"hand-off-is-not-told", "the stream of events knows nothing of who was handed a lock",
-			one("engine/section.go", "op.lock.eng.tell(EventHeld, ls.hold, \"\")", "if ls.hold.grants == 1 {\n\t\top.lock.eng.tell(EventHeld, ls.hold, \"\")\n\t}"),
+			one("engine/core.go", "op.lock.eng.tell(EventHeld, ls.hold, \"\")", "if ls.hold.grants == 1 {\n\t\top.lock.eng.tell(EventHeld, ls.hold, \"\")\n\t}"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"loss-is-told-twice", "whoever counts by the events counts a lock that is lost twice",
-			one("engine/hold.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\tsc.eng.tell(EventLost, h, causeText(l.cause))\n"),
+			one("engine/loss.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\tsc.eng.tell(EventLost, h, causeText(l.cause))\n"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"close-tells-of-one-handle", "after Close the events still hold all but one handle of a lock, or hold less than none",
-			one("engine/engine.go", "for range h.handles { // those", "for range 1 { // those"),
+			one("engine/loss.go", "for range h.handles { // those", "for range 1 { // those"),
 			"engine", "TestCloseTellsOfEachHandleThatItGivesBack", false,
 		},
 		{
 			"jeopardy-of-what-is-over", "jeopardy is told of a lock that was given back or lost before",
-			one("engine/listener.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
+			one("engine/loss.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
 			"engine", "TestNoJeopardyIsToldOfWhatIsOver", false,
 		},
 	}
@@ -51,17 +51,17 @@ func tellingLate() []mutant {
 	return []mutant{
 		{
 			"over-is-held-to-read", "an owner holds to read what has ended, until the watchdog comes to it",
-			one("engine/shared.go", "h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {", "h.status.Load() == holdHeld {"),
+			one("engine/readwrite.go", "h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {", "h.status.Load() == holdHeld {"),
 			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
 		},
 		{
 			"only-one-kind-is-held", "an owner does not hold what another kind of the name was taken beside",
-			one("engine/owner.go", "\t\th := at.hold\n\t\tif h != nil && h.owner == o &&", "\t\th := at.hold\n\t\tif h != nil && h.owner == o {\n\t\t\thandles = 0\n\t\t}\n\t\tif h != nil && h.owner == o &&"),
+			one("engine/reentry.go", "\t\th := at.hold\n\t\tif h != nil && h.owner == o &&", "\t\th := at.hold\n\t\tif h != nil && h.owner == o {\n\t\t\thandles = 0\n\t\t}\n\t\tif h != nil && h.owner == o &&"),
 			"engine", "TestAnOwnerIsToldOfEachKindOfLockThatItHoldsUnderAName", false,
 		},
 		{
 			"reader-that-left-is-counted", "an owner holds to read what it has given back, while others read by the same hold",
-			one("engine/shared.go", "h.special.readers[ls.owner]--", "h.special.readers[ls.owner] += 0"),
+			one("engine/readwrite.go", "h.special.readers[ls.owner]--", "h.special.readers[ls.owner] += 0"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -76,12 +76,12 @@ func tellingLate() []mutant {
 		},
 		{
 			"pass-on-to-nobody-is-a-hand-off", "more hand-offs are counted than grants",
-			one("engine/fair.go", "sc.sh.counts.handOffs += sc.sh.counts.grants - before", "sc.sh.counts.handOffs += 1 + 0*before"),
+			one("engine/release.go", "sc.sh.counts.handOffs += sc.sh.counts.grants - before", "sc.sh.counts.handOffs += 1 + 0*before"),
 			"engine", "TestAGrantThatIsPassedOnAndNotBelievedIsNoHandOff", false,
 		},
 		{
 			"reentry-is-no-grant", "the counters of grants and releases drift apart",
-			one("engine/nest.go", "\t\tsc.sh.counts.grants++\n\t\tls := &Lease{hold: h,", "\t\tls := &Lease{hold: h,"),
+			one("engine/reentry.go", "\t\tsc.sh.counts.grants++\n\t\tls := &Lease{hold: h,", "\t\tls := &Lease{hold: h,"),
 			"engine", "TestSimCorpus", false,
 		},
 	}
@@ -122,7 +122,7 @@ func lasting() []mutant {
 		},
 		{
 			"remaining-is-the-lease", "who is refused is told the holder's whole lease, and not what is left",
-			one("engine/remaining.go", "return max(ent.hold.Deadline().Sub(now), 0)", "return max(ent.hold.Lease(), 0)"),
+			one("engine/wait.go", "return max(ent.hold.Deadline().Sub(now), 0)", "return max(ent.hold.Lease(), 0)"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -132,12 +132,12 @@ func lasting() []mutant {
 		},
 		{
 			"readers-join-for-ever", "writers elsewhere wait for as long as there are readers here",
-			one("engine/shared.go", " || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {", " || !h.shareable(op.set, now) {"),
+			one("engine/readwrite.go", " || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {", " || !h.shareable(op.set, now) {"),
 			"engine", "TestReadersJoinOthersForATurnAndThenAskTheServer", false,
 		},
 		{
 			"readers-join-before-a-writer", "a reader overtakes the writer of its own engine that waits",
-			one("engine/shared.go", "ent.seats == nil || ent.head != nil || ent.hold != nil", "ent.seats == nil || ent.hold != nil"),
+			one("engine/readwrite.go", "ent.seats == nil || ent.head != nil || ent.hold != nil", "ent.seats == nil || ent.hold != nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -147,7 +147,7 @@ func lasting() []mutant {
 		},
 		{
 			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
-			one("engine/engine.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
+			one("engine/loss.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
 			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}

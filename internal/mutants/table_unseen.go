@@ -111,7 +111,7 @@ func unseenPauses() []mutant {
 
 // unseenClients breaks what the engine's clients are made with, and its name.
 func unseenClients() []mutant {
-	const config, connect, dialer = "engine/config.go", "engine/connect.go", "resp/dialer.go"
+	const config, dialer = "engine/config.go", "resp/dialer.go"
 	const needs, crowd = "TestEveryClientIsMadeWithWhatCorrectnessNeeds", "TestOnlyACrowdOfNodesHasSmallRings"
 	const verified = "TestEachNodeIsVerifiedByItsOwnAddressUnlessANameIsGiven"
 	return []mutant{
@@ -150,11 +150,11 @@ func unseenClients() []mutant {
 		},
 		{
 			"small-rings-for-everybody", "a connection that is busy has a tenth less throughput",
-			one(connect, "if crowd.Load() > crowdOf {", "if crowd.Load() >= 0 {"), "engine", crowd, false,
+			one("engine/config.go", "if crowd.Load() > crowdOf {", "if crowd.Load() >= 0 {"), "engine", crowd, false,
 		},
 		{
 			"small-rings-one-early", "the bound is another than is written",
-			one(connect, "if crowd.Load() > crowdOf {", "if crowd.Load() >= crowdOf {"), "engine", crowd, false,
+			one("engine/config.go", "if crowd.Load() > crowdOf {", "if crowd.Load() >= crowdOf {"), "engine", crowd, false,
 		},
 		{
 			"closed-connections-linger", "a connection that is given up still sends what is in its buffer",
@@ -173,7 +173,6 @@ func unseenClients() []mutant {
 
 // unseenElsewhere breaks what is none of these.
 func unseenElsewhere() []mutant {
-	const handoff = "engine/handoff.go"
 	const turn = "TestATurnAndThePauseBehindItAreAsLongAsTheWay"
 	return []mutant{
 		{
@@ -187,20 +186,20 @@ func unseenElsewhere() []mutant {
 		},
 		{
 			"turn-ignores-the-way", "over a long way a turn is over before its second grant",
-			one(handoff, "max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), turnLeast)"), "engine", turn, false,
+			one("engine/release.go", "max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), turnLeast)"), "engine", turn, false,
 		},
 		{
 			"turn-without-a-bound", "over a very long way nobody else has the lock for seconds",
-			one(handoff, "min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast)"),
+			one("engine/release.go", "min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast)"),
 			"engine", turn, false,
 		},
 		{
 			"pause-ignores-the-way", "over a long way an engine takes the lock again before the others have heard of its release",
-			one(handoff, "max(2*r.ReceivedAt.Sub(r.SentAt), least)", "max(0*r.ReceivedAt.Sub(r.SentAt), least)"), "engine", turn, false,
+			one("engine/release.go", "max(2*r.ReceivedAt.Sub(r.SentAt), least)", "max(0*r.ReceivedAt.Sub(r.SentAt), least)"), "engine", turn, false,
 		},
 		{
 			"pause-without-a-bound", "over a very long way a lock lies idle",
-			one(handoff, "min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost)", "max(2*r.ReceivedAt.Sub(r.SentAt), least)"),
+			one("engine/release.go", "min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost)", "max(2*r.ReceivedAt.Sub(r.SentAt), least)"),
 			"engine", turn, false,
 		},
 		{

@@ -7,7 +7,7 @@ func user() []mutant {
 	return []mutant{
 		{
 			"logger-asked-by-the-watchdog", "a logger that blocks in Enabled stops all renewals",
-			one("engine/engine.go", "\te.callbacks.Say(level, text, args...)", "\tif e.cfg.Logger != nil && e.cfg.Logger.Enabled(context.Background(), level) {\n\t\te.callbacks.Say(level, text, args...)\n\t}"),
+			one("engine/core.go", "\te.callbacks.Say(level, text, args...)", "\tif e.cfg.Logger != nil && e.cfg.Logger.Enabled(context.Background(), level) {\n\t\te.callbacks.Say(level, text, args...)\n\t}"),
 			"engine", "TestALoggerThatBlocksPanicsOrEndsItsGoroutineStopsNothing/BlocksInEnabled", true,
 		},
 		{
@@ -62,7 +62,7 @@ func user() []mutant {
 		},
 		{
 			"refused-command-keeps-its-watch", "every Inspect of a closed engine leaves a watch of its context behind",
-			one("engine/single.go", "\t\te.callbacks.UnwatchHere(op.stop)\n", ""),
+			one("engine/request.go", "\t\te.callbacks.UnwatchHere(op.stop)\n", ""),
 			"engine", "TestNoWatchOfAContextOutlivesItsOperation", false,
 		},
 		{

@@ -5,12 +5,12 @@ func waiting() []mutant {
 	return []mutant{
 		{
 			"centuries-overflow", "a foreign lock of centuries is asked for in a hot loop",
-			one("engine/remaining.go", "min(ms, longestTold.Milliseconds())", "ms"),
+			one("engine/core.go", "min(ms, longestTold.Milliseconds())", "ms"),
 			"engine", "TestAForeignExpiryOfCenturiesIsNeitherOverNorPolledFor", false,
 		},
 		{
 			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
-			one("engine/seat.go", "if seat.standing() != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
+			one("engine/children.go", "if seat.standing() != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
 			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{
@@ -30,7 +30,7 @@ func waiting() []mutant {
 		},
 		{
 			"passed-on-under-anothers-lease", "what a crashed holder leaves is free after somebody else's lease",
-			one("engine/fair.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstSeat().nextSeat().att.lease.Milliseconds()})\n\t\t}"),
+			one("engine/release.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstSeat().nextSeat().att.lease.Milliseconds()})\n\t\t}"),
 			"engine", "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
 		},
 		{
@@ -40,17 +40,17 @@ func waiting() []mutant {
 		},
 		{
 			"silence-is-a-holder", "MaxWait says that a lock is held which nobody holds",
-			one("engine/remaining.go", "if at.keepsOut(op, now) {", "if true {"),
+			one("engine/wait.go", "if at.keepsOut(op, now) {", "if true {"),
 			faultSuite, "TestMaxWaitWithoutAnAnswerClaimsNoHolder", false,
 		},
 		{
 			"holder-forgotten-in-silence", "MaxWait says that nobody knows, though the server has said who holds it",
-			one("engine/remaining.go", "return ent.toldBusy(now)", "return false"),
+			one("engine/wait.go", "return ent.toldBusy(now)", "return false"),
 			faultSuite, "TestMaxWaitTellsOfAHolderThatIsKnown", false,
 		},
 		{
 			"held-by-another-which-is-me", "MaxWait tells an owner that enters again that somebody else has its lock",
-			one("engine/remaining.go", "if op.queued && ent.beside() == nil {", "if true {"),
+			one("engine/wait.go", "if op.queued && ent.beside() == nil {", "if true {"),
 			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain", false,
 		},
 	}
@@ -66,12 +66,12 @@ func company() []mutant {
 		},
 		{
 			"courtesy-to-itself", "a writer waits for others that are not there",
-			one("engine/handoff.go", "sc.eng.listens(ent, h.Family)", "sc.eng.listens(ent, 0)"),
+			one("engine/release.go", "sc.eng.listens(ent, h.Family)", "sc.eng.listens(ent, 0)"),
 			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
 		},
 		{
 			"head-start-for-nobody", "a writer waits for others that are not there",
-			one("engine/handoff.go", "ent.alone(us == 1)", "ent.alone(false)"),
+			one("engine/release.go", "ent.alone(us == 1)", "ent.alone(false)"),
 			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
 		},
 		{
@@ -81,7 +81,7 @@ func company() []mutant {
 		},
 		{
 			"channel-of-one-who-left", "a waiter listens where nobody tells its kind",
-			one("engine/park.go", "p.asked && p.shares != shares(ent.head.set.family)", "false"),
+			one("engine/wait.go", "p.asked && p.shares != shares(ent.head.set.family)", "false"),
 			"engine", "TestAWaiterListensToItsOwnKindsChannel", false,
 		},
 		{

@@ -10,7 +10,7 @@ func onTime() []mutant {
 		},
 		{
 			"tried-for-longer", "who waits for a server that is gone is told later than promised",
-			one("engine/acquire.go", "const patience = 3", "const patience = 4"),
+			one("engine/core.go", "const patience = 3", "const patience = 4"),
 			"engine", "TestFault_C023_AnAcquireWithoutAServerEndsOnTime|TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome", false,
 		},
 		{
@@ -25,7 +25,7 @@ func onTime() []mutant {
 		},
 		{
 			"message-not-counted", "nobody sees whether waiters are woken by messages",
-			one("engine/stats.go", "c.byMessage++", "_ = c.byMessage"),
+			one("engine/core.go", "c.byMessage++", "_ = c.byMessage"),
 			"engine", "TestClusterWaiterIsWokenByTheMessage", false,
 		},
 	}

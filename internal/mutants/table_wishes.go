@@ -5,22 +5,22 @@ func wishes() []mutant {
 	return []mutant{
 		{
 			"reentry-without-max-wait", "an owner that enters again waits for ever",
-			one("engine/nest.go", "\tsc.limitWait(op)\n", ""),
+			one("engine/reentry.go", "\tsc.limitWait(op)\n", ""),
 			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain|TestMaxWaitBoundsAnOwnerWhoseReentryHasToQueue", false,
 		},
 		{
 			"nothing-is-lowered", "what a crashed holder leaves stays for as long as anybody ever asked for",
-			one("engine/nest.go", "n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()", "n.op.Kind, n.op.LeaseMs = resp.OpCount, 1"),
+			one("engine/reentry.go", "n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()", "n.op.Kind, n.op.LeaseMs = resp.OpCount, 1"),
 			"engine", "TestANestedFixedLeaseLeavesNothingOnTheKeyWhenItIsGivenBack", false,
 		},
 		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
-			one("engine/nest.go", "\tsc.eng.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
+			one("engine/reentry.go", "\tsc.eng.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
 			"engine", "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
 		},
 		{
 			"late-lowering-ignored", "a late copy takes from a handle what it was granted",
-			one("engine/nest.go", "if n.lowers.until != 0 {", "if false {"),
+			one("engine/reentry.go", "if n.lowers.until != 0 {", "if false {"),
 			"engine", "TestALateCopyOfALoweringTakesNothingThatIsTrusted", false,
 		},
 		{
@@ -35,7 +35,7 @@ func wishes() []mutant {
 		},
 		{
 			"max-hold-ends-all", "a limit on one handle ends the others",
-			one("engine/listener.go", "!h.alikeSoFar() {\n\t\tsc.tellWatchdog(h)", "!h.alikeSoFar() {"),
+			one("engine/loss.go", "!h.alikeSoFar() {\n\t\tsc.tellWatchdog(h)", "!h.alikeSoFar() {"),
 			"engine", "TestMaxHoldOfOneHandleEndsNoOther", false,
 		},
 		{

@@ -2,108 +2,81 @@ package engine
 
 import (
 	"log/slog"
-	"time"
 	"weak"
 
-	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// A hold is one wire hold: the field in Redis under which this engine has a lock, from the grant to
-// its release or loss. Its renewals are the watchdog's; lease handles attach to it.
-type hold struct {
-	renew.Hold
-	ent *entry
+// A listener is who the watchdog tells. It is no part of the engine's API.
+type listener struct{ eng *Engine }
 
-	// Guarded by the shard.
-	wirehold
-	watch   *leaseContext       // the contexts that were asked for, linked
-	lease   *Lease              // until the first renewal; afterwards only weak
-	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
-	owner   *Owner              // nil: nobody can enter again
-	special *special            // mostly nil
+// Lost is the watchdog's word that a hold is over: final. The holder is told before anybody here can
+// be granted the lock again.
+func (l listener) Lost(s renew.Subject, cause renew.Cause) {
+	h := s.(*hold)
+	sc := l.eng.enter(h.ent.hash)
+	sc.lost = sc.lose(h, cause)
+	sc.unlock()
+	sc.tellLoss()
+	l.eng.world.Yield("listener.Lost: freed | told")
+	sc.publish()
 }
 
-// special is what few holds have.
-type special struct {
-	token   int64            // of a fenced lock; set before anybody has a lease
-	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
-	wishes  wishes           // what its handles want; nil: all the same, see alikeSoFar
-	extends int32            // Extends on their way
-
-	extended doubt // copies of those that are answered may still run until then
-}
-
-// more is a hold's special part, made if it has none.
-func (h *hold) more() *special {
-	if h.special == nil {
-		h.special = &special{}
+// Jeopardy is the watchdog's word that two periods have passed without a success.
+func (l listener) Jeopardy(s renew.Subject) {
+	h := s.(*hold)
+	sc := l.eng.enter(h.ent.hash)
+	held := h.status.Load() == holdHeld && h.handles > 0 // else it was given back or lost since the watchdog looked
+	if held {
+		l.eng.tell(EventJeopardy, h, "")
 	}
-	return h.special
-}
-
-// readsFor is how many handles of a read hold are an owner's.
-func (h *hold) readsFor(o *Owner) int32 {
-	if h.special == nil {
-		return 0
+	sc.leave()
+	if !held {
+		return
 	}
-	return h.special.readers[o]
+	l.eng.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", resp.Printable(l.eng.nameOf(h.ent.key)))
 }
 
-// Key is what the watchdog renews.
-func (h *hold) Key() string { return h.ent.key }
-
-// wire is under what the hold has its key.
-func (h *hold) wire() wireID { return wireID{h.Field, h.Family} }
-
-// tail is how long the key can outlive now at most: what an Extend asked for counts.
-func (h *hold) tail(now clock.Instant) time.Duration {
-	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.open().lease)
-}
-
-// freeBy is when the server has let go at the latest.
-func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease(), h.open().lease)) }
-
-// contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
-// their children are user code.
-func (h *hold) contexts() []*leaseContext {
-	var all []*leaseContext
-	for c := h.watch; c != nil; c = c.next {
-		all = append(all, c)
+// Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
+// one finds it gone, nobody can release it any more.
+func (l listener) Renewed(s renew.Subject) {
+	h := s.(*hold)
+	leaked := false
+	sc := l.eng.enter(h.ent.hash)
+	switch {
+	case h.status.Load() != holdHeld: // released or lost meanwhile
+	case h.lease != nil:
+		h.weak, h.lease = weak.Make(h.lease), nil
+	case !h.leak && h.watch == nil && h.nesting == nil && h.weak.Value() == nil:
+		h.leak, leaked = true, true
+		sc.sh.counts.leaks++
 	}
-	return all
-}
-
-// watchOf finds the context of one lease.
-func (h *hold) watchOf(ls *Lease) *leaseContext {
-	for c := h.watch; c != nil; c = c.next {
-		if c.lease == ls {
-			return c
-		}
+	sc.leave()
+	if leaked {
+		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", resp.Printable(l.eng.nameOf(h.ent.key)))
 	}
-	return nil
 }
 
-// unwatch takes the context of one lease out.
-func (h *hold) unwatch(ls *Lease) *leaseContext {
-	for at := &h.watch; *at != nil; at = &(*at).next {
-		if c := *at; c.lease == ls {
-			*at = c.next
-			return c
-		}
+// Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A read hold
+// is never lowered, nor is one that never changed.
+func (l listener) Outlasted(s renew.Subject) {
+	h := s.(*hold)
+	sc := l.eng.enter(h.ent.hash)
+	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead && h.nesting != nil {
+		sc.settleCount(h)
 	}
-	return nil
+	sc.leave()
 }
 
-// Watched makes a hold the watchdog's subject.
-func (h *hold) Watched() *renew.Hold { return &h.Hold }
-
-// A loss is a hold that was lost just now, and whose holder is still to be told.
-type loss struct {
-	hold     *hold
-	cause    renew.Cause
-	contexts []*leaseContext // what the holder is told by
+// Ended is the watchdog's word that a MaxHold has passed. The other handles of the hold go on.
+func (l listener) Ended(s renew.Subject) {
+	h := s.(*hold)
+	sc := l.eng.enter(h.ent.hash)
+	defer sc.leave()
+	if h.status.Load() == holdHeld && !h.alikeSoFar() {
+		sc.tellWatchdog(h)
+	}
 }
 
 // lose makes a hold lost; nil if it is over already. All that anybody can ask about is decided here in
@@ -208,4 +181,27 @@ func causeText(c renew.Cause) string {
 	default:
 		return "its lease ran out unrenewed"
 	}
+}
+
+// closeHold ends a hold because the engine closes, and returns the contexts to be cancelled. All of it
+// is one step: whatever comes afterwards (a handle's release, the answer to a change, a loss) finds a hold
+// that is over.
+func (sc *section) closeHold(h *hold) []*leaseContext {
+	if sc.eng.cfg.KeepOnClose {
+		l := sc.lose(h, renew.CauseClosed)
+		if l == nil {
+			return nil
+		}
+		sc.afterLoss(l)
+		return l.contexts
+	}
+	if h.status.Load() != holdHeld { // its holder is just being told of the loss
+		return nil
+	}
+	for range h.handles { // those whose release is only on its way were told of
+		sc.eng.tell(EventReleased, h, "")
+	}
+	sc.endChanges(h, ErrClosed, nil)
+	_, _ = sc.sendRelease(newReleaseOp(h)) // nobody waits for its answer but shutDown
+	return h.contexts()
 }

@@ -6,19 +6,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/wheel"
 )
-
-// A nesting sends what a counting decides. It exists only for holds that were ever entered twice.
-type nesting struct {
-	counting
-	hold      *hold
-	op        resp.Op
-	item      wheel.Item
-	flying    bool // op is on its way
-	leaving   bool // the last handle is being given back: nobody enters by the hold any more
-	unlowered bool // the last handle that was taken off has left the key's expiry as it was
-}
 
 func (h *hold) nest() *nesting {
 	if h.nesting == nil {
@@ -26,20 +14,6 @@ func (h *hold) nest() *nesting {
 		h.nesting.item.Owner = h.nesting
 	}
 	return h.nesting
-}
-
-// refuse answers an op that was not queued.
-func (sc *section) refuse(op *acquireOp, err error) {
-	if op.claim() {
-		sc.fail(op, &nameError{op.lock.Name(), err})
-	}
-}
-
-// sameKind reports whether one family's holder may enter as the other. A spin lock differs from a lock
-// in what its release says, not in what it is.
-func sameKind(a, b resp.Family) bool {
-	plain := func(f resp.Family) bool { return f == resp.FamilyLock || f == resp.FamilySpin }
-	return a == b || plain(a) && plain(b)
 }
 
 // reenter lets the hold's owner in once more.
@@ -421,4 +395,23 @@ func (sc *section) endChanges(h *hold, in, back error) {
 		}
 		sc.released(c.release, back)
 	}
+}
+
+// Holds returns how often the owner holds a lock through this engine: a local question, no command.
+// 0 after the lock was lost.
+func (o *Owner) Holds(l *Lock) int {
+	sc := l.eng.enter(l.hash)
+	defer sc.leave()
+	ent := sc.sh.names.get(l.hash, l.key)
+	if l.set.family == resp.FamilyRead {
+		return int(ent.readsFor(o))
+	}
+	handles, now := int32(0), l.eng.clock.Now()
+	for at := range ent.withSeats { // of several kinds, if one was taken away elsewhere and that is not known here yet
+		h := at.hold
+		if h != nil && h.owner == o && sameKind(l.set.family, h.Family) && h.status.Load() == holdHeld && now.Before(h.Deadline()) {
+			handles += h.count
+		}
+	}
+	return int(handles)
 }

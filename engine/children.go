@@ -5,31 +5,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// Some locks have more than one wire id of this engine under one name: each fair waiter its own place in
-// the queue, each read hold its own field. Each is a seat: an entry of its own, with its own queue of
-// mostly one and its own hold, that hangs on the name's entry instead of standing in the table.
-type seating struct {
-	root       *entry // of a seat; nil: this is the root's
-	prev, next *entry // seats of one root
-	first      *entry // of a root
-	last       *entry
-	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
-	noted      bool          // of a root: the server has a note that a writer of this engine waits
-	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
-	apart      bool          // of a root: fair waiters have asked for replicas, over another connection than others
-	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
-
-	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's
-}
-
-// root is the entry that stands in the table.
-func (ent *entry) root() *entry {
-	if ent.seats == nil || ent.seats.root == nil {
-		return ent
-	}
-	return ent.seats.root
-}
-
 // firstSeat and nextSeat go through the seats of a root.
 func (ent *entry) firstSeat() *entry {
 	if ent == nil || ent.seats == nil {
@@ -187,9 +162,6 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 	return ent
 }
 
-// shares reports whether locks of the family are read-write locks.
-func shares(f resp.Family) bool { return f == resp.FamilyRead || f == resp.FamilyWrite }
-
 // otherKind reports whether what this engine holds under the name is another kind of lock than is wanted,
 // so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said so, or
 // the holder is not told yet.
@@ -201,3 +173,24 @@ func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
 	seat := ent.firstSeat()
 	return stands(ent) || seat != nil && stands(seat)
 }
+
+// fairListen makes the first waiter here hear of releases.
+func (sc *section) fairListen(root *entry) {
+	var first *entry
+	for seat := root.firstSeat(); seat != nil && seat.hold == nil; seat = seat.nextSeat() {
+		op := seat.head
+		if op == nil || first != nil && seat.acks() == first.acks() {
+			continue
+		}
+		if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
+			sc.listenFor(seat.park)
+		}
+		if first != nil || !root.seats.apart {
+			return
+		}
+		first = seat
+	}
+}
+
+// acks reports whether who waits in a seat asks for replicas.
+func (ent *entry) acks() bool { return ent.head.set.ack != nil }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -8,17 +10,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
-
-// channelOf is where releases of a lock are published.
-func channelOf(f resp.Family, key string) string {
-	if f == resp.FamilyRead || f == resp.FamilyWrite {
-		return slot.RWChannel(key)
-	}
-	return slot.LockChannel(key)
-}
-
-// pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
-const pollCap = time.Second
 
 func newParking(ent *entry) *parking {
 	p := &parking{ent: ent}
@@ -161,4 +152,85 @@ func (sc *section) wake(p *parking, count func(*counts), kind wakeKind) {
 	}
 	sc.eng.prompt.Cancel(&p.prompt)
 	sc.applyStep(ent, s)
+}
+
+// errNoAnswer is why an outcome is unknown where MaxWait ended before the server had said anything.
+var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.DeadlineExceeded)
+
+// waitedError is what an op is told when its MaxWait is over: that somebody else has the lock, and for how long
+// as far as this engine knows; or that nobody knows, because the server has not answered.
+func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
+	sc := e.enter(op.lock.hash)
+	defer sc.leave()
+	ent := sc.entryOf(op)
+	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
+		for at := range ent.root().withSeats {
+			if at.keepsOut(op, now) {
+				return &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now)}
+			}
+		}
+	}
+	return sc.unanswered(ent, op, now)
+}
+
+// keepsOut reports whether somebody else is known to have the lock that an op waits for: this engine, or who
+// was said to have it in the last answer.
+func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
+	if h := ent.standing(); h != nil {
+		return h.Family != resp.FamilyRead || op.set.family != resp.FamilyRead
+	}
+	return ent.toldBusy(now)
+}
+
+// unanswered says by when what was sent for an op is over, with the last error if there was one.
+func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) error {
+	err := &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
+	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.lease
+	if ent != nil && ent.att != nil {
+		lease = max(lease, ent.att.lease)
+		if t := ent.att.trouble; t != nil {
+			until, lease = max(until, t.doubt.until), max(lease, t.doubt.lease)
+			if t.last != nil {
+				err.cause = t.last
+			}
+		}
+	}
+	err.FreeBy = sc.eng.clock.Wall(until.Add(lease))
+	return err
+}
+
+// remaining is how long who is in the way stays, as far as this engine knows.
+func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
+	switch {
+	case ent == nil:
+		return 0
+	case ent.standing() != nil:
+		return max(ent.hold.Deadline().Sub(now), 0)
+	case ent.wait == waitNot:
+		return 0
+	case ent.busyUntil == forever:
+		return -1
+	default:
+		return max(ent.busyUntil.Sub(now), 0)
+	}
+}
+
+// listens reports whether a release of a family's lock of the name is heard by this engine.
+func (e *Engine) listens(ent *entry, f resp.Family) bool {
+	return e.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
+}
+
+// firstHere reports whether a seat is the first of this engine's, and waits. Who asks for replicas travels on another
+// connection: the first of those and the first of the others may have come to the server in either order, so both are.
+func (ent *entry) firstHere() bool {
+	root := ent.root()
+	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
+		switch {
+		case seat.hold != nil:
+			return false
+		case seat.head != nil && (seat == ent || !root.seats.apart || seat.acks() == ent.acks()):
+			return seat == ent
+		}
+	}
+	return false
 }

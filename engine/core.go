@@ -1,0 +1,720 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
+	"github.com/seed-786ebc8c/holdfast/slot"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// An Engine is one client of the locks: its connections, its watchdog, its waiters. A process needs
+// one for each Redis. All methods may be called by any goroutine.
+type Engine struct {
+	cfg   Config
+	hide  func(text string) string // see resp.Options.Hide; may be nil
+	id    string                   // UUID, the first half of every wire id
+	clock clock.Clock
+	world *world.World
+	nodes *resp.Nodes
+	dog   *renew.Cohorts
+
+	wheel     *wheel.Wheel
+	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
+	prompt    *wheel.Set // short pauses, which a wide cohort would stretch
+	callbacks *callback.Pool
+	shards    [shardCount]shard
+
+	streams      atomic.Pointer[[]*Events] // nil: nobody listens
+	streamsMu    sync.Mutex                // for changes of streams
+	streamsEnded bool
+
+	tickItem wheel.Item
+	overdue  []string      // scratch of tick
+	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
+	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
+
+	closing  atomic.Bool
+	draining atomic.Bool  // what fails now is not sent again
+	givenUp  atomic.Int64 // releases that failed while draining
+	ended    *world.Latch // everything but callbacks has ended
+	closed   *world.Latch // everything has
+	settled  *world.Bell  // while closing, a shard has nothing pending any more
+	endErr   error        // of ended; closeErr: of closed
+	closeErr error
+}
+
+// shardCount shards the table of names: enough that two busy names seldom share a mutex.
+const shardCount = 256
+
+// A shard is one part of the table of names. Its mutex guards its entries and everything that hangs
+// on them; under it the lanes' and the wheel's mutexes may be taken, never another shard's, never
+// the multiplexer's, and no user code runs.
+type shard struct {
+	mu      sync.Mutex
+	names   table
+	pending int // ops on their way whose answer somebody here waits for
+	counts  counts
+	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
+
+	_ [64]byte // keeps neighbours off this cache line
+}
+
+// counts are a shard's counters, guarded by its mutex.
+type counts struct {
+	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
+	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll, messages, subscribed, reconnects, polls int64
+}
+
+// origin counts what sent the attempt that was granted.
+func (c *counts) origin(by wakeKind) {
+	switch by {
+	case wakeMessage:
+		c.byMessage++
+	case wakePoll:
+		c.byPoll++
+	}
+}
+
+func (c *counts) add(o *counts) {
+	c.grants += o.grants
+	c.releases += o.releases
+	c.heard += o.heard
+	c.busy += o.busy
+	c.busyReplies += o.busyReplies
+	c.waits += o.waits
+	c.errors += o.errors
+	c.lost += o.lost
+	c.leaks += o.leaks
+	c.ghosts += o.ghosts
+	c.abandoned += o.abandoned
+	c.unclaimed += o.unclaimed
+	c.unseen += o.unseen
+	c.tooLate += o.tooLate
+	c.handOffs += o.handOffs
+	c.byMessage += o.byMessage
+	c.byPoll += o.byPoll
+	c.messages += o.messages
+	c.subscribed += o.subscribed
+	c.reconnects += o.reconnects
+	c.polls += o.polls
+}
+
+// An entry is what goes on locally with one name: the machine that decides, and what its decisions
+// need of the world. It exists only while something goes on.
+type entry struct {
+	queue
+
+	eng  *Engine
+	key  string
+	hash uint64
+	slot uint16
+	gone bool // no longer in the table
+	used bool // first is taken
+
+	seats *seating // mostly nil
+	park  *parking // there unless wait is waitNot
+	chain *entry   // the table's
+	first hold     // most entries see one hold
+}
+
+// newHold makes the hold of a grant.
+func (ent *entry) newHold() *hold {
+	h := &ent.first
+	if ent.used {
+		h = new(hold)
+	}
+	ent.used = true
+	h.ent = ent
+	return h
+}
+
+// root is the entry that stands in the table.
+func (ent *entry) root() *entry {
+	if ent.seats == nil || ent.seats.root == nil {
+		return ent
+	}
+	return ent.seats.root
+}
+
+// parking is what a queue that waits has of the world: a subscription and two timers.
+type parking struct {
+	ent     *entry
+	item    wheel.Item // the poll
+	sub     pubsub.Subscription
+	at      *resp.Node // where sub is
+	prompt  wheel.Item // the end of a short pause
+	asked   bool       // a subscription was asked for, of:
+	channel string
+	shares  bool // channel is a read-write lock's
+}
+
+// Some locks have more than one wire id of this engine under one name: each fair waiter its own place in
+// the queue, each read hold its own field. Each is a seat: an entry of its own, with its own queue of
+// mostly one and its own hold, that hangs on the name's entry instead of standing in the table.
+type seating struct {
+	root       *entry // of a seat; nil: this is the root's
+	prev, next *entry // seats of one root
+	first      *entry // of a root
+	last       *entry
+	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
+	noted      bool          // of a root: the server has a note that a writer of this engine waits
+	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
+	apart      bool          // of a root: fair waiters have asked for replicas, over another connection than others
+	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
+
+	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's
+}
+
+// The states of a hold. Held ends once, in one of the other two.
+const (
+	holdHeld uint32 = iota
+	holdReleased
+	holdLost
+)
+
+// A hold is one wire hold: the field in Redis under which this engine has a lock, from the grant to
+// its release or loss. Its renewals are the watchdog's; lease handles attach to it.
+type hold struct {
+	renew.Hold
+	ent *entry
+
+	// Guarded by the shard.
+	wirehold
+	watch   *leaseContext       // the contexts that were asked for, linked
+	lease   *Lease              // until the first renewal; afterwards only weak
+	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	owner   *Owner              // nil: nobody can enter again
+	special *special            // mostly nil
+}
+
+// special is what few holds have.
+type special struct {
+	token   int64            // of a fenced lock; set before anybody has a lease
+	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
+	wishes  wishes           // what its handles want; nil: all the same, see alikeSoFar
+	extends int32            // Extends on their way
+
+	extended doubt // copies of those that are answered may still run until then
+}
+
+// more is a hold's special part, made if it has none.
+func (h *hold) more() *special {
+	if h.special == nil {
+		h.special = &special{}
+	}
+	return h.special
+}
+
+// Key is what the watchdog renews.
+func (h *hold) Key() string { return h.ent.key }
+
+// Watched makes a hold the watchdog's subject.
+func (h *hold) Watched() *renew.Hold { return &h.Hold }
+
+// wire is under what the hold has its key.
+func (h *hold) wire() wireID { return wireID{h.Field, h.Family} }
+
+// tail is how long the key can outlive now at most: what an Extend asked for counts.
+func (h *hold) tail(now clock.Instant) time.Duration {
+	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.open().lease)
+}
+
+// freeBy is when the server has let go at the latest.
+func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease(), h.open().lease)) }
+
+// readsFor is how many handles of a read hold are an owner's.
+func (h *hold) readsFor(o *Owner) int32 {
+	if h.special == nil {
+		return 0
+	}
+	return h.special.readers[o]
+}
+
+// contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
+// their children are user code.
+func (h *hold) contexts() []*leaseContext {
+	var all []*leaseContext
+	for c := h.watch; c != nil; c = c.next {
+		all = append(all, c)
+	}
+	return all
+}
+
+// watchOf finds the context of one lease.
+func (h *hold) watchOf(ls *Lease) *leaseContext {
+	for c := h.watch; c != nil; c = c.next {
+		if c.lease == ls {
+			return c
+		}
+	}
+	return nil
+}
+
+// unwatch takes the context of one lease out.
+func (h *hold) unwatch(ls *Lease) *leaseContext {
+	for at := &h.watch; *at != nil; at = &(*at).next {
+		if c := *at; c.lease == ls {
+			*at = c.next
+			return c
+		}
+	}
+	return nil
+}
+
+// An attempt is the one acquire of a name that has no final answer. Its wire id changes with every
+// sending, except while an earlier copy may still run. It is part of the op that was first when it
+// was sent, but outlives its interest: who is first when the answer comes gets it.
+type attempt struct {
+	op      resp.Op
+	ent     *entry
+	lease   time.Duration
+	trouble *trouble
+}
+
+// trouble is what an attempt needs only once a sending has failed.
+type trouble struct {
+	asking
+	a    *attempt
+	item wheel.Item        // the next sending
+	last *resp.ServerError // since the last answer
+}
+
+// An acquireOp is one caller's wish for a lock: a future, and its place in the name's queue.
+type acquireOp struct {
+	Future[*Lease]
+	lock  *Lock
+	owner *Owner          // nil: nobody
+	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
+	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
+	try   bool
+	async bool // nobody selects on ctx: the engine watches it when the op has to wait
+
+	// Guarded by the shard.
+	next, prev *acquireOp
+	queued     bool
+	parked     bool // was told "busy"
+	watched    bool // it sees the end of MaxWait and of ctx, or is about to
+	watch      *watching
+	att        attempt // used while the op is first
+}
+
+// A releaseOp gives one wire hold back. It is repeated until a definite answer; callers that wait
+// for it are told earlier that the outcome is unknown.
+type releaseOp struct {
+	Future[struct{}]
+	hold  *hold
+	ent   *entry // the hold's, so that the answer reads both at once from cold memory
+	lease *Lease // the handle that is given back; nil: Close's
+	op    resp.Op
+	retry *releaseRetry // there once a sending has failed
+}
+
+// releaseRetry is what a releaseOp needs only in trouble.
+type releaseRetry struct {
+	item    wheel.Item
+	unknown bool // an earlier sending got no answer
+	tries   int
+	since   clock.Instant // of the first failure
+}
+
+// A fairRelease is the release of a fair lock that may be passed on: it is answered as any other.
+type fairRelease struct {
+	*releaseOp
+	heirs []resp.Heir
+}
+
+// A nesting sends what a counting decides. It exists only for holds that were ever entered twice.
+type nesting struct {
+	counting
+	hold      *hold
+	op        resp.Op
+	item      wheel.Item
+	flying    bool // op is on its way
+	leaving   bool // the last handle is being given back: nobody enters by the hold any more
+	unlowered bool // the last handle that was taken off has left the key's expiry as it was
+}
+
+// A loss is a hold that was lost just now, and whose holder is still to be told.
+type loss struct {
+	hold     *hold
+	cause    renew.Cause
+	contexts []*leaseContext // what the holder is told by
+}
+
+// A cleanup releases what nobody here believes to hold: a grant that came too late or that nobody
+// wanted, a lost hold, a wire id whose acquire was never answered. It is repeated until the answer is
+// definite and no copy of the acquire can run any more, or until one lease has passed: then the
+// server has let go by itself.
+type cleanup struct {
+	eng    *Engine
+	op     resp.Op
+	item   wheel.Item
+	doubt  doubt // copies that may still run: an answer to what was sent before that is not the last
+	giveUp clock.Instant
+	tries  int
+	lease  time.Duration
+	first  *entry // its waiters go on when this has had an answer; nil: they need not wait
+}
+
+// A wireID is under what a key is held, or waited for: a field, and what kind of lock it is the field of.
+type wireID struct {
+	field  string
+	family resp.Family
+}
+
+// A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a timer. What
+// changes names is a method of it, so that nobody can call that without the mutex. Results and calls to others are collected
+// meanwhile, and carried out when the mutex is free: they may run user code.
+//
+//	sc := e.enter(hash)
+//	sc.advance(ent)
+//	sc.leave()
+//
+// It stays on the stack: no closure may hold it. One that was left has no shard any more.
+type section struct {
+	effects
+	eng *Engine
+	sh  *shard // nil: the mutex was let go
+	at  *shard // the same, for lock
+}
+
+// enter takes the mutex of the shard that has the names of this hash. Blocks: for it.
+func (e *Engine) enter(hash uint64) section { return e.enterShard(e.shard(hash)) }
+
+func (e *Engine) enterShard(sh *shard) section {
+	sh.mu.Lock()
+	return section{eng: e, sh: sh, at: sh}
+}
+
+// leave lets the mutex go and carries out what was collected. Blocks: never.
+func (sc *section) leave() {
+	sc.unlock()
+	sc.effect()
+}
+
+// leaveAt is leave with a name for the time between the two, in which the simulation lets others come.
+func (sc *section) leaveAt(between string) {
+	sc.unlock()
+	sc.eng.world.Yield(between)
+	sc.effect()
+}
+
+// effect carries out what was collected, the loss first. Called without the mutex. Blocks: never.
+func (sc *section) effect() {
+	if sc.lost != nil {
+		sc.tellLoss()
+	}
+	sc.publish()
+}
+
+// unlock lets the mutex go, for who has something to do before the effects.
+func (sc *section) unlock() {
+	sc.sh = nil
+	sc.at.mu.Unlock()
+}
+
+// lock takes it again: what was collected before stays.
+func (sc *section) lock() {
+	sc.at.mu.Lock()
+	sc.sh = sc.at
+}
+
+// effects collects what must happen after the shard's mutex is released: publishing results (user
+// code may be waiting for them), watching contexts (user code too) and talking to the multiplexer.
+type effects struct {
+	first, last *acquireOp // claimed ops with their result set, linked by next
+	releases    []answered // of handles that shared a hold
+	subscribe   *parking
+	drop        pubsub.Subscription
+	watch       *acquireOp // its ctx is to be watched
+	before      func()     // mostly nil: what comes before all results
+	lost        *loss      // its holder is told before all results
+	owed        *shard     // whose telling publish ends, if owe was called
+	more        []func()   // further ones of subscribe, drop and watch: where seats or many ops are involved
+}
+
+// answered is a release with its result.
+type answered struct {
+	op  *releaseOp
+	err error
+}
+
+func (fx *effects) released(op *releaseOp, err error) {
+	fx.releases = append(fx.releases, answered{op, err})
+}
+
+func (fx *effects) grant(op *acquireOp, ls *Lease) {
+	op.value = ls
+	op.lock.eng.tell(EventHeld, ls.hold, "")
+	fx.add(op)
+}
+
+// fail completes a claimed op with an error.
+func (fx *effects) fail(op *acquireOp, err error) {
+	op.err = err
+	fx.add(op)
+}
+
+func (fx *effects) add(op *acquireOp) {
+	if fx.last == nil {
+		fx.first = op
+	} else {
+		fx.last.next = op
+	}
+	fx.last = op
+}
+
+// look has the ctx of an op watched.
+func (fx *effects) look(op *acquireOp) {
+	if fx.watch == nil {
+		fx.watch = op
+	} else {
+		fx.more = append(fx.more, func() { op.lock.eng.callbacks.Ask(op.ctx, op.watchContext) })
+	}
+}
+
+// listen subscribes.
+func (fx *effects) listen(p *parking) {
+	if fx.subscribe == nil {
+		fx.subscribe = p
+	} else if fx.subscribe != p {
+		fx.more = append(fx.more, p.open)
+	}
+}
+
+// forget ends a subscription.
+func (fx *effects) forget(sub pubsub.Subscription) {
+	if fx.drop == nil {
+		fx.drop = sub
+	} else {
+		fx.more = append(fx.more, sub.Drop)
+	}
+}
+
+// refuse answers an op that was not queued.
+func (sc *section) refuse(op *acquireOp, err error) {
+	if op.claim() {
+		sc.fail(op, &nameError{op.lock.Name(), err})
+	}
+}
+
+// owe keeps Close from returning before publish has told what was collected. The engine's own goroutines need not: Close
+// waits for them. Called last.
+func (sc *section) owe() {
+	if sc.owed == nil && (sc.first != nil || sc.releases != nil || sc.more != nil) {
+		sc.owed = sc.sh
+		sc.sh.telling.Add(1)
+	}
+}
+
+// told ends that of one call.
+func (e *Engine) told(sh *shard) {
+	if sh.telling.Add(-1) == 0 && e.closing.Load() {
+		e.settled.Ring()
+	}
+}
+
+// publish carries out what was collected. Called without the mutex. Blocks: never.
+func (sc *section) publish() {
+	if sc.before != nil {
+		sc.before()
+	}
+	for op := sc.first; op != nil; {
+		next := op.next
+		op.next = nil
+		sc.eng.world.Yield("section.publish: a result | the next")
+		op.finish()
+		op = next
+	}
+	for _, r := range sc.releases {
+		sc.eng.world.Yield("section.publish: results | a release told")
+		r.op.resolve(struct{}{}, r.err)
+	}
+	if sc.drop != nil {
+		sc.drop.Drop()
+	}
+	if sc.subscribe != nil {
+		sc.subscribe.open()
+	}
+	if op := sc.watch; op != nil {
+		sc.eng.callbacks.Ask(op.ctx, op.watchContext)
+	}
+	for _, f := range sc.more {
+		f()
+	}
+	if sc.owed != nil {
+		sc.eng.told(sc.owed)
+	}
+}
+
+// answered records that an op has its answer.
+func (sc *section) answered() {
+	sc.sh.pending--
+	if sc.sh.pending == 0 && sc.eng.closing.Load() {
+		sc.eng.settled.Ring()
+	}
+}
+
+// A table finds entries by the hash that every operation carries anyway: chained buckets, linked
+// through the entries themselves. It allocates only to grow, and gives memory back when most of it
+// is empty, so that a million names used once leave nothing behind.
+type table struct {
+	buckets []*entry // a power of two
+	n       int
+}
+
+// leastBuckets keeps small tables from growing and shrinking all the time.
+const leastBuckets = 16
+
+func (t *table) bucket(hash uint64) *(*entry) {
+	// The low bits chose the shard, higher ones the lane.
+	return &t.buckets[(hash>>8)&uint64(len(t.buckets)-1)]
+}
+
+// get returns the entry of a key, nil if there is none.
+func (t *table) get(hash uint64, key string) *entry {
+	if t.n == 0 {
+		return nil
+	}
+	for ent := *t.bucket(hash); ent != nil; ent = ent.chain {
+		if ent.hash == hash && ent.key == key {
+			return ent
+		}
+	}
+	return nil
+}
+
+// put adds an entry whose key is not in the table.
+func (t *table) put(ent *entry) {
+	if t.n >= len(t.buckets) {
+		t.resize(max(2*len(t.buckets), leastBuckets))
+	}
+	t.n++
+	b := t.bucket(ent.hash)
+	ent.chain = *b
+	*b = ent
+}
+
+// remove takes an entry out; nothing happens if it is not in.
+func (t *table) remove(ent *entry) {
+	if t.n == 0 {
+		return
+	}
+	for b := t.bucket(ent.hash); *b != nil; b = &(*b).chain {
+		if *b == ent {
+			*b = ent.chain
+			ent.chain = nil
+			t.n--
+			break
+		}
+	}
+	if len(t.buckets) > leastBuckets && t.n < len(t.buckets)/8 {
+		t.resize(len(t.buckets) / 4)
+	}
+}
+
+func (t *table) resize(size int) {
+	old := t.buckets
+	t.buckets = make([]*entry, max(size, leastBuckets))
+	for _, ent := range old {
+		for ent != nil {
+			next := ent.chain
+			b := t.bucket(ent.hash)
+			ent.chain = *b
+			*b = ent
+			ent = next
+		}
+	}
+}
+
+// all yields every entry. The table must not change meanwhile.
+func (t *table) all(yield func(*entry) bool) {
+	for i := range t.buckets {
+		for ent := t.buckets[i]; ent != nil; ent = ent.chain {
+			if !yield(ent) {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) shard(hash uint64) *shard { return &e.shards[hash%shardCount] }
+
+// log has the user's logger told. Blocks: never.
+func (e *Engine) log(level slog.Level, text string, args ...any) {
+	e.callbacks.Say(level, text, args...)
+}
+
+// nameOf is a key without the engine's prefix.
+func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.cfg.Prefix) }
+
+// resendAt says when a command that failed is sent again: after a pause of its own, and when the node
+// may be asked to repeat anything.
+func (e *Engine) resendAt(slot uint16, now clock.Instant, tries int) clock.Instant {
+	return e.nodes.Owner(slot).Resend(now.Add(e.backoff(tries)))
+}
+
+// backoff spreads re-sends: the first comes almost at once, later ones up to a second apart.
+func (e *Engine) backoff(tries int) time.Duration {
+	most := min(10*time.Millisecond<<min(2*(tries-1), 16), time.Second)
+	return time.Millisecond + e.world.N(most)
+}
+
+// patience is how long an operation that has never had an answer goes on trying through transient
+// trouble, in attempt limits. One that was told "busy" before waits as long as it may.
+const patience = 3
+
+// sameKind reports whether one family's holder may enter as the other. A spin lock differs from a lock
+// in what its release says, not in what it is.
+func sameKind(a, b resp.Family) bool {
+	plain := func(f resp.Family) bool { return f == resp.FamilyLock || f == resp.FamilySpin }
+	return a == b || plain(a) && plain(b)
+}
+
+// shares reports whether locks of the family are read-write locks.
+func shares(f resp.Family) bool { return f == resp.FamilyRead || f == resp.FamilyWrite }
+
+// channelOf is where releases of a lock are published.
+func channelOf(f resp.Family, key string) string {
+	if f == resp.FamilyRead || f == resp.FamilyWrite {
+		return slot.RWChannel(key)
+	}
+	return slot.LockChannel(key)
+}
+
+const (
+	// timerWidth is how late a timer of ours may be, beside the wheel's tick.
+	timerWidth = 10 * time.Millisecond
+	// promptWidth is the same for short pauses.
+	promptWidth = 250 * time.Microsecond
+	// tickEvery paces the look at overdue answers and stuck callbacks.
+	tickEvery = callback.TickEvery
+)
+
+// longestTold is the longest time that is told apart: a server counts up to 292 million years, a
+// time.Duration up to 292 years, and an instant on top of one less than that.
+const longestTold = 100 * 365 * 24 * time.Hour
+
+// forever is until when a lock without an expiry is held.
+const forever = clock.Instant(1 << 62)
+
+// fromServerMs turns a server's milliseconds into a duration. What is longer than a century is a century.
+// Negative: there is no end.
+func fromServerMs(ms int64) time.Duration {
+	if ms < 0 {
+		return -1
+	}
+	return time.Duration(min(ms, longestTold.Milliseconds())) * time.Millisecond
+}

@@ -1,0 +1,131 @@
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// layers are the files of the engine, from what a caller sees down to what everybody knows. A file that uses a name of one
+// above it is an arrow upward.
+var layers = []string{
+	"doc.go", "attempt.go", "fair.go", "release.go", "request.go", "engine.go", "loss.go", "acquire.go",
+	"wait.go", "readwrite.go", "stats.go", "cleanup.go", "reentry.go", "lease.go", "children.go", "core.go",
+	"wish.go", "config.go", "wirehold.go", "lock.go", "queue.go", "options.go", "future.go", "errors.go",
+}
+
+// What was reached. A change may lower them.
+const (
+	mostArrows = 176
+	mostUpward = 34
+)
+
+// TestArrowsBetweenTheFilesOfTheEngine counts pairs of files of which one uses a name that the other declares: a type, a
+// function, a method, a variable, a constant; no field. -v lists them with the names.
+func TestArrowsBetweenTheFilesOfTheEngine(t *testing.T) {
+	arrows, files := arrowsOf(t, "./engine")
+	at := make(map[string]int)
+	for i, name := range layers {
+		at[name] = i
+	}
+	require.ElementsMatch(t, layers, files, "each file has its layer")
+	upward := 0
+	for _, a := range slices.SortedFunc(maps.Keys(arrows), func(a, b arrow) int {
+		return at[a.from]*len(layers) + at[a.to] - at[b.from]*len(layers) - at[b.to]
+	}) {
+		direction := " "
+		if at[a.to] < at[a.from] {
+			upward++
+			direction = "^"
+		}
+		t.Log(direction, a.from, "->", a.to, slices.Sorted(maps.Keys(arrows[a])))
+	}
+	t.Logf("%d files, %d arrows, %d upward", len(files), len(arrows), upward)
+	require.LessOrEqual(t, len(arrows), mostArrows)
+	require.LessOrEqual(t, upward, mostUpward)
+	require.Greater(t, len(arrows), mostArrows*3/4, "the bound is to be lowered")
+}
+
+// An arrow is a file that uses names of another one.
+type arrow struct{ from, to string }
+
+// arrowsOf finds the arrows of a package, with the names that make each.
+func arrowsOf(t *testing.T, pkg string) (arrows map[arrow]map[string]bool, files []string) {
+	t.Helper()
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	paths, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+	require.NoError(t, err)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		parsed, files = append(parsed, f), append(files, filepath.Base(path))
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", exported(t, pkg))}
+	checked, err := conf.Check(pkg, fset, parsed, info)
+	require.NoError(t, err)
+	arrows = make(map[arrow]map[string]bool)
+	for id, used := range info.Uses {
+		if used.Pkg() != checked || !common(used, checked.Scope()) {
+			continue
+		}
+		a := arrow{base(fset, id.Pos()), base(fset, used.Pos())}
+		if a.from == a.to {
+			continue
+		}
+		if arrows[a] == nil {
+			arrows[a] = make(map[string]bool)
+		}
+		arrows[a][used.Name()] = true
+	}
+	return arrows, files
+}
+
+func base(fset *token.FileSet, at token.Pos) string { return filepath.Base(fset.Position(at).Filename) }
+
+// common reports whether a name can be used by other files: it is the package's, or a method.
+func common(used types.Object, scope *types.Scope) bool {
+	if fn, ok := used.(*types.Func); ok && fn.Signature().Recv() != nil {
+		return true
+	}
+	return used.Parent() == scope
+}
+
+// exported finds what the compiler has written of the packages that one imports.
+func exported(t *testing.T, pkg string) func(path string) (io.ReadCloser, error) {
+	t.Helper()
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", pkg)
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	at := make(map[string]string)
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct{ ImportPath, Export string }
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		at[p.ImportPath] = p.Export
+	}
+	return func(path string) (io.ReadCloser, error) { return os.Open(at[path]) }
+}

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,18 +32,16 @@ var (
 	conformTest  = regexp.MustCompile(`test\w+`)
 )
 
-// TestConformanceTableIsTrue: docs/REDISSON.md names only tests that exist in the engine's suite, under the
+// TestConformanceTableIsTrue: docs/REDISSON.md names only tests that exist in the suite, under the
 // functions that are said to assert them, names each once, and counts right; the README counts the same.
 func TestConformanceTableIsTrue(t *testing.T) {
 	_, text, found := strings.Cut(page(t, "docs/REDISSON.md"), "## Conformance\n")
 	require.True(t, found)
-	files, err := filepath.Glob(filepath.Join(root, "engine", "*_test.go"))
-	require.NoError(t, err)
 	suite := subtests{}
-	for _, f := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		suite.read(parsed)
+	for _, f := range goFiles(t) {
+		if dir := path.Dir(f); strings.HasSuffix(f, "_test.go") && (dir == "engine" || dir == "engine/internal/suite/redisson") {
+			suite.read(parse(t, f, parser.SkipObjectResolution))
+		}
 	}
 	all, asserted, err := suite.conform(text)
 	require.NoError(t, err)

@@ -17,7 +17,13 @@ func one(file, old, text string) []edit { return []edit{{file, old, text}} }
 
 // The suites of the engine's black-box tests.
 const (
-	faultSuite = "engine/internal/suite/fault"
+	apiSuite      = "engine/internal/suite/api"
+	clusterSuite  = "engine/internal/suite/cluster"
+	familySuite   = "engine/internal/suite/family"
+	faultSuite    = "engine/internal/suite/fault"
+	redissonSuite = "engine/internal/suite/redisson"
+	securitySuite = "engine/internal/suite/security"
+	waitSuite     = "engine/internal/suite/wait"
 )
 
 // table lists the mutants, by what they break.
@@ -74,7 +80,7 @@ func trust() []mutant {
 		{
 			"grant-deadline-from-reply", "a slow answer makes the holder believe for longer than the server does",
 			one("engine/attempt.go", "renew.Terms{SentAt: r.SentAt,", "renew.Terms{SentAt: r.ReceivedAt,"),
-			"engine", "TestDeadlineCountsFromTheSendingOfTheAcquire", false,
+			apiSuite, "TestDeadlineCountsFromTheSendingOfTheAcquire", false,
 		},
 		{
 			"renewal-deadline-from-reply", "the same for a renewal",
@@ -94,7 +100,7 @@ func trust() []mutant {
 		{
 			"context-survives-loss", "the holder goes on after the loss",
 			one("engine/loss.go", "c.cancel(ErrLost)\n\t}\n\tif l.cause", "_ = c\n\t}\n\tif l.cause"),
-			"engine", "TestLossIsToldByLostByTheContextAndByRelease", true,
+			apiSuite, "TestLossIsToldByLostByTheContextAndByRelease", true,
 		},
 		{
 			"lost-ignores-the-clock", "Lost says no after the deadline while the watchdog has not noticed",
@@ -117,7 +123,7 @@ func scripts() []mutant {
 		{
 			"release-anybodys", "a late release frees the next holder's lock",
 			one(release, "local v = call('HDEL', key, field)", "local v = call('DEL', key)"),
-			"engine", "TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone", false,
+			apiSuite, "TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone", false,
 		},
 		{
 			"renew-anybodys", "a holder believes in a lock that another has",
@@ -152,7 +158,7 @@ func scripts() []mutant {
 			[]edit{
 				{renewal, "local set = call('PEXPIRE', key, lease, 'GT')", "local set = call('PEXPIRE', key, lease)"},
 			},
-			"engine", "TestWireTTLIsNeverShortened", false,
+			redissonSuite, "TestWireTTLIsNeverShortened", false,
 		},
 		{
 			"poison-key-ends-the-batch", "one bad key stops the renewal of its neighbours",
@@ -170,7 +176,7 @@ func scripts() []mutant {
 		{
 			"another-channel", "nobody hears the release",
 			one(release, "'redisson_lock__channel:{' .. key .. '}'", "'redisson_lock_channel:{' .. key .. '}'"),
-			"engine", "TestWireOfALockTakenAloneIsRedissons", false,
+			redissonSuite, "TestWireOfALockTakenAloneIsRedissons", false,
 		},
 		{
 			"release-needs-memory", "with a full memory nothing can be released",
@@ -232,32 +238,32 @@ func queues() []mutant {
 		{
 			"wake-up-goes-with-who-cancels", "the next in the queue waits for a message that has come and gone",
 			one("engine/attempt.go", "\t\t}\n\t\tsc.advance(ent)\n\tcase resp.CodeWrongKind:", "\t\t}\n\tcase resp.CodeWrongKind:"),
-			"engine", "TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext", true,
+			waitSuite, "TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext", true,
 		},
 		{
 			"grant-nobody-wants-wakes-nobody", "the next in the queue is not asked for",
 			one("engine/attempt.go", "a.wire(), d, a.lease)\n\t}\n\tsc.advance(ent)\n}", "a.wire(), d, a.lease)\n\t}\n}"),
-			"engine", "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
+			apiSuite, "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
 		},
 		{
 			"older-busy-is-believed", "a release between the try and its answer is missed",
 			one("engine/queue.go", "case q.epoch != q.askEpoch, ", "case "),
-			"engine", "TestP5BusyAnswerOlderThanTheMessageIsNotBelieved", false,
+			waitSuite, "TestP5BusyAnswerOlderThanTheMessageIsNotBelieved", false,
 		},
 		{
 			"no-poll", "where no message comes nobody is served",
 			one("engine/wait.go", "sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
-			"engine", "TestC117WaitersPollWhereSubscribingIsImpossible", true,
+			waitSuite, "TestC117WaitersPollWhereSubscribingIsImpossible", true,
 		},
 		{
 			"no-message", "every waiter waits for its poll",
 			one("engine/wait.go", "p.wake(func(c *counts) { c.messages++ }, wakeMessage)", "_ = p"),
-			"engine", "TestWaiterIsServedByTheMessageOfARelease", false,
+			waitSuite, "TestWaiterIsServedByTheMessageOfARelease", false,
 		},
 		{
 			"try-barges", "a Try overtakes those who wait",
 			one("engine/queue.go", "return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)", "return false"),
-			"engine", "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
+			apiSuite, "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
 		},
 		{
 			"queue-without-bound", "a flood is taken in until memory ends",
@@ -282,7 +288,7 @@ func queues() []mutant {
 		{
 			"replica-count-ignored", "a grant that too few replicas have seen is believed",
 			one("engine/queue.go", " || op.set.replicas() > seen {", " {"),
-			"engine", "TestC081WaitReplicasForMoreThanThereAre", true,
+			clusterSuite, "TestC081WaitReplicasForMoreThanThereAre", true,
 		},
 		{
 			"a-key-twice-in-a-batch", "COPY of a key onto itself, or two grants of one key",
@@ -298,7 +304,7 @@ func handOff() []mutant {
 		{
 			"hand-off-of-an-old-lease", "the next holder gets a deadline that is not worth having",
 			one("engine/wirehold.go", "h.deadline.Sub(h.now) < h.lease/2", "false"),
-			"engine", "TestHandOffIsRefusedInTheLastHalfOfTheLease", false,
+			waitSuite, "TestHandOffIsRefusedInTheLastHalfOfTheLease", false,
 		},
 		{
 			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
@@ -306,22 +312,22 @@ func handOff() []mutant {
 				{"engine/wirehold.go", "case w.nesting != nil && !w.nesting.sure():", "case false:"},
 				{"engine/wirehold.go", "return w.count == 1 && (w.nesting == nil || w.nesting.settling())", "return w.count == 1"},
 			},
-			"engine", "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
+			waitSuite, "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
 		},
 		{
 			"hand-off-without-a-watchdog", "the next holder was promised a renewed lease",
 			one("engine/wirehold.go", "case !w.set.watchdog || !h.renewing:", "case !w.set.watchdog:"),
-			"engine", "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
+			waitSuite, "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
 		},
 		{
 			"hand-off-to-another-lease", "the next holder gets another lease than it asked for",
 			one("engine/options.go", "&& s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold", "&& s.watchdog == o.watchdog"),
-			"engine", "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
+			waitSuite, "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
 		},
 		{
 			"endless-turn", "waiters elsewhere are never served",
 			one("engine/wirehold.go", "case w.grants >= turnGrants || !h.now.Before(w.turnUntil):", "case false:"),
-			"engine", "TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn", true,
+			waitSuite, "TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn", true,
 		},
 	}
 }
@@ -347,7 +353,7 @@ func machines() []mutant {
 		{
 			"reader-beside-a-writer", "what an owner reads beside its write hold lets others in",
 			one("engine/readwrite.go", "ent.head != nil || ent.hold != nil || ", "ent.head != nil || "),
-			"engine", "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
+			familySuite, "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
 		},
 		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
 		hold("two-changes-of-a-count", "the later may run first", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
@@ -367,7 +373,7 @@ func holders() []mutant {
 		{
 			"close-leaves-locks", "a service that restarts blocks itself for a lease",
 			one("engine/loss.go", "if sc.eng.cfg.KeepOnClose {", "if true {"),
-			"engine", "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
+			apiSuite, "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
 		},
 		{
 			"max-hold-ignored", "a lease that was forgotten is renewed for ever",
@@ -382,12 +388,12 @@ func holders() []mutant {
 		{
 			"cancel-and-grant-both-win", "one acquire has two results",
 			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\tsc := e.enterShard(sh)", "op.claim()\n\tsc := e.enterShard(sh)"),
-			"engine", "TestC039CancelAndGrantDecideWithOneResult", false,
+			waitSuite, "TestC039CancelAndGrantDecideWithOneResult", false,
 		},
 		{
 			"owner-enters-what-it-lost", "an owner that lost a lock goes on as if it were fresh",
 			one("engine/lock.go", "return o.lost[ownedName{e, key}] > 0", "return false"),
-			"engine", "TestC049EnteringALostLockAgainIsErrLost", false,
+			familySuite, "TestC049EnteringALostLockAgainIsErrLost", false,
 		},
 	}
 }
@@ -408,7 +414,7 @@ func cluster() []mutant {
 		{
 			"ask-without-asking", "locks of a slot that is moving are refused",
 			one("resp/redirect.go", "return ns.member(addr), true, true", "return ns.member(addr), true, false"),
-			"engine", "TestClusterReleaseAndReentryFollowAMovingKey", true,
+			clusterSuite, "TestClusterReleaseAndReentryFollowAMovingKey", true,
 		},
 		{
 			"renewal-stays-behind", "a lock of a slot that moved is lost",
@@ -418,7 +424,7 @@ func cluster() []mutant {
 		{
 			"waiter-stays-behind", "a waiter listens where its name is served no more",
 			one("engine/wait.go", "if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {", "if true {"),
-			"engine", "TestClusterWaiterFollowsItsSlotAndHearsTheRelease", true,
+			clusterSuite, "TestClusterWaiterFollowsItsSlotAndHearsTheRelease", true,
 		},
 	}
 }

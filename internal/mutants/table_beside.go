@@ -6,17 +6,17 @@ func beside() []mutant {
 		{
 			"beside-parked", "a release has no end while memory is full: a reading that was refused waits on",
 			one("engine/readwrite.go", "\top.parked = false // nobody", "\t// nobody"),
-			"engine", "TestAReleaseDoesNotWaitForAReadingThatIsRefused", true,
+			familySuite, "TestAReleaseDoesNotWaitForAReadingThatIsRefused", true,
 		},
 		{
 			"beside-says-held", "who waits for an answer beside its own hold is told that somebody else has the lock",
 			one("engine/wait.go", "op.queued && ent.beside() == nil {", "op.queued {"),
-			"engine", "TestMaxWaitOfAReadingBesideItsOwnersWriteIsUnknown", false,
+			familySuite, "TestMaxWaitOfAReadingBesideItsOwnersWriteIsUnknown", false,
 		},
 		{
 			"readers-enter-twice", "who must not enter again has the lock twice",
 			one("engine/readwrite.go", "if op.set.once && h.readsFor(op.owner) > 0 {", "if false {"),
-			"engine", "TestOfTwoNonReentrantReadsThatWaitTogetherOneEnters", false,
+			familySuite, "TestOfTwoNonReentrantReadsThatWaitTogetherOneEnters", false,
 		},
 		{
 			"extend-passed-on", "the next holder's key lives for as long as the one before asked for",

@@ -47,17 +47,17 @@ func handles() []mutant {
 		{
 			"do-owns-every-lock", "goroutines inside one Do are in every other lock at once",
 			one("engine/lock.go", "ls.lock.key == l.key && ls.lock.eng == l.eng && ls.state", "ls.state"),
-			"engine", "TestDoIsNoOwnerOfOtherLocks", false,
+			apiSuite, "TestDoIsNoOwnerOfOtherLocks", false,
 		},
 		{
 			"do-forgets-the-one-around-it", "the outer lock of nested Dos waits for itself",
 			one("engine/lock.go", "for at := d; at != nil; at = at.outer {", "for at := d; at == d; at = at.outer {"),
-			"engine", "TestBothLocksOfNestedDosMayBeEnteredAgain", false,
+			apiSuite, "TestBothLocksOfNestedDosMayBeEnteredAgain", false,
 		},
 		{
 			"do-owns-after-its-end", "what a Do has left running is not excluded by the next",
 			one("engine/lock.go", " && ls.state.Load() == leaseActive {\n\t\t\treturn ls.owner", " {\n\t\t\treturn ls.owner"),
-			"engine", "TestADoThatIsOverIsNoOwner", false,
+			apiSuite, "TestADoThatIsOverIsNoOwner", false,
 		},
 		{
 			"stop-renewing-in-two-steps", "a handle that is given back stops the next holder's renewals",

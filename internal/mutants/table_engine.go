@@ -121,21 +121,21 @@ func belonging() []mutant {
 		{
 			"prefix-forgets-fenced", "fenced locks of two programs with prefixes are the same",
 			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && family != resp.FamilyFenced {"),
-			"engine", "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
+			apiSuite, "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
 		},
 		{
 			"prefix-forgets-read-write", "read-write locks are",
 			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && !shares(family) {"),
-			"engine", "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
+			apiSuite, "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
 		},
 		{
 			"place-is-kept-until-a-time-of-day", "a waiter of a fair lock is said to keep its place for fifty years",
-			one("engine/fair.go", "max(until-float64(r.Value), 0)", "max(until, 0)"), "engine", "TestFairLockIsGrantedInTheOrderOfAsking", false,
+			one("engine/fair.go", "max(until-float64(r.Value), 0)", "max(until, 0)"), familySuite, "TestFairLockIsGrantedInTheOrderOfAsking", false,
 		},
 		{
 			"place-is-never-ours", "an engine does not know its own waiters",
 			one("engine/fair.go", "strings.HasPrefix(r.Fields[i], l.eng.id+\":\"),", "strings.HasPrefix(r.Fields[i], \":\"),"),
-			"engine", "TestFairLockIsGrantedInTheOrderOfAsking", false,
+			familySuite, "TestFairLockIsGrantedInTheOrderOfAsking", false,
 		},
 		{
 			"resent-by-all-at-once", "what failed at one moment comes back at one moment",

@@ -65,7 +65,7 @@ func fairOutages() []mutant {
 		{
 			"fair-outage-is-a-death-on-a-server", "the same, in the script",
 			one("resp/scripts/fragments/fairqueue.lua", "if #dead > 0 and stood(alive, asks) then", "if false then"),
-			"engine", "TestFairWaitersKeepTheirOrderThroughAnOutage", false,
+			familySuite, "TestFairWaitersKeepTheirOrderThroughAnOutage", false,
 		},
 		{
 			"fair-front-is-as-young-as-its-end", "what was noted of the last in front is believed of the first: Redisson takes live ones of ours out",

@@ -6,12 +6,12 @@ func forcing() []mutant {
 		{
 			"asks-beside-a-force", "whoever asks meanwhile asks again and again, for a grant that is not believed",
 			one("engine/queue.go", "case q.whole().forces > 0: // its grant would not be believed", "case false:"),
-			"engine", "TestAReaderRestsWhileAForceReleaseMayStillRun|TestAReadingBesideAWriteRestsWhileAForceReleaseMayStillRun", false,
+			familySuite, "TestAReaderRestsWhileAForceReleaseMayStillRun|TestAReadingBesideAWriteRestsWhileAForceReleaseMayStillRun", false,
 		},
 		{
 			"believed-after-a-force", "two hold it: replicas were waited for while a ForceRelease took the lock",
 			one("engine/queue.go", "	if q.overtaken || q.whole().forces > 0 {", "	if q.whole().forces > 0 {"),
-			"engine", "TestAGrantThatWaitsForReplicasIsNotBelievedAfterAForceRelease", false,
+			familySuite, "TestAGrantThatWaitsForReplicasIsNotBelievedAfterAForceRelease", false,
 		},
 		{
 			"passed-on-during-a-force", "two hold it: a fair lock was passed on by a release while a ForceRelease took it",
@@ -21,7 +21,7 @@ func forcing() []mutant {
 		{
 			"force-judges-by-the-mode-at-the-call", "a reader believes what a ForceRelease took behind a downgrade",
 			one("engine/request.go", "			l.eng.alsoTaken(l, false)\n", ""),
-			"engine", "TestAForceReleaseOfAReadLockThatRunsBehindADowngradeTellsWhoReads|TestAForceReleaseOfAWriteLockThatIsBeingReleasedTellsWhoReads", false,
+			familySuite, "TestAForceReleaseOfAReadLockThatRunsBehindADowngradeTellsWhoReads|TestAForceReleaseOfAWriteLockThatIsBeingReleasedTellsWhoReads", false,
 		},
 	}
 }

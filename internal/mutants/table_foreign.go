@@ -27,7 +27,7 @@ func foreign() []mutant {
 		},
 		{
 			"left-to-one", "a message that other clients may not know, for nothing",
-			one("engine/queue.go", "leaveTo    = 2", "leaveTo    = 1"), "engine", wire, true,
+			one("engine/queue.go", "leaveTo    = 2", "leaveTo    = 1"), waitSuite, wire, true,
 		},
 		{
 			"spin-has-no-rivals", "who spins elsewhere is kept out",
@@ -37,7 +37,7 @@ func foreign() []mutant {
 		{
 			"spin-leaves-nothing", "who spins elsewhere is kept out",
 			one("engine/attempt.go", "ent.root().leftAt = r.ReceivedAt", "_ = r.ReceivedAt"),
-			"engine", "TestASpinnerElsewhereGetsItsTurn", true,
+			waitSuite, "TestASpinnerElsewhereGetsItsTurn", true,
 		},
 	}
 }

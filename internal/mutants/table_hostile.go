@@ -22,22 +22,22 @@ func hostile() []mutant {
 		{
 			"inspect-of-long-fields", "an Inspect of a hash with a huge field ends everybody's connection",
 			one("resp/scripts/fragments/contents.lua", "BYTES, PAGES = 1048576,", "BYTES, PAGES = 104857600,"),
-			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
+			securitySuite, "TestLookingAtAHugeKeyEndsNoConnection", false,
 		},
 		{
 			"inspect-of-a-long-mode", "the same, of a hash with a huge mode",
 			one("resp/scripts/inspect.lua", "if mode ~= 'read' and mode ~= 'write' then", "if not mode then"),
-			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
+			securitySuite, "TestLookingAtAHugeKeyEndsNoConnection", false,
 		},
 		{
 			"queue-of-long-places", "the same, of a queue with a huge place",
 			one("resp/scripts/queue.lua", "if bytes > BYTES then", "if bytes > 100 * BYTES then"),
-			"engine", "TestLookingAtAHugeKeyEndsNoConnection", false,
+			securitySuite, "TestLookingAtAHugeKeyEndsNoConnection", false,
 		},
 		{
 			"inspect-shows-less", "an Inspect shows nothing of a lock with some readers",
 			one("resp/scripts/fragments/contents.lua", "BYTES, PAGES = 1048576,", "BYTES, PAGES = 104857,"),
-			"engine", "TestLookingAtALargeKeyShowsItWhole", false,
+			securitySuite, "TestLookingAtALargeKeyShowsItWhole", false,
 		},
 		{
 			"crowd-is-not-told", "a table of a thousand masters that answer takes a gigabyte for connections",
@@ -47,7 +47,7 @@ func hostile() []mutant {
 		{
 			"crowd-has-large-buffers", "the same",
 			one("engine/config.go", "if crowd.Load() > crowdOf {", "if false {"),
-			"engine", "TestAThousandMastersThatAnswerTakeLittleMemory", false,
+			securitySuite, "TestAThousandMastersThatAnswerTakeLittleMemory", false,
 		},
 		{
 			"idle-crowd-is-kept", "tables that name others each time make twice as many nodes as a table may name",
@@ -57,7 +57,7 @@ func hostile() []mutant {
 		{
 			"sentinels-name-thousands", "a sentinel that names thousands of others takes 200 MB",
 			one("engine/config.go", "option.DialCtxFn = cfg.guard.Sentinels(option.DialCtxFn)", "_ = cfg.guard"),
-			"engine", "TestASentinelThatNamesThousandsIsNotRead", false,
+			securitySuite, "TestASentinelThatNamesThousandsIsNotRead", false,
 		},
 		{
 			"sentinels-say-a-lot", "the same, of few elements that are long",
@@ -67,7 +67,7 @@ func hostile() []mutant {
 		{
 			"password-for-a-port", "a password where a port should be is in the error",
 			one("engine/config.go", "return redactPort(addr)", "return addr"),
-			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+			securitySuite, "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 	}
 }

@@ -58,12 +58,12 @@ func leasesElsewhere() []mutant {
 		{
 			"deleted-counter-is-no-token", "a fenced lock that is asked for again has no token, and its reply is nonsense",
 			one("resp/scripts/fenced.lua", "    return token(key, true)\n", "    return n\n"),
-			"engine", "TestACounterThatIsDeletedBeforeTheGrantIsAskedForAgain", false,
+			familySuite, "TestACounterThatIsDeletedBeforeTheGrantIsAskedForAgain", false,
 		},
 		{
 			"counter-past-counting", "two grants have one token",
 			one("resp/scripts/fenced.lua", "not value or value ~= value or value >= most", "not value"),
-			"engine", "TestACounterThatIsNoNumberIsNamedAndLeavesNoLock", false,
+			familySuite, "TestACounterThatIsNoNumberIsNamedAndLeavesNoLock", false,
 		},
 		{
 			"stuck-wheel-is-not-noticed", "nobody hears that the timing wheel hangs",
@@ -83,7 +83,7 @@ func leasesElsewhere() []mutant {
 		{
 			"entered-as-another-kind", "an owner's plain lock is entered as a fenced one, and has no token",
 			one("engine/core.go", "return a == b || plain(a) && plain(b)", "return shares(a) == shares(b) || plain(a) && plain(b)"),
-			"engine", "TestMeetingsOfKindsUnderOneName", false,
+			familySuite, "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{
 			"late-renewal-stays", "a renewal that comes behind a give-back leaves the longer lease on the key",

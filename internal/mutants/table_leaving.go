@@ -58,14 +58,14 @@ func leavingNothing() []mutant {
 		{
 			"context-asked-on-the-lane", "a caller's context that blocks stops a lane, and one that closes the engine waits for itself",
 			one("internal/callback/context.go", "\tif foreign(ctx) {\n\t\tp.Add(fn)", "\tif foreign(ctx) && false {\n\t\tp.Add(fn)"),
-			"engine", "TestAContextThatBlocksStopsNothing|TestAContextMayCloseTheEngineWhenItIsWatched", true,
+			apiSuite, "TestAContextThatBlocksStopsNothing|TestAContextMayCloseTheEngineWhenItIsWatched", true,
 		},
 		{
 			"force-asks-its-context-late", "a context that blocks keeps everybody from a name that is to be force-released",
 			[]edit{
 				{"engine/request.go", "\top.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}\n\treturn single(ctx, l, op)\n", "\top.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}\n\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
 			},
-			"engine", "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
+			apiSuite, "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
 		},
 		{
 			"rest-of-a-change-waits-anew", "a release that waited behind a change without an answer is told twice as late as any other",

@@ -6,22 +6,22 @@ func moving() []mutant {
 		{
 			"moving-keeps-no-mark", "a read hold's mark runs out while its slot stays half-moved, and another reader's release ends it",
 			one("resp/renewal.go", "\tn.renewMarks(l, limit, marks)\n", "\t_ = marks\n"),
-			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
+			clusterSuite, "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"moving-makes-marks-anywhere", "a mark is made at the target while it is at the source: the move stops there",
 			one("resp/renewal.go", "hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}}", "hash := part"),
-			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
+			clusterSuite, "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"moving-frees-by-halves", "a release takes the reader out and is refused afterwards: ErrLost for a hold that was held",
 			one("resp/scripts/readrelease.lua", "    gone = call('DEL', key)\n", ""),
-			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
+			clusterSuite, "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"moving-believes-a-mark-is-gone", "a reader's release ends another's hold whose mark is still at the source",
 			one("resp/scripts/fragments/longest.lua", " or left == -2 and type(call('EXISTS', key, mark)) == 'table'", ""),
-			"engine", "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
+			clusterSuite, "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"moving-undoes-what-was-there", "a reader that asks again loses the hold it has",
@@ -31,27 +31,27 @@ func moving() []mutant {
 		{
 			"moving-waits-for-ever", "fenced and fair locks that are free are refused until the slot has moved",
 			one("resp/moving.go", "err == nil || err.Class != ClassAsk", "err == nil || err.Class == ClassAsk"),
-			"engine", "TestEveryFamilyGoesOnInASlotThatStaysHalfMoved", false,
+			clusterSuite, "TestEveryFamilyGoesOnInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"moving-does-not-look", "a fenced lock is taken at the target without the counter that is at the source",
 			one("resp/moving.go", "err == nil || err.Class != ClassAsk", "false && err == nil"),
-			"engine", "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
+			clusterSuite, "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
 		},
 		{
 			"moving-empties-the-queue", "a queue without its scores is taken for one of the dead",
 			one("resp/scripts/fragments/fairqueue.lua", "  must('EXISTS', queue, timeouts)\n", ""),
-			"engine", "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
+			clusterSuite, "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
 		},
 		{
 			"moving-extends-elsewhere", "a read hold's mark is made anew where the one at the source is still to come",
 			one("resp/moving.go", "(op.Kind == OpReacquire || op.Kind == OpExtend)", "op.Kind == OpReacquire"),
-			"engine", "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
+			clusterSuite, "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
 		},
 		{
 			"moving-notes-elsewhere", "the same for the note of a writer that waits",
 			one("resp/batch.go", "first.Waits && !first.asking:", "first.Waits:"),
-			"engine", "TestAWriterThatWaitsMakesNoNoteWhereOneIsStillToCome", false,
+			clusterSuite, "TestAWriterThatWaitsMakesNoNoteWhereOneIsStillToCome", false,
 		},
 		{
 			"move-over-too-early", "a master believes an older claim, and the owner deletes the keys of the slot",

@@ -6,22 +6,22 @@ func network() []mutant {
 		{
 			"network-never-leaves-a-demoted-master", "behind one address a demoted master that keeps its connections is never left",
 			one("resp/node.go", "err != nil && n.nodes == nil && (err", "err != nil && n.opts.Follows && (err"),
-			"engine", "TestAMasterThatIsDemotedBehindItsAddressIsLeft", false,
+			clusterSuite, "TestAMasterThatIsDemotedBehindItsAddressIsLeft", false,
 		},
 		{
 			"network-leaves-without-a-pause", "an address that leads to a replica for good is dialled with every refusal",
 			one("resp/link.go", "if now.Before(next) || l.cur.Load() != w {", "if l.cur.Load() != w {"),
-			"engine", "TestAnAddressThatLeadsToAReplicaIsDialledWithAPause", false,
+			clusterSuite, "TestAnAddressThatLeadsToAReplicaIsDialledWithAPause", false,
 		},
 		{
 			"network-first-seed-decides", "Open fails at the first address that knows no slots",
 			one("resp/nodes.go", "		ns.closeEndpoints() // a node", "		ns.closeEndpoints()\n		return nil, err\n		// a node"),
-			"engine", "TestClusterIsFoundBehindASeedThatKnowsNoSlots", false,
+			clusterSuite, "TestClusterIsFoundBehindASeedThatKnowsNoSlots", false,
 		},
 		{
 			"network-nobody-hears-of-what-was-learnt", "a waiter stays subscribed at the old owner when other traffic met the MOVED first",
 			one("resp/slots.go", "		ns.learned.Store(true) //", "		//"),
-			"engine", "TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst", false,
+			clusterSuite, "TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst", false,
 		},
 		{
 			"network-batches-for-ever", "a server that wants every key declared refuses every batch first",

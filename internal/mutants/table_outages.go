@@ -16,7 +16,7 @@ func outages() []mutant {
 		{
 			"place-of-one-who-left", "who gave up in an outage keeps its place in a fair lock's queue",
 			one("engine/cleanup.go", "return now.Before(c.giveUp.Add(placeLasts))", "return false"),
-			"engine", "TestFairWaiterThatGivesUpInALongOutageLeavesTheQueue", false,
+			familySuite, "TestFairWaiterThatGivesUpInALongOutageLeavesTheQueue", false,
 		},
 		{
 			"forced-before-it-is-lost", "a ForceRelease frees what the holder still believes in, while another one is about to tell it",

@@ -9,27 +9,27 @@ func reading() []mutant {
 				"resp/batch.go", "c.field = first.Family.field(n.world, n.opts.ID)\n",
 				"c.field = first.Family.field(n.world, n.opts.ID)\n\t\t\tif n := len(first.insideField()) - len(writeSuffix); n > 0 {\n\t\t\t\tc.field = first.insideField()[:n]\n\t\t\t}\n",
 			),
-			"engine", "TestALateCopyOfAReadReleaseTakesNoLaterReadHold|TestTwoReadingsBesideOneWriteAreTwoReadHolds", false,
+			familySuite, "TestALateCopyOfAReadReleaseTakesNoLaterReadHold|TestTwoReadingsBesideOneWriteAreTwoReadHolds", false,
 		},
 		{
 			"release-overtakes-a-reading", "a writer that asked to read has to wait behind the next writer",
 			one("engine/release.go", " || h.readAsked() {", " {"),
-			"engine", "TestAWriterThatAskedToReadGoesOnReading", false,
+			familySuite, "TestAWriterThatAskedToReadGoesOnReading", false,
 		},
 		{
 			"passed-on-beside-a-reader", "a writer beside who reads",
 			one("engine/readwrite.go", "if seat.hold != nil || seat.head != nil || seat.att != nil {", "if seat.head != nil {"),
-			"engine", "TestAWriteHoldIsNotPassedOnWhileItsOwnerReads", false,
+			familySuite, "TestAWriteHoldIsNotPassedOnWhileItsOwnerReads", false,
 		},
 		{
 			"reading-waits-like-others", "an owner that reads waits for a writer that waits for it",
 			one("resp/batch.go", "return op.Sink.(Insider).Inside()", "return \"\""),
-			"engine", "TestAReaderEntersAgainBesideAWriterThatWaits", true,
+			familySuite, "TestAReaderEntersAgainBesideAWriterThatWaits", true,
 		},
 		{
 			"lost-beside-is-not-told", "an owner that asks to read beside a lock that is gone waits for ever",
 			one("engine/readwrite.go", "h.status.Load() == holdHeld {\n\t\treturn sc.lose", "h.status.Load() == holdHeld {\n\t\treturn nil\n\t} else if false {\n\t\treturn sc.lose"),
-			"engine", "TestAReadingBesideALockThatIsGoneIsTold", true,
+			familySuite, "TestAReadingBesideALockThatIsGoneIsTold", true,
 		},
 		{
 			"force-without-not-after", "a late copy of a ForceRelease takes a later lock",
@@ -60,22 +60,22 @@ func notes() []mutant {
 		{
 			"note-outlives-its-writer", "readers wait for nobody",
 			one("engine/acquire.go", "sc.applyStep(ent, ent.leave(op))\n\t\tsc.closeNote(ent)", "sc.applyStep(ent, ent.leave(op))"),
-			"engine", "TestAWriterThatGivesUpTakesItsNoteBack", false,
+			familySuite, "TestAWriterThatGivesUpTakesItsNoteBack", false,
 		},
 		{
 			"late-note-stays", "the same, if the note comes later than its writer leaves",
 			one("engine/attempt.go", "sc.closeNote(ent) // at once", "// at once"),
-			"engine", "TestANoteThatComesAfterItsWriterHasLeftIsTakenBack", false,
+			familySuite, "TestANoteThatComesAfterItsWriterHasLeftIsTakenBack", false,
 		},
 		{
 			"note-goes-with-one-writer", "readers overtake the writer that waits on",
 			one("engine/readwrite.go", "ent.seats.noted && !ent.writerNext() {", "ent.seats.noted {"),
-			"engine", "TestTheNoteStaysForTheWriterThatWaitsOn", false,
+			familySuite, "TestTheNoteStaysForTheWriterThatWaitsOn", false,
 		},
 		{
 			"ghost-writer", "a write hold that nobody has keeps readers out for as long as its owner reads",
 			one("engine/cleanup.go", "if !shares(c.op.Family) {", "if true {"),
-			"engine", "TestALostWriteHoldIsReleasedHoweverLongItsOwnerReads", false,
+			familySuite, "TestALostWriteHoldIsReleasedHoweverLongItsOwnerReads", false,
 		},
 		{
 			"mark-is-lowered", "a reader's release takes the lock from one who reads for longer",

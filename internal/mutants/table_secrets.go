@@ -6,27 +6,27 @@ func secrets() []mutant {
 		{
 			"sentinels-in-plain-text", "with TLS to the master the sentinels are asked in plain text: whoever stands between names the master",
 			one("engine/config.go", "\t\toption.Sentinel.TLSConfig = option.TLSConfig\n", ""),
-			"engine", "TestSentinelsAreAskedOverTLSWhereTheMasterIs", false,
+			securitySuite, "TestSentinelsAreAskedOverTLSWhereTheMasterIs", false,
 		},
 		{
 			"highest-epoch-wins", "one sentinel that somebody has taken over names the master, with whatever epoch it likes",
 			one("resp/follow.go", "\tbest := elect(votes, now.addr)\n", "\tbest := finding{}\n\tfor _, one := range all {\n\t\tif one.err == nil && one.epoch == newest {\n\t\t\tbest.addr, best.epoch, known = one.addr, one.epoch, 1\n\t\t}\n\t}\n"),
-			"engine", "TestALoneSentinelThatLiesIsNotFollowed", false,
+			securitySuite, "TestALoneSentinelThatLiesIsNotFollowed", false,
 		},
 		{
 			"last-sentinel-is-believed", "the same, while the others are silent and the master answers",
 			one("resp/follow.go", "found.weak && f.node.mastering(f.ctx)", "false"),
-			"engine", "TestTheLastSentinelIsBelievedOnceTheMasterIsSilent", false,
+			securitySuite, "TestTheLastSentinelIsBelievedOnceTheMasterIsSilent", false,
 		},
 		{
 			"outage-of-most-is-for-ever", "after an outage that took most sentinels the new master is never found",
 			one("resp/follow.go", "case 2*n > known, 2*n > answered && best.epoch >= now.epoch:", "case 2*n > known:"),
-			"engine", "TestTheLastSentinelIsBelievedOnceTheMasterIsSilent", true,
+			securitySuite, "TestTheLastSentinelIsBelievedOnceTheMasterIsSilent", true,
 		},
 		{
 			"quickest-sentinel-wins", "at Open the first sentinel that answers is believed",
 			one("resp/follow.go", "case best.addr == \"\": // two have as many", "case false:"),
-			"engine", "TestOfTwoSentinelsThatDoNotAgreeNoneIsBelieved", false,
+			securitySuite, "TestOfTwoSentinelsThatDoNotAgreeNoneIsBelieved", false,
 		},
 		{
 			"liar-names-the-voters", "a sentinel that lies names as many others as it takes to be most",
@@ -57,42 +57,42 @@ func shown() []mutant {
 		{
 			"address-is-shown", "an address that cannot be one is refused together with the password in it",
 			one("engine/config.go", "is not host:port\", redactAddr(addr))", "is not host:port\", addr)"),
-			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+			securitySuite, "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 		{
 			"url-is-shown-as-it-stands", "of a URL that cannot be read the part behind a password's @ is shown",
 			one("engine/config.go", "\t\treturn scheme + \"://\" + hidden\n", "\t\treturn scheme[:0] + hidden + addr[strings.LastIndexByte(addr, '@')+1:]\n"),
-			"engine", "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+			securitySuite, "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 		{
 			"fields-one-by-one", "a verb that is none for a text shows the fields of a configuration, the password too",
 			one("engine/config.go", "func (cfg Config) Format(", "func (cfg Config) format("),
-			"engine", "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
+			securitySuite, "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
 		},
 		{
 			"option-holds-the-password", "an option that is printed shows the password",
 			one("engine/config.go", "\toption.Username, option.Password = \"\", \"\"\n", ""),
-			"engine", "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
+			securitySuite, "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
 		},
 		{
 			"echo-is-shown", "a server that echoes what it refuses has the password shown",
 			one("resp/words.go", "text := hide(e.Text)", "text := e.Text"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{
 			"echo-of-a-sentinel-is-shown", "the same of a sentinel",
 			one("resp/follow.go", "dial: f.ask, hide: f.hide}", "dial: f.ask}"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{
 			"malformed-echo-is-logged", "the same in the log, where the echo is not even a reply",
 			one("engine/engine.go", "if e.hide != nil { // it begins", "if false { // it begins"),
-			"engine", "TestC158ThePasswordIsNotInTheLogOfWhatAServerSent", false,
+			securitySuite, "TestC158ThePasswordIsNotInTheLogOfWhatAServerSent", false,
 		},
 		{
 			"echo-is-shown-but-for-itself", "what a server has cut off or quoted of a password is shown",
 			one("resp/words.go", "const secretBegin, secretPart = 4, 6", "const secretBegin, secretPart = 1 << 10, 1 << 10"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{
 			"name-turns-a-log", "a name turns the direction in which a line of a log is read",
@@ -107,7 +107,7 @@ func shown() []mutant {
 		{
 			"server-text-raw", "a server's text clears the screen and forges lines of a log",
 			one("resp/words.go", "case strconv.IsPrint(r):", "case true:"),
-			"engine", "TestServerTextInTheErrorOfAnOperationIsPrintableAndCut", false,
+			securitySuite, "TestServerTextInTheErrorOfAnOperationIsPrintableAndCut", false,
 		},
 		{
 			"server-text-endless", "a server's text fills a log",

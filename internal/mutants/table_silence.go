@@ -88,7 +88,7 @@ func room() []mutant {
 		{
 			"no-room-is-made", "the engine's own connections take gigabytes",
 			one("engine/engine.go", "&resp.Guard{Own: true}", "&resp.Guard{}"),
-			"engine", "TestAServerThatSaysMuchToLittleLosesItsConnection", false,
+			securitySuite, "TestAServerThatSaysMuchToLittleLosesItsConnection", false,
 		},
 		{
 			"looks-have-the-room-of-a-key", "Inspect of a large hash ends its connection",
@@ -115,37 +115,37 @@ func toldLater() []mutant {
 		{
 			"operation-tells-a-password", "an error of an operation has the password that the server sends back",
 			one("resp/lane.go", "hidden(l.node.opts.Hide, r.Err),", "r.Err,"),
-			"engine", operations, false,
+			apiSuite, operations, false,
 		},
 		{
 			"ping-tells-a-password", "so has Ping's",
 			one("resp/node.go", "hidden(n.opts.Hide, classify(err))", "classify(err)"),
-			"engine", operations, false,
+			apiSuite, operations, false,
 		},
 		{
 			"table-tells-a-password", "so has the error of a table that is none",
 			one("resp/slots.go", "hidden(p.hide, unexpected(\"CLUSTER SLOTS\", replies[1]))", "unexpected(\"CLUSTER SLOTS\", replies[1])"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"host-tells-a-password", "so has that of a table with a host that is none",
 			one("resp/slots.go", "hidden(p.hide, AsServerError(err))", "AsServerError(err)"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"policy-tells-a-password", "so has the warning of a policy that evicts",
 			one("resp/link.go", "l.evicts(l.hidden(evictionPolicy(info)))", "l.evicts(evictionPolicy(info))"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"replicas-tell-a-password", "so has the error of a grant that too few replicas have seen",
 			one("resp/lane.go", "hidden(l.node.opts.Hide, r.Unseen)", "r.Unseen"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"version-tells-a-password", "so have the statistics",
 			one("resp/link.go", "w.caps.Version = l.hidden(w.caps.Version)", "_ = l"),
-			"engine", "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"large-pushes", "a message of megabytes, again and again",

@@ -53,22 +53,22 @@ func user() []mutant {
 		{
 			"context-asked-under-the-mutex", "a caller's context that asks the engine locks it up",
 			one("engine/acquire.go", "\t\tsc.look(op)\n", "\t\t_ = op.ctx.Done()\n\t\tsc.look(op)\n"),
-			"engine", "TestAContextMayAskTheEngineWhenItIsWatched", true,
+			apiSuite, "TestAContextMayAskTheEngineWhenItIsWatched", true,
 		},
 		{
 			"watch-outlives-its-op", "what was granted while its context was looked at leaves a watch behind",
 			one("engine/acquire.go", "\tif !waits {\n\t\tstop()\n\t}\n", ""),
-			"engine", "TestNoWatchOfAContextOutlivesItsOperation", false,
+			apiSuite, "TestNoWatchOfAContextOutlivesItsOperation", false,
 		},
 		{
 			"refused-command-keeps-its-watch", "every Inspect of a closed engine leaves a watch of its context behind",
 			one("engine/request.go", "\t\te.callbacks.UnwatchHere(op.stop)\n", ""),
-			"engine", "TestNoWatchOfAContextOutlivesItsOperation", false,
+			apiSuite, "TestNoWatchOfAContextOutlivesItsOperation", false,
 		},
 		{
 			"context-panics-on-the-lane", "a caller's context that panics ends the process",
 			one(contexts, "if r := recover(); r != nil {\n\t\tp.panicked(\"holdfast: a context panicked\", r)\n\t}", ""),
-			"engine", "TestAContextThatPanicsStopsNothing", true,
+			apiSuite, "TestAContextThatPanicsStopsNothing", true,
 		},
 	}
 }

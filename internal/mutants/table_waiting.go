@@ -6,32 +6,32 @@ func waiting() []mutant {
 		{
 			"centuries-overflow", "a foreign lock of centuries is asked for in a hot loop",
 			one("engine/core.go", "min(ms, longestTold.Milliseconds())", "ms"),
-			"engine", "TestAForeignExpiryOfCenturiesIsNeitherOverNorPolledFor", false,
+			redissonSuite, "TestAForeignExpiryOfCenturiesIsNeitherOverNorPolledFor", false,
 		},
 		{
 			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
 			one("engine/children.go", "if seat.standing() != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
-			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", false,
+			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{
 			"seats-release-overtaken", "an acquire for replicas finds its own engine's hold in the way",
 			one("engine/queue.go", "q.head.set.ack != nil && q.whole().releases > 0:", "q.head.set.ack != nil && q.releases > 0:"),
-			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", false,
+			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{
 			"give-back-overtaken", "the same, where a grant is given back",
 			one("engine/cleanup.go", "if at.head != nil && at.head.set.ack != nil {", "if false {"),
-			"engine", "TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused", false,
+			waitSuite, "TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused", false,
 		},
 		{
 			"seats-rest-for-ever", "an acquire for replicas of a fair lock is forgotten",
 			one("engine/release.go", "\tif rested {\n", "\tif rested && false {\n"),
-			"engine", "TestATryBehindAnOwnReleaseIsNotRefused", true,
+			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", true,
 		},
 		{
 			"passed-on-under-anothers-lease", "what a crashed holder leaves is free after somebody else's lease",
 			one("engine/release.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstSeat().nextSeat().att.lease.Milliseconds()})\n\t\t}"),
-			"engine", "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
+			familySuite, "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
 		},
 		{
 			"passed-on-to-anybody", "a lock is passed on to a waiter that is not named, with no lease of its own",
@@ -51,7 +51,7 @@ func waiting() []mutant {
 		{
 			"held-by-another-which-is-me", "MaxWait tells an owner that enters again that somebody else has its lock",
 			one("engine/wait.go", "if op.queued && ent.beside() == nil {", "if true {"),
-			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain", false,
+			familySuite, "TestMaxWaitBoundsAnOwnerThatEntersAgain", false,
 		},
 	}
 }
@@ -62,7 +62,7 @@ func company() []mutant {
 		{
 			"fair-by-lease", "fair waiters of one batch are served in the order of their leases",
 			one("resp/lane.go", "if a.Family == FamilyFair || b.Family == FamilyFair || a.LeaseMs == b.LeaseMs {", "if a.LeaseMs == b.LeaseMs {"),
-			"engine", "TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking", true,
+			familySuite, "TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking", true,
 		},
 		{
 			"courtesy-to-itself", "a writer waits for others that are not there",
@@ -77,32 +77,32 @@ func company() []mutant {
 		{
 			"pace-of-one-who-left", "waiters behind a spin lock that has left sleep as long as it would have",
 			one("engine/queue.go", "!q.head.set.waitsAs(op.set):\n\t\treturn stepPark", "!q.head.set.waitsAs(op.set):\n\t\treturn stepRest"),
-			"engine", "TestAWaiterBehindASpinLockThatLeavesListensAndPolls|TestASpinLockBehindAWaiterThatLeavesSpins", true,
+			waitSuite, "TestAWaiterBehindASpinLockThatLeavesListensAndPolls|TestASpinLockBehindAWaiterThatLeavesSpins", true,
 		},
 		{
 			"channel-of-one-who-left", "a waiter listens where nobody tells its kind",
 			one("engine/wait.go", "p.asked && p.shares != shares(ent.head.set.family)", "false"),
-			"engine", "TestAWaiterListensToItsOwnKindsChannel", false,
+			waitSuite, "TestAWaiterListensToItsOwnKindsChannel", false,
 		},
 		{
 			"answer-to-another-kind", "a reader sleeps because a Try to write was refused",
 			one("engine/queue.go", "case !q.meant(asked):", "case false:"),
-			"engine", "TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer|TestReadersBehindATryToWriteThatReadersRefuseAreAskedFor", false,
+			"engine", "TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer", false,
 		},
 		{
 			"try-to-read-refused-by-readers", "a Try to read is refused although only readers have the lock",
 			one("engine/queue.go", "if op.try && (!reads || !readers) {", "if op.try {"),
-			"engine", "TestATryToReadBehindAnotherReadersAcquireIsAskedFor", false,
+			waitSuite, "TestATryToReadBehindAnotherReadersAcquireIsAskedFor", false,
 		},
 		{
 			"wrong-kind-for-everybody", "one caller of the wrong kind fails everybody queued",
 			one("engine/attempt.go", "if shares(op.set.family) != shares(a.op.Family) {", "if false {"),
-			"engine", "TestACallerOfTheWrongKindFailsNobodyElse", false,
+			waitSuite, "TestACallerOfTheWrongKindFailsNobodyElse", false,
 		},
 		{
 			"refusal-for-everybody", "a poisoned key of one kind fails who never touches it",
 			one("engine/attempt.go", "case v == goesOn, v == endsRefused && !sameKind(op.set.family, a.op.Family):", "case v == goesOn:"),
-			"engine", "TestARefusalOfOneKindsScriptFailsNobodyElse", false,
+			waitSuite, "TestARefusalOfOneKindsScriptFailsNobodyElse", false,
 		},
 	}
 }

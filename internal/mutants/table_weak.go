@@ -26,7 +26,7 @@ func onTime() []mutant {
 		{
 			"message-not-counted", "nobody sees whether waiters are woken by messages",
 			one("engine/core.go", "c.byMessage++", "_ = c.byMessage"),
-			"engine", "TestClusterWaiterIsWokenByTheMessage", false,
+			clusterSuite, "TestClusterWaiterIsWokenByTheMessage", false,
 		},
 	}
 }

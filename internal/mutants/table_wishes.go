@@ -6,27 +6,27 @@ func wishes() []mutant {
 		{
 			"reentry-without-max-wait", "an owner that enters again waits for ever",
 			one("engine/reentry.go", "\tsc.limitWait(op)\n", ""),
-			"engine", "TestMaxWaitBoundsAnOwnerThatEntersAgain|TestMaxWaitBoundsAnOwnerWhoseReentryHasToQueue", false,
+			familySuite, "TestMaxWaitBoundsAnOwnerThatEntersAgain|TestMaxWaitBoundsAnOwnerWhoseReentryHasToQueue", false,
 		},
 		{
 			"nothing-is-lowered", "what a crashed holder leaves stays for as long as anybody ever asked for",
 			one("engine/reentry.go", "n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()", "n.op.Kind, n.op.LeaseMs = resp.OpCount, 1"),
-			"engine", "TestANestedFixedLeaseLeavesNothingOnTheKeyWhenItIsGivenBack", false,
+			familySuite, "TestANestedFixedLeaseLeavesNothingOnTheKeyWhenItIsGivenBack", false,
 		},
 		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
 			one("engine/reentry.go", "\tsc.eng.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
-			"engine", "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
+			familySuite, "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
 		},
 		{
 			"late-lowering-ignored", "a late copy takes from a handle what it was granted",
 			one("engine/reentry.go", "if n.lowers.until != 0 {", "if false {"),
-			"engine", "TestALateCopyOfALoweringTakesNothingThatIsTrusted", false,
+			familySuite, "TestALateCopyOfALoweringTakesNothingThatIsTrusted", false,
 		},
 		{
 			"lowers-under-readers", "a reader's key expires early because its writer lowered it",
 			one("resp/scripts/reacquire.lua", "elseif fields - mode > 1 then", "elseif false then"),
-			"engine", "TestAWriterThatLeavesLowersNothingUnderItsReader", false,
+			familySuite, "TestAWriterThatLeavesLowersNothingUnderItsReader", false,
 		},
 		{
 			"first-lease-is-renewed", "a longer lease of the same hold is not kept",

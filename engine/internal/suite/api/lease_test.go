@@ -1,0 +1,578 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
+)
+
+type apiKey struct{}
+
+// apiEnded checks a lease context that must have ended, and its children.
+func apiEnded(t testing.TB, ctx, child context.Context, cause error) { //nolint:revive // two contexts: neither is a parameter to pass on
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	default:
+		require.FailNow(t, "it has not ended")
+	}
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	require.ErrorIs(t, context.Cause(ctx), cause)
+	testkit.Within(t, child.Done(), testkit.Soon, "children end, too")
+	require.ErrorIs(t, child.Err(), context.Canceled)
+	require.ErrorIs(t, context.Cause(child), cause)
+}
+
+func TestLeaseContextHasTheValuesOfTheAcquireButNotItsEnd(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	base := context.WithValue(context.Background(), apiKey{}, "value")
+	acquire, cancel := context.WithTimeout(base, time.Minute)
+	ls, err := e.Lock("name").Acquire(acquire)
+	require.NoError(t, err)
+	ctx := ls.Context()
+	cancel()
+	require.NoError(t, ctx.Err(), "the end of the acquire's ctx is not the lease's")
+	require.Equal(t, "value", ctx.Value(apiKey{}))
+	_, has := ctx.Deadline()
+	require.False(t, has, "a deadline that moves must not be frozen")
+	child, stop := context.WithTimeout(ctx, time.Hour)
+	defer stop()
+	require.Equal(t, "value", child.Value(apiKey{}))
+	other, stopOther := context.WithCancel(ctx)
+	require.Same(t, ctx, ls.Context(), "the same for everybody")
+	stopOther()
+	require.Error(t, other.Err())
+	require.NoError(t, ctx.Err(), "the end of a child is the child's")
+
+	require.False(t, ls.Lost())
+	require.InDelta(t, time.Until(ls.Deadline()).Seconds(), engine.DefaultLease.Seconds(), 2)
+	require.Equal(t, "name", ls.Name())
+	testkit.Release(t, ls)
+	apiEnded(t, ctx, child, engine.ErrReleased)
+	require.NotErrorIs(t, context.Cause(ctx), engine.ErrLost)
+	require.False(t, ls.Lost(), "released is not lost")
+}
+
+func TestLeaseContextMadeAfterTheReleaseHasEnded(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
+	testkit.Release(t, ls)
+	ctx := ls.Context()
+	child, cancel := context.WithCancel(ctx)
+	defer cancel()
+	apiEnded(t, ctx, child, engine.ErrReleased)
+}
+
+func TestLeaseContextMadeAfterTheLossHasEnded(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(100*time.Millisecond)))
+	testkit.Eventually(t, "it is lost", func() bool { return e.Stats().Lost == 1 })
+	require.True(t, ls.Lost())
+	ctx := ls.Context() // asked for the first time
+	child, cancel := context.WithCancel(ctx)
+	defer cancel()
+	apiEnded(t, ctx, child, engine.ErrLost)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+	require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost, "a release that comes too late does not change the cause")
+}
+
+// A hold passed on to the next waiter of the engine is a lease of its own: values, context, handle.
+func TestEachOfSeveralHoldersInTurnHasAContextOfItsOwn(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	for _, off := range []bool{false, true} {
+		e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.NoHandOff = off })
+		var fs []*engine.Future[*engine.Lease]
+		for i := range 10 {
+			fs = append(fs, e.Lock("name").AcquireAsync(context.WithValue(context.Background(), apiKey{}, i)))
+		}
+		for i, f := range fs {
+			ls := testkit.Get(t, f)
+			ctx := ls.Context()
+			require.Equal(t, i, ctx.Value(apiKey{}))
+			require.NoError(t, ctx.Err())
+			require.Equal(t, "1", s.Do(t, "HGET", "name", ls.OwnerID()), "whoever holds it, the field is there")
+			if i > 0 {
+				before := testkit.Get(t, fs[i-1])
+				require.ErrorIs(t, context.Cause(before.Context()), engine.ErrReleased)
+				require.False(t, before.Lost())
+				require.ErrorIs(t, before.Release(testkit.Limited(t)), engine.ErrNotHeld, "a late second release of the holder before")
+				require.NoError(t, ctx.Err())
+				require.False(t, ls.Lost())
+			}
+			testkit.Release(t, ls)
+			require.ErrorIs(t, context.Cause(ctx), engine.ErrReleased)
+		}
+		require.Empty(t, s.Keys(t))
+	}
+}
+
+// Each way in which a lease is lost, with the context made before and after.
+func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		option engine.Option
+		lose   func(t *testing.T, s *redistest.Server, e *engine.Engine)
+		within time.Duration // of the loss
+	}{
+		{name: "AFixedLeaseLapses", option: engine.FixedLease(200 * time.Millisecond), within: 200 * time.Millisecond},
+		{name: "C007SomebodyDeletesTheKey", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "DEL", "name")
+		}},
+		{name: "C008SomebodyElseStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "DEL", "name")
+			testkit.NewForeign(t, s).Lock("name", time.Minute)
+		}},
+		{name: "AnotherTypeStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "SET", "name", "text")
+		}},
+		{name: "ForceReleaseHere", option: engine.WatchdogLease(time.Minute), within: 100 * time.Millisecond, lose: func(t *testing.T, _ *redistest.Server, e *engine.Engine) {
+			was, err := e.Lock("name").ForceRelease(testkit.Limited(t))
+			require.NoError(t, err)
+			require.True(t, was)
+		}},
+		{name: "ForceReleaseElsewhere", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			was, err := testkit.OpenChecked(t, s.Addr()).Lock("name").ForceRelease(testkit.Limited(t))
+			require.NoError(t, err)
+			require.True(t, was)
+		}},
+		{name: "TheServerForgetsEverything", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+			s.Do(t, "FLUSHALL")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			logger, log := testkit.Logger()
+			e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+			ls := testkit.Acquire(t, e.Lock("name", c.option))
+			late := testkit.Acquire(t, e.Lock("other", engine.FixedLease(100*time.Millisecond)))
+			ctx := ls.Context()
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			require.False(t, ls.Lost())
+			if c.lose != nil {
+				c.lose(t, s, e)
+			}
+			testkit.Within(t, ctx.Done(), c.within+testkit.Soon, "the context ends")
+			apiEnded(t, ctx, child, engine.ErrLost)
+			require.True(t, ls.Lost())
+			require.True(t, ls.Lost(), "it stays lost")
+			if c.lose == nil {
+				testkit.NoKeys(t, s) // the engine gives back what it does not believe in
+			}
+			before := s.Do(t, "TYPE", "name")
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+			require.Equal(t, before, s.Do(t, "TYPE", "name"), "a late release touches nothing")
+			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld, "this handle is spent")
+			require.NotEmpty(t, log.With("WARN", "lost", "name"))
+
+			testkit.Within(t, late.Context().Done(), testkit.TooLong, "it ends, too")
+			require.ErrorIs(t, context.Cause(late.Context()), engine.ErrLost)
+			require.EqualValues(t, 2, e.Stats().Lost)
+			require.Zero(t, e.Stats().Held)
+		})
+	}
+}
+
+// P2: Err is not nil exactly when Done is closed, also at the very deadline. The clock decides, not
+// the watchdog's tick.
+// It runs alone: it fills a core, and wants many looks while each lease lasts.
+func TestLeaseContextErrAndDoneAgreeAtEveryMoment(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	for i := range 10 {
+		ls := testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i), engine.FixedLease(100*time.Millisecond)))
+		ctx := ls.Context()
+		looks := 0
+		for deadline := time.Now().Add(testkit.TooLong); ; looks++ {
+			require.True(t, time.Now().Before(deadline), "the lease never ends")
+			done := false
+			select {
+			case <-ctx.Done():
+				done = true
+			default:
+			}
+			lost := ls.Lost()
+			err := ctx.Err()
+			if done || lost {
+				require.Error(t, err, "Done was closed (%v) or the lease lost (%v)", done, lost)
+			}
+			if err != nil {
+				<-ctx.Done() // closed already, or this hangs
+				require.True(t, ls.Lost())
+				require.ErrorIs(t, context.Cause(ctx), engine.ErrLost)
+				break
+			}
+			runtime.Gosched()
+		}
+		require.Greater(t, looks, 10)
+	}
+}
+
+// The early signal of a loss comes before the server lets anybody else in.
+func TestHolderIsToldBeforeAnybodyElseCanBeGranted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	holder, other := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
+	for i := range 10 {
+		name := fmt.Sprint("name:", i)
+		ls := testkit.Acquire(t, holder.Lock(name, engine.FixedLease(150*time.Millisecond)))
+		ctx := ls.Context()
+		next := testkit.Acquire(t, other.Lock(name)) // waits for it
+		require.Error(t, ctx.Err(), "the first holder's context is still alive, the second has the lock")
+		require.True(t, ls.Lost())
+		testkit.Release(t, next)
+	}
+}
+
+// The time an answer takes is the holder's loss: the server's lease began before.
+func TestDeadlineCountsFromTheSendingOfTheAcquire(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := testkit.OpenChecked(t, p.Addr())
+	p.Delay(0, 300*time.Millisecond)
+	start := time.Now()
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(2*time.Second)))
+	require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
+	require.Less(t, ls.Deadline().Sub(start), 2*time.Second+100*time.Millisecond)
+	require.False(t, ls.Lost())
+
+	// An answer that takes as long as the lease brings nothing anybody could use.
+	_, err := e.Lock("short", engine.FixedLease(200*time.Millisecond)).TryAcquire(testkit.Limited(t))
+	require.ErrorIs(t, err, engine.ErrLost)
+	require.NotZero(t, e.Stats().TooLate)
+	p.Delay(0, 0)
+	testkit.Release(t, ls)
+	testkit.Idle(t, e)
+	testkit.NoKeys(t, s)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("short", engine.FixedLease(200*time.Millisecond))))
+}
+
+// The engine does not know yet that another has the lock: the server does.
+func TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	for _, opts := range [][]engine.Option{nil, {engine.FixedLease(time.Minute)}} {
+		ls := testkit.Acquire(t, e.Lock("name", opts...))
+		s.Do(t, "DEL", "name")
+		s.Do(t, "HSET", "name", "another:1", "1")
+		s.Do(t, "PEXPIRE", "name", "60000")
+		require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+		require.Equal(t, "another:1\n1", s.Do(t, "HGETALL", "name"))
+		s.Do(t, "DEL", "name")
+	}
+}
+
+func TestReleaseTwiceIsErrNotHeldAndSendsNothing(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
+	testkit.Release(t, ls)
+	next := testkit.Acquire(t, e.Lock("name"))
+	testkit.ResetCalls(t, s)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
+	require.ErrorIs(t, testkit.GetError(t, ls.ReleaseAsync()), engine.ErrNotHeld)
+	require.False(t, engine.SafeToRetry(ls.Release(testkit.Limited(t))))
+	require.Empty(t, testkit.Calls(t, s))
+	require.Equal(t, next.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"), "the next holder's lock is untouched")
+	testkit.Release(t, next)
+}
+
+// Of many who release one lease at once, one succeeds.
+func TestReleaseByManyAtOnceSucceedsOnce(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	for i := range 50 {
+		ls := testkit.Acquire(t, e.Lock(fmt.Sprint("name:", i)))
+		results := make(chan error, 8)
+		for range cap(results) {
+			go func() { results <- ls.Release(context.Background()) }()
+		}
+		succeeded := 0
+		for range cap(results) {
+			if err := <-results; err == nil {
+				succeeded++
+			} else {
+				require.ErrorIs(t, err, engine.ErrNotHeld)
+			}
+		}
+		require.Equal(t, 1, succeeded)
+	}
+	require.Empty(t, s.Keys(t))
+}
+
+// A release is detached: the end of its ctx ends only the wait.
+func TestReleaseGoesOnWhenItsContextEnds(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls := testkit.Acquire(t, e.Lock("name"))
+	s.Pause()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	err := ls.Release(ctx)
+	s.Resume()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	testkit.NoKeys(t, s)
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
+
+	ls = testkit.Acquire(t, e.Lock("name"))
+	require.False(t, ls.ReleaseAsync().Cancel(), "cannot be cancelled")
+	testkit.NoKeys(t, s)
+}
+
+func TestFixedLeaseThatLapsesIsFreedByTheEngineAndItsWaitersAreServed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	lease := 500 * time.Millisecond
+	start := time.Now()
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(lease)))
+	f := e.Lock("name").AcquireAsync(context.Background())
+	testkit.ResetCalls(t, s)
+	testkit.Within(t, f.Done(), lease+testkit.Soon, "the waiter behind a forgotten lease is served")
+	require.GreaterOrEqual(t, time.Since(start), lease*3/4-20*time.Millisecond, "but not while it is trusted")
+	require.True(t, ls.Lost())
+	got := testkit.Get(t, f)
+	testkit.Eventually(t, "the engine has given the lapsed field back", func() bool { return testkit.Calls(t, s)["hdel"] >= 1 })
+	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+	require.Equal(t, got.OwnerID()+"\n1", s.Do(t, "HGETALL", "name"))
+	require.Zero(t, e.Stats().Renewals.Sent, "neither was renewed yet")
+	testkit.Release(t, got)
+
+	// One that nobody waits for goes, too, before the server's own expiry is needed.
+	long := testkit.Acquire(t, e.Lock("other", engine.FixedLease(300*time.Millisecond)))
+	s.Do(t, "PERSIST", "other") // the server would keep it for ever
+	testkit.Within(t, long.Context().Done(), testkit.TooLong, "it ends")
+	testkit.NoKeys(t, s)
+}
+
+func TestExtendRaisesAFixedLeaseAndNeverShortensIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ctx := testkit.Limited(t)
+	ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(500*time.Millisecond)))
+	end := ls.Context()
+	first := ls.Deadline()
+	require.NoError(t, ls.Extend(ctx, 20*time.Second))
+	require.InDelta(t, 20_000, testkit.Int(t, s, "PTTL", "name"), 2000)
+	require.InDelta(t, 19.8, ls.Deadline().Sub(first).Seconds(), 2)
+	require.NoError(t, ls.Extend(ctx, time.Second))
+	require.Greater(t, testkit.Int(t, s, "PTTL", "name"), int64(15_000), "it was not shortened")
+	require.Greater(t, time.Until(ls.Deadline()), 15*time.Second)
+	select {
+	case <-end.Done():
+		require.Fail(t, "lost although it was extended")
+	case <-time.After(700 * time.Millisecond): // the first lease is over by now
+	}
+	require.False(t, ls.Lost())
+	require.Zero(t, e.Stats().Renewals.Sent)
+
+	for _, d := range []time.Duration{0, -time.Second, 99 * time.Millisecond, 1500 * time.Microsecond, engine.MaxLease + time.Millisecond, 1<<63 - 1} {
+		testkit.ResetCalls(t, s)
+		require.ErrorIs(t, ls.Extend(ctx, d), engine.ErrLease, "%v", d)
+		require.Empty(t, testkit.Calls(t, s))
+	}
+	require.False(t, ls.Lost())
+	testkit.Release(t, ls)
+	require.ErrorIs(t, ls.Extend(ctx, time.Second), engine.ErrNotHeld)
+
+	watched := testkit.Acquire(t, e.Lock("watched"))
+	require.ErrorIs(t, watched.Extend(ctx, time.Minute), engine.ErrLease, "the watchdog renews it")
+	testkit.Release(t, watched)
+}
+
+func TestExtendOfALeaseThatIsGoneIsErrLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ctx := testkit.Limited(t)
+	lapsed := testkit.Acquire(t, e.Lock("lapsed", engine.FixedLease(100*time.Millisecond)))
+	testkit.Within(t, lapsed.Context().Done(), testkit.TooLong, "it ends")
+	require.ErrorIs(t, lapsed.Extend(ctx, time.Minute), engine.ErrLost)
+
+	stolen := testkit.Acquire(t, e.Lock("stolen", engine.FixedLease(time.Minute)))
+	s.Do(t, "DEL", "stolen")
+	testkit.NewForeign(t, s).Lock("stolen", 5*time.Second)
+	require.ErrorIs(t, stolen.Extend(ctx, time.Minute), engine.ErrLost)
+	require.Error(t, stolen.Context().Err(), "what Extend learns, the context tells")
+	require.LessOrEqual(t, testkit.Int(t, s, "PTTL", "stolen"), int64(5000), "a foreign lock is not extended")
+	require.ErrorIs(t, stolen.Release(ctx), engine.ErrLost)
+}
+
+// dropLease takes a lock and forgets the lease.
+//
+//go:noinline
+func apiDropLease(t testing.TB, l *engine.Lock) {
+	t.Helper()
+	testkit.Acquire(t, l)
+}
+
+func TestC020LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	logger, log := testkit.Logger()
+	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	apiDropLease(t, e.Lock("leaked", engine.WatchdogLease(time.Second)))
+	kept := testkit.Acquire(t, e.Lock("kept", engine.WatchdogLease(time.Second)))
+	watched := testkit.Acquire(t, e.Lock("watched", engine.WatchdogLease(time.Second))).Context()
+	testkit.Eventually(t, "the leak is found", func() bool {
+		runtime.GC()
+		return e.Stats().Leaked > 0
+	})
+	sent := e.Stats().Renewals.Sent
+	testkit.Eventually(t, "two more periods", func() bool {
+		runtime.GC()
+		return e.Stats().Renewals.Sent >= sent+6
+	})
+	require.EqualValues(t, 1, e.Stats().Leaked, "one, and only once")
+	require.Len(t, log.With("ERROR", "dropped without Release"), 1)
+	require.NotEmpty(t, log.With("dropped without Release", "leaked"))
+	require.Equal(t, []string{"kept", "leaked", "watched"}, s.Keys(t), "it is renewed until MaxHold or Close")
+	require.NoError(t, watched.Err(), "its context keeps a lease alive")
+	testkit.Release(t, kept)
+	require.NoError(t, testkit.Close(e))
+	require.Empty(t, s.Keys(t))
+	require.Error(t, watched.Err())
+}
+
+// A lease released and forgotten is no leak, also when the answer of its last renewal comes after
+// the release.
+func TestLeaseThatWasReleasedBeforeItsLastRenewalWasAnsweredIsNoLeak(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	logger, log := testkit.Logger()
+	e := testkit.OpenChecked(t, p.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+	ls := testkit.Acquire(t, e.Lock("name", engine.WatchdogLease(3*time.Second)))
+	testkit.Eventually(t, "a first renewal", func() bool { return e.Stats().Renewals.Sent == 1 })
+	testkit.ResetCalls(t, s)
+	p.Delay(0, 300*time.Millisecond) // below the attempt's limit
+	testkit.Eventually(t, "the server has renewed again", func() bool { return testkit.Calls(t, s)["pexpire"] > 0 })
+	p.Delay(0, 0)
+	require.EqualValues(t, 1, e.Stats().Renewals.Sent, "that answer is still on its way")
+	testkit.Release(t, ls)
+	ls = nil //nolint:ineffassign,wastedassign // the last reference is what the collector must not see
+	runtime.GC()
+	runtime.GC()
+	testkit.Eventually(t, "the answer is here", func() bool { return e.Stats().Renewals.Sent == 2 })
+	require.NoError(t, testkit.Close(e))
+	require.Zero(t, e.Stats().Leaked)
+	require.Empty(t, log.With("dropped without Release"))
+}
+
+func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	l := e.Lock("name")
+	ctx := context.WithValue(testkit.Limited(t), apiKey{}, "value")
+	boom := errors.New("boom")
+	var inside context.Context
+	err := l.Do(ctx, func(held context.Context) error {
+		inside = held
+		require.Equal(t, "value", held.Value(apiKey{}))
+		require.NoError(t, held.Err())
+		deadline, has := held.Deadline()
+		want, _ := ctx.Deadline()
+		require.True(t, has, "the caller's deadline")
+		require.Equal(t, want, deadline)
+		info, err := l.Inspect(held)
+		require.NoError(t, err)
+		require.True(t, info.Mine)
+		return boom
+	})
+	require.ErrorIs(t, err, boom, "fn's own error")
+	require.NotErrorIs(t, err, engine.ErrLost)
+	require.Error(t, inside.Err(), "its context ends with it")
+	require.Empty(t, s.Keys(t))
+	require.NoError(t, l.Do(ctx, func(context.Context) error { return nil }))
+}
+
+func TestDoEndsItsContextWithTheCallers(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	err := e.Lock("name").Do(ctx, func(held context.Context) error {
+		cancel(why)
+		testkit.Within(t, held.Done(), testkit.Soon, "it ends with the caller's")
+		require.ErrorIs(t, held.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(held), why)
+		return held.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, engine.ErrLost)
+	require.Empty(t, s.Keys(t), "released in spite of the ended ctx")
+
+	limited, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer stop()
+	err = e.Lock("name").Do(limited, func(held context.Context) error {
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
+		require.ErrorIs(t, held.Err(), context.DeadlineExceeded)
+		return held.Err()
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, s.Keys(t))
+}
+
+func TestDoJoinsErrLostWithTheFunctionsError(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	boom := errors.New("boom")
+	err := e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
+		require.ErrorIs(t, context.Cause(held), engine.ErrLost)
+		return boom
+	})
+	require.ErrorIs(t, err, boom)
+	require.ErrorIs(t, err, engine.ErrLost)
+	err = e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
+		return nil // it pretends that all is well
+	})
+	require.ErrorIs(t, err, engine.ErrLost)
+	testkit.NoKeys(t, s)
+}
+
+func TestDoReleasesWhenTheFunctionPanics(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	var inside context.Context
+	require.PanicsWithValue(t, "boom", func() {
+		_ = e.Lock("name").Do(context.Background(), func(held context.Context) error {
+			inside = held
+			panic("boom")
+		})
+	})
+	require.Error(t, inside.Err())
+	require.Empty(t, s.Keys(t))
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+}
+
+func TestDoThatCannotHaveTheLockDoesNotRunTheFunction(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	testkit.NewForeign(t, s).Lock("name", time.Minute)
+	never := func(context.Context) error { panic("must not run") }
+	require.ErrorIs(t, e.Lock("name", engine.MaxWait(300*time.Millisecond)).Do(context.Background(), never), engine.ErrHeld)
+	require.ErrorIs(t, e.Lock("").Do(context.Background(), never), engine.ErrName)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, e.Lock("free").Do(ctx, never), context.Canceled)
+}

@@ -1,0 +1,233 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+func TestClusterC089HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	e, rival := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
+	const name = "moving"
+	s := slot.Of(name)
+	lock := e.Lock(name, engine.WatchdogLease(time.Second))
+	ls := testkit.Acquire(t, lock)
+	second := "second{" + name + "}"
+	to := testkit.AnotherMaster(t, c, s)
+	move, err := c.BeginMove(testkit.Limited(t), s, to)
+	require.NoError(t, err)
+
+	renewedPast := func(what string) {
+		t.Helper()
+		from := time.Now()
+		testkit.Eventually(t, what, func() bool { return time.Since(from) > 1200*time.Millisecond || ls.Lost() })
+		require.False(t, ls.Lost(), what)
+	}
+	renewedPast("renewed where its slot is migrating")
+	fresh := testkit.Acquire(t, e.Lock(second)) // absent at the source: it is taken at the target
+	require.Equal(t, []string{second}, to.Keys(t))
+	_, err = rival.Lock(second).TryAcquire(testkit.Limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	testkit.Release(t, fresh)
+
+	require.NoError(t, move.Keys(testkit.Limited(t)))
+	renewedPast("renewed at the target, behind ASKING")
+	_, err = rival.Lock(name).TryAcquire(testkit.Limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	require.NoError(t, move.Finish(testkit.Limited(t)))
+	renewedPast("renewed at its new owner")
+	require.Equal(t, []string{name}, to.Keys(t))
+	testkit.Release(t, ls)
+	testkit.FinishCluster(t, c, e, rival)
+}
+
+func TestClusterReleaseAndReentryFollowAMovingKey(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	e := testkit.OpenCluster(t, c)
+	for i, stage := range []string{"migrating", "keys gone", "moved"} {
+		name := fmt.Sprint("stage:", i)
+		s := slot.Of(name)
+		ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
+		first, err := e.Lock(name).Acquire(ctx)
+		require.NoError(t, err)
+		to := testkit.AnotherMaster(t, c, s)
+		move, err := c.BeginMove(testkit.Limited(t), s, to)
+		require.NoError(t, err)
+		if i > 0 {
+			require.NoError(t, move.Keys(testkit.Limited(t)))
+		}
+		if i > 1 {
+			require.NoError(t, move.Finish(testkit.Limited(t)))
+		}
+		second, err := e.Lock(name).Acquire(ctx)
+		require.NoError(t, err, stage)
+		info, err := e.Lock(name).Inspect(testkit.Limited(t))
+		require.NoError(t, err, stage)
+		require.Equal(t, 2, info.Holds, stage)
+		testkit.Release(t, second)
+		testkit.Release(t, first)
+		require.NoError(t, move.Finish(testkit.Limited(t)))
+	}
+	testkit.FinishCluster(t, c, e)
+}
+
+// listens tells whether one subscriber hears of a lock's releases at a server.
+func listens(tb testing.TB, at *redistest.Server, name string) func() bool {
+	channel := slot.LockChannel(name)
+	return func() bool { return at.Do(tb, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1" }
+}
+
+// requireHeard gives a lock back and checks that who waits for it gets it by the message, or by the look that follows a
+// subscription, if that was still on its way.
+func requireHeard(tb testing.TB, e *engine.Engine, ls *engine.Lease, waiter *engine.Future[*engine.Lease]) {
+	tb.Helper()
+	before := e.Stats()
+	testkit.Release(tb, ls)
+	got, err := waiter.Await(testkit.Limited(tb))
+	require.NoError(tb, err)
+	require.Equal(tb, before.GrantsByPoll, e.Stats().GrantsByPoll, "not by the poll")
+	testkit.Release(tb, got)
+}
+
+func TestClusterWaiterFollowsItsSlotAndHearsTheRelease(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
+	const name = "waited for"
+	s := slot.Of(name)
+	for range 3 {
+		ls := testkit.Acquire(t, a.Lock(name))
+		waiter := b.Lock(name).AcquireAsync(t.Context())
+		to := testkit.AnotherMaster(t, c, s)
+		require.NoError(t, c.MoveSlot(testkit.Limited(t), s, to))
+		testkit.Eventually(t, "the waiter listens at the new owner", listens(t, to, name))
+		requireHeard(t, b, ls, waiter)
+	}
+	testkit.FinishCluster(t, c, a, b)
+}
+
+// Other traffic on the slot meets the MOVED first, so the table is right before it is read again: whoever waits has to
+// move all the same.
+func TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
+	const name = "waited for"
+	s := slot.Of(name)
+	for range 3 {
+		ls := testkit.Acquire(t, a.Lock(name))
+		waiter := b.Lock(name).AcquireAsync(t.Context())
+		from, err := c.Owner(testkit.Limited(t), s)
+		require.NoError(t, err)
+		testkit.Eventually(t, "the waiter listens", listens(t, from, name))
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		errs := make(chan error, 4)
+		for w := range cap(errs) {
+			wg.Go(func() {
+				l := b.Lock(fmt.Sprintf("t%d{%s}", w, name))
+				for ctx.Err() == nil {
+					ls, err := l.Acquire(t.Context())
+					if err == nil {
+						err = ls.Release(t.Context())
+					}
+					if err != nil {
+						errs <- err
+						return
+					}
+				}
+			})
+		}
+		to := testkit.AnotherMaster(t, c, s)
+		require.NoError(t, c.MoveSlot(testkit.Limited(t), s, to))
+		testkit.Eventually(t, "the waiter listens at the new owner", listens(t, to, name))
+		stop()
+		wg.Wait()
+		close(errs)
+		require.NoError(t, <-errs)
+		requireHeard(t, b, ls, waiter)
+	}
+	testkit.FinishCluster(t, c, a, b)
+}
+
+// A node that was added a moment ago, or was thrown out, answers and knows of no slots.
+func TestClusterIsFoundBehindASeedThatKnowsNoSlots(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	empty := redistest.Run(t, redistest.Options{Cluster: true})
+	for _, addrs := range [][]string{
+		{empty.Addr(), c.Masters[0].Addr(), c.Masters[1].Addr()},
+		{c.Masters[0].Addr(), empty.Addr()},
+	} {
+		e, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: addrs})
+		require.NoError(t, err)
+		testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+		require.NoError(t, e.Close(testkit.Limited(t)))
+	}
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{empty.Addr()}})
+	require.ErrorContains(t, err, "knows of no slot that is served")
+	_, err = engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{"127.0.0.1:1", empty.Addr()}})
+	require.ErrorContains(t, err, "knows of no slot that is served", "more than that another does not answer")
+}
+
+func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	engines := []*engine.Engine{testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)}
+	const names, workers = 64, 32
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var holders [names]atomic.Int32
+	var grants atomic.Int64
+	var wg sync.WaitGroup
+	errs := make(chan error, workers)
+	for w := range workers {
+		wg.Go(func() {
+			e := engines[w%len(engines)]
+			for ctx.Err() == nil {
+				i := rand.N(names)
+				ls, err := e.Lock(fmt.Sprint("load:", i)).Acquire(t.Context())
+				if err != nil {
+					errs <- err
+					return
+				}
+				if holders[i].Add(1) != 1 {
+					errs <- fmt.Errorf("two holders of load:%d", i)
+					return
+				}
+				grants.Add(1)
+				holders[i].Add(-1)
+				if err := ls.Release(t.Context()); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	for round := range 60 {
+		s := slot.Of(fmt.Sprint("load:", round%names))
+		require.NoError(t, c.MoveSlot(testkit.Limited(t), s, testkit.AnotherMaster(t, c, s)))
+	}
+	stop()
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	require.Greater(t, grants.Load(), int64(1000))
+	testkit.FinishCluster(t, c, engines...)
+}

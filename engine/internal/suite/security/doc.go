@@ -1,0 +1,4 @@
+// Package security has passwords and TLS, and servers and keys that mean ill.
+//
+// There are tests only.
+package security

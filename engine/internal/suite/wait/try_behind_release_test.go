@@ -1,0 +1,101 @@
+package wait_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
+)
+
+// A Try that comes while this engine's own release is on its way goes behind it, whatever the kind of lock,
+// and whatever connection the Try travels on.
+func TestATryBehindAnOwnReleaseIsNotRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.RunSentinel(t, 1, 0)
+	p := faultproxy.Run(t, s.Master.Addr())
+	e := testkit.Open(t, p.Addr())
+	seen := engine.WaitReplicas(1, 5*time.Second)
+	for name, c := range map[string]struct {
+		release     string
+		first, then *engine.Lock
+	}{
+		"plain":              {"release", e.Lock("plain"), e.Lock("plain")},
+		"fair":               {"fairrelease", e.FairLock("fair").Lock, e.FairLock("fair").Lock},
+		"plain for replicas": {"release", e.Lock("plain"), e.Lock("plain", seen)},
+		"fair for replicas":  {"fairrelease", e.FairLock("fair").Lock, e.FairLock("fair", seen).Lock},
+		"fenced":             {"release", e.FencedLock("fenced").Lock, e.FencedLock("fenced", seen).Lock},
+		"read behind write":  {"writerelease", e.RWLock("rw").WriteLock(), e.RWLock("rw", seen).ReadLock()},
+		"write behind read":  {"readrelease", e.RWLock("rw").ReadLock(), e.RWLock("rw", seen).WriteLock()},
+		"write behind write": {"writerelease", e.RWLock("rw").WriteLock(), e.RWLock("rw", seen).WriteLock()},
+	} {
+		for range 2 { // once the scripts are loaded, nothing but the release is late
+			ls := testkit.Acquire(t, c.first)
+			held := p.Hold(testkit.ScriptCall(c.release), 1)
+			released := ls.ReleaseAsync()
+			testkit.Await(t, held.C(), "the release")
+			try := c.then.TryAcquireAsync(testkit.Limited(t))
+			other := testkit.Acquire(t, e.Lock("other", seen)) // what might overtake the release over that connection has
+			p.ReleaseCommands()
+			_, err := released.Await(testkit.Limited(t))
+			require.NoError(t, err)
+			again, err := try.Await(testkit.Limited(t))
+			require.NoError(t, err, name)
+			testkit.Release(t, again)
+			testkit.Release(t, other)
+		}
+	}
+	s.Master.Do(t, "DEL", "redisson_lock_token:{fenced}")
+	testkit.Finish(t, s.Master, e)
+}
+
+// But it does not overtake who waits here, or is just asking.
+func TestATryOfAFairLockNeverOvertakesWhoAsksHere(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := testkit.Open(t, p.Addr())
+	l := e.FairLock("q").Lock
+	testkit.Release(t, testkit.Acquire(t, l))
+	held := p.Hold(testkit.ScriptCall("fair"), 1)
+	first := l.AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, held.C(), "an acquire")
+	_, err := l.TryAcquire(testkit.Limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	p.ReleaseCommands()
+	ls, err := first.Await(testkit.Limited(t))
+	require.NoError(t, err)
+	_, err = l.TryAcquire(testkit.Limited(t))
+	require.ErrorIs(t, err, engine.ErrHeld)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
+}
+
+// Nor is it refused by a grant that nobody could use, and that is being given back.
+func TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.RunSentinel(t, 1, 0)
+	p := faultproxy.Run(t, s.Master.Addr())
+	e := testkit.Open(t, p.Addr())
+	seen := engine.WaitReplicas(1, 5*time.Second)
+	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
+	asked := testkit.WatchCommands(p, testkit.ScriptCall("acquire"))
+	s.Master.Pause()
+	first := e.Lock("name").AcquireAsync(testkit.Limited(t))
+	testkit.Await(t, asked, "an acquire")
+	try := e.Lock("name", seen).TryAcquireAsync(testkit.Limited(t))
+	require.True(t, first.Cancel())
+	back := p.Hold(testkit.ScriptCall("release"), 1)
+	s.Master.Resume()
+	testkit.Await(t, back.C(), "the grant is given back")
+	other := testkit.Acquire(t, e.Lock("other", seen))
+	p.ReleaseCommands()
+	ls, err := try.Await(testkit.Limited(t))
+	require.NoError(t, err)
+	testkit.Release(t, ls)
+	testkit.Release(t, other)
+	testkit.Finish(t, s.Master, e)
+}

@@ -87,12 +87,16 @@ func (p *Pool) Tick() {
 		more = min(len(p.queue), max(tickGrowth, min(p.busy, poolSize-p.busy)))
 	}
 	p.ranAtTick = p.ran
+	busy := p.busy
 	p.mu.Unlock()
 	for range more {
-		if !p.start() {
-			p.grow(min(more, tickGrowth))
-			return
+		if p.start() {
+			continue
 		}
+		if p.ants.Running() <= busy { // else a worker has a turn that it has not begun
+			p.grow(min(more, tickGrowth))
+		}
+		return
 	}
 	if p.ants != nil && p.ants.Cap() > poolSize && p.ants.Running() < poolSize {
 		p.ants.Tune(poolSize)

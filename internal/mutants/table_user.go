@@ -41,6 +41,11 @@ func user() []mutant {
 			"internal/callback", "TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain", false,
 		},
 		{
+			"turns-not-begun-look-stuck", "on a busy machine each tick adds workers though nobody is stuck",
+			one(pool, "if p.ants.Running() <= busy {", "if busy >= 0 {"),
+			"internal/callback", "TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain", false,
+		},
+		{
 			"pool-stays-wide", "once stuck, the workers are without bound for good",
 			one(pool, "\t\tp.ants.Tune(poolSize)\n", ""),
 			"internal/callback", "TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain", false,

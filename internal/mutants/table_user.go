@@ -80,7 +80,7 @@ func user() []mutant {
 
 // timing: a timing wheel of the user, and when holds taken at once are renewed.
 func timing() []mutant {
-	const source = "wheel/source.go"
+	const source = "wheel/timing.go"
 	return []mutant{
 		{
 			"timing-wheel-called-under-a-mutex", "a timing wheel that locks itself up locks the engine up",

@@ -118,7 +118,7 @@ fuzz: setup ## change what servers say, at random: nothing ends the process or g
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfScripts$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfNodes$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyGuard$$' -fuzztime $$(( each * 1000 ))x -timeout 48h; \
-	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine/internal/suite/fault -run '^TestFault_MangledReplies$$' -count=1 -v -timeout 48h
+	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine/internal/suite/fault -run '^TestMangledReplies$$' -count=1 -v -timeout 48h
 
 .PHONY: mutants
 mutants: setup ## break the code on purpose, one promise at a time: its tests must fail (RUN=, an id; SAMPLE=20, DATE=)

@@ -89,7 +89,7 @@ var sharedScripts = []string{"reacquire", "renew", "inspect", "force"}
 var connectionRights = []string{"+ping", "+info", "+time", "+script|load", "+evalsha", "+subscribe", "+unsubscribe", "+multi", "+exec", "+publish"}
 
 // The table of rights says nothing but what the scripts call, and together it is what the blocks say.
-func TestC159TheTableOfRightsIsWhatTheScriptsCallAndWhatTheBlocksSay(t *testing.T) {
+func TestC159_TheTableOfRightsIsWhatTheScriptsCallAndWhatTheBlocksSay(t *testing.T) {
 	t.Parallel()
 	families, topologies := aclTable(t)
 	blocks := aclBlocks(t)
@@ -137,7 +137,7 @@ func TestC159TheTableOfRightsIsWhatTheScriptsCallAndWhatTheBlocksSay(t *testing.
 }
 
 // The rights of a family's column are enough for all that it can do.
-func TestC159TheRightsOfEachFamilyAreEnough(t *testing.T) {
+func TestC159_TheRightsOfEachFamilyAreEnough(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
 	families, _ := aclTable(t)

@@ -32,7 +32,7 @@ var silences = map[string]func(sc *scene, until clock.Instant){
 
 // Nothing comes from the server any more, from any moment of a lease on. Its holder's context has ended at its deadline,
 // which is no later than what the last answer allows, and when it is told the server has the key still.
-func TestFault_C009_SilenceIsToldBeforeTheServerLetsGo(t *testing.T) {
+func TestC009_SilenceIsToldBeforeTheServerLetsGo(t *testing.T) {
 	t.Parallel()
 	for name, silence := range silences {
 		for lease, opt := range map[time.Duration]func(time.Duration) Option{
@@ -56,7 +56,7 @@ func TestFault_C009_SilenceIsToldBeforeTheServerLetsGo(t *testing.T) {
 }
 
 // Passing a lock on earns nothing: its next holder is told as the last one would have been.
-func TestFault_HandOff_SilenceIsToldToTheNextHolder(t *testing.T) {
+func TestHandOff_SilenceIsToldToTheNextHolder(t *testing.T) {
 	t.Parallel()
 	for name, silence := range silences {
 		play(t, func(sc *scene) {
@@ -113,7 +113,7 @@ const tryingLasts, retryGap = 3 * simAttempt, time.Second
 
 // The answer to an acquire is lost, and the server is never there again: its caller is told when its ctx ends, or, where
 // that does not end, when trying has lasted long enough. What the script took is not renewed.
-func TestFault_C023_AnAcquireWithoutAServerEndsOnTime(t *testing.T) {
+func TestC023_AnAcquireWithoutAServerEndsOnTime(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	for _, limit := range []time.Duration{time.Second, 0} {
@@ -153,7 +153,7 @@ func TestFault_C023_AnAcquireWithoutAServerEndsOnTime(t *testing.T) {
 
 // The release of a lock is lost, before or behind the server: its caller is told after a while by when the lock is free.
 // The lock is not renewed, and released as soon as the server is there again.
-func TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome(t *testing.T) {
+func TestC026_AReleaseWithoutAServerIsOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, ran := range []bool{true, false} {
 		play(t, func(sc *scene) {
@@ -198,7 +198,7 @@ func TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome(t *testing.T) {
 
 // A caller that leaves is told at that very moment, or by the next look at contexts, though the server has granted already
 // and the answer is on its way. The lock is given back when that is there, and not later.
-func TestFault_C038_WhoLeavesIsToldAtOnce(t *testing.T) {
+func TestC038_WhoLeavesIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency = 400 * time.Millisecond
 	for what, want := range map[string]error{"ctx": context.Canceled, "try": context.Canceled, "Cancel": ErrCancelled} {
@@ -247,7 +247,7 @@ func TestFault_C038_WhoLeavesIsToldAtOnce(t *testing.T) {
 }
 
 // A waiter that was told "busy" waits through outages that last longer than an acquire is tried that never was.
-func TestFault_C123_AWaitOutlastsALongOutage(t *testing.T) {
+func TestC123_AWaitOutlastsALongOutage(t *testing.T) {
 	t.Parallel()
 	play(t, func(sc *scene) {
 		sc.server.twin.Do([]string{"HSET", "a", "somebody", "1"})

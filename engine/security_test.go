@@ -203,7 +203,7 @@ func channelsOf(e *engine.Engine) (n int64) {
 }
 
 // C-159: the documented rights are enough, and none of them is too much.
-func TestC159DocumentedRightsAreEnoughAndEachIsNeeded(t *testing.T) {
+func TestC159_DocumentedRightsAreEnoughAndEachIsNeeded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
 	blocks := aclBlocks(t)
@@ -237,7 +237,7 @@ func TestC159DocumentedRightsAreEnoughAndEachIsNeeded(t *testing.T) {
 	require.Empty(t, s.ImmortalKeys(t), "whatever is refused")
 }
 
-func TestC159RightsForDatabasesAndReplicas(t *testing.T) {
+func TestC159_RightsForDatabasesAndReplicas(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
 	blocks := aclBlocks(t)
@@ -264,7 +264,7 @@ func TestC159RightsForDatabasesAndReplicas(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-func TestClusterC159RightsOfACluster(t *testing.T) {
+func TestC159_RightsOfACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0, "--acllog-max-len", "10000")
 	blocks := aclBlocks(t)
@@ -307,7 +307,7 @@ func TestClusterC159RightsOfACluster(t *testing.T) {
 	}
 }
 
-func TestC159RightsWithSentinels(t *testing.T) {
+func TestC159_RightsWithSentinels(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunSentinel(t, 1, 1)
 	blocks := aclBlocks(t)
@@ -353,7 +353,7 @@ func TestC159RightsWithSentinels(t *testing.T) {
 
 // The fair lock's rights on their own, with a waiter of Redisson's in its queue whose time is nearly over: nothing is
 // refused with them, and without those to pubsub nothing fails.
-func TestC159RightsOfAFairLockThatRedissonShares(t *testing.T) {
+func TestC159_RightsOfAFairLockThatRedissonShares(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
 	blocks := aclBlocks(t)
@@ -388,7 +388,7 @@ func TestC159RightsOfAFairLockThatRedissonShares(t *testing.T) {
 }
 
 // Whoever adds a command to a script documents the right to it.
-func TestC159EveryCommandOfTheScriptsIsDocumentedAndNoOther(t *testing.T) {
+func TestC159_EveryCommandOfTheScriptsIsDocumentedAndNoOther(t *testing.T) {
 	blocks := aclBlocks(t)
 	used := map[string]bool{}
 	for name, text := range resp.ScriptTexts() {
@@ -409,7 +409,7 @@ func TestC159EveryCommandOfTheScriptsIsDocumentedAndNoOther(t *testing.T) {
 }
 
 // C-158: a Config shows no password, however it is shown.
-func TestC158ThePasswordIsInNoConfigThatIsShown(t *testing.T) {
+func TestC158_ThePasswordIsInNoConfigThatIsShown(t *testing.T) {
 	for _, cfg := range []engine.Config{
 		{Addrs: []string{"a:1"}, Username: "user", Password: testkit.Secret, SentinelPassword: testkit.Secret},
 		{Addrs: []string{"redis://user:" + testkit.Secret + "@a:1/0"}},

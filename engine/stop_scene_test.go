@@ -198,7 +198,7 @@ func TestMaxHoldOfTheInnerHandleEndsWithIt(t *testing.T) {
 	})
 }
 
-func TestC020MaxHoldEndsALeaseThatNobodyReleases(t *testing.T) {
+func TestC020_MaxHoldEndsALeaseThatNobodyReleases(t *testing.T) {
 	t.Parallel()
 	play(t, func(sc *scene) {
 		began := sc.w.Now()

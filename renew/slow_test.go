@@ -35,7 +35,7 @@ func TestManyKindsOfHoldsAreKeptOverASlowLine(t *testing.T) {
 
 // FAULTS rule 5, C-074: a connection that hangs costs those who share it, not holds with a shorter
 // lease that come due meanwhile: there is a second connection.
-func TestC074HungRenewalOfALongLeaseDoesNotLoseAShortOne(t *testing.T) {
+func TestC074_HungRenewalOfALongLeaseDoesNotLoseAShortOne(t *testing.T) {
 	all := []Terms{{Lease: time.Second, Renew: true}}
 	for range 10 { // more than have a round of their own
 		all = append(all, Terms{Lease: 6 * time.Second, Renew: true})

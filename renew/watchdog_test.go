@@ -15,7 +15,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-func TestC028DeadlineCountsFromTheSendingOfTheAnsweredAttempt(t *testing.T) {
+func TestC028_DeadlineCountsFromTheSendingOfTheAnsweredAttempt(t *testing.T) {
 	const lease = 3 * time.Second
 	r := newRig(t)
 	s := r.watch("name", lease, func(terms *Terms) { terms.SentAt = start.Add(-200 * ms) }) // the grant took 200 ms
@@ -200,7 +200,7 @@ func TestMovedRenewalGoesToItsNewNodeAtOnce(t *testing.T) {
 	require.Empty(t, r.heard("lost"))
 }
 
-func TestC057JeopardyIsToldAfterTwoPeriodsWithoutASuccessAndOnce(t *testing.T) {
+func TestC057_JeopardyIsToldAfterTwoPeriodsWithoutASuccessAndOnce(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		hangs bool
@@ -257,7 +257,7 @@ func TestC057JeopardyIsToldAfterTwoPeriodsWithoutASuccessAndOnce(t *testing.T) {
 	}
 }
 
-func TestC006LossIsToldBeforeTheDeadlineEvenIfTheRenewerHangs(t *testing.T) {
+func TestC006_LossIsToldBeforeTheDeadlineEvenIfTheRenewerHangs(t *testing.T) {
 	for _, lease := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second} {
 		t.Run(lease.String(), func(t *testing.T) {
 			r := newRig(t)
@@ -290,7 +290,7 @@ func TestC006LossIsToldBeforeTheDeadlineEvenIfTheRenewerHangs(t *testing.T) {
 
 // The process stood still, or the machine slept: on a clock that counts it, what is over is over
 // before anything is sent.
-func TestC015AfterASuspendLongerThanTheLeaseEverythingIsLostBeforeAnythingIsSent(t *testing.T) {
+func TestC015_AfterASuspendLongerThanTheLeaseEverythingIsLostBeforeAnythingIsSent(t *testing.T) {
 	r := newRig(t)
 	for i := range 100 {
 		r.watch(fmt.Sprint("name:", i), 30*time.Second)
@@ -305,7 +305,7 @@ func TestC015AfterASuspendLongerThanTheLeaseEverythingIsLostBeforeAnythingIsSent
 	require.Zero(t, r.Stats().Sent)
 }
 
-func TestC005StallShorterThanTheLeaseIsJeopardyAndThenARenewal(t *testing.T) {
+func TestC005_StallShorterThanTheLeaseIsJeopardyAndThenARenewal(t *testing.T) {
 	const lease = 3 * time.Second
 	r := newRig(t)
 	s := r.watch("name", lease)
@@ -398,7 +398,7 @@ func TestWhoWaitsToBeToldOfALossIsNotRenewed(t *testing.T) {
 }
 
 // A release begins while a renewal is on its way: whatever that answers means nothing any more.
-func TestC042AnswerAfterForgetIsIgnored(t *testing.T) {
+func TestC042_AnswerAfterForgetIsIgnored(t *testing.T) {
 	for _, code := range []resp.Code{resp.CodeRenewed, resp.CodeNotOurs, resp.CodeError} {
 		t.Run(fmt.Sprint("Code", code), func(t *testing.T) {
 			const lease = 3 * time.Second
@@ -516,7 +516,7 @@ func TestStopRenewingLetsTheHoldRunOutAtItsDeadline(t *testing.T) {
 	require.EqualValues(t, 1, r.Stats().Sent)
 }
 
-func TestC020MaxHoldEndsTheRenewals(t *testing.T) {
+func TestC020_MaxHoldEndsTheRenewals(t *testing.T) {
 	const lease = 3 * time.Second
 	r := newRig(t)
 	until := start.Add(10 * time.Second)
@@ -537,7 +537,7 @@ func TestC020MaxHoldEndsTheRenewals(t *testing.T) {
 }
 
 // Other terms have another end: a later one, an earlier one, none.
-func TestC020ChangeMovesTheEndOfMaxHold(t *testing.T) {
+func TestC020_ChangeMovesTheEndOfMaxHold(t *testing.T) {
 	const lease = 3 * time.Second
 	for _, c := range []struct{ first, then clock.Instant }{
 		{start.Add(5 * time.Second), start.Add(12 * time.Second)},

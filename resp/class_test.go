@@ -19,7 +19,7 @@ import (
 
 // Every error reply of FAULTS 4.4, as real servers word it. transient: sent again without anybody's
 // help. definite: it changed nothing and never will.
-func TestC035EveryErrorReplyHasItsClassAndItsConsequence(t *testing.T) {
+func TestC035_EveryErrorReplyHasItsClassAndItsConsequence(t *testing.T) {
 	for _, c := range []struct {
 		text                string
 		class               Class
@@ -76,7 +76,7 @@ func TestC035EveryErrorReplyHasItsClassAndItsConsequence(t *testing.T) {
 }
 
 // What the transport says after a command was written proves nothing.
-func TestC035EveryErrorOfTheTransportIsUnknown(t *testing.T) {
+func TestC035_EveryErrorOfTheTransportIsUnknown(t *testing.T) {
 	for _, err := range []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrDeadlineExceeded,
 		context.DeadlineExceeded, context.Canceled, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT,
@@ -96,7 +96,7 @@ func TestC035EveryErrorOfTheTransportIsUnknown(t *testing.T) {
 }
 
 // Before a connection stands nothing was sent.
-func TestC035FailureToConnectIsDefinite(t *testing.T) {
+func TestC035_FailureToConnectIsDefinite(t *testing.T) {
 	for _, err := range []error{syscall.ECONNREFUSED, context.DeadlineExceeded, &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, io.EOF} {
 		got := unreachable(err)
 		require.Equal(t, ClassUnreachable, got.Class)
@@ -119,7 +119,7 @@ func TestEveryClassHasANameAndTheTwoThatAreNotDefinite(t *testing.T) {
 }
 
 // The words of the server at hand, so that the table above is not about servers of the past.
-func TestC035RepliesOfTheRealServerHaveTheirClasses(t *testing.T) {
+func TestC035_RepliesOfTheRealServerHaveTheirClasses(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	ctx := context.Background()
 	class := func(args ...string) Class {

@@ -359,7 +359,7 @@ func TestAttemptWithoutAnAnswerEndsAtItsLimitAndIsNotDefinite(t *testing.T) {
 }
 
 // C-036: scripts that vanish are put back once for all who miss them.
-func TestC036NoScriptIsRepairedWithoutAnyOpNoticing(t *testing.T) {
+func TestC036_NoScriptIsRepairedWithoutAnyOpNoticing(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	n := nodeOpen(t, s.Addr(), Options{})
 	a := newNodeAnswers()

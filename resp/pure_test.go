@@ -239,7 +239,7 @@ func raisesAfterWrite(text string) string {
 
 // A script that fails after its first write has run partly (FAULTS 4.4). So no write may be able to
 // raise: every one is a pcall, and so is whatever may come after one.
-func TestC035NoScriptCanRaiseAnErrorAfterAWrite(t *testing.T) {
+func TestC035_NoScriptCanRaiseAnErrorAfterAWrite(t *testing.T) {
 	for name, text := range ScriptTexts() {
 		text = luaComment.ReplaceAllString(text, "")
 		require.Empty(t, raisesAfterWrite(text), name)

@@ -33,7 +33,7 @@ func fakeNode(t *testing.T, c clock.Clock, servers map[string]*fakeServer) *Node
 
 // C-028: what a holder believes counts from before its renewal was sent, however long the server takes to answer, and
 // by whichever connection it went.
-func TestC028ARenewalCountsFromBeforeItWasSent(t *testing.T) {
+func TestC028_ARenewalCountsFromBeforeItWasSent(t *testing.T) {
 	const took = 5 * time.Second
 	for name, renew := range map[string]func(*Node, []Renewal){
 		"FirstConnection":  func(n *Node, batch []Renewal) { n.Renew(false, time.Second, batch) },
@@ -63,7 +63,7 @@ func TestC028ARenewalCountsFromBeforeItWasSent(t *testing.T) {
 }
 
 // C-028: the same of whatever a lane sends. What has to be sent again counts from the second time.
-func TestC028WhatALaneSendsCountsFromBeforeItWasSent(t *testing.T) {
+func TestC028_WhatALaneSendsCountsFromBeforeItWasSent(t *testing.T) {
 	const took = 700 * time.Millisecond
 	for name, c := range map[string]struct {
 		kind  OpKind

@@ -35,7 +35,7 @@ func familyStates(script string) (states []string) {
 
 // Whatever stands there, a copy that comes late changes nothing: it takes no key and no place in a queue, raises no expiry
 // and leaves no note.
-func TestC029NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
+func TestC029_NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 	t.Parallel()
 	var carry []string // a not-after
 	for name, text := range ScriptTexts() {
@@ -64,7 +64,7 @@ func TestC029NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 }
 
 // Of each script, in each state. Redisson gives its queues and counters no expiry: those are not ours to give one.
-func TestC017NoScriptMakesAKeyWithoutATTL(t *testing.T) {
+func TestC017_NoScriptMakesAKeyWithoutATTL(t *testing.T) {
 	t.Parallel()
 	r := newScriptRig(t)
 	_, ahead := notAfters()
@@ -95,7 +95,7 @@ func TestC017NoScriptMakesAKeyWithoutATTL(t *testing.T) {
 	}
 }
 
-func TestC024ACountThatIsSentTwiceCountsOnce(t *testing.T) {
+func TestC024_ACountThatIsSentTwiceCountsOnce(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	_, ahead := notAfters()
 	scriptRun(t, s, "acquire", "key", "30000", "field", ahead, "0")
@@ -108,7 +108,7 @@ func TestC024ACountThatIsSentTwiceCountsOnce(t *testing.T) {
 }
 
 // A copy of a release that comes late finds the next grant of the same engine: another wire id.
-func TestC031LateCopyOfAReleaseTouchesNoLaterGrant(t *testing.T) {
+func TestC031_LateCopyOfAReleaseTouchesNoLaterGrant(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	_, ahead := notAfters()
 	free := func(field string) {

@@ -91,7 +91,7 @@ func TestCatalogueTestsOnlyForTheOpeningBrace(t *testing.T) {
 	require.Equal(t, "{a}b}:timeout", PermitTimeouts("a}b"))
 }
 
-func TestC099AllNamesOfAnAcceptedNameShareItsSlot(t *testing.T) {
+func TestC099_AllNamesOfAnAcceptedNameShareItsSlot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := bracedName().Draw(t, "name")
 		kind := anyKind().Draw(t, "kind")

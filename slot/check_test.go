@@ -46,7 +46,7 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-func TestC151BracesThatSplitTheKeysAreRefusedInAClusterOnly(t *testing.T) {
+func TestC151_BracesThatSplitTheKeysAreRefusedInAClusterOnly(t *testing.T) {
 	for _, name := range []string{"a{b", "a}b", "x{}y", "}{", "{}", "{", "}", "{}{a}"} {
 		for kind := KindLock; kind < KindLatch; kind++ {
 			require.NoError(t, Check(name, kind, false), "%v %q", kind, name)
@@ -56,7 +56,7 @@ func TestC151BracesThatSplitTheKeysAreRefusedInAClusterOnly(t *testing.T) {
 }
 
 // The latch channel alone adds its braces to any name, which puts a lone '{' right.
-func TestC151LatchNamesWithBraces(t *testing.T) {
+func TestC151_LatchNamesWithBraces(t *testing.T) {
 	for name, accepted := range map[string]bool{
 		"a{b": true, "{": true, "{a": true,
 		"a}b": false, "x{}y": false, "}{": false, "{}": false, "}": false, "{}{a}": false,

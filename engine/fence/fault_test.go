@@ -127,17 +127,17 @@ func increment(ctx context.Context, l *engine.FencedLock, r *register, sleeps bo
 	return false, err
 }
 
-// TestFault_C100_AFencedRegisterLosesNothing: holders sleep past their leases and write all the same. The
+// TestC100_AFencedRegisterLosesNothing: holders sleep past their leases and write all the same. The
 // store refuses them, and every increment that it acknowledged is there.
-func TestFault_C100_AFencedRegisterLosesNothing(t *testing.T) {
+func TestC100_AFencedRegisterLosesNothing(t *testing.T) {
 	r := &register{gate: new(fence.Gate)}
 	require.Positive(t, sleepers(t, r), "nobody slept")
 	require.Equal(t, r.wrote, r.value)
 }
 
-// TestFault_C101_WithoutAFenceUpdatesAreLost: the same without looking at the tokens. It shows that C100 can
+// TestC101_WithoutAFenceUpdatesAreLost: the same without looking at the tokens. It shows that C100 can
 // fail, and what a lock alone does not promise.
-func TestFault_C101_WithoutAFenceUpdatesAreLost(t *testing.T) {
+func TestC101_WithoutAFenceUpdatesAreLost(t *testing.T) {
 	r := &register{}
 	require.Zero(t, sleepers(t, r))
 	require.Less(t, r.value, r.wrote)

@@ -99,6 +99,17 @@ func TestEveryTestWithANumberIsInTheTableOfFaults(t *testing.T) {
 	}
 }
 
+// numberedTest is how a test of a case is called: TestC021_WhatItShows, TestC016C017_WhatBothShow.
+var numberedTest = regexp.MustCompile(`^Test(C\d{3})+_[A-Z]`)
+
+func TestNumbersStandInFrontOfWhatATestShows(t *testing.T) {
+	for name, dir := range testFunctions(t) {
+		if faultNumber.MatchString(name) != numberedTest.MatchString(name) {
+			t.Errorf("%s: %s is to be called TestC021_WhatItShows", dir, name)
+		}
+	}
+}
+
 func TestCountsOfFaultsAreRight(t *testing.T) {
 	text, cases := faultTable(t)
 	tested, none, open := 0, 0, 0

@@ -10,7 +10,7 @@ import (
 )
 
 // C-163: silence must not look like a clean bill.
-func TestC163VulnSaysLoudlyWhenItCannotAsk(t *testing.T) {
+func TestC163_VulnSaysLoudlyWhenItCannotAsk(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash")

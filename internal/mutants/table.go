@@ -85,7 +85,7 @@ func trust() []mutant {
 		{
 			"renewal-deadline-from-reply", "the same for a renewal",
 			one("renew/watchdog.go", "h.raise(TrustUntil(a.SentAt, proven), now)", "h.raise(TrustUntil(now, proven), now)"),
-			"renew", "TestC028DeadlineCountsFromTheSendingOfTheAnsweredAttempt", false,
+			"renew", "TestC028_DeadlineCountsFromTheSendingOfTheAnsweredAttempt", false,
 		},
 		{
 			"no-margin", "clock rates that differ let two believe",
@@ -123,7 +123,7 @@ func scripts() []mutant {
 		{
 			"release-anybodys", "a late release frees the next holder's lock",
 			one(release, "local v = call('HDEL', key, field)", "local v = call('DEL', key)"),
-			apiSuite, "TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone", false,
+			apiSuite, "TestC045_ReleaseOfALockThatAnotherHoldsLeavesItAlone", false,
 		},
 		{
 			"renew-anybodys", "a holder believes in a lock that another has",
@@ -136,22 +136,22 @@ func scripts() []mutant {
 				{reacquire, "local set = call('HSET', key, field, wanted)", "local set = call('HINCRBY', key, field, 1)"},
 				{reacquire, "local changes = must and tonumber(count) ~= wanted", "local changes = must"},
 			},
-			"resp", "TestC024ACountThatIsSentTwiceCountsOnce", false,
+			"resp", "TestC024_ACountThatIsSentTwiceCountsOnce", false,
 		},
 		{
 			"no-ttl", "a lock whose holder dies is held for ever",
 			one(acquire, "local ttl = call('PEXPIRE', key, lease)", "local ttl = 1"),
-			"resp", "TestC017NoScriptMakesAKeyWithoutATTL", false,
+			"resp", "TestC017_NoScriptMakesAKeyWithoutATTL", false,
 		},
 		{
 			"no-ttl-when-asked-again", "the same, where the first answer was lost",
 			one(reacquire, "local ttl = call('PEXPIRE', key, lease)", "local ttl = 1"),
-			"resp", "TestC017NoScriptMakesAKeyWithoutATTL", false,
+			"resp", "TestC017_NoScriptMakesAKeyWithoutATTL", false,
 		},
 		{
 			"pexpire-not-undone", "a refused PEXPIRE leaves a key for ever",
 			one(acquire, "local undone = call('HDEL', key, field)", "local undone = 1"),
-			faultSuite, "TestFault_ACL_PexpireRefused", false,
+			faultSuite, "TestACL_PexpireRefused", false,
 		},
 		{
 			"renewal-shortens", "a renewal takes away what an Extend gave",
@@ -166,12 +166,12 @@ func scripts() []mutant {
 				{renewal, "local call = redis.pcall", "local call = redis.call"},
 				{"resp/class.go", "ClassTryAgain, ClassWrongType:\n", "ClassTryAgain:\n"}, // else it would be split
 			},
-			faultSuite, "TestFault_C167_PoisonKey", true,
+			faultSuite, "TestC167_PoisonKey", true,
 		},
 		{
 			"publish-must-work", "where publishing is refused nothing can be released",
 			one(release, "v = call(publish, channel, message)", "v = redis.call(publish, channel, message)"),
-			faultSuite, "TestFault_ACL_PubSubRefused", false,
+			faultSuite, "TestACL_PubSubRefused", false,
 		},
 		{
 			"another-channel", "nobody hears the release",
@@ -181,7 +181,7 @@ func scripts() []mutant {
 		{
 			"release-needs-memory", "with a full memory nothing can be released",
 			one(release, "local v = call('HDEL', key, field)", "local v = call('HINCRBY', key, field, -1)\n  if v == 0 then\n    v = call('HDEL', key, field)\n  end"),
-			faultSuite, "TestFault_C053_MemoryIsFull", false,
+			faultSuite, "TestC053_MemoryIsFull", false,
 		},
 	}
 }
@@ -192,27 +192,27 @@ func doubts() []mutant {
 		{
 			"not-after-ignored", "a copy that comes late takes a lock that nobody knows of",
 			one("resp/scripts/acquire.lua", "if now > tonumber(ARGV[3]) then", "if false then"),
-			"resp", "TestC029NoScriptTakesAKeyAfterItsNotAfter", false,
+			"resp", "TestC029_NoScriptTakesAKeyAfterItsNotAfter", false,
 		},
 		{
 			"not-after-ignored-when-asked-again", "the same for what was asked for again",
 			one("resp/scripts/reacquire.lua", "if now > tonumber(ARGV[3]) then", "if false then"),
-			"resp", "TestC029NoScriptTakesAKeyAfterItsNotAfter", false,
+			"resp", "TestC029_NoScriptTakesAKeyAfterItsNotAfter", false,
 		},
 		{
 			"new-wire-id-after-no-answer", "what was granted without an answer blocks its own caller",
 			one("engine/attempt.go", "return a.trouble != nil && a.trouble.unknown", "return false"),
-			faultSuite, "TestFault_C021_AcquireReplyLost", true,
+			faultSuite, "TestC021_AcquireReplyLost", true,
 		},
 		{
 			"no-answer-is-an-answer", "a break of the connection counts as a refusal",
 			one("resp/class.go", "return c != ClassUnknown && c != ClassPartly", "return c != ClassPartly"),
-			faultSuite, "TestFault_C021_AcquireReplyLost", true,
+			faultSuite, "TestC021_AcquireReplyLost", true,
 		},
 		{
 			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
 			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.wire(), d, a.lease)", "default:"),
-			faultSuite, "TestFault_C038_CtxEndsWithTheReplyPending", true,
+			faultSuite, "TestC038_CtxEndsWithTheReplyPending", true,
 		},
 		{
 			"late-copy-outlives-its-release", "what a late copy takes after the release stays",
@@ -227,7 +227,7 @@ func doubts() []mutant {
 		{
 			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
 			one("renew/watchdog.go", "if h.state.Load() == stateGone {\n\t\t\tcontinue\n\t\t}\n\t\th.inFlight = false", "h.inFlight = false"),
-			"renew", "TestC042AnswerAfterForgetIsIgnored", false,
+			"renew", "TestC042_AnswerAfterForgetIsIgnored", false,
 		},
 	}
 }
@@ -253,7 +253,7 @@ func queues() []mutant {
 		{
 			"no-poll", "where no message comes nobody is served",
 			one("engine/wait.go", "sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
-			waitSuite, "TestC117WaitersPollWhereSubscribingIsImpossible", true,
+			waitSuite, "TestC117_WaitersPollWhereSubscribingIsImpossible", true,
 		},
 		{
 			"no-message", "every waiter waits for its poll",
@@ -288,7 +288,7 @@ func queues() []mutant {
 		{
 			"replica-count-ignored", "a grant that too few replicas have seen is believed",
 			one("engine/queue.go", " || op.set.replicas() > seen {", " {"),
-			clusterSuite, "TestC081WaitReplicasForMoreThanThereAre", true,
+			clusterSuite, "TestC081_WaitReplicasForMoreThanThereAre", true,
 		},
 		{
 			"a-key-twice-in-a-batch", "COPY of a key onto itself, or two grants of one key",
@@ -348,7 +348,7 @@ func machines() []mutant {
 		{
 			"waiter-is-refused", "one who was told busy is turned away",
 			one("engine/queue.go", "if q.head.parked {", "if q.wait != waitNot && q.head.parked {"),
-			faultSuite, "TestFault_WaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
+			faultSuite, "TestWaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
 		},
 		{
 			"reader-beside-a-writer", "what an owner reads beside its write hold lets others in",
@@ -373,12 +373,12 @@ func holders() []mutant {
 		{
 			"close-leaves-locks", "a service that restarts blocks itself for a lease",
 			one("engine/loss.go", "if sc.eng.cfg.KeepOnClose {", "if true {"),
-			apiSuite, "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
+			apiSuite, "TestC173_CloseEndsThousandHeldThousandWaitingAndThousandInFlight", true,
 		},
 		{
 			"max-hold-ignored", "a lease that was forgotten is renewed for ever",
 			one("renew/watchdog.go", "if h.until != 0 && !now.Before(h.until) {", "if false {"),
-			"renew", "TestC020MaxHoldEndsTheRenewals", false,
+			"renew", "TestC020_MaxHoldEndsTheRenewals", false,
 		},
 		{
 			"second-connection-unused", "a connection that hangs costs every lock on it",
@@ -388,12 +388,12 @@ func holders() []mutant {
 		{
 			"cancel-and-grant-both-win", "one acquire has two results",
 			one("engine/acquire.go", "if !op.claim() {\n\t\treturn false\n\t}\n\tsc := e.enterShard(sh)", "op.claim()\n\tsc := e.enterShard(sh)"),
-			waitSuite, "TestC039CancelAndGrantDecideWithOneResult", false,
+			waitSuite, "TestC039_CancelAndGrantDecideWithOneResult", false,
 		},
 		{
 			"owner-enters-what-it-lost", "an owner that lost a lock goes on as if it were fresh",
 			one("engine/lock.go", "return o.lost[ownedName{e, key}] > 0", "return false"),
-			familySuite, "TestC049EnteringALostLockAgainIsErrLost", false,
+			familySuite, "TestC049_EnteringALostLockAgainIsErrLost", false,
 		},
 	}
 }

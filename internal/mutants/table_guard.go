@@ -119,7 +119,7 @@ func refusing() []mutant {
 		{
 			"no-guard", "the first reply that nobody asked for ends the process",
 			one("engine/config.go", "option.DialCtxFn = cfg.guard.Dialer(dial)", "option.DialCtxFn = dial"),
-			faultSuite, "TestFault_MangledReplies", false,
+			faultSuite, "TestMangledReplies", false,
 		},
 	}
 }

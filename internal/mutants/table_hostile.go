@@ -67,7 +67,7 @@ func hostile() []mutant {
 		{
 			"password-for-a-port", "a password where a port should be is in the error",
 			one("engine/config.go", "return redactPort(addr)", "return addr"),
-			securitySuite, "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+			securitySuite, "TestC158_ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 	}
 }

@@ -166,7 +166,7 @@ func keeping() []mutant {
 		},
 		{
 			"change-keeps-max-hold", "a hold whose MaxHold begins anew is given up with the old one, or one without it ends",
-			one(watchdog, "\th.until = t.Until\n", ""), "renew", "TestC020ChangeMovesTheEndOfMaxHold", false,
+			one(watchdog, "\th.until = t.Until\n", ""), "renew", "TestC020_ChangeMovesTheEndOfMaxHold", false,
 		},
 		{
 			"moved-renewals-not-counted", "the counter of failed renewals hides those of moved slots",

@@ -9,7 +9,7 @@ func in(script, id, why, old, text, tests string) mutant {
 
 // copies: what a copy of a command may do that comes late, or a second time, script by script.
 func copies() []mutant {
-	const late, again = "TestC029NoScriptTakesAKeyAfterItsNotAfter", "TestAskingAgainGivesTheWholeLeaseAgain"
+	const late, again = "TestC029_NoScriptTakesAKeyAfterItsNotAfter", "TestAskingAgainGivesTheWholeLeaseAgain"
 	var all []mutant
 	for _, script := range []string{"fair", "fenced", "read", "write"} {
 		at := "3"
@@ -43,7 +43,7 @@ func copies() []mutant {
 
 // immortals: keys without an expiry, script by script.
 func immortals() []mutant {
-	const tests = "TestC017NoScriptMakesAKeyWithoutATTL"
+	const tests = "TestC017_NoScriptMakesAKeyWithoutATTL"
 	fails := func(script, id, of, old, text string) mutant {
 		return in(script, id, of+" whose holder dies stays for ever", old, text, tests)
 	}
@@ -121,7 +121,7 @@ func places() []mutant {
 
 // aliases: a call that ends its script after a write, by whatever name.
 func aliases() []mutant {
-	const tests = "TestC035NoScriptCanRaiseAnErrorAfterAWrite"
+	const tests = "TestC035_NoScriptCanRaiseAnErrorAfterAWrite"
 	var all []mutant
 	for script := range strings.FieldsSeq("acquire fair fairrelease fenced read readrelease readrenew reacquire release renew write writerelease") {
 		all = append(all, in(script, "raises-in-"+script, "a refusal ends the script after a write, and what it has done is unknown",
@@ -182,7 +182,7 @@ func replies() []mutant {
 		{
 			"loading-is-for-ever", "a server that reads its data set ends what would wait for it",
 			one("resp/class.go", "\t\tClassLoading, ClassMasterDown, ClassMaxClients, ClassMoved,", "\t\tClassMasterDown, ClassMaxClients, ClassMoved,"),
-			"resp", "TestC035EveryErrorReplyHasItsClassAndItsConsequence", false,
+			"resp", "TestC035_EveryErrorReplyHasItsClassAndItsConsequence", false,
 		},
 	}
 }

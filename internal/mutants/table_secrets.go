@@ -57,42 +57,42 @@ func shown() []mutant {
 		{
 			"address-is-shown", "an address that cannot be one is refused together with the password in it",
 			one("engine/config.go", "is not host:port\", redactAddr(addr))", "is not host:port\", addr)"),
-			securitySuite, "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+			securitySuite, "TestC158_ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 		{
 			"url-is-shown-as-it-stands", "of a URL that cannot be read the part behind a password's @ is shown",
 			one("engine/config.go", "\t\treturn scheme + \"://\" + hidden\n", "\t\treturn scheme[:0] + hidden + addr[strings.LastIndexByte(addr, '@')+1:]\n"),
-			securitySuite, "TestC158ThePasswordIsInNoRefusalOfAnAddress", false,
+			securitySuite, "TestC158_ThePasswordIsInNoRefusalOfAnAddress", false,
 		},
 		{
 			"fields-one-by-one", "a verb that is none for a text shows the fields of a configuration, the password too",
 			one("engine/config.go", "func (cfg Config) Format(", "func (cfg Config) format("),
-			securitySuite, "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
+			securitySuite, "TestC158_ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
 		},
 		{
 			"option-holds-the-password", "an option that is printed shows the password",
 			one("engine/config.go", "\toption.Username, option.Password = \"\", \"\"\n", ""),
-			securitySuite, "TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
+			securitySuite, "TestC158_ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption", false,
 		},
 		{
 			"echo-is-shown", "a server that echoes what it refuses has the password shown",
 			one("resp/words.go", "text := hide(e.Text)", "text := e.Text"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{
 			"echo-of-a-sentinel-is-shown", "the same of a sentinel",
 			one("resp/follow.go", "dial: f.ask, hide: f.hide}", "dial: f.ask}"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{
 			"malformed-echo-is-logged", "the same in the log, where the echo is not even a reply",
 			one("engine/engine.go", "if e.hide != nil { // it begins", "if false { // it begins"),
-			securitySuite, "TestC158ThePasswordIsNotInTheLogOfWhatAServerSent", false,
+			securitySuite, "TestC158_ThePasswordIsNotInTheLogOfWhatAServerSent", false,
 		},
 		{
 			"echo-is-shown-but-for-itself", "what a server has cut off or quoted of a password is shown",
 			one("resp/words.go", "const secretBegin, secretPart = 4, 6", "const secretBegin, secretPart = 1 << 10, 1 << 10"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerEchoes", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerEchoes", false,
 		},
 		{
 			"name-turns-a-log", "a name turns the direction in which a line of a log is read",

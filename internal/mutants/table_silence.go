@@ -110,7 +110,7 @@ func room() []mutant {
 
 // toldLater: a server that says later what it was told in the handshake.
 func toldLater() []mutant {
-	const operations = "TestC158ThePasswordIsInNoErrorOfAnOperation"
+	const operations = "TestC158_ThePasswordIsInNoErrorOfAnOperation"
 	return []mutant{
 		{
 			"operation-tells-a-password", "an error of an operation has the password that the server sends back",
@@ -125,27 +125,27 @@ func toldLater() []mutant {
 		{
 			"table-tells-a-password", "so has the error of a table that is none",
 			one("resp/slots.go", "hidden(p.hide, unexpected(\"CLUSTER SLOTS\", replies[1]))", "unexpected(\"CLUSTER SLOTS\", replies[1])"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"host-tells-a-password", "so has that of a table with a host that is none",
 			one("resp/slots.go", "hidden(p.hide, AsServerError(err))", "AsServerError(err)"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"policy-tells-a-password", "so has the warning of a policy that evicts",
 			one("resp/link.go", "l.evicts(l.hidden(evictionPolicy(info)))", "l.evicts(evictionPolicy(info))"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"replicas-tell-a-password", "so has the error of a grant that too few replicas have seen",
 			one("resp/lane.go", "hidden(l.node.opts.Hide, r.Unseen)", "r.Unseen"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"version-tells-a-password", "so have the statistics",
 			one("resp/link.go", "w.caps.Version = l.hidden(w.caps.Version)", "_ = l"),
-			securitySuite, "TestC158ThePasswordIsNotInWhatAServerSaysOfItself", false,
+			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{
 			"large-pushes", "a message of megabytes, again and again",

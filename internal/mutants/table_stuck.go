@@ -16,7 +16,7 @@ func stuck() []mutant {
 		{
 			"slot-not-served-is-final", "Redis from 7.2 on: a slot that nobody has yet ends what should be tried again",
 			one("resp/class.go", `, strings.Contains(text, "access a slot not served"):`, ":"),
-			"resp", "TestC035EveryErrorReplyHasItsClassAndItsConsequence", false,
+			"resp", "TestC035_EveryErrorReplyHasItsClassAndItsConsequence", false,
 		},
 	}
 }

@@ -148,7 +148,7 @@ func lasting() []mutant {
 		{
 			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
 			one("engine/loss.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
-			apiSuite, "TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
+			apiSuite, "TestC173_CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}
 }

@@ -17,13 +17,13 @@ func unseenMoves() []mutant {
 			"renewal-counts-from-its-answer-in-a-move", "a slow answer of the slot's next node makes the holder believe too long",
 			one(renewal, "\t\tsentAt := n.opts.Clock.Now()\n\t\treplies := w.client.DoMulti(ctx, cmds...)\n\t\tcancel()",
 				"\t\treplies := w.client.DoMulti(ctx, cmds...)\n\t\tsentAt := n.opts.Clock.Now()\n\t\tcancel()"),
-			"resp", "TestC028ARenewalCountsFromBeforeItWasSent", false,
+			"resp", "TestC028_ARenewalCountsFromBeforeItWasSent", false,
 		},
 		{
 			"renewal-counts-from-its-answer", "a slow answer makes the holder believe too long",
 			one(renewal, "limit)\n\tsentAt := n.opts.Clock.Now()\n\treplies := w.client.DoMulti(ctx, cmds...)\n",
 				"limit)\n\treplies := w.client.DoMulti(ctx, cmds...)\n\tsentAt := n.opts.Clock.Now()\n"),
-			"resp", "TestC028ARenewalCountsFromBeforeItWasSent", false,
+			"resp", "TestC028_ARenewalCountsFromBeforeItWasSent", false,
 		},
 		{
 			"retries-stay-at-the-old-master", "a renewal that failed once is proven by a server that is master no more",
@@ -230,12 +230,12 @@ func unseenElsewhere() []mutant {
 		{
 			"lane-counts-from-its-answer", "a slow answer makes the holder believe too long",
 			one("resp/lane.go", "outcome := c.settle(w, reply, sentAt, received)", "outcome := c.settle(w, reply, received, received)\n\t\t_ = sentAt"),
-			"resp", "TestC028WhatALaneSendsCountsFromBeforeItWasSent", false,
+			"resp", "TestC028_WhatALaneSendsCountsFromBeforeItWasSent", false,
 		},
 		{
 			"lane-counts-from-its-first-round", "what was sent again, behind a dial or without its script, is believed for too short a time",
 			one("resp/lane.go", "l.rounds > 1 || w != before {", "w != before && false {"),
-			"resp", "TestC028WhatALaneSendsCountsFromBeforeItWasSent", false,
+			"resp", "TestC028_WhatALaneSendsCountsFromBeforeItWasSent", false,
 		},
 	}
 }

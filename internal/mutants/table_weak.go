@@ -6,17 +6,17 @@ func onTime() []mutant {
 		{
 			"loss-told-behind-the-deadline", "a holder is told when it is trusted no longer, and not before",
 			one("renew/time.go", "return min(bucket+25*time.Millisecond, lease/4)", "return -max(lease/100, 10*time.Millisecond)"),
-			"engine", "TestFault_C009_SilenceIsToldBeforeTheServerLetsGo", false,
+			"engine", "TestC009_SilenceIsToldBeforeTheServerLetsGo", false,
 		},
 		{
 			"tried-for-longer", "who waits for a server that is gone is told later than promised",
 			one("engine/core.go", "const patience = 3", "const patience = 4"),
-			"engine", "TestFault_C023_AnAcquireWithoutAServerEndsOnTime|TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome", false,
+			"engine", "TestC023_AnAcquireWithoutAServerEndsOnTime|TestC026_AReleaseWithoutAServerIsOfUnknownOutcome", false,
 		},
 		{
 			"leaver-told-late", "who leaves while the answer is on its way is told a second later",
 			one("engine/engine.go", "e.nodes.Tick(now, tickEvery, ", "e.nodes.Tick(now, 20*tickEvery, "),
-			"engine", "TestFault_C038_WhoLeavesIsToldAtOnce", false,
+			"engine", "TestC038_WhoLeavesIsToldAtOnce", false,
 		},
 		{
 			"renewed-at-half", "a lease is renewed when half of it is over",

@@ -309,7 +309,7 @@ func (h *subHopper) hop() {
 
 func (h *subHopper) Wake(pubsub.WakeCause, string) { h.hop() }
 
-func TestMux_C117_RefusedChannelDoesNotHurtTheOthers(t *testing.T) {
+func TestC117_RefusedChannelDoesNotHurtTheOthers(t *testing.T) {
 	srv := subServer(t)
 	srv.Do(t, "ACL", "SETUSER", "limited", "on", "nopass", "+@all", "allkeys", "resetchannels", "&ok*")
 	client := subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "limited", Password: "x"})
@@ -341,7 +341,7 @@ func TestMux_C117_RefusedChannelDoesNotHurtTheOthers(t *testing.T) {
 	require.Zero(t, ok.by[pubsub.WakeLost].Load())
 }
 
-func TestMux_C120_ChurnLeavesNoChannel(t *testing.T) {
+func TestC120_ChurnLeavesNoChannel(t *testing.T) {
 	srv := subServer(t)
 	m := subMuxAt(t, srv.Addr(), pubsub.Config{Linger: time.Microsecond})
 	const workers, each = 8, 12_500

@@ -159,7 +159,7 @@ func TestMux_SilentServerIsGivenUp(t *testing.T) {
 	w2.expect(t, pubsub.WakeReconnect)
 }
 
-func TestMux_C117_DialFailureIsToldOnce(t *testing.T) {
+func TestC117_DialFailureIsToldOnce(t *testing.T) {
 	srv := subServer(t)
 	open := dedicateFrom(subClient(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}))
 	var refuse atomic.Bool
@@ -205,7 +205,7 @@ func TestMux_DeadServerAtFirstDial(t *testing.T) {
 	w.expect(t, pubsub.WakeReconnect)
 }
 
-func TestMux_C112_ProbeFindsSwallowedMessages(t *testing.T) {
+func TestC112_ProbeFindsSwallowedMessages(t *testing.T) {
 	srv := subServer(t)
 	var swallow atomic.Bool
 	m := subMuxAt(t, "", pubsub.Config{

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-func TestC173CloseEndsThousandHeldThousandWaitingAndThousandInFlight(t *testing.T) {
+func TestC173_CloseEndsThousandHeldThousandWaitingAndThousandInFlight(t *testing.T) {
 	const n = 1000
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
@@ -136,7 +136,7 @@ func TestCloseWithKeepOnCloseLeavesTheKeysToExpireAndEndsTheContexts(t *testing.
 
 // A release that has met trouble waits to be sent again; the engine may close meanwhile. Whoever
 // awaits it must still be answered: P10, C-173.
-func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
+func TestC175_CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	var leases []*engine.Lease
@@ -173,7 +173,7 @@ func TestC175CloseWithoutAServerAnswersEveryFuture(t *testing.T) {
 }
 
 // A server that stands still keeps every connection open and answers nothing.
-func TestC175CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
+func TestC175_CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())

@@ -90,7 +90,7 @@ func TestConfigThatCannotWorkIsRefusedBeforeAnythingIsConnected(t *testing.T) {
 }
 
 // C-158: whatever goes wrong, what went wrong is not shown together with the password.
-func TestC158ThePasswordIsInNoError(t *testing.T) {
+func TestC158_ThePasswordIsInNoError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	free, err := redistest.FreePort()
@@ -118,7 +118,7 @@ func TestC158ThePasswordIsInNoError(t *testing.T) {
 }
 
 // C-158: a server that has kept the password of the handshake may say it later.
-func TestC158ThePasswordIsInNoErrorOfAnOperation(t *testing.T) {
+func TestC158_ThePasswordIsInNoErrorOfAnOperation(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", testkit.Secret}})
 	p := faultproxy.Run(t, s.Addr())
@@ -215,7 +215,7 @@ func TestUnreachableServerIsAnErrorWithinAFewSeconds(t *testing.T) {
 }
 
 // A plaintext server takes the handshake for the beginning of a command, and waits for its end.
-func TestC157TLSToAServerThatDoesNotAnswerTheHandshakeIsAnErrorWithinAFewSeconds(t *testing.T) {
+func TestC157_TLSToAServerThatDoesNotAnswerTheHandshakeIsAnErrorWithinAFewSeconds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)

@@ -45,7 +45,7 @@ func apiRefused(t *testing.T, s *redistest.Server, l *engine.Lock, want error, o
 	require.Empty(t, testkit.Calls(t, s))
 }
 
-func TestC151C152NamesThatCannotNameALockAreRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestC151C152_NamesThatCannotNameALockAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
 	for what, name := range map[string]string{
@@ -73,7 +73,7 @@ func TestC151C152NamesThatCannotNameALockAreRefusedBeforeAnythingIsSent(t *testi
 }
 
 // Names a cluster could not hold: a single server can, and Java peers have them.
-func TestC151NamesThatOnlyASingleServerCanHoldWorkThere(t *testing.T) {
+func TestC151_NamesThatOnlyASingleServerCanHoldWorkThere(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	holder, waiter := testkit.OpenChecked(t, s.Addr()), testkit.OpenChecked(t, s.Addr())
 	for _, name := range []string{
@@ -109,7 +109,7 @@ func TestC151NamesThatOnlyASingleServerCanHoldWorkThere(t *testing.T) {
 	}
 }
 
-func TestC016C017DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestC016C017_DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
 	options := map[string]struct {
@@ -193,7 +193,7 @@ func TestWithLeavesTheHandleItWasMadeFromAlone(t *testing.T) {
 }
 
 // C-156: whatever stands in a name is an argument, never a command or a script.
-func TestC156NamesAreInert(t *testing.T) {
+func TestC156_NamesAreInert(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
 	s.Do(t, "SET", "witness", "1")
@@ -207,7 +207,7 @@ func TestC156NamesAreInert(t *testing.T) {
 	require.Equal(t, []string{"witness"}, s.Keys(t))
 }
 
-func TestC067ValueOfAnotherKindIsErrWrongKindAndStays(t *testing.T) {
+func TestC067_ValueOfAnotherKindIsErrWrongKindAndStays(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
 	s.Do(t, "SET", "string", "v")

@@ -263,7 +263,7 @@ func TestDeadlineCountsFromTheSendingOfTheAcquire(t *testing.T) {
 }
 
 // The engine does not know yet that another has the lock: the server does.
-func TestC045ReleaseOfALockThatAnotherHoldsLeavesItAlone(t *testing.T) {
+func TestC045_ReleaseOfALockThatAnotherHoldsLeavesItAlone(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
 	for _, opts := range [][]engine.Option{nil, {engine.FixedLease(time.Minute)}} {
@@ -423,7 +423,7 @@ func apiDropLease(t testing.TB, l *engine.Lock) {
 	testkit.Acquire(t, l)
 }
 
-func TestC020LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
+func TestC020_LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	logger, log := testkit.Logger()

@@ -45,7 +45,7 @@ func TestClusterEveryFamilyOnEverySlot(t *testing.T) {
 	testkit.FinishCluster(t, c, a, b)
 }
 
-func TestClusterC151FamilyNamesThatWouldBeSplitAreRefused(t *testing.T) {
+func TestC151_FamilyNamesThatWouldBeSplitAreRefused(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := testkit.OpenCluster(t, c)

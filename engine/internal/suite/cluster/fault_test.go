@@ -27,7 +27,7 @@ func acquireAll(tb testing.TB, e *engine.Engine, names []string, opts ...engine.
 	return leases
 }
 
-func TestClusterC095OneStoppedMasterDelaysNobodyElse(t *testing.T) {
+func TestC095_OneStoppedMasterDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	e := testkit.OpenCluster(t, c)
@@ -71,7 +71,7 @@ func TestClusterC095OneStoppedMasterDelaysNobodyElse(t *testing.T) {
 // jeopardiesOf is how many jeopardies these leases account for: each was in it once.
 func jeopardiesOf(leases []*engine.Lease) int64 { return int64(len(leases)) }
 
-func TestClusterC086PlannedFailoversAreFollowed(t *testing.T) {
+func TestC086_PlannedFailoversAreFollowed(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 1)
 	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
@@ -158,7 +158,7 @@ func TestClusterKilledMasterIsReplacedAndItsNamesAreLockedAgain(t *testing.T) {
 	}
 }
 
-func TestClusterC098DownClusterKeepsWaitersWaiting(t *testing.T) {
+func TestC098_DownClusterKeepsWaitersWaiting(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := testkit.OpenCluster(t, c)
@@ -185,7 +185,7 @@ func TestClusterC098DownClusterKeepsWaitersWaiting(t *testing.T) {
 	testkit.FinishCluster(t, c, e)
 }
 
-func TestClusterC094NodesThatDisagreeForEverAreReportedAndHurtNobodyElse(t *testing.T) {
+func TestC094_NodesThatDisagreeForEverAreReportedAndHurtNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := testkit.OpenCluster(t, c)
@@ -208,7 +208,7 @@ func TestClusterC094NodesThatDisagreeForEverAreReportedAndHurtNobodyElse(t *test
 	testkit.FinishCluster(t, c, e)
 }
 
-func TestClusterC097NodesAreAddedAndRemovedUnderAnEngine(t *testing.T) {
+func TestC097_NodesAreAddedAndRemovedUnderAnEngine(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := testkit.OpenCluster(t, c)
@@ -273,7 +273,7 @@ func TestClusterBorrowedClientIsUsedAndLeftOpen(t *testing.T) {
 	require.NoError(t, client.Do(context.Background(), client.B().Ping().Build()).Error())
 }
 
-func TestClusterC151NamesWhoseKeysWouldBeSplitAreRefused(t *testing.T) {
+func TestC151_NamesWhoseKeysWouldBeSplitAreRefused(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e := testkit.OpenCluster(t, c)

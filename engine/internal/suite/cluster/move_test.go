@@ -17,7 +17,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
-func TestClusterC089HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
+func TestC089_HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	e, rival := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)

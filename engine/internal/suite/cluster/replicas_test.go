@@ -58,7 +58,7 @@ func TestWaitReplicasGrantsWhatTheReplicasHave(t *testing.T) {
 	testkit.Finish(t, s.Master, e)
 }
 
-func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
+func TestC080_WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
 	t.Parallel()
 	s, e := replicated(t, 1)
 	const timeout = 700 * time.Millisecond
@@ -99,7 +99,7 @@ func TestC080WaitReplicasGivesBackWhatAStoppedReplicaHasNotSeen(t *testing.T) {
 	testkit.Finish(t, s.Master, e)
 }
 
-func TestC081WaitReplicasForMoreThanThereAre(t *testing.T) {
+func TestC081_WaitReplicasForMoreThanThereAre(t *testing.T) {
 	t.Parallel()
 	s, e := replicated(t, 2)
 	const timeout = 300 * time.Millisecond
@@ -222,10 +222,10 @@ func TestWaitReplicasHandsOverWhatTheyHaveSeen(t *testing.T) {
 	testkit.Finish(t, s.Master, e)
 }
 
-// TestC082WaitIsSentOverTheConnectionThatWrote: when the connection of a WAIT breaks, the acquire is
+// TestC082_WaitIsSentOverTheConnectionThatWrote: when the connection of a WAIT breaks, the acquire is
 // asked for again over another, under the same wire id. A WAIT there would be answered at once for
 // what that connection has written: nothing.
-func TestC082WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
+func TestC082_WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	p := faultproxy.Run(t, s.Master.Addr())

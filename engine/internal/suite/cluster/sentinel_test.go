@@ -85,9 +85,9 @@ func TestSentinelPlannedFailoverLosesNothing(t *testing.T) {
 	testkit.Finish(t, master, a, b)
 }
 
-// TestC084KilledMasterIsReplaced: holders keep what the replica had, waiters are served, and new locks
+// TestC084_KilledMasterIsReplaced: holders keep what the replica had, waiters are served, and new locks
 // are granted soon after the promotion. One of the sentinels is dead, too.
-func TestC084KilledMasterIsReplaced(t *testing.T) {
+func TestC084_KilledMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 4)
 	holder, rival := openSentinel(t, s), openSentinel(t, s)
@@ -129,9 +129,9 @@ func TestC084KilledMasterIsReplaced(t *testing.T) {
 	testkit.Finish(t, master, holder, rival)
 }
 
-// TestC085StoppedMasterComesBack: a master that is stopped and replaced comes back as a master for a
+// TestC085_StoppedMasterComesBack: a master that is stopped and replaced comes back as a master for a
 // moment. Nobody of ours talks to it any more, and what it had is not believed.
-func TestC085StoppedMasterComesBack(t *testing.T) {
+func TestC085_StoppedMasterComesBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	e, rival := openSentinel(t, s), openSentinel(t, s)
@@ -164,9 +164,9 @@ func TestC085StoppedMasterComesBack(t *testing.T) {
 	testkit.Finish(t, master, e, rival)
 }
 
-// TestC079UnreplicatedGrantIsReportedLost: a grant that no replica has seen is gone after the failover.
+// TestC079_UnreplicatedGrantIsReportedLost: a grant that no replica has seen is gone after the failover.
 // Its holder and a new one may both believe for a while; the old one is told by its next renewal.
-func TestC079UnreplicatedGrantIsReportedLost(t *testing.T) {
+func TestC079_UnreplicatedGrantIsReportedLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)
 	a, b := openSentinel(t, s), openSentinel(t, s)

@@ -218,7 +218,7 @@ func TestForceReleaseOfAFairLockWakesWhoIsNext(t *testing.T) {
 	testkit.Finish(t, s, a, b)
 }
 
-func TestFault_C021_FairRepliesLost(t *testing.T) {
+func TestC021_FairRepliesLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())

@@ -106,7 +106,7 @@ func TestFencedReentryHasTheSameTokenAndOtherKindsDoNotEnter(t *testing.T) {
 }
 
 // The reply is lost after the script ran: the same token is answered when it is asked for again.
-func TestFault_C021_FencedReplyLost(t *testing.T) {
+func TestC021_FencedReplyLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())

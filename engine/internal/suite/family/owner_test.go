@@ -115,7 +115,7 @@ func TestDoInsideDoEntersAgain(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-func TestC049EnteringALostLockAgainIsErrLost(t *testing.T) {
+func TestC049_EnteringALostLockAgainIsErrLost(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	o := engine.NewOwner()
@@ -161,7 +161,7 @@ func TestNestedHoldsInEveryOrderLeaveNothing(t *testing.T) {
 
 // C-024, C-025: each step of three nested holds loses its reply after the script has run, once and
 // several times in a row; the count is right after each.
-func TestC024C025RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
+func TestC024C025_RepliesLostAtEveryStepOfNestedHolds(t *testing.T) {
 	t.Parallel()
 	for _, times := range []int{1, 3} {
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
@@ -231,7 +231,7 @@ func TestReentryRaisesTheLeaseAndAWatchdogWins(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-func TestC053NestedHoldsAreGivenBackWhileMemoryIsFull(t *testing.T) {
+func TestC053_NestedHoldsAreGivenBackWhileMemoryIsFull(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())

@@ -285,7 +285,7 @@ func TestForceReleaseOfOneHalfLeavesTheOther(t *testing.T) {
 	testkit.Finish(t, s, a, b)
 }
 
-func TestFault_C021_ReadAndWriteRepliesLost(t *testing.T) {
+func TestC021_ReadAndWriteRepliesLost(t *testing.T) {
 	t.Parallel()
 	for _, times := range []int{1, 5} {
 		for _, half := range []struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_ACL_OneForbiddenNameInABatch: the server refuses a whole command for one key. The engine
+// TestACL_OneForbiddenNameInABatch: the server refuses a whole command for one key. The engine
 // splits it until the guilty key stands alone, for acquires, renewals and releases.
-func TestFault_ACL_OneForbiddenNameInABatch(t *testing.T) {
+func TestACL_OneForbiddenNameInABatch(t *testing.T) {
 	t.Parallel()
 	const n, lease = 200, 1500 * time.Millisecond
 	s := testkit.ACLServer(t, "resetkeys", "~ok:*")
@@ -76,9 +76,9 @@ func TestFault_ACL_OneForbiddenNameInABatch(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_ACL_OneForbiddenNameAmongRenewals: a key that may not be renewed any more is lost at its
+// TestACL_OneForbiddenNameAmongRenewals: a key that may not be renewed any more is lost at its
 // deadline; those of its batch are renewed.
-func TestFault_ACL_OneForbiddenNameAmongRenewals(t *testing.T) {
+func TestACL_OneForbiddenNameAmongRenewals(t *testing.T) {
 	t.Parallel()
 	const n, lease = 100, 1500 * time.Millisecond
 	s := testkit.ACLServer(t)
@@ -135,9 +135,9 @@ func aclHundred(t *testing.T, s *redistest.Server, e *engine.Engine) {
 	require.Zero(t, e.Stats().Lost)
 }
 
-// TestFault_ACL_FallBacks: commands that make things faster are refused, or the server does not say
+// TestACL_FallBacks: commands that make things faster are refused, or the server does not say
 // what it can. The plain path writes the same bytes.
-func TestFault_ACL_FallBacks(t *testing.T) {
+func TestACL_FallBacks(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name  string
@@ -173,8 +173,8 @@ func TestFault_ACL_FallBacks(t *testing.T) {
 	}
 }
 
-// TestFault_ACL_PexpireRefused: a key that cannot be given an expiry does not stay (P6).
-func TestFault_ACL_PexpireRefused(t *testing.T) {
+// TestACL_PexpireRefused: a key that cannot be given an expiry does not stay (P6).
+func TestACL_PexpireRefused(t *testing.T) {
 	t.Parallel()
 	s := testkit.ACLServer(t, "-pexpire")
 	p := faultproxy.Run(t, s.Addr())
@@ -206,9 +206,9 @@ func TestFault_ACL_PexpireRefused(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_ACL_PubSubRefused: without messages a release still frees (P8), and a waiter is served by
+// TestACL_PubSubRefused: without messages a release still frees (P8), and a waiter is served by
 // its poll.
-func TestFault_ACL_PubSubRefused(t *testing.T) {
+func TestACL_PubSubRefused(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name            string
@@ -259,9 +259,9 @@ func TestFault_ACL_PubSubRefused(t *testing.T) {
 	}
 }
 
-// TestFault_ACL_ScriptsRefused: a user who may not run scripts is told so by Open or by the operation,
+// TestACL_ScriptsRefused: a user who may not run scripts is told so by Open or by the operation,
 // and nothing is left.
-func TestFault_ACL_ScriptsRefused(t *testing.T) {
+func TestACL_ScriptsRefused(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{"-evalsha", "-time", "-script"} {
 		t.Run(rule, func(t *testing.T) {

@@ -38,9 +38,9 @@ func readBeside(t *testing.T) *beside {
 	return b
 }
 
-// TestFault_C029_LateCopyOfAReadingBesideAWrite: the bytes of a read acquire, by one who writes, reach the
+// TestC029_LateCopyOfAReadingBesideAWrite: the bytes of a read acquire, by one who writes, reach the
 // server when its retry was granted and given back.
-func TestFault_C029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
+func TestC029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
 	t.Parallel()
 	t.Run("WhenBothAreGivenBack", func(t *testing.T) {
 		t.Parallel()
@@ -94,9 +94,9 @@ func TestFault_C029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
 	})
 }
 
-// TestFault_C026_ReadingAgainBesideAnUnansweredRelease: a release that is sent again takes nothing that was
+// TestC026_ReadingAgainBesideAnUnansweredRelease: a release that is sent again takes nothing that was
 // acquired meanwhile.
-func TestFault_C026_ReadingAgainBesideAnUnansweredRelease(t *testing.T) {
+func TestC026_ReadingAgainBesideAnUnansweredRelease(t *testing.T) {
 	t.Parallel()
 	b := readBeside(t)
 	lost := b.p.DropReply(testkit.ScriptCall("readrelease"), 1, faultproxy.Hang)

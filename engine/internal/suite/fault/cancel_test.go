@@ -18,9 +18,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_C038_CtxEndsWithTheReplyPending: the server has granted, the answer is on its way, the
+// TestC038_CtxEndsWithTheReplyPending: the server has granted, the answer is on its way, the
 // caller leaves. It is told before the answer comes; the lock is given back when that is there.
-func TestFault_C038_CtxEndsWithTheReplyPending(t *testing.T) {
+func TestC038_CtxEndsWithTheReplyPending(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name string
@@ -81,9 +81,9 @@ func TestFault_C038_CtxEndsWithTheReplyPending(t *testing.T) {
 	}
 }
 
-// TestFault_C038_CtxEndsWhileTheEngineDials: the connection is dead and the new one hangs. Ops that
+// TestC038_CtxEndsWhileTheEngineDials: the connection is dead and the new one hangs. Ops that
 // come now see the end of their ctx all the same.
-func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
+func TestC038_CtxEndsWhileTheEngineDials(t *testing.T) {
 	t.Parallel()
 	const dialLimit = 2 * time.Second // who waits for the dial is told then
 	s := redistest.Run(t, redistest.Options{})
@@ -112,9 +112,9 @@ func TestFault_C038_CtxEndsWhileTheEngineDials(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_C039_CancelRacesWithTheGrant: each acquire ends in exactly one of two ways: granted, and
+// TestC039_CancelRacesWithTheGrant: each acquire ends in exactly one of two ways: granted, and
 // then it is its caller's to release, or cancelled, and then the engine has released it.
-func TestFault_C039_CancelRacesWithTheGrant(t *testing.T) {
+func TestC039_CancelRacesWithTheGrant(t *testing.T) {
 	const workers, rounds = 8, 800
 	for _, how := range []struct {
 		name   string

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_C012_ServerClockStepsForward: every lease on the server is over at once. Somebody else may get
+// TestC012_ServerClockStepsForward: every lease on the server is over at once. Somebody else may get
 // the lock, as the promises say; its holder is told with the next renewal, a token tells the two apart, and
 // everybody goes on by the new time.
-func TestFault_C012_ServerClockStepsForward(t *testing.T) {
+func TestC012_ServerClockStepsForward(t *testing.T) {
 	t.Parallel()
 	s := runStepped(t)
 	a, b := testkit.Open(t, s.by.addr()), testkit.Open(t, s.by.addr())
@@ -50,10 +50,10 @@ func TestFault_C012_ServerClockStepsForward(t *testing.T) {
 	testkit.Finish(t, s.Server, a, b)
 }
 
-// TestFault_C013_ServerClockStepsBack: what is locked lasts a minute longer on the server. A holder knows
+// TestC013_ServerClockStepsBack: what is locked lasts a minute longer on the server. A holder knows
 // nothing of it and keeps to its own deadline, when it gives the lock back; who waits for one that is dead is
 // told how long, and ForceRelease helps at once.
-func TestFault_C013_ServerClockStepsBack(t *testing.T) {
+func TestC013_ServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	s := runStepped(t)
 	a, b := testkit.Open(t, s.by.addr()), testkit.Open(t, s.by.addr())
@@ -94,9 +94,9 @@ func TestFault_C013_ServerClockStepsBack(t *testing.T) {
 	testkit.Finish(t, s.Server, a, b)
 }
 
-// TestFault_C012C013_ServerClockStepsUnderLoad: locks are taken and given back while the clock steps to and
+// TestC012C013_ServerClockStepsUnderLoad: locks are taken and given back while the clock steps to and
 // fro. Nobody is refused, and nothing stays behind.
-func TestFault_C012C013_ServerClockStepsUnderLoad(t *testing.T) {
+func TestC012C013_ServerClockStepsUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := runStepped(t)
 	e := testkit.Open(t, s.by.addr())

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_C175_CloseWithoutAServer: the server is silent or gone when the engine is closed. Close
+// TestC175_CloseWithoutAServer: the server is silent or gone when the engine is closed. Close
 // keeps to its ctx and says what is left; every future is answered; every goroutine ends, with the
 // server back or without it (TestMain would find one that does not).
-func TestFault_C175_CloseWithoutAServer(t *testing.T) {
+func TestC175_CloseWithoutAServer(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name string
@@ -119,9 +119,9 @@ func TestFault_C175_CloseWithoutAServer(t *testing.T) {
 	}
 }
 
-// TestFault_C173_CloseWithEverythingInFlight: hundreds of acquires, waiters, holds, releases and cancels
+// TestC173_CloseWithEverythingInFlight: hundreds of acquires, waiters, holds, releases and cancels
 // are under way when the engine is closed. Every future is answered, everything is released.
-func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
+func TestC173_CloseWithEverythingInFlight(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	s := redistest.Run(t, redistest.Options{})
@@ -176,9 +176,9 @@ func TestFault_C173_CloseWithEverythingInFlight(t *testing.T) {
 	testkit.Finish(t, s, other)
 }
 
-// TestFault_C173_CloseDuringCourtesy: an engine that has just given back a lock that somebody else waits
+// TestC173_CloseDuringCourtesy: an engine that has just given back a lock that somebody else waits
 // for leaves it alone for a moment. Closed in that moment it leaves nothing behind.
-func TestFault_C173_CloseDuringCourtesy(t *testing.T) {
+func TestC173_CloseDuringCourtesy(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	other := testkit.Open(t, s.Addr())

@@ -33,10 +33,10 @@ func awaitAOF(tb testing.TB, dir string, ls *engine.Lease) (path string, size in
 	return path, size
 }
 
-// TestFault_C065_AppendOnlyFileLacksTheLastSecond: the machine of a server dies, and what it had not yet
+// TestC065_AppendOnlyFileLacksTheLastSecond: the machine of a server dies, and what it had not yet
 // written to its disk is gone. What was locked before is still locked; whoever locked in the last second is
 // told with the first renewal, and others may have the lock.
-func TestFault_C065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
+func TestC065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "everysec"}})
@@ -68,9 +68,9 @@ func TestFault_C065_AppendOnlyFileLacksTheLastSecond(t *testing.T) {
 	testkit.Finish(t, s, a, b)
 }
 
-// TestFault_C123_AWaitOutlastsRestarts: the server of a waiter is away again and again, and comes back
+// TestC123_AWaitOutlastsRestarts: the server of a waiter is away again and again, and comes back
 // with its data. The waiter is still there, and hears the release. Long outages are simulated: AWaitOutlastsALongOutage.
-func TestFault_C123_AWaitOutlastsRestarts(t *testing.T) {
+func TestC123_AWaitOutlastsRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--dir", dir}})

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-func TestFault_C055_ServerThatMayEvictLocksIsReportedAndAnEvictedLockIsLost(t *testing.T) {
+func TestC055_ServerThatMayEvictLocksIsReportedAndAnEvictedLockIsLost(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{Args: []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}})
 	var log testkit.Journal
 	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -30,7 +30,7 @@ func TestFault_C055_ServerThatMayEvictLocksIsReportedAndAnEvictedLockIsLost(t *t
 	testkit.Finish(t, s, e)
 }
 
-func TestFault_C055_ServerThatNeverEvictsIsNotReported(t *testing.T) {
+func TestC055_ServerThatNeverEvictsIsNotReported(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{Args: []string{"--maxmemory", "100mb"}})
 	var log testkit.Journal
 	e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -26,7 +26,7 @@ func requireMortal(tb testing.TB, s *redistest.Server, when string) {
 }
 
 // Whatever step of a lock's life a process dies in, nothing of it stays for ever.
-func TestC017WhateverIsHeldOrWaitedForExpires(t *testing.T) {
+func TestC017_WhateverIsHeldOrWaitedForExpires(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(e *engine.Engine, o ...engine.Option) *engine.Lock{
 		"Lock":   func(e *engine.Engine, o ...engine.Option) *engine.Lock { return e.Lock("name", o...) },

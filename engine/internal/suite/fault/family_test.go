@@ -17,10 +17,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
-// TestFault_C103_TokensRiseOverAFailoverThatLosesSome: a replica that has not seen the last tokens becomes the
+// TestC103_TokensRiseOverAFailoverThatLosesSome: a replica that has not seen the last tokens becomes the
 // master. No token is given twice, and those of the new master are greater. C-105: who holds no more has its
 // own token still.
-func TestFault_C103_TokensRiseOverAFailoverThatLosesSome(t *testing.T) {
+func TestC103_TokensRiseOverAFailoverThatLosesSome(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 0)
 	replica := s.Replicas[0]
@@ -55,9 +55,9 @@ func TestFault_C103_TokensRiseOverAFailoverThatLosesSome(t *testing.T) {
 	testkit.Finish(t, replica, promoted)
 }
 
-// TestFault_C125_TenDeadWaitersInARow: a process dies with ten places at the head of the queue. It costs the one
+// TestC125_TenDeadWaitersInARow: a process dies with ten places at the head of the queue. It costs the one
 // behind them no more than the first of them would.
-func TestFault_C125_TenDeadWaitersInARow(t *testing.T) {
+func TestC125_TenDeadWaitersInARow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
@@ -84,9 +84,9 @@ func TestFault_C125_TenDeadWaitersInARow(t *testing.T) {
 	testkit.Finish(t, s, dead, a, b)
 }
 
-// TestFault_C127_ThePlacesAndTheTimesAreOneSet: waiters come and leave, in every way and order. Whoever stands in
+// TestC127_ThePlacesAndTheTimesAreOneSet: waiters come and leave, in every way and order. Whoever stands in
 // the queue has a time, and nobody else.
-func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
+func TestC127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	engines := []*engine.Engine{testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())}
@@ -155,9 +155,9 @@ func TestFault_C127_ThePlacesAndTheTimesAreOneSet(t *testing.T) {
 	testkit.Finish(t, s, engines...)
 }
 
-// TestFault_C130_TheQueueIsLostAndTheLockIsNot: a failover, or an eviction, takes the queue of a lock that is
+// TestC130_TheQueueIsLostAndTheLockIsNot: a failover, or an eviction, takes the queue of a lock that is
 // held. Its waiters queue again with their next try, and all are served.
-func TestFault_C130_TheQueueIsLostAndTheLockIsNot(t *testing.T) {
+func TestC130_TheQueueIsLostAndTheLockIsNot(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
@@ -188,9 +188,9 @@ func TestFault_C130_TheQueueIsLostAndTheLockIsNot(t *testing.T) {
 	testkit.Finish(t, s, a, b)
 }
 
-// TestFault_C134_OneReaderOfFiveDies: a writer waits for as long as the dead one's lease lasts, and no longer; the
+// TestC134_OneReaderOfFiveDies: a writer waits for as long as the dead one's lease lasts, and no longer; the
 // others keep theirs. C-137: then the readers who waited behind it all come in with its release.
-func TestFault_C134_OneReaderOfFiveDies(t *testing.T) {
+func TestC134_OneReaderOfFiveDies(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())

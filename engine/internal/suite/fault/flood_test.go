@@ -17,7 +17,7 @@ import (
 
 // Acquires arrive at ten times what the lanes may hold while none is answered; held locks are renewed
 // all the same, and who is refused hears so at once.
-func TestFault_FloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *testing.T) {
+func TestFloodAtTenTimesCapacityIsRefusedAtOnceAndRenewalsAreOnTime(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	const capacity, flood, callers = 8192, 10 * 8192, 16

@@ -90,9 +90,9 @@ func (l *late) requireGoneInTime(t *testing.T) {
 	}
 }
 
-// TestFault_C029_LateCopyOfAnAcquire: the bytes of an acquire reach the server after its caller has
+// TestC029_LateCopyOfAnAcquire: the bytes of an acquire reach the server after its caller has
 // given up.
-func TestFault_C029_LateCopyOfAnAcquire(t *testing.T) {
+func TestC029_LateCopyOfAnAcquire(t *testing.T) {
 	t.Parallel()
 	giveUp := func(t *testing.T, l *late) {
 		t.Helper()
@@ -250,9 +250,9 @@ func TestFault_C029_LateCopyOfAnAcquire(t *testing.T) {
 	})
 }
 
-// TestFault_P4_StoppedServerCompletesAnAcquireLate: the copy lies in the socket of a stopped server
+// TestP4StoppedServerCompletesAnAcquireLate: the copy lies in the socket of a stopped server
 // when its retry was long granted and released; the server runs it when it goes on.
-func TestFault_P4_StoppedServerCompletesAnAcquireLate(t *testing.T) {
+func TestP4StoppedServerCompletesAnAcquireLate(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name string
@@ -288,9 +288,9 @@ func TestFault_P4_StoppedServerCompletesAnAcquireLate(t *testing.T) {
 	}
 }
 
-// TestFault_C030_LateCopyOfAReentry: the bytes of a re-entry (count 2) arrive when the count is 1 again, or
+// TestC030_LateCopyOfAReentry: the bytes of a re-entry (count 2) arrive when the count is 1 again, or
 // when the lock was given back: the last release frees it all the same, and nothing comes back.
-func TestFault_C030_LateCopyOfAReentry(t *testing.T) {
+func TestC030_LateCopyOfAReentry(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name  string

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_C009_SilenceEndsTheLeaseInTime: nothing comes from the server any more while a lock is
+// TestC009_SilenceEndsTheLeaseInTime: nothing comes from the server any more while a lock is
 // held. The holder's context ends, and nobody else is granted the lock before its deadline: one clock measures both.
-// That the context has ended by then is timed in TestFault_C009_SilenceIsToldBeforeTheServerLetsGo.
-func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
+// That the context has ended by then is timed in TestC009_SilenceIsToldBeforeTheServerLetsGo.
+func TestC009_SilenceEndsTheLeaseInTime(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name    string
@@ -110,9 +110,9 @@ func TestFault_C009_SilenceEndsTheLeaseInTime(t *testing.T) {
 	}
 }
 
-// TestFault_C007_TheKeyIsTakenAway: an administrator deletes the key or the field, or somebody else's
+// TestC007_TheKeyIsTakenAway: an administrator deletes the key or the field, or somebody else's
 // hold stands in its place. The holder is told within a period, and no renewal makes the key again.
-func TestFault_C007_TheKeyIsTakenAway(t *testing.T) {
+func TestC007_TheKeyIsTakenAway(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond
 	const theirs = "2f1f1f66-0000-4000-8000-000000000000:77"
@@ -174,10 +174,10 @@ func TestFault_C007_TheKeyIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestFault_C064_ServerComesBackEmpty: the server is killed and starts again on its port without its
+// TestC064_ServerComesBackEmpty: the server is killed and starts again on its port without its
 // data while a lock is held. The holder is told by its next renewal, others may take the lock, and
 // every engine recovers by itself.
-func TestFault_C064_ServerComesBackEmpty(t *testing.T) {
+func TestC064_ServerComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	s := redistest.Run(t, redistest.Options{})
@@ -210,9 +210,9 @@ func TestFault_C064_ServerComesBackEmpty(t *testing.T) {
 	testkit.Finish(t, s, e, other)
 }
 
-// TestFault_C180_TheDeadlineCountsFromTheSending: the answers travel long. What a grant or a renewal earns
+// TestC180_TheDeadlineCountsFromTheSending: the answers travel long. What a grant or a renewal earns
 // counts from before it was sent, so the server never lets go while the lease is trusted.
-func TestFault_C180_TheDeadlineCountsFromTheSending(t *testing.T) {
+func TestC180_TheDeadlineCountsFromTheSending(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
@@ -239,10 +239,10 @@ func TestFault_C180_TheDeadlineCountsFromTheSending(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_HandOff: a lock passes from one caller of an engine to the next without a command, while
+// TestHandOff: a lock passes from one caller of an engine to the next without a command, while
 // something is wrong. Passing it on earns nothing: the new lease has the old one's deadline, and its
 // holder is told as the old one would have been.
-func TestFault_HandOff(t *testing.T) {
+func TestHandOff(t *testing.T) {
 	t.Parallel()
 	// start lets two callers of an engine follow each other; between does what goes wrong in the turn.
 	start := func(t *testing.T, lease time.Duration, between func(s *redistest.Server, p *faultproxy.Proxy)) (*redistest.Server, *faultproxy.Proxy, *engine.Engine, *engine.Lease) {

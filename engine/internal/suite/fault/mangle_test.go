@@ -38,11 +38,11 @@ func mangleFor(t *testing.T) (lasts time.Duration, seed uint64) {
 	return lasts, seed
 }
 
-// TestFault_MangledReplies: what a real server says to two engines is changed on its way, while they fight over a few
+// TestMangledReplies: what a real server says to two engines is changed on its way, while they fight over a few
 // names. Nothing ends the process or hangs, memory stays bounded, and after it all is well. Where each changed reply
 // can be known to be none, nobody holds what another holds, either. Where any byte, or any number, may be another one, the
 // next reply may say "granted" to a command that was not: that cannot be known, and is not looked at.
-func TestFault_MangledReplies(t *testing.T) {
+func TestMangledReplies(t *testing.T) {
 	for _, how := range []struct {
 		name           string
 		bytes, numbers bool

@@ -48,9 +48,9 @@ func releaseMany(tb testing.TB, held []*engine.Lease) {
 	}
 }
 
-// TestFault_C164_ManyHeldLocksCostNoGoroutineAndFewCommands: the same as a million, as far as a test can go: a
+// TestC164_ManyHeldLocksCostNoGoroutineAndFewCommands: the same as a million, as far as a test can go: a
 // held lock is a place in a batch, and nothing of its own.
-func TestFault_C164_ManyHeldLocksCostNoGoroutineAndFewCommands(t *testing.T) {
+func TestC164_ManyHeldLocksCostNoGoroutineAndFewCommands(t *testing.T) {
 	const n, lease = 20_000, 6 * time.Second
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
@@ -71,9 +71,9 @@ func TestFault_C164_ManyHeldLocksCostNoGoroutineAndFewCommands(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_C172_MemoryIsTightAndTheCollectorThrashes: the collector runs without a pause. Locks are renewed
+// TestC172_MemoryIsTightAndTheCollectorThrashes: the collector runs without a pause. Locks are renewed
 // in time, and granted.
-func TestFault_C172_MemoryIsTightAndTheCollectorThrashes(t *testing.T) {
+func TestC172_MemoryIsTightAndTheCollectorThrashes(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	const lease = 6 * time.Second
@@ -151,9 +151,9 @@ func (p *narrowLink) copy(to, from net.Conn, rate *atomic.Int64) {
 	}
 }
 
-// TestFault_C170_ALinkTooNarrowForItsLocks: more is held than can be renewed over the link. Whoever loses is
+// TestC170_ALinkTooNarrowForItsLocks: more is held than can be renewed over the link. Whoever loses is
 // told before the server lets go, and when the link is wide again everything works.
-func TestFault_C170_ALinkTooNarrowForItsLocks(t *testing.T) {
+func TestC170_ALinkTooNarrowForItsLocks(t *testing.T) {
 	t.Parallel()
 	const n = 5000
 	s := redistest.Run(t, redistest.Options{})

@@ -104,9 +104,9 @@ func runForward(tb testing.TB, at, to string) {
 	})
 }
 
-// TestFault_C075_TheNameLeadsElsewhere: the server is replaced by one at another address, under its name. An
+// TestC075_TheNameLeadsElsewhere: the server is replaced by one at another address, under its name. An
 // engine that was there before finds it; what the new server does not have is lost, and told.
-func TestFault_C075_TheNameLeadsElsewhere(t *testing.T) {
+func TestC075_TheNameLeadsElsewhere(t *testing.T) {
 	first, second := redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})
 	port := ":" + strconv.Itoa(first.Port())
 	change := runNames(t, "127.0.0.1") // before anything here dials

@@ -14,7 +14,7 @@ import (
 )
 
 // One who was told "busy" outlasts a full lane, although the lock was held by this engine in between.
-func TestFault_WaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine(t *testing.T) {
+func TestWaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_C056C057_WritesAreRefused: the server answers, and refuses to write, because it cannot save
+// TestC056C057_WritesAreRefused: the server answers, and refuses to write, because it cannot save
 // or has too few replicas. Holders are told by their deadline, a new acquire at once, a waiter waits,
 // and everything goes on when the server is well again.
-func TestFault_C056C057_WritesAreRefused(t *testing.T) {
+func TestC056C057_WritesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		class        engine.Class
@@ -83,9 +83,9 @@ func saved(t *testing.T, s *redistest.Server, status string) {
 	})
 }
 
-// TestFault_C061_PasswordIsChanged: connections that stand go on. When they break, no new one can be made:
+// TestC061_PasswordIsChanged: connections that stand go on. When they break, no new one can be made:
 // the holder is told by its deadline, the error has its class, and nobody hammers at the door.
-func TestFault_C061_PasswordIsChanged(t *testing.T) {
+func TestC061_PasswordIsChanged(t *testing.T) {
 	t.Parallel()
 	s := testkit.ACLServer(t)
 	p := faultproxy.Run(t, s.Addr())
@@ -123,8 +123,8 @@ func connections(t *testing.T, s *redistest.Server) int {
 	return n
 }
 
-// TestFault_C063_NoMoreClientsAreTaken: who is connected goes on, waiters poll, who comes is told.
-func TestFault_C063_NoMoreClientsAreTaken(t *testing.T) {
+// TestC063_NoMoreClientsAreTaken: who is connected goes on, waiters poll, who comes is told.
+func TestC063_NoMoreClientsAreTaken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
@@ -165,9 +165,9 @@ func TestFault_C063_NoMoreClientsAreTaken(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_C076_ServerWithoutRESP3: a proxy or an old server that does not know HELLO. Locks work, and
+// TestC076_ServerWithoutRESP3: a proxy or an old server that does not know HELLO. Locks work, and
 // waiters poll; one that refuses EVALSHA is refused in clear words.
-func TestFault_C076_ServerWithoutRESP3(t *testing.T) {
+func TestC076_ServerWithoutRESP3(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{Args: []string{"--rename-command", "HELLO", ""}})
 	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())

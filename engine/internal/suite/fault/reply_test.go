@@ -29,9 +29,9 @@ var faultForms = []struct {
 	}},
 }
 
-// TestFault_C021_AcquireReplyLost: the script ran and its answer is lost. The lock is held once,
+// TestC021_AcquireReplyLost: the script ran and its answer is lost. The lock is held once,
 // trusted no longer than the server keeps it, and one release frees it.
-func TestFault_C021_AcquireReplyLost(t *testing.T) {
+func TestC021_AcquireReplyLost(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name  string
@@ -64,9 +64,9 @@ func TestFault_C021_AcquireReplyLost(t *testing.T) {
 	}
 }
 
-// TestFault_C021_RepliesLostInABatch: hundreds of locks were granted by scripts whose answers were
+// TestC021_RepliesLostInABatch: hundreds of locks were granted by scripts whose answers were
 // lost; each is found again under its own wire id.
-func TestFault_C021_RepliesLostInABatch(t *testing.T) {
+func TestC021_RepliesLostInABatch(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	s := redistest.Run(t, redistest.Options{})
@@ -91,10 +91,10 @@ func TestFault_C021_RepliesLostInABatch(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_C023_ServerGoneAfterTheLostReply: the answer is lost and the server never comes back for
-// this engine. The caller learns it when its ctx ends (how soon, TestFault_C023_AnAcquireWithoutAServerEndsOnTime times);
+// TestC023_ServerGoneAfterTheLostReply: the answer is lost and the server never comes back for
+// this engine. The caller learns it when its ctx ends (how soon, TestC023_AnAcquireWithoutAServerEndsOnTime times);
 // the ghost is not renewed and dies with its lease, or is released as soon as the server can be reached (P3).
-func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
+func TestC023_ServerGoneAfterTheLostReply(t *testing.T) {
 	t.Parallel()
 	const lease, limit = 3 * time.Second, 500 * time.Millisecond
 	strand := func(t *testing.T) (*redistest.Server, *faultproxy.Proxy, *engine.Engine, *faultproxy.Rule) {
@@ -162,9 +162,9 @@ func TestFault_C023_ServerGoneAfterTheLostReply(t *testing.T) {
 	})
 }
 
-// TestFault_C026_ReleaseReplyLost: the release ran, its answer is lost. It is success, and a waiter
+// TestC026_ReleaseReplyLost: the release ran, its answer is lost. It is success, and a waiter
 // elsewhere was told by the first sending.
-func TestFault_C026_ReleaseReplyLost(t *testing.T) {
+func TestC026_ReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name  string
@@ -204,9 +204,9 @@ func TestFault_C026_ReleaseReplyLost(t *testing.T) {
 	}
 }
 
-// TestFault_C026_ReleaseOfUnknownOutcome: the server cannot be reached any more. The engine does not renew the lock and
-// releases it when it can. What Release says, in the end, TestFault_C026_AReleaseWithoutAServerIsOfUnknownOutcome looks at.
-func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
+// TestC026_ReleaseOfUnknownOutcome: the server cannot be reached any more. The engine does not renew the lock and
+// releases it when it can. What Release says, in the end, TestC026_AReleaseWithoutAServerIsOfUnknownOutcome looks at.
+func TestC026_ReleaseOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name string
@@ -244,8 +244,8 @@ func TestFault_C026_ReleaseOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestFault_C028_RenewalRepliesLost: a renewal without an answer earns nothing, even if it ran.
-func TestFault_C028_RenewalRepliesLost(t *testing.T) {
+// TestC028_RenewalRepliesLost: a renewal without an answer earns nothing, even if it ran.
+func TestC028_RenewalRepliesLost(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second // renewed after 0.8 to 1 s, retried each 0.25 s
 	for _, how := range []struct {
@@ -291,7 +291,7 @@ func TestFault_C028_RenewalRepliesLost(t *testing.T) {
 		ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(lease)))
 		ended := ls.Context().Done()
 		deadline := ls.Deadline()
-		testkit.Await(t, ended, "the lease is lost") // that this is not late, TestFault_C009_SilenceIsToldBeforeTheServerLetsGo times
+		testkit.Await(t, ended, "the lease is lost") // that this is not late, TestC009_SilenceIsToldBeforeTheServerLetsGo times
 		at := time.Now()
 		require.Greater(t, at, deadline.Add(-200*time.Millisecond), "told early, not too early")
 		require.WithinDuration(t, deadline, ls.Deadline(), 5*time.Millisecond)
@@ -307,9 +307,9 @@ func TestFault_C028_RenewalRepliesLost(t *testing.T) {
 	})
 }
 
-// TestFault_C035_RefusedCommandsChangeNothing: the server answers, and refuses. Nothing is retried
+// TestC035_RefusedCommandsChangeNothing: the server answers, and refuses. Nothing is retried
 // that cannot help, nothing is left behind, and a waiter waits on.
-func TestFault_C035_RefusedCommandsChangeNothing(t *testing.T) {
+func TestC035_RefusedCommandsChangeNothing(t *testing.T) {
 	t.Parallel()
 	for _, how := range []struct {
 		name      string

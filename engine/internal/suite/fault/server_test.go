@@ -18,9 +18,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// TestFault_C036_ScriptFlushAtAKilohertz: the server forgets its scripts a thousand times a second. No
+// TestC036_ScriptFlushAtAKilohertz: the server forgets its scripts a thousand times a second. No
 // operation fails, held locks are renewed, and the scripts are put back once for all that miss them.
-func TestFault_C036_ScriptFlushAtAKilohertz(t *testing.T) {
+func TestC036_ScriptFlushAtAKilohertz(t *testing.T) {
 	for _, how := range []struct {
 		name            string
 		latency         time.Duration // each way: longer than a millisecond, no script survives a round trip
@@ -133,9 +133,9 @@ func flushedLoad(t *testing.T, e *engine.Engine, workers, rounds int) int64 {
 	return failures.Load()
 }
 
-// TestFault_C053_MemoryIsFull: new locks are refused and change nothing; what is held is renewed, can be
+// TestC053_MemoryIsFull: new locks are refused and change nothing; what is held is renewed, can be
 // released, and a waiter waits until there is memory again (P8).
-func TestFault_C053_MemoryIsFull(t *testing.T) {
+func TestC053_MemoryIsFull(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
@@ -192,9 +192,9 @@ func TestFault_C053_MemoryIsFull(t *testing.T) {
 	testkit.Finish(t, s, e, other)
 }
 
-// TestFault_C059_ServerRestartsAndLoads: a waiter waits through a restart during which the server first
+// TestC059_ServerRestartsAndLoads: a waiter waits through a restart during which the server first
 // cannot be reached and then refuses everything because it loads its data.
-func TestFault_C059_ServerRestartsAndLoads(t *testing.T) {
+func TestC059_ServerRestartsAndLoads(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	s := redistest.Run(t, redistest.Options{Args: []string{
@@ -243,9 +243,9 @@ func TestFault_C059_ServerRestartsAndLoads(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_C067_SomethingElseUnderTheName: a value that is no lock, or another kind of lock, stands
+// TestC067_SomethingElseUnderTheName: a value that is no lock, or another kind of lock, stands
 // under the name. Every operation says so, touches nothing, and harms no other lock of its batch.
-func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
+func TestC067_SomethingElseUnderTheName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
@@ -323,9 +323,9 @@ func TestFault_C067_SomethingElseUnderTheName(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// TestFault_C167_PoisonKey: one of many held names is overwritten by a value of another type. Only that
+// TestC167_PoisonKey: one of many held names is overwritten by a value of another type. Only that
 // one is lost; the renewals of the others go on (P7).
-func TestFault_C167_PoisonKey(t *testing.T) {
+func TestC167_PoisonKey(t *testing.T) {
 	t.Parallel()
 	const n, lease = 300, 1500 * time.Millisecond
 	s := redistest.Run(t, redistest.Options{})

@@ -204,9 +204,9 @@ func (st *storm) log(format string, args ...any) {
 		st.held.Load(), st.ended.Load(), st.failed.Load(), st.lost.Load(), st.checked.Load(), fmt.Sprintf(format, args...))
 }
 
-// TestFault_C072_ConnectionsAreKilled: every connection dies again and again under mixed load of two
+// TestC072_ConnectionsAreKilled: every connection dies again and again under mixed load of two
 // engines. Nobody holds what another holds, no operation fails, nothing stays behind.
-func TestFault_C072_ConnectionsAreKilled(t *testing.T) {
+func TestC072_ConnectionsAreKilled(t *testing.T) {
 	t.Parallel()
 	const lasts = 3 * time.Second
 	for _, how := range []struct {
@@ -258,10 +258,10 @@ func stormKills(t *testing.T, s *redistest.Server, lasts time.Duration) (kills i
 	return kills
 }
 
-// TestFault_C179_MixedFaults: two engines with short leases on few names while everything goes wrong in
+// TestC179_MixedFaults: two engines with short leases on few names while everything goes wrong in
 // turn: silence on the one's path or the other's, a stopped server, cut connections, lost answers, lost
 // messages, forgotten scripts. A lock may be lost; two may never believe in it at once.
-func TestFault_C179_MixedFaults(t *testing.T) {
+func TestC179_MixedFaults(t *testing.T) {
 	t.Parallel()
 	const lasts = 8 * time.Second
 	s := redistest.Run(t, redistest.Options{})
@@ -311,9 +311,9 @@ func TestFault_C179_MixedFaults(t *testing.T) {
 	testkit.Finish(t, s, e, other)
 }
 
-// TestFault_C165_NamesUsedOnce: tens of thousands of names are fought over by two engines once and never
+// TestC165_NamesUsedOnce: tens of thousands of names are fought over by two engines once and never
 // seen again. Nothing of them stays: no entry, no subscription, no goroutine, no memory to speak of.
-func TestFault_C165_NamesUsedOnce(t *testing.T) {
+func TestC165_NamesUsedOnce(t *testing.T) {
 	const n, rounds = 10_000, 3
 	s := redistest.Run(t, redistest.Options{})
 	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())

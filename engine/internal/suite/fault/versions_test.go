@@ -14,10 +14,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// TestFault_C182_TwoVersionsSideBySide: the processes of a service are replaced one by one, and the scripts
+// TestC182_TwoVersionsSideBySide: the processes of a service are replaced one by one, and the scripts
 // of the two versions have other texts. Each finds its own on the server, they exclude each other, hear each
 // other's releases, and a server that forgets all scripts gets both back.
-func TestFault_C182_TwoVersionsSideBySide(t *testing.T) {
+func TestC182_TwoVersionsSideBySide(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	older := runRewriter(t, s.Addr(), func(text string) string { return "-- the version before\n" + text })

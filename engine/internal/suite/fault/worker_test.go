@@ -55,10 +55,10 @@ func runWorker(addr string) int {
 	return 0
 }
 
-// TestFault_C001_WorkerIsStoppedPastItsLease: the process of a holder stands still for longer than its
+// TestC001_WorkerIsStoppedPastItsLease: the process of a holder stands still for longer than its
 // lease. Another one gets the lock when the lease is over; the first knows that it has lost as soon
 // as it looks, and touches nothing of its successor's. C-002: a fixed lease is the same.
-func TestFault_C001_WorkerIsStoppedPastItsLease(t *testing.T) {
+func TestC001_WorkerIsStoppedPastItsLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())

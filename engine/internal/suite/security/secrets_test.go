@@ -36,7 +36,7 @@ func shows(err error) string {
 }
 
 // C-158: an address that cannot be one is refused without the password that somebody has written into it.
-func TestC158ThePasswordIsInNoRefusalOfAnAddress(t *testing.T) {
+func TestC158_ThePasswordIsInNoRefusalOfAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{
 		"u:" + testkit.Secret + "@h:1", "u:" + testkit.Secret + "@h", ":" + testkit.Secret + "@h:1", "u:" + testkit.Secret + "@:1", "u@x:" + testkit.Secret,
@@ -55,7 +55,7 @@ func TestC158ThePasswordIsInNoRefusalOfAnAddress(t *testing.T) {
 }
 
 // C-158: every verb of fmt, for those that look at the fields, too.
-func TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption(t *testing.T) {
+func TestC158_ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption(t *testing.T) {
 	t.Parallel()
 	cfg := engine.Config{Addrs: []string{"h:1"}, Username: "u", Password: testkit.Secret, MasterName: "m", SentinelPassword: testkit.Secret}
 	plain := cfg
@@ -75,7 +75,7 @@ func TestC158ThePasswordIsInNothingThatFmtMakesOfAConfigOrItsOption(t *testing.T
 
 // C-158: a server that does not know a command says so together with its arguments, cut, or in other quotes. Those of the
 // handshake hold the password.
-func TestC158ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
+func TestC158_ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
 	t.Parallel()
 	echoes := map[string]func(args []string) string{
 		"Whole":  func(args []string) string { return strings.Join(args, "' '") },
@@ -127,7 +127,7 @@ func TestC158ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
 }
 
 // C-158: what is not even a reply is logged as it begins, and that may be the password.
-func TestC158ThePasswordIsNotInTheLogOfWhatAServerSent(t *testing.T) {
+func TestC158_ThePasswordIsNotInTheLogOfWhatAServerSent(t *testing.T) {
 	t.Parallel()
 	var bad atomic.Bool
 	f := startFake(t, nil, func(args []string) (string, bool) {
@@ -176,7 +176,7 @@ func TestServerTextInTheErrorOfAnOperationIsPrintableAndCut(t *testing.T) {
 }
 
 // C-158: what a server says of itself may be the password, wherever it stands.
-func TestC158ThePasswordIsNotInWhatAServerSaysOfItself(t *testing.T) {
+func TestC158_ThePasswordIsNotInWhatAServerSaysOfItself(t *testing.T) {
 	t.Parallel()
 	info := func(text string) string { return bulk("redis_version:7.0.0\r\n" + text) }
 	slots := func(reply string) func(args []string) (string, bool) {

@@ -98,7 +98,7 @@ func (a *authority) server(certFile, keyFile string, args ...string) (s *rediste
 }
 
 // C-157: a lock over TLS with a client certificate, and every peer that must not be talked to.
-func TestC157TLSVerifiesTheServerAndShowsTheClientCertificate(t *testing.T) {
+func TestC157_TLSVerifiesTheServerAndShowsTheClientCertificate(t *testing.T) {
 	t.Parallel()
 	ours, foreign := newAuthority(t), newAuthority(t)
 	hour := time.Now().Add(time.Hour)

@@ -204,7 +204,7 @@ func TestBlockingAcquireBehindAStoppedServerReturnsWhenItsContextEnds(t *testing
 
 // The end of ctx and a grant meet at every moment of the round trip. A blocking Acquire has one of
 // two results: the lease, which is real, or ctx's error, and then nobody holds the lock.
-func TestC039BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfItsContext(t *testing.T) {
+func TestC039_BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfItsContext(t *testing.T) {
 	rounds := 400
 	if testkit.Race {
 		rounds = 150
@@ -248,7 +248,7 @@ func TestC039BlockingAcquireReturnsTheLeaseIfItWasGrantedTogetherWithTheEndOfIts
 
 // The same race for futures, decided by Cancel: it says true and the result is ErrCancelled, or it
 // says false and there is a lease.
-func TestC039CancelAndGrantDecideWithOneResult(t *testing.T) {
+func TestC039_CancelAndGrantDecideWithOneResult(t *testing.T) {
 	rounds := 8000
 	if testkit.Race {
 		rounds = 4000

@@ -160,7 +160,7 @@ func apiThousandInFourEngines(t *testing.T, way func(*engine.Config)) {
 	}
 }
 
-func TestC118OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
+func TestC118_OneUnlockCostsAFewCommandsAnEngineHoweverManyWait(t *testing.T) {
 	const engines, waiters = 4, 250
 	s := redistest.Run(t, redistest.Options{})
 	foreign := testkit.NewForeign(t, s)

@@ -37,7 +37,7 @@ func TestWaiterIsServedByTheMessageOfARelease(t *testing.T) {
 
 // Between the try that found the lock held and the confirmation of SUBSCRIBE nobody hears anything:
 // what is released then is found by trying again once the subscription stands.
-func TestC110ReleaseBetweenFailedTryAndSubscribeIsNotMissed(t *testing.T) {
+func TestC110_ReleaseBetweenFailedTryAndSubscribeIsNotMissed(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := testkit.OpenChecked(t, p.Addr())
@@ -86,7 +86,7 @@ func TestP5BusyAnswerOlderThanTheMessageIsNotBelieved(t *testing.T) {
 	testkit.Release(t, testkit.Get(t, f))
 }
 
-func TestC111SubscriberConnectionKilledRightBeforeTheReleaseCostsAtMostThePoll(t *testing.T) {
+func TestC111_SubscriberConnectionKilledRightBeforeTheReleaseCostsAtMostThePoll(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
 	foreign := testkit.NewForeign(t, s)
@@ -104,7 +104,7 @@ func TestC111SubscriberConnectionKilledRightBeforeTheReleaseCostsAtMostThePoll(t
 	require.NotZero(t, e.Stats().WokenByReconnect+e.Stats().WokenByPoll)
 }
 
-func TestC117WaitersPollWhereSubscribingIsImpossible(t *testing.T) {
+func TestC117_WaitersPollWhereSubscribingIsImpossible(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		setup  func(t *testing.T, s *redistest.Server)
@@ -234,7 +234,7 @@ func TestMessagesThatNeverArriveCostAtMostTwoSeconds(t *testing.T) {
 	require.Zero(t, e.Stats().WokenByMessage)
 }
 
-func TestC121WaitersOfADeadHolderAreServedWhenItsLeaseEnds(t *testing.T) {
+func TestC121_WaitersOfADeadHolderAreServedWhenItsLeaseEnds(t *testing.T) {
 	const waiters = 50
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})

@@ -58,7 +58,7 @@ func (op *acquireOp) abandon(err error) bool {
 
 // due is MaxWait's end.
 func (op *acquireOp) due(now clock.Instant) {
-	err := op.lock.eng.waitedError(op, now)
+	err := op.waitedError(now)
 	op.lock.eng.world.Yield("acquireOp.due: the error made | abandoned")
 	op.abandon(err)
 }

@@ -17,7 +17,7 @@ func TestPausesBeforeResendingAreSpread(t *testing.T) {
 	} {
 		var pauses []time.Duration
 		for range 200 {
-			pauses = append(pauses, e.backoff(tries)-time.Millisecond)
+			pauses = append(pauses, backoff(e.world, tries)-time.Millisecond)
 		}
 		require.GreaterOrEqual(t, slices.Min(pauses), time.Duration(0), tries)
 		require.Less(t, slices.Max(pauses), spread, tries)

@@ -22,9 +22,9 @@ func TestWhoWaitsBehindAChangeWithoutAnAnswerIsTold(t *testing.T) {
 		acquires := []*Future[*Lease]{
 			l.TryAcquireAsync(context.Background()), l.AcquireAsync(context.Background()),
 		}
-		extended := sc.e.extend(context.Background(), handles[3], 2*time.Hour)
+		extended := handles[3].extend(context.Background(), 2*time.Hour)
 		ctx, cancel := sc.w.WithCancel(context.Background())
-		left := sc.e.extend(ctx, handles[3], 3*time.Hour)
+		left := handles[3].extend(ctx, 3*time.Hour)
 		sc.w.Sleep(5 * time.Second)
 		cancel()
 		releases = append(releases, handles[2].ReleaseAsync()) // it was asked for later, and is told later

@@ -15,7 +15,7 @@ func (sc *section) clean(ent *entry, w wireID, d doubt, lease time.Duration) {
 			return
 		}
 	}
-	c := sc.eng.newCleanup(ent, w, d, lease)
+	c := sc.newCleanup(ent, w, d, lease)
 	sc.sh.pending++
 	sc.sendCleanup(c)
 }
@@ -23,7 +23,7 @@ func (sc *section) clean(ent *entry, w wireID, d doubt, lease time.Duration) {
 // cleanFirst starts one whose first answer the name's waiters wait for: their next acquire may use
 // another connection, and would find the lock still taken.
 func (sc *section) cleanFirst(ent *entry, w wireID, d doubt, lease time.Duration) {
-	c := sc.eng.newCleanup(ent, w, d, lease)
+	c := sc.newCleanup(ent, w, d, lease)
 	c.first = ent
 	ent.releaseSent()
 	sc.sh.pending++
@@ -45,7 +45,7 @@ func (sc *section) cleanedFirst(c *cleanup) {
 
 // cleanLater starts one when no copy can run any more: what could be released was.
 func (sc *section) cleanLater(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
-	c := sc.eng.newCleanup(ent, w, d, lease)
+	c := sc.newCleanup(ent, w, d, lease)
 	sc.sh.pending++
 	sc.eng.timers.Schedule(&c.item, d.until.Add(clockSlack))
 	return c
@@ -71,9 +71,9 @@ func (sc *section) cleanUnbelieved(root *entry) {
 	}
 }
 
-func (e *Engine) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
-	c := &cleanup{eng: e, doubt: d, lease: max(lease, d.lease)}
-	c.giveUp = max(e.clock.Now(), d.until).Add(max(lease, d.lease) + e.nodes.AttemptLimit())
+func (sc *section) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
+	c := &cleanup{eng: sc.eng, doubt: d, lease: max(lease, d.lease)}
+	c.giveUp = max(sc.eng.clock.Now(), d.until).Add(max(lease, d.lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
 	}

@@ -663,13 +663,13 @@ func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.cf
 // resendAt says when a command that failed is sent again: after a pause of its own, and when the node
 // may be asked to repeat anything.
 func (e *Engine) resendAt(slot uint16, now clock.Instant, tries int) clock.Instant {
-	return e.nodes.Owner(slot).Resend(now.Add(e.backoff(tries)))
+	return e.nodes.Owner(slot).Resend(now.Add(backoff(e.world, tries)))
 }
 
 // backoff spreads re-sends: the first comes almost at once, later ones up to a second apart.
-func (e *Engine) backoff(tries int) time.Duration {
+func backoff(w *world.World, tries int) time.Duration {
 	most := min(10*time.Millisecond<<min(2*(tries-1), 16), time.Second)
-	return time.Millisecond + e.world.N(most)
+	return time.Millisecond + w.N(most)
 }
 
 // patience is how long an operation that has never had an answer goes on trying through transient

@@ -10,7 +10,7 @@ import (
 // so the lock is given back: when Close returns it is free.
 func TestCloseFreesWhatAForceReleaseIsJustTakingAway(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"Engine.loseForced: marked | a loss told", "section.tellLoss: contexts cancelled | freed", "listener.Lost: freed | told"} {
+	for _, at := range []string{"Lock.loseForced: marked | a loss told", "section.tellLoss: contexts cancelled | freed", "listener.Lost: freed | told"} {
 		play(t, func(sc *scene) {
 			sc.acquire(sc.e.Lock("a"))
 			sc.w.OnYield(func(here string) {

@@ -137,7 +137,7 @@ func TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes(t *testing.T
 			}
 			ls := sc.acquire(l)
 			sc.slow = func([]string) time.Duration { return time.Hour } // it has none, but runs
-			extended := sc.e.extend(context.Background(), ls, time.Hour)
+			extended := ls.extend(context.Background(), time.Hour)
 			sc.w.Sleep(10 * time.Millisecond)
 			if lives := sc.lives("a"); lives < 59*time.Minute {
 				t.Errorf("the key lives %v: the Extend has not run", lives)
@@ -211,7 +211,7 @@ func TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead(t *testing.T) {
 			if extends {
 				r := sc.acquire(rw.ReadLock().With(FixedLease(lease)))
 				sc.slow = unanswered
-				sc.e.extend(ctx, r, time.Hour)
+				r.extend(ctx, time.Hour)
 			} else {
 				sc.slow = unanswered
 				rw.ReadLock().With(FixedLease(time.Hour)).AcquireAsync(ctx)

@@ -124,7 +124,7 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if ls.Lost() {
 		return &nameError{ls.lock.Name(), ErrLost}
 	}
-	_, err := ls.lock.eng.extend(ctx, ls, d).Await(ctx)
+	_, err := ls.extend(ctx, d).Await(ctx)
 	return err
 }
 
@@ -145,7 +145,7 @@ func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 		return &op.Future
 	}
 	ls.lock.eng.world.Yield("Lease.ReleaseAsync: the handle is spent | released")
-	ls.lock.eng.release(op, ls)
+	op.giveBack(ls)
 	return &op.Future
 }
 

@@ -23,10 +23,10 @@ func (op *releaseOp) runner() *callback.Pool { return op.hold.ent.eng.callbacks 
 // abandon changes nothing: a release is detached from its caller.
 func (op *releaseOp) abandon(error) bool { return false }
 
-// release ends a lease. The lock goes to the next waiter here, or back to Redis; then nobody here
+// giveBack ends a lease. The lock goes to the next waiter here, or back to Redis; then nobody here
 // believes the hold any more.
-func (e *Engine) release(op *releaseOp, ls *Lease) {
-	h := op.hold
+func (op *releaseOp) giveBack(ls *Lease) {
+	h, e := op.hold, op.hold.ent.eng
 	var err error
 	var ended *leaseContext
 	answered := true
@@ -73,11 +73,11 @@ func (e *Engine) release(op *releaseOp, ls *Lease) {
 	sc.owe()
 	sc.unlock()
 	if ended != nil {
-		e.world.Yield("Engine.release: decided | a context ended")
+		e.world.Yield("releaseOp.giveBack: decided | a context ended")
 		ended.cancel(cause)
 	}
 	sc.tellLoss()
-	e.world.Yield("Engine.release: contexts ended | effects")
+	e.world.Yield("releaseOp.giveBack: contexts ended | effects")
 	sc.publish()
 	if answered {
 		op.resolve(struct{}{}, err)
@@ -285,7 +285,7 @@ func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 		return
 	}
 	us := int64(0)
-	if r.Value == 1 && sc.eng.listens(ent, h.Family) {
+	if r.Value == 1 && ent.listens(h.Family) {
 		us = 1
 	}
 	ent.others = leaveTo

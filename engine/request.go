@@ -321,9 +321,9 @@ func (sc *section) sendExtend(c change) {
 
 // extend raises a fixed lease. It is no change of the hold's count, but waits for those that lower what it
 // raises.
-func (e *Engine) extend(ctx context.Context, ls *Lease, d time.Duration) *Future[struct{}] {
+func (ls *Lease) extend(ctx context.Context, d time.Duration) *Future[struct{}] {
 	h := ls.hold
-	op := &singleOp[struct{}]{eng: e, name: ls.lock.Name(), repeat: true, copies: true}
+	op := &singleOp[struct{}]{eng: ls.lock.eng, name: ls.lock.Name(), repeat: true, copies: true}
 	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot, Field: h.Field, LeaseMs: d.Milliseconds()}
 	x := &extension{op: op, ls: ls, lease: d}
 	op.raises, op.done, op.read = x, x.done, x.read
@@ -425,7 +425,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 		switch r.Code {
 		case resp.CodeReleased:
 			freed = true
-			l.eng.alsoTaken(l, false)
+			l.alsoTaken(false)
 			return true, nil
 		case resp.CodeNone:
 			return op.doubt.until != 0, nil // or an earlier sending has released it
@@ -434,15 +434,15 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 		}
 	}
 	op.begin = func() {
-		holds := l.eng.forcing(l)
+		holds := l.forcing()
 		op.done = func() {
 			switch {
 			case freed:
 				holds = nil
 			case op.doubt.until != 0:
-				holds = append(holds, l.eng.alsoTaken(l, true)...)
+				holds = append(holds, l.alsoTaken(true)...)
 			}
-			l.eng.forced(l, holds)
+			l.forced(holds)
 		}
 	}
 	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}
@@ -451,8 +451,8 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 
 // forcing makes the local holds of a name lost, which it returns, and keeps grants that are answered until
 // forced from being believed.
-func (e *Engine) forcing(l *Lock) []*hold {
-	sc := e.enter(l.hash)
+func (l *Lock) forcing() []*hold {
+	sc := l.eng.enter(l.hash)
 	ent := sc.makeEntry(l)
 	ent.forces++
 	var holds []*hold
@@ -464,15 +464,16 @@ func (e *Engine) forcing(l *Lock) []*hold {
 		}
 	}
 	sc.leave()
-	e.loseForced(holds)
+	l.loseForced(holds)
 	return holds
 }
 
 // loseForced makes holds lost, and returns when they are: what comes next may take them off the server. Another
 // ForceRelease may have ended the watch of one already and be about to say so; then whoever is first does it.
-func (e *Engine) loseForced(holds []*hold) {
+func (l *Lock) loseForced(holds []*hold) {
+	e := l.eng
 	for _, h := range holds {
-		e.world.Yield("Engine.loseForced: marked | a loss told")
+		e.world.Yield("Lock.loseForced: marked | a loss told")
 		e.dog.Lose(h, renew.CauseForced)
 		listener{e}.Lost(h, renew.CauseForced)
 	}
@@ -482,12 +483,12 @@ func (e *Engine) loseForced(holds []*hold) {
 // not always what it was here when it was sent, for its writer's release may run in between. What was released was
 // everything there was. Where nobody knows (doubt), a copy may have run at any time: but in no other mode than
 // that of a write hold which is still believed. Nothing was granted since the command was sent.
-func (e *Engine) alsoTaken(l *Lock, doubt bool) (holds []*hold) {
+func (l *Lock) alsoTaken(doubt bool) (holds []*hold) {
 	f := l.set.family
 	if !shares(f) {
 		return nil
 	}
-	sc := e.enter(l.hash)
+	sc := l.eng.enter(l.hash)
 	ent := sc.sh.names.get(l.hash, l.key)
 	writes := ent != nil && ent.hold != nil && ent.hold.Family == resp.FamilyWrite
 	for at := range ent.withSeats {
@@ -499,7 +500,7 @@ func (e *Engine) alsoTaken(l *Lock, doubt bool) (holds []*hold) {
 		holds = append(holds, h)
 	}
 	sc.leave()
-	e.loseForced(holds)
+	l.loseForced(holds)
 	return holds
 }
 
@@ -520,10 +521,10 @@ func (ent *entry) takenBy(f resp.Family, h *hold) bool {
 
 // forced ends that, when no copy of the command can run any more. What holds have lost to it, and the
 // server was not seen to release, is given back.
-func (e *Engine) forced(l *Lock, holds []*hold) {
-	sc := e.enter(l.hash)
+func (l *Lock) forced(holds []*hold) {
+	sc := l.eng.enter(l.hash)
 	for _, h := range holds {
-		sc.clean(h.ent, h.wire(), h.open(), h.tail(e.clock.Now()))
+		sc.clean(h.ent, h.wire(), h.open(), h.tail(l.eng.clock.Now()))
 	}
 	if ent := sc.sh.names.get(l.hash, l.key); ent != nil {
 		ent.forces--

@@ -79,7 +79,7 @@ func TestNoReaderJoinsAHoldThatAForceReleaseTakes(t *testing.T) {
 		first := sc.acquire(l)
 		var asks *Future[*Lease]
 		sc.w.OnYield(func(at string) {
-			if at == "Engine.loseForced: marked | a loss told" && asks == nil && !first.Lost() {
+			if at == "Lock.loseForced: marked | a loss told" && asks == nil && !first.Lost() {
 				asks = l.AcquireAsync(context.Background())
 			}
 		})

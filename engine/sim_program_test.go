@@ -262,7 +262,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 		a.s.story("%s extends hold %d to %v", a.who(), h.id, d)
 		a.s.ops++
 		began := a.s.w.Now()
-		f := a.se.eng.extend(context.Background(), h.ls, d)
+		f := h.ls.extend(context.Background(), d)
 		f.then(func() {
 			h.n.extends--
 			h.until = max(h.until, a.s.w.Now().Add(d))

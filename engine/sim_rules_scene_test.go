@@ -141,7 +141,7 @@ func TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted(t *testing.T) 
 			sc.w.OnYield(func(here string) {
 				if here == at && again == nil && sc.w.Now().Sub(first.hold.Deadline()) > -100*time.Millisecond {
 					again = sc.e.Lock("a", As(owner), WatchdogLease(time.Second)).AcquireAsync(context.Background())
-					longer = sc.e.extend(context.Background(), first, time.Second)
+					longer = first.extend(context.Background(), time.Second)
 					sc.w.Sleep(10 * time.Millisecond)
 				}
 			})

@@ -336,8 +336,8 @@ func TestTheContextOfALeaseHasEndedWhenItsReleaseReturns(t *testing.T) {
 func TestCloseWaitsForWhoIsJustTold(t *testing.T) {
 	t.Parallel()
 	for at, call := range map[string]func(ls *Lease, next *Future[*Lease]){
-		"Engine.release: contexts ended | effects": func(ls *Lease, _ *Future[*Lease]) { ls.ReleaseAsync() },
-		"acquireOp.abandon: unlinked | told":       func(_ *Lease, next *Future[*Lease]) { next.Cancel() },
+		"releaseOp.giveBack: contexts ended | effects": func(ls *Lease, _ *Future[*Lease]) { ls.ReleaseAsync() },
+		"acquireOp.abandon: unlinked | told":           func(_ *Lease, next *Future[*Lease]) { next.Cancel() },
 	} {
 		play(t, func(sc *scene) {
 			ls := sc.acquire(sc.e.Lock("a"))
@@ -411,7 +411,7 @@ func TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered(t *testing.T) {
 		brief := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(5*time.Second)))
 		long := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(20*time.Second)))
 		sc.slowed("renew", 100*time.Millisecond)
-		extended := sc.e.extend(context.Background(), brief, 5*time.Second)
+		extended := brief.extend(context.Background(), 5*time.Second)
 		sc.release(long)
 		_, err := result(sc, extended)
 		sc.wants(nil, err, "the Extend")
@@ -443,7 +443,7 @@ func TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack(t *testing.T) {
 		l := sc.e.Lock("a", As(NewOwner()), FixedLease(20*time.Second))
 		outer, inner := sc.acquire(l), sc.acquire(l)
 		sc.slowed("renew", -1)
-		extended := sc.e.extend(context.Background(), inner, time.Hour)
+		extended := inner.extend(context.Background(), time.Hour)
 		sc.w.Sleep(10 * time.Millisecond)
 		sc.slow = nil
 		_, err := result(sc, extended)
@@ -470,7 +470,7 @@ func TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack(t *testing.
 		outer := sc.acquire(sc.e.Lock("a", As(owner), WatchdogLease(2*time.Second)))
 		inner := sc.acquire(sc.e.Lock("a", As(owner), FixedLease(2*time.Second)))
 		sc.slowed("renew", -1)
-		extended := sc.e.extend(context.Background(), inner, time.Hour)
+		extended := inner.extend(context.Background(), time.Hour)
 		sc.w.Sleep(5 * time.Millisecond) // its first copy has no answer, and it is to be sent again
 		sc.slow = nil
 		extended.Cancel()
@@ -502,7 +502,7 @@ func TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust(t *testing.T) {
 		sc.slow = func(args []string) time.Duration {
 			return map[string]time.Duration{"renew": 100 * time.Millisecond, "reacquire": time.Second}[simScriptNames[scriptArg(args)]]
 		}
-		extended := sc.e.extend(context.Background(), inner, time.Hour)
+		extended := inner.extend(context.Background(), time.Hour)
 		given := inner.ReleaseAsync()
 		seen := false
 		sc.w.OnYield(func(at string) {

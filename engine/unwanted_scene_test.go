@@ -277,7 +277,7 @@ func TestTheRestOfAChangeHasNoPatienceOfItsOwn(t *testing.T) {
 			inner := sc.acquire(sc.e.Lock("a", as, FixedLease(2*time.Minute)))
 			sc.slow = never("reacquire", "renew")
 			from := sc.w.Now()
-			first, extended := inner.ReleaseAsync(), sc.e.extend(context.Background(), outer, time.Hour)
+			first, extended := inner.ReleaseAsync(), outer.extend(context.Background(), time.Hour)
 			sc.w.Sleep(7 * time.Second)
 			sc.slow = never("renew")
 			_, err := result(sc, first)

@@ -159,8 +159,8 @@ var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.De
 
 // waitedError is what an op is told when its MaxWait is over: that somebody else has the lock, and for how long
 // as far as this engine knows; or that nobody knows, because the server has not answered.
-func (e *Engine) waitedError(op *acquireOp, now clock.Instant) error {
-	sc := e.enter(op.lock.hash)
+func (op *acquireOp) waitedError(now clock.Instant) error {
+	sc := op.lock.eng.enter(op.lock.hash)
 	defer sc.leave()
 	ent := sc.entryOf(op)
 	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
@@ -216,8 +216,8 @@ func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
 }
 
 // listens reports whether a release of a family's lock of the name is heard by this engine.
-func (e *Engine) listens(ent *entry, f resp.Family) bool {
-	return e.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
+func (ent *entry) listens(f resp.Family) bool {
+	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
 }
 
 // firstHere reports whether a seat is the first of this engine's, and waits. Who asks for replicas travels on another

@@ -317,7 +317,7 @@ func TestTheMutexOfAShardIsTheSections(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(root, "engine", "*.go"))
 	require.NoError(t, err)
-	methods := 0
+	methods, engines := 0, 0
 	for _, path := range files {
 		name := "engine/" + filepath.Base(path)
 		if strings.HasSuffix(name, "_test.go") {
@@ -329,8 +329,11 @@ func TestTheMutexOfAShardIsTheSections(t *testing.T) {
 				continue
 			}
 			require.False(t, strings.HasSuffix(fn.Name.Name, "Locked"), "%s: %s is to be a method of the section", name, fn.Name.Name)
-			if fn.Recv != nil && receiver(fn) == "section." {
+			switch {
+			case fn.Recv != nil && receiver(fn) == "section.":
 				methods++
+			case fn.Recv != nil && receiver(fn) == "Engine.":
+				engines++
 			}
 			ast.Inspect(fn, func(n ast.Node) bool {
 				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "mu" {
@@ -342,6 +345,7 @@ func TestTheMutexOfAShardIsTheSections(t *testing.T) {
 		}
 	}
 	require.Greater(t, methods, 80, "the section's methods are found")
+	require.LessOrEqual(t, engines, 30, "the engine is a list of what it offers, and of what it is made of; the rest has a subject")
 }
 
 // Who uses the engine meets no type of the packages below it, but by a name that the engine gives it and documents.

@@ -139,7 +139,7 @@ func belonging() []mutant {
 		},
 		{
 			"resent-by-all-at-once", "what failed at one moment comes back at one moment",
-			one("engine/core.go", "return time.Millisecond + e.world.N(most)", "return time.Millisecond + most/2 + 0*e.world.N(most)"),
+			one("engine/core.go", "return time.Millisecond + w.N(most)", "return time.Millisecond + most/2 + 0*w.N(most)"),
 			"engine", "TestPausesBeforeResendingAreSpread", false,
 		},
 		{

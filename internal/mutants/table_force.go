@@ -20,7 +20,7 @@ func forcing() []mutant {
 		},
 		{
 			"force-judges-by-the-mode-at-the-call", "a reader believes what a ForceRelease took behind a downgrade",
-			one("engine/request.go", "			l.eng.alsoTaken(l, false)\n", ""),
+			one("engine/request.go", "			l.alsoTaken(false)\n", ""),
 			familySuite, "TestAForceReleaseOfAReadLockThatRunsBehindADowngradeTellsWhoReads|TestAForceReleaseOfAWriteLockThatIsBeingReleasedTellsWhoReads", false,
 		},
 	}

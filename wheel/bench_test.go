@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/RussellLuo/timingwheel"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -61,12 +63,18 @@ func benchSchedule(b *testing.B, items int, random bool) {
 
 // BenchmarkScheduleCancel is what an operation with a limit costs that ends before it.
 func BenchmarkScheduleCancel(b *testing.B) {
-	_, _, s := benchSet(b, Config{}, func(clock.Instant, []*Item) {})
-	var it Item
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Schedule(&it, start.Add(time.Second))
-		s.Cancel(&it)
+	for _, limits := range []int{1, 2} { // with two, in turn, each opens a bucket
+		b.Run(fmt.Sprintf("limits=%d", limits), func(b *testing.B) {
+			_, _, s := benchSet(b, Config{}, func(clock.Instant, []*Item) {})
+			var it Item
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Schedule(&it, start.Add(time.Duration(1+n%limits)*time.Second))
+				s.Cancel(&it)
+				n++
+			}
+		})
 	}
 }
 
@@ -184,4 +192,48 @@ func BenchmarkLateness(b *testing.B) {
 			b.ReportMetric(float64(late.Microseconds())/float64(b.N), "late-µs/op")
 		})
 	}
+}
+
+// BenchmarkTimingWheel is what the package comment compares with: a timer of the timing wheel for each item.
+func BenchmarkTimingWheel(b *testing.B) {
+	newWheel := func(b *testing.B) *timingwheel.TimingWheel {
+		tw := timingwheel.NewTimingWheel(tick, wheelSize)
+		tw.Start()
+		b.Cleanup(tw.Stop)
+		return tw
+	}
+	const items, buckets = 1000, 200
+	b.Run("op=move", func(b *testing.B) {
+		tw := newWheel(b)
+		all := make([]*timingwheel.Timer, items)
+		due := func(n int) time.Duration { return time.Hour + time.Duration(n%buckets)*width }
+		for i := range all {
+			all[i] = tw.AfterFunc(due(i), func() {})
+		}
+		b.ReportAllocs()
+		n := 0
+		for b.Loop() {
+			all[n%items].Stop()
+			all[n%items] = tw.AfterFunc(due(n), func() {})
+			n++
+		}
+	})
+	b.Run("op=fire", func(b *testing.B) {
+		tw := newWheel(b)
+		const items = 100_000
+		var took time.Duration
+		for range b.N {
+			var fired sync.WaitGroup
+			var began sync.Once
+			var first time.Time
+			fired.Add(items)
+			at := time.Now().Add(400 * time.Millisecond)
+			for range items {
+				tw.AfterFunc(time.Until(at), func() { began.Do(func() { first = time.Now() }); fired.Done() })
+			}
+			fired.Wait()
+			took += time.Since(first)
+		}
+		b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*items), "ns/item")
+	})
 }

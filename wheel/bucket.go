@@ -2,7 +2,6 @@ package wheel
 
 import (
 	"math"
-	"sync/atomic"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
@@ -11,21 +10,15 @@ import (
 const never = clock.Instant(math.MaxInt64)
 
 // Item is what an owner embeds to be scheduled. Its zero value is unscheduled and ready
-// for use; it must not be copied, and belongs to one [Set] at a time. It is 48 bytes.
+// for use; it must not be copied, and belongs to one [Set] at a time. It is 40 bytes.
 type Item struct {
 	next, prev *Item   // neighbours in the bucket's ring; guarded by the set's mutex
 	bucket     *bucket // nil: unscheduled; guarded by the set's mutex
-	due        atomic.Int64
 
 	// Owner leads back from a delivered item to what it stands for. It is set once,
 	// before the first Schedule; the wheel never reads it.
 	Owner any
 }
-
-// Due returns what the item is scheduled for, or zero if it is not. It may be read at
-// any time, but means something only under a lock of the owner's that is held around
-// every Schedule and Cancel; even then a delivery may clear it at any moment.
-func (it *Item) Due() clock.Instant { return clock.Instant(it.due.Load()) }
 
 // bucket holds the items of a set that are due within the width, or the precise width,
 // before it ends. All of them are due when it does. It is guarded by its set's mutex.
@@ -54,7 +47,7 @@ func (b *bucket) push(it *Item) {
 	b.count++
 }
 
-// remove takes one of its items out; its due is left alone.
+// remove takes one of its items out.
 func (b *bucket) remove(it *Item) {
 	it.prev.next, it.next.prev = it.next, it.prev
 	it.next, it.prev, it.bucket = nil, nil, nil
@@ -67,7 +60,6 @@ func (b *bucket) take(due []*Item, n int) []*Item {
 	for ; n > 0 && it != &b.root; n-- {
 		next := it.next
 		it.next, it.prev, it.bucket = nil, nil, nil
-		it.due.Store(0)
 		due = append(due, it)
 		b.count--
 		it = next
@@ -81,7 +73,6 @@ func (b *bucket) clear() {
 	for it := b.root.next; it != &b.root; {
 		next := it.next
 		it.next, it.prev, it.bucket = nil, nil, nil
-		it.due.Store(0)
 		it = next
 	}
 	b.root.next, b.root.prev, b.count = &b.root, &b.root, 0

@@ -14,20 +14,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
-func TestConfigIsCompletedAndItsBoundsAreAllowed(t *testing.T) {
-	var cfg Config
-	require.NoError(t, cfg.complete())
-	require.Equal(t, Config{Clock: clock.System(), Tick: 5 * ms, Every: 50 * ms}, cfg)
-	for _, given := range []Config{{Tick: ms, Every: 1}, {Tick: time.Second, Every: 50 * ms}} {
-		cfg := given
-		require.NoError(t, cfg.complete())
-		require.Equal(t, []time.Duration{given.Tick, given.Every}, []time.Duration{cfg.Tick, cfg.Every})
-	}
-	require.EqualError(t, (&Config{Tick: ms - 1}).complete(), "wheel: tick 999.999µs is not within 1ms and 1s")
-	require.Error(t, (&Config{Tick: time.Second + 1}).complete())
-	require.EqualError(t, (&Config{Every: 50*ms + 1}).complete(), "wheel: ticker period 50.000001ms is not within 0 and 50ms")
-}
-
 // noAlarmClock is a clock whose system has no alarm left.
 type noAlarmClock struct {
 	*clock.Fake
@@ -114,10 +100,10 @@ func TestWhatASetKeepsIsBounded(t *testing.T) {
 	require.Same(t, last, s.newBucketLocked())
 	require.Len(t, s.free, keepFree-1)
 	s.mu.Unlock()
-	s.Close()
+	s.close()
 	s.mu.Lock()
 	s.recycleLocked(newBucket(s))
-	require.Empty(t, s.free, "nothing comes after Close")
+	require.Empty(t, s.free, "nothing comes after the end")
 	s.mu.Unlock()
 }
 
@@ -159,7 +145,7 @@ func TestEmptyBucketsAreDroppedWhenTheyAreManyAndMost(t *testing.T) {
 			if full > 0 {
 				require.Equal(t, start.Add(width), s.earliest())
 			} else {
-				require.Equal(t, leave[most+1].Due(), s.earliest())
+				require.Equal(t, leave[most+1].bucket.end(), s.earliest())
 			}
 			for i := range stay {
 				require.True(t, s.Cancel(&stay[i]))
@@ -181,7 +167,7 @@ func TestTheEarliestBucketIsKnown(t *testing.T) {
 	r.Settle()
 	require.Equal(t, start.Add(5*width), s.earliest())
 	require.Equal(t, []*Item{&a}, s.Drain())
-	require.Zero(t, a.Due())
+	require.Nil(t, a.bucket)
 	r.clock.Advance(3 * width)
 	r.Settle()
 	require.Equal(t, never, s.earliest(), "an empty bucket is dropped when its end has come")
@@ -228,7 +214,7 @@ func TestAClosedSetHoldsOnToNothingAndStartsNothing(t *testing.T) {
 		s.Schedule(&items[i], start.Add(time.Duration(i+1)*width))
 	}
 	require.True(t, s.Cancel(&items[0]))
-	s.Close()
+	s.close()
 	require.Empty(t, s.buckets)
 	require.Empty(t, s.order)
 	require.Zero(t, s.empty)
@@ -264,7 +250,7 @@ func TestClamp(t *testing.T) {
 // An aim of the timing wheel is a tick late, and never further than the horizon.
 func TestTheTimingWheelIsAimedATickLateAndNotTooFar(t *testing.T) {
 	for name, c := range map[string]struct{ due, want time.Duration }{
-		"Soon": {width, width + defaultTick}, "Far": {1000 * time.Hour, horizon + defaultTick},
+		"Soon": {width, width + tick}, "Far": {1000 * time.Hour, horizon + tick},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{NoAlarm: true})
@@ -275,8 +261,8 @@ func TestTheTimingWheelIsAimedATickLateAndNotTooFar(t *testing.T) {
 			require.Equal(t, c.want, await(t, r.ahead))
 			require.Eventually(t, func() bool { return r.timers.calls.Load() == 2 }, 20*time.Second, ms)
 			due := *r.timers.due.Load()
-			require.False(t, due.Before(before.Add(c.want+defaultTick)), "by then it is late")
-			require.False(t, due.After(time.Now().Add(c.want+defaultTick)))
+			require.False(t, due.Before(before.Add(c.want+tick)), "by then it is late")
+			require.False(t, due.After(time.Now().Add(c.want+tick)))
 		})
 	}
 }
@@ -323,7 +309,7 @@ func TestTheTimingWheelIsAskedForNothingWhereNothingIsDue(t *testing.T) {
 	require.Nil(t, r.timers.due.Load())
 	r.timed.armed = start - 1
 	require.NotNil(t, r.timers.aim(nil))
-	require.Equal(t, defaultTick, await(t, r.ahead), "at once, and a tick")
+	require.Equal(t, tick, await(t, r.ahead), "at once, and a tick")
 }
 
 // The timer of one set's bucket is aimed anew at another set's.
@@ -338,7 +324,7 @@ func TestTheTimingWheelAloneServesAllSets(t *testing.T) {
 	r.clock.Advance(width)
 	await(t, r.timer)()
 	await(t, outA)
-	require.Equal(t, 2*width+defaultTick, await(t, r.ahead))
+	require.Equal(t, 2*width+tick, await(t, r.ahead))
 	r.clock.Advance(2 * width)
 	await(t, r.timer)()
 	requireItems(t, []*Item{&items[1]}, await(t, outB).items)

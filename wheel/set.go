@@ -22,7 +22,8 @@ const (
 	keepBatch = 16 << 10
 
 	// keepEmpty is how many open buckets may be empty whatever the number of others.
-	// They are kept because schedule and cancel tend to come back to the same bucket.
+	// They are kept because schedule and cancel tend to come back to the same buckets: a lease
+	// that is released soon would open one and drop it, at twice the cost.
 	keepEmpty = 64
 
 	// finer is how much narrower than its set's the bucket of a precise item is.
@@ -89,7 +90,7 @@ func (s *Set) SchedulePrecisely(it *Item, due clock.Instant) {
 
 // Schedule sets the item to be delivered when due has come, in place of an earlier
 // schedule. An instant that has passed is delivered as soon as possible, never in the
-// caller's goroutine; so is one that is not positive. After Close or Stop it does nothing.
+// caller's goroutine; so is one that is not positive. After Stop it does nothing.
 //
 // It panics if the item is scheduled in another set.
 //
@@ -99,18 +100,17 @@ func (s *Set) Schedule(it *Item, due clock.Instant) { s.scheduleIn(it, due, s.wi
 // scheduleIn puts the item into a bucket of that width.
 func (s *Set) scheduleIn(it *Item, due clock.Instant, width int64) {
 	due = s.clamp(due)
-	alarm := s.schedule(it, due, ((int64(due)-1)/width+1)*width)
-	s.w.arm(alarm)
+	s.w.arm(s.schedule(it, ((int64(due)-1)/width+1)*width))
 }
 
-// clamp keeps instants away from zero, which means unscheduled, and from overflow.
+// clamp keeps instants away from zero, which means unarmed, and from overflow.
 func (s *Set) clamp(due clock.Instant) clock.Instant {
 	return max(1, min(due, never-clock.Instant(s.width)))
 }
 
 // schedule returns what the sources must be armed to, or never. That is left to the
 // caller because it needs another mutex.
-func (s *Set) schedule(it *Item, due clock.Instant, ends int64) clock.Instant {
+func (s *Set) schedule(it *Item, ends int64) clock.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -119,7 +119,6 @@ func (s *Set) schedule(it *Item, due clock.Instant, ends int64) clock.Instant {
 	s.checkLocked(it)
 	if b := it.bucket; b != nil {
 		if b.ends == ends {
-			it.due.Store(int64(due))
 			return never
 		}
 		s.detachLocked(it)
@@ -129,7 +128,6 @@ func (s *Set) schedule(it *Item, due clock.Instant, ends int64) clock.Instant {
 		s.empty--
 	}
 	b.push(it)
-	it.due.Store(int64(due))
 	s.items++
 	return alarm
 }
@@ -167,7 +165,6 @@ func (s *Set) Cancel(it *Item) bool {
 	}
 	s.checkLocked(it)
 	s.detachLocked(it)
-	it.due.Store(0)
 	return true
 }
 
@@ -176,21 +173,6 @@ func (s *Set) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.items
-}
-
-// Close unschedules every item and takes the set off the wheel. After it the function
-// is not running and will not run. It is idempotent, and must not be called from inside
-// the set's own function.
-func (s *Set) Close() {
-	s.close()
-	s.w.mu.Lock()
-	s.w.sets = slices.DeleteFunc(slices.Clone(s.w.sets), func(o *Set) bool { return o == s })
-	s.w.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.running {
-		s.rest.Wait()
-	}
 }
 
 // Drain cancels everything that is scheduled and returns it, for an owner that is about to stop and
@@ -210,7 +192,6 @@ func (s *Set) Drain() []*Item {
 	}
 	for _, it := range items {
 		s.detachLocked(it)
-		it.due.Store(0)
 	}
 	return items
 }

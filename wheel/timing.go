@@ -1,7 +1,6 @@
 package wheel
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,44 +9,14 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// A source makes the wheel look at its clock when an instant has come. There are two, the alarm and the
-// timing wheel; the ticker needs no arming.
-type source struct {
-	mu    sync.Mutex
-	armed clock.Instant          // zero: to nothing
-	set   func(at clock.Instant) // called with mu held, and never blocks; nil: there is no such source
-}
-
-// arm sees to it that the source goes off at at, or earlier. It never moves it to a later instant, so
-// callers need not agree on an order; a look too many does no harm.
-func (s *source) arm(at clock.Instant) {
-	if s.set == nil || at == never {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.armed != 0 && !at.Before(s.armed) {
-		return
-	}
-	s.armed = at
-	s.set(at)
-}
-
-// spent notes that the source has gone off, and returns what it was armed to.
-func (s *source) spent() clock.Instant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.armed
-	s.armed = 0
-	return was
-}
-
-// aim is what the source is armed to now.
-func (s *source) aim() clock.Instant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.armed
-}
+const (
+	// tick is the resolution of the timing wheel.
+	tick = 5 * time.Millisecond
+	// wheelSize slots of 5 ms reach 1.28 s on the first level, 23 h on the third.
+	wheelSize = 256
+	// horizon is how far ahead a timer is aimed at most.
+	horizon = 24 * time.Hour
+)
 
 // timers is the goroutine that talks to the timing wheel, and nobody else does. That package can lock
 // itself up: what it flushes it may put back into the bucket whose mutex it holds, and every call that
@@ -70,31 +39,6 @@ type timers struct {
 	late int   // for how many ticks it looks stuck
 }
 
-// stuckTicks is for how many ticks the timing wheel has to look stuck. Ticks are counted, and not their time: a
-// process that is suspended has none.
-const stuckTicks = int(stuckAfter / defaultEvery)
-
-// look is the ticker's look at the timing wheel. It is stuck if a call of it does not return, or if its timer does
-// not come. It runs on the wall clock and sleeps by one that stands still in a suspended machine: only where both have
-// come that far is it late.
-func (t *timers) look() {
-	if t == nil {
-		return
-	}
-	calls, due := t.calls.Load(), t.due.Load()
-	hangs := calls%2 != 0 && calls == t.seen
-	now := time.Now()
-	silent := due != nil && now.After(*due) && now.UnixMilli() > due.UnixMilli()
-	t.seen = calls
-	if !hangs && !silent {
-		t.late = 0
-		return
-	}
-	if t.late++; t.late == stuckTicks {
-		t.stuck.Add(1)
-	}
-}
-
 // startTimers starts the timing wheel and its goroutine.
 func (w *Wheel) startTimers(cfg Config) {
 	if cfg.NoTimingWheel {
@@ -102,7 +46,7 @@ func (w *Wheel) startTimers(cfg Config) {
 	}
 	t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 1), ended: make(chan struct{})}
 	if t.after == nil {
-		t.tw = timingwheel.NewTimingWheel(cfg.Tick, wheelSize)
+		t.tw = timingwheel.NewTimingWheel(tick, wheelSize)
 		t.after = func(d time.Duration, f func()) Stopper { return t.tw.AfterFunc(d, f) }
 		t.tw.Start()
 	}
@@ -150,8 +94,8 @@ func (t *timers) aim(last Stopper) Stopper {
 	if at == 0 {
 		return nil
 	}
-	left := min(max(at.Sub(t.w.clock.Now()), 0), horizon) + t.w.tick
-	due := time.Now().Add(left + t.w.tick)
+	left := min(max(at.Sub(t.w.clock.Now()), 0), horizon) + tick
+	due := time.Now().Add(left + tick)
 	t.due.Store(&due)
 	return t.after(left, t.w.onTimer)
 }
@@ -166,8 +110,8 @@ func (t *timers) stop() {
 		return
 	}
 	through := make(chan struct{})
-	t.tw.AfterFunc(t.w.tick, func() { close(through) })
-	patience := time.NewTimer(2*t.w.tick + defaultEvery)
+	t.tw.AfterFunc(tick, func() { close(through) })
+	patience := time.NewTimer(2*tick + every)
 	defer patience.Stop()
 	select {
 	case <-through:
@@ -181,7 +125,7 @@ func (t *timers) wait() {
 	if t == nil {
 		return
 	}
-	patience := time.NewTimer(2*t.w.tick + stuckAfter)
+	patience := time.NewTimer(2*tick + stuckAfter)
 	defer patience.Stop()
 	select {
 	case <-t.ended:

@@ -1,7 +1,6 @@
 package wheel
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -9,35 +8,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
-const (
-	defaultTick  = 5 * time.Millisecond
-	defaultEvery = 50 * time.Millisecond
-	maxTick      = time.Second
-
-	// wheelSize slots of 5 ms reach 1.28 s on the first level, 23 h on the third.
-	wheelSize = 256
-
-	// horizon is how far ahead a timer on the timing wheel is aimed at most.
-	horizon = 24 * time.Hour
-
-	// stuckAfter is how long Stop waits for a timing wheel that may be stuck, and how late it is when it counts
-	// as stuck.
-	stuckAfter = time.Second
-)
-
 // Config says how a [Wheel] keeps time. The zero value is what production uses.
 type Config struct {
 	// Clock decides what is due. Default: clock.System().
 	Clock clock.Clock
-
-	// Tick is the resolution of the timing wheel, in whole milliseconds from 1 ms to
-	// 1 s. Default 5 ms. Larger: items may be later by as much. Smaller: more wake-ups
-	// while something is scheduled.
-	Tick time.Duration
-
-	// Every is the period of the monotonic ticker that catches whatever the timing
-	// wheel has missed. Default, and at most, 50 ms. Smaller: more wake-ups always.
-	Every time.Duration
 
 	// Ticks replaces the ticker, for tests: each value received is one tick.
 	Ticks <-chan time.Time
@@ -56,26 +30,6 @@ type Config struct {
 // A Stopper takes a timer back; false means that it may fire or have fired.
 type Stopper interface{ Stop() bool }
 
-// complete fills in the defaults and refuses what cannot be kept.
-func (cfg *Config) complete() error {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
-	if cfg.Tick == 0 {
-		cfg.Tick = defaultTick
-	}
-	if cfg.Every == 0 {
-		cfg.Every = defaultEvery
-	}
-	if cfg.Tick < time.Millisecond || cfg.Tick > maxTick {
-		return fmt.Errorf("wheel: tick %v is not within 1ms and %v", cfg.Tick, maxTick)
-	}
-	if cfg.Every < 0 || cfg.Every > defaultEvery {
-		return fmt.Errorf("wheel: ticker period %v is not within 0 and %v", cfg.Every, defaultEvery)
-	}
-	return nil
-}
-
 // Wheel owns the sources of time that all its sets share.
 //
 // Goroutines: the ticker's, the alarm's, two of the timing wheel and the one that talks to
@@ -84,12 +38,11 @@ func (cfg *Config) complete() error {
 type Wheel struct {
 	clock clock.Clock
 	world *world.World
-	tick  time.Duration
 
-	alarm   clock.Alarm // nil: none
-	alarmed source      // the alarm
 	timers  *timers     // nil: none
 	timed   source      // the timing wheel
+	alarm   clock.Alarm // nil: none
+	alarmed source      // the alarm
 
 	mu      sync.Mutex
 	sets    []*Set // replaced, never changed, so that a reader may walk it unlocked
@@ -103,12 +56,12 @@ type Wheel struct {
 
 // New starts a wheel. Stop must be called to end its goroutines.
 //
-// Errors: a Config out of range; what the operating system says to a new alarm.
+// Errors: what the operating system says to a new alarm.
 func New(cfg Config) (*Wheel, error) {
-	if err := cfg.complete(); err != nil {
-		return nil, err
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
 	}
-	w := &Wheel{clock: cfg.Clock, world: world.Of(cfg.Clock), tick: cfg.Tick, quit: make(chan struct{})}
+	w := &Wheel{clock: cfg.Clock, world: world.Of(cfg.Clock), quit: make(chan struct{})}
 	w.running.Init(w.world)
 	if err := w.startAlarm(cfg); err != nil {
 		return nil, err
@@ -118,42 +71,6 @@ func New(cfg Config) (*Wheel, error) {
 		w.startTicker(cfg)
 	}
 	return w, nil
-}
-
-func (w *Wheel) startAlarm(cfg Config) error {
-	if cfg.NoAlarm {
-		return nil
-	}
-	alarm, err := w.clock.NewAlarm(w.onAlarm)
-	if err != nil {
-		return fmt.Errorf("wheel: %w", err)
-	}
-	w.alarm, w.alarmed.set = alarm, alarm.Arm
-	return nil
-}
-
-func (w *Wheel) startTicker(cfg Config) {
-	ticks, stop := cfg.Ticks, func() {}
-	if ticks == nil {
-		ticker := time.NewTicker(cfg.Every)
-		ticks, stop = ticker.C, ticker.Stop
-	}
-	w.ticking.Go(func() {
-		defer stop()
-		w.tickLoop(ticks)
-	})
-}
-
-func (w *Wheel) tickLoop(ticks <-chan time.Time) {
-	for {
-		select {
-		case <-ticks:
-			w.arm(w.sweep())
-			w.timers.look()
-		case <-w.quit:
-			return
-		}
-	}
 }
 
 // Stop unschedules every item and ends the wheel: after it no function of a set is
@@ -180,15 +97,6 @@ func (w *Wheel) shutdown() {
 	}
 	w.running.Wait()
 	w.timers.wait()
-}
-
-// Stuck is how often the timing wheel was found stuck. Items are then delivered by the alarm, or where there is
-// none by the ticker.
-func (w *Wheel) Stuck() int64 {
-	if w.timers == nil {
-		return 0
-	}
-	return w.timers.stuck.Load()
 }
 
 // Settle delivers what is due now and returns when every set is at rest with nothing
@@ -227,18 +135,47 @@ func (w *Wheel) sweep() clock.Instant {
 	return earliest
 }
 
-// onAlarm is the alarm's function.
-//
-// A set that opens a new earliest bucket while this runs arms the alarm itself: it finds
-// armed either cleared or not earlier than its own. A set that was kicked arms it when it
-// comes to rest.
-func (w *Wheel) onAlarm() {
-	w.alarmed.spent()
-	w.arm(w.sweep())
-}
-
 // arm sees to it that both sources go off at at, or earlier.
 func (w *Wheel) arm(at clock.Instant) {
 	w.alarmed.arm(at)
 	w.timed.arm(at)
+}
+
+// A source makes the wheel look at its clock when an instant has come. There are two, the alarm and the
+// timing wheel; the ticker needs no arming.
+type source struct {
+	mu    sync.Mutex
+	armed clock.Instant          // zero: to nothing
+	set   func(at clock.Instant) // called with mu held, and never blocks; nil: there is no such source
+}
+
+// arm sees to it that the source goes off at at, or earlier. It never moves it to a later instant, so
+// callers need not agree on an order; a look too many does no harm.
+func (s *source) arm(at clock.Instant) {
+	if s.set == nil || at == never {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed != 0 && !at.Before(s.armed) {
+		return
+	}
+	s.armed = at
+	s.set(at)
+}
+
+// spent notes that the source has gone off, and returns what it was armed to.
+func (s *source) spent() clock.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.armed
+	s.armed = 0
+	return was
+}
+
+// aim is what the source is armed to now.
+func (s *source) aim() clock.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed
 }

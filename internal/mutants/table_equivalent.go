@@ -72,8 +72,6 @@ func equivalentWheel() map[string]string {
 		"wheel/timing.go: number: t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 1), ended: make(chan struct{})} -> t := &timers{w: w, after: cfg.After, ring: make(chan struct{}, 2), ended: make(chan struct{})}": "a second ring for one change: it aims once more at the same",
 		"wheel/timing.go: call: defer patience.Stop() -> _ = patience.Stop":                                                                                                                                                         "a timer that nobody has any more is collected",
 		"wheel/timing.go: call: defer patience.Stop() -> _ = patience.Stop (2)":                                                                                                                                                     "a timer that nobody has any more is collected",
-		"wheel/wheel.go: boundary: if cfg.Every < 0 || cfg.Every > defaultEvery { -> if cfg.Every <= 0 || cfg.Every > defaultEvery {":                                                                                               "0 has been replaced by the default",
-		"wheel/wheel.go: number: if cfg.Every < 0 || cfg.Every > defaultEvery { -> if cfg.Every < 1 || cfg.Every > defaultEvery {":                                                                                                  "0 has been replaced by the default",
 	}
 }
 

@@ -84,7 +84,7 @@ func timing() []mutant {
 	return []mutant{
 		{
 			"timing-wheel-called-under-a-mutex", "a timing wheel that locks itself up locks the engine up",
-			one(source, "w.timed.set = t.wake", "w.timed.set = func(at clock.Instant) { t.after(at.Sub(w.clock.Now())+t.w.tick, w.onTimer) }"),
+			one(source, "w.timed.set = t.wake", "w.timed.set = func(at clock.Instant) { t.after(at.Sub(w.clock.Now())+tick, w.onTimer) }"),
 			"wheel", "TestATimingWheelThatIsStuckHoldsNobodyUp", true,
 		},
 		{
@@ -99,7 +99,7 @@ func timing() []mutant {
 		},
 		{
 			"ticker-aims-nothing", "a timing wheel that came early is never asked again",
-			one("wheel/wheel.go", "case <-ticks:\n\t\t\tw.arm(w.sweep())", "case <-ticks:\n\t\t\tw.sweep()"),
+			one("wheel/correct.go", "case <-ticks:\n\t\t\tw.arm(w.sweep())", "case <-ticks:\n\t\t\tw.sweep()"),
 			"wheel", "TestSources", true,
 		},
 		{

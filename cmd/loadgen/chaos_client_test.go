@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -28,7 +29,7 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 				"run", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireReport(t, []byte(stdout))
 			require.Empty(t, r["errors"])
 			chaos := r["chaos"].(map[string]any)
@@ -45,43 +46,6 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAGapThatIsTooLongIsAFailure(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		chaos  []string
-		kind   string
-		gap    time.Duration
-		status int
-	}{
-		{"Within", []string{chaosClient}, kindLock, 3 * time.Second, statusOK},
-		{"Beyond", []string{chaosClient}, kindLock, 3*time.Second + 1, statusFailed},
-		{"APlaceOfTheDead", []string{chaosClient}, kindFair, 7 * time.Second, statusOK},
-		{"BeyondThat", []string{chaosClient}, kindFair, 7*time.Second + 1, statusFailed},
-		{"ServersAreDisturbed", []string{chaosClient, chaosPause}, kindLock, 4 * time.Second, statusOK},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := newChaos(&config{chaos: tc.chaos, kind: tc.kind, lease: time.Second}, nil, nil)
-			c.done[chaosClient], c.client.Killed = 1, 1
-			c.watchGaps(2).spans[1].granted(int64(tc.gap))
-			r := new(report)
-			c.addTo(r, nil)
-			r.settle()
-			require.Equal(t, tc.status, r.Status, r.Failures)
-			require.InDelta(t, tc.gap.Seconds(), r.Chaos.Client.Gap, 0.001)
-		})
-	}
-}
-
-func TestGaps(t *testing.T) {
-	var none *gaps
-	none.granted(7)
-	var s span
-	for _, at := range []int64{10, 12, 40, 41} {
-		s.granted(at)
-	}
-	require.EqualValues(t, 28, s.most.Load())
 }
 
 // Whatever ends loadgen, the client that it started does not stay.
@@ -106,11 +70,4 @@ func TestTheOtherClientEndsWithItsParent(t *testing.T) {
 	require.NoError(t, c.cmd.Process.Kill())
 	c.wait()
 	require.Eventually(t, func() bool { return len(clients()) == 0 }, 30*time.Second, 10*time.Millisecond)
-}
-
-func TestAnotherClientThatCannotBeginIsToldOf(t *testing.T) {
-	v, err := startVictim(&config{scenario: "nonsense"}, &server{addrs: []string{"127.0.0.1:1"}})
-	require.NoError(t, err)
-	require.ErrorContains(t, v.await(t.Context()), "ended by itself: loadgen: ")
-	require.ErrorContains(t, v.kill(), "ended by itself")
 }

@@ -9,21 +9,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
-// The disturbances of --chaos.
-const (
-	chaosSlots    = "slots"        // one slot moves to another master, the next time back
-	chaosPause    = "pause"        // a master stands still for a while
-	chaosKillConn = "kill-conn"    // a master drops all its connections
-	chaosFlush    = "script-flush" // a master forgets its scripts
-	chaosFailover = "failover"     // a replica takes over, as an operator would have it
-	chaosKill     = "kill"         // one master dies, once
-	chaosClient   = "client"       // another client of the same locks dies, once
-)
-
-var chaosKinds = []string{chaosSlots, chaosPause, chaosKillConn, chaosFlush, chaosFailover, chaosKill, chaosClient}
+var chaosKinds = []string{config.ChaosSlots, config.ChaosPause, config.ChaosKillConn, config.ChaosFlush, config.ChaosFailover, config.ChaosKill, config.ChaosClient}
 
 const (
 	minChaosEvery = 10 * time.Millisecond
@@ -34,19 +24,19 @@ const (
 	clientMargin = 2 * time.Second
 )
 
-func addChaosFlags(f *pflag.FlagSet, c *config) {
-	f.StringSliceVar(&c.chaos, "chaos", nil,
+func addChaosFlags(f *pflag.FlagSet, c *config.Config) {
+	f.StringSliceVar(&c.Chaos, "chaos", nil,
 		"disturb loadgen's own servers while measuring,\n`kinds` with commas between:\n"+
 			"slots (one moves to another master, then back),\npause (a master stands still), kill-conn, script-flush,\n"+
 			"failover (a replica is told to take over),\nkill (one master dies, once),\n"+
 			"client (a second loadgen of the same locks is killed, once)")
-	f.DurationVar(&c.chaosEvery, "chaos-every", 500*time.Millisecond, "time from one disturbance to the next")
-	f.Uint64Var(&c.chaosSeed, "chaos-seed", 1, "seed of which disturbance hits whom")
+	f.DurationVar(&c.ChaosEvery, "chaos-every", 500*time.Millisecond, "time from one disturbance to the next")
+	f.Uint64Var(&c.ChaosSeed, "chaos-seed", 1, "seed of which disturbance hits whom")
 }
 
 // checkChaos refuses disturbances that the topology does not know, or of servers that are not ours.
-func (c *config) checkChaos(changed func(string) bool) error {
-	if len(c.chaos) == 0 {
+func (c *flags) checkChaos(changed func(string) bool) error {
+	if len(c.Chaos) == 0 {
 		for _, flag := range []string{"chaos", "chaos-every", "chaos-seed"} {
 			if changed(flag) {
 				return fmt.Errorf("--%s needs --chaos with one or more of %s", flag, strings.Join(chaosKinds, ", "))
@@ -54,65 +44,59 @@ func (c *config) checkChaos(changed func(string) bool) error {
 		}
 		return nil
 	}
-	if len(c.addrs) > 0 && !c.onlyKillsClient() {
+	if len(c.Addrs) > 0 && !c.OnlyKillsClient() {
 		return errors.New("--chaos disturbs the servers, so they must be loadgen's own: leave --addr away")
 	}
-	if c.yardstick {
+	if c.Yardstick {
 		return errors.New("--chaos: the yardstick knows nothing but servers that stay as they are, leave --yardstick away")
 	}
-	if c.chaosEvery < minChaosEvery || c.chaosEvery > maxChaosEvery {
-		return fmt.Errorf("--chaos-every must be between %v and %v, not %v", minChaosEvery, maxChaosEvery, c.chaosEvery)
+	if c.ChaosEvery < minChaosEvery || c.ChaosEvery > maxChaosEvery {
+		return fmt.Errorf("--chaos-every must be between %v and %v, not %v", minChaosEvery, maxChaosEvery, c.ChaosEvery)
 	}
-	for i, kind := range c.chaos {
+	for i, kind := range c.Chaos {
 		if err := c.checkChaosKind(kind); err != nil {
 			return err
 		}
-		if slices.Contains(c.chaos[:i], kind) {
+		if slices.Contains(c.Chaos[:i], kind) {
 			return fmt.Errorf("--chaos names %s twice", kind)
 		}
 	}
 	return nil
 }
 
-func (c *config) checkChaosKind(kind string) error {
+func (c *flags) checkChaosKind(kind string) error {
 	switch {
 	case !slices.Contains(chaosKinds, kind):
 		return fmt.Errorf("--chaos must be one or more of %s, not %q", strings.Join(chaosKinds, ", "), kind)
-	case (kind == chaosPause || kind == chaosClient) && !redisproc.CanPause:
+	case (kind == config.ChaosPause || kind == config.ChaosClient) && !redisproc.CanPause:
 		return fmt.Errorf("--chaos %s stops a process for a while, which this system cannot do", kind)
-	case kind == chaosClient:
+	case kind == config.ChaosClient:
 		return c.checkKillClient()
-	case kind == chaosSlots && c.cluster < 2:
+	case kind == config.ChaosSlots && c.Cluster < 2:
 		return errors.New("--chaos slots needs --cluster with at least 2 masters: a slot goes from one to another")
-	case (kind == chaosFailover || kind == chaosKill) && c.replicas == 0:
+	case (kind == config.ChaosFailover || kind == config.ChaosKill) && c.Replicas == 0:
 		return fmt.Errorf("--chaos %s needs --sentinel, or --cluster with --replicas: somebody must be there to take over", kind)
-	case kind == chaosKill && !c.sentinel && c.cluster < electorate:
+	case kind == config.ChaosKill && !c.Sentinel && c.Cluster < electorate:
 		return fmt.Errorf("--chaos kill needs --cluster with at least %d masters: the others elect the successor", electorate)
 	}
 	return nil
 }
 
-// killsClient reports whether another client of the same locks is to die.
-func (c *config) killsClient() bool { return slices.Contains(c.chaos, chaosClient) }
-
-// onlyKillsClient reports whether the servers are left alone.
-func (c *config) onlyKillsClient() bool { return slices.Equal(c.chaos, []string{chaosClient}) }
-
 // checkKillClient refuses what would show nothing, or cannot be shared with a second process.
-func (c *config) checkKillClient() error {
+func (c *flags) checkKillClient() error {
 	switch {
-	case c.scenario == "hold":
+	case c.Scenario == "hold":
 		return errors.New("--chaos client means nothing with --scenario hold: nobody waits for what the other client had")
-	case c.rate > 0:
+	case c.Rate > 0:
 		return errors.New("--chaos client: with --rate callers rest, which would look like a gap")
-	case c.mutex:
+	case c.Mutex:
 		return errors.New("--chaos client: a mutex is of one process, leave --mutex away")
-	case c.witnessProcs > 1:
+	case c.WitnessProcs > 1:
 		return errors.New("--chaos client starts a second process by itself, leave --witness-procs away")
-	case c.locks > 0:
+	case c.Locks > 0:
 		return errors.New("--chaos client: the other client would want the --locks that are kept")
-	case c.duration < c.lease+clientMargin:
-		return fmt.Errorf("--chaos client: the others wait for the lease of the one that was killed, so --duration must be at least --lease and %v, not %v", clientMargin, c.duration)
+	case c.Duration < c.Lease+clientMargin:
+		return fmt.Errorf("--chaos client: the others wait for the lease of the one that was killed, so --duration must be at least --lease and %v, not %v", clientMargin, c.Duration)
 	}
 	return nil
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 )
 
 func TestChaos(t *testing.T) {
@@ -58,7 +56,7 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"run", "--duration", "1500ms", "--warmup", "50ms", "--chaos-every", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireReport(t, []byte(stdout))
 			require.Empty(t, r["errors"])
 			chaos := r["chaos"].(map[string]any)
@@ -69,27 +67,9 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// On a busy machine a replica may have taken over when it is told again, and then it refuses for good.
-func TestWhoHasTakenOverIsNotToldAgain(t *testing.T) {
-	needServer(t)
-	t.Parallel()
-	cluster, err := redistest.StartCluster(t.Context(), 1, 0)
-	require.NoError(t, err)
-	defer cluster.Stop()
-	c := &chaos{cfg: &config{}, srv: &server{cluster: cluster}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	before, err := cluster.Nodes()[0].CommandStats()
-	require.NoError(t, err)
-	require.NoError(t, c.takeOver(ctx, cluster.Nodes()[0]))
-	after, err := cluster.Nodes()[0].CommandStats()
-	require.NoError(t, err)
-	require.Equal(t, before["cluster|failover"], after["cluster|failover"])
-}
-
 func TestChaosNeedsProcessesToDisturb(t *testing.T) {
 	withoutServer(t)
 	status, _, stderr := invoke(t, "run", "--chaos", "pause")
-	require.Equal(t, statusConnect, status)
+	require.Equal(t, report.StatusConnect, status)
 	require.Contains(t, stderr, "--chaos needs redis-server or valkey-server on PATH")
 }

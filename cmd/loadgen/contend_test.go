@@ -14,8 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
-	"github.com/seed-786ebc8c/holdfast/internal/witness"
+	sharedfile "github.com/seed-786ebc8c/holdfast/internal/witness"
 )
 
 // childEnv makes the test binary loadgen itself, run with these arguments.
@@ -87,7 +88,7 @@ func TestContend(t *testing.T) {
 				"--duration", "300ms", "--warmup", "20ms", "--json", "-",
 			}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireContendReport(t, []byte(stdout))
 			require.EqualValues(t, 0, r["violations"])
 			require.Positive(t, r["longest_wait_us"])
@@ -101,7 +102,7 @@ func TestContendOnAServerOfItsOwn(t *testing.T) {
 	withoutServer(t)
 	status, stdout, stderr := invoke(t, "run", "--scenario", "contend", "--duration", "300ms", "--warmup", "0s",
 		"--mutex", "--rounds", "1", "--witness", filepath.Join(t.TempDir(), "w"))
-	require.Equal(t, statusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr)
 	for _, row := range []string{"grants/s", "longest wait", "grants a caller", "beside a mutex", "together"} {
 		require.Contains(t, stdout, row)
 	}
@@ -113,7 +114,7 @@ func TestContendEndsEarlyWithAReport(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	defer time.AfterFunc(300*time.Millisecond, cancel).Stop()
 	status := run(ctx, []string{"run", "--scenario", "contend", "--duration", "1h", "--warmup", "0s", "--json", "-"}, &stdout, &stderr)
-	require.Equal(t, statusOK, status, stderr.String())
+	require.Equal(t, report.StatusOK, status, stderr.String())
 	require.Equal(t, true, requireContendReport(t, stdout.Bytes())["interrupted"])
 }
 
@@ -156,7 +157,7 @@ func TestContendInThreeProcesses(t *testing.T) {
 	wg.Wait()
 	var first map[string]any
 	for _, c := range children {
-		require.Equal(t, statusOK, c.cmd.ProcessState.ExitCode(), c.stderr.String())
+		require.Equal(t, report.StatusOK, c.cmd.ProcessState.ExitCode(), c.stderr.String())
 		r := requireContendReport(t, c.stdout.Bytes())
 		if first == nil {
 			first = r
@@ -185,13 +186,13 @@ func TestAPlantedViolationInAnotherProcessEndsInStatus4(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	file := filepath.Join(t.TempDir(), "w")
-	w, err := witness.Open(file, witness.Options{Keys: 1})
+	w, err := sharedfile.Open(file, sharedfile.Options{Keys: 1})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.Leave()) }()
 	w.Take(0, 5)
 	c := startChild(t, "run", "--scenario", "contend", "--addr", addr, "--clients", "2", "--duration", "100ms", "--warmup", "0s",
 		"--json", "-", "--witness", file)
-	require.Equal(t, statusViolation, c.wait(), c.stderr.String())
+	require.Equal(t, report.StatusViolation, c.wait(), c.stderr.String())
 	var r struct {
 		Violations int64    `json:"violations"`
 		Failures   []string `json:"failures"`
@@ -206,7 +207,7 @@ func TestWitnessThatDoesNotFit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w")
 	require.NoError(t, os.WriteFile(file, []byte("a letter"), 0o600))
 	status, _, stderr := invoke(t, "run", "--scenario", "contend", "--witness", file, "--duration", "1s")
-	require.Equal(t, statusUsage, status)
+	require.Equal(t, report.StatusUsage, status)
 	require.Contains(t, stderr, "not a witness file")
 }
 
@@ -216,14 +217,6 @@ func TestNobodyElseCame(t *testing.T) {
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	status, stdout, _ := invoke(t, "run", "--scenario", "contend", "--addr", addr, "--duration", "1s", "--json", "-",
 		"--witness", filepath.Join(t.TempDir(), "w"), "--witness-procs", "2", "--witness-wait", "50ms")
-	require.Equal(t, statusFailed, status)
+	require.Equal(t, report.StatusFailed, status)
 	require.Contains(t, stdout, "1 of 2 processes came within 50ms")
-}
-
-func TestKeep(t *testing.T) {
-	for _, hold := range []time.Duration{20 * time.Microsecond, 2 * time.Millisecond} {
-		began := time.Now()
-		keep(hold)
-		require.GreaterOrEqual(t, time.Since(began), hold)
-	}
 }

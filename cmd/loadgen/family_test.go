@@ -4,10 +4,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -28,7 +28,7 @@ func TestFamilyScenarios(t *testing.T) {
 					"run", "--scenario", scenario, "--duration", "400ms", "--warmup", "20ms", "--json", "-",
 				}, strings.Fields(args)...)
 				status, stdout, stderr := invoke(t, all...)
-				require.Equal(t, statusOK, status, stderr)
+				require.Equal(t, report.StatusOK, status, stderr)
 				r := requireContendReport(t, []byte(stdout))
 				require.Empty(t, r["errors"])
 				require.Positive(t, r["fairness"].(map[string]any)["min"], "every caller was served")
@@ -81,7 +81,7 @@ func TestReadersAreTogether(t *testing.T) {
 				"run", "--scenario", "rw", "--clients", "8", "--hold", "5ms", "--duration", "300ms", "--warmup", "0s", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			rw := requireContendReport(t, []byte(stdout))["rw"].(map[string]any)
 			none, wait := "writes", "write_wait_us"
 			if strings.HasSuffix(args, " 0") {
@@ -108,7 +108,7 @@ func TestFamilyAcrossProcesses(t *testing.T) {
 			}
 			one, two := startChild(t, args...), startChild(t, args...)
 			for _, c := range []*child{one, two} {
-				require.Equal(t, statusOK, c.wait(), c.stderr.String())
+				require.Equal(t, report.StatusOK, c.wait(), c.stderr.String())
 				r := requireContendReport(t, c.stdout.Bytes())
 				requireFamilyReport(t, scenario, r)
 				require.Len(t, r["witness"].(map[string]any)["processes"], 2)
@@ -126,163 +126,10 @@ func TestFamilyTables(t *testing.T) {
 		"rw":     {"reads/s", "writes/s", "readers at once"},
 	} {
 		status, stdout, stderr := invoke(t, "run", "--scenario", scenario, "--clients", "8", "--duration", "200ms", "--warmup", "0s")
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		require.True(t, strings.HasPrefix(stdout, scenario+" on "), stdout)
 		for _, row := range rows {
 			require.Contains(t, stdout, row)
 		}
-	}
-}
-
-func TestLedgerOfReaders(t *testing.T) {
-	name := func(int) string { return "k" }
-	t.Run("ReadersShare", func(t *testing.T) {
-		l := newLedger(1, name)
-		require.True(t, l.takeShared(0, 1))
-		require.True(t, l.takeShared(0, 2))
-		l.giveShared(0, 1)
-		l.giveShared(0, 2)
-		l.take(0, 3)
-		l.give(0, 3)
-		require.Zero(t, l.violations.Load())
-		require.EqualValues(t, 2, l.together.Load())
-	})
-	t.Run("AWriterBesideReadersIsCaught", func(t *testing.T) {
-		l := newLedger(1, name)
-		require.True(t, l.takeShared(0, 1))
-		require.True(t, l.takeShared(0, 2))
-		l.take(0, 3)
-		require.Equal(t, []string{`"k" was granted to holder 3 while 2 readers have it`}, l.told())
-	})
-	t.Run("AReaderBesideAWriterIsCaught", func(t *testing.T) {
-		l := newLedger(1, name)
-		l.take(0, 3)
-		require.False(t, l.takeShared(0, 1))
-		l.give(0, 3)
-		require.Equal(t, []string{`"k" was granted to reader 1 while holder 3 has it`}, l.told())
-		l.giveShared(0, 1)
-		require.EqualValues(t, 2, l.violations.Load())
-	})
-}
-
-func TestTokensThatDoNotRiseAreAViolation(t *testing.T) {
-	check := newTokenCheck(&config{keys: 2, prefix: "p"})
-	for _, token := range []int64{5, 6, 9} {
-		check.note(0, token)
-	}
-	check.note(1, 1) // another name
-	r := new(report)
-	r.contendReport = new(contendReport)
-	check.addTo(r)
-	r.settle()
-	require.Equal(t, statusOK, r.Status)
-	check.note(0, 9)
-	check.note(0, 3)
-	check.addTo(r)
-	r.settle()
-	require.Equal(t, statusViolation, r.Status)
-	require.Equal(t, &tokenReport{Checked: 6, NotRising: 2}, r.Tokens)
-	require.Contains(t, strings.Join(r.Failures, "\n"), "with token 9 after 9")
-}
-
-func TestLineOfKey(t *testing.T) {
-	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	for _, tc := range []struct {
-		name  string
-		play  func(k *lineOfKey)
-		want  orderReport
-		taken time.Duration
-	}{
-		{"InOrder", func(k *lineOfKey) {
-			k.begin()
-			k.seen([]string{"a", "b", "c"})
-			k.granted(at(0), "a")
-			k.granted(at(1), "b")
-			k.begin()
-			k.seen([]string{"c", "d"})
-			k.granted(at(2), "c")
-			k.granted(at(3), "d")
-		}, orderReport{Looks: 2, Followed: 4}, 0},
-		{"ServedWhileTheAnswerWasOnItsWay", func(k *lineOfKey) {
-			k.granted(at(0), "before")
-			k.begin()
-			k.granted(at(0), "a")
-			k.granted(at(1), "b")
-			k.seen([]string{"a", "b", "c"})
-			k.granted(at(2), "c")
-		}, orderReport{Looks: 1, Followed: 3}, 0},
-		{"KnownAndServedWhileTheAnswerWasOnItsWay", func(k *lineOfKey) {
-			k.begin()
-			k.seen([]string{"a", "b", "c"})
-			k.begin()
-			k.granted(at(0), "a")
-			k.seen([]string{"a", "b", "c", "d"})
-			k.granted(at(1), "b")
-		}, orderReport{Looks: 2, Followed: 2}, 0},
-		{"ServedInTheWrongOrderWhileTheAnswerWasOnItsWay", func(k *lineOfKey) {
-			k.begin()
-			k.granted(at(0), "b")
-			k.granted(at(0), "a")
-			k.seen([]string{"a", "b", "c"})
-		}, orderReport{Looks: 1, Followed: 2, OutOfOrder: 1}, 0},
-		{"Overtaken", func(k *lineOfKey) {
-			k.begin()
-			k.seen([]string{"a", "b"})
-			k.granted(at(300), "b")
-			k.granted(at(0), "a")
-		}, orderReport{Looks: 1, Followed: 2, OutOfOrder: 1}, 300 * time.Millisecond},
-		{"OvertakenByTheClockAlone", func(k *lineOfKey) {
-			k.granted(at(1500), "b")
-			k.granted(at(0), "a")
-			k.granted(at(600), "c")
-		}, orderReport{AskedLater: 1}, 1500 * time.Millisecond},
-		{"WhoGaveUpOvertakesNobody", func(k *lineOfKey) {
-			k.begin()
-			k.seen([]string{"a", "b"})
-			k.granted(at(0), "b")
-			k.begin()
-			k.seen([]string{"c"})
-			k.granted(at(0), "c")
-		}, orderReport{Looks: 2, Followed: 2}, 0},
-		{"APlaceLost", func(k *lineOfKey) {
-			k.begin()
-			k.seen([]string{"a", "b"})
-			k.begin()
-			k.seen([]string{"b", "a"})
-			k.granted(at(0), "b")
-			k.granted(at(0), "a")
-		}, orderReport{Looks: 2, Followed: 2, LostPlace: 1}, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			k := lineOfKey{places: make(map[string]int64)}
-			tc.play(&k)
-			require.Equal(t, tc.want, k.line)
-			require.Equal(t, tc.taken, k.overtaken)
-		})
-	}
-}
-
-func TestWhatOfTheOrderIsJudged(t *testing.T) {
-	for _, tc := range []struct {
-		line   orderReport
-		chaos  []string
-		status int
-		judged string
-	}{
-		{orderReport{}, nil, statusOK, "queue and clock"},
-		{orderReport{OutOfOrder: 1}, nil, statusFailed, "queue and clock"},
-		{orderReport{LostPlace: 1}, nil, statusFailed, "queue and clock"},
-		{orderReport{AskedLater: 1}, nil, statusFailed, "queue and clock"},
-		{orderReport{AskedLater: 1}, []string{chaosPause}, statusOK, "queue"},
-		{orderReport{AskedLater: 1}, []string{chaosClient}, statusFailed, "queue and clock"},
-		{orderReport{OutOfOrder: 1}, []string{chaosPause}, statusFailed, "queue"},
-		{orderReport{OutOfOrder: 1, LostPlace: 1}, []string{chaosKill}, statusOK, "nothing"},
-	} {
-		o := orderCheck{keys: []lineOfKey{{line: tc.line}}}
-		r := &report{contendReport: new(contendReport)}
-		o.addTo(r, tc.chaos)
-		r.settle()
-		require.Equal(t, tc.status, r.Status, tc)
-		require.Equal(t, tc.judged, r.Order.Judged)
 	}
 }

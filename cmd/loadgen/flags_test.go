@@ -8,84 +8,86 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
 
 func TestParseFlags(t *testing.T) {
 	t.Run("Defaults", func(t *testing.T) {
 		c, err := parseFlags(nil)
 		require.NoError(t, err)
-		require.Equal(t, "lock", c.scenario)
-		require.Equal(t, 1024, c.inflight)
-		require.Equal(t, 2, c.clients)
-		require.Equal(t, 16*1024, c.keys)
-		require.Equal(t, 10*time.Second, c.duration)
-		require.Equal(t, 1, c.rounds)
-		require.NotEmpty(t, c.prefix)
+		require.Equal(t, "lock", c.Scenario)
+		require.Equal(t, 1024, c.Inflight)
+		require.Equal(t, 2, c.Clients)
+		require.Equal(t, 16*1024, c.Keys)
+		require.Equal(t, 10*time.Second, c.Duration)
+		require.Equal(t, 1, c.Rounds)
+		require.NotEmpty(t, c.Prefix)
 	})
 	for _, tc := range []struct {
 		name, args string
-		check      func(*testing.T, config)
+		check      func(*testing.T, config.Config)
 	}{
-		{"OneInFlightHasOneClient", "--inflight 1", func(t *testing.T, c config) {
-			require.Equal(t, 1, c.clients)
-			require.Equal(t, 16, c.keys)
+		{"OneInFlightHasOneClient", "--inflight 1", func(t *testing.T, c config.Config) {
+			require.Equal(t, 1, c.Clients)
+			require.Equal(t, 16, c.Keys)
 		}},
-		{"SyncCallersAreTheOperationsInFlight", "--api sync --clients 77", func(t *testing.T, c config) {
-			require.Equal(t, 77, c.inflight)
-			require.Equal(t, 16*77, c.keys)
+		{"SyncCallersAreTheOperationsInFlight", "--api sync --clients 77", func(t *testing.T, c config.Config) {
+			require.Equal(t, 77, c.Inflight)
+			require.Equal(t, 16*77, c.Keys)
 		}},
-		{"SyncTakesInflightForClients", "--api sync --inflight 9", func(t *testing.T, c config) {
-			require.Equal(t, 9, c.clients)
+		{"SyncTakesInflightForClients", "--api sync --inflight 9", func(t *testing.T, c config.Config) {
+			require.Equal(t, 9, c.Clients)
 		}},
-		{"SyncDefault", "--api sync", func(t *testing.T, c config) { require.Equal(t, 512, c.clients) }},
-		{"HoldDefault", "--scenario hold", func(t *testing.T, c config) { require.Equal(t, 10_000, c.locks) }},
-		{"Contend", "--scenario contend", func(t *testing.T, c config) {
-			require.Equal(t, "sync", c.api)
-			require.Equal(t, []int{64, 64, 1, 1, 1}, []int{c.clients, c.inflight, c.keys, c.engines, c.rounds})
+		{"SyncDefault", "--api sync", func(t *testing.T, c config.Config) { require.Equal(t, 512, c.Clients) }},
+		{"HoldDefault", "--scenario hold", func(t *testing.T, c config.Config) { require.Equal(t, 10_000, c.Locks) }},
+		{"Contend", "--scenario contend", func(t *testing.T, c config.Config) {
+			require.Equal(t, "sync", c.API)
+			require.Equal(t, []int{64, 64, 1, 1, 1}, []int{c.Clients, c.Inflight, c.Keys, c.Engines, c.Rounds})
 		}},
-		{"ContendAsync", "--scenario contend --api async --clients 7 --keys 7 --engines 7 --hold 30us", func(t *testing.T, c config) {
-			require.Equal(t, "async", c.api)
-			require.Equal(t, 7, c.inflight)
-			require.Equal(t, 30*time.Microsecond, c.hold)
+		{"ContendAsync", "--scenario contend --api async --clients 7 --keys 7 --engines 7 --hold 30us", func(t *testing.T, c config.Config) {
+			require.Equal(t, "async", c.API)
+			require.Equal(t, 7, c.Inflight)
+			require.Equal(t, 30*time.Microsecond, c.Hold)
 		}},
-		{"ContendBesideAMutex", "--scenario contend --mutex", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
-		{"ContendInSeveralProcesses", "--scenario contend --addr a:1 --witness w --witness-procs 4", func(t *testing.T, c config) {
-			require.Equal(t, 30*time.Second, c.witnessWait)
-			require.False(t, c.prefixGiven)
+		{"ContendBesideAMutex", "--scenario contend --mutex", func(t *testing.T, c config.Config) { require.Equal(t, 5, c.Rounds) }},
+		{"ContendInSeveralProcesses", "--scenario contend --addr a:1 --witness w --witness-procs 4", func(t *testing.T, c config.Config) {
+			require.Equal(t, 30*time.Second, c.WitnessWait)
+			require.False(t, c.PrefixGiven)
 		}},
-		{"Fair", "--scenario fair", func(t *testing.T, c config) {
-			require.Equal(t, []string{"fair", "sync"}, []string{c.kind, c.api})
-			require.Equal(t, []int{64, 1}, []int{c.clients, c.keys})
+		{"Fair", "--scenario fair", func(t *testing.T, c config.Config) {
+			require.Equal(t, []string{"fair", "sync"}, []string{c.Kind, c.API})
+			require.Equal(t, []int{64, 1}, []int{c.Clients, c.Keys})
 		}},
-		{"ReadersAndWriters", "--scenario rw --api async", func(t *testing.T, c config) {
-			require.Equal(t, []string{"rw", "async"}, []string{c.kind, c.api})
-			require.InDelta(t, 0.9, c.readShare, 0)
+		{"ReadersAndWriters", "--scenario rw --api async", func(t *testing.T, c config.Config) {
+			require.Equal(t, []string{"rw", "async"}, []string{c.Kind, c.API})
+			require.InDelta(t, 0.9, c.ReadShare, 0)
 		}},
-		{"FencedBesideAMutex", "--scenario fenced --mutex --engines 4", func(t *testing.T, c config) { require.Equal(t, "fenced", c.kind) }},
-		{"Kind", "--kind fair --yardstick", func(t *testing.T, c config) { require.Equal(t, "fair", c.kind) }},
-		{"Yardstick", "--yardstick", func(t *testing.T, c config) { require.Equal(t, 5, c.rounds) }},
-		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config) {
-			require.Equal(t, "127.0.0.1:6060", c.pprof)
+		{"FencedBesideAMutex", "--scenario fenced --mutex --engines 4", func(t *testing.T, c config.Config) { require.Equal(t, "fenced", c.Kind) }},
+		{"Kind", "--kind fair --yardstick", func(t *testing.T, c config.Config) { require.Equal(t, "fair", c.Kind) }},
+		{"Yardstick", "--yardstick", func(t *testing.T, c config.Config) { require.Equal(t, 5, c.Rounds) }},
+		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config.Config) {
+			require.Equal(t, "127.0.0.1:6060", c.Pprof)
 		}},
-		{"PprofPublicIfAsked", "--pprof :6060 --pprof-public", func(t *testing.T, c config) {
-			require.Equal(t, ":6060", c.pprof)
+		{"PprofPublicIfAsked", "--pprof :6060 --pprof-public", func(t *testing.T, c config.Config) {
+			require.Equal(t, ":6060", c.Pprof)
 		}},
-		{"Addresses", "--addr a:1 --addr [::1]:6379", func(t *testing.T, c config) {
-			require.Equal(t, []string{"a:1", "[::1]:6379"}, c.addrs)
+		{"Addresses", "--addr a:1 --addr [::1]:6379", func(t *testing.T, c config.Config) {
+			require.Equal(t, []string{"a:1", "[::1]:6379"}, c.Addrs)
 		}},
-		{"Cluster", "--cluster 3 --replicas 2", func(t *testing.T, c config) {
-			require.Equal(t, []int{3, 2, 3}, []int{c.cluster, c.replicas, c.clients})
+		{"Cluster", "--cluster 3 --replicas 2", func(t *testing.T, c config.Config) {
+			require.Equal(t, []int{3, 2, 3}, []int{c.Cluster, c.Replicas, c.Clients})
 		}},
-		{"Sentinel", "--sentinel --chaos kill", func(t *testing.T, c config) { require.Equal(t, 1, c.replicas) }},
-		{"Chaos", "--cluster 3 --replicas 1 --chaos slots,kill --chaos-every 1s", func(t *testing.T, c config) {
-			require.Equal(t, []string{"slots", "kill"}, c.chaos)
-			require.EqualValues(t, 1, c.chaosSeed)
+		{"Sentinel", "--sentinel --chaos kill", func(t *testing.T, c config.Config) { require.Equal(t, 1, c.Replicas) }},
+		{"Chaos", "--cluster 3 --replicas 1 --chaos slots,kill --chaos-every 1s", func(t *testing.T, c config.Config) {
+			require.Equal(t, []string{"slots", "kill"}, c.Chaos)
+			require.EqualValues(t, 1, c.ChaosSeed)
 		}},
-		{"ClientOfAServerThatIsThere", "--chaos client --lease 8s --addr h:1", func(t *testing.T, c config) {
-			require.True(t, c.onlyKillsClient())
-			require.Equal(t, 10*time.Second, c.gapBound())
+		{"ClientOfAServerThatIsThere", "--chaos client --lease 8s --addr h:1", func(t *testing.T, c config.Config) {
+			require.True(t, c.OnlyKillsClient())
+			require.Equal(t, 10*time.Second, c.GapBound())
 		}},
-		{"URL", "--addr redis://user@localhost:6379/2", func(t *testing.T, c config) { require.Len(t, c.addrs, 1) }},
+		{"URL", "--addr redis://user@localhost:6379/2", func(t *testing.T, c config.Config) { require.Len(t, c.Addrs, 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := parseFlags(strings.Fields(tc.args))
@@ -246,41 +248,6 @@ func TestThePasswordIsNoArgument(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, tc.password, c.password, tc.args)
+		require.Equal(t, tc.password, c.Password, tc.args)
 	}
-}
-
-func TestCutLeavesNothingOutAndOverlapsNowhere(t *testing.T) {
-	for n := 1; n < 60; n++ {
-		for parts := 1; parts <= n; parts++ {
-			next := 0
-			for _, r := range cut(n, parts) {
-				require.Equal(t, next, r.first)
-				require.Contains(t, []int{n / parts, n/parts + 1}, r.count)
-				next += r.count
-			}
-			require.Equal(t, n, next)
-		}
-	}
-}
-
-func TestEveryClientHasKeysOfOneHome(t *testing.T) {
-	cfg := &config{api: "async", inflight: 30, clients: 6, keys: 400, prefix: "p"}
-	h := homes{3, func(name string) int { return int(name[len(name)-1]-'0') % 3 }}
-	numbers := h.place(cfg)
-	seen := make(map[int]bool)
-	for key, number := range numbers {
-		require.False(t, seen[number], "number %d twice", number)
-		seen[number] = true
-		client := key % cfg.inflight / 5
-		require.Equal(t, client%3, h.of(lockName("p", 'k', number)), "key %d", key)
-	}
-	cfg.clients = 4 // cannot be shared out evenly
-	for key, number := range h.place(cfg) {
-		require.Equal(t, key, number)
-	}
-}
-
-func TestLockNameHas24Bytes(t *testing.T) {
-	require.Len(t, lockName("lg-"+randomID(), 'h', 123456), 24)
 }

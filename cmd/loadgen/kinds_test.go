@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -23,12 +25,12 @@ func TestKinds(t *testing.T) {
 					"--check-server", "on", // the connections of the run before may not have ended yet
 				}, strings.Fields(args)...)
 				status, stdout, stderr := invoke(t, all...)
-				require.Equal(t, statusOK, status, stderr)
+				require.Equal(t, report.StatusOK, status, stderr)
 				r := requireReport(t, []byte(stdout))
 				require.Equal(t, kind, r["kind"])
 				require.Contains(t, r["server_check"], "agrees: one acquiring command")
 				told := r["server_commands"].(map[string]any)["publish"]
-				require.Equal(t, kind == kindSpin || kind == kindFair, told == 0.0, "%v published", told)
+				require.Equal(t, kind == config.KindSpin || kind == config.KindFair, told == 0.0, "%v published", told)
 				require.Equal(t, strings.Contains(args, "yardstick"), r["ratio_to_yardstick"] != nil)
 			})
 		}
@@ -43,7 +45,7 @@ func TestKindsInACluster(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			status, stdout, stderr := invoke(t, "run", "--addr", nodes[0], "--kind", kind, "--inflight", "100",
 				"--duration", "200ms", "--warmup", "0s", "--json", "-")
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireReport(t, []byte(stdout))
 			require.Equal(t, "cluster", r["topology"])
 			require.Contains(t, r["server_check"], "agrees: one acquiring command")
@@ -56,13 +58,13 @@ func TestContendForEachKindThatExcludes(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
 	for _, kind := range lockKinds {
-		if kind == kindRead {
+		if kind == config.KindRead {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
 			status, stdout, stderr := invoke(t, "run", "--scenario", "contend", "--addr", addr, "--kind", kind, "--clients", "8",
 				"--engines", "2", "--duration", "300ms", "--warmup", "0s", "--json", "-")
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireContendReport(t, []byte(stdout))
 			require.Contains(t, r["server_check"], "agrees")
 			require.Positive(t, r["fairness"].(map[string]any)["max"])
@@ -73,6 +75,6 @@ func TestContendForEachKindThatExcludes(t *testing.T) {
 func TestTheTableNamesTheKind(t *testing.T) {
 	withoutServer(t)
 	status, stdout, stderr := invoke(t, "run", "--kind", "fenced", "--duration", "200ms", "--warmup", "0s", "--inflight", "16")
-	require.Equal(t, statusOK, status, stderr)
-	require.True(t, strings.HasPrefix(stdout, fmt.Sprintf("lock (%s locks) on ", kindFenced)), stdout)
+	require.Equal(t, report.StatusOK, status, stderr)
+	require.True(t, strings.HasPrefix(stdout, fmt.Sprintf("lock (%s locks) on ", config.KindFenced)), stdout)
 }

@@ -11,16 +11,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
-)
 
-// Exit statuses.
-const (
-	statusOK          = 0
-	statusFailed      = 1
-	statusUsage       = 2
-	statusConnect     = 3
-	statusViolation   = 4
-	statusInterrupted = 130
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
 )
 
 func main() {
@@ -31,7 +24,7 @@ func main() {
 		<-signals
 		cancel()
 		<-signals
-		os.Exit(statusInterrupted)
+		os.Exit(report.StatusInterrupted)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -41,7 +34,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		say(stderr, "%s", overview)
-		return statusUsage
+		return report.StatusUsage
 	}
 	switch args[0] {
 	case "run":
@@ -52,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return helpCommand(args[1:], stdout, stderr)
 	case "version", "--version":
 		say(stdout, "loadgen %s\n", version())
-		return statusOK
+		return report.StatusOK
 	default:
 		return usageError(stderr, fmt.Errorf("unknown command %q", args[0]), "loadgen help")
 	}
@@ -67,20 +60,20 @@ func helpCommand(topics []string, stdout, stderr io.Writer) int {
 	default:
 		return usageError(stderr, fmt.Errorf("no help on %q", topics), "loadgen help")
 	}
-	return statusOK
+	return report.StatusOK
 }
 
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return runOneOf(ctx, scenarios(), args, stdout, stderr)
+	return runOneOf(ctx, scenario.All(), args, stdout, stderr)
 }
 
 // runOneOf runs the one of the scenarios that args name.
-func runOneOf(ctx context.Context, all map[string]func(stage) scenario, args []string, stdout, stderr io.Writer) int {
+func runOneOf(ctx context.Context, all map[string]func(scenario.Stage) scenario.Scenario, args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseFlags(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		say(stdout, "%s", runUsage())
-		return statusOK
+		return report.StatusOK
 	case err != nil:
 		return usageError(stderr, err, "loadgen help run")
 	}
@@ -97,9 +90,9 @@ func runOneOf(ctx context.Context, all map[string]func(stage) scenario, args []s
 	}
 	if err := out.write(r); err != nil {
 		say(stderr, "loadgen: write the report: %v\n", err)
-		return max(r.Status, statusFailed)
+		return max(r.Status, report.StatusFailed)
 	}
-	if r.Status != statusOK {
+	if r.Status != report.StatusOK {
 		say(stderr, "loadgen: %s\n", r.Failures[0])
 	}
 	return r.Status
@@ -118,7 +111,7 @@ func tuneCollector() {
 
 func usageError(w io.Writer, err error, help string) int {
 	say(w, "loadgen: %v\nSee %q.\n", err, help)
-	return statusUsage
+	return report.StatusUsage
 }
 
 // say writes to a terminal or a pipe whose end nothing could be done about.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -67,17 +68,17 @@ func TestCommands(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		{nil, statusUsage, "", "loadgen run [flags]"},
-		{[]string{"help"}, statusOK, "loadgen run [flags]", ""},
-		{[]string{"--help"}, statusOK, "loadgen run [flags]", ""},
-		{[]string{"help", "run"}, statusOK, "--inflight", ""},
-		{[]string{"run", "--help"}, statusOK, "Exit status", ""},
-		{[]string{"help", "me"}, statusUsage, "", "no help on"},
-		{[]string{"version"}, statusOK, "loadgen ", ""},
-		{[]string{"walk"}, statusUsage, "", `unknown command "walk"`},
-		{[]string{"run", "--duration", "0s"}, statusUsage, "", "--duration"},
-		{[]string{"run", "--json", filepath.Join(t.TempDir(), "no", "such", "folder")}, statusUsage, "", "--json"},
-		{[]string{"run", "--cpuprofile", filepath.Join(t.TempDir(), "no", "such", "folder")}, statusUsage, "", "--cpuprofile"},
+		{nil, report.StatusUsage, "", "loadgen run [flags]"},
+		{[]string{"help"}, report.StatusOK, "loadgen run [flags]", ""},
+		{[]string{"--help"}, report.StatusOK, "loadgen run [flags]", ""},
+		{[]string{"help", "run"}, report.StatusOK, "--inflight", ""},
+		{[]string{"run", "--help"}, report.StatusOK, "Exit status", ""},
+		{[]string{"help", "me"}, report.StatusUsage, "", "no help on"},
+		{[]string{"version"}, report.StatusOK, "loadgen ", ""},
+		{[]string{"walk"}, report.StatusUsage, "", `unknown command "walk"`},
+		{[]string{"run", "--duration", "0s"}, report.StatusUsage, "", "--duration"},
+		{[]string{"run", "--json", filepath.Join(t.TempDir(), "no", "such", "folder")}, report.StatusUsage, "", "--json"},
+		{[]string{"run", "--cpuprofile", filepath.Join(t.TempDir(), "no", "such", "folder")}, report.StatusUsage, "", "--cpuprofile"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			status, stdout, stderr := invoke(t, tc.args...)
@@ -96,7 +97,7 @@ func TestRun(t *testing.T) {
 		needServer(t)
 		profile := filepath.Join(t.TempDir(), "cpu.out")
 		status, stdout, stderr := invoke(t, "run", "--duration", "500ms", "--warmup", "50ms", "--cpuprofile", profile)
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		require.Contains(t, stdout, "pairs/s")
 		require.Contains(t, stdout, "agrees")
 		require.Contains(t, stderr, "-server of its own on 127.0.0.1:")
@@ -107,27 +108,27 @@ func TestRun(t *testing.T) {
 	t.Run("MiniredisWhereThereIsNoServer", func(t *testing.T) {
 		withoutServer(t)
 		status, stdout, stderr := invoke(t, "run", "--duration", "500ms", "--warmup", "0s", "--inflight", "128")
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		require.Contains(t, stdout, "not available")
 		require.Contains(t, stderr, "started miniredis of its own")
 	})
 	t.Run("UnreachableAddress", func(t *testing.T) {
 		status, stdout, stderr := invoke(t, "run", "--addr", "127.0.0.1:1", "--duration", "500ms")
-		require.Equal(t, statusConnect, status)
+		require.Equal(t, report.StatusConnect, status)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "127.0.0.1:1")
 	})
 	t.Run("JSONAlone", func(t *testing.T) {
 		withoutServer(t)
 		status, stdout, stderr := invoke(t, "run", "--duration", "300ms", "--warmup", "0s", "--inflight", "64", "--json", "-")
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		requireReport(t, []byte(stdout))
 	})
 	t.Run("JSONFileBesideTheTable", func(t *testing.T) {
 		withoutServer(t)
 		file := filepath.Join(t.TempDir(), "report.json")
 		status, stdout, stderr := invoke(t, "run", "--duration", "300ms", "--warmup", "0s", "--inflight", "64", "--json", file)
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		require.Contains(t, stdout, "pairs/s")
 		written, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -139,7 +140,7 @@ func TestRun(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		defer time.AfterFunc(time.Second, cancel).Stop()
 		status := run(ctx, []string{"run", "--duration", "1h", "--warmup", "0s", "--json", "-"}, &stdout, &stderr)
-		require.Equal(t, statusOK, status, stderr.String())
+		require.Equal(t, report.StatusOK, status, stderr.String())
 		r := requireReport(t, stdout.Bytes())
 		require.Equal(t, true, r["interrupted"])
 		require.Positive(t, r["pairs"])
@@ -195,7 +196,7 @@ func TestRunAgainstAServer(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			args := append([]string{"run", "--addr", addr, "--duration", "300ms", "--warmup", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			tc.check(t, requireReport(t, []byte(stdout)))
 		})
 	}

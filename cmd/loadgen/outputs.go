@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 )
 
 // outputs are where a run's results go: a table, or JSON, or both; and the profile.
@@ -17,21 +20,21 @@ type outputs struct {
 
 // openOutputs opens the files, so that a bad name is a usage error and not the end of a
 // long run.
-func openOutputs(cfg *config, stdout io.Writer) (*outputs, error) {
+func openOutputs(cfg *config.Config, stdout io.Writer) (*outputs, error) {
 	o := &outputs{table: stdout}
-	switch cfg.json {
+	switch cfg.JSON {
 	case "":
 	case "-":
 		o.table, o.json = nil, stdout
 	default:
-		f, err := os.Create(cfg.json)
+		f, err := os.Create(cfg.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
 		o.file, o.json = f, f
 	}
 	var err error
-	if o.cpu, err = newCPUProfile(cfg.cpuprofile); err != nil {
+	if o.cpu, err = newCPUProfile(cfg.CPUProfile); err != nil {
 		_ = o.close() // the name of the profile is the news
 		return nil, err
 	}
@@ -39,12 +42,12 @@ func openOutputs(cfg *config, stdout io.Writer) (*outputs, error) {
 }
 
 // write writes the report and closes the files.
-func (o *outputs) write(r *report) (err error) {
+func (o *outputs) write(r *report.Report) (err error) {
 	if o.table != nil {
-		_, err = io.WriteString(o.table, r.table())
+		_, err = io.WriteString(o.table, r.Table())
 	}
 	if err == nil && o.json != nil {
-		err = r.writeJSON(o.json)
+		err = r.WriteJSON(o.json)
 	}
 	return errors.Join(err, o.close())
 }

@@ -19,6 +19,10 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -47,8 +51,8 @@ type absent struct {
 
 // A planted is a scenario with a plant in it.
 type planted struct {
-	scenario
-	stage
+	scenario.Scenario
+	scenario.Stage
 	plant *plant
 	err   error
 	done  atomic.Bool
@@ -57,20 +61,20 @@ type planted struct {
 // moreRounds is how often a scenario measures until the plant has taken hold.
 const moreRounds = 40
 
-func (p *planted) measure(ctx context.Context) (r round, err error) {
+func (p *planted) Measure(ctx context.Context) (r report.Round, err error) {
 	for range moreRounds {
 		r, err = p.measureOnce(ctx)
-		if _, once := p.scenario.(*holdScenario); once || err != nil || p.done.Load() {
+		if p.Cfg.Scenario == "hold" || err != nil || p.done.Load() {
 			return r, err
 		}
 	}
 	return r, errors.New("the plant did not take hold")
 }
 
-func (p *planted) measureOnce(ctx context.Context) (round, error) {
+func (p *planted) measureOnce(ctx context.Context) (report.Round, error) {
 	if p.plant.spoil == nil {
 		p.done.Store(true)
-		return p.scenario.measure(ctx)
+		return p.Scenario.Measure(ctx)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -89,40 +93,26 @@ func (p *planted) measureOnce(ctx context.Context) (round, error) {
 			if first {
 				close(begun)
 			}
-			nap(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 	}()
 	<-begun
-	r, err := p.scenario.measure(ctx)
+	r, err := p.Scenario.Measure(ctx)
 	stop()
 	<-gone
 	return r, errors.Join(err, p.err)
 }
 
 // ledger is what the scenario keeps itself.
-func (p *planted) ledger() *ledger {
-	switch s := p.scenario.(type) {
-	case *lockScenario:
-		return s.load.ledger
-	case *holdScenario:
-		return s.held.ledger
-	default:
-		return s.(*contendScenario).contest.ledger
-	}
-}
-
-func (p *planted) names() (all []string) {
-	for key := range p.ledger().words {
-		all = append(all, p.ledger().name(key))
-	}
-	return all
+func (p *planted) ledger() *meter.Ledger {
+	return scenario.LedgerOf(p.Scenario)
 }
 
 // server sends a command past the engine, for each of the names if it has a place for one.
 func (p *planted) server(ctx context.Context, command ...string) (sum int64, err error) {
-	c := p.srv.client
+	c := p.Srv.Client
 	at := slices.IndexFunc(command, func(part string) bool { return strings.Contains(part, "NAME") })
-	for _, name := range p.names() {
+	for _, name := range p.ledger().Names() {
 		one := slices.Clone(command)
 		if at >= 0 {
 			one[at] = strings.Replace(one[at], "NAME", name, 1)
@@ -170,14 +160,14 @@ func (c *spoiledClient) DoMulti(ctx context.Context, all ...rueidis.Completed) [
 }
 
 // spoiled puts the plant into a scenario.
-func (pl *plant) spoiled(begin func(stage) scenario) func(stage) scenario {
-	return func(s stage) scenario {
+func (pl *plant) spoiled(begin func(scenario.Stage) scenario.Scenario) func(scenario.Stage) scenario.Scenario {
+	return func(s scenario.Stage) scenario.Scenario {
 		own := *pl
 		p := &planted{begin(s), s, &own, nil, atomic.Bool{}}
 		if own.before != "" {
-			spoil, inner := own.spoil, p.srv.client
+			spoil, inner := own.spoil, p.Srv.Client
 			own.spoil = nil
-			p.srv.client = &spoiledClient{inner, own.before, func(ctx context.Context) { _, _ = spoil(ctx, p) }}
+			p.Srv.Client = &spoiledClient{inner, own.before, func(ctx context.Context) { _, _ = spoil(ctx, p) }}
 		}
 		return p
 	}
@@ -185,78 +175,78 @@ func (pl *plant) spoiled(begin func(stage) scenario) func(stage) scenario {
 
 // plants are those of the table. What the scenario hold asks the server itself, the others read from its counters.
 func plants(dir string) []*plant {
-	witnessed := func() []string { return []string{"--witness", filepath.Join(dir, "w-"+randomID())} }
-	disturbed := func() []string { return []string{"--chaos", chaosFlush, "--chaos-every", "20ms"} }
-	unwitnessed := absent{"the flag is refused", "--witness means nothing", statusUsage}
-	uncounted := absent{"readers of one engine share what the server counts", "not checked: readers of one engine share", statusOK}
+	witnessed := func() []string { return []string{"--witness", filepath.Join(dir, "w-"+config.RandomID())} }
+	disturbed := func() []string { return []string{"--chaos", config.ChaosFlush, "--chaos-every", "20ms"} }
+	unwitnessed := absent{"the flag is refused", "--witness means nothing", report.StatusUsage}
+	uncounted := absent{"readers of one engine share what the server counts", "not checked: readers of one engine share", report.StatusOK}
 	own := absent{reason: "each key has one caller: nobody else could be granted it"}
 	all := []*plant{
-		{name: "Nothing", status: statusOK},
+		{name: "Nothing", status: report.StatusOK},
 		// Violations: of the ledger, between processes, and of what the server was asked for.
 		{
-			name: "SecondHolder", what: "violation", status: statusViolation,
+			name: "SecondHolder", what: "violation", status: report.StatusViolation,
 			says:   "exclusion was violated",
 			beside: "was (granted|released)",
 			spoil: func(_ context.Context, p *planted) (bool, error) {
 				if !p.done.Load() { // the second time it would be the plant that is caught
-					p.ledger().take(0, 99)
+					p.ledger().Take(0, 99)
 				}
 				return true, nil
 			},
 		},
 		{
-			name: "HolderElsewhere", what: "violation", status: statusViolation,
+			name: "HolderElsewhere", what: "violation", status: report.StatusViolation,
 			says: "exclusion between processes was violated", beside: "holds it|has it|caller",
 			spoil: func(_ context.Context, p *planted) (bool, error) {
 				if !p.done.Load() { // the second time it would be the plant that is caught
-					p.witness.file().Take(0, 99)
+					p.Witness.File().Take(0, 99)
 				}
 				return true, nil
 			},
 			args: witnessed, absent: map[string]absent{"lock": unwitnessed, "hold": unwitnessed, "rw": unwitnessed},
 		},
 		{
-			name: "Ghost", what: "violation", status: statusViolation,
+			name: "Ghost", what: "violation", status: report.StatusViolation,
 			says: "some lock was granted without being taken", beside: "releases, but the server ran",
 			spoil: sends("CONFIG", "RESETSTAT"), absent: map[string]absent{"rw": uncounted},
 		},
 		// The server grants to another what somebody holds.
 		{
-			name: "GrantedTwice", what: "violation", status: statusViolation,
+			name: "GrantedTwice", what: "violation", status: report.StatusViolation,
 			says: "exclusion was violated", beside: ".",
 			spoil: func(ctx context.Context, p *planted) (bool, error) {
 				n, err := p.server(ctx, "DEL", "NAME")
 				if err == nil && n > 0 {
-					_, err = p.server(ctx, "PUBLISH", "redisson_lock__channel:{"+p.ledger().name(0)+"}", "0")
+					_, err = p.server(ctx, "PUBLISH", "redisson_lock__channel:{"+p.ledger().Name(0)+"}", "0")
 				}
-				return p.ledger().violations.Load() > 0, err
+				return p.ledger().Violations.Load() > 0, err
 			},
 			absent: map[string]absent{"lock": own, "hold": own},
 		},
 		{
-			name: "Losses", what: "loss", status: statusFailed,
+			name: "Losses", what: "loss", status: report.StatusFailed,
 			says: "leases were lost", beside: "operations failed: lost|not on the server|not one pair",
 			spoil: hits("DEL", "NAME"), alone: true,
 		},
 		{
-			name: "Squatter", what: "error", status: statusFailed,
+			name: "Squatter", what: "error", status: report.StatusFailed,
 			says: "operations failed: .*wrong", beside: "lost|not one pair|still on the server", spoil: sends("SET", "NAME", "no lock"),
 		},
 		{
-			name: "Mismatch", what: "mismatch", status: statusFailed,
+			name: "Mismatch", what: "mismatch", status: report.StatusFailed,
 			says: "releases, but the server ran [0-9]+ HDEL", spoil: sends("HDEL", "nothing", "of it"),
 			absent: map[string]absent{"hold": {reason: "it asks for every lock itself: NoExpiry"}, "rw": uncounted},
 		},
 		{
-			name: "Leftover", what: "leftover", status: statusFailed,
+			name: "Leftover", what: "leftover", status: report.StatusFailed,
 			says: "locks are still on the server", spoil: sends("HSET", "NAME", "me", "1"), before: "EXISTS",
 		},
 		{
-			name: "NobodyMayLook", what: "leftover", status: statusFailed,
+			name: "NobodyMayLook", what: "leftover", status: report.StatusFailed,
 			says: "look for keys that are left: NOPERM", spoil: sends("ACL", "SETUSER", "default", "-exists"), before: "EXISTS",
 		},
 		{
-			name: "FailedDisturbance", what: "disturbance", status: statusFailed,
+			name: "FailedDisturbance", what: "disturbance", status: report.StatusFailed,
 			says: "^chaos script-flush: NOPERM", beside: "nothing was disturbed",
 			spoil: sends("ACL", "SETUSER", "default", "-script|flush"), args: disturbed,
 		},
@@ -266,10 +256,10 @@ func plants(dir string) []*plant {
 
 // plantsOfOne are those of a check that one scenario alone has.
 func plantsOfOne() []*plant {
-	only := func(scenario, reason string) map[string]absent {
+	only := func(one, reason string) map[string]absent {
 		all := map[string]absent{}
-		for _, name := range scenarioNames() {
-			if name != scenario {
+		for _, name := range scenario.Names() {
+			if name != one {
 				all[name] = absent{reason: reason}
 			}
 		}
@@ -277,24 +267,24 @@ func plantsOfOne() []*plant {
 	}
 	return []*plant{
 		{
-			name: "NoExpiry", what: "mismatch", status: statusFailed,
+			name: "NoExpiry", what: "mismatch", status: report.StatusFailed,
 			says: "locks are not on the server what the engine believes", beside: "has no expiry",
 			spoil: hits("PERSIST", "NAME"), before: "HGETALL",
 			absent: only("hold", "it keeps no lock to be asked for: Mismatch"),
 		},
 		{
-			name: "HeldTwice", what: "mismatch", status: statusFailed,
+			name: "HeldTwice", what: "mismatch", status: report.StatusFailed,
 			says: "locks are not on the server what the engine believes", beside: "held by map|still on the server|acquiring commands",
 			spoil: sends("HSET", "NAME", "another:1", "1"), before: "HGETALL",
 			absent: only("hold", "it keeps no lock to be asked for: Mismatch"),
 		},
 		{
-			name: "NobodyMayCompare", what: "mismatch", status: statusFailed,
+			name: "NobodyMayCompare", what: "mismatch", status: report.StatusFailed,
 			says: "compare with the server: NOPERM", spoil: sends("ACL", "SETUSER", "default", "-hgetall"), before: "HGETALL",
 			absent: only("hold", "it keeps no lock to be asked for"),
 		},
 		{
-			name: "TokensRepeat", what: "violation", status: statusViolation,
+			name: "TokensRepeat", what: "violation", status: report.StatusViolation,
 			says: "tokens did not rise", beside: "was granted with token",
 			spoil: func(ctx context.Context, p *planted) (bool, error) { // the counter goes back, again and again
 				const ahead = 1 << 52 // of the time
@@ -307,18 +297,15 @@ func plantsOfOne() []*plant {
 			absent: only("fenced", "its locks have no tokens"),
 		},
 		{
-			name: "PlaceLost", what: "violation", status: statusFailed,
+			name: "PlaceLost", what: "violation", status: report.StatusFailed,
 			says: "callers lost their place", beside: "were served after one who|releases, but the server ran [0-9]+ PUBLISH",
 			spoil: func(ctx context.Context, p *planted) (bool, error) {
-				c, list := p.srv.client, "redisson_lock_queue:{"+p.ledger().name(0)+"}"
+				c, list := p.Srv.Client, "redisson_lock_queue:{"+p.ledger().Name(0)+"}"
 				err := c.Do(ctx, c.B().Arbitrary("RPOPLPUSH", list, list).Build()).Error()
 				if rueidis.IsRedisNil(err) {
 					return false, nil
 				}
-				line := &p.scenario.(*contendScenario).order.keys[0]
-				line.mu.Lock()
-				defer line.mu.Unlock()
-				return line.line.LostPlace > 0, err
+				return scenario.LostPlaces(p.Scenario) > 0, err
 			},
 			absent: only("fair", "its locks keep no queue"),
 		},
@@ -353,16 +340,16 @@ func planting(scenario, api string, pl *plant) []string {
 }
 
 // requirePlanted runs a scenario with a plant and asserts its end.
-func requirePlanted(t *testing.T, scenario, api string, pl *plant) {
+func requirePlanted(t *testing.T, name, api string, pl *plant) {
 	t.Helper()
-	all, args := maps.Clone(scenarios()), planting(scenario, api, pl)
-	all[scenario] = pl.spoiled(all[scenario])
+	all, args := maps.Clone(scenario.All()), planting(name, api, pl)
+	all[name] = pl.spoiled(all[name])
 	if !slices.Contains(args, "--chaos") { // which wants servers of its own
 		args = append(args, "--addr", redistest.Run(t, redistest.Options{}).Addr())
 	}
 	var stdout, stderr bytes.Buffer
 	status := runOneOf(t.Context(), all, args, &stdout, &stderr)
-	if out, ok := pl.absent[scenario]; ok {
+	if out, ok := pl.absent[name]; ok {
 		require.Equal(t, out.status, status, "%s%s", stdout.String(), stderr.String())
 		require.Contains(t, stdout.String()+stderr.String(), out.says)
 		return
@@ -374,7 +361,7 @@ func requirePlanted(t *testing.T, scenario, api string, pl *plant) {
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), "%s%s", stdout.String(), stderr.String())
 	require.Equal(t, pl.status, status, strings.Join(r.Failures, "\n"))
 	require.Equal(t, pl.status, r.Status)
-	if pl.status == statusOK {
+	if pl.status == report.StatusOK {
 		require.Empty(t, r.Failures)
 		return
 	}
@@ -396,12 +383,12 @@ func TestWhatIsPlantedEndsInItsStatus(t *testing.T) {
 	all := plants(t.TempDir())
 	apis := []string{"async", "sync"}
 	missing := map[string]bool{} // scenario and what, until one such plant is in it
-	for _, scenario := range scenarioNames() {
+	for _, scenario := range scenario.Names() {
 		for _, what := range []string{"violation", "loss", "error", "mismatch", "leftover", "disturbance"} {
 			missing[scenario+" "+what] = true
 		}
 	}
-	for _, scenario := range scenarioNames() {
+	for _, scenario := range scenario.Names() {
 		for _, pl := range all {
 			out, isAbsent := pl.absent[scenario]
 			if !isAbsent {
@@ -422,6 +409,6 @@ func TestWhatIsPlantedEndsInItsStatus(t *testing.T) {
 	// Its readers share what the server counts, and it holds nothing that the server could be asked for.
 	require.Equal(t, map[string]bool{"rw mismatch": true}, missing)
 	for _, pl := range all {
-		require.Subset(t, scenarioNames(), slices.Collect(maps.Keys(pl.absent)), pl.name)
+		require.Subset(t, scenario.Names(), slices.Collect(maps.Keys(pl.absent)), pl.name)
 	}
 }

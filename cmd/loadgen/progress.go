@@ -8,6 +8,9 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
 )
 
 // progressEvery is how often the progress line is drawn.
@@ -20,9 +23,9 @@ type progress struct {
 	pairs func() int64
 }
 
-func newProgress(cfg *config, w io.Writer, pairs func() int64) *progress {
+func newProgress(cfg *config.Config, w io.Writer, pairs func() int64) *progress {
 	f, ok := w.(*os.File)
-	if cfg.noProgress || !ok || !isatty.IsTerminal(f.Fd()) {
+	if cfg.NoProgress || !ok || !isatty.IsTerminal(f.Fd()) {
 		w = nil
 	}
 	return &progress{w: w, pairs: pairs}
@@ -67,7 +70,7 @@ func (p *progress) draw(what string, length time.Duration, quit <-chan struct{})
 			done := p.pairs()
 			rate := float64(max(done-seen, 0)) / now.Sub(last).Seconds()
 			seen, last = done, now
-			bar.Describe(fmt.Sprintf("%s  %s pairs/s", what, number(rate)))
+			bar.Describe(fmt.Sprintf("%s  %s pairs/s", what, format.Number(rate)))
 			_ = bar.Set64(min(now.Sub(began).Milliseconds(), length.Milliseconds()-1)) // as above
 		}
 	}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
+	"crypto/sha1"
 	"fmt"
 	"net"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -42,14 +43,14 @@ func TestScriptsThatAnAdministratorHasLoadedAreEnough(t *testing.T) {
 	}
 	require.ErrorContains(t, use(), "NOPERM", "nobody has loaded them")
 	status, stdout, stderr := invoke(t, "scripts")
-	require.Equal(t, statusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr)
 	pipe(t, s.Addr(), stdout, len(resp.ScriptTexts()))
 	require.NoError(t, use())
 	for name, text := range resp.ScriptTexts() {
 		require.Equal(t, "1", s.Do(t, "SCRIPT", "EXISTS", fmt.Sprintf("%x", sha1.Sum([]byte(text)))), name) //nolint:gosec // as above
 	}
 	status, _, stderr = invoke(t, "scripts", "all")
-	require.Equal(t, statusUsage, status)
+	require.Equal(t, report.StatusUsage, status)
 	require.Contains(t, stderr, "unexpected argument")
 }
 

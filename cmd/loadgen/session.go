@@ -7,6 +7,14 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/chaos"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/rival"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/witness"
 	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
@@ -15,156 +23,156 @@ const closeTimeout = 30 * time.Second
 
 // session is one run from the first connection to the report.
 type session struct {
-	cfg    *config
+	cfg    *config.Config
 	out    *outputs
 	stderr io.Writer
 
-	srv      *server
+	srv      *topology.Server
 	engines  []*engine.Engine
-	scenario scenario
-	rival    rival      // nil: none runs beside the scenario
-	witness  *bystander // nil: this process runs alone
+	scenario scenario.Scenario
+	rival    rival.Rival       // nil: none runs beside the scenario
+	witness  *witness.Observer // nil: this process runs alone
 	progress *progress
-	chaos    *chaos // nil: nothing is disturbed
-	report   *report
+	chaos    *chaos.Chaos // nil: nothing is disturbed
+	report   *report.Report
 
-	scenarios map[string]func(stage) scenario
+	scenarios map[string]func(scenario.Stage) scenario.Scenario
 }
 
 // run does the whole of it. A nil report means that nothing ran, and status says why.
-func (s *session) run(ctx context.Context) (r *report, status int) {
-	if s.cfg.victim {
-		go endWithInput() // lives as long as the process
+func (s *session) run(ctx context.Context) (r *report.Report, status int) {
+	if s.cfg.Victim {
+		go chaos.EndWithInput() // lives as long as the process
 	}
-	stopPprof, err := servePprof(s.cfg.pprof, s.stderr)
+	stopPprof, err := servePprof(s.cfg.Pprof, s.stderr)
 	if err != nil {
-		return s.fail(err, statusUsage)
+		return s.fail(err, report.StatusUsage)
 	}
 	defer stopPprof()
-	if s.srv, err = openServer(ctx, s.cfg, s.stderr); err != nil {
-		return s.fail(err, statusConnect)
+	if s.srv, err = topology.Open(ctx, s.cfg, s.stderr); err != nil {
+		return s.fail(err, report.StatusConnect)
 	}
-	defer s.srv.close()
-	forget, err := s.cfg.watchVictim()
+	defer s.srv.Close()
+	forget, err := chaos.ShareWitness(s.cfg)
 	if err != nil {
-		return s.fail(err, statusFailed)
+		return s.fail(err, report.StatusFailed)
 	}
 	defer forget()
-	if s.witness, err = openWitness(s.cfg); err != nil {
-		return s.fail(err, statusUsage)
+	if s.witness, err = witness.Open(s.cfg); err != nil {
+		return s.fail(err, report.StatusUsage)
 	}
-	defer func() { _ = s.witness.leave() }() // the file is mapped no longer, with or without an error
+	defer func() { _ = s.witness.Leave() }() // the file is mapped no longer, with or without an error
 	if err := s.openEngines(ctx); err != nil {
-		status := statusConnect
+		status := report.StatusConnect
 		if errors.Is(err, engine.ErrConfig) {
-			status = statusUsage
+			status = report.StatusUsage
 		}
 		return s.fail(errors.Join(err, s.closeEngines()), status)
 	}
 	switch {
-	case s.cfg.mutex:
-		s.rival = newMutexRival(s.cfg, s.witness)
-	case s.cfg.yardstick:
-		if s.rival, err = newYardstickRival(ctx, s.cfg, s.srv); err != nil {
-			return s.fail(errors.Join(err, s.closeEngines()), statusConnect)
+	case s.cfg.Mutex:
+		s.rival = rival.NewMutex(s.cfg, s.witness)
+	case s.cfg.Yardstick:
+		if s.rival, err = rival.NewYardstick(ctx, s.cfg, s.srv); err != nil {
+			return s.fail(errors.Join(err, s.closeEngines()), report.StatusConnect)
 		}
 	}
 	if s.rival != nil {
-		defer s.rival.close()
+		defer s.rival.Close()
 	}
-	crowd := watchCrowd()
-	s.report = newReport(s.cfg, s.srv)
+	crowd := meter.WatchCrowd()
+	s.report = report.New(s.cfg, s.srv)
 	s.play(ctx)
-	s.report.GoroutinesMax = crowd.stop()
+	s.report.GoroutinesMax = crowd.Stop()
 	if err := s.closeEngines(); err != nil {
-		s.report.fail("%v", err)
+		s.report.Fail("%v", err)
 	}
 	s.report.Interrupted = ctx.Err() != nil
-	s.report.settle()
+	s.report.Settle()
 	return s.report, s.report.Status
 }
 
-func (s *session) fail(err error, status int) (*report, int) {
+func (s *session) fail(err error, status int) (*report.Report, int) {
 	say(s.stderr, "loadgen: %v\n", err)
 	return nil, status
 }
 
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
-	s.chaos = newChaos(s.cfg, s.srv, s.engines)
-	s.scenario = s.scenarios[s.cfg.scenario](stage{
-		cfg: s.cfg, srv: s.srv, engines: s.engines, meter: newCostMeter(), chaos: s.chaos, witness: s.witness,
+	s.chaos = chaos.New(s.cfg, s.srv, s.engines)
+	s.scenario = s.scenarios[s.cfg.Scenario](scenario.Stage{
+		Cfg: s.cfg, Srv: s.srv, Engines: s.engines, Meter: meter.NewCostMeter(), Chaos: s.chaos, Witness: s.witness,
 	})
-	s.progress = newProgress(s.cfg, s.stderr, s.scenario.pairs)
+	s.progress = newProgress(s.cfg, s.stderr, s.scenario.Pairs)
 	note := func(err error) {
 		if err != nil {
-			s.report.fail("%v", err)
+			s.report.Fail("%v", err)
 		}
 	}
-	var rounds []round
-	var quiet *round
-	err := s.scenario.prepare(ctx)
+	var rounds []report.Round
+	var quiet *report.Round
+	err := s.scenario.Prepare(ctx)
 	if note(err); err == nil {
 		note(s.warm(ctx))
-		if s.cfg.victim {
-			say(s.stderr, "%s\n", measuring)
+		if s.cfg.Victim {
+			say(s.stderr, "%s\n", chaos.Measuring)
 		}
 		quiet, err = s.measureQuiet(ctx)
 		note(err)
 		rounds, err = s.measure(ctx)
 		note(err)
 	}
-	s.report.addRounds(s.cfg, rounds)
-	s.chaos.addTo(s.report, quiet)
-	note(s.scenario.finish(context.WithoutCancel(ctx), s.report))
+	s.report.AddRounds(s.cfg, rounds)
+	s.chaos.AddTo(s.report, quiet)
+	note(s.scenario.Finish(context.WithoutCancel(ctx), s.report))
 	if s.rival != nil {
-		s.rival.addTo(s.report, rounds)
+		s.rival.AddTo(s.report, rounds)
 	}
 	s.addStats()
 }
 
 func (s *session) warm(ctx context.Context) error {
-	if s.cfg.warmup == 0 || ctx.Err() != nil {
+	if s.cfg.Warmup == 0 || ctx.Err() != nil {
 		return nil
 	}
-	s.progress.during("warming up", s.cfg.warmup, func() { s.scenario.warm(ctx) })
+	s.progress.during("warming up", s.cfg.Warmup, func() { s.scenario.Warm(ctx) })
 	if s.rival == nil {
 		return nil
 	}
-	return unlessEnded(ctx, s.rival.warm(ctx))
+	return unlessEnded(ctx, s.rival.Warm(ctx))
 }
 
 // measureQuiet runs the load once undisturbed, for what chaos costs to be seen beside it. What hold
 // does happens once, and what the death of a client costs shows in the gap.
-func (s *session) measureQuiet(ctx context.Context) (*round, error) {
-	if s.chaos == nil || s.cfg.onlyKillsClient() || s.cfg.scenario == "hold" || ctx.Err() != nil {
+func (s *session) measureQuiet(ctx context.Context) (*report.Round, error) {
+	if s.chaos == nil || s.cfg.OnlyKillsClient() || s.cfg.Scenario == "hold" || ctx.Err() != nil {
 		return nil, nil
 	}
-	s.chaos.muted = true
-	defer func() { s.chaos.muted = false }()
-	var one round
+	s.chaos.Muted = true
+	defer func() { s.chaos.Muted = false }()
+	var one report.Round
 	var err error
-	s.progress.during(s.cfg.scenario+" undisturbed", s.cfg.duration, func() { one, err = s.scenario.measure(ctx) })
+	s.progress.during(s.cfg.Scenario+" undisturbed", s.cfg.Duration, func() { one, err = s.scenario.Measure(ctx) })
 	return &one, err
 }
 
 // measure runs the rounds; with --yardstick its turn comes before each.
-func (s *session) measure(ctx context.Context) (rounds []round, err error) {
-	for i := range s.cfg.rounds {
+func (s *session) measure(ctx context.Context) (rounds []report.Round, err error) {
+	for i := range s.cfg.Rounds {
 		if ctx.Err() != nil {
 			break
 		}
-		name := s.cfg.scenario
+		name := s.cfg.Scenario
 		if s.rival != nil {
-			name = fmt.Sprintf("%s %d/%d", name, i+1, s.cfg.rounds)
-			s.progress.during(fmt.Sprintf("%s %d/%d", s.rival.name(), i+1, s.cfg.rounds), s.cfg.duration, func() { err = s.rival.turn(ctx) })
+			name = fmt.Sprintf("%s %d/%d", name, i+1, s.cfg.Rounds)
+			s.progress.during(fmt.Sprintf("%s %d/%d", s.rival.Name(), i+1, s.cfg.Rounds), s.cfg.Duration, func() { err = s.rival.Turn(ctx) })
 			if err != nil {
 				return rounds, unlessEnded(ctx, err)
 			}
 		}
-		var one round
-		s.progress.during(name, s.cfg.duration, func() { one, err = s.profiled(ctx) })
-		if one.rec != nil {
+		var one report.Round
+		s.progress.during(name, s.cfg.Duration, func() { one, err = s.profiled(ctx) })
+		if one.Rec != nil {
 			rounds = append(rounds, one)
 		}
 		if err != nil {
@@ -175,11 +183,11 @@ func (s *session) measure(ctx context.Context) (rounds []round, err error) {
 }
 
 // profiled measures one round, the first of them under the CPU profile.
-func (s *session) profiled(ctx context.Context) (round, error) {
+func (s *session) profiled(ctx context.Context) (report.Round, error) {
 	if err := s.out.cpu.start(); err != nil {
-		return round{}, fmt.Errorf("--cpuprofile: %w", err)
+		return report.Round{}, fmt.Errorf("--cpuprofile: %w", err)
 	}
-	one, err := s.scenario.measure(ctx)
+	one, err := s.scenario.Measure(ctx)
 	return one, errors.Join(err, s.out.cpu.stop())
 }
 
@@ -192,12 +200,12 @@ func unlessEnded(ctx context.Context, err error) error {
 }
 
 func (s *session) openEngines(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, topology.ConnectTimeout)
 	defer cancel()
-	for range s.cfg.engines {
-		eng, err := engine.Open(ctx, s.srv.engineConfig(s.cfg))
+	for range s.cfg.Engines {
+		eng, err := engine.Open(ctx, s.srv.EngineConfig(s.cfg))
 		if err != nil {
-			return fmt.Errorf("connect to %s: %w", s.srv.where(), err)
+			return fmt.Errorf("connect to %s: %w", s.srv.Where(), err)
 		}
 		s.engines = append(s.engines, eng)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 )
 
 func TestScenariosOnAPrivateCluster(t *testing.T) {
@@ -46,7 +48,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"run", "--duration", "300ms", "--warmup", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, statusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireReport(t, []byte(stdout))
 			require.Equal(t, "cluster", r["topology"])
 			require.Equal(t, true, r["embedded"])
@@ -58,7 +60,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()
 		status, stdout, stderr := invoke(t, "run", "--sentinel", "--yardstick", "--rounds", "1", "--duration", "300ms", "--warmup", "20ms", "--json", "-")
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		r := requireReport(t, []byte(stdout))
 		require.Equal(t, "sentinel", r["topology"])
 		require.EqualValues(t, 1, r["replicas"])
@@ -69,7 +71,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 	t.Run("TheTableNamesTheTopology", func(t *testing.T) {
 		t.Parallel()
 		status, stdout, stderr := invoke(t, "run", "--cluster", "1", "--replicas", "1", "--duration", "100ms", "--warmup", "0s")
-		require.Equal(t, statusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr)
 		require.Contains(t, stdout, "of its own (cluster of 1 master and 1 replica)")
 	})
 }
@@ -77,7 +79,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 func TestAPrivateClusterNeedsABinary(t *testing.T) {
 	withoutServer(t)
 	status, _, stderr := invoke(t, "run", "--cluster", "3")
-	require.Equal(t, statusConnect, status)
+	require.Equal(t, report.StatusConnect, status)
 	require.Contains(t, stderr, "--cluster needs redis-server or valkey-server on PATH")
 }
 

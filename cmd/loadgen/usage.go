@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
 
 const overview = `loadgen drives Holdfast locks on a Redis server and reports what it saw.
@@ -86,7 +88,7 @@ once, or a token that did not rise; 130 interrupted twice. One interrupt ends th
 func runUsage() string {
 	var b strings.Builder
 	b.WriteString(runHead)
-	for _, g := range newFlags(new(config)) {
+	for _, g := range newFlags(new(config.Config)) {
 		fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.set.FlagUsagesWrapped(100))
 	}
 	b.WriteString(runTail)

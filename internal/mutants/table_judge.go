@@ -1,5 +1,10 @@
 package main
 
+import (
+	"path"
+	"strings"
+)
+
 // judging: what the checks are made of that say whether a run was right. A check that passes everything proves nothing.
 func judging() []mutant {
 	const (
@@ -113,45 +118,49 @@ func judgingRuns() []mutant {
 		table, plants, elsewhere, late = "TestEachThingThatIsWrongIsEnough", "TestWhatIsPlantedEndsInItsStatus", "TestWhatIsWrongElsewhereIsWrongHere", "TestNoteLate"
 	)
 	m := func(id, why string, edits []edit, tests string) mutant {
-		return mutant{"loadgen-" + id, why, edits, "cmd/loadgen", tests, false}
+		in := path.Dir(edits[0].file) // the tests of a part stand beside it, those of whole runs with the command
+		if strings.HasPrefix(tests, plants) {
+			in = path.Clean(lg)
+		}
+		return mutant{"loadgen-" + id, why, edits, in, tests, false}
 	}
 	return []mutant{
 		m("blames-its-own-only", "what another process saw does not end this one in status 4",
-			one(lg+"witness.go", "if out.Violations > 0 {", "if own > 0 {"), elsewhere),
+			one(lg+"internal/witness/witness.go", "if out.Violations > 0 {", "if own > 0 {"), elsewhere),
 		m("gone-not-blamed", "a process that died unnoticed is no failure",
-			one(lg+"witness.go", "if out.Gone > 0 && !b.cfg.killsClient() {", "if false {"), elsewhere),
+			one(lg+"internal/witness/witness.go", "if out.Gone > 0 && !o.cfg.KillsClient() {", "if false {"), elsewhere),
 		m("contend-without-ledger", "two holders at once are not seen", []edit{
-			{lg + "contend.go", "\t\tc.contest.ledger.take(c.key, uint64(c.n)+1)\n", ""},
-			{lg + "contend.go", "\t\tc.contest.ledger.give(c.key, uint64(c.n)+1)\n", "\t\t_ = c\n"},
+			{lg + "internal/contest/contest.go", "\t\tc.contest.Ledger.Take(c.key, uint64(c.n)+1)\n", ""},
+			{lg + "internal/contest/contest.go", "\t\tc.contest.Ledger.Give(c.key, uint64(c.n)+1)\n", "\t\t_ = c\n"},
 		}, plants+"/contend_sync_SecondHolder"),
 		m("sync-without-ledger", "the same of blocking callers",
-			one(lg+"sync.go", "\t\tc.load.ledger.take(key, holder)\n\t\tc.load.ledger.give(key, holder)\n", "\t\t_ = holder\n"), plants+"/lock_sync_SecondHolder"),
+			one(lg+"internal/load/sync.go", "\t\tc.load.Ledger.Take(key, holder)\n\t\tc.load.Ledger.Give(key, holder)\n", "\t\t_ = holder\n"), plants+"/lock_sync_SecondHolder"),
 		m("contend-without-witness", "two processes that hold at once are not seen", []edit{
-			{lg + "contend.go", "\t\tmark = w.Take(c.key, c.n)\n", "\t\t_ = w\n"},
-			{lg + "contend.go", "\t\tw.Give(c.key, mark)\n", "\t\t_ = w\n"},
+			{lg + "internal/contest/contest.go", "\t\tmark = w.Take(c.key, c.n)\n", "\t\t_ = w\n"},
+			{lg + "internal/contest/contest.go", "\t\tw.Give(c.key, mark)\n", "\t\t_ = w\n"},
 		}, plants+"/contend_sync_HolderElsewhere"),
 		m("hold-without-ledger", "the same lock taken twice is not seen", []edit{
-			{lg + "held.go", "\t\th.ledger.take(i, uint64(i)+1)\n", ""},
-			{lg + "held.go", "\t\th.ledger.give(i, uint64(i)+1)\n\t\treturn h.leases[i].ReleaseAsync()", "\t\treturn h.leases[i].ReleaseAsync()"},
+			{lg + "internal/load/held.go", "\t\th.Ledger.Take(i, uint64(i)+1)\n", ""},
+			{lg + "internal/load/held.go", "\t\th.Ledger.Give(i, uint64(i)+1)\n\t\treturn h.Leases[i].ReleaseAsync()", "\t\treturn h.Leases[i].ReleaseAsync()"},
 		}, plants+"/hold_async_SecondHolder"),
 		m("lost-not-failed", "lost leases are no failure",
-			one(lg+"report.go", "if n := r.Lost - excused; n > 0 {", "if n := r.Lost - excused; n > 1<<40 {"), table),
+			one(lg+"internal/report/report.go", "if n := r.Lost - excused; n > 0 {", "if n := r.Lost - excused; n > 1<<40 {"), table),
 		m("errors-not-failed", "failed operations are no failure",
-			one(lg+"report.go", "if n := total.errorCount(); n > 0 {", "if n := total.errorCount(); n > 1<<40 {"), table),
+			one(lg+"internal/report/report.go", "if n := total.ErrorCount(); n > 0 {", "if n := total.ErrorCount(); n > 1<<40 {"), table),
 		m("mismatch-ignored", "locks that the server does not have are no failure",
-			one(lg+"scenario_hold.go", "if s.beliefs.mismatches > 0 {", "if s.beliefs.mismatches > 1<<40 {"), table),
+			one(lg+"internal/scenario/hold.go", "if s.beliefs.mismatches > 0 {", "if s.beliefs.mismatches > 1<<40 {"), table),
 		m("leftover-ignored", "keys left after the release are no failure",
-			one(lg+"leftover.go", "if n > 0 {", "if n > 1<<40 {"), table),
+			one(lg+"internal/report/chaos.go", "if n > 0 {\n\t\tr.Fail(\"%d locks are still", "if n > 1<<40 {\n\t\tr.Fail(\"%d locks are still"), table),
 		m("contend-ledger-not-told", "what the ledger caught is not in the report",
-			one(lg+"scenario_contend.go", "\tr.addViolations(s.contest.ledger)\n", ""), table),
+			one(lg+"internal/scenario/contend.go", "\tr.AddViolations(s.contest.Ledger)\n", ""), table),
 		m("hold-ledger-not-told", "the same of held locks",
-			one(lg+"scenario_hold.go", "\tr.addViolations(s.held.ledger)\n", ""), table),
+			one(lg+"internal/scenario/hold.go", "\tr.AddViolations(s.held.Ledger)\n", ""), table),
 		m("told-late-ignored", "locks believed in for too long after a failover are not seen",
-			one(lg+"failover.go", "\t\tlate[i] = true\n", "\t\t_ = late\n"), late),
+			one(lg+"internal/scenario/failover.go", "\t\tlate[i] = true\n", "\t\t_ = late\n"), late),
 		m("chaos-failure-ignored", "a disturbance that failed is no failure",
-			one(lg+"chaos.go", "\tfor _, f := range c.failed {\n\t\tr.fail(\"chaos %s\", f)\n\t}\n", ""), table),
+			one(lg+"internal/chaos/chaos.go", "\tfor _, f := range c.failed {\n\t\tr.Fail(\"chaos %s\", f)\n\t}\n", ""), table),
 		m("excused-elsewhere", "locks lost on masters that lived are excused",
-			one(lg+"report.go", "excused = r.Failover.Lost", "excused = r.Failover.Lost + r.Failover.LostElsewhere"), table),
+			one(lg+"internal/report/report.go", "excused = r.Failover.Lost", "excused = r.Failover.Lost + r.Failover.LostElsewhere"), table),
 	}
 }
 

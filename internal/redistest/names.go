@@ -6,17 +6,29 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
-// What the tests use of package redisproc, under its own names.
-type (
-	Options    = redisproc.Options
-	Server     = redisproc.Server
-	Cluster    = redisproc.Cluster
-	Move       = redisproc.Move
-	Sentinel   = redisproc.Sentinel
-	Conn       = redisproc.Conn
-	Push       = redisproc.Push
-	ReplyError = redisproc.ReplyError
-)
+// Options says which server to start.
+type Options = redisproc.Options
+
+// Server is one running server process.
+type Server = redisproc.Server
+
+// Cluster is a Redis Cluster of real servers.
+type Cluster = redisproc.Cluster
+
+// Move is a slot on its way from one master to another.
+type Move = redisproc.Move
+
+// Sentinel is a master with replicas, watched by sentinels.
+type Sentinel = redisproc.Sentinel
+
+// Conn is a raw connection to a server.
+type Conn = redisproc.Conn
+
+// Push is an out-of-band message of a RESP3 connection.
+type Push = redisproc.Push
+
+// ReplyError is an error reply of a server.
+type ReplyError = redisproc.ReplyError
 
 // See redisproc.
 const (

@@ -1,0 +1,44 @@
+package format
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Number shows three digits that matter, and thousands in groups.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return Count(int64(math.Round(v)))
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+}
+
+// Count shows thousands in groups.
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	first := (len(digits)-1)%3 + 1
+	var b strings.Builder
+	b.WriteString(sign + digits[:first])
+	for i := first; i < len(digits); i += 3 {
+		b.WriteString("," + digits[i:i+3])
+	}
+	return b.String()
+}
+
+// Plural counts things.
+func Plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+)
+
+// telling is how often a release publishes.
+type telling struct {
+	least, most int64
+	note        string
+}
+
+// tells says how often the release of a kind publishes. A spinning waiter asks by itself; that of a fair
+// lock is told only if somebody waits and is not of the releasing engine, and once more by who asks while it is free
+// and somebody else is next.
+func tells(kind string, contended bool) telling {
+	switch {
+	case kind == config.KindFair && contended:
+		return telling{0, 2, "one acquiring command, one HDEL and at most two PUBLISH a pair"}
+	case kind == config.KindSpin, kind == config.KindFair:
+		return telling{0, 0, "one acquiring command, one HDEL and no PUBLISH a pair"}
+	}
+	return telling{1, 1, "one acquiring command, one HDEL and one PUBLISH a pair"}
+}
+
+const greetEvery = 2 * time.Second
+
+// greetings is how many messages of sentinels the server may have counted between two readings.
+func greetings(before, after topology.Snapshot) int64 {
+	return before.Greeters * int64(after.At.Sub(before.At)/greetEvery+1)
+}
+
+// verdict is what comparing the server's counters with ours came to.
+type verdict struct {
+	note     string   // why nothing was compared, or that all was well
+	failures []string // disagreements
+	ghosts   []string // grants the server knows nothing of: two may have held one lock
+}
+
+// judge compares what the engine granted and released in a phase with what the server
+// did. With errors, and where connections were cut, there were repeats, which may run a command twice: then the server may
+// have done more, but never less.
+//
+// A lock that one holder here handed to the next was neither freed nor taken on the server.
+// Where locks are contended for, a COPY or RESTORE may find its key taken and change nothing.
+func judge(mode string, r Round) verdict {
+	before, after, rec := r.Before, r.After, r.Rec
+	granted, released := rec.Granted-r.HandedOver, rec.Released-r.HandedOver
+	switch {
+	case mode == "off":
+		return verdict{note: "not checked (--check-server off)"}
+	case r.Kind == config.KindRW:
+		return verdict{note: "not checked: readers of one engine share what the server counts"}
+	case !before.Known || !after.Known:
+		return verdict{note: "not available (the server has no command counters to show)"}
+	case mode == "auto" && (!before.Alone || !after.Alone):
+		return verdict{note: "shared server: not checked (--check-server on compares all the same)"}
+	}
+	if slices.Contains(r.Disturbed, config.ChaosClient) {
+		return verdict{note: "not checked: another client took part"}
+	}
+	if config.ChangesServers(r.Disturbed) {
+		return verdict{note: "not checked: replicas count what their master did, and one of them took over"}
+	}
+	did := after.Commands.Minus(before.Commands)
+	took, exact := did.HSet+did.Copy+did.Restore, rec.ErrorCount() == 0 && !config.Repeats(r.Disturbed)
+	var v verdict
+	if took < granted {
+		v.ghosts = append(v.ghosts, fmt.Sprintf(
+			"%d grants, but the server ran only %d acquiring commands (%d HSET + %d COPY + %d RESTORE): some lock was granted without being taken",
+			granted, took, did.HSet, did.Copy, did.Restore))
+	}
+	idle := int64(0)
+	if r.Contended {
+		idle = did.Copy + did.Restore
+	}
+	if took > granted+idle && exact {
+		v.failures = append(v.failures, fmt.Sprintf(
+			"%d grants, but the server ran %d acquiring commands (%d HSET + %d COPY + %d RESTORE): %d too many, by this run or by another client that came and went",
+			granted, took, did.HSet, did.Copy, did.Restore, took-granted))
+	}
+	if did.HDel < released || did.HDel > released && exact {
+		v.failures = append(v.failures, fmt.Sprintf(
+			"%d releases, but the server ran %d HDEL", released, did.HDel))
+	}
+	tell := tells(r.Kind, r.Contended)
+	if did.Publish < tell.least*released || did.Publish > tell.most*released+greetings(before, after) && exact {
+		v.failures = append(v.failures, fmt.Sprintf(
+			"%d releases, but the server ran %d PUBLISH", released, did.Publish))
+	}
+	if len(v.failures)+len(v.ghosts) == 0 {
+		v.note = "agrees: " + tell.note
+		if r.HandedOver > 0 {
+			v.note += " that was not handed over"
+		}
+		if !exact {
+			v.note = "agrees, repeats allowed for"
+		}
+	}
+	return v
+}

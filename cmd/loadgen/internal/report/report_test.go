@@ -1,0 +1,142 @@
+package report
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+)
+
+// What is wrong and nothing else, so that no other failure covers it.
+func TestEachThingThatIsWrongIsEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		what   func(t *testing.T, r *Report)
+		status int
+		says   string
+	}{
+		"Nothing":    {func(*testing.T, *Report) {}, StatusOK, ""},
+		"LostLeases": {func(_ *testing.T, r *Report) { r.Lost = 1 }, StatusFailed, "1 leases were lost"},
+		"Errors": {func(_ *testing.T, r *Report) {
+			rec := meter.NewRecorder()
+			rec.Acquired(1)
+			rec.Freed(1)
+			rec.Failed(errors.New("something"))
+			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: rec, Cost: meter.Cost{Wall: time.Second}}})
+		}, StatusFailed, "1 operations failed"},
+		"Leftover": {func(_ *testing.T, r *Report) { r.AddLeft(1) }, StatusFailed, "1 locks are still on the server"},
+		"NotOnePair": {func(_ *testing.T, r *Report) {
+			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: meter.NewRecorder(), Cost: meter.Cost{Wall: time.Second}}})
+		}, StatusFailed, "not one pair"},
+		"LostOnMastersThatLived": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, Lost: 2, LostElsewhere: 1}).AddTo(r)
+			r.Lost = 3
+		}, StatusFailed, "1 leases were lost"},
+		"LostOnTheMasterThatDied": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, Lost: 2}).AddTo(r)
+			r.Lost = 2
+		}, StatusOK, ""},
+		"ToldLate": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, ToldLate: 1}).AddTo(r)
+		}, StatusFailed, "believed in beyond their deadline"},
+		"NotRelocked": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, NotRelocked: 1, Problem: errors.New("no")}).AddTo(r)
+		}, StatusFailed, "no"},
+		"NobodyTookOver": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", Locks: 5}).AddTo(r)
+		}, StatusFailed, "nobody took over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Report{Errors: map[string]int64{}, Failures: []string{}}
+			c.what(t, r)
+			r.Settle()
+			require.Equal(t, c.status, r.Status, r.Failures)
+			require.Contains(t, strings.Join(r.Failures, "\n"), c.says)
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	pairs := func(n int64) *meter.Recorder {
+		rec := meter.NewRecorder()
+		rec.Granted, rec.Released = n, n
+		return rec
+	}
+	failing := pairs(10)
+	failing.Failed(errors.New("something"))
+	did := func(hset, copies, hdel, publish int64) topology.Snapshot {
+		return topology.Snapshot{Known: true, Alone: true, Commands: topology.Commands{HSet: hset, Copy: copies, HDel: hdel, Publish: publish}}
+	}
+	before := topology.Snapshot{Known: true, Alone: true}
+	for _, tc := range []struct {
+		name     string
+		mode     string
+		after    topology.Snapshot
+		rec      *meter.Recorder
+		failures int
+		ghosts   int
+		note     string
+		handed   int64
+	}{
+		{"Agrees", "auto", did(3, 7, 10, 10), pairs(10), 0, 0, "agrees", 0},
+		{"AGrantWithoutACommandIsAGhost", "auto", did(3, 6, 10, 10), pairs(10), 0, 1, "", 0},
+		{"OneAcquireTooMany", "auto", did(4, 7, 10, 10), pairs(10), 1, 0, "", 0},
+		{"AReleaseMissing", "auto", did(3, 7, 9, 9), pairs(10), 2, 0, "", 0},
+		{"AMessageMissing", "on", did(3, 7, 10, 9), pairs(10), 1, 0, "", 0},
+		{"MoreIsAllowedAfterErrors", "auto", did(5, 7, 12, 11), failing, 0, 0, "repeats allowed for", 0},
+		{"LessIsNotEvenAfterErrors", "auto", did(1, 7, 9, 10), failing, 1, 1, "", 0},
+		{"NoCounters", "on", topology.Snapshot{}, pairs(10), 0, 0, "not available", 0},
+		{"Off", "off", did(0, 0, 0, 0), pairs(10), 0, 0, "off", 0},
+		{"SomebodyElseIsConnected", "auto", topology.Snapshot{Known: true}, pairs(10), 0, 0, "shared server", 0},
+		{"SomebodyElseButAskedFor", "on", topology.Snapshot{Known: true}, pairs(10), 2, 1, "", 0},
+		{"WhatWasHandedOverTheServerDidNotSee", "auto", did(1, 2, 3, 3), pairs(10), 0, 0, "not handed over", 7},
+		{"AGhostBesideHandOffs", "auto", did(1, 1, 3, 3), pairs(10), 0, 1, "", 7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := judge(tc.mode, Round{Before: before, After: tc.after, Rec: tc.rec, HandedOver: tc.handed})
+			require.Len(t, v.failures, tc.failures, v.failures)
+			require.Len(t, v.ghosts, tc.ghosts, v.ghosts)
+			require.Contains(t, v.note, tc.note)
+		})
+	}
+}
+
+// Sentinels greet each other over the master: three of them, twice in three seconds at most.
+func TestGreetingsOfSentinelsAreNoReleases(t *testing.T) {
+	rec := meter.NewRecorder()
+	rec.Granted, rec.Released = 10, 10
+	began := time.Now()
+	for greeted, failures := range map[int64]int{-1: 1, 0: 0, 6: 0, 7: 1} {
+		before := topology.Snapshot{Known: true, Alone: true, At: began, Greeters: 3}
+		after := topology.Snapshot{Known: true, Alone: true, At: began.Add(3 * time.Second), Greeters: 3}
+		after.Commands = topology.Commands{HSet: 10, HDel: 10, Publish: 10 + greeted}
+		require.Len(t, judge("auto", Round{Before: before, After: after, Rec: rec}).failures, failures, "%d", greeted)
+	}
+}
+
+func TestACopyThatFoundItsKeyTakenIsNoGrant(t *testing.T) {
+	rec := meter.NewRecorder()
+	rec.Granted, rec.Released = 10, 10
+	after := topology.Snapshot{Known: true, Alone: true, Commands: topology.Commands{HSet: 8, Copy: 4, HDel: 10, Publish: 10}}
+	r := Round{Before: topology.Snapshot{Known: true, Alone: true}, After: after, Rec: rec, Contended: true}
+	require.Empty(t, judge("auto", r).failures)
+	r.Contended = false
+	require.Len(t, judge("auto", r).failures, 1)
+}
+
+func TestGhostsAreAViolation(t *testing.T) {
+	r := &Report{Errors: map[string]int64{}}
+	r.addVerdict(verdict{ghosts: []string{"one"}}, Round{})
+	r.Settle()
+	require.Equal(t, StatusViolation, r.Status)
+}
+
+func TestMedian(t *testing.T) {
+	require.Nil(t, Median(nil))
+	require.InDelta(t, 2.5, *Median([]float64{4, 1, 3, 2}), 0)
+}

@@ -1,0 +1,192 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+)
+
+// Table is the report for a reader.
+func (r *Report) Table() string {
+	w := new(strings.Builder)
+	fmt.Fprintf(w, "%s on %s, %s\n", r.what(), r.serverText(), r.loadText())
+	writeRows(w, r.rows())
+	if r.Acquire != nil {
+		r.writeLatency(w)
+	}
+	if r.Yardstick != nil {
+		r.writeYardstick(w)
+	}
+	if r.Status == StatusOK {
+		fmt.Fprintln(w, "ok")
+		return w.String()
+	}
+	fmt.Fprintln(w, map[int]string{StatusFailed: "FAILED", StatusViolation: "EXCLUSION VIOLATED"}[r.Status])
+	for _, f := range r.Failures {
+		fmt.Fprintln(w, "  "+f)
+	}
+	return w.String()
+}
+
+// what names the scenario, and the locks where they are not plain ones.
+func (r *Report) what() string {
+	if r.Kind == config.KindLock || r.Kind == r.Scenario {
+		return r.Scenario
+	}
+	return fmt.Sprintf("%s (%s locks)", r.Scenario, r.Kind)
+}
+
+func (r *Report) serverText() string {
+	s := r.Server
+	if r.Embedded {
+		s += " of its own"
+	}
+	if r.Topology != "single" {
+		s += " (" + topology.Describe(r.Topology, topology.Shape{Masters: r.Masters, Replicas: r.Replicas}) + ")"
+	}
+	return s
+}
+
+func (r *Report) loadText() string {
+	if c := r.Contend; c != nil {
+		return fmt.Sprintf("%s, callers %d, engines %d, keys %d, held %g ms each", r.API, r.Clients, r.Engines, r.Keys, c.HoldS*1e3) + r.endText()
+	}
+	s := fmt.Sprintf("%s, %d in flight, clients %d, engines %d, keys %d", r.API, r.Inflight, r.Clients, r.Engines, r.Keys)
+	if r.Scenario == "hold" {
+		s = fmt.Sprintf("%d locks kept %.1f s under a lease of %g s", r.Locks, r.KeptS, r.LeaseS)
+	} else if r.Rate > 0 {
+		s += fmt.Sprintf(", open loop at %g pairs/s", r.Rate)
+	}
+	return s + r.endText()
+}
+
+func (r *Report) endText() string {
+	if r.Interrupted {
+		return ", interrupted"
+	}
+	return ""
+}
+
+// rows are what is worth a line of the table, with its value.
+func (r *Report) rows() [][2]string {
+	rows := [][2]string{
+		{"pairs", format.Count(r.Pairs)},
+		{"pairs/s", format.Number(r.PairsPerS)},
+		{"measured", fmt.Sprintf("%.2f s", r.DurationS)},
+	}
+	if r.Contend != nil {
+		rows = append(rows[2:], r.Contend.rows(r.Fairness)...)
+	}
+	add := func(name string, show bool, value string) {
+		if show {
+			rows = append(rows, [2]string{name, value})
+		}
+	}
+	opt := func(name string, v *float64, unit string) {
+		if v != nil {
+			rows = append(rows, [2]string{name, format.Number(*v) + unit})
+		}
+	}
+	opt("client CPU a pair", r.ClientCPU, " µs")
+	opt("server CPU a pair", r.ServerCPU, " µs")
+	opt("allocations a pair", r.Allocs, "")
+	opt("heap a held lock", r.HeapPerLock, " bytes")
+	opt("CPU while keeping", r.KeepingCPU, " cores")
+	add("locks held", r.Locks > 0, format.Count(r.Held))
+	add("lost", r.Locks > 0 || r.Lost > 0, format.Count(r.Lost))
+	add("not as the server has it", r.Scenario == "hold", format.Count(r.Mismatches))
+	add("behind until renewed", r.Behind > 0, format.Count(r.Behind))
+	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", format.Count(r.Renewals.Sent), format.Count(r.Renewals.Failed)))
+	add("skipped starts", r.Skipped > 0, format.Count(r.Skipped))
+	add("goroutines at most", true, format.Count(r.GoroutinesMax))
+	add("errors", len(r.Errors) > 0, meter.FormatErrors(r.Errors))
+	add("violations", true, format.Count(r.Violations))
+	if c := r.Chaos; c != nil {
+		rows = append(rows, c.rows()...)
+	}
+	if f := r.Failover; f != nil {
+		rows = append(rows, f.rows()...)
+	}
+	if v := r.ScriptCalls; v != nil {
+		add("script calls a pair", true, fmt.Sprintf("%.4f", *v))
+	}
+	if c := r.Commands; c != nil {
+		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, restore %s, hdel %s, publish %s",
+			format.Count(c.Evalsha), format.Count(c.HSet), format.Count(c.Copy), format.Count(c.Restore), format.Count(c.HDel), format.Count(c.Publish)))
+	}
+	add("server check", r.ServerCheck != "", r.ServerCheck)
+	return rows
+}
+
+func writeRows(w io.Writer, rows [][2]string) {
+	t := newTable(w)
+	for _, row := range rows {
+		t.AppendRow(table.Row{row[0], row[1]})
+	}
+	t.Render()
+}
+
+func (r *Report) writeLatency(w io.Writer) {
+	t := newTable(w)
+	t.AppendHeader(table.Row{"latency, µs", "p50", "p90", "p99", "p99.9", "max"})
+	numbers := make([]table.ColumnConfig, 0, 5)
+	for column := 2; column <= 6; column++ {
+		numbers = append(numbers, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(numbers)
+	for _, row := range []struct {
+		name string
+		l    *Latency
+	}{{"acquire", r.Acquire}, {"release", r.Release}} {
+		if l := row.l; l != nil {
+			t.AppendRow(table.Row{row.name, format.Number(l.P50), format.Number(l.P90), format.Number(l.P99), format.Number(l.P999), format.Number(l.Max)})
+		}
+	}
+	t.Render()
+}
+
+func (r *Report) writeYardstick(w io.Writer) {
+	y := r.Yardstick
+	t := newTable(w)
+	t.AppendHeader(table.Row{"pairs/s", "yardstick (" + y.Kind + ")", r.Scenario, "ratio"})
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 2, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 4, Align: text.AlignRight, AlignHeader: text.AlignRight},
+	})
+	for i, one := range y.Rounds {
+		t.AppendRow(table.Row{fmt.Sprintf("round %d", i+1), format.Number(one.Yardstick), format.Number(one.Scenario), ratioText(one.Scenario, one.Yardstick)})
+	}
+	t.AppendSeparator()
+	t.AppendRow(table.Row{"median", format.Number(y.PairsPerS), format.Number(r.PairsPerS), ratioText(r.PairsPerS, y.PairsPerS)})
+	if r.ClientCPU != nil {
+		t.AppendRow(table.Row{"client CPU a pair, µs", format.Number(y.ClientCPU), format.Number(*r.ClientCPU), ratioText(*r.ClientCPU, y.ClientCPU)})
+	}
+	if r.ServerCPU != nil && y.ServerCPU != nil {
+		t.AppendRow(table.Row{"server CPU a pair, µs", format.Number(*y.ServerCPU), format.Number(*r.ServerCPU), ratioText(*r.ServerCPU, *y.ServerCPU)})
+	}
+	t.Render()
+}
+
+func newTable(w io.Writer) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleRounded)
+	t.Style().Format.Header = text.FormatDefault
+	return t
+}
+
+func ratioText(a, b float64) string {
+	if b == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", a/b)
+}

@@ -1,0 +1,206 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/embedded"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// ConnectTimeout bounds the first contact with the server.
+const ConnectTimeout = 10 * time.Second
+
+// Server is what a run talks to: where it is, what it is, and a client of loadgen's own
+// that looks at it past the engine.
+type Server struct {
+	Addrs      []string
+	User       string
+	Password   string
+	Embedded   *embedded.Server   // nil: not ours, or not a single one
+	Cluster    *redisproc.Cluster // nil: not ours, or no cluster
+	Sentinel   *redisproc.Sentinel
+	Client     rueidis.Client
+	ClientName string // of every connection this process makes
+	Product    string // "redis 7.0.15"
+	Topology   string // single, cluster, sentinel
+	Shape      Shape
+	Sharded    bool // a cluster with sharded channels: releases are told there
+}
+
+// Open starts or finds the server, says on w which, and connects to it.
+func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error) {
+	s := &Server{Addrs: cfg.Addrs, User: cfg.User, Password: cfg.Password, ClientName: "loadgen-" + config.RandomID(), Topology: "single"}
+	if err := s.startOwn(ctx, cfg); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+	defer cancel()
+	client, err := rueidis.NewClient(s.ClientOption())
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("connect to %s: %s", s.Where(), s.Hide(err))
+	}
+	s.Client = client
+	s.identify(ctx)
+	if s.Ours() {
+		_, _ = fmt.Fprintf(w, "loadgen: started %s\n", s.origin()) // as the program says anything
+	}
+	return s, nil
+}
+
+// ClientOption returns what loadgen's own client is made with. A URL has been checked
+// with the flags.
+func (s *Server) ClientOption() rueidis.ClientOption {
+	o := rueidis.ClientOption{InitAddress: s.Addrs}
+	if s.IsURL() {
+		if parsed, err := rueidis.ParseURL(s.Addrs[0]); err == nil {
+			o = parsed
+			o.Sentinel.TLSConfig = engine.ClientOption(engine.Config{Addrs: s.Addrs}).Sentinel.TLSConfig
+		}
+	}
+	if s.User != "" {
+		o.Username = s.User
+	}
+	o.Password = s.Password
+	o.ClientName = s.ClientName
+	o.DisableCache = true
+	o.AlwaysPipelining = true
+	o.PipelineMultiplex = -1
+	o.Dialer.Timeout = ConnectTimeout / 2
+	o.ForceSingleClient = s.inProcess()
+	if s.Sentinel != nil {
+		o.Sentinel = rueidis.SentinelOption{MasterSet: redisproc.MasterName}
+	}
+	return o
+}
+
+// EngineConfig returns the configuration of one engine.
+func (s *Server) EngineConfig(cfg *config.Config) engine.Config {
+	c := engine.Config{Addrs: s.Addrs, Username: s.User, Password: s.Password, ClientName: s.ClientName, NoHandOff: cfg.NoHandOff}
+	if s.Sentinel != nil {
+		c.MasterName = redisproc.MasterName
+	}
+	return c
+}
+
+// Hide makes the text of an error of loadgen's own client fit to be shown: a server may say anything, the password too.
+func (s *Server) Hide(err error) string {
+	text := resp.Printable(err.Error())
+	if hide := resp.Hide(s.Password); hide != nil {
+		text = hide(text)
+	}
+	return text
+}
+
+// inProcess reports whether the server is miniredis in this process.
+func (s *Server) inProcess() bool { return s.Embedded != nil && s.Embedded.InProcess }
+
+// IsURL reports whether a URL names the server.
+func (s *Server) IsURL() bool { return strings.Contains(s.Addrs[0], "://") }
+
+// Where names the server without giving a password away.
+func (s *Server) Where() string {
+	if s.IsURL() {
+		return config.RedactURL(s.Addrs[0])
+	}
+	return strings.Join(s.Addrs, ", ")
+}
+
+// identify asks the server what it is. It may refuse; then it is just a server.
+func (s *Server) identify(ctx context.Context) {
+	if s.inProcess() {
+		s.Product = "miniredis"
+		return
+	}
+	s.Product = "unknown"
+	text, err := s.Client.Do(ctx, s.Client.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return
+	}
+	info := parseInfo(text)
+	if v := info["redis_version"]; v != "" {
+		s.Product = "redis " + resp.Printable(v)
+	}
+	if v := info["valkey_version"]; v != "" {
+		s.Product = "valkey " + resp.Printable(v)
+	}
+	if info["redis_mode"] == "cluster" {
+		s.Topology = "cluster"
+		s.Shape = s.readShape(ctx)
+		major, _, _ := strings.Cut(info["redis_version"], ".")
+		n, err := strconv.Atoi(major)
+		s.Sharded = err == nil && n >= 7
+	}
+}
+
+// parseInfo splits an INFO answer into its fields.
+func parseInfo(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[key] = value
+		}
+	}
+	return fields
+}
+
+// foreign counts the connections that are not this process's, replicas aside; false if
+// the server will not say.
+func (s *Server) foreign(ctx context.Context) (n int, ok bool) {
+	for _, node := range s.nodes() {
+		text, err := node.Do(ctx, node.B().Arbitrary("CLIENT", "LIST").Build()).ToString()
+		if err != nil {
+			return 0, false
+		}
+		for line := range strings.Lines(text) {
+			if isForeign(line, s.ClientName) {
+				n++
+			}
+		}
+	}
+	return n, true
+}
+
+// isForeign reports whether a line of CLIENT LIST is about a connection of somebody else:
+// not named name, and neither the replication link of a replica nor that to a master.
+func isForeign(line, name string) bool {
+	for field := range strings.FieldsSeq(line) {
+		if field == "name="+name {
+			return false
+		}
+		if flags, ok := strings.CutPrefix(field, "flags="); ok && strings.ContainsAny(flags, "SM") {
+			return false
+		}
+	}
+	return true
+}
+
+// nodes returns a client for every node, in the order of their addresses.
+func (s *Server) nodes() []rueidis.Client {
+	byAddr := s.Client.Nodes()
+	nodes := make([]rueidis.Client, 0, len(byAddr))
+	for _, addr := range slices.Sorted(maps.Keys(byAddr)) {
+		nodes = append(nodes, byAddr[addr])
+	}
+	return nodes
+}
+
+// Close disconnects, and ends the server if it is ours.
+func (s *Server) Close() {
+	if s.Client != nil {
+		s.Client.Close()
+	}
+	s.stopOwn()
+}

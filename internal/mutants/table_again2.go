@@ -6,7 +6,7 @@ func ends() []mutant {
 		{
 			"fixed-readers-share", "a reader with a fixed lease is trusted for as long as another one has extended its own",
 			one("engine/readwrite.go", "op != nil && op.set.watchdog && op.set.alike(h.set)", "op != nil && op.set.alike(h.set)"),
-			"engine", "TestReadersWithFixedLeasesKeepTheirOwnEnds", false,
+			familySuite, "TestReadersWithFixedLeasesKeepTheirOwnEnds", false,
 		},
 		{
 			"late-reader-is-told-nothing", "one of several readers gives back what it has lost, and is not told",

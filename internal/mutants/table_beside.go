@@ -21,17 +21,17 @@ func beside() []mutant {
 		{
 			"extend-passed-on", "the next holder's key lives for as long as the one before asked for",
 			one("engine/release.go", "with.unlowered = h.nesting != nil && h.nesting.unlowered", ""),
-			"engine", "TestAnExtendDoesNotOutliveItsHandle", false,
+			waitSuite, "TestAnExtendDoesNotOutliveItsHandle", false,
 		},
 		{
 			"extend-copy-forgotten", "a late copy of an Extend raises the expiry of the next holder's key",
 			one("engine/request.go", "h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)", ""),
-			"engine", "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
+			waitSuite, "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
 		},
 		{
 			"extend-of-who-left", "an Extend of a handle that is given back raises what the others ask for",
 			one("engine/request.go", "if ls.state.Load() == leaseActive { // else the others", "if true { // else the others"),
-			"engine", "TestAnExtendOfWhoHasLeftRaisesNoOthersWish", false,
+			waitSuite, "TestAnExtendOfWhoHasLeftRaisesNoOthersWish", false,
 		},
 	}
 }

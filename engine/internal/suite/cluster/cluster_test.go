@@ -53,14 +53,10 @@ func TestClusterWaiterIsWokenByTheMessage(t *testing.T) {
 		owner, err := c.Owner(t.Context(), slot.Of(name))
 		require.NoError(t, err)
 		ls := testkit.Acquire(t, a.Lock(name))
-		before := testkit.CallsOf(t, owner, "evalsha")
+		before, subscribed := testkit.CallsOf(t, owner, "evalsha"), b.Stats().WokenBySubscribe
 		waiter := b.Lock(name).AcquireAsync(testkit.Limited(t))
 		testkit.Eventually(t, "the waiter listens, and has asked again", func() bool {
-			confirmed := int64(0)
-			for _, node := range b.Stats().Nodes {
-				confirmed += node.Subscriptions.Confirmed
-			}
-			return confirmed > int64(i) && testkit.CallsOf(t, owner, "evalsha") >= before+2
+			return b.Stats().WokenBySubscribe > subscribed && testkit.CallsOf(t, owner, "evalsha") >= before+2
 		})
 		testkit.Release(t, ls)
 		got, err := waiter.Await(testkit.Limited(t))

@@ -75,14 +75,14 @@ func (e *Engine) submit(op *acquireOp) {
 	case op.owner != nil && sc.reenterOrRefuse(ent, op):
 	case ent != nil && ent.otherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)
-	case op.set.family == resp.FamilyRead && sc.share(ent, op):
+	case traits(op.set.family).shared && sc.share(ent, op):
 	case op.try && ent != nil && ent.takenHere(op):
 		op.claim()
 		sc.fail(op, &HeldError{Name: l.Name(), Remaining: sc.remaining(ent.busyAt(op), e.clock.Now())})
 		sc.sh.counts.busy++
 	default:
 		ent = sc.makeEntry(l)
-		if op.set.family == resp.FamilyFair {
+		if traits(op.set.family).mark == markPlace {
 			ent = ent.newSeat()
 			op.att.ent = ent
 		}
@@ -102,7 +102,7 @@ func (e *Engine) submit(op *acquireOp) {
 func (sc *section) makeEntry(l *Lock) *entry {
 	ent := sc.sh.names.get(l.hash, l.key)
 	if ent == nil {
-		if f := l.set.family; f == resp.FamilyRead || f == resp.FamilyFair {
+		if traits(l.set.family).apart() {
 			ent = newSeated(sc.eng, l.key, l.hash, l.slot)
 		} else {
 			ent = &entry{eng: sc.eng, key: l.key, hash: l.hash, slot: l.slot}
@@ -190,7 +190,7 @@ func (sc *section) advance(ent *entry) {
 // watched: it has to wait, whatever for. Those behind it are since they came.
 func (sc *section) applyStep(ent *entry, s step) {
 	for ; s == stepSend; s = ent.next() {
-		if a := ent.att; a != nil && a.kept() && !sameKind(a.op.Family, ent.head.set.family) {
+		if a := ent.att; a != nil && a.kept() && !entersAs(a.op.Family, ent.head.set.family) {
 			sc.dropAttempt(ent) // a reader's wire id is no writer's
 			continue
 		}

@@ -35,10 +35,9 @@ func (a *attempt) send(op *acquireOp) error {
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
 	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, l.set.ack, l.set.family, a.ent.beside() != nil
-	switch a.op.Family {
-	case resp.FamilyWrite, resp.FamilyFair:
+	if m := traits(a.op.Family).mark; m != markNone {
 		a.op.Waits = !op.try
-		if a.op.Family == resp.FamilyFair && a.op.Ack != nil {
+		if m == markPlace && a.op.Ack != nil {
 			a.ent.root().ofRoot().apart = true
 		}
 	}
@@ -121,7 +120,8 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	}
 	sc.sh.counts.grants++
 	sc.sh.counts.origin(ent.by)
-	if a.op.Family == resp.FamilyRead && ent == root {
+	f := traits(a.op.Family)
+	if f.shared && ent == root {
 		ent = ent.newSeat()
 	}
 	h := ent.newHold()
@@ -129,12 +129,12 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		h.doubt = &a.trouble.doubt
 	}
 	h.Field, h.Family = a.op.Field, a.op.Family
-	if h.Family == resp.FamilyFenced {
+	if f.fenced {
 		h.more().token = r.Value
 	}
 	ent.held(h)
 	sc.startHold(h, op, r)
-	if h.Family == resp.FamilyRead {
+	if f.shared {
 		h.owner = nil
 		h.readBy(op.owner)
 		if !a.op.Inside {
@@ -144,11 +144,11 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	}
 	sc.admitSameOwner(h)
 	sc.answerTries(a, r)
-	if h.Family == resp.FamilyWrite && root.seats != nil {
+	if f.mark == markNote && root.seats != nil {
 		root.seats.notedHold, root.seats.noted = root.seats.noted, false
 	}
 	sc.unpark(ent)
-	if h.Family == resp.FamilyRead { // a writer that is next asks, and is told
+	if f.shared { // a writer that is next asks, and is told
 		sc.advance(root)
 	}
 	sc.readAnswered(ent)
@@ -217,14 +217,6 @@ func (a *attempt) tooFew(r *resp.Result) bool {
 	return a.op.Ack != nil && int(r.Seen) < a.op.Ack.Replicas
 }
 
-func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
-	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: int(r.Seen)}
-	if r.Unseen != nil {
-		err.cause = r.Unseen
-	}
-	return err
-}
-
 // answerTries tells every Try in the queue that the lock is held: they take the answer to an attempt.
 func (sc *section) answerTries(a *attempt, r *resp.Result) {
 	ent, now := a.ent, r.ReceivedAt
@@ -254,13 +246,13 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	}
 	switch {
 	case !a.op.Waits:
-	case a.op.Family == resp.FamilyFair:
+	case traits(a.op.Family).mark == markPlace:
 		a.op.Placed = true
 	default:
 		ent.ofRoot().noted = true
 		sc.closeNote(ent) // at once, if its writer has left meanwhile
 	}
-	if a.op.Family == resp.FamilySpin {
+	if traits(a.op.Family).unheard {
 		ent.root().leftAt = r.ReceivedAt
 	}
 	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
@@ -296,7 +288,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	ends := out && ent.beside() != nil // the release of the hold that it is to read beside waits for it
 	sc.failSome(ent, func(op *acquireOp) error {
 		switch v := t.verdict(class, op.parked, op.try || ends, out); {
-		case v == goesOn, v == endsRefused && !sameKind(op.set.family, a.op.Family): // its script uses other keys
+		case v == goesOn, v == endsRefused && !entersAs(a.op.Family, op.set.family): // its script uses other keys
 			return nil
 		case v == endsUnknown:
 			return &UnknownError{
@@ -324,7 +316,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 // others are asked for: it may be theirs.
 func (sc *section) wrongKind(a *attempt) {
 	sc.failSome(a.ent, func(op *acquireOp) error {
-		if shares(op.set.family) != shares(a.op.Family) {
+		if otherKind(op.set.family, a.op.Family) {
 			return nil
 		}
 		return &nameError{op.lock.Name(), ErrWrongKind}

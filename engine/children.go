@@ -100,15 +100,6 @@ func (sc *section) entryOf(op *acquireOp) *entry {
 	return sc.sh.names.get(op.lock.hash, op.lock.key)
 }
 
-// attemptFor is what an op asks by for an entry: its own attempt, unless that is still on its way for another
-// entry, where the op waited before.
-func (op *acquireOp) attemptFor(ent *entry) *attempt {
-	if at := op.att.ent; at != nil && at != ent && at.att == &op.att {
-		return &attempt{}
-	}
-	return &op.att
-}
-
 // moveTo makes an op wait in a seat from now on, or (nil) at the root of its name. Its attempt stays where
 // it is on its way.
 func (op *acquireOp) moveTo(seat *entry) {
@@ -151,7 +142,7 @@ func (ent *entry) takenHere(op *acquireOp) bool {
 // busyAt is where it is known how long whoever is in the way of a newcomer stays. To a fair lock that is the
 // first seat which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
 func (ent *entry) busyAt(op *acquireOp) *entry {
-	if op.set.family != resp.FamilyFair {
+	if traits(op.set.family).mark != markPlace {
 		return ent
 	}
 	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
@@ -168,7 +159,7 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
 	stands := func(at *entry) bool {
 		h := at.standing()
-		return h != nil && shares(h.Family) != shares(want) && now.Before(h.Deadline())
+		return h != nil && otherKind(h.Family, want) && now.Before(h.Deadline())
 	}
 	seat := ent.firstSeat()
 	return stands(ent) || seat != nil && stands(seat)
@@ -182,7 +173,7 @@ func (sc *section) fairListen(root *entry) {
 		if op == nil || first != nil && seat.acks() == first.acks() {
 			continue
 		}
-		if op.set.family == resp.FamilyFair && seat.park != nil && seat.wait == waitParked {
+		if traits(op.set.family).mark == markPlace && seat.park != nil && seat.wait == waitParked {
 			sc.listenFor(seat.park)
 		}
 		if first != nil || !root.seats.apart {

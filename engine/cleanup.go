@@ -107,7 +107,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.sh.counts.ghosts++
 	}
 	sc.cleanedFirst(c)
-	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && c.op.Family == resp.FamilyRead {
+	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).shared {
 		sc.readEnded(root, c.lease)
 	}
 	sc.settleCleanup(c, r, now)
@@ -122,15 +122,15 @@ const placeLasts = 5 * time.Minute
 // with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The wire id of a fair
 // lock may have a place in its queue.
 func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
-	if c.op.Family == resp.FamilyFair {
+	if traits(c.op.Family).mark == markPlace {
 		return now.Before(c.giveUp.Add(placeLasts))
 	}
-	if !shares(c.op.Family) {
+	if !traits(c.op.Family).halved() {
 		return false
 	}
 	root := sc.sh.names.get(c.op.Hash, c.op.Key)
 	for ent := range root.withSeats {
-		if h := ent.hold; h != nil && shares(h.Family) {
+		if h := ent.hold; h != nil && traits(h.Family).halved() {
 			c.giveUp = max(c.giveUp, now.Add(h.tail(now)))
 		}
 	}

@@ -157,7 +157,7 @@ type parking struct {
 	prompt  wheel.Item // the end of a short pause
 	asked   bool       // a subscription was asked for, of:
 	channel string
-	shares  bool // channel is a read-write lock's
+	family  resp.Family // of who asked
 }
 
 // Some locks have more than one wire id of this engine under one name: each fair waiter its own place in
@@ -373,6 +373,67 @@ type wireID struct {
 	field  string
 	family resp.Family
 }
+
+// A family is what the engine knows of one kind of lock: a row of the table in family.go. What its commands are is
+// resp's to know.
+type family struct {
+	kind slot.Kind // what its names must be like
+	mark mark      // what a waiter leaves on the server
+	mode string    // of a read-write lock: which half this is
+
+	shared   bool // one hold may serve many handles; it is a child of the name's entry
+	readsToo bool // its owner may have a shared hold beside it, and keep that one
+	handsOff bool // a release may give it to the next waiter here without a command
+	fenced   bool // a grant carries a token
+	unheard  bool // a release tells nobody
+
+	entersAs resp.Family // its holder may enter again as every family with the same
+	spinsAs  resp.Family // the family that it is with the option Spin; 0: it cannot spin
+
+	channel    func(key string) string        // where its releases are published
+	ownChannel func(key, field string) string // where a waiter hears that it is next; nil: all listen to channel
+}
+
+// What two families are to each other.
+
+// entersAs reports whether one family's holder may enter as the other.
+func entersAs(held, wanted resp.Family) bool { return traits(held).entersAs == traits(wanted).entersAs }
+
+// otherKind reports whether two families exclude each other's values: where one stands, the other is refused.
+func otherKind(a, b resp.Family) bool { return traits(a).halved() != traits(b).halved() }
+
+// together reports whether holds of both may stand under one name, whoever has them.
+func together(a, b resp.Family) bool { return traits(a).shared && traits(b).shared }
+
+// beside reports whether who holds one may ask for a hold of the other beside it.
+func beside(held, wanted resp.Family) bool {
+	h := traits(held)
+	return (h.shared || h.readsToo) && traits(wanted).shared
+}
+
+// upgrades reports whether the wanted one waits for the end of the one that is held: no owner can have both.
+func upgrades(held, wanted resp.Family) bool { return traits(held).shared && traits(wanted).readsToo }
+
+// forces reports whether a ForceRelease of one family takes away what another has there.
+func forces(by, there resp.Family) bool { return traits(by).mode == traits(there).mode }
+
+// A mark says what a waiter leaves on the server.
+type mark uint8
+
+const (
+	markNone  mark = iota
+	markNote       // that somebody waits; the engine takes it back when nobody does
+	markPlace      // its place in a queue: each waiter has an owner id of its own, and a release may pass the lock on to it
+)
+
+// traits returns the row of a family. Allocates: never.
+func traits(f resp.Family) *family { return &families[f] }
+
+// halved reports whether it is half of a read-write lock.
+func (f *family) halved() bool { return f.mode != "" }
+
+// apart reports whether each hold, or each waiter, has an owner id of its own: a child.
+func (f *family) apart() bool { return f.shared || f.mark == markPlace }
 
 // A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a timer. What
 // changes names is a method of it, so that nobody can call that without the mutex. Results and calls to others are collected
@@ -675,24 +736,6 @@ func backoff(w *world.World, tries int) time.Duration {
 // patience is how long an operation that has never had an answer goes on trying through transient
 // trouble, in attempt limits. One that was told "busy" before waits as long as it may.
 const patience = 3
-
-// sameKind reports whether one family's holder may enter as the other. A spin lock differs from a lock
-// in what its release says, not in what it is.
-func sameKind(a, b resp.Family) bool {
-	plain := func(f resp.Family) bool { return f == resp.FamilyLock || f == resp.FamilySpin }
-	return a == b || plain(a) && plain(b)
-}
-
-// shares reports whether locks of the family are read-write locks.
-func shares(f resp.Family) bool { return f == resp.FamilyRead || f == resp.FamilyWrite }
-
-// channelOf is where releases of a lock are published.
-func channelOf(f resp.Family, key string) string {
-	if f == resp.FamilyRead || f == resp.FamilyWrite {
-		return slot.RWChannel(key)
-	}
-	return slot.LockChannel(key)
-}
 
 const (
 	// timerWidth is how late a timer of ours may be, beside the wheel's tick.

@@ -193,6 +193,14 @@ func SafeToRetry(err error) bool {
 	}
 }
 
+func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
+	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: int(r.Seen)}
+	if r.Unseen != nil {
+		err.cause = r.Unseen
+	}
+	return err
+}
+
 // fromServer turns an op's error into what callers see.
 func fromServer(name string, err *ServerError) error {
 	switch err.Class {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -22,7 +21,7 @@ type FairLock struct{ *Lock }
 
 // FairLock returns a handle on a fair lock. Errors: as Lock.
 func (e *Engine) FairLock(name string, opts ...Option) *FairLock {
-	l := e.handle(name, slot.KindFair, resp.FamilyFair, opts)
+	l := e.handle(name, resp.FamilyFair, opts)
 	return &FairLock{&l}
 }
 
@@ -60,7 +59,7 @@ func (l *FairLock) readQueue(r *resp.Result) ([]Place, error) {
 		}
 		places = append(places, Place{
 			OwnerID: r.Fields[i],
-			Mine:    strings.HasPrefix(r.Fields[i], l.eng.id+":"),
+			Mine:    resp.FieldOf(l.eng.id, r.Fields[i]),
 			Kept:    fromServerMs(int64(min(max(until-float64(r.Value), 0), 1<<53))),
 		})
 	}

@@ -24,13 +24,13 @@ type Lock struct {
 // Lock returns a handle on a lock. A bad name or option is the error of Err and of every operation;
 // nothing is sent for it. Blocks: never.
 func (e *Engine) Lock(name string, opts ...Option) *Lock {
-	l := e.handle(name, slot.KindLock, resp.FamilyLock, opts)
+	l := e.handle(name, resp.FamilyLock, opts)
 	return &l
 }
 
 // handle makes a handle of any family.
-func (e *Engine) handle(name string, kind slot.Kind, family resp.Family, opts []Option) Lock {
-	set := defaults[family].with(opts)
+func (e *Engine) handle(name string, family resp.Family, opts []Option) Lock {
+	set, kind := defaults[family].with(opts), traits(family).kind
 	err := slot.Check(e.cfg.Prefix+name, kind, e.nodes.Cluster())
 	if name == "" { // a prefix is not a name
 		err = slot.Check("", kind, false)
@@ -167,7 +167,7 @@ type FencedLock struct{ *Lock }
 
 // FencedLock returns a handle on a fenced lock. Errors: as Lock.
 func (e *Engine) FencedLock(name string, opts ...Option) *FencedLock {
-	l := e.handle(name, slot.KindFenced, resp.FamilyFenced, opts)
+	l := e.handle(name, resp.FamilyFenced, opts)
 	return &FencedLock{&l}
 }
 
@@ -176,7 +176,7 @@ func (l *FencedLock) With(opts ...Option) *FencedLock { return &FencedLock{l.Loc
 
 // Token returns the fencing token of a lease of a FencedLock; 0 for other locks. Blocks: never.
 func (ls *Lease) Token() int64 {
-	if ls.hold.Family != resp.FamilyFenced { // what is special of other holds changes
+	if !traits(ls.hold.Family).fenced { // what is special of other holds changes
 		return 0
 	}
 	return ls.hold.special.token

@@ -63,7 +63,7 @@ func (l listener) Renewed(s renew.Subject) {
 func (l listener) Outlasted(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
-	if h.status.Load() == holdHeld && h.Family != resp.FamilyRead && h.nesting != nil {
+	if h.status.Load() == holdHeld && !traits(h.Family).shared && h.nesting != nil {
 		sc.settleCount(h)
 	}
 	sc.leave()
@@ -159,7 +159,7 @@ func (sc *section) afterLoss(l *loss) {
 	case endsLater:
 		sc.cleanLater(h.ent, h.wire(), h.open(), h.Lease())
 	}
-	if h.Family == resp.FamilyWrite && ends != endsNow && l.cause != renew.CauseClosed {
+	if traits(h.Family).mark == markNote && ends != endsNow && l.cause != renew.CauseClosed {
 		sc.lostNote(h.ent)
 	}
 	if h.ent.freed(h) {

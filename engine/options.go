@@ -33,16 +33,16 @@ type settings struct {
 	err      error // the first bad option
 }
 
-// defaults are the settings of a lock without options, for each family.
+// defaults are the settings of a lock without options, for each family: one for all its handles, which are told to be
+// compatible by that pointer.
 //
 //nolint:gochecknoglobals // a constant in all but name
-var defaults = [...]*settings{
-	resp.FamilyLock:   {lease: DefaultLease, watchdog: true, family: resp.FamilyLock},
-	resp.FamilyFenced: {lease: DefaultLease, watchdog: true, family: resp.FamilyFenced},
-	resp.FamilyRead:   {lease: DefaultLease, watchdog: true, family: resp.FamilyRead},
-	resp.FamilyWrite:  {lease: DefaultLease, watchdog: true, family: resp.FamilyWrite},
-	resp.FamilyFair:   {lease: DefaultLease, watchdog: true, family: resp.FamilyFair},
-}
+var defaults = func() (all [resp.MaxFamilies]*settings) {
+	for f := range all {
+		all[f] = &settings{lease: DefaultLease, watchdog: true, family: resp.Family(f)}
+	}
+	return all
+}()
 
 // An Option belongs to a lock handle.
 type Option func(*settings)
@@ -148,8 +148,8 @@ func (s *settings) with(opts []Option) *settings {
 		}
 		opt(&changed)
 	}
-	if changed.spin != nil && changed.family == resp.FamilyLock {
-		changed.family = resp.FamilySpin
+	if changed.spin != nil {
+		changed.family = traits(changed.family).spinsAs
 	}
 	if ack := changed.ack; ack != nil && ack.Timeout > changed.lease/2 {
 		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v", ErrLease, ack.Timeout, changed.lease))
@@ -187,7 +187,7 @@ func Spin(first, most time.Duration) Option {
 		if most < first {
 			s.refuse(fmt.Errorf("%w: Spin from %v to %v", ErrLease, first, most))
 		}
-		if !sameKind(s.family, 0) {
+		if traits(s.family).spinsAs == 0 {
 			s.refuse(fmt.Errorf("%w: only a Lock can Spin", ErrWrongKind))
 			return
 		}
@@ -201,7 +201,7 @@ const spinsMost = 64
 // waitsAs reports whether a parked waiter that comes after another may take over how that waits: what it
 // listens to, and its polls. Each spin lock begins with its own first pause.
 func (s *settings) waitsAs(before *settings) bool {
-	return s.spin == nil && before.spin == nil && shares(s.family) == shares(before.family)
+	return s.spin == nil && before.spin == nil && !otherKind(s.family, before.family)
 }
 
 // pause is the time before the n-th further try, and how far it is spread.

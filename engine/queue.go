@@ -152,7 +152,16 @@ func (q *queue) leave(op *acquireOp) step {
 // it would keep that reader out, whom it waits for.
 func (q *queue) writerNext() bool {
 	op := q.live()
-	return op != nil && op.set.family == resp.FamilyWrite && !op.try
+	return op != nil && traits(op.set.family).mark == markNote && !op.try
+}
+
+// attemptFor is what an op asks by for an entry: its own attempt, unless that is still on its way for another
+// entry, where the op waited before.
+func (op *acquireOp) attemptFor(ent *entry) *attempt {
+	if at := op.att.ent; at != nil && at != ent && at.att == &op.att {
+		return &attempt{}
+	}
+	return &op.att
 }
 
 // live is the first op that is still wanted: who has left may be in the queue for a moment longer.
@@ -295,7 +304,7 @@ func (q *queue) busy(until clock.Instant, keep bool) {
 // meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.
 // Who was asked for may have left since, or was a Try.
 func (q *queue) meant(asked resp.Family) bool {
-	return q.head != nil && sameKind(q.head.set.family, asked)
+	return q.head != nil && entersAs(asked, q.head.set.family)
 }
 
 // acksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant, and
@@ -319,7 +328,7 @@ func (q *queue) afterBusy(asked resp.Family) step {
 			q.wait, q.busyUntil = waitNot, 0
 		}
 		return q.next()
-	case q.epoch != q.askEpoch, q.att == nil && q.head.set.family == resp.FamilyFair: // it has no place to park in yet
+	case q.epoch != q.askEpoch, q.att == nil && traits(q.head.set.family).mark == markPlace: // it has no place to park in yet
 		return q.next()
 	default:
 		return q.park()
@@ -367,10 +376,11 @@ func (q *queue) resendDue(a *attempt) bool {
 // answer to a Try to read, unless somebody else waits before it.
 func (q *queue) takeTries(asked resp.Family, granted bool) (first *acquireOp) {
 	var last *acquireOp
-	readers := asked == resp.FamilyRead && granted || asked == resp.FamilyWrite && !granted
+	f := traits(asked)
+	readers := f.shared && granted || f.readsToo && !granted
 	for op := q.head; op != nil; {
 		next := op.next
-		reads := op.set.family == resp.FamilyRead
+		reads := traits(op.set.family).shared
 		readers = readers && (reads || op.try)
 		if op.try && (!reads || !readers) {
 			q.unlink(op)

@@ -6,7 +6,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // An RWLock is a pair of locks on one name: any number of readers, or one writer. On the wire it is
@@ -28,8 +27,8 @@ type RWLock struct{ read, write Lock }
 // RWLock returns a handle on a read-write lock; the options are both halves'. Errors: as Lock.
 func (e *Engine) RWLock(name string, opts ...Option) *RWLock {
 	return &RWLock{
-		read:  e.handle(name, slot.KindRW, resp.FamilyRead, opts),
-		write: e.handle(name, slot.KindRW, resp.FamilyWrite, opts),
+		read:  e.handle(name, resp.FamilyRead, opts),
+		write: e.handle(name, resp.FamilyWrite, opts),
 	}
 }
 
@@ -75,7 +74,7 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 // shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
 // the key of a hold lives as long as its handles ask for, and a share costs no command.
 func (h *hold) shareable(set *settings, now clock.Instant) bool {
-	return h.Family == resp.FamilyRead && h.status.Load() == holdHeld && !h.forced && set.watchdog && h.Renewing() && set.lease == h.Lease() &&
+	return traits(h.Family).shared && h.status.Load() == holdHeld && !h.forced && set.watchdog && h.Renewing() && set.lease == h.Lease() &&
 		h.Deadline().Sub(now) >= h.Lease()/2 && !h.open().open(now)
 }
 
@@ -145,15 +144,15 @@ func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 		return false
 	case op.set.once:
 		sc.refuse(op, ErrReentry)
-	case want == resp.FamilyRead && read != nil && op.set.replicas() <= int(read.seen) && read.shareable(op.set, sc.eng.clock.Now()):
+	case read != nil && together(read.Family, want) && op.set.replicas() <= int(read.seen) && read.shareable(op.set, sc.eng.clock.Now()):
 		sc.join(read, op)
-	case want == resp.FamilyRead && other != nil && other.Family == resp.FamilyWrite:
+	case other != nil && beside(other.Family, want):
 		sc.readBeside(other, op)
-	case want == resp.FamilyRead && read != nil:
+	case read != nil && beside(read.Family, want):
 		sc.readBeside(read, op)
-	case other != nil && sameKind(other.Family, want):
+	case other != nil && entersAs(other.Family, want):
 		sc.reenter(other, op)
-	case want == resp.FamilyWrite && read != nil:
+	case read != nil && upgrades(read.Family, want):
 		sc.refuse(op, ErrUpgrade)
 	default:
 		sc.refuse(op, ErrWrongKind)
@@ -186,7 +185,7 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 || h.nesting != nil && h.nesting.leaving:
 		case !ent.eng.clock.Now().Before(h.Deadline()):
 			over = true
-		case h.Family == resp.FamilyRead:
+		case traits(h.Family).shared:
 			read = h
 		default:
 			other = h
@@ -220,7 +219,7 @@ func (h *hold) readsToo() bool {
 func (sc *section) closeNote(ent *entry) {
 	if ent.seats != nil && ent.seats.noted && !ent.writerNext() {
 		ent.seats.noted = false
-		note := wireID{sc.eng.id + ":0:write", resp.FamilyWrite}
+		note := wireID{resp.NoteField(sc.eng.id), resp.FamilyWrite}
 		if ent.head == nil { // a writer who comes next may travel on another connection, and leave its note before that
 			sc.cleanFirst(ent, note, doubt{}, 0)
 			return
@@ -273,7 +272,7 @@ func (a *attempt) Inside() string { return a.ent.seats.beside.Field }
 
 // readAsked reports whether the owner of a write hold has asked to read beside it, and has no answer.
 func (h *hold) readAsked() bool {
-	if h.Family != resp.FamilyWrite {
+	if !traits(h.Family).readsToo {
 		return false
 	}
 	for seat := h.ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
@@ -324,7 +323,7 @@ func (sc *section) readAnswered(seat *entry) {
 
 // endReadings tells those who asked to read beside a hold that it is lost.
 func (sc *section) endReadings(h *hold, err error) {
-	if !shares(h.Family) {
+	if !traits(h.Family).halved() {
 		return
 	}
 	for seat := h.ent.root().firstSeat(); seat != nil; {

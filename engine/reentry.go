@@ -53,7 +53,7 @@ func (sc *section) admitSameOwner(h *hold) {
 		}
 		op = next
 	}
-	for seat := root.firstSeat(); h.Family == resp.FamilyFair && seat != nil; {
+	for seat := root.firstSeat(); traits(h.Family).mark == markPlace && seat != nil; {
 		next := seat.nextSeat()
 		for op := seat.head; op != nil; { // several, if they have come back from a hold that is over
 			after := op.next
@@ -191,7 +191,7 @@ func (sc *section) requeue(h *hold, op *acquireOp) (seat *entry) {
 	if sc.reenterOrRefuse(at, op) {
 		return nil
 	}
-	if h.Family == resp.FamilyFair {
+	if traits(h.Family).mark == markPlace {
 		seat = at.newSeat()
 		op.moveTo(seat)
 		at = seat
@@ -318,7 +318,7 @@ func (sc *section) settleCount(h *hold) {
 // key lives for as long as that one asks for from now on. asked is for how long the reader did.
 func (sc *section) readEnded(ent *entry, asked time.Duration) {
 	w := ent.hold
-	if w == nil || w.Family != resp.FamilyWrite || w.status.Load() != holdHeld {
+	if w == nil || !traits(w.Family).readsToo || w.status.Load() != holdHeld {
 		return
 	}
 	now := sc.eng.clock.Now()
@@ -403,13 +403,13 @@ func (o *Owner) Holds(l *Lock) int {
 	sc := l.eng.enter(l.hash)
 	defer sc.leave()
 	ent := sc.sh.names.get(l.hash, l.key)
-	if l.set.family == resp.FamilyRead {
+	if traits(l.set.family).shared {
 		return int(ent.readsFor(o))
 	}
 	handles, now := int32(0), l.eng.clock.Now()
 	for at := range ent.withSeats { // of several kinds, if one was taken away elsewhere and that is not known here yet
 		h := at.hold
-		if h != nil && h.owner == o && sameKind(l.set.family, h.Family) && h.status.Load() == holdHeld && now.Before(h.Deadline()) {
+		if h != nil && h.owner == o && entersAs(h.Family, l.set.family) && h.status.Load() == holdHeld && now.Before(h.Deadline()) {
 			handles += h.count
 		}
 	}

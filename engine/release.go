@@ -40,7 +40,7 @@ func (op *releaseOp) giveBack(ls *Lease) {
 	case holdLost:
 		err, cause = sc.spentLost(ls, h), ErrLost
 	default:
-		shared := h.Family == resp.FamilyRead && h.count > 1
+		shared := traits(h.Family).shared && h.count > 1
 		if shared && !e.clock.Now().Before(h.Deadline()) { // nothing is sent that would say so
 			sc.lost = sc.lose(h, renew.CauseDeadline)
 			err, cause = sc.spentLost(ls, h), ErrLost
@@ -100,7 +100,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 		return true, ErrLost
 	}
 	sc.eng.dog.Forget(h)
-	if root := ent.root(); root.seats != nil && shares(h.Family) {
+	if root := ent.root(); root.seats != nil && traits(h.Family).halved() {
 		now := sc.eng.clock.Now()
 		root.seats.lasts = max(root.seats.lasts, now.Add(h.tail(now)))
 	}
@@ -113,7 +113,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	if ent.head != nil || root.others >= leaveTo { // most releases meet nobody, and need not know the time
 		now = sc.eng.clock.Now()
 	}
-	op.op.Left = h.Family != resp.FamilyFair && root.leaves(now)
+	op.op.Left = traits(h.Family).mark != markPlace && root.leaves(now)
 	if err := sc.eng.nodes.Submit(&op.op); err != nil {
 		sc.advanceAll(ent)
 		return true, fromServer(sc.eng.nameOf(h.ent.key), resp.AsServerError(err))
@@ -166,13 +166,13 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 		sc.cleanLater(ent, h.wire(), h.open(), h.Lease())
 	}
 	rested := ent.releaseAnswered()
-	if root := ent.root(); r.Err == nil && root.hold == nil && h.Family != resp.FamilyFair {
+	if root := ent.root(); r.Err == nil && root.hold == nil && traits(h.Family).mark != markPlace {
 		sc.yieldName(op, r)
 	}
 	if r.Code == resp.CodePassed {
 		sc.passedOn(ent.root(), op.op.Sink.(*fairRelease).heirs, r)
 	}
-	if h.Family == resp.FamilyRead {
+	if traits(h.Family).shared {
 		sc.readEnded(ent.root(), h.asked(e.clock.Now()))
 	}
 	sc.advanceAll(ent)
@@ -244,7 +244,7 @@ func (sc *section) handOver(h *hold) bool {
 	}
 	with := handing{
 		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
-		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: h.Family == resp.FamilyWrite && h.readsToo(),
+		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: traits(h.Family).readsToo && h.readsToo(),
 	}
 	if !with.off {
 		with.now = sc.eng.clock.Now()
@@ -292,7 +292,7 @@ func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 	if sc.eng.nodes.Counted() {
 		ent.others = uint8(min(max(r.Value-us, 0), leaveTo))
 	}
-	spins := h.Family == resp.FamilySpin && ent.rivals(r.ReceivedAt)
+	spins := traits(h.Family).unheard && ent.rivals(r.ReceivedAt)
 	switch {
 	case !spins && !ent.othersWait(sc.eng.nodes.Counted(), r.Value, us):
 		if ent.alone(us == 1) {
@@ -356,7 +356,7 @@ func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 // heirs are the first waiters here of which it is known that they stand in the server's queue, and under
 // which field. Who asked for replicas, or may have copies on their way, asks for itself.
 func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
-	if h.Family != resp.FamilyFair || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
+	if traits(h.Family).mark != markPlace || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return nil
 	}
 	for seat := h.ent.root().firstSeat(); seat != nil && len(heirs) < heirsMost; seat = seat.nextSeat() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -238,7 +237,7 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 			info.Mode = r.Fields[i+1]
 		}
 	}
-	if shares(l.set.family) != (info.Mode != "") {
+	if traits(l.set.family).halved() != (info.Mode != "") {
 		info.Mode = ""
 		return info, &nameError{l.Name(), ErrWrongKind}
 	}
@@ -250,7 +249,7 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 		return info, &nameError{l.Name(), ErrWrongKind}
 	}
 	info.Locked, info.OwnerID, info.Holds = true, r.Fields[0], holds
-	info.Mine = strings.HasPrefix(info.OwnerID, l.eng.id+":")
+	info.Mine = resp.FieldOf(l.eng.id, info.OwnerID)
 	info.Remaining = fromServerMs(r.Value)
 	return info, nil
 }
@@ -260,12 +259,12 @@ func (l *Lock) readMany(info Info, r *resp.Result) (Info, error) {
 	if len(r.Fields) > 0 {
 		info.Mode = r.Fields[0]
 	}
-	if !shares(l.set.family) || info.Mode == "" {
+	if !traits(l.set.family).halved() || info.Mode == "" {
 		info.Mode = ""
 		return info, &nameError{l.Name(), ErrWrongKind}
 	}
 	info.Fields = int(r.More)
-	if (info.Mode == "write") == (l.set.family == resp.FamilyWrite) {
+	if (info.Mode == resp.ModeWrite) == (traits(l.set.family).mode == resp.ModeWrite) {
 		info.Locked, info.Remaining = true, fromServerMs(r.Value)
 	}
 	return info, nil
@@ -275,15 +274,14 @@ func (l *Lock) readMany(info Info, r *resp.Result) (Info, error) {
 func (l *Lock) readShared(info Info, r *resp.Result) (Info, error) {
 	for i := 0; i+1 < len(r.Fields); i += 2 {
 		field := r.Fields[i]
-		writes := strings.HasSuffix(field, ":write")
-		if field == "mode" || writes != (l.set.family == resp.FamilyWrite) {
+		if field == "mode" || resp.ModeOf(field) != traits(l.set.family).mode {
 			continue
 		}
 		holds, err := strconv.Atoi(r.Fields[i+1])
 		if err != nil {
 			return info, &nameError{l.Name(), ErrWrongKind}
 		}
-		mine := strings.HasPrefix(field, l.eng.id+":")
+		mine := resp.FieldOf(l.eng.id, field)
 		if mine || !info.Locked {
 			info.OwnerID = field
 		}
@@ -445,7 +443,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			l.forced(holds)
 		}
 	}
-	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: channelOf(l.set.family, l.key)}
+	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: traits(l.set.family).channel(l.key)}
 	return single(ctx, l, op)
 }
 
@@ -485,15 +483,15 @@ func (l *Lock) loseForced(holds []*hold) {
 // that of a write hold which is still believed. Nothing was granted since the command was sent.
 func (l *Lock) alsoTaken(doubt bool) (holds []*hold) {
 	f := l.set.family
-	if !shares(f) {
+	if !traits(f).halved() {
 		return nil
 	}
 	sc := l.eng.enter(l.hash)
 	ent := sc.sh.names.get(l.hash, l.key)
-	writes := ent != nil && ent.hold != nil && ent.hold.Family == resp.FamilyWrite
+	spared := doubt && ent != nil && ent.hold != nil && traits(ent.hold.Family).readsToo && !forces(f, ent.hold.Family)
 	for at := range ent.withSeats {
 		h := at.hold
-		if h == nil || !shares(h.Family) || h.status.Load() != holdHeld || doubt && writes && f == resp.FamilyRead {
+		if h == nil || spared || !traits(h.Family).halved() || h.status.Load() != holdHeld {
 			continue
 		}
 		h.forced = true
@@ -508,15 +506,11 @@ func (l *Lock) alsoTaken(doubt bool) (holds []*hold) {
 // holds is taken by any of them; of a read-write lock what is there is taken only in its own mode, and with
 // the write lock all that its owner reads beside it.
 func (ent *entry) takenBy(f resp.Family, h *hold) bool {
-	writes := ent.hold != nil && ent.hold.Family == resp.FamilyWrite
-	switch {
-	case !shares(f):
-		return !shares(h.Family)
-	case !shares(h.Family):
-		return false
-	default:
-		return writes == (f == resp.FamilyWrite)
+	there := h.Family
+	if w := ent.hold; w != nil && traits(w.Family).readsToo && !otherKind(w.Family, there) {
+		there = w.Family
 	}
+	return forces(f, there)
 }
 
 // forced ends that, when no copy of the command can run any more. What holds have lost to it, and the

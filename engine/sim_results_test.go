@@ -373,7 +373,7 @@ func (s *sim) checkHoldsOf(h *simHold) {
 	}
 	want, f := 0, h.ls.lock.set.family
 	for _, o := range n.holds {
-		if o.owner == h.owner && o.se == h.se && o.gen == h.gen && sameKind(o.ls.lock.set.family, f) {
+		if o.owner == h.owner && o.se == h.se && o.gen == h.gen && entersAs(o.ls.lock.set.family, f) {
 			if !o.ls.hold.quiet() { // a change of the count is on its way, or one that nobody wants is taken back
 				return
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
-	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 func newParking(ent *entry) *parking {
@@ -37,19 +36,22 @@ func (sc *section) listenFor(p *parking) {
 	if p.asked || p.ent.eng.cfg.NoSubscribe || p.ent.head.set.spin != nil {
 		return
 	}
-	if p.ent.head.set.family != resp.FamilyFair || p.ent.firstHere() {
-		p.asked, p.shares = true, shares(p.ent.head.set.family)
-		p.channel = channelOf(p.ent.head.set.family, p.ent.key)
-		if p.ent.head.set.family == resp.FamilyFair {
-			p.channel = slot.FairWaiterChannel(p.ent.key, p.ent.att.op.Field)
-		}
-		sc.listen(p)
+	f := traits(p.ent.head.set.family)
+	switch {
+	case f.ownChannel == nil:
+		p.channel = f.channel(p.ent.key)
+	case p.ent.firstHere():
+		p.channel = f.ownChannel(p.ent.key, p.ent.att.op.Field)
+	default:
+		return
 	}
+	p.asked, p.family = true, p.ent.head.set.family
+	sc.listen(p)
 }
 
 // park makes the queue wait: for a message, and for the poll in case none comes.
 func (sc *section) park(ent *entry, now clock.Instant) {
-	if p := ent.park; p != nil && p.asked && p.shares != shares(ent.head.set.family) && !ent.wait.paused() {
+	if p := ent.park; p != nil && p.asked && otherKind(p.family, ent.head.set.family) && !ent.wait.paused() {
 		sc.endParking(ent) // it listens where nobody will tell the first
 	}
 	if ent.park == nil { // its last waiting ended with a grant here
@@ -177,7 +179,7 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 // was said to have it in the last answer.
 func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
 	if h := ent.standing(); h != nil {
-		return h.Family != resp.FamilyRead || op.set.family != resp.FamilyRead
+		return !together(h.Family, op.set.family)
 	}
 	return ent.toldBusy(now)
 }
@@ -217,7 +219,7 @@ func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
 
 // listens reports whether a release of a family's lock of the name is heard by this engine.
 func (ent *entry) listens(f resp.Family) bool {
-	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(channelOf(f, ent.key))
+	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(traits(f).channel(ent.key))
 }
 
 // firstHere reports whether a seat is the first of this engine's, and waits. Who asks for replicas travels on another

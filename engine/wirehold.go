@@ -143,7 +143,7 @@ func (w *wirehold) mayHandOver(h handing) handOver {
 		return handOverNested
 	case w.nesting != nil && !w.nesting.sure():
 		return handOverChanging
-	case h.family == resp.FamilyFenced, h.family == resp.FamilyRead, h.family == resp.FamilyFair, h.reads:
+	case !traits(h.family).handsOff, h.reads:
 		return handOverKind
 	case w.forced:
 		return handOverForced

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
@@ -21,8 +22,33 @@ const (
 	familyEnd
 )
 
+// MaxFamilies is the room of tables that have a row for each family.
+const MaxFamilies = 16
+
+// The modes of a read-write lock's hash.
+const (
+	ModeRead  = "read"
+	ModeWrite = "write"
+)
+
 // writeSuffix marks a write hold's field, after the wire id.
-const writeSuffix = ":write"
+const writeSuffix = ":" + ModeWrite
+
+// ModeOf returns the mode in which a field of a read-write lock's hash holds it.
+func ModeOf(field string) string {
+	if strings.HasSuffix(field, writeSuffix) {
+		return ModeWrite
+	}
+	return ModeRead
+}
+
+// NoteField returns the field under which a writer of an engine leaves word that it waits: the engine's one note a name.
+func NoteField(id string) string { return id + ":0" + writeSuffix }
+
+// FieldOf reports whether a field is of a hold or a waiter of the engine with this id.
+func FieldOf(id, field string) bool {
+	return len(field) > len(id) && field[len(id)] == ':' && field[:len(id)] == id
+}
 
 // How fair waiters keep their place: Redisson's fairLockWaitTimeout, and how long one of ours that does
 // not ask again is waited for.

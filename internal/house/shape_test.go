@@ -26,7 +26,7 @@ import (
 var layers = []string{
 	"doc.go", "attempt.go", "fair.go", "release.go", "request.go", "engine.go", "loss.go", "acquire.go",
 	"wait.go", "readwrite.go", "stats.go", "cleanup.go", "reentry.go", "lease.go", "children.go", "core.go",
-	"wish.go", "config.go", "wirehold.go", "lock.go", "queue.go", "options.go", "future.go", "errors.go",
+	"family.go", "wish.go", "config.go", "wirehold.go", "lock.go", "queue.go", "options.go", "future.go", "errors.go",
 }
 
 // What was reached. A change may lower them.

@@ -74,7 +74,7 @@ func sharing() []mutant {
 		},
 		{
 			"force-release-takes-both-halves", "a ForceRelease of the write lock tells the readers that they have lost theirs",
-			one("engine/request.go", "return writes == (f == resp.FamilyWrite)", "_ = writes\n\t\treturn true"),
+			one("engine/request.go", "return forces(f, there)", "return !otherKind(f, there)"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
@@ -125,7 +125,7 @@ func belonging() []mutant {
 		},
 		{
 			"prefix-forgets-read-write", "read-write locks are",
-			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && !shares(family) {"),
+			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && !traits(family).halved() {"),
 			apiSuite, "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
 		},
 		{
@@ -134,7 +134,7 @@ func belonging() []mutant {
 		},
 		{
 			"place-is-never-ours", "an engine does not know its own waiters",
-			one("engine/fair.go", "strings.HasPrefix(r.Fields[i], l.eng.id+\":\"),", "strings.HasPrefix(r.Fields[i], \":\"),"),
+			one("engine/fair.go", "resp.FieldOf(l.eng.id, r.Fields[i]),", "resp.FieldOf(\"\", r.Fields[i]),"),
 			familySuite, "TestFairLockIsGrantedInTheOrderOfAsking", false,
 		},
 		{

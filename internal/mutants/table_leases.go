@@ -26,7 +26,7 @@ func leases() []mutant {
 		},
 		{
 			"unwanted-readers-lease-stays", "the same for a reading that nobody wanted any more",
-			one("engine/cleanup.go", "root != nil && c.op.Family == resp.FamilyRead {", "false {"),
+			one("engine/cleanup.go", "root != nil && traits(c.op.Family).shared {", "false {"),
 			"engine", "TestAReaderThatLeavesItsWriterTakesItsLeaseAlong", false,
 		},
 		{
@@ -82,7 +82,7 @@ func leasesElsewhere() []mutant {
 		},
 		{
 			"entered-as-another-kind", "an owner's plain lock is entered as a fenced one, and has no token",
-			one("engine/core.go", "return a == b || plain(a) && plain(b)", "return shares(a) == shares(b) || plain(a) && plain(b)"),
+			one("engine/core.go", "return traits(held).entersAs == traits(wanted).entersAs", "return !otherKind(held, wanted)"),
 			familySuite, "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{

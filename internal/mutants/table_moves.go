@@ -6,12 +6,12 @@ func moves() []mutant {
 	return []mutant{
 		{
 			"attempt-moves-with-its-op", "a queue waits for an answer that goes to another: for ever",
-			one("engine/children.go", "if at := op.att.ent; at != nil && at != ent && at.att == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
+			one("engine/queue.go", "if at := op.att.ent; at != nil && at != ent && at.att == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"fair-parks-without-a-place", "a waiter that nobody has taken in waits to be told, and crashes",
-			one("engine/queue.go", "case q.epoch != q.askEpoch, q.att == nil && q.head.set.family == resp.FamilyFair:", "case q.epoch != q.askEpoch:"),
+			one("engine/queue.go", "case q.epoch != q.askEpoch, q.att == nil && traits(q.head.set.family).mark == markPlace:", "case q.epoch != q.askEpoch:"),
 			"engine", "TestMachineQueueGoesOnAfterBusy", false,
 		},
 		{

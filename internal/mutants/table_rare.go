@@ -90,7 +90,7 @@ func overdue() []mutant {
 		},
 		{
 			"over-refuses-other-kinds", "a lock that is over still fails who asks for another kind",
-			one("engine/children.go", "shares(h.Family) != shares(want) && now.Before(h.Deadline())", "shares(h.Family) != shares(want)"),
+			one("engine/children.go", "otherKind(h.Family, want) && now.Before(h.Deadline())", "otherKind(h.Family, want)"),
 			"engine", "TestWhatIsOverRefusesNoOtherKind", false,
 		},
 	}

@@ -74,7 +74,7 @@ func notes() []mutant {
 		},
 		{
 			"ghost-writer", "a write hold that nobody has keeps readers out for as long as its owner reads",
-			one("engine/cleanup.go", "if !shares(c.op.Family) {", "if true {"),
+			one("engine/cleanup.go", "if !traits(c.op.Family).halved() {", "if true {"),
 			familySuite, "TestALostWriteHoldIsReleasedHoweverLongItsOwnerReads", false,
 		},
 		{

@@ -81,7 +81,7 @@ func company() []mutant {
 		},
 		{
 			"channel-of-one-who-left", "a waiter listens where nobody tells its kind",
-			one("engine/wait.go", "p.asked && p.shares != shares(ent.head.set.family)", "false"),
+			one("engine/wait.go", "p.asked && otherKind(p.family, ent.head.set.family)", "false"),
 			waitSuite, "TestAWaiterListensToItsOwnKindsChannel", false,
 		},
 		{
@@ -96,12 +96,12 @@ func company() []mutant {
 		},
 		{
 			"wrong-kind-for-everybody", "one caller of the wrong kind fails everybody queued",
-			one("engine/attempt.go", "if shares(op.set.family) != shares(a.op.Family) {", "if false {"),
+			one("engine/attempt.go", "if otherKind(op.set.family, a.op.Family) {", "if false {"),
 			waitSuite, "TestACallerOfTheWrongKindFailsNobodyElse", false,
 		},
 		{
 			"refusal-for-everybody", "a poisoned key of one kind fails who never touches it",
-			one("engine/attempt.go", "case v == goesOn, v == endsRefused && !sameKind(op.set.family, a.op.Family):", "case v == goesOn:"),
+			one("engine/attempt.go", "case v == goesOn, v == endsRefused && !entersAs(a.op.Family, op.set.family):", "case v == goesOn:"),
 			waitSuite, "TestARefusalOfOneKindsScriptFailsNobodyElse", false,
 		},
 	}

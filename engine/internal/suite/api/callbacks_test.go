@@ -65,7 +65,7 @@ func TestPanickingCallbackIsReportedToTheLoggerAndLocksGoOn(t *testing.T) {
 	})
 	require.NoError(t, <-after)
 	testkit.Eventually(t, "the panic is reported", func() bool {
-		return len(log.With("ERROR", "panicked", "boom in a callback", "api_callbacks_test.go")) == 1
+		return len(log.With("ERROR", "panicked", "boom in a callback", "callbacks_test.go")) == 1
 	})
 	require.EqualValues(t, 1, e.Stats().CallbackPanics)
 	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))

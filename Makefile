@@ -47,11 +47,12 @@ run: build ## run the load generator on a server of its own (DURATION=10s)
 setup: ## install a redis-server if neither redis-server nor valkey-server is on PATH
 	@tools/setup.sh server
 
-# The engine and the load generator fill the machine: one after the other, or they would starve each other's short
-# leases. In each of them eight tests that wait run beside each other. The others come first, two at a time, and of
-# these the longest.
-HEAVY = ./engine ./engine/internal/suite/... ./cmd/loadgen
-LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' -e '/engine/internal/suite/' -e '/cmd/loadgen$$' | sort -r)
+# The engine with its larger suites and the load generator fill the machine: one after the other, or they would starve
+# each other's short leases. In each of them eight tests that wait run beside each other. The others come first, two at a
+# time, and of these the longest.
+FULL  = api cluster family fault wait
+HEAVY = ./engine $(FULL:%=./engine/internal/suite/%) ./cmd/loadgen
+LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' $(FULL:%=-e '/suite/%$$') -e '/cmd/loadgen$$' | sort -r)
 
 .PHONY: test test-light test-heavy
 .NOTPARALLEL:

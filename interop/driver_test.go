@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // patience bounds every wait for something that should happen at once, on a slow machine, too.
@@ -315,7 +317,7 @@ func (th *javaThread) interrupt(t *testing.T) {
 // writer: Redisson wakes as many threads as are parked when the message arrives (docs/REDISSON.md, "Observed").
 func (th *javaThread) parks(t *testing.T) {
 	t.Helper()
-	eventually(t, th.name+" is parked", func() bool {
+	testkit.Eventually(t, th.name+" is parked", func() bool {
 		return th.c.d.send("parked", url.Values{"thread": {th.name}}).ok(t).value() == "true"
 	})
 }

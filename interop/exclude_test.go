@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // soon is by when a release has woken a waiter on any machine, and far below the 30 s after which a
@@ -21,22 +22,22 @@ func TestJavaHoldsGoWaitsAndIsWokenByTheRelease(t *testing.T) {
 		java := th.lock(p.name, name)
 		java.do(t, "lock")
 
-		_, err := p.open(e, name).TryAcquire(limited(t))
+		_, err := p.open(e, name).TryAcquire(testkit.Limited(t))
 		var held *engine.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Greater(t, held.Remaining, 20*time.Second)
-		f := p.open(e, name).AcquireAsync(limited(t))
+		f := p.open(e, name).AcquireAsync(testkit.Limited(t))
 		p.listening(t, name, "", 1)
 		_, _, done := f.Result()
 		require.False(t, done, "granted while Java holds it")
 
 		released := java.start("unlock").ok(t).at
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Less(t, time.Since(released), soon)
 		p.requireWokenByMessage(t, e)
 		p.requireHeld(t, name, ls.OwnerID(), 1)
-		release(t, ls)
+		testkit.Release(t, ls)
 		require.Equal(t, "0", p.do(t, "EXISTS", name))
 	})
 }
@@ -45,7 +46,7 @@ func TestGoHoldsJavaWaitsAndIsWokenByTheRelease(t *testing.T) {
 	eachKind(t, func(t *testing.T, p play) {
 		e := p.openGo(t)
 		name := "go-holds:" + p.name
-		ls := acquire(t, p.open(e, name))
+		ls := testkit.Acquire(t, p.open(e, name))
 		th := p.java.thread(t, t.Name())
 		java := th.lock(p.name, name)
 		require.Equal(t, "true", java.do(t, "isLocked"))
@@ -56,7 +57,7 @@ func TestGoHoldsJavaWaitsAndIsWokenByTheRelease(t *testing.T) {
 		p.waits(t, th, name)
 		require.False(t, waiter.answered(), "granted while Go holds it")
 		released := time.Now()
-		release(t, ls)
+		testkit.Release(t, ls)
 		require.Less(t, waiter.ok(t).at.Sub(released), soon, "Redisson asks by itself after 30 s: no message woke it")
 		p.requireHeld(t, name, p.field(th.owner), 1)
 		java.do(t, "unlock")
@@ -70,15 +71,15 @@ func TestWaitsThatEndLeaveTheOtherSidesHoldAlone(t *testing.T) {
 		th := p.java.thread(t, t.Name())
 
 		name := "java-gives-up:" + p.name
-		ls := acquire(t, p.open(e, name))
+		ls := testkit.Acquire(t, p.open(e, name))
 		require.Equal(t, "false", th.lock(p.name, name).do(t, "tryLock", "waitMs", "500"))
 		p.requireHeld(t, name, ls.OwnerID(), 1)
-		release(t, ls)
+		testkit.Release(t, ls)
 
 		name = "go-gives-up:" + p.name
 		java := th.lock(p.name, name)
 		java.do(t, "lock")
-		_, err := p.open(e, name, engine.MaxWait(200*time.Millisecond)).Acquire(limited(t))
+		_, err := p.open(e, name, engine.MaxWait(200*time.Millisecond)).Acquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld)
 		p.requireHeld(t, name, p.field(th.owner), 1)
 		java.do(t, "unlock")
@@ -97,29 +98,29 @@ func TestHoldCountsAreSeenFromBothSides(t *testing.T) {
 
 		java.do(t, "lock")
 		java.do(t, "lock")
-		info, err := golang.Inspect(limited(t))
+		info, err := golang.Inspect(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Equal(t, 2, info.Holds)
 		require.Equal(t, p.field(th.owner), info.OwnerID)
 		require.True(t, info.Locked)
 		require.False(t, info.Mine)
 		java.do(t, "unlock")
-		info, err = golang.Inspect(limited(t))
+		info, err = golang.Inspect(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Equal(t, 1, info.Holds)
-		_, err = golang.TryAcquire(limited(t))
+		_, err = golang.TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld)
 		java.do(t, "unlock")
 
-		first := acquire(t, golang)
-		second := acquire(t, golang)
+		first := testkit.Acquire(t, golang)
+		second := testkit.Acquire(t, golang)
 		p.requireHeld(t, name, first.OwnerID(), 2)
 		require.Equal(t, "0", java.do(t, "getHoldCount"), "that thread has none")
 		require.Equal(t, "true", java.do(t, "isLocked"))
-		release(t, first)
+		testkit.Release(t, first)
 		require.Equal(t, "true", java.do(t, "isLocked"))
 		require.Equal(t, "false", java.do(t, "tryLock"))
-		release(t, second)
+		testkit.Release(t, second)
 		require.Equal(t, "false", java.do(t, "isLocked"))
 	})
 }
@@ -128,12 +129,12 @@ func TestUnlockOfWhatTheOtherSideHoldsIsRefused(t *testing.T) {
 	eachKind(t, func(t *testing.T, p play) {
 		e := p.openGo(t)
 		name := "not-mine:" + p.name
-		ls := acquire(t, p.open(e, name))
+		ls := testkit.Acquire(t, p.open(e, name))
 		var thrown *javaError
 		require.ErrorAs(t, p.java.thread(t, t.Name()).lock(p.name, name).start("unlock").wait(t).err, &thrown)
 		require.Equal(t, "IllegalMonitorStateException", thrown.Type)
 		p.requireHeld(t, name, ls.OwnerID(), 1)
-		release(t, ls)
+		testkit.Release(t, ls)
 	})
 }
 
@@ -147,7 +148,7 @@ func TestForceReleaseByGoIsSeenByJava(t *testing.T) {
 		p.waits(t, waiter, name)
 
 		forced := time.Now()
-		was, err := p.open(e, name).ForceRelease(limited(t))
+		was, err := p.open(e, name).ForceRelease(testkit.Limited(t))
 		require.NoError(t, err)
 		require.True(t, was)
 		require.Less(t, waiting.ok(t).at.Sub(forced), soon, "no message woke the waiter")
@@ -164,19 +165,19 @@ func TestForceUnlockByJavaIsSeenByGo(t *testing.T) {
 	eachKind(t, func(t *testing.T, p play) {
 		holder, waiter := p.openGo(t), p.openGo(t)
 		name := "java-forces:" + p.name
-		held := acquire(t, p.open(holder, name, engine.WatchdogLease(3*time.Second)))
-		f := p.open(waiter, name).AcquireAsync(limited(t))
+		held := testkit.Acquire(t, p.open(holder, name, engine.WatchdogLease(3*time.Second)))
+		f := p.open(waiter, name).AcquireAsync(testkit.Limited(t))
 		p.listening(t, name, "", 1)
 
 		forced := time.Now()
 		require.Equal(t, "true", p.java.thread(t, t.Name()).lock(p.name, name).do(t, "forceUnlock"))
-		next, err := f.Await(limited(t))
+		next, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Less(t, time.Since(forced), soon)
 		p.requireWokenByMessage(t, waiter)
-		eventually(t, "the holder learns it by its next renewal", held.Lost)
-		require.ErrorIs(t, held.Release(limited(t)), engine.ErrLost)
+		testkit.Eventually(t, "the holder learns it by its next renewal", held.Lost)
+		require.ErrorIs(t, held.Release(testkit.Limited(t)), engine.ErrLost)
 		p.requireHeld(t, name, next.OwnerID(), 1, "the late release hit the next holder")
-		release(t, next)
+		testkit.Release(t, next)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -20,13 +21,13 @@ func TestReadersOfBothSidesShareAndWritersOfBothSidesWait(t *testing.T) {
 		reader := p.java.thread(t, t.Name()+"/reads")
 		javaRead, javaWrite := reader.lock("read", name), p.java.thread(t, t.Name()+"/writes").lock("write", name)
 		javaRead.do(t, "lock")
-		read := acquire(t, e.RWLock(name).ReadLock())
+		read := testkit.Acquire(t, e.RWLock(name).ReadLock())
 		require.Equal(t, "1", p.do(t, "HGET", name, reader.owner))
 		require.Equal(t, "1", p.do(t, "HGET", name, read.OwnerID()))
 		require.Equal(t, "read", p.do(t, "HGET", name, "mode"))
 		require.Equal(t, "1", p.do(t, "EXISTS", slot.ReadHold(name, read.OwnerID(), 1)), "Redisson counts these")
 		require.Equal(t, "false", javaWrite.do(t, "tryLock"))
-		_, err := e.RWLock(name).WriteLock().TryAcquire(limited(t))
+		_, err := e.RWLock(name).WriteLock().TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld)
 
 		// The last to leave is a reader of Go, for whom a writer of Java waits.
@@ -36,7 +37,7 @@ func TestReadersOfBothSidesShareAndWritersOfBothSidesWait(t *testing.T) {
 		require.False(t, waiter.answered())
 		require.Greater(t, p.pttl(t, name), 15*time.Second, "Java's unlock keeps the hash as long as our hold")
 		released := time.Now()
-		release(t, read)
+		testkit.Release(t, read)
 		require.Less(t, waiter.ok(t).at.Sub(released), soon)
 
 		// Then a reader of Java, for whom a writer of Go waits.
@@ -44,13 +45,13 @@ func TestReadersOfBothSidesShareAndWritersOfBothSidesWait(t *testing.T) {
 		p.waits(t, reader, name)
 		javaWrite.do(t, "unlock")
 		readAgain.ok(t)
-		f := e.RWLock(name).WriteLock().AcquireAsync(limited(t))
+		f := e.RWLock(name).WriteLock().AcquireAsync(testkit.Limited(t))
 		p.listening(t, name, "", 1)
 		released = javaRead.start("unlock").ok(t).at
-		write, err := f.Await(limited(t))
+		write, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Less(t, time.Since(released), soon)
-		release(t, write)
+		testkit.Release(t, write)
 		require.Equal(t, "0", p.do(t, "EXISTS", name))
 		p.requireWokenByMessage(t, e)
 	})
@@ -64,7 +65,7 @@ func TestAllReadersEnterWhenTheOtherSideHasWritten(t *testing.T) {
 
 		// Go writes, threads of one Java client wait to read.
 		e := p.openGo(t)
-		write := acquire(t, e.RWLock(name).WriteLock())
+		write := testkit.Acquire(t, e.RWLock(name).WriteLock())
 		var locks []javaLock
 		var waiters []*call
 		for i := range readers {
@@ -78,7 +79,7 @@ func TestAllReadersEnterWhenTheOtherSideHasWritten(t *testing.T) {
 			require.False(t, c.answered(), "granted while Go writes")
 		}
 		released := time.Now()
-		release(t, write)
+		testkit.Release(t, write)
 		for _, c := range waiters {
 			require.Less(t, c.ok(t).at.Sub(released), soon, "the message must wake every reader of a process")
 		}
@@ -91,12 +92,12 @@ func TestAllReadersEnterWhenTheOtherSideHasWritten(t *testing.T) {
 		javaWrite.do(t, "lock")
 		var reads []*engine.Future[*engine.Lease]
 		for i := range readers {
-			reads = append(reads, p.openGo(t).RWLock(name).ReadLock().AcquireAsync(limited(t)))
+			reads = append(reads, p.openGo(t).RWLock(name).ReadLock().AcquireAsync(testkit.Limited(t)))
 			p.listening(t, name, "", i+1)
 		}
 		released = javaWrite.start("unlock").ok(t).at
 		for _, f := range reads {
-			_, err := f.Await(limited(t)) // the engines' Close gives them back
+			_, err := f.Await(testkit.Limited(t)) // the engines' Close gives them back
 			require.NoError(t, err)
 			require.Less(t, time.Since(released), soon)
 		}
@@ -110,28 +111,28 @@ func TestReadersAreLetInWhenAWriterGoesOnReading(t *testing.T) {
 		p := play{d, readKind}
 		e, name := p.openGo(t), "downgraded"
 		owner := engine.As(engine.NewOwner())
-		write := acquire(t, e.RWLock(name, owner).WriteLock())
-		read := acquire(t, e.RWLock(name, owner).ReadLock())
+		write := testkit.Acquire(t, e.RWLock(name, owner).WriteLock())
+		read := testkit.Acquire(t, e.RWLock(name, owner).ReadLock())
 		th := p.java.thread(t, t.Name()+"/reads")
 		waiter := th.lock("read", name).start("lock")
 		p.waits(t, th, name)
 		released := time.Now()
-		release(t, write)
+		testkit.Release(t, write)
 		require.Less(t, waiter.ok(t).at.Sub(released), soon)
-		release(t, read)
+		testkit.Release(t, read)
 		th.lock("read", name).do(t, "unlock")
 
 		writer := p.java.thread(t, t.Name()+"/writes")
 		writer.lock("write", name).do(t, "lock")
 		writer.lock("read", name).do(t, "lock")
-		f := e.RWLock(name).ReadLock().AcquireAsync(limited(t))
+		f := e.RWLock(name).ReadLock().AcquireAsync(testkit.Limited(t))
 		p.listening(t, name, "", 1)
 		released = writer.lock("write", name).start("unlock").ok(t).at
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Less(t, time.Since(released), soon, "later than any poll of ours")
 		writer.lock("read", name).do(t, "unlock")
-		release(t, ls)
+		testkit.Release(t, ls)
 	})
 }
 
@@ -141,17 +142,17 @@ func TestFairQueueIsOneForBothSides(t *testing.T) {
 	eachDeployment(t, func(t *testing.T, d *deployment) {
 		p := play{d, kindOf("fair")}
 		name := "queue"
-		first := acquire(t, p.openGo(t).FairLock(name).Lock)
+		first := testkit.Acquire(t, p.openGo(t).FairLock(name).Lock)
 		queued := func(n int) {
 			t.Helper()
-			eventually(t, "the queue grows", func() bool {
+			testkit.Eventually(t, "the queue grows", func() bool {
 				return p.do(t, "LLEN", slot.FairQueue(name)) == strconv.Itoa(n)
 			})
 		}
 		e := p.openGo(t)
 		leaves := p.java.thread(t, t.Name()+"/leaves").lock("fair", name).start("tryLock", "waitMs", "3000")
 		queued(1)
-		ctx, cancel := context.WithCancel(limited(t))
+		ctx, cancel := context.WithCancel(testkit.Limited(t))
 		leavesToo := e.FairLock(name).AcquireAsync(ctx)
 		queued(2)
 
@@ -186,9 +187,9 @@ func TestFairQueueIsOneForBothSides(t *testing.T) {
 		cancel()
 		require.Equal(t, "false", leaves.ok(t).value())
 		queued(turns)
-		_, err := leavesToo.Await(limited(t))
+		_, err := leavesToo.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, context.Canceled)
-		release(t, first)
+		testkit.Release(t, first)
 		for range turns {
 			require.NoError(t, await(t, results))
 		}
@@ -208,22 +209,22 @@ func TestFairWaiterOfAJavaClientThatIsGoneIsPassedOver(t *testing.T) {
 		e := p.openGo(t)
 		c := p.openJava(t, "fairWaitMs", "1000") // may take longer than the lease
 		th := c.thread(t, "gone")
-		first := acquire(t, e.FairLock(name, engine.FixedLease(5*time.Second)).Lock)
+		first := testkit.Acquire(t, e.FairLock(name, engine.FixedLease(5*time.Second)).Lock)
 		th.lock("fair", name).start("lock")
 		p.listening(t, name, th.owner, 1)
 		c.close(t)
-		f := p.openGo(t).FairLock(name).AcquireAsync(limited(t))
-		eventually(t, "the second queues", func() bool { return p.do(t, "LLEN", slot.FairQueue(name)) == "2" })
+		f := p.openGo(t).FairLock(name).AcquireAsync(testkit.Limited(t))
+		testkit.Eventually(t, "the second queues", func() bool { return p.do(t, "LLEN", slot.FairQueue(name)) == "2" })
 		ms, err := strconv.ParseInt(p.do(t, "ZSCORE", slot.FairTimeouts(name), th.owner), 10, 64)
 		require.NoError(t, err)
 		until := time.UnixMilli(ms)
-		release(t, first)
-		ls, err := f.Await(limited(t))
+		testkit.Release(t, first)
+		ls, err := f.Await(testkit.Limited(t))
 		granted := time.Now()
 		require.NoError(t, err)
 		require.Greater(t, granted, until.Add(-50*time.Millisecond), "its place was its own until then")
 		require.Less(t, granted, until.Add(5*time.Second), "and nobody's afterwards")
-		release(t, ls)
+		testkit.Release(t, ls)
 	})
 }
 
@@ -240,11 +241,11 @@ func TestTokensRiseAcrossBothSides(t *testing.T) {
 			require.Greater(t, token, last, "Java's token")
 			last = token
 			java.do(t, "unlock")
-			ls := acquire(t, e.FencedLock(name).Lock)
+			ls := testkit.Acquire(t, e.FencedLock(name).Lock)
 			require.Greater(t, ls.Token(), last, "Go's token")
 			last = ls.Token()
 			require.Equal(t, strconv.FormatInt(last, 10), java.do(t, "getToken"), "Java reads the one last issued")
-			release(t, ls)
+			testkit.Release(t, ls)
 		}
 	})
 }

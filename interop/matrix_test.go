@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -139,7 +140,7 @@ func (d *deployment) openGo(t testing.TB, change ...func(*engine.Config)) *engin
 	for _, c := range change {
 		c(&cfg)
 	}
-	e, err := engine.Open(limited(t), cfg)
+	e, err := engine.Open(testkit.Limited(t), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -180,7 +181,7 @@ func (d *deployment) pttl(t *testing.T, key string) time.Duration {
 func (p play) listening(t *testing.T, name, owner string, n int) {
 	t.Helper()
 	if p.name == "fair" && owner == "" {
-		eventually(t, "somebody queues", func() bool {
+		testkit.Eventually(t, "somebody queues", func() bool {
 			owner = p.do(t, "LINDEX", slot.FairQueue(name), "-1")
 			return owner != "(nil)"
 		})
@@ -193,7 +194,7 @@ func (p play) listening(t *testing.T, name, owner string, n int) {
 	if p.cluster != nil && p.pubsub != engine.PubSubPlain {
 		servers, ask = []*redistest.Server{p.at(t, name)}, "SHARDNUMSUB"
 	}
-	eventually(t, channel+" is listened to", func() bool {
+	testkit.Eventually(t, channel+" is listened to", func() bool {
 		sum := 0
 		for _, s := range servers {
 			_, count, _ := strings.Cut(s.Do(t, "PUBSUB", ask, channel), "\n")
@@ -212,30 +213,6 @@ func (p play) waits(t *testing.T, th *javaThread, name string) {
 	}
 	p.listening(t, name, th.owner, 1)
 	th.parks(t)
-}
-
-func limited(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
-
-func acquire(t *testing.T, l *engine.Lock) *engine.Lease {
-	t.Helper()
-	ls, err := l.Acquire(limited(t))
-	require.NoError(t, err)
-	return ls
-}
-
-func release(t *testing.T, ls *engine.Lease) {
-	t.Helper()
-	require.NoError(t, ls.Release(limited(t)))
 }
 
 // requireHeld checks that the hash of name shows this hold and no other.

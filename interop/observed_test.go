@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -56,7 +57,7 @@ func (p play) two(t *testing.T, kind string) (a, b javaLock) {
 func observeOldLease(t *testing.T, p play) {
 	a, b := p.two(t, "lock")
 	a.do(t, "lock", "leaseMs", "200")
-	eventually(t, "the lease is over", func() bool { return p.pttl(t, "x") == -2*time.Millisecond })
+	testkit.Eventually(t, "the lease is over", func() bool { return p.pttl(t, "x") == -2*time.Millisecond })
 	a.do(t, "lock")
 	require.Less(t, p.pttl(t, "x"), 250*time.Millisecond, "not the watchdog's 3 s")
 	b.do(t, "lock") // and it is over before the first renewal
@@ -84,10 +85,10 @@ func observeShortenedRead(t *testing.T, p play) {
 	a.do(t, "lock", "leaseMs", "100000")
 	b.do(t, "lock")
 	require.Greater(t, p.pttl(t, "x"), 90*time.Second)
-	eventually(t, "the watchdog of b renews", func() bool { return p.pttl(t, "x") <= 3*time.Second })
+	testkit.Eventually(t, "the watchdog of b renews", func() bool { return p.pttl(t, "x") <= 3*time.Second })
 	require.Greater(t, p.pttl(t, slot.ReadHold("x", a.th.owner, 1)), 50*time.Second, "a's own key is untouched")
 	p.java.close(t) // b is gone, a means to hold for another minute
-	eventually(t, "the whole lock is gone", func() bool { return p.do(t, "EXISTS", "x") == "0" })
+	testkit.Eventually(t, "the whole lock is gone", func() bool { return p.do(t, "EXISTS", "x") == "0" })
 	require.Greater(t, p.pttl(t, slot.ReadHold("x", a.th.owner, 1)), 50*time.Second)
 }
 
@@ -98,7 +99,7 @@ func observeUnwatchedWrite(t *testing.T, p play) {
 	read.do(t, "lock")
 	read.do(t, "unlock")
 	require.Equal(t, "true", write.do(t, "isHeldByCurrentThread"))
-	eventually(t, "nobody renews it", func() bool { return p.do(t, "EXISTS", "x") == "0" })
+	testkit.Eventually(t, "nobody renews it", func() bool { return p.do(t, "EXISTS", "x") == "0" })
 }
 
 func observeTwoKinds(t *testing.T, p play) {
@@ -115,7 +116,7 @@ func observeInterrupted(t *testing.T, p play) {
 	a.do(t, "lock")
 	c := b.start("lockInterruptibly")
 	p.listening(t, "x", b.th.owner, 1)
-	eventually(t, "it waits", func() bool {
+	testkit.Eventually(t, "it waits", func() bool {
 		b.th.interrupt(t)
 		return c.answered()
 	})
@@ -137,7 +138,7 @@ func observeHotLoop(t *testing.T, p play) {
 	before := p.scripts(t)
 	a.do(t, "unlock")
 	began := time.Now()
-	eventually(t, "b asks and asks", func() bool { return p.scripts(t) > before+1000 })
+	testkit.Eventually(t, "b asks and asks", func() bool { return p.scripts(t) > before+1000 })
 	t.Logf("1000 attempts of one waiter in %v", time.Since(began))
 	require.Equal(t, "0", p.do(t, "EXISTS", "x"))
 	require.Equal(t, "OK", p.do(t, "SET", "x", "no lock")) // its scripts fail now, and it stops

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -94,7 +95,7 @@ func TestJavaWaiterBesideSixtyFourBusyGoCallersGetsItsTurn(t *testing.T) {
 		}
 		defer busy.Wait()
 		defer cancel()
-		eventually(t, "the callers are busy", func() bool { return e.Stats().Grants > 10*callers })
+		testkit.Eventually(t, "the callers are busy", func() bool { return e.Stats().Grants > 10*callers })
 
 		java := p.java.thread(t, t.Name()).lock("lock", "busy")
 		r := java.send("cycle", "times", strconv.Itoa(turns), "pauseMs", "20").waitFor(t, 4*patience)
@@ -135,8 +136,8 @@ func TestWatchdogsKeepWhatTheyHoldAndNothingElse(t *testing.T) {
 		p.do(t, "PEXPIRE", key("nobody", "fixed"), strconv.FormatInt(fixed.Milliseconds(), 10))
 		th.lock(p.name, key("java", "watched")).do(t, "lock")
 		th.lock(p.name, key("java", "fixed")).do(t, "lock", "leaseMs", strconv.FormatInt(fixed.Milliseconds(), 10))
-		mine := acquire(t, p.open(e, key("go", "watched"), engine.WatchdogLease(watched)))
-		gone := acquire(t, p.open(e, key("go", "fixed"), engine.FixedLease(fixed)))
+		mine := testkit.Acquire(t, p.open(e, key("go", "watched"), engine.WatchdogLease(watched)))
+		gone := testkit.Acquire(t, p.open(e, key("go", "fixed"), engine.FixedLease(fixed)))
 
 		// Renewals are seen as a time to live that rises. The others' may only fall, and end.
 		raised := map[string]int{}
@@ -145,7 +146,7 @@ func TestWatchdogsKeepWhatTheyHoldAndNothingElse(t *testing.T) {
 			key("java", "watched"), key("java", "fixed"), key("go", "watched"), key("go", "fixed"),
 			key("nobody", "fixed"),
 		}
-		eventually(t, "both watchdogs renew, the fixed leases end", func() bool {
+		testkit.Eventually(t, "both watchdogs renew, the fixed leases end", func() bool {
 			over := true
 			for _, name := range names {
 				left := p.pttl(t, name)
@@ -166,7 +167,7 @@ func TestWatchdogsKeepWhatTheyHoldAndNothingElse(t *testing.T) {
 		require.True(t, gone.Lost())
 		require.Equal(t, "true", th.lock(p.name, key("java", "watched")).do(t, "isHeldByCurrentThread"))
 		th.lock(p.name, key("java", "watched")).do(t, "unlock")
-		release(t, mine)
+		testkit.Release(t, mine)
 	})
 }
 
@@ -189,16 +190,16 @@ func TestNamesAndPrefixesMeanTheSame(t *testing.T) {
 				jl, gl := th.lock("lock", name), e.Lock(name)
 				jl.do(t, "lock")
 				require.Equal(t, th.owner+"\n1", p.do(t, "HGETALL", key))
-				f := gl.AcquireAsync(limited(t))
+				f := gl.AcquireAsync(testkit.Limited(t))
 				p.listening(t, key, "", 1)
 				jl.do(t, "unlock")
-				ls, err := f.Await(limited(t))
+				ls, err := f.Await(testkit.Limited(t))
 				require.NoError(t, err)
 				require.Equal(t, ls.OwnerID()+"\n1", p.do(t, "HGETALL", key))
 				waiter := jl.start("lock")
 				p.waits(t, th, key)
 				released := time.Now()
-				release(t, ls)
+				testkit.Release(t, ls)
 				require.Less(t, waiter.ok(t).at.Sub(released), soon)
 				jl.do(t, "unlock")
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 const renewalHeader = `# What Redisson's watchdog sends for the locks that are held.
@@ -71,7 +72,7 @@ func renewalOf(t *testing.T, held []string) []string {
 		want[f[1] == "read"] = true
 	}
 	// A pass that began between two locks has fewer of them; the last one of each sort counts.
-	eventually(t, "the watchdog has run three times", func() bool {
+	testkit.Eventually(t, "the watchdog has run three times", func() bool {
 		passes := map[bool]int{}
 		for _, line := range r.seen() {
 			if !strings.Contains(line, " ARGV 3000 ") || strings.Count(line, " A:") == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine/election"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
@@ -25,46 +26,39 @@ func open(t *testing.T, s *redistest.Server) *engine.Engine {
 	return e
 }
 
-func limited(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func TestOneLeadsAtATimeAndTokensRise(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	a, b := open(t, s), open(t, s)
 	here, there := election.New(a, "boss"), election.New(b, "boss")
 
-	first, err := here.Campaign(limited(t))
+	first, err := here.Campaign(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, first.Leading())
-	seen, err := there.Leader(limited(t))
+	seen, err := there.Leader(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, election.Leader{ID: first.ID()}, seen)
-	seen, err = here.Leader(limited(t))
+	seen, err = here.Leader(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, election.Leader{ID: first.ID(), Mine: true}, seen)
 
 	elected := make(chan *election.Term, 1)
 	go func() {
-		if term, err := there.Campaign(limited(t)); err == nil {
+		if term, err := there.Campaign(testkit.Limited(t)); err == nil {
 			elected <- term
 		}
 	}()
-	require.NoError(t, first.Resign(limited(t)))
+	require.NoError(t, first.Resign(testkit.Limited(t)))
 	require.False(t, first.Leading())
 	require.ErrorIs(t, context.Cause(first.Context()), engine.ErrReleased)
 	var second *election.Term
 	select {
 	case second = <-elected:
-	case <-limited(t).Done():
+	case <-testkit.Limited(t).Done():
 		require.FailNow(t, "nobody was elected")
 	}
 	require.Greater(t, second.Token(), first.Token())
-	require.NoError(t, second.Resign(limited(t)))
-	none, err := here.Leader(limited(t))
+	require.NoError(t, second.Resign(testkit.Limited(t)))
+	none, err := here.Leader(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, election.Leader{}, none)
 }
@@ -73,17 +67,17 @@ func TestOneLeadsAtATimeAndTokensRise(t *testing.T) {
 func TestATermThatIsTakenAwayEnds(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	a, b := open(t, s), open(t, s)
-	term, err := election.New(a, "boss", engine.WatchdogLease(time.Second)).Campaign(limited(t))
+	term, err := election.New(a, "boss", engine.WatchdogLease(time.Second)).Campaign(testkit.Limited(t))
 	require.NoError(t, err)
-	was, err := b.FencedLock("boss").ForceRelease(limited(t))
+	was, err := b.FencedLock("boss").ForceRelease(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, was)
 	select {
 	case <-term.Context().Done():
-	case <-limited(t).Done():
+	case <-testkit.Limited(t).Done():
 		require.FailNow(t, "the term went on")
 	}
-	require.ErrorIs(t, term.Resign(limited(t)), engine.ErrLost)
+	require.ErrorIs(t, term.Resign(testkit.Limited(t)), engine.ErrLost)
 }
 
 func TestObserveTellsEveryChange(t *testing.T) {
@@ -94,7 +88,7 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	enough := errors.New("enough")
 	go func() {
 		n := 0
-		ended <- there.Observe(limited(t), time.Millisecond, func(l election.Leader) error {
+		ended <- there.Observe(testkit.Limited(t), time.Millisecond, func(l election.Leader) error {
 			changes <- l
 			if n++; n == 3 {
 				return enough
@@ -103,14 +97,14 @@ func TestObserveTellsEveryChange(t *testing.T) {
 		})
 	}()
 	require.Equal(t, election.Leader{}, <-changes)
-	term, err := here.Campaign(limited(t))
+	term, err := here.Campaign(testkit.Limited(t))
 	require.NoError(t, err)
 	require.Equal(t, election.Leader{ID: term.ID()}, <-changes)
-	require.NoError(t, term.Resign(limited(t)))
+	require.NoError(t, term.Resign(testkit.Limited(t)))
 	require.Equal(t, election.Leader{}, <-changes)
 	require.ErrorIs(t, <-ended, enough)
 
-	require.ErrorIs(t, election.New(a, "").Observe(limited(t), time.Second, nil), engine.ErrName)
+	require.ErrorIs(t, election.New(a, "").Observe(testkit.Limited(t), time.Second, nil), engine.ErrName)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, here.Observe(ctx, time.Second, nil), context.Canceled)
@@ -124,7 +118,7 @@ func TestObserveOutlastsAnOutage(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close(context.WithoutCancel(t.Context()))) })
 	changes, ended := make(chan election.Leader, 1), make(chan error, 1)
-	ctx, cancel := context.WithCancel(limited(t))
+	ctx, cancel := context.WithCancel(testkit.Limited(t))
 	go func() {
 		ended <- election.New(e, "boss").Observe(ctx, time.Millisecond, func(l election.Leader) error {
 			changes <- l
@@ -142,7 +136,7 @@ func TestObserveOutlastsAnOutage(t *testing.T) {
 	}
 	refused.Remove()
 	there := open(t, s)
-	term, err := election.New(there, "boss").Campaign(limited(t))
+	term, err := election.New(there, "boss").Campaign(testkit.Limited(t))
 	require.NoError(t, err)
 	select {
 	case l := <-changes:
@@ -159,7 +153,7 @@ func TestOneLeadsThoughCampaignsShareAnOwner(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := open(t, s)
 	o := engine.NewOwner()
-	ctx := engine.WithOwner(limited(t), o)
+	ctx := engine.WithOwner(testkit.Limited(t), o)
 	for _, el := range []*election.Election{election.New(e, "boss"), election.New(e, "captain", engine.As(o))} {
 		first, err := el.Campaign(ctx)
 		require.NoError(t, err)
@@ -179,7 +173,7 @@ func TestOneLeadsThoughCampaignsShareAnOwner(t *testing.T) {
 		case second := <-elected:
 			require.Greater(t, second.Token(), first.Token())
 			require.NoError(t, second.Resign(ctx))
-		case <-limited(t).Done():
+		case <-testkit.Limited(t).Done():
 			require.FailNow(t, "nobody was elected")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/engine/enginetest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // Every kind of lock works on the in-process server: taken, waited for, entered again, given back.
@@ -23,7 +24,7 @@ func TestEveryKindOfLock(t *testing.T) {
 		"Write":  func(e *engine.Engine) *engine.Lock { return e.RWLock("Write").WriteLock() },
 	} {
 		t.Run(kind, func(t *testing.T) {
-			ctx := engine.WithOwner(limited(t), engine.NewOwner())
+			ctx := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
 			ls, err := lock(a).Acquire(ctx)
 			require.NoError(t, err)
 			again, err := lock(a).Acquire(ctx)
@@ -31,10 +32,10 @@ func TestEveryKindOfLock(t *testing.T) {
 			if kind == "Fenced" {
 				require.Positive(t, ls.Token())
 			}
-			waiter := lock(b).AcquireAsync(limited(t))
+			waiter := lock(b).AcquireAsync(testkit.Limited(t))
 			releaseIt(again, nil)
 			releaseIt(ls, nil)
-			got, err := waiter.Await(limited(t))
+			got, err := waiter.Await(testkit.Limited(t))
 			require.NoError(t, err)
 			releaseIt(got, nil)
 		})

@@ -15,29 +15,13 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/engine/enginetest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
-
-// tooLong is how long a test waits for what must happen.
-const tooLong = 20 * time.Second
-
-func limited(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), tooLong)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
-func acquire(tb testing.TB, l *engine.Lock) *engine.Lease {
-	tb.Helper()
-	ls, err := l.Acquire(limited(tb))
-	require.NoError(tb, err)
-	return ls
-}
 
 // begin starts an acquire in the background.
 func begin(tb testing.TB, l *engine.Lock) *engine.Future[*engine.Lease] {
 	tb.Helper()
-	return l.AcquireAsync(limited(tb))
+	return l.AcquireAsync(testkit.Limited(tb))
 }
 
 // releaseIt lets the next one in.
@@ -54,20 +38,20 @@ func TestStart(t *testing.T) {
 		require.False(t, srv.Held("name"))
 		require.Empty(t, srv.Owner("name"))
 
-		ls := acquire(t, srv.Engine().Lock("name"))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name"))
 		require.True(t, srv.Held("name"))
 		require.Equal(t, ls.OwnerID(), srv.Owner("name"))
-		_, err := srv.NewEngine().Lock("name").TryAcquire(limited(t))
+		_, err := srv.NewEngine().Lock("name").TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrHeld)
 
-		require.NoError(t, ls.Release(limited(t)))
+		require.NoError(t, ls.Release(testkit.Limited(t)))
 		require.False(t, srv.Held("name"))
 	})
 	t.Run("EnginesContend", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		var inside, violations atomic.Int32
 		var wg sync.WaitGroup
-		ctx := limited(t)
+		ctx := testkit.Limited(t)
 		for range 3 {
 			l := srv.NewEngine().Lock("hot")
 			for range 4 {
@@ -96,7 +80,7 @@ func TestStart(t *testing.T) {
 		var leases []*engine.Lease
 		for begun := time.Now(); time.Since(begun) < engine.MinFixedLease*3/4; {
 			name := fmt.Sprint("name", len(leases))
-			leases = append(leases, acquire(t, srv.Engine().Lock(name, engine.FixedLease(engine.MinFixedLease))))
+			leases = append(leases, testkit.Acquire(t, srv.Engine().Lock(name, engine.FixedLease(engine.MinFixedLease))))
 		}
 		for _, ls := range leases {
 			for {
@@ -108,21 +92,21 @@ func TestStart(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		require.Eventually(t, func() bool { return !srv.Held(leases[len(leases)-1].Name()) }, tooLong, time.Millisecond)
+		require.Eventually(t, func() bool { return !srv.Held(leases[len(leases)-1].Name()) }, testkit.TooLong, time.Millisecond)
 	})
 	t.Run("TheWatchdogKeepsALock", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
 		first := ls.Deadline()
-		require.Eventually(t, func() bool { return ls.Deadline().Sub(first) > 100*time.Millisecond }, tooLong, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return ls.Deadline().Sub(first) > 100*time.Millisecond }, testkit.TooLong, 10*time.Millisecond)
 		require.False(t, ls.Lost())
 		require.True(t, srv.Held("name"))
-		require.NoError(t, ls.Release(limited(t)))
+		require.NoError(t, ls.Release(testkit.Limited(t)))
 	})
 	t.Run("PrefixIsPartOfTheName", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		e := srv.NewEngine(func(c *engine.Config) { c.Prefix = "app:" })
-		ls := acquire(t, e.Lock("name"))
+		ls := testkit.Acquire(t, e.Lock("name"))
 		require.True(t, srv.Held("app:name"))
 		require.False(t, srv.Held("name"))
 		srv.Lose("app:name")
@@ -130,19 +114,19 @@ func TestStart(t *testing.T) {
 	})
 	t.Run("AnEngineOfOnesOwnConnectsByAddr", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		e, err := engine.Open(limited(t), engine.Config{Addrs: []string{srv.Addr()}})
+		e, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{srv.Addr()}})
 		require.NoError(t, err)
-		ls := acquire(t, e.Lock("name"))
+		ls := testkit.Acquire(t, e.Lock("name"))
 		srv.Steal("name") // nobody can tell it
 		require.False(t, ls.Lost())
-		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
-		require.NoError(t, e.Close(limited(t)))
+		require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+		require.NoError(t, e.Close(testkit.Limited(t)))
 	})
 	t.Run("EnginesClosedByTheTestAreNoTrouble", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		e := srv.NewEngine()
-		acquire(t, e.Lock("name"))
-		require.NoError(t, e.Close(limited(t)))
+		testkit.Acquire(t, e.Lock("name"))
+		require.NoError(t, e.Close(testkit.Limited(t)))
 		require.False(t, srv.Held("name"))
 		srv.Steal("name")
 		srv.Advance(enginetest.ForeignLease)
@@ -154,17 +138,17 @@ func TestStart(t *testing.T) {
 func TestLose(t *testing.T) {
 	t.Run("TheHolderIsToldAtOnce", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name"))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name"))
 		ctx := ls.Context()
 		srv.Lose("name")
 		require.True(t, ls.Lost())
 		require.ErrorIs(t, context.Cause(ctx), engine.ErrLost)
 		require.False(t, srv.Held("name"))
-		require.ErrorIs(t, ls.Release(limited(t)), engine.ErrLost)
+		require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 	})
 	t.Run("WaitersAreWoken", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name"))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name"))
 		here, there := begin(t, srv.Engine().Lock("name")), begin(t, srv.NewEngine().Lock("name"))
 		srv.AwaitWaiters("name", 2)
 		srv.Lose("name")
@@ -173,20 +157,20 @@ func TestLose(t *testing.T) {
 			f.OnComplete(releaseIt)
 		}
 		for _, f := range []*engine.Future[*engine.Lease]{here, there} {
-			_, err := f.Await(limited(t))
+			_, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
 		}
 	})
 	t.Run("WhateverIsRefused", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name"))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name"))
 		srv.Refuse("LOADING Redis is loading the dataset in memory")
 		srv.Lose("name")
 		require.True(t, ls.Lost())
 	})
 	t.Run("WhileTheServerIsDownTheHolderLearnsAfterUp", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
 		srv.Down()
 		srv.Lose("name")
 		require.False(t, ls.Lost())
@@ -208,18 +192,18 @@ func TestSteal(t *testing.T) {
 		srv := enginetest.Start(t)
 		srv.Steal("name")
 		require.Equal(t, enginetest.ForeignOwner, srv.Owner("name"))
-		_, err := srv.Engine().Lock("name").TryAcquire(limited(t))
+		_, err := srv.Engine().Lock("name").TryAcquire(testkit.Limited(t))
 		var held *engine.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Greater(t, held.Remaining, enginetest.ForeignLease/2)
-		info, err := srv.Engine().Lock("name").Inspect(limited(t))
+		info, err := srv.Engine().Lock("name").Inspect(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Equal(t, enginetest.ForeignOwner, info.OwnerID)
 		require.False(t, info.Mine)
 	})
 	t.Run("AHeldLockAndNobodyGetsInBetween", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name"))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name"))
 		here, there := begin(t, srv.Engine().Lock("name")), begin(t, srv.NewEngine().Lock("name"))
 		srv.AwaitWaiters("name", 2)
 		srv.Steal("name")
@@ -234,14 +218,14 @@ func TestSteal(t *testing.T) {
 			f.OnComplete(releaseIt)
 		}
 		for _, f := range []*engine.Future[*engine.Lease]{here, there} {
-			_, err := f.Await(limited(t))
+			_, err := f.Await(testkit.Limited(t))
 			require.NoError(t, err)
 		}
 	})
 	t.Run("FromOneWhoTakesAndReleasesAllTheTime", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		e := srv.Engine()
-		ctx := limited(t)
+		ctx := testkit.Limited(t)
 		for i := range 100 {
 			name := fmt.Sprint("name", i)
 			l := e.Lock(name)
@@ -264,7 +248,7 @@ func TestSteal(t *testing.T) {
 	})
 	t.Run("WhileTheServerIsDown", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
 		srv.Down()
 		srv.Steal("name")
 		srv.Up()
@@ -275,7 +259,7 @@ func TestSteal(t *testing.T) {
 		tb := &fakeTB{}
 		srv := enginetest.Start(tb)
 		defer tb.end()
-		acquire(t, srv.Engine().Lock("name"))
+		testkit.Acquire(t, srv.Engine().Lock("name"))
 		srv.Free("name")
 		require.Contains(t, tb.fatal, "not by ForeignOwner")
 	})
@@ -290,22 +274,22 @@ func TestAdvance(t *testing.T) {
 		srv.Advance(enginetest.ForeignLease / 2)
 		require.Equal(t, enginetest.ForeignOwner, srv.Owner("name"))
 		srv.Advance(enginetest.ForeignLease / 2)
-		ls, err := f.Await(limited(t))
+		ls, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 		require.Equal(t, ls.OwnerID(), srv.Owner("name"))
 	})
 	t.Run("LeavesWhatTheEnginesHold", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name"))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name"))
 		srv.Advance(24 * time.Hour)
 		require.Equal(t, ls.OwnerID(), srv.Owner("name"))
-		require.NoError(t, ls.Release(limited(t)))
+		require.NoError(t, ls.Release(testkit.Limited(t)))
 	})
 	t.Run("EndsWhatACrashedProcessLeft", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		crashed := srv.NewEngine(func(c *engine.Config) { c.KeepOnClose = true })
-		acquire(t, crashed.Lock("name"))
-		require.NoError(t, crashed.Close(limited(t)))
+		testkit.Acquire(t, crashed.Lock("name"))
+		require.NoError(t, crashed.Close(testkit.Limited(t)))
 		require.True(t, srv.Held("name"))
 		srv.Advance(engine.DefaultLease)
 		require.False(t, srv.Held("name"))
@@ -326,23 +310,23 @@ func TestRefuse(t *testing.T) {
 		t.Run(want.class.String(), func(t *testing.T) {
 			srv := enginetest.Start(t)
 			e := srv.Engine()
-			before := acquire(t, e.Lock("before"))
+			before := testkit.Acquire(t, e.Lock("before"))
 			srv.Refuse(text)
 
-			_, err := e.Lock("name").TryAcquire(limited(t))
+			_, err := e.Lock("name").TryAcquire(testkit.Limited(t))
 			var server *engine.ServerError
 			require.ErrorAs(t, err, &server)
 			require.Equal(t, want.class, server.Class)
 			require.Equal(t, text, server.Text)
 			require.False(t, srv.Held("name"))
-			_, err = e.Lock("before").Inspect(limited(t))
+			_, err = e.Lock("before").Inspect(testkit.Limited(t))
 			require.Equal(t, want.inspect, err == nil)
 			if want.release {
-				require.NoError(t, before.Release(limited(t)))
+				require.NoError(t, before.Release(testkit.Limited(t)))
 			}
 
 			srv.Accept()
-			require.NoError(t, acquire(t, e.Lock("name")).Release(limited(t)))
+			require.NoError(t, testkit.Acquire(t, e.Lock("name")).Release(testkit.Limited(t)))
 		})
 	}
 	t.Run("AnAcquireGoesOnWhenItEnds", func(t *testing.T) {
@@ -352,7 +336,7 @@ func TestRefuse(t *testing.T) {
 		f := begin(t, srv.Engine().Lock("name"))
 		srv.AwaitWaiters("name", 1)
 		srv.Accept()
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 	})
 	t.Run("NoErrorFailsTheTest", func(t *testing.T) {
@@ -368,9 +352,9 @@ func TestDown(t *testing.T) {
 	t.Run("NothingIsAnsweredUntilUp", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		e := srv.Engine()
-		held := acquire(t, e.Lock("held"))
+		held := testkit.Acquire(t, e.Lock("held"))
 		srv.Down()
-		short, cancel := context.WithTimeout(limited(t), 100*time.Millisecond)
+		short, cancel := context.WithTimeout(testkit.Limited(t), 100*time.Millisecond)
 		defer cancel()
 		_, err := e.Lock("name").TryAcquire(short)
 		if !errors.Is(err, context.DeadlineExceeded) { // or it has noticed already, and says so at once
@@ -378,17 +362,17 @@ func TestDown(t *testing.T) {
 			require.ErrorAs(t, err, &server)
 			require.Equal(t, engine.ClassUnreachable, server.Class)
 		}
-		require.Error(t, e.Ping(limited(t)))
+		require.Error(t, e.Ping(testkit.Limited(t)))
 		require.True(t, srv.Held("held"), "keys stay")
 		srv.Up()
-		ls, err := e.Lock("name").TryAcquire(limited(t))
+		ls, err := e.Lock("name").TryAcquire(testkit.Limited(t))
 		require.NoError(t, err)
-		require.NoError(t, ls.Release(limited(t)))
-		require.NoError(t, held.Release(limited(t)))
+		require.NoError(t, ls.Release(testkit.Limited(t)))
+		require.NoError(t, held.Release(testkit.Limited(t)))
 	})
 	t.Run("AHolderLosesItsLeaseInTime", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		ls := acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
+		ls := testkit.Acquire(t, srv.Engine().Lock("name", engine.WatchdogLease(time.Second)))
 		srv.Down()
 		<-ls.Context().Done()
 		require.ErrorIs(t, context.Cause(ls.Context()), engine.ErrLost)
@@ -402,7 +386,7 @@ func TestDown(t *testing.T) {
 		srv.Down()
 		srv.Free("name")
 		srv.Up()
-		_, err := f.Await(limited(t))
+		_, err := f.Await(testkit.Limited(t))
 		require.NoError(t, err)
 	})
 	t.Run("UpReconnectsAnIdleEngine", func(t *testing.T) {
@@ -411,14 +395,14 @@ func TestDown(t *testing.T) {
 		for range 3 {
 			srv.Down()
 			srv.Up()
-			ls, err := e.Lock("name").TryAcquire(limited(t))
+			ls, err := e.Lock("name").TryAcquire(testkit.Limited(t))
 			require.NoError(t, err)
-			require.NoError(t, ls.Release(limited(t)))
+			require.NoError(t, ls.Release(testkit.Limited(t)))
 		}
 	})
 	t.Run("CleanupEndsIt", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		acquire(t, srv.Engine().Lock("name"))
+		testkit.Acquire(t, srv.Engine().Lock("name"))
 		srv.Down()
 	})
 }
@@ -427,7 +411,7 @@ func TestCleanupLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	tb := &fakeTB{}
 	srv := enginetest.Start(tb)
-	acquire(t, srv.Engine().Lock("name"))
+	testkit.Acquire(t, srv.Engine().Lock("name"))
 	begin(t, srv.NewEngine().Lock("name"))
 	srv.AwaitWaiters("name", 1)
 	tb.end()

@@ -9,13 +9,21 @@
 //	loadgen run --scenario rw --read-share 0.9        readers that share and writers that do not
 //	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //
-// The way of a run: the flags are read and checked (flags.go); a server is found or
-// started, and a client of loadgen's own connects to it (server.go, topology.go); the engines open; the
-// scenario prepares, warms up, measures and finishes (scenario.go, scenario_*.go); what
-// it saw becomes one report (report.go), printed as a table or as JSON.
+// The way of a run (session.go): the flags are read and checked (flags*.go); a server is found or
+// started, and a client of loadgen's own connects to it (internal/topology); the engines open; the
+// scenario prepares, warms up, measures and finishes (internal/scenario); what
+// it saw becomes one report (internal/report), printed as a table or as JSON.
 //
-// Several processes may run the scenarios contend, fenced and fair over one witness file (witness.go): they
+// Several processes may run the scenarios contend, fenced and fair over one witness file (internal/witness): they
 // begin together, exclusion is checked across them, and each reports what all did.
+//
+// This package has the commands, the flags and the outputs. The parts of a run are packages below internal, and each
+// imports only those before it, which a test of internal/house keeps:
+//
+//	format, config, meter, pace    words and figures; what was asked for; what was seen; when load begins
+//	topology, report               the servers; the document and its verdict
+//	witness, load, contest         other processes; locks that nobody else wants; locks that many want
+//	chaos, rival, scenario         disturbances; what is measured beside; the ways of using locks
 //
 // What counts as an operation is one pair: a lock taken and freed. Each phase ends when
 // its last answer has come, so that the server's counters, read before and after, belong

@@ -23,7 +23,7 @@ func TestAskingAgainGivesTheWholeLeaseAgain(t *testing.T) {
 		op, got := r.ask(OpAcquire, f, key)
 		require.Equal(t, CodeGranted, got.Code)
 		kinds := []OpKind{OpReacquire, OpExtend}
-		if parts[f].count != nil {
+		if f.row().count != nil {
 			kinds = append(kinds, OpCount)
 		}
 		for _, kind := range kinds {
@@ -62,7 +62,7 @@ func TestARenewalMakesTheMarkOfAReadHoldAgain(t *testing.T) {
 func TestACountOfALockThatIsGoneMakesNone(t *testing.T) {
 	r := newFamilyRig(t)
 	for f := range familyEnd {
-		if parts[f].count == nil {
+		if f.row().count == nil {
 			continue
 		}
 		for _, kind := range []OpKind{OpCount, OpLeave} {

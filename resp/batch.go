@@ -15,8 +15,11 @@ import (
 // behind it.
 const maxKeys = 128
 
-// unlockMessage is Redisson's UNLOCK_MESSAGE.
-const unlockMessage = "0"
+// Redisson's UNLOCK_MESSAGE, and its READ_UNLOCK_MESSAGE, which wakes every reader.
+const (
+	unlockMessage     = "0"
+	readUnlockMessage = "1"
+)
 
 // A command is one EVALSHA on its way: a stretch of the run's ops that share script, lease and,
 // when acquiring, the wire id.
@@ -43,7 +46,7 @@ func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []comm
 		first := ops[start]
 		c := command{script: scriptOf(first.Kind, first.Family), ops: ops[start:end], results: results[start:end]}
 		if first.Kind == OpAcquire {
-			c.field = first.Family.field(n.world, n.opts.ID)
+			c.field = first.Family.newField(n.world, n.opts.ID)
 			for _, op := range c.ops {
 				op.Field = c.field
 			}
@@ -57,7 +60,7 @@ func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []comm
 // batched reports whether an op may share a command. Fair waiters that ask again do: there may be
 // thousands of them.
 func batched(op *Op) bool {
-	return op.Kind == OpAcquire || op.Kind == OpRelease || op.Kind == OpReacquire && op.Family == FamilyFair
+	return op.Kind == OpAcquire || op.Kind == OpRelease || op.Kind == OpReacquire && op.Family.row().places
 }
 
 // stretch finds how many ops from start on may travel in one command.
@@ -139,7 +142,7 @@ func (c *command) copies(w *wire, anySlot bool) bool {
 	case len(c.ops) < 2 || w.noCopy.Load():
 		return false
 	case anySlot:
-		return c.ops[0].Family <= FamilySpin
+		return c.ops[0].Family.row().dumps
 	default:
 		return w.caps.Copy
 	}
@@ -148,23 +151,17 @@ func (c *command) copies(w *wire, anySlot bool) bool {
 // appendArgs lists the ARGV of the script, with the keys of inline where the script expects them.
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
+	row := first.Family.row()
 	switch {
-	case first.Family == FamilyFair && (first.Kind == OpAcquire || first.Kind == OpReacquire):
+	case row.places && first.asks():
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
 			flag(first.Waits), fairGraceMs, fairPlaceMs, e.publish, strconv.Itoa(len(inline)))
 		return appendFields(appendKeys(args, inline), c.ops)
-	case first.Kind == OpAcquire, first.Kind == OpReacquire && first.Family >= FamilyFenced:
+	case first.Kind == OpAcquire, first.Kind == OpReacquire && row.reacquire == row.acquire:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			flag(c.copies(w, inline != nil)))
-		switch {
-		case first.Family == FamilyWrite && first.Waits && !first.asking: // a note is at the source of a move, perhaps
-			args = append(args, writerPatienceMs)
-		case first.Family == FamilyFenced:
-			args = append(args, flag(w.caps.Copy)) // SET learnt GET with the same version
-		case first.Family == FamilyRead:
-			args = append(args, first.insideField())
-		case first.Family > FamilyFenced:
-			args = append(args, "0")
+		if row.more != nil {
+			args = row.more(args, w, first)
 		}
 		return appendKeys(args, inline)
 	}
@@ -174,7 +171,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.releaseMessage(), strconv.Itoa(len(inline)))
-		if first.Family == FamilyFair {
+		if row.places {
 			heirs := heirsOf(c.ops)
 			args = append(args, strconv.Itoa(len(heirs)/3), fairGraceMs, fairPlaceMs)
 			return append(appendFields(appendKeys(args, inline), c.ops), heirs...)
@@ -183,7 +180,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	case OpExtend:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
 	case OpForce:
-		return append(args, first.Family.publish(e.publish), first.Family.message(), first.Field, first.Family.forced(),
+		return append(args, first.Family.publish(e.publish), row.message, first.Field, row.forced,
 			strconv.FormatInt(e.notAfter, 10))
 	default:
 		return args
@@ -290,17 +287,17 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 
 // settleKeys reads what follows the server's time.
 func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
-	switch k, f := c.ops[0].Kind, c.ops[0].Family; k {
+	switch first := c.ops[0]; first.Kind {
 	case OpAcquire, OpReacquire, OpCount, OpLeave:
 		switch {
 		case len(values) == 1:
 			return tooLate
 		case c.script == scriptReacquire:
 			return c.settleReacquire(w, values)
-		case f.sparse():
-			return c.settleSparse(w, values, CodeGranted)
-		default:
+		case first.Family.row().tokens:
 			return c.settleTokens(w, values)
+		default:
+			return c.settleSparse(w, values, CodeGranted)
 		}
 	case OpForce:
 		return c.settleForce(w, values)

@@ -61,31 +61,69 @@ const (
 // longer than the pause between two of its polls.
 const writerPatienceMs = "2500"
 
-// A part is the scripts of one family.
-type part struct{ acquire, reacquire, count, release, renew *script }
+// A row is what travels for one family: its scripts, and what their arguments and replies are like beside what all have.
+type row struct {
+	acquire, reacquire, count, release, renew *script
 
-//nolint:gochecknoglobals // a constant in all but name
-var parts = [familyEnd]part{
-	FamilyLock:   {scriptAcquire, scriptReacquire, scriptReacquire, scriptRelease, scriptRenew},
-	FamilySpin:   {scriptAcquire, scriptReacquire, scriptReacquire, scriptRelease, scriptRenew},
-	FamilyFenced: {scriptFenced, scriptFenced, scriptReacquire, scriptRelease, scriptRenew},
-	FamilyRead:   {scriptRead, scriptRead, nil, scriptReadRelease, scriptReadRenew},
-	FamilyWrite:  {scriptWrite, scriptWrite, scriptReacquire, scriptWriteRelease, scriptRenew},
-	FamilyFair:   {scriptFair, scriptFair, scriptReacquire, scriptFairRelease, scriptRenew},
+	field  func(w *world.World, id string) string        // for a batch of acquires; nil: newWireID
+	more   func(args []string, w *wire, op *Op) []string // appends what an acquire has behind the common arguments
+	beside func(op *Op) []string                         // see Op.siblings
+
+	message string // what a release publishes
+	silent  bool   // it publishes nothing
+	forced  string // what force.lua calls the family
+
+	tokens bool // an acquire is answered with tokens: for every key, not for those only that were not granted
+	places bool // waiters have places in a queue on the server: acquires, asked for again or not, have arguments of their own
+	dumps  bool // what an acquire made of one key may be copied to a key of any slot
+	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
+// families is the table: one row a family. No other place in this package asks which family it is.
+//
+//nolint:gochecknoglobals // a constant in all but name
+var families = [MaxFamilies]row{
+	FamilyLock: {
+		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire, release: scriptRelease, renew: scriptRenew,
+		message: unlockMessage, dumps: true,
+	},
+	FamilySpin: {
+		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire, release: scriptRelease, renew: scriptRenew,
+		message: unlockMessage, dumps: true, silent: true,
+	},
+	FamilyFenced: {
+		acquire: scriptFenced, reacquire: scriptFenced, count: scriptReacquire, release: scriptRelease, renew: scriptRenew,
+		message: unlockMessage, tokens: true, more: fencedArgs, beside: besideFenced,
+	},
+	FamilyRead: {
+		acquire: scriptRead, reacquire: scriptRead, release: scriptReadRelease, renew: scriptReadRenew,
+		message: unlockMessage, forced: ModeRead, marks: true, more: readerArgs, beside: besideRead,
+	},
+	FamilyWrite: {
+		acquire: scriptWrite, reacquire: scriptWrite, count: scriptReacquire, release: scriptWriteRelease, renew: scriptRenew,
+		message: readUnlockMessage, forced: ModeWrite, field: newWriteID, more: writerArgs,
+	},
+	FamilyFair: {
+		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire, release: scriptFairRelease, renew: scriptRenew,
+		message: unlockMessage, forced: "fair", places: true, field: newFairID, beside: besideFair,
+	},
+}
+
+// row returns a family's. Allocates: never.
+func (f Family) row() *row { return &families[f] }
+
 func scriptOf(k OpKind, f Family) *script {
-	switch k {
+	switch row := f.row(); k {
 	case OpAcquire:
-		return parts[f].acquire
+		return row.acquire
 	case OpReacquire:
-		return parts[f].reacquire
+		return row.reacquire
 	case OpCount, OpLeave:
-		return parts[f].count
+		return row.count
 	case OpRelease:
-		return parts[f].release
+		return row.release
 	case OpExtend:
-		return parts[f].renew
+		return row.renew
 	case OpInspect:
 		return scriptInspect
 	case OpQueue:
@@ -95,20 +133,15 @@ func scriptOf(k OpKind, f Family) *script {
 	}
 }
 
-// sparse reports whether an acquire's reply names only the keys that were not granted.
-func (f Family) sparse() bool { return f != FamilyFenced }
-
-// field makes a field for a batch of acquires: an engine's id and a number as Redisson has one.
-func (f Family) field(w *world.World, id string) string {
-	switch f {
-	case FamilyWrite:
-		return newWireID(w, id) + writeSuffix
-	case FamilyFair:
-		return newFairID(w, id)
-	default:
-		return newWireID(w, id)
+// newField makes a field for a batch of acquires: an engine's id and a number as Redisson has one.
+func (f Family) newField(w *world.World, id string) string {
+	if own := f.row().field; own != nil {
+		return own(w, id)
 	}
+	return newWireID(w, id)
 }
+
+func newWriteID(w *world.World, id string) string { return newWireID(w, id) + writeSuffix }
 
 // fairMark stands before the number of a fair waiter of ours: no number of Redisson's begins so.
 const fairMark = ":0"
@@ -121,15 +154,6 @@ func newFairID(w *world.World, id string) string {
 // FairField is the field of the fair waiter of an engine that has this number.
 func FairField(id string, number int64) string { return id + fairMark + strconv.FormatInt(number, 10) }
 
-// message is what a release publishes: Redisson's UNLOCK_MESSAGE, or its READ_UNLOCK_MESSAGE, which
-// wakes every reader.
-func (f Family) message() string {
-	if f == FamilyWrite {
-		return "1"
-	}
-	return unlockMessage
-}
-
 // leftMark stands before the message of a release that leaves the lock to others. Redisson reads a number: to it that
 // is the same message.
 const leftMark = "0"
@@ -137,9 +161,9 @@ const leftMark = "0"
 // releaseMessage is what the op publishes.
 func (op *Op) releaseMessage() string {
 	if op.Left {
-		return leftMark + op.Family.message()
+		return leftMark + op.Family.row().message
 	}
-	return op.Family.message()
+	return op.Family.row().message
 }
 
 // Left reports whether a message is one of a release that leaves the lock to others.
@@ -147,22 +171,22 @@ func Left(message string) bool { return len(message) > 1 && message[:1] == leftM
 
 // publish is the command a release tells the waiters with.
 func (f Family) publish(command string) string {
-	if f == FamilySpin {
+	if f.row().silent {
 		return ""
 	}
 	return command
 }
 
-// forced is what force.lua calls the family.
-func (f Family) forced() string {
-	switch f {
-	case FamilyRead:
-		return "read"
-	case FamilyWrite:
-		return "write"
-	case FamilyFair:
-		return "fair"
-	default:
-		return ""
+// fencedArgs: SET learnt GET with the same version as there is COPY.
+func fencedArgs(args []string, w *wire, _ *Op) []string { return append(args, flag(w.caps.Copy)) }
+
+// readerArgs: the field that the reader is let in beside.
+func readerArgs(args []string, _ *wire, op *Op) []string { return append(args, op.insideField()) }
+
+// writerArgs: for how long readers are kept out. A note is at the source of a move, perhaps.
+func writerArgs(args []string, _ *wire, op *Op) []string {
+	if op.Waits && !op.asking {
+		return append(args, writerPatienceMs)
 	}
+	return append(args, "0")
 }

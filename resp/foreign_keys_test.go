@@ -66,11 +66,11 @@ func TestACounterIsNotWrittenOverAnotherType(t *testing.T) {
 func TestAskingAgainForLessLowersNothing(t *testing.T) {
 	r := newFamilyRig(t)
 	for _, f := range []Family{FamilyLock, FamilyFenced, FamilyFair, FamilyRead, FamilyWrite} {
-		key := "k" + f.forced() + f.message()
+		key := "k" + f.row().forced + f.row().message
 		op, got := r.ask(OpAcquire, f, key, leased(60_000))
 		require.Equal(t, CodeGranted, got.Code)
 		kinds := []OpKind{OpReacquire, OpExtend}
-		if parts[f].count != nil {
+		if f.row().count != nil {
 			kinds = append(kinds, OpCount)
 		}
 		for _, kind := range kinds {

@@ -190,10 +190,17 @@ func (l *lane) load() {
 // byLease orders acquires so that those which may share a command stand together. Fair waiters come last, in
 // the order of their asking: it is to be that of the server's queue.
 func byLease(a, b *Op) int {
-	if a.Family == FamilyFair || b.Family == FamilyFair || a.LeaseMs == b.LeaseMs {
-		return cmp.Compare(a.Family, b.Family) // FamilyFair is the last
+	places, others := a.Family.row().places, b.Family.row().places
+	switch {
+	case places && !others:
+		return 1
+	case others && !places:
+		return -1
+	case places || a.LeaseMs == b.LeaseMs:
+		return cmp.Compare(a.Family, b.Family)
+	default:
+		return cmp.Compare(a.LeaseMs, b.LeaseMs)
 	}
-	return cmp.Compare(a.LeaseMs, b.LeaseMs)
 }
 
 // mostLooks is how many Inspects and Queues one run carries: their replies may be large, and are there together.

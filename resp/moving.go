@@ -22,17 +22,34 @@ var errSplit = &ServerError{Class: ClassTryAgain, Text: "TRYAGAIN the slot is mo
 // siblings lists the keys beside its own that an op may make, or has to see. What a script only looks at, or
 // makes anew under a wire id that was never used, is none: it does without.
 func (op *Op) siblings() []string {
-	asks := op.Kind == OpAcquire || op.Kind == OpReacquire
-	switch {
-	case op.Family == FamilyFenced && asks:
-		return []string{slot.FenceToken(op.Key)}
-	case op.Family == FamilyFair && asks:
-		return []string{slot.FairQueue(op.Key), slot.FairTimeouts(op.Key), slot.FairHeard(op.Key), slot.FairAsked(op.Key), slot.FairNotes(op.Key)}
-	case op.Family == FamilyRead && (op.Kind == OpReacquire || op.Kind == OpExtend):
-		return []string{readMark(op.Key, op.Field)}
-	default:
+	if find := op.Family.row().beside; find != nil {
+		return find(op)
+	}
+	return nil
+}
+
+// asks reports whether the op is an acquire, asked for again or not.
+func (op *Op) asks() bool { return op.Kind == OpAcquire || op.Kind == OpReacquire }
+
+func besideFenced(op *Op) []string {
+	if !op.asks() {
 		return nil
 	}
+	return []string{slot.FenceToken(op.Key)}
+}
+
+func besideFair(op *Op) []string {
+	if !op.asks() {
+		return nil
+	}
+	return []string{slot.FairQueue(op.Key), slot.FairTimeouts(op.Key), slot.FairHeard(op.Key), slot.FairAsked(op.Key), slot.FairNotes(op.Key)}
+}
+
+func besideRead(op *Op) []string {
+	if op.Kind != OpReacquire && op.Kind != OpExtend {
+		return nil
+	}
+	return []string{readMark(op.Key, op.Field)}
 }
 
 // readMark is the key that says until when a read hold of ours lives.

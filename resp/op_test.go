@@ -47,12 +47,12 @@ func TestResultIsDefiniteUnlessItsErrorIsNot(t *testing.T) {
 }
 
 func TestFamiliesNameTheirFieldsAndMessages(t *testing.T) {
-	require.Regexp(t, `^e:[1-9][0-9]*$`, FamilyLock.field(nil, "e"))
-	require.Regexp(t, `^e:[1-9][0-9]*$`, FamilyRead.field(nil, "e"))
-	require.Regexp(t, `^e:[1-9][0-9]*:write$`, FamilyWrite.field(nil, "e"))
+	require.Regexp(t, `^e:[1-9][0-9]*$`, FamilyLock.newField(nil, "e"))
+	require.Regexp(t, `^e:[1-9][0-9]*$`, FamilyRead.newField(nil, "e"))
+	require.Regexp(t, `^e:[1-9][0-9]*:write$`, FamilyWrite.newField(nil, "e"))
 	largest := int64(0)
 	for range 200 {
-		field := FamilyFair.field(nil, "e")
+		field := FamilyFair.newField(nil, "e")
 		require.Regexp(t, `^e:0[1-9][0-9]{0,15}$`, field)
 		number, err := strconv.ParseInt(field[len("e:0"):], 10, 64)
 		require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestFamiliesNameTheirFieldsAndMessages(t *testing.T) {
 		require.Equal(t, left, Left(message), "%q", message)
 	}
 	for f := FamilyLock; f < familyEnd; f++ {
-		require.Equal(t, f != FamilyFenced, f.sparse())
+		require.Equal(t, f == FamilyFenced, f.row().tokens)
 	}
 	require.Same(t, scriptQueue, scriptOf(OpQueue, FamilyFair))
 	require.Same(t, scriptReadRenew, scriptOf(OpExtend, FamilyRead))

@@ -22,7 +22,7 @@ type Renewal struct {
 	SentAt     clock.Instant
 }
 
-func (r *Renewal) script() *script { return parts[r.Family].renew }
+func (r *Renewal) script() *script { return r.Family.row().renew }
 
 // sameKind reports whether two renewals may share a command.
 func (r *Renewal) sameKind(other *Renewal) bool {
@@ -109,7 +109,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	}
 	var marks []*Renewal // of holds whose hashes are renewed, and whose marks are not where those are
 	for _, part := range moved {
-		if r := &part[0]; r.Code == CodeError && r.Family == FamilyRead && r.Err.Class == ClassMoved && redirection(r.Err.Text, "MOVED ", n.Addr()) == "" {
+		if r := &part[0]; r.Code == CodeError && r.Family.row().marks && r.Err.Class == ClassMoved && redirection(r.Err.Text, "MOVED ", n.Addr()) == "" {
 			marks = append(marks, r)
 		}
 	}
@@ -129,7 +129,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 		if target := n.nodes.member(addr); target != nil {
 			target.renewAsking(limit, parts)
 			for _, part := range parts {
-				if r := &part[0]; r.Code == CodeRenewed && r.Family == FamilyRead {
+				if r := &part[0]; r.Code == CodeRenewed && r.Family.row().marks {
 					marks = append(marks, r)
 				}
 			}

@@ -45,12 +45,12 @@ func moving() []mutant {
 		},
 		{
 			"moving-extends-elsewhere", "a read hold's mark is made anew where the one at the source is still to come",
-			one("resp/moving.go", "(op.Kind == OpReacquire || op.Kind == OpExtend)", "op.Kind == OpReacquire"),
+			one("resp/moving.go", "op.Kind != OpReacquire && op.Kind != OpExtend {", "op.Kind != OpReacquire {"),
 			clusterSuite, "TestALockWhoseOtherKeysAreLeftAtTheSourceIsWaitedFor", false,
 		},
 		{
 			"moving-notes-elsewhere", "the same for the note of a writer that waits",
-			one("resp/batch.go", "first.Waits && !first.asking:", "first.Waits:"),
+			one("resp/family.go", "op.Waits && !op.asking {", "op.Waits {"),
 			clusterSuite, "TestAWriterThatWaitsMakesNoNoteWhereOneIsStillToCome", false,
 		},
 		{

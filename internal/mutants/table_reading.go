@@ -6,8 +6,8 @@ func reading() []mutant {
 		{
 			"wire-id-is-used-again", "an older release takes a later read hold",
 			one(
-				"resp/batch.go", "c.field = first.Family.field(n.world, n.opts.ID)\n",
-				"c.field = first.Family.field(n.world, n.opts.ID)\n\t\t\tif n := len(first.insideField()) - len(writeSuffix); n > 0 {\n\t\t\t\tc.field = first.insideField()[:n]\n\t\t\t}\n",
+				"resp/batch.go", "c.field = first.Family.newField(n.world, n.opts.ID)\n",
+				"c.field = first.Family.newField(n.world, n.opts.ID)\n\t\t\tif n := len(first.insideField()) - len(writeSuffix); n > 0 {\n\t\t\t\tc.field = first.insideField()[:n]\n\t\t\t}\n",
 			),
 			familySuite, "TestALateCopyOfAReadReleaseTakesNoLaterReadHold|TestTwoReadingsBesideOneWriteAreTwoReadHolds", false,
 		},

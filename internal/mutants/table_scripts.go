@@ -91,7 +91,7 @@ func halves() []mutant {
 			"local heard = call(publish, channel, message)", "local heard = 0", tells),
 		{
 			"write-release-wakes-one", "of Redisson's readers that wait one is woken when a writer leaves, and the others sleep",
-			one("resp/family.go", "\t\treturn \"1\"\n\t}\n\treturn unlockMessage", "\t\treturn \"0\"\n\t}\n\treturn unlockMessage"), "resp", tells, false,
+			one("resp/family.go", "message: readUnlockMessage,", "message: unlockMessage,"), "resp", tells, false,
 		},
 	}
 }

@@ -272,11 +272,11 @@ func unseenLinks() []mutant {
 		},
 		{
 			"mark-for-what-is-gone", "a read hold that is gone leaves a mark that keeps the key alive",
-			one(renewal, "r.Code == CodeRenewed && r.Family == FamilyRead {", "r.Family == FamilyRead {"), "resp", elsewhere, false,
+			one(renewal, "r.Code == CodeRenewed && r.Family.row().marks {", "r.Family.row().marks {"), "resp", elsewhere, false,
 		},
 		{
 			"mark-is-for-others-too", "a lock gets a mark of a read hold",
-			one(renewal, "r.Code == CodeRenewed && r.Family == FamilyRead {", "r.Code == CodeRenewed {"), "resp", elsewhere, false,
+			one(renewal, "r.Code == CodeRenewed && r.Family.row().marks {", "r.Code == CodeRenewed {"), "resp", elsewhere, false,
 		},
 		{
 			"refused-mark-is-believed", "a reader believes in a hold whose mark runs out",
@@ -335,11 +335,11 @@ func unseenServers() []mutant {
 		},
 		{
 			"counter-stays-behind", "a fenced lock's release waits until its counter has arrived",
-			one(moving, "op.Family == FamilyFenced && asks", "op.Family == FamilyFenced"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
+			one(moving, "if !op.asks() {\n\t\treturn nil\n\t}\n\treturn []string{slot.FenceToken", "return []string{slot.FenceToken"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
 		},
 		{
 			"queue-stays-behind", "who asks again for a fair lock makes a second queue",
-			one(moving, "asks := op.Kind == OpAcquire || op.Kind == OpReacquire", "asks := op.Kind == OpAcquire"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
+			one(moving, "if !op.asks() {\n\t\treturn nil\n\t}\n\treturn []string{slot.FairQueue", "if op.Kind != OpAcquire {\n\t\treturn nil\n\t}\n\treturn []string{slot.FairQueue"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
 		},
 		{
 			"broken-once-is-silent", "one sentinel that lies wins when a connection to the master happens to break",

@@ -61,7 +61,7 @@ func company() []mutant {
 	return []mutant{
 		{
 			"fair-by-lease", "fair waiters of one batch are served in the order of their leases",
-			one("resp/lane.go", "if a.Family == FamilyFair || b.Family == FamilyFair || a.LeaseMs == b.LeaseMs {", "if a.LeaseMs == b.LeaseMs {"),
+			one("resp/lane.go", "case places || a.LeaseMs == b.LeaseMs:", "case a.LeaseMs == b.LeaseMs:"),
 			familySuite, "TestFairWaitersOfOneBatchAreServedInTheOrderOfAsking", true,
 		},
 		{

@@ -177,7 +177,7 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
 			require.Equal(t, before, s.Do(t, "TYPE", "name"), "a late release touches nothing")
 			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld, "this handle is spent")
-			require.NotEmpty(t, log.With("WARN", "lost", "name"))
+			testkit.Eventually(t, "the loss is logged", func() bool { return len(log.With("WARN", "lost", "name")) > 0 })
 
 			testkit.Within(t, late.Context().Done(), testkit.TooLong, "it ends, too")
 			require.ErrorIs(t, context.Cause(late.Context()), engine.ErrLost)

@@ -13,7 +13,10 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
-var chaosKinds = []string{config.ChaosSlots, config.ChaosPause, config.ChaosKillConn, config.ChaosFlush, config.ChaosFailover, config.ChaosKill, config.ChaosClient}
+var chaosKinds = []string{
+	config.ChaosSlots, config.ChaosPause, config.ChaosKillConn, config.ChaosFlush,
+	config.ChaosFailover, config.ChaosKill, config.ChaosClient,
+}
 
 const (
 	minChaosEvery = 10 * time.Millisecond

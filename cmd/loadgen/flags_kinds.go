@@ -8,7 +8,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
 
-var lockKinds = []string{config.KindLock, config.KindSpin, config.KindFenced, config.KindFair, config.KindRead, config.KindWrite}
+var lockKinds = []string{
+	config.KindLock, config.KindSpin, config.KindFenced, config.KindFair, config.KindRead, config.KindWrite,
+}
 
 // checkKind refuses a kind that does not fit the scenario.
 func (c *flags) checkKind() error {

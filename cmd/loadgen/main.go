@@ -68,7 +68,9 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) in
 }
 
 // runOneOf runs the one of the scenarios that args name.
-func runOneOf(ctx context.Context, all map[string]func(scenario.Stage) scenario.Scenario, args []string, stdout, stderr io.Writer) int {
+func runOneOf(
+	ctx context.Context, all map[string]func(scenario.Stage) scenario.Scenario, args []string, stdout, stderr io.Writer,
+) int {
 	cfg, err := parseFlags(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):

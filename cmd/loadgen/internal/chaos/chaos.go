@@ -385,7 +385,9 @@ func (c *Chaos) AddTo(r *report.Report, quiet *report.Round) {
 	if c == nil {
 		return
 	}
-	out := &report.Chaos{Done: c.done, Failed: append([]string{}, c.failed...), EveryS: c.cfg.ChaosEvery.Seconds(), Seed: c.cfg.ChaosSeed}
+	out := &report.Chaos{
+		Done: c.done, Failed: append([]string{}, c.failed...), EveryS: c.cfg.ChaosEvery.Seconds(), Seed: c.cfg.ChaosSeed,
+	}
 	r.Chaos = out
 	c.addClient(r, out)
 	for _, f := range c.failed {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// RedactURL hides what stands before the host, and the query: either may hold a password. Of what cannot be read it shows
-// the scheme at most.
+// RedactURL hides what stands before the host, and the query: either may hold a password. Of what cannot be read
+// it shows the scheme at most.
 func RedactURL(addr string) string {
 	scheme, _, isURL := strings.Cut(addr, "://")
 	switch u, err := url.Parse(addr); {

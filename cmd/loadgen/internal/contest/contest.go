@@ -71,7 +71,7 @@ type Contest struct {
 	mu     sync.Mutex
 	recs   []*meter.Recorder // of the phase that runs; mu: the progress line looks in from outside
 	Served []int64           // grants of each caller in the last phase
-	Reads  *meter.Recorder   // rw: of the last phase, what drive returned in its two parts
+	Reads  *meter.Recorder   // rw: of the last phase, what Drive returned in its two parts
 	Writes *meter.Recorder
 }
 
@@ -98,7 +98,9 @@ func (c *Contest) GraceOf(processes int) time.Duration {
 
 // Drive lets the callers contend for length, and returns what was seen when each of them had
 // its last turn. run takes one caller through the phase, and its own answer that it is done.
-func (c *Contest) Drive(ctx context.Context, length, grace time.Duration, round *witness.Round, run func(context.Context, *Contender)) *meter.Recorder {
+func (c *Contest) Drive(
+	ctx context.Context, length, grace time.Duration, round *witness.Round, run func(context.Context, *Contender),
+) *meter.Recorder {
 	p := pace.NewPhase(length)
 	ops, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()

@@ -19,7 +19,7 @@ type Ledger struct {
 	Together   atomic.Int64 // the most that shared a key at once
 
 	mu    sync.Mutex
-	first []string // the first few violations, in words; at most violationsTold
+	first []string // the first few violations, in words; at most ViolationsTold
 }
 
 const ViolationsTold = 5

@@ -31,11 +31,11 @@ type Quiet struct {
 func (c *Chaos) rows() [][2]string {
 	parts := make([]string, 0, len(c.Done))
 	for _, kind := range slices.Sorted(maps.Keys(c.Done)) {
-		parts = append(parts, fmt.Sprintf("%s %s", kind, format.Count(c.Done[kind])))
+		parts = append(parts, fmt.Sprintf("%s %s", kind, count(c.Done[kind])))
 	}
 	rows := append([][2]string{{"chaos", strings.Join(parts, ", ")}}, c.Client.rows()...)
 	if q := c.Quiet; q != nil {
-		text := format.Number(q.PairsPerS) + " pairs/s"
+		text := number(q.PairsPerS) + " pairs/s"
 		if c.Calls != nil {
 			text += fmt.Sprintf(", %.4f script calls a pair; with chaos %.2f times that", q.ScriptCalls, *c.Calls)
 		}
@@ -98,9 +98,9 @@ func (f *Failover) AddTo(r *Report) {
 
 func (f *Failover) rows() [][2]string {
 	return [][2]string{
-		{"killed", fmt.Sprintf("%s with %s locks, replaced after %.1f s", f.Master, format.Count(f.Locks), f.ReplacedAfter)},
-		{"lost with it", fmt.Sprintf("%s, told late %s; on others %s", format.Count(f.Lost), format.Count(f.ToldLate), format.Count(f.LostElsewhere))},
-		{"its names", fmt.Sprintf("%s locked again, %s not", format.Count(f.Relocked), format.Count(f.NotRelocked))},
+		{"killed", fmt.Sprintf("%s with %s locks, replaced after %.1f s", f.Master, count(f.Locks), f.ReplacedAfter)},
+		{"lost with it", fmt.Sprintf("%s, told late %s; on others %s", count(f.Lost), count(f.ToldLate), count(f.LostElsewhere))},
+		{"its names", fmt.Sprintf("%s locked again, %s not", count(f.Relocked), count(f.NotRelocked))},
 	}
 }
 

@@ -3,8 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-
-	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
 )
 
 // FairnessOf is the least and the most of how often each was served; nil for nobody.
@@ -53,10 +51,10 @@ type Contend struct {
 // contendRows are the lines of the table.
 func (c *Contend) rows(f *Fairness) [][2]string {
 	rows := [][2]string{
-		{"grants/s", format.Number(c.GrantsPerS)},
+		{"grants/s", number(c.GrantsPerS)},
 		{"grants", fmt.Sprintf("%s: hand-off %s; wake-ups by message %s, by poll %s",
-			format.Count(c.Grants), format.Count(c.ByHandOff), format.Count(c.ByMessage), format.Count(c.ByPoll))},
-		{"longest wait", format.Number(c.LongestWait/1e3) + " ms"},
+			count(c.Grants), count(c.ByHandOff), count(c.ByMessage), count(c.ByPoll))},
+		{"longest wait", number(c.LongestWait/1e3) + " ms"},
 	}
 	rows = append(rows, c.Tokens.rows()...)
 	rows = append(rows, c.Order.rows()...)
@@ -68,7 +66,7 @@ func (c *Contend) rows(f *Fairness) [][2]string {
 		rows = append(rows, [2]string{"grants an engine", e.text()})
 	}
 	if c.RatioToMutex != nil {
-		rows = append(rows, [2]string{"beside a mutex", fmt.Sprintf("%.3f of its %s grants/s", *c.RatioToMutex, format.Number(c.Mutex.GrantsPerS))})
+		rows = append(rows, [2]string{"beside a mutex", fmt.Sprintf("%.3f of its %s grants/s", *c.RatioToMutex, number(c.Mutex.GrantsPerS))})
 	}
 	if w := c.Witness; w != nil {
 		rows = append(rows, w.rows(c.FairnessProcesses)...)
@@ -77,7 +75,7 @@ func (c *Contend) rows(f *Fairness) [][2]string {
 }
 
 func (f *Fairness) text() string {
-	return fmt.Sprintf("%s to %s", format.Number(f.Min), format.Number(f.Max))
+	return fmt.Sprintf("%s to %s", number(f.Min), number(f.Max))
 }
 
 // Order is how far the order was kept. It is part of the report of the scenario fair.
@@ -99,8 +97,8 @@ func (o *Order) rows() [][2]string {
 	}
 	return [][2]string{
 		{"order in the queue", fmt.Sprintf("%s grants followed in %s looks: %s out of order, %s lost their place",
-			format.Count(o.Followed), format.Count(o.Looks), format.Count(o.OutOfOrder), format.Count(o.LostPlace))},
-		{"order of asking", fmt.Sprintf("at most %s ms overtaken, %s by more than %g s", format.Number(o.Overtaken/1e3), format.Count(o.AskedLater), o.Bound/1e6)},
+			count(o.Followed), count(o.Looks), count(o.OutOfOrder), count(o.LostPlace))},
+		{"order of asking", fmt.Sprintf("at most %s ms overtaken, %s by more than %g s", number(o.Overtaken/1e3), count(o.AskedLater), o.Bound/1e6)},
 		{"of the order is judged", o.Judged},
 	}
 }
@@ -115,7 +113,7 @@ func (t *Tokens) rows() [][2]string {
 	if t == nil {
 		return nil
 	}
-	return [][2]string{{"tokens", fmt.Sprintf("%s, each compared with the one before of its name: %s did not rise", format.Count(t.Checked), format.Count(t.NotRising))}}
+	return [][2]string{{"tokens", fmt.Sprintf("%s, each compared with the one before of its name: %s did not rise", count(t.Checked), count(t.NotRising))}}
 }
 
 // RW is what readers and writers had. It is part of the report of the scenario rw.
@@ -138,10 +136,10 @@ func (w *RW) rows() [][2]string {
 		if l == nil {
 			return "nobody waited"
 		}
-		return fmt.Sprintf("longest wait %s ms, p99 %s ms", format.Number(l.Max/1e3), format.Number(l.P99/1e3))
+		return fmt.Sprintf("longest wait %s ms, p99 %s ms", number(l.Max/1e3), number(l.P99/1e3))
 	}
 	return [][2]string{
-		{"reads/s", fmt.Sprintf("%s; %s; up to %s readers at once", format.Number(w.ReadsPerS), longest(w.ReadWait), format.Count(w.MostReaders))},
-		{"writes/s", fmt.Sprintf("%s; %s", format.Number(w.WritesPerS), longest(w.WriteWait))},
+		{"reads/s", fmt.Sprintf("%s; %s; up to %s readers at once", number(w.ReadsPerS), longest(w.ReadWait), count(w.MostReaders))},
+		{"writes/s", fmt.Sprintf("%s; %s", number(w.WritesPerS), longest(w.WriteWait))},
 	}
 }

@@ -43,8 +43,8 @@ type verdict struct {
 }
 
 // judge compares what the engine granted and released in a phase with what the server
-// did. With errors, and where connections were cut, there were repeats, which may run a command twice: then the server may
-// have done more, but never less.
+// did. With errors, and where connections were cut, there were repeats, which may run a command twice: then the
+// server may have done more, but never less.
 //
 // A lock that one holder here handed to the next was neither freed nor taken on the server.
 // Where locks are contended for, a COPY or RESTORE may find its key taken and change nothing.

@@ -78,8 +78,8 @@ func (r *Report) endText() string {
 // rows are what is worth a line of the table, with its value.
 func (r *Report) rows() [][2]string {
 	rows := [][2]string{
-		{"pairs", format.Count(r.Pairs)},
-		{"pairs/s", format.Number(r.PairsPerS)},
+		{"pairs", count(r.Pairs)},
+		{"pairs/s", number(r.PairsPerS)},
 		{"measured", fmt.Sprintf("%.2f s", r.DurationS)},
 	}
 	if r.Contend != nil {
@@ -92,7 +92,7 @@ func (r *Report) rows() [][2]string {
 	}
 	opt := func(name string, v *float64, unit string) {
 		if v != nil {
-			rows = append(rows, [2]string{name, format.Number(*v) + unit})
+			rows = append(rows, [2]string{name, number(*v) + unit})
 		}
 	}
 	opt("client CPU a pair", r.ClientCPU, " µs")
@@ -100,15 +100,15 @@ func (r *Report) rows() [][2]string {
 	opt("allocations a pair", r.Allocs, "")
 	opt("heap a held lock", r.HeapPerLock, " bytes")
 	opt("CPU while keeping", r.KeepingCPU, " cores")
-	add("locks held", r.Locks > 0, format.Count(r.Held))
-	add("lost", r.Locks > 0 || r.Lost > 0, format.Count(r.Lost))
-	add("not as the server has it", r.Scenario == "hold", format.Count(r.Mismatches))
-	add("behind until renewed", r.Behind > 0, format.Count(r.Behind))
-	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", format.Count(r.Renewals.Sent), format.Count(r.Renewals.Failed)))
-	add("skipped starts", r.Skipped > 0, format.Count(r.Skipped))
-	add("goroutines at most", true, format.Count(r.GoroutinesMax))
+	add("locks held", r.Locks > 0, count(r.Held))
+	add("lost", r.Locks > 0 || r.Lost > 0, count(r.Lost))
+	add("not as the server has it", r.Scenario == "hold", count(r.Mismatches))
+	add("behind until renewed", r.Behind > 0, count(r.Behind))
+	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
+	add("skipped starts", r.Skipped > 0, count(r.Skipped))
+	add("goroutines at most", true, count(r.GoroutinesMax))
 	add("errors", len(r.Errors) > 0, meter.FormatErrors(r.Errors))
-	add("violations", true, format.Count(r.Violations))
+	add("violations", true, count(r.Violations))
 	if c := r.Chaos; c != nil {
 		rows = append(rows, c.rows()...)
 	}
@@ -120,7 +120,7 @@ func (r *Report) rows() [][2]string {
 	}
 	if c := r.Commands; c != nil {
 		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, restore %s, hdel %s, publish %s",
-			format.Count(c.Evalsha), format.Count(c.HSet), format.Count(c.Copy), format.Count(c.Restore), format.Count(c.HDel), format.Count(c.Publish)))
+			count(c.Evalsha), count(c.HSet), count(c.Copy), count(c.Restore), count(c.HDel), count(c.Publish)))
 	}
 	add("server check", r.ServerCheck != "", r.ServerCheck)
 	return rows
@@ -147,7 +147,7 @@ func (r *Report) writeLatency(w io.Writer) {
 		l    *Latency
 	}{{"acquire", r.Acquire}, {"release", r.Release}} {
 		if l := row.l; l != nil {
-			t.AppendRow(table.Row{row.name, format.Number(l.P50), format.Number(l.P90), format.Number(l.P99), format.Number(l.P999), format.Number(l.Max)})
+			t.AppendRow(table.Row{row.name, number(l.P50), number(l.P90), number(l.P99), number(l.P999), number(l.Max)})
 		}
 	}
 	t.Render()
@@ -163,15 +163,15 @@ func (r *Report) writeYardstick(w io.Writer) {
 		{Number: 4, Align: text.AlignRight, AlignHeader: text.AlignRight},
 	})
 	for i, one := range y.Rounds {
-		t.AppendRow(table.Row{fmt.Sprintf("round %d", i+1), format.Number(one.Yardstick), format.Number(one.Scenario), ratioText(one.Scenario, one.Yardstick)})
+		t.AppendRow(table.Row{fmt.Sprintf("round %d", i+1), number(one.Yardstick), number(one.Scenario), ratioText(one.Scenario, one.Yardstick)})
 	}
 	t.AppendSeparator()
-	t.AppendRow(table.Row{"median", format.Number(y.PairsPerS), format.Number(r.PairsPerS), ratioText(r.PairsPerS, y.PairsPerS)})
+	t.AppendRow(table.Row{"median", number(y.PairsPerS), number(r.PairsPerS), ratioText(r.PairsPerS, y.PairsPerS)})
 	if r.ClientCPU != nil {
-		t.AppendRow(table.Row{"client CPU a pair, µs", format.Number(y.ClientCPU), format.Number(*r.ClientCPU), ratioText(*r.ClientCPU, y.ClientCPU)})
+		t.AppendRow(table.Row{"client CPU a pair, µs", number(y.ClientCPU), number(*r.ClientCPU), ratioText(*r.ClientCPU, y.ClientCPU)})
 	}
 	if r.ServerCPU != nil && y.ServerCPU != nil {
-		t.AppendRow(table.Row{"server CPU a pair, µs", format.Number(*y.ServerCPU), format.Number(*r.ServerCPU), ratioText(*r.ServerCPU, *y.ServerCPU)})
+		t.AppendRow(table.Row{"server CPU a pair, µs", number(*y.ServerCPU), number(*r.ServerCPU), ratioText(*r.ServerCPU, *y.ServerCPU)})
 	}
 	t.Render()
 }
@@ -190,3 +190,8 @@ func ratioText(a, b float64) string {
 	}
 	return fmt.Sprintf("%.2f", a/b)
 }
+
+// number and count are those of package format, which the rows are full of.
+func number(v float64) string { return format.Number(v) }
+
+func count(n int64) string { return format.Count(n) }

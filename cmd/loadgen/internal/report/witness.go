@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-
-	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
 )
 
 // Witness is what the processes of one run did together.
@@ -57,13 +55,13 @@ func (w *Witness) Add(p Process) {
 
 func (w *Witness) rows(f *ProcessesFairness) [][2]string {
 	rows := [][2]string{{"together", fmt.Sprintf("%d processes, %s grants/s, p99 of the worst %s ms, longest wait %s ms, violations %s",
-		len(w.Processes), format.Number(w.GrantsPerS), format.Number(w.P99/1e3), format.Number(w.Longest/1e3), format.Count(w.Violations))}}
+		len(w.Processes), number(w.GrantsPerS), number(w.P99/1e3), number(w.Longest/1e3), count(w.Violations))}}
 	if f != nil {
 		rows = append(rows, [2]string{"grants a process", fmt.Sprintf("%s to %s, ratio %.2f, in the least fair of %d windows of %g s",
-			format.Number(f.Min), format.Number(f.Max), f.Ratio, f.Windows, f.WindowS)})
+			number(f.Min), number(f.Max), f.Ratio, f.Windows, f.WindowS)})
 	}
 	if n := w.Abandoned + int64(w.Leftover); n > 0 {
-		rows = append(rows, [2]string{"marks of the gone", format.Count(n)})
+		rows = append(rows, [2]string{"marks of the gone", count(n)})
 	}
 	return rows
 }

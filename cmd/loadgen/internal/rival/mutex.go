@@ -84,7 +84,9 @@ func (m *mutexRival) Turn(ctx context.Context) error {
 
 // AddTo sets the medians side by side. It is called when all processes are through.
 func (m *mutexRival) AddTo(r *report.Report, rounds []report.Round) {
-	out := &report.Mutex{Callers: len(m.contest.Locks), Wait: report.NewLatency(m.seen.Acquires), Rounds: []report.MutexRound{}}
+	out := &report.Mutex{
+		Callers: len(m.contest.Locks), Wait: report.NewLatency(m.seen.Acquires), Rounds: []report.MutexRound{},
+	}
 	rates := m.rates
 	if w := m.witness.File(); w != nil {
 		rates = w.Rival(m.turns)

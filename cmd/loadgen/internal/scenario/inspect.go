@@ -2,7 +2,8 @@ package scenario
 
 import "github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 
-// LedgerOf returns the record of s of who holds what, once s is prepared: a test of the commands puts something wrong into it.
+// LedgerOf returns the record of s of who holds what, once s is prepared: a test of the commands puts
+// something wrong into it.
 func LedgerOf(s Scenario) *meter.Ledger {
 	switch s := s.(type) {
 	case *lockScenario:

@@ -41,7 +41,10 @@ type Server struct {
 
 // Open starts or finds the server, says on w which, and connects to it.
 func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error) {
-	s := &Server{Addrs: cfg.Addrs, User: cfg.User, Password: cfg.Password, ClientName: "loadgen-" + config.RandomID(), Topology: "single"}
+	s := &Server{
+		Addrs: cfg.Addrs, User: cfg.User, Password: cfg.Password,
+		ClientName: "loadgen-" + config.RandomID(), Topology: "single",
+	}
 	if err := s.startOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -88,7 +91,9 @@ func (s *Server) ClientOption() rueidis.ClientOption {
 
 // EngineConfig returns the configuration of one engine.
 func (s *Server) EngineConfig(cfg *config.Config) engine.Config {
-	c := engine.Config{Addrs: s.Addrs, Username: s.User, Password: s.Password, ClientName: s.ClientName, NoHandOff: cfg.NoHandOff}
+	c := engine.Config{
+		Addrs: s.Addrs, Username: s.User, Password: s.Password, ClientName: s.ClientName, NoHandOff: cfg.NoHandOff,
+	}
 	if s.Sentinel != nil {
 		c.MasterName = redisproc.MasterName
 	}

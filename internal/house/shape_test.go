@@ -14,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,4 +130,20 @@ func exported(t *testing.T, pkg string) func(path string) (io.ReadCloser, error)
 		at[p.ImportPath] = p.Export
 	}
 	return func(path string) (io.ReadCloser, error) { return os.Open(at[path]) }
+}
+
+// TestTheWalkIsShort counts the stops of the path of one acquire, each of which is one function.
+func TestTheWalkIsShort(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	_, walk, found := strings.Cut(string(text), "\n## The path of one acquire\n")
+	require.True(t, found)
+	walk, _, _ = strings.Cut(walk, "\n## ")
+	stops := regexp.MustCompile("(?m)^\\| ([0-9]+) \\| `([a-z/]+\\.go:[A-Za-z.]+)` \\| ").FindAllStringSubmatch(walk, -1)
+	require.Equal(t, strings.Count(walk, "\n| ")-1, len(stops), "each row names one function") // but for the heading
+	require.Less(t, 8, len(stops))
+	require.LessOrEqual(t, len(stops), 12)
+	for i, stop := range stops {
+		require.Equal(t, strconv.Itoa(i+1), stop[1])
+	}
 }

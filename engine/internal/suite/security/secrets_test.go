@@ -128,6 +128,9 @@ func TestC158_ThePasswordIsNotInWhatAServerEchoes(t *testing.T) {
 
 // C-158: what is not even a reply is logged as it begins, and that may be the password.
 func TestC158_ThePasswordIsNotInTheLogOfWhatAServerSent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs no server, but fourteen seconds")
+	}
 	t.Parallel()
 	var bad atomic.Bool
 	f := startFake(t, nil, func(args []string) (string, bool) {

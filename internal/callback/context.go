@@ -69,7 +69,7 @@ func (p *Pool) UnwatchHere(stop func() bool) {
 	}
 }
 
-// Contain, deferred, stops a panic in a context of the caller's.
+// Contain is to be deferred: it stops a panic in a context of the caller's.
 func (p *Pool) Contain() {
 	if r := recover(); r != nil {
 		p.panicked("holdfast: a context panicked", r)

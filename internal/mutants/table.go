@@ -38,7 +38,7 @@ func table() []mutant {
 		moving(),
 		waiting(), company(), rules(), again(), fresh(),
 		rare(), overdue(),
-		user(), timing(),
+		user(), workers(), timing(),
 		reading(), notes(),
 		stuck(),
 		silence(),

@@ -26,10 +26,32 @@ func user() []mutant {
 			"internal/callback", "TestLinesForALoggerThatBlocksAreBoundedCountedAndInOrder", false,
 		},
 		{
-			"close-leaves-callbacks", "who is told by Close, behind a callback that is stuck, is never told",
-			one(pool, "\t\tp.world.Go(\"callbacks\", func() { p.waitIdle(context.Background(), idle) })\n", ""),
-			"internal/callback", "TestCallbacksBehindOneThatIsStuckAreCalledThoughCloseGaveUp", true,
+			"context-asked-under-the-mutex", "a caller's context that asks the engine locks it up",
+			one("engine/acquire.go", "\t\tsc.look(op)\n", "\t\t_ = op.ctx.Done()\n\t\tsc.look(op)\n"),
+			apiSuite, "TestAContextMayAskTheEngineWhenItIsWatched", true,
 		},
+		{
+			"watch-outlives-its-op", "what was granted while its context was looked at leaves a watch behind",
+			one("engine/acquire.go", "\tif !waits {\n\t\tstop()\n\t}\n", ""),
+			apiSuite, "TestNoWatchOfAContextOutlivesItsOperation", false,
+		},
+		{
+			"refused-command-keeps-its-watch", "every Inspect of a closed engine leaves a watch of its context behind",
+			one("engine/request.go", "\t\te.callbacks.UnwatchHere(op.stop)\n", ""),
+			apiSuite, "TestNoWatchOfAContextOutlivesItsOperation", false,
+		},
+		{
+			"context-panics-on-the-lane", "a caller's context that panics ends the process",
+			one(contexts, "if r := recover(); r != nil {\n\t\tp.panicked(\"holdfast: a context panicked\", r)\n\t}", ""),
+			apiSuite, "TestAContextThatPanicsStopsNothing", true,
+		},
+	}
+}
+
+// workers: a callback costs itself alone, whatever it does.
+func workers() []mutant {
+	const pool = "internal/callback/pool.go"
+	return []mutant{
 		{
 			"callback-that-ends-ends-the-turn", "who waits behind a callback that ended its goroutine waits for a tick, or for ever",
 			one(pool, "\t\t\tp.start() // it ended", "\t\t\t_ = p // it ended"),
@@ -56,24 +78,9 @@ func user() []mutant {
 			"internal/callback", "TestWhatAFullPoolRefusedIsCalledWhenItIsReleased", false,
 		},
 		{
-			"context-asked-under-the-mutex", "a caller's context that asks the engine locks it up",
-			one("engine/acquire.go", "\t\tsc.look(op)\n", "\t\t_ = op.ctx.Done()\n\t\tsc.look(op)\n"),
-			apiSuite, "TestAContextMayAskTheEngineWhenItIsWatched", true,
-		},
-		{
-			"watch-outlives-its-op", "what was granted while its context was looked at leaves a watch behind",
-			one("engine/acquire.go", "\tif !waits {\n\t\tstop()\n\t}\n", ""),
-			apiSuite, "TestNoWatchOfAContextOutlivesItsOperation", false,
-		},
-		{
-			"refused-command-keeps-its-watch", "every Inspect of a closed engine leaves a watch of its context behind",
-			one("engine/request.go", "\t\te.callbacks.UnwatchHere(op.stop)\n", ""),
-			apiSuite, "TestNoWatchOfAContextOutlivesItsOperation", false,
-		},
-		{
-			"context-panics-on-the-lane", "a caller's context that panics ends the process",
-			one(contexts, "if r := recover(); r != nil {\n\t\tp.panicked(\"holdfast: a context panicked\", r)\n\t}", ""),
-			apiSuite, "TestAContextThatPanicsStopsNothing", true,
+			"close-leaves-callbacks", "who is told by Close, behind a callback that is stuck, is never told",
+			one(pool, "\t\tp.world.Go(\"callbacks\", func() { p.waitIdle(context.Background(), idle) })\n", ""),
+			"internal/callback", "TestCallbacksBehindOneThatIsStuckAreCalledThoughCloseGaveUp", true,
 		},
 	}
 }

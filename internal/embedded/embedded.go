@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func Start(ctx context.Context) (*Server, error) {
 	}
 	kind := "redis-server"
 	if path, err := redisproc.Binary(); err == nil {
-		kind = filepath.Base(path)
+		kind = strings.TrimSuffix(filepath.Base(path), ".exe") // as Windows calls it
 	}
 	return &Server{Kind: kind, child: child, addr: child.Addr(), stop: child.Stop}, nil
 }

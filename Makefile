@@ -54,9 +54,9 @@ FULL  = api cluster family fault wait
 HEAVY = ./engine $(FULL:%=./engine/internal/suite/%) ./cmd/loadgen
 LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' $(FULL:%=-e '/suite/%$$') -e '/cmd/loadgen$$' | sort -r)
 
-.PHONY: test test-light test-heavy
+.PHONY: test test-light test-heavy test-family
 .NOTPARALLEL:
-test: test-light test-heavy ## run every test, against real servers, and compile the benchmarks
+test: test-light test-heavy test-family ## run every test, against real servers, and compile the benchmarks
 	cd bench && $(GO) vet ./...
 
 test-light: setup
@@ -64,6 +64,11 @@ test-light: setup
 
 test-heavy: setup
 	$(GO) test $(HEAVY) -p 1 -parallel 8 -timeout 20m $(TESTFLAGS)
+
+# A family of locks that only this tag builds: what a further one takes is what it has (ARCHITECTURE.md, "To add a family").
+test-family: setup
+	$(GO) test -tags holdfast_family_demo ./engine/internal/suite/family -run '^TestAFamilyThatIsAddedIsALock$$' -timeout 5m $(TESTFLAGS)
+	$(GO) test -tags holdfast_family_demo ./internal/house -run '^TestScriptsAreBoundedAndSeeEveryRefusal$$' $(TESTFLAGS)
 
 # The output of each run stands in bin/flaky. With -k the second half runs when the first has failed.
 .PHONY: flaky

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // A named is a test that a command names.
-type named struct{ pkg, test, kind string } // kind: Test or Fuzz
+type named struct{ pkg, test, kind, tag string } // kind: Test or Fuzz; tag: what -tags says, or ""
 
 // exactly is a pattern that matches the tests it names and nothing else.
 var exactly = regexp.MustCompile(`^\^(?:(\w+)|\((\w+(?:\|\w+)*)\))\$$`)
@@ -53,8 +54,11 @@ func namedTests(text string) (all []named, err error) {
 
 // namedBy lists the tests that one command names, which runs in a folder if that is not "".
 func namedBy(fields []string, in string) (all []named, err error) {
-	pkg := in
+	pkg, tag := in, ""
 	for i, field := range fields {
+		if i > 0 && fields[i-1] == "-tags" {
+			tag = field
+		}
 		if i > 0 && fields[i-1] == "run" && strings.HasPrefix(field, "./") {
 			return nil, nil // go run: the flags are those of a program of ours
 		}
@@ -64,7 +68,7 @@ func namedBy(fields []string, in string) (all []named, err error) {
 	}
 	for i, field := range fields {
 		flag, value, given := strings.Cut(field, "=")
-		kind := map[string]string{"-run": "Test", "-test.run": "Test", "-fuzz": "Fuzz", "-test.fuzz": "Fuzz"}[flag]
+		kind := map[string]string{"-run": "Test", "-test.run": "Test", "-fuzz": "Fuzz", "-test.fuzz": "Fuzz", ""}[flag]
 		if kind == "" {
 			continue
 		}
@@ -80,7 +84,7 @@ func namedBy(fields []string, in string) (all []named, err error) {
 			return nil, fmt.Errorf("%[1]s matches whatever there is: write %[2]s '^%[3]sOne$' or '^(%[3]sOne|%[3]sOther)$'", value, flag, kind)
 		}
 		for name := range strings.SplitSeq(m[1]+m[2], "|") {
-			all = append(all, named{pkg, name, kind})
+			all = append(all, named{pkg, name, kind, tag})
 		}
 	}
 	if len(all) > 0 && pkg == "" {
@@ -94,8 +98,10 @@ func (n named) check(t *testing.T) error {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(n.pkg), "*_test.go"))
 	require.NoError(t, err)
+	tagged := build.Default
+	tagged.BuildTags = append(slices.Clone(tagged.BuildTags), n.tag)
 	for _, file := range files {
-		if ok, err := build.Default.MatchFile(filepath.Dir(file), filepath.Base(file)); err != nil || !ok {
+		if ok, err := tagged.MatchFile(filepath.Dir(file), filepath.Base(file)); err != nil || !ok {
 			continue
 		}
 		rel, err := filepath.Rel(root, file)
@@ -141,11 +147,12 @@ func TestCommandsOfTheMakefileAreUnderstood(t *testing.T) {
 
 func TestNamedTests(t *testing.T) {
 	for text, want := range map[string][]named{
-		"\t$(GO) test ./engine -run '^TestA$$' -count=1\n":                       {{"engine", "TestA", "Test"}},
-		"\tX=1 go test -run='^(TestA|TestB)$$' ./resp/pubsub":                    {{"resp/pubsub", "TestA", "Test"}, {"resp/pubsub", "TestB", "Test"}},
-		"\t@cd engine && ../bin/x.test -test.run '^TestA$$' \\\n\t\t-test.v; ls": {{"engine", "TestA", "Test"}},
-		"\t@set -e; go test ./resp -run '^$$' -fuzz \"^FuzzA$$\" -fuzztime 10x":  {{"resp", "FuzzA", "Fuzz"}},
-		"\tgo test ./a -run '^TestA$$'; \\\n\tgo test ./b -run '^TestA$$'":       {{"a", "TestA", "Test"}, {"b", "TestA", "Test"}},
+		"\t$(GO) test ./engine -run '^TestA$$' -count=1\n":                       {{"engine", "TestA", "Test", ""}},
+		"\tX=1 go test -run='^(TestA|TestB)$$' ./resp/pubsub":                    {{"resp/pubsub", "TestA", "Test", ""}, {"resp/pubsub", "TestB", "Test", ""}},
+		"\t@cd engine && ../bin/x.test -test.run '^TestA$$' \\\n\t\t-test.v; ls": {{"engine", "TestA", "Test", ""}},
+		"\t@set -e; go test ./resp -run '^$$' -fuzz \"^FuzzA$$\" -fuzztime 10x":  {{"resp", "FuzzA", "Fuzz", ""}},
+		"\tgo test ./a -run '^TestA$$'; \\\n\tgo test ./b -run '^TestA$$'":       {{"a", "TestA", "Test", ""}, {"b", "TestA", "Test", ""}},
+		"\tgo test -tags some ./a -run '^TestA$$'":                               {{"a", "TestA", "Test", "some"}},
 		"\tgo run ./internal/mutants -run '$(RUN)'":                              nil,
 		"\tgo test ./resp -run '^$$' -bench . -count 1":                          nil,
 		"# go test ./resp -run 'Test'\n":                                         nil,
@@ -167,12 +174,14 @@ func TestNamedTests(t *testing.T) {
 		require.Error(t, err, text)
 	}
 	for n, wrong := range map[named]bool{
-		{"internal/house", "TestNamedTests", "Test"}:   false,
-		{"internal/house", "TestNamedTest", "Test"}:    true, // renamed
-		{"internal/house", "exactly", "Test"}:          true,
-		{"internal/house", "TestNamedTests", "Fuzz"}:   true,
-		{"internal/mutants", "TestNamedTests", "Test"}: true, // moved
-		{"resp", "FuzzReplyGuard", "Fuzz"}:             false,
+		{"internal/house", "TestNamedTests", "Test", ""}:                                                  false,
+		{"internal/house", "TestNamedTest", "Test", ""}:                                                   true, // renamed
+		{"internal/house", "exactly", "Test", ""}:                                                         true,
+		{"internal/house", "TestNamedTests", "Fuzz", ""}:                                                  true,
+		{"internal/mutants", "TestNamedTests", "Test", ""}:                                                true, // moved
+		{"engine/internal/suite/family", "TestAFamilyThatIsAddedIsALock", "Test", ""}:                     true, // no tag
+		{"engine/internal/suite/family", "TestAFamilyThatIsAddedIsALock", "Test", "holdfast_family_demo"}: false,
+		{"resp", "FuzzReplyGuard", "Fuzz", ""}:                                                            false,
 	} {
 		require.Equal(t, wrong, n.check(t) != nil, n)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -74,7 +75,7 @@ func arrowsOf(t *testing.T, pkg string) (arrows map[arrow]map[string]bool, files
 	paths, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 	require.NoError(t, err)
 	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
+		if !built(t, path) {
 			continue
 		}
 		f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
@@ -100,6 +101,15 @@ func arrowsOf(t *testing.T, pkg string) (arrows map[arrow]map[string]bool, files
 		arrows[a][used.Name()] = true
 	}
 	return arrows, files
+}
+
+// built reports whether a file is part of its package: it is no test, and no tag has to be given for it.
+func built(t *testing.T, path string) bool {
+	t.Helper()
+	dir, name := filepath.Split(path)
+	matches, err := build.Default.MatchFile(dir, name)
+	require.NoError(t, err)
+	return matches && !strings.HasSuffix(name, "_test.go")
 }
 
 func base(fset *token.FileSet, at token.Pos) string { return filepath.Base(fset.Position(at).Filename) }

@@ -31,6 +31,7 @@ func (op *acquireOp) finish() {
 func (op *acquireOp) abandon(err error) bool {
 	e := op.lock.eng
 	sh := e.shard(op.lock.hash)
+	// Close may not return before this future is told: its claim comes first, and the section after it.
 	sh.telling.Add(1)
 	defer e.told(sh)
 	if !op.claim() {
@@ -42,6 +43,7 @@ func (op *acquireOp) abandon(err error) bool {
 	case op.queued:
 		sc.applyStep(ent, ent.leave(op))
 		sc.closeNote(ent)
+		// The acquire on its way asks for what only this op wanted.
 		if !ent.acksSuit() {
 			sc.takeBack(&ent.att.op)
 		}
@@ -72,6 +74,7 @@ func (e *Engine) submit(op *acquireOp) {
 	case e.closing.Load():
 		op.claim()
 		sc.fail(op, ErrClosed)
+	// Without the server, as far as what is held here says the answer.
 	case op.owner != nil && sc.reenterOrRefuse(ent, op):
 	case ent != nil && ent.otherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)
@@ -81,6 +84,7 @@ func (e *Engine) submit(op *acquireOp) {
 		sc.fail(op, &HeldError{Name: l.Name(), Remaining: sc.remaining(ent.busyAt(op), e.clock.Now())})
 		sc.sh.counts.busy++
 	default:
+		// With it: behind whoever waits here already.
 		ent = sc.makeEntry(l)
 		if traits(op.set.family).mark == markPlace {
 			ent = ent.newSeat()
@@ -94,6 +98,7 @@ func (e *Engine) submit(op *acquireOp) {
 		}
 		sc.advance(ent)
 	}
+	// A refusal may have let others go: their results are this call's to tell.
 	sc.owe()
 	sc.leaveAt("Engine.submit: queued, sent | effects")
 }
@@ -189,6 +194,7 @@ func (sc *section) advance(ent *entry) {
 // applyStep takes a step of the queue, and those that follow from it. Unless its acquire is on its way, the first is
 // watched: it has to wait, whatever for. Those behind it are since they came.
 func (sc *section) applyStep(ent *entry, s step) {
+	// Send. Who cannot be sent leaves the queue, and the next one is tried.
 	for ; s == stepSend; s = ent.next() {
 		if a := ent.att; a != nil && a.kept() && !entersAs(a.op.Family, ent.head.set.family) {
 			sc.dropAttempt(ent) // a reader's wire id is no writer's
@@ -200,6 +206,7 @@ func (sc *section) applyStep(ent *entry, s step) {
 			sc.sh.pending++
 			return
 		}
+		// Too much waits for the server: a waiter polls later, a newcomer is told.
 		if ent.refused() == stepPark {
 			s = stepPark
 			break
@@ -214,6 +221,7 @@ func (sc *section) applyStep(ent *entry, s step) {
 	if ent.head != nil && ent.ask != askFlying {
 		sc.watchWait(ent.head)
 	}
+	// Or wait, or leave nothing behind.
 	switch s {
 	case stepPark:
 		sc.park(ent, sc.eng.clock.Now())
@@ -229,6 +237,7 @@ func (sc *section) tidy(ent *entry) {
 	}
 	sc.unpark(ent)
 	sc.closeNote(ent)
+	// What nobody waits for is not asked any more.
 	switch ent.ask {
 	case askNot:
 	case askFlying:
@@ -239,6 +248,7 @@ func (sc *section) tidy(ent *entry) {
 	if !ent.empty() || ent.gone || ent.firstSeat() != nil && ent.root() == ent {
 		return
 	}
+	// Nothing goes on here: a later caller makes an entry of its own.
 	ent.gone = true
 	if root := ent.root(); root != ent {
 		ent.leaveRoot()

@@ -65,6 +65,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	ent := a.ent
 	e := ent.eng
 	sc := e.enter(ent.hash)
+	// The queue may send again from here on: whoever decides below decides what.
 	ent.landed()
 	switch r.Code {
 	case resp.CodeGranted, resp.CodeOurs:
@@ -76,6 +77,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 			sc.busy(a, r)
 		}
 	case resp.CodeCancelled:
+		// It never reached the server, unless an earlier copy did: then its owner id stays.
 		if !a.kept() {
 			ent.settled()
 		}
@@ -108,6 +110,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		sc.advance(ent)
 		return
 	}
+	// Who has lost the lock since is not to be given it: the server only knows that the field is there.
 	root := ent.root()
 	for op := ent.live(); op != nil && root.lostTo(op.owner); op = ent.live() {
 		ent.unlink(op)
@@ -118,6 +121,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		sc.unused(a, r)
 		return
 	}
+	// From here on the lock is held.
 	sc.sh.counts.grants++
 	sc.sh.counts.origin(ent.by)
 	f := traits(a.op.Family)
@@ -142,6 +146,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 			ent = root
 		}
 	}
+	// Others go on: the owner's other callers enter, who only tried is told, a writer that is next asks.
 	sc.admitSameOwner(h)
 	sc.answerTries(a, r)
 	if f.mark == markNote && root.seats != nil {
@@ -240,6 +245,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	if ent.park == nil {
 		ent.park = newParking(ent)
 	}
+	// Until when it is held: a key without an expiry is held for ever, as far as anybody knows.
 	until := forever
 	if r.Value >= 0 {
 		until = r.ReceivedAt.Add(fromServerMs(r.Value))
@@ -256,6 +262,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 		ent.root().leftAt = r.ReceivedAt
 	}
 	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
+	// Who only tries is told now; the others wait, and see the end of their ctx from now on.
 	sc.answerTries(a, r)
 	for op := ent.head; ent.meant(a.op.Family) && op.tellBusy(); op = op.next {
 		sc.sh.counts.waits++
@@ -280,6 +287,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 		sc.tidy(ent)
 		return
 	}
+	// The budget of retries is the attempt's; what each waiter is told depends on what it has heard before.
 	class := r.Err.Class
 	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
 	if h := ent.beside(); h != nil && h.nesting != nil {
@@ -303,6 +311,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 		sc.tidy(ent)
 		return
 	}
+	// Who is first now wants another kind: that is another command, with other keys.
 	if !ent.meant(a.op.Family) {
 		sc.dropAttempt(ent)
 		sc.advance(ent)

@@ -592,7 +592,9 @@ func (sc *section) publish() {
 	if sc.before != nil {
 		sc.before()
 	}
+	// Results first: callers wait for them.
 	for op := sc.first; op != nil; {
+		// Who is told may use the op again at once.
 		next := op.next
 		op.next = nil
 		sc.eng.world.Yield("section.publish: a result | the next")
@@ -603,18 +605,21 @@ func (sc *section) publish() {
 		sc.eng.world.Yield("section.publish: results | a release told")
 		r.op.resolve(struct{}{}, r.err)
 	}
+	// Then the multiplexer, which takes its own mutex.
 	if sc.drop != nil {
 		sc.drop.Drop()
 	}
 	if sc.subscribe != nil {
 		sc.subscribe.open()
 	}
+	// Then contexts: asking one may run code of others.
 	if op := sc.watch; op != nil {
 		sc.eng.callbacks.Ask(op.ctx, op.watchContext)
 	}
 	for _, f := range sc.more {
 		f()
 	}
+	// Close may return now.
 	if sc.owed != nil {
 		sc.eng.told(sc.owed)
 	}
@@ -691,6 +696,7 @@ func (t *table) resize(size int) {
 	t.buckets = make([]*entry, max(size, leastBuckets))
 	for _, ent := range old {
 		for ent != nil {
+			// put overwrites chain: look ahead.
 			next := ent.chain
 			b := t.bucket(ent.hash)
 			ent.chain = *b

@@ -91,6 +91,7 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 		return fmt.Errorf("holdfast: timing wheel: %w", err)
 	}
 	e.callbacks, e.wheel = pool, w
+	// What is due runs on the wheel's goroutine: it enters a section, and never blocks.
 	deliver := func(now clock.Instant, due []*wheel.Item) {
 		for _, item := range due {
 			item.Owner.(timed).due(now)
@@ -99,6 +100,7 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	e.nodes = nodes
 	e.dog = renew.New(e.clock, w, func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }, listener{e})
+	// From here on things happen by themselves: everything they use is there.
 	nodes.Start(resp.Hooks{
 		Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.dog.Retire(n) },
 		Master: func(addr string) {
@@ -251,6 +253,7 @@ const settleLimit = 6 * time.Second
 // shutDown waits for what is on its way and ends every goroutine. It runs on its own, so that Close
 // can keep to its ctx.
 func (e *Engine) shutDown(ctx context.Context) {
+	// What is on its way may have its answers.
 	e.settle(ctx, settleLimit)
 	if e.unanswered() > 0 { // once more, and then every future gets its answer, definite or not
 		e.draining.Store(true)
@@ -266,6 +269,7 @@ func (e *Engine) shutDown(ctx context.Context) {
 		e.nodes.GiveUp() // nobody ticks any more when the wheel has stopped: their rounds would end by rueidis' ping, 11 s later
 	}
 	e.world.Yield("Engine.shutDown: draining | the watchdog ended")
+	// Top down: the watchdog uses the wheel and the nodes, the wheel's items the nodes.
 	e.dog.Close()
 	e.world.Yield("Engine.shutDown: the watchdog ended | the wheel stopped")
 	e.wheel.Stop()

@@ -132,6 +132,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	h, ent := op.hold, op.ent
 	e := ent.eng
 	var err error
+	// What the caller is told.
 	switch r.Code {
 	case resp.CodeReleased, resp.CodePassed:
 	case resp.CodeNotOurs:
@@ -155,6 +156,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 			sc.sh.counts.heard++
 		}
 	}
+	// What a late copy of the acquire may still take is released once more.
 	switch h.afterRelease(r.Err == nil, r.SentAt) {
 	case endsNow:
 		if e.draining.Load() {
@@ -165,6 +167,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	case endsLater:
 		sc.cleanLater(ent, h.wire(), h.open(), h.Lease())
 	}
+	// Who waits here goes on: at once, or after a pause for waiters elsewhere.
 	rested := ent.releaseAnswered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && traits(h.Family).mark != markPlace {
 		sc.yieldName(op, r)
@@ -246,6 +249,7 @@ func (sc *section) handOver(h *hold) bool {
 		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
 		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: traits(h.Family).readsToo && h.readsToo(),
 	}
+	// The clock is read only where it decides: this is on the path of every release that somebody waits for.
 	if !with.off {
 		with.now = sc.eng.clock.Now()
 		with.unlowered = h.nesting != nil && h.nesting.unlowered
@@ -257,6 +261,7 @@ func (sc *section) handOver(h *hold) bool {
 	if op == nil {
 		return false
 	}
+	// Nothing is sent. The field stays; its renewals follow what the new holder wants.
 	h.passed(op.set)
 	ent.passed()
 	h.owner = op.owner
@@ -268,6 +273,7 @@ func (sc *section) handOver(h *hold) bool {
 	sc.only(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease, h.leak = ls, false
+	// For everybody who counts it is a release and a grant.
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
 	sc.sh.counts.releases++

@@ -115,6 +115,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Err != nil && op.again(r) {
 		return
 	}
+	// What is told, if anything is known.
 	var v T
 	var err error
 	switch {
@@ -125,6 +126,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	default:
 		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.doubt.until)), cause: r.Err}
 	}
+	// A copy may still run and undo what the caller does next: nobody is told before that is over.
 	if op.bounded && op.doubt.open(e.clock.Now()) && !e.draining.Load() {
 		op.end = func() { op.ends(v, err) }
 		op.item.Owner = op
@@ -232,6 +234,7 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 	if len(r.Fields) == 0 {
 		return info, nil
 	}
+	// The fields come in any order; "mode" is there only if the lock is a read-write lock.
 	for i := 0; i+1 < len(r.Fields); i += 2 {
 		if r.Fields[i] == "mode" {
 			info.Mode = r.Fields[i+1]

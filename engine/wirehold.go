@@ -136,6 +136,7 @@ const (
 // mayHandOver decides whether the hold may be passed on: only if that is as safe as a release and a new
 // acquire.
 func (w *wirehold) mayHandOver(h handing) handOver {
+	// Cheap questions first: this is asked at every release that somebody waits for.
 	switch {
 	case h.off:
 		return handOverOff
@@ -378,6 +379,7 @@ func (w *wirehold) nextChange() (change, countStep) {
 		if c.extend != nil {
 			return c, countExtend
 		}
+		// Its caller gave up while it waited.
 		if c.left() {
 			continue
 		}
@@ -387,6 +389,7 @@ func (w *wirehold) nextChange() (change, countStep) {
 		case c.acquire != nil:
 			target = w.count + 1
 		}
+		// The last handle: a release, not a count of 0.
 		if target == 0 {
 			return c, countLeave
 		}

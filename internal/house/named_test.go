@@ -68,7 +68,7 @@ func namedBy(fields []string, in string) (all []named, err error) {
 	}
 	for i, field := range fields {
 		flag, value, given := strings.Cut(field, "=")
-		kind := map[string]string{"-run": "Test", "-test.run": "Test", "-fuzz": "Fuzz", "-test.fuzz": "Fuzz", ""}[flag]
+		kind := map[string]string{"-run": "Test", "-test.run": "Test", "-fuzz": "Fuzz", "-test.fuzz": "Fuzz"}[flag]
 		if kind == "" {
 			continue
 		}

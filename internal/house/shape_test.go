@@ -3,7 +3,6 @@ package house
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"go/ast"
 	"go/build"
 	"go/importer"
@@ -130,13 +129,9 @@ func exported(t *testing.T, pkg string) func(path string) (io.ReadCloser, error)
 	out, err := list.Output()
 	require.NoError(t, err)
 	at := make(map[string]string)
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var p struct{ ImportPath, Export string }
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else {
-			require.NoError(t, err)
-		}
+		require.NoError(t, dec.Decode(&p))
 		at[p.ImportPath] = p.Export
 	}
 	return func(path string) (io.ReadCloser, error) { return os.Open(at[path]) }

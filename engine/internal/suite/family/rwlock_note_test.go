@@ -75,7 +75,9 @@ func TestTheNoteStaysForTheWriterThatWaitsOn(t *testing.T) {
 	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	theirs := testkit.Acquire(t, other.RWLock("rw").ReadLock())
 	first, second := e.RWLock("rw").WriteLock().AcquireAsync(testkit.Limited(t)), e.RWLock("rw").WriteLock().AcquireAsync(testkit.Limited(t))
-	testkit.Eventually(t, "the writers wait", func() bool { return testkit.Exists(t, s, "{rw}:rwlock_writer") })
+	testkit.Eventually(t, "the writers wait, and their engine knows", func() bool {
+		return e.Stats().Waits > 0 && testkit.Exists(t, s, "{rw}:rwlock_writer")
+	})
 	sent := testkit.CallsOf(t, s, "evalsha")
 	require.True(t, first.Cancel())
 	_, err := testkit.Open(t, s.Addr()).RWLock("rw").ReadLock().TryAcquire(testkit.Limited(t))

@@ -55,6 +55,7 @@ func beyondTheSimulation() map[string]string {
 		moving  = "below the seam: there is one node, and no slot moves"
 		wheel   = "below the seam: the timing wheel and the wall clock; a simulated world has timers of its own"
 		load    = "a matter of load and pace: nothing wrong follows from it"
+		workers = "below the seam: the workers of ants; a simulated world has goroutines of its own, and nobody ends one"
 		users   = "no code of others blocks for ever, or hears thousands of lines"
 		refused = "no command is refused alone, as an ACL would"
 	)
@@ -71,6 +72,8 @@ func beyondTheSimulation() map[string]string {
 			"stuck-wheel-is-not-noticed silent-wheel-is-not-noticed stuck-wheel-is-not-told",
 		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
 			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
+		workers: "callback-that-ends-ends-the-turn stuck-callbacks-keep-the-pool turns-not-begun-look-stuck pool-stays-wide " +
+			"release-forgets-what-waits",
 		users:   "lines-without-bound close-leaves-callbacks",
 		refused: "pexpire-not-undone poison-key-ends-the-batch publish-must-work batch-not-halved refusal-for-everybody",
 	} {

@@ -121,6 +121,7 @@ func (s *sender) work() {
 func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
 	limit := time.Duration(0)
 	for i := range groups {
+		// Some were released since they came due: the server would answer that they are not ours.
 		g := &groups[i]
 		g.subjects = slices.DeleteFunc(g.subjects, func(s Subject) bool { return s.Watched().state.Load() == stateGone })
 		if len(g.subjects) > 0 {
@@ -137,6 +138,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
 	s.k.world.Yield("sender.send: the gone ones dropped | sent")
 	s.node.Renew(s.retry, limit, answers)
 	s.k.world.Yield("sender.send: answered | taken")
+	// The answers stand in the order of the groups.
 	rest := answers
 	for _, g := range groups {
 		s.k.answered(g.lease, g.subjects, rest[:len(g.subjects)])
@@ -185,6 +187,7 @@ func byKind(queue []Subject) []group {
 		if kindOf(s) == first {
 			continue
 		}
+		// The capacity is cut: what joins this group must not overwrite the queue, which is still read.
 		groups := []group{{first, queue[:i:i]}}
 		places := map[kind]int{first: 0}
 		for _, s := range queue[i:] {

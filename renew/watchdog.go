@@ -208,6 +208,7 @@ func (k *Cohorts) Change(s Subject, t Terms) {
 	h.until = t.Until
 	h.lease.Store(int64(t.Lease))
 	h.stopped.Store(!t.Renew)
+	// A shorter lease may be due sooner. A longer one does not put off what was due.
 	if next := nextRenewal(k.world, now, t.Lease); h.next == 0 || next < h.next {
 		h.next = next
 	}
@@ -247,6 +248,7 @@ func (k *Cohorts) Lose(s Subject, cause Cause) {
 
 // fire is the wheel's callback: some holds need a look.
 func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
+	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var lost, endangered, ended []Subject
 	var out outbox
 	k.mu.Lock()
@@ -257,9 +259,11 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 			continue
 		}
 		if !now.Before(SignalAt(h.Deadline(), h.Lease())) {
+			// Still under watch: an answer may raise the deadline before expire looks again.
 			lost = append(lost, s)
 			continue
 		}
+		// MaxHold: from now on the hold runs out.
 		if h.until != 0 && !now.Before(h.until) {
 			h.until = 0
 			h.stopped.Store(true)
@@ -274,6 +278,7 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 				h.jeopardy = true
 				endangered = append(endangered, s)
 			}
+			// Send it, or send it over the other connection, too.
 			switch {
 			case !h.inFlight && !now.Before(h.next):
 				h.inFlight, h.hedged = true, false
@@ -294,7 +299,9 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	k.mu.Unlock()
 	k.jeopardies.Add(int64(len(endangered)))
 	k.world.Yield("Cohorts.fire: decided | given to the senders")
+	// Send first. What is told can wait, a renewal cannot.
 	out.send()
+	// Tell. expire looks at each loss once more.
 	for _, s := range endangered {
 		k.world.Yield("Cohorts.fire: given to the senders | jeopardy told")
 		k.events.Jeopardy(s)
@@ -362,12 +369,14 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	failed := int64(0)
 	now := k.clock.Now()
 	k.mu.Lock()
+	// What each answer proves.
 	for i, s := range subjects {
 		h := s.Watched()
 		if h.state.Load() == stateGone {
 			continue
 		}
 		h.inFlight = false
+		// The key may outlive what is trusted now, and nobody but the engine lowers it again.
 		if lease > h.Lease() || h.stopped.Load() && TrustUntil(now, lease).After(h.Deadline()) {
 			outlasted = append(outlasted, s)
 		}
@@ -375,6 +384,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		switch {
 		case a.Code == resp.CodeRenewed:
 			h.failing, h.jeopardy = false, false
+			// With two connections an older attempt may be answered after a newer one.
 			h.sentAt = max(h.sentAt, a.SentAt)
 			proven := min(lease, h.Lease())
 			if !h.stopped.Load() {
@@ -383,6 +393,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			h.next = nextRenewal(k.world, h.sentAt, proven)
 			renewed = append(renewed, s)
 		case a.Code == resp.CodeNotOurs:
+			// No look is scheduled: Lose ends the watch.
 			lost, causes = append(lost, s), append(causes, CauseNotOurs)
 			continue
 		case a.Err != nil && a.Err.Class == resp.ClassWrongType:
@@ -401,6 +412,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	k.mu.Unlock()
 	k.sent.Add(int64(len(subjects)))
 	k.failed.Add(failed)
+	// Tell, without mu. Losses come first: their holders have to stop.
 	for i, s := range lost {
 		k.world.Yield("Cohorts.answered: deadlines raised | a loss told")
 		k.Lose(s, causes[i])
@@ -429,6 +441,7 @@ func (k *Cohorts) Close() {
 	for _, p := range k.order {
 		p.close()
 	}
+	// ended keeps fire from opening senders: nobody would close them.
 	k.posts, k.order, k.ended = nil, nil, true
 	k.mu.Unlock()
 	k.wg.Wait()

@@ -125,6 +125,7 @@ type envelope struct {
 // build makes the EVALSHA.
 func (c *command) build(e *envelope) rueidis.Completed {
 	sha := e.wire.client.B().Evalsha().Sha1(c.script.sha)
+	// Declared keys must be of one slot. Those of a batch are not, so they travel as arguments.
 	if e.cluster && len(c.ops) > 1 {
 		e.args = c.appendArgs(e.args[:0], e, c.ops)
 		return sha.Numkeys(0).Arg(e.args...).Build()
@@ -152,6 +153,7 @@ func (c *command) copies(w *wire, anySlot bool) bool {
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
 	row := first.Family.row()
+	// Acquires, asked for again or not. Those with places in a queue have arguments of their own, the others share some.
 	switch {
 	case row.places && first.asks():
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
@@ -165,6 +167,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		}
 		return appendKeys(args, inline)
 	}
+	// The other kinds, each as its script wants it.
 	switch first.Kind {
 	case OpReacquire, OpCount, OpLeave:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
@@ -349,12 +352,14 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 	if !ok {
 		return c.malformed(w, values)
 	}
+	// Everybody is as most are, but for those that are named.
 	for i := range c.results {
 		c.results[i].Code = normal
 	}
 	named, normals := int64(0), int64(0) // keys named in the reply, and those of them that are normal after all
 	refusesCopy := false
 	for sparse.next() {
+		// Key 0 is none: it says that the ACL refused to copy. The keys were acquired one by one.
 		if sparse.at == 0 && normal == CodeGranted {
 			refusesCopy = true
 			continue
@@ -375,9 +380,11 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 			normals++
 		}
 	}
+	// The script counts, too. A key that it neither counted nor named must not pass for granted.
 	if sparse.bad || n+named-normals != int64(len(c.ops)) {
 		return c.malformed(w, values)
 	}
+	// Believed only now: nothing is learnt from a reply that is malformed.
 	if refusesCopy {
 		w.noCopy.Store(true)
 	}
@@ -391,6 +398,7 @@ func (c *command) settleTokens(w *wire, values []rueidis.RedisMessage) outcome {
 	if !ok {
 		return c.malformed(w, values)
 	}
+	// The token of those that are not named. Tokens are above 0, so a grant without one is no grant.
 	token, ok := number(&values[2])
 	if !ok || n > 0 && token <= 0 {
 		return c.malformed(w, values)
@@ -398,6 +406,7 @@ func (c *command) settleTokens(w *wire, values []rueidis.RedisMessage) outcome {
 	for i := range c.results {
 		c.results[i].Code, c.results[i].Value = CodeGranted, token
 	}
+	// Those that are named: a token of their own, or why there is none.
 	for sparse.next() {
 		if !sparse.rises() {
 			return c.malformed(w, values)
@@ -419,6 +428,7 @@ func (c *command) settleTokens(w *wire, values []rueidis.RedisMessage) outcome {
 			return c.malformed(w, values)
 		}
 	}
+	// As in settleSparse: each key is counted or named.
 	if sparse.bad || n != int64(len(c.ops)) {
 		return c.malformed(w, values)
 	}

@@ -53,6 +53,7 @@ func unconfirmed(op *Op, r *Result) bool {
 // whatever the others of the round ask for: the smallest number that is still wanted is waited for
 // until the first is out of time.
 func (l *lane) confirm(w *wire, lost bool) {
+	// Who waits. A caller may cancel at any time: it has marked the op by now, or Unwait finds it in waiting.
 	l.mu.Lock()
 	for i := range l.done {
 		d := &l.done[i]
@@ -68,7 +69,9 @@ func (l *lane) confirm(w *wire, lost bool) {
 		}
 	}
 	l.mu.Unlock()
+	// Whatever needs no replicas is answered before the first WAIT.
 	l.publish()
+	// One WAIT after another, each for the smallest number and the shortest time that are left.
 	began := l.node.opts.Clock.Now()
 	for now := began; ; {
 		number, left := l.wanted()
@@ -106,6 +109,7 @@ func (l *lane) unwait(op *Op) bool {
 		l.mu.Unlock()
 		return false
 	}
+	// Both are copies. The worker reads ops, and uses results again, as soon as mu is free.
 	r := *l.acks.waiting[at].r
 	l.acks.waiting = slices.Delete(l.acks.waiting, at, at+1)
 	l.flying = slices.DeleteFunc(slices.Clone(l.flying), func(other *Op) bool { return other == op })
@@ -133,17 +137,21 @@ func (l *lane) waitReplicas(w *wire, number int, left time.Duration) (seen int, 
 	if c.ctx.Err() != nil {
 		return 0, errHurried
 	}
+	// The context allows more than WAIT's own timeout: a count that is too small is an answer, too.
 	left = max(left, time.Millisecond) // 0 would be for ever
 	ctx, cancel := l.node.world.WithTimeout(c.ctx, left+l.node.opts.AttemptLimit)
 	defer cancel()
+	// From here on unwait can end it.
 	l.mu.Lock()
 	c.cut = cancel
 	if len(c.waiting) == 0 { // they have left meanwhile
 		cancel()
 	}
 	l.mu.Unlock()
+	// The timeout is rounded up: an op gets all of its time.
 	ms := (left + time.Millisecond - 1).Milliseconds()
 	reply := w.client.Do(ctx, w.client.B().Wait().Numreplicas(int64(number)).Timeout(ms).Build())
+	// A WAIT without its answer still blocks the connection on the server, so another one is needed.
 	if reply.NonRedisError() != nil {
 		l.link.giveUp(w)
 		if c.ctx.Err() != nil {
@@ -189,8 +197,10 @@ func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed t
 		switch {
 		case err == nil:
 			w.r.Seen = int32(seen) //nolint:gosec // in range
+		// Only WAIT was refused, or given up. The grant stands, and nobody knows how many have seen it.
 		case err.Class.Definite():
 			w.r.Unseen = err
+		// No answer: the grant may be lost with its master.
 		default:
 			*w.r = Result{Code: CodeError, Err: err, SentAt: w.r.SentAt}
 		}

@@ -61,6 +61,7 @@ func (p *endpoint) get() (rueidis.Client, error) {
 		p.dialled = d
 	}
 	p.mu.Unlock()
+	// The dial runs without mu: move and close must not wait for it.
 	switch {
 	case client != nil:
 		return client, nil
@@ -88,6 +89,7 @@ func (p *endpoint) dialFor(d *dialled) (rueidis.Client, error) {
 	case err == nil:
 		p.client = client
 	}
+	// After a move it is not ours any more: somebody may be dialling the new address.
 	if p.dialled == d {
 		p.dialled = nil
 	}

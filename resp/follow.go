@@ -84,6 +84,7 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 		doubts: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
+	// Who is master: asked before anything runs, so that a wrong name is an error of this call.
 	f.meet(nil)
 	found := f.find()
 	if found.err != nil {
@@ -91,6 +92,7 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 		return nil, found.err
 	}
 	f.believe(found)
+	// The first connection, which tells whether that is a server we can use.
 	from := &endpoint{addr: found.addr, dial: s.Dial, hide: o.Hide}
 	n := newNode(from, o)
 	w, failed := n.commands.get()
@@ -227,6 +229,7 @@ func (f *follower) voices(all []finding) (voices []finding, known int) {
 	if len(f.named) == 0 {
 		return all, len(f.known())
 	}
+	// Those that the others name, and the rest, which were configured.
 	var named, others []finding
 	answered, more := 0, 0 // of the named; and of the others, less those
 	for _, one := range all {
@@ -245,6 +248,7 @@ func (f *follower) voices(all []finding) (voices []finding, known int) {
 			more++
 		}
 	}
+	// Of how many: the smaller list must not lower what a majority is.
 	known = max(len(f.named), len(f.seeds)) // one that lies may have kept the others from being named at first
 	switch {
 	case more > 0:
@@ -273,6 +277,7 @@ func (f *follower) voices(all []finding) (voices []finding, known int) {
 // At the beginning nothing is left: the one that most of those name that answer, and one that answers is enough. Of two
 // that do not agree none is believed.
 func choose(all []finding, now followed, known int) finding {
+	// The votes: answers by the master that they name.
 	votes := make(map[string][]int64) // epochs, by the master that is named
 	answered, newest := 0, int64(-1)
 	for _, one := range all {
@@ -285,6 +290,7 @@ func choose(all []finding, now followed, known int) finding {
 	if answered == 0 {
 		return finding{err: whyNone(all)}
 	}
+	// What they are worth, by the rules above, in their order. What falls through is believed.
 	best := elect(votes, now.addr)
 	n := len(votes[best.addr])
 	switch {
@@ -329,6 +335,7 @@ func elect(votes map[string][]int64, now string) (best finding) {
 // without whom more than half of them leave out. So one that lies, and the silence of the others, change nothing. At the
 // beginning those are listed that more than half name of who answered.
 func agreedPeers(voices []finding, before map[string]bool, known int) []string {
+	// How many name each. A set for each voice: naming somebody twice counts once.
 	naming, answered := make(map[string]int), 0
 	for _, one := range voices {
 		if one.err != nil {
@@ -346,6 +353,7 @@ func agreedPeers(voices []finding, before map[string]bool, known int) []string {
 	if len(before) == 0 {
 		known = answered
 	}
+	// Newcomers need a majority to come in, those before a majority to be left out.
 	peers := make([]string, 0, len(before))
 	for addr, n := range naming {
 		if 2*n > known && !before[addr] {
@@ -366,6 +374,7 @@ func whyNone(all []finding) *ServerError {
 	var failures []error
 	var refused *ServerError
 	for _, one := range all {
+		// Only a server that is there refuses. A wrong name or password outweighs any timeout.
 		switch {
 		case errors.Is(one.err, ErrNoSuchMaster), refused == nil && one.err.Class != ClassUnreachable && one.err.Class != ClassUnknown:
 			refused = one.err
@@ -386,6 +395,7 @@ func whyNone(all []finding) *ServerError {
 // look asks every known sentinel and returns what came in time.
 func (f *follower) look() []finding {
 	ask := f.known()
+	// All are asked at once: silent ones cost nobody else's time.
 	answers := make(chan finding, len(ask))
 	for _, p := range ask {
 		f.wg.Go(func() {
@@ -394,6 +404,7 @@ func (f *follower) look() []finding {
 			answers <- one
 		}) // it may outlive this call: a dial of a silent host
 	}
+	// The answers. The time that is left for others shrinks as the outcome becomes clear.
 	var all []finding
 	grace := time.NewTimer(lookLimit + dialTimeout)
 	defer grace.Stop()
@@ -426,6 +437,7 @@ func (f *follower) look() []finding {
 
 // askOne asks one sentinel for the master, the epoch of what it knows, and the other sentinels.
 func (f *follower) askOne(p *endpoint) finding {
+	// A dial may take longer than the look that asks: it goes on, and its client serves the next one.
 	client, err := p.get()
 	if err != nil {
 		return finding{err: p.unreachable(err)}
@@ -436,6 +448,7 @@ func (f *follower) askOne(p *endpoint) finding {
 		client.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", f.name).Build(),
 		client.B().Arbitrary("SENTINEL", "MASTER", f.name).Build(),
 		client.B().Arbitrary("SENTINEL", "SENTINELS", f.name).Build())
+	// The address decides whether this is an answer at all.
 	address, err := replies[0].AsStrSlice()
 	switch {
 	case rueidis.IsRedisNil(err):
@@ -558,6 +571,7 @@ func (f *follower) hear(p *endpoint) bool {
 
 // close ends the following. Blocks: for a dial and an answer that are under way.
 func (f *follower) close() {
+	// closed comes first: from now on meet adds nobody.
 	f.mu.Lock()
 	f.closed = true
 	peers := f.peers

@@ -159,6 +159,7 @@ func (a *asked) expect(s special) {
 
 // take returns the command with this number, if it is a special one.
 func (a *asked) take(number uint64) (s special, ok bool) {
+	// Without mu, because nearly every command is an ordinary one.
 	if a.next.Load() != number {
 		return s, false
 	}

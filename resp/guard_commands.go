@@ -55,6 +55,7 @@ func (s *commandScanner) scan(b []byte) {
 	sent := s.asked.sent.Load()
 	before := sent
 	s.allowed += int64(len(b)) // a refusal may name what was sent
+	// Pieces end anywhere: all state between two of them is in s.
 	for i := 0; i < len(b); {
 		if s.skip == 0 {
 			if s.left > 0 && s.left < s.size && !s.hello {
@@ -135,6 +136,7 @@ const lookArguments = 4
 
 // name notes how a command is answered.
 func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
+	// EVALSHA is nearly all there is. Its length tells it, without a look at every letter.
 	unasked := s.unasked
 	s.hello, s.unasked = false, false
 	if length < len("EXEC") || length > len(s.word) || name[0] == 'E' && length > len("EXEC") { // EVALSHA, mostly
@@ -145,6 +147,7 @@ func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 		}
 		return sent + 1
 	}
+	// The others go by their names, in which servers do not mind the case.
 	for i, c := range name {
 		if c >= 'a' && c <= 'z' {
 			name[i] = c - 'a' + 'A'
@@ -154,6 +157,7 @@ func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 		return sent
 	}
 	s.allowed += allowance(string(name), s.size)
+	// What changes how replies are counted from here on.
 	switch string(name) {
 	case "HELLO":
 		s.hello = true

@@ -96,6 +96,7 @@ var (
 func (s *replyScanner) scan(b []byte) (good int, refused error) {
 	for good < len(b) {
 		rest := b[good:]
+		// Within a string: only its end is looked at.
 		if s.left > 0 {
 			n := min(s.left, len(rest))
 			if refused = s.string(rest[:n]); refused != nil {
@@ -104,6 +105,7 @@ func (s *replyScanner) scan(b []byte) (good int, refused error) {
 			good += n
 			continue
 		}
+		// Within a line. Its type is refused before its end has come: the client does not wait for that, either.
 		end := bytes.IndexByte(rest, '\n')
 		if end < 0 {
 			if refused = s.part(rest); refused != nil {
@@ -111,6 +113,7 @@ func (s *replyScanner) scan(b []byte) (good int, refused error) {
 			}
 			return len(b), nil
 		}
+		// A whole line, of one piece or of several.
 		if s.length > 0 {
 			refused = s.rest(rest[:end])
 		} else if end < 2 || rest[end-1] != '\r' {
@@ -178,6 +181,7 @@ func (s *replyScanner) whole(line []byte, length int) error {
 	if length > mostLine {
 		return errLine
 	}
+	// Its share of what a reply may take. That is refused before anything is made of it.
 	if s.size == 0 {
 		s.makeRoom(line[0])
 	}
@@ -185,6 +189,7 @@ func (s *replyScanner) whole(line []byte, length int) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
+	// Its kind. Of a line longer than s.line only the beginning is here: enough for a text, not for a number.
 	switch kind := line[0]; kind {
 	case ':':
 		if _, ok := integer(line[1:]); !ok || length > len(line) {
@@ -393,6 +398,7 @@ const (
 // account decides what a message is to the client, as its reader does: rueidis, pipe.go, _backgroundRead. Where that
 // gives up the process, this refuses.
 func (s *replyScanner) account(m *message) error {
+	// What is it? RESP3 marks pushes, RESP2 has arrays instead.
 	push, word := m.kind == '>', pushOther
 	if push || m.size > 0 && !s.asked.resp3.Load() {
 		word = m.push()
@@ -403,6 +409,7 @@ func (s *replyScanner) account(m *message) error {
 			return errConfirm
 		}
 	}
+	// Whose is it? Pushes that an array still owes come before anything else.
 	switch {
 	case s.trailing > 0:
 		if s.trailing--; !push || word != pushEnds {

@@ -102,6 +102,7 @@ func (l *limit) Err() error {
 // submit queues an op. Blocks: never. Acquires and re-sends are refused when the queue is full.
 func (l *lane) submit(op *Op) *ServerError {
 	l.mu.Lock()
+	// Asked under mu: a worker that finds the queue empty and the lane closed ends, and nobody would answer the op.
 	if l.closed {
 		l.mu.Unlock()
 		return errClosed
@@ -122,6 +123,7 @@ func (l *lane) submit(op *Op) *ServerError {
 	if op.Kind != OpRelease { // a release cannot be taken back
 		op.state.Store(opQueued)
 	}
+	// One ring for each sleep: only the op that ends it pays for waking the worker.
 	ring := l.asleep
 	l.asleep = false
 	l.mu.Unlock()
@@ -160,6 +162,7 @@ func (l *lane) take() bool {
 			l.mu.Unlock()
 			return true
 		}
+		// An empty queue comes first: a lane that is closed still sends what was queued.
 		if l.closed {
 			l.mu.Unlock()
 			return false
@@ -174,15 +177,19 @@ func (l *lane) take() bool {
 // From here on an op cannot be taken back; those that were are set aside. Called with mu held.
 func (l *lane) load() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
+	// Releases are not claimed: submit never made them cancellable.
 	l.ops = append(l.ops, l.spare.releases...)
 	l.claim(l.postpone(l.spare.singles))
 	others := len(l.ops)
 	l.claim(l.spare.acquires)
 	acquires := l.ops[others:]
+	// Mostly they are sorted: all of one family and lease. The check is cheaper than the sort, which is stable so that
+	// those who asked first stay first.
 	if !slices.IsSortedFunc(acquires, byLease) {
 		slices.SortStableFunc(acquires, byLease)
 	}
 	l.spare.reset()
+	// What is taken now was queued after the run before had begun: had it been there, that run would have taken it.
 	l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()
 	l.flying, l.since = l.ops, l.begun
 }
@@ -236,6 +243,7 @@ func (l *lane) claim(ops []*Op) {
 // run sends what was loaded, in rounds: the first carries everything, later ones only what has to
 // be sent again for a reason that is known to have kept it from running.
 func (l *lane) run() {
+	// Results are used again by the next run: a sink may read one during its call only.
 	if cap(l.results) < len(l.ops) {
 		l.results = make([]Result, len(l.ops)*2)
 	}
@@ -247,12 +255,14 @@ func (l *lane) run() {
 			l.publish()
 		}
 		l.done = l.done[:0]
+		// The two slices change places, so that no round allocates.
 		l.commands, l.again = l.again, l.commands[:0]
 	}
 }
 
 // land forgets the run and answers its ops.
 func (l *lane) land() {
+	// An answered op belongs to its owner again. So tick must lose sight of it first: it reads the keys of a run.
 	l.mu.Lock()
 	l.flying, l.since, l.reported = nil, 0, false
 	l.renewLimit()
@@ -279,11 +289,13 @@ func (l *lane) answer(op *Op, r *Result) {
 		if r.Err != nil && ns.redirect(l.node, op, r) {
 			return
 		}
+		// It was refused in unknown words beside others, and not alone: the server minds undeclared keys.
 		if op.among && (r.Err == nil || r.Err.Class != ClassOther) {
 			l.node.declares.Store(true)
 		}
 		op.settle()
 	}
+	// Hidden last: redirect reads addresses in what the server said.
 	r.Err, r.Unseen = hidden(l.node.opts.Hide, r.Err), hidden(l.node.opts.Hide, r.Unseen)
 	op.Sink.Answered(op, r)
 }
@@ -303,9 +315,11 @@ func (l *lane) doubt(err *ServerError) {
 // l.again afterwards.
 func (l *lane) round() {
 	l.again = l.again[:0]
+	// The connection. A dial takes time, and so do earlier rounds: the limit of this one counts from now then.
 	before := l.link.cur.Load()
 	w, failed := l.link.get()
 	l.sent = w
+	// GiveUp may have come during the dial.
 	if l.cut.Load() {
 		failed = errClosed
 	}
@@ -319,12 +333,15 @@ func (l *lane) round() {
 	if l.rounds++; l.rounds > 1 || w != before {
 		l.restart()
 	}
+	// The pipeline. sentAt is from before the write, because leases are trusted from their sending. The not-after keeps
+	// a copy that is late from running when the attempt is long over.
 	sentAt := l.since
 	loads := l.build(w, w.est.notAfter(sentAt, l.node.opts.AttemptLimit))
 	replies := w.client.DoMulti(l.limit, l.built...)
 	received := l.node.opts.Clock.Now()
 	l.node.stats.batches.Add(1)
 
+	// The replies, one for each command.
 	refused := loadRefusal(replies[:loads])
 	lost, missing := false, false
 	for i := range l.commands {
@@ -344,6 +361,7 @@ func (l *lane) round() {
 		case tooLate:
 			l.sendAgain(c)
 		case noScript:
+			// Loading again would be refused again. The reason says more than NOSCRIPT.
 			if refused != nil {
 				l.failAll(c, refused)
 				continue
@@ -355,11 +373,15 @@ func (l *lane) round() {
 			l.halve(c)
 		}
 	}
+	// Scripts that are missing. One of the lanes that meet NOSCRIPT at the same time loads; one that has just
+	// loaded, and misses them still, loads again.
 	l.loads = missing && (l.loads || l.node.claimReload(scripts))
+	// A connection that owes an answer is never used again: what still comes on it would be taken for another reply.
 	if lost || w.malformed.Load() {
 		l.link.giveUp(w)
 		l.built = nil // the connection may still read it
 	}
+	// Replicas are asked when everything else is done: WAIT blocks the connection.
 	if l.acks != nil {
 		l.confirm(w, lost)
 	}
@@ -368,6 +390,7 @@ func (l *lane) round() {
 // build makes the pipeline of l.commands: what loads scripts first, so many commands, if it is to.
 func (l *lane) build(w *wire, notAfter int64) (loads int) {
 	l.built = l.built[:0]
+	// All scripts are noted before any is loaded: a load in this write is for each of them.
 	for i := range l.commands {
 		l.node.use(l.commands[i].script)
 	}
@@ -381,6 +404,7 @@ func (l *lane) build(w *wire, notAfter int64) (loads int) {
 	}
 	for i := range l.commands {
 		c := &l.commands[i]
+		// ASKING holds for one command. Nothing comes between: an op that asks has no probes.
 		if c.ops[0].asking {
 			l.built = append(l.built, w.client.B().Asking().Build())
 		}

@@ -58,6 +58,7 @@ const shareFailure = 25 * time.Millisecond
 
 // get returns the wire, dialling if there is none. Blocks: for a dial and one round trip.
 func (l *link) get() (*wire, *ServerError) {
+	// The usual case, without mu: each round of each lane comes here.
 	if w := l.cur.Load(); w != nil {
 		return w, nil
 	}
@@ -72,6 +73,7 @@ func (l *link) get() (*wire, *ServerError) {
 	if l.failed != nil && l.clock.Now().Sub(l.failedAt) < shareFailure {
 		return nil, l.failed
 	}
+	// Read before the dial: a move during it makes this a connection to the old master.
 	moves := l.from.moves.Load()
 	w, err := l.connect()
 	if err != nil {
@@ -80,6 +82,7 @@ func (l *link) get() (*wire, *ServerError) {
 	}
 	l.failed = nil
 	l.epoch.Add(1)
+	// Stored before moves is read again: who moves counts first and then looks for wires, so one sees the other.
 	l.cur.Store(w)
 	l.watch(w)
 	if l.from.moves.Load() != moves { // meanwhile; who moved may have looked before it was there
@@ -94,6 +97,7 @@ var errMoved = errors.New("the sentinels name another master")
 // watch gives a wire up as soon as its connection breaks, also while nothing is on its way: what
 // comes next then dials, instead of being sent nowhere and left in doubt.
 func (l *link) watch(w *wire) {
+	// No message is expected. But rueidis returns the channel only for hooks that are not empty.
 	broken := w.client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 	l.wg.Add(1)
 	l.world.Await("link.watch", broken, func() { // ends with the connection
@@ -110,6 +114,7 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	w := &wire{client: client}
 	b := client.B()
+	// One pipeline asks for all. TIME stands last: whatever came behind it would make the estimate older.
 	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4), everyScript)
 	role := len(cmds)
 	if l.follows {
@@ -126,6 +131,7 @@ func (l *link) connect() (*wire, *ServerError) {
 		w.caps = parseInfo(info)
 		w.caps.Version = l.hidden(w.caps.Version)
 	}
+	// A server that is of no use is refused here, before anything is sent to it.
 	if refused := l.check(w, replies[role], err); refused != nil {
 		l.discard(w)
 		return nil, refused
@@ -201,10 +207,12 @@ func (l *link) leave(w *wire) bool {
 		if now.Before(next) || l.cur.Load() != w {
 			return false
 		}
+		// A pause that ended long ago belongs to other trouble: then the pauses begin anew.
 		pause := leaveLeast
 		if now.Sub(next) < leaveMost {
 			pause = min(max(2*time.Duration(l.leavePause.Load()), leaveLeast), leaveMost)
 		}
+		// Several lanes may be told at the same time. One of them leaves.
 		if !l.leaveFrom.CompareAndSwap(int64(next), int64(now.Add(pause))) {
 			return false
 		}
@@ -220,6 +228,7 @@ func (l *link) discard(w *wire) {
 }
 
 func (l *link) close() {
+	// mu is held while dialling. So no wire is made after this.
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()

@@ -73,6 +73,7 @@ func (c *command) probed(replies []rueidis.RedisResult) {
 	if r.Err == nil || r.Err.Class != ClassAsk {
 		return
 	}
+	// ASK means that this key has gone, too. Any other answer, an error as well, means that it may be here.
 	for _, reply := range replies {
 		if err := classify(reply.Error()); err == nil || err.Class != ClassAsk {
 			r.Err = errSplit
@@ -106,6 +107,7 @@ func (n *Node) setMarks(l *link, asking bool, limit time.Duration, holds []*Rene
 			}
 			continue
 		}
+		// Two commands a hold: SET NX makes a mark that is nowhere, PEXPIRE raises one that is here.
 		cmds := make([]rueidis.Completed, 0, 4*len(round))
 		for _, r := range round {
 			for _, c := range markCommands(w, r) {
@@ -118,6 +120,7 @@ func (n *Node) setMarks(l *link, asking bool, limit time.Duration, holds []*Rene
 		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 		replies := w.client.DoMulti(ctx, cmds...)
 		cancel()
+		// A hold's answer is the last error of its replies. Nil is none: SET NX found the mark.
 		each := len(replies) / len(round)
 		for i, r := range round {
 			r.Code, r.Err = CodeRenewed, nil
@@ -130,6 +133,7 @@ func (n *Node) setMarks(l *link, asking bool, limit time.Duration, holds []*Rene
 				}
 			}
 			if r.Err != nil {
+				// One that is on the other side is asked for there, once.
 				if addr := redirection(r.Err.Text, "ASK ", n.Addr()); addr != "" && !asking {
 					away[addr] = append(away[addr], r)
 				}

@@ -130,6 +130,7 @@ func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
 	case failed != nil:
 		n.abort()
 		return nil, failed
+	// A single node would send the keys of every slot here; Open is for clusters.
 	case w.caps.Cluster:
 		n.abort()
 		return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a node of a cluster, and a single server was asked for", addr)}
@@ -161,6 +162,7 @@ func (n *Node) abort() {
 func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	n.nodes, n.mode = nodes, mode
 	config := pubsub.Config{Dedicate: n.dedicate, Linger: n.opts.Linger, Sharded: mode.sharded}
+	// Its connection may be the first to break when a master dies: lanes that are idle send nothing.
 	config.OnEvent = func(e pubsub.Event) {
 		if e.Kind == pubsub.Lost || e.Kind == pubsub.DialFailed || e.Kind == pubsub.Refused {
 			n.suspect()
@@ -174,6 +176,7 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	for range n.opts.Lanes {
 		n.lanes = append(n.lanes, newLane(n, n.commands))
 	}
+	// The lane that waits for replicas is the last one: Submit and Hurry find it there.
 	last := newLane(n, n.acked)
 	last.acks = newConfirming(n.world)
 	n.lanes = append(n.lanes, last)
@@ -191,6 +194,7 @@ func (n *Node) newLink(name string) *link {
 			if err != nil {
 				return nil, err
 			}
+			// It is never released to the client: a wire is closed instead, see link.discard.
 			dedicated, _ := client.Dedicate()
 			return dedicated, nil
 		},
@@ -233,6 +237,7 @@ func (n *Node) Submit(op *Op) error {
 	if op.Ack == nil {
 		l = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]
 	}
+	// Not "return l.submit(op)": a nil *ServerError is no nil error.
 	if err := l.submit(op); err != nil {
 		return err
 	}
@@ -278,6 +283,7 @@ func (n *Node) move(addr string) {
 	}
 	n.subs.Replace()
 	if old != nil && !n.from.borrowed {
+		// In the background: rueidis waits up to a second for a server that is silent.
 		n.follow.wg.Go(old.Close)
 	}
 }
@@ -314,6 +320,7 @@ func (n *Node) Ping(ctx context.Context) error {
 	defer cancel()
 	type answer struct{ err error }
 	done := make(chan answer, 1)
+	// On a goroutine of its own: a dial knows nothing of ctx.
 	n.wg.Add(1)
 	go func() {
 		defer n.wg.Done()
@@ -323,6 +330,7 @@ func (n *Node) Ping(ctx context.Context) error {
 			return
 		}
 		r := w.client.Do(ctx, w.client.B().Ping().Build())
+		// A caller whose time is over proves nothing against the connection.
 		if r.NonRedisError() != nil && ctx.Err() == nil {
 			n.commands.giveUp(w)
 		}
@@ -346,6 +354,7 @@ func (n *Node) mastering(ctx context.Context) bool {
 	for tries := 1; ; tries++ {
 		w, failed := n.commands.get()
 		if failed != nil {
+			// These are refusals: a server that refuses is there.
 			return failed.Class == ClassNoAuth || failed.Class == ClassNoPerm || failed.Class == ClassMaxClients
 		}
 		limited, cancel := context.WithTimeout(ctx, lookLimit)
@@ -407,6 +416,7 @@ func (n *Node) Stats() NodeStats {
 // Blocks: at most about two attempt limits, when the server is silent.
 func (n *Node) Close() {
 	n.subs.Close()
+	// Lanes end before the links that they send over. A WAIT would hold its lane for as long as its op allows.
 	n.Hurry()
 	for _, l := range n.lanes {
 		l.close()

@@ -82,6 +82,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 	}
 	var failures []error
 	for _, addr := range addrs {
+		// The first connection to an address tells what it is: nothing, a single server, or a node of a cluster.
 		from := &endpoint{addr: addr, dial: dial, borrowed: borrowed, hide: o.Hide}
 		n := newNode(from, o)
 		w, failed := n.commands.get()
@@ -94,6 +95,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 			failures = append(failures, failed)
 			continue
 		}
+		// A single server. Beside other addresses it would be a guess which of them has the locks.
 		if !w.caps.Cluster {
 			if len(addrs) > 1 {
 				n.abort()
@@ -104,6 +106,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 			ns.single = n
 			return ns, nil
 		}
+		// A node of a cluster. It was made only to ask: if it serves slots, the table makes it anew.
 		ns.mode, ns.table = clusterMode(o.PubSub, w.caps.Version), new([slotCount]atomic.Pointer[Node])
 		n.abort()
 		ns.endpoints[addr] = from
@@ -115,6 +118,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 		clear(ns.endpoints)
 		failures = append(failures, err)
 	}
+	// Nobody served. One that refused tells more than others that were silent.
 	for _, err := range failures {
 		if one := AsServerError(err); len(failures) == 1 || one.Class != ClassUnreachable && one.Class != ClassUnknown { // it says more than silence
 			return nil, one
@@ -266,11 +270,13 @@ func (ns *Nodes) Close() {
 		ns.single.from.close()
 		return
 	}
+	// closed comes first: from now on no table and no redirection adds a node.
 	ns.mu.Lock()
 	ns.closed = true
 	ns.mu.Unlock()
 	close(ns.stop)
 	ns.wg.Wait()
+	// The keeper, dials and retired nodes have ended. So members and endpoints are read without mu.
 	var wg sync.WaitGroup
 	for _, m := range ns.members {
 		wg.Go(m.node.Close)

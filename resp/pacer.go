@@ -22,6 +22,7 @@ type pacer struct {
 // reserve takes the next token from at on, and says when it may be used.
 func (p *pacer) reserve(at clock.Instant) clock.Instant {
 	for {
+		// The bucket is one instant, when it is full again. So taking a token is one compare-and-swap.
 		next := p.next.Load()
 		full := max(clock.Instant(next), at)
 		if p.next.CompareAndSwap(next, int64(full.Add(resendEvery))) {

@@ -36,11 +36,13 @@ func (ns *Nodes) redirect(from *Node, op *Op, r *Result) bool {
 	}
 	target, alone, asking := ns.target(from, op, r.Err)
 	if target == nil {
+		// Alone, its own key was declared, and no node was named: so it is a key beside it that is not here.
 		if r.Err.Class == ClassMoved && op.alone && redirection(r.Err.Text, "MOVED ", from.Addr()) == "" {
 			r.Err = errSplit
 		}
 		return false
 	}
+	// Set before Submit: from then on the op is its lane's.
 	op.hops++
 	op.alone, op.asking = alone, asking
 	ns.counts.redirects.Add(1)
@@ -56,6 +58,8 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 	switch err.Class {
 	case ClassMoved:
 		addr := redirection(err.Text, "MOVED ", from.Addr())
+		// An address is the newest there is. Without one the table decides, if it has changed since. Else the op goes
+		// again, alone: then the refusal names a node.
 		switch {
 		case addr != "":
 			return ns.learn(op.Slot, addr), false, false
@@ -65,6 +69,7 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 			return from, true, false
 		}
 	case ClassAsk:
+		// Alone, it looks for the keys beside it first: those must all be on one side.
 		if !op.alone && len(op.siblings()) > 0 {
 			return from, true, false
 		}
@@ -76,6 +81,7 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 			return from, true, false
 		}
 	case ClassUnreachable:
+		// The node may be gone for good. The table says so as soon as another one has its slots.
 		if owner != from {
 			return owner, false, false
 		}

@@ -46,6 +46,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	if retry {
 		link = n.retries
 	}
+	// The commands: neighbours of one kind share one, unless this node wants every key declared.
 	pending := make([][]Renewal, 0, len(batch)/maxKeys+1)
 	for start := 0; start < len(batch); {
 		end := start + 1
@@ -55,6 +56,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 		pending = append(pending, batch[start:end])
 		start = end
 	}
+	// The rounds: each sends so many commands, and returns what has to go again.
 	reloads, load := 0, false
 	for len(pending) > 0 {
 		round := pending[:min(maxRenewCommands, len(pending))]
@@ -70,6 +72,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 		}
 		pending = append(pending[len(round):], again...)
 	}
+	// What this server does not serve, or not as a master.
 	switch {
 	case n.nodes != nil:
 		n.elsewhere(link, limit, batch)
@@ -83,6 +86,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 // moving are renewed at the node that takes it over, those of a read hold each where it is; the others
 // are answered ClassMoved, for the watchdog to send them to their new node.
 func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
+	// Which keys to ask for alone: those not served here, or refused in unknown words, while the table names this node.
 	var moved [][]Renewal
 	doubtful := false
 	for i := range batch {
@@ -98,6 +102,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	if doubtful {
 		n.nodes.Suspect()
 	}
+	// Ask. If unknown words are gone when keys are declared, this node never gets a batch again.
 	for left := moved; len(left) > 0; {
 		round := left[:min(maxRenewCommands, len(left))]
 		left = left[len(round):]
@@ -113,6 +118,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 			marks = append(marks, r)
 		}
 	}
+	// Refusals with an address: MOVED corrects the table for the next firing, ASK is followed now.
 	asking := make(map[string][][]Renewal)
 	for i := range batch {
 		r := &batch[i]
@@ -125,6 +131,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 			asking[addr] = append(asking[addr], batch[i:i+1])
 		}
 	}
+	// Hashes are renewed where they are, then the marks of read holds, which may be on the other side.
 	for addr, parts := range asking {
 		if target := n.nodes.member(addr); target != nil {
 			target.renewAsking(limit, parts)
@@ -154,6 +161,7 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 	for len(parts) > 0 {
 		round := parts[:min(maxKeys, len(parts))]
 		parts = parts[len(round):]
+		// One key a command: ASKING holds for one, and keys of several slots may be on their way here.
 		cmds := make([]rueidis.Completed, 0, 2*len(round))
 		for _, part := range round {
 			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}} // a read hold's mark may be elsewhere
@@ -163,12 +171,14 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 		sentAt := n.opts.Clock.Now()
 		replies := w.client.DoMulti(ctx, cmds...)
 		cancel()
+		// Every second reply is ASKING's.
 		received := n.opts.Clock.Now()
 		for i, part := range round {
 			reply := replies[2*i+1]
 			if reply.NonRedisError() != nil {
 				n.retries.giveUp(w)
 			}
+			// Not repaired here: the watchdog asks again soon.
 			if readRenewals(w, reply, part, sentAt, received) == noScript {
 				fail([][]Renewal{part}, &ServerError{Class: ClassNoScript, Text: "NOSCRIPT"})
 			}
@@ -195,6 +205,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load 
 		fail(parts, failed)
 		return nil, false
 	}
+	// The pipeline: the loads, if any, then one EVALSHA for each part.
 	cmds := make([]rueidis.Completed, 0, len(parts)+len(catalogue))
 	for _, part := range parts {
 		n.use(part[0].script())
@@ -206,11 +217,13 @@ func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load 
 	for _, part := range parts {
 		cmds = append(cmds, renewCommand(w, n.nodes != nil, part))
 	}
+	// Sent. An answer proves a lease from sentAt on, so that is from before the write.
 	ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 	sentAt := n.opts.Clock.Now()
 	replies := w.client.DoMulti(ctx, cmds...)
 	cancel()
 	received := n.opts.Clock.Now()
+	// The answers: what must go again, and what the connection is still good for.
 	refused := loadRefusal(replies[:loads])
 	lost, left := false, false
 	for i, part := range parts {
@@ -229,6 +242,7 @@ func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load 
 		}
 		left = left || slices.ContainsFunc(part, func(r Renewal) bool { return n.left(r.Err) })
 	}
+	// A connection that owes an answer is given up; one to a server that takes no writes is left, with its pauses.
 	switch {
 	case lost || w.malformed.Load():
 		l.giveUp(w)
@@ -245,6 +259,7 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	}
 	sha := w.client.B().Evalsha().Sha1(part[0].script().sha)
 	lease, greater := strconv.FormatInt(part[0].LeaseMs, 10), flag(w.caps.Greater)
+	// Declared keys must be of one slot. Those of a batch are not, so they travel as arguments.
 	if cluster && len(part) > 1 {
 		return sha.Numkeys(0).Arg(lease, greater, strconv.Itoa(len(part))).Arg(keys...).Arg(fields...).Build()
 	}
@@ -253,6 +268,7 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 
 // readRenewals reads {now, renewed, i, v, ...} into part.
 func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, received clock.Instant) outcome {
+	// The reply as a whole.
 	values, failed := arrayOf(w, part[0].script(), reply)
 	if failed != nil {
 		return refuseRenewals(w, part, failed)
@@ -266,6 +282,7 @@ func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, re
 	if !ok {
 		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}
+	// The keys. Whoever is not named was renewed.
 	for i := range part {
 		part[i].Code, part[i].Err, part[i].SentAt = CodeRenewed, nil, sentAt
 	}
@@ -280,6 +297,7 @@ func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, re
 			r.Code, r.Err = CodeError, sparse.refused
 		}
 	}
+	// The script counts, too. A key that it neither counted nor named would be trusted for nothing.
 	if sparse.bad || n != int64(len(part)) {
 		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}

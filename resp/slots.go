@@ -84,6 +84,7 @@ func (ns *Nodes) keep() {
 // those that are being asked, and for no others.
 func (ns *Nodes) readTable() error {
 	ns.counts.refreshes.Add(1)
+	// Whom to ask: everybody heard of, in random order, so that no node is asked first by every engine.
 	ns.mu.Lock()
 	ask := make([]*endpoint, 0, len(ns.endpoints))
 	for _, p := range ns.endpoints {
@@ -95,6 +96,7 @@ func (ns *Nodes) readTable() error {
 		view *view
 		err  error
 	}
+	// Room for all of them: a goroutine that outlives this call must not block.
 	answers := make(chan answer, len(ask))
 	next, waiting := 0, 0
 	start := func() {
@@ -106,6 +108,7 @@ func (ns *Nodes) readTable() error {
 			answers <- answer{v, err}
 		})
 	}
+	// A few at a time. One that fails, or is behind, is followed by the next; the first that is up to date ends it.
 	for next < min(tableAsked, len(ask)) {
 		start()
 	}
@@ -120,6 +123,7 @@ func (ns *Nodes) readTable() error {
 			return errClosed
 		}
 		waiting--
+		// All have answered, and nobody was up to date.
 		switch {
 		case a.err != nil:
 			last = a.err
@@ -222,6 +226,7 @@ func (p *viewParser) add(r *rueidis.RedisMessage) string {
 	if err != nil || len(parts) < 3 {
 		return excerptOf(r)
 	}
+	// The slots. One that comes twice would belong to whoever is named last.
 	first, ok1 := number(&parts[0])
 	last, ok2 := number(&parts[1])
 	if !ok1 || !ok2 || first < 0 || last >= slotCount || first > last {
@@ -233,6 +238,7 @@ func (p *viewParser) add(r *rueidis.RedisMessage) string {
 		}
 		p.served[slot] = true
 	}
+	// The nodes: the master, then its replicas, which are only asked for tables.
 	for i := range parts[2:] {
 		addr, why := p.node(&parts[2+i])
 		if why != "" {
@@ -289,6 +295,7 @@ func (ns *Nodes) adopt(v *view) error {
 	if v.epoch != unknownEpoch {
 		ns.epoch.Store(v.epoch)
 	}
+	// The owners. The table is read without mu, so an op may meet half of a change: a redirection mends that.
 	changed := false
 	for _, r := range v.ranges {
 		n := ns.memberLocked(r.master)
@@ -300,6 +307,7 @@ func (ns *Nodes) adopt(v *view) error {
 	for s := range ns.table { // nobody serves it: whoever is asked says so
 		ns.table[s].CompareAndSwap(nil, anybody)
 	}
+	// The nodes, and whom to ask from now on.
 	ns.listLocked()
 	ns.known = make(map[string]bool, len(v.known))
 	for _, addr := range v.known {
@@ -308,6 +316,7 @@ func (ns *Nodes) adopt(v *view) error {
 	}
 	retired, gone := ns.sweepLocked()
 	ns.mu.Unlock()
+	// The rest runs without mu: hooks may block, and so does closing.
 	if changed {
 		ns.counts.changes.Add(1)
 	}
@@ -378,6 +387,7 @@ func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
 	if len(retired) > 0 {
 		ns.listLocked()
 	}
+	// Members first: an endpoint stays as long as a node uses it.
 	for addr, p := range ns.endpoints {
 		if !ns.known[addr] && ns.members[addr] == nil {
 			delete(ns.endpoints, addr)

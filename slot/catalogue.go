@@ -150,6 +150,7 @@ func derivedOf(name string, kind Kind) []derived {
 	case KindLock, KindSpin:
 		return lockNames(name)
 	case KindFair:
+		// Redisson's three, then those of our own scripts.
 		return append(lockNames(name),
 			derived{what: "waiter channel", key: FairWaiterChannel(name, sampleField)},
 			derived{what: "queue", key: FairQueue(name)},
@@ -161,6 +162,7 @@ func derivedOf(name string, kind Kind) []derived {
 	case KindFenced:
 		return append(lockNames(name), derived{what: "token counter", key: FenceToken(name)})
 	case KindRW:
+		// No lockNames: a read/write lock has a channel of its own.
 		return []derived{
 			{what: "channel", key: RWChannel(name)},
 			{what: "read hold", key: ReadHold(name, sampleField, 1)},
@@ -175,6 +177,7 @@ func derivedOf(name string, kind Kind) []derived {
 			{what: "timeout set", key: PermitTimeouts(name)},
 		}
 	case KindLatch:
+		// Of a name with a hash tag it is in another slot: a cluster refuses such latches.
 		return []derived{{what: "channel", key: LatchChannel(name)}}
 	default:
 		return nil

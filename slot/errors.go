@@ -34,6 +34,7 @@ func quote(s string) string {
 	if len(s) <= quotedMax {
 		return strconv.Quote(s)
 	}
+	// Not within a character: Quote would show its bytes.
 	end := quotedMax
 	for end > quotedMax-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--

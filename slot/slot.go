@@ -24,6 +24,7 @@ func hashed(key string) string {
 		return key
 	}
 	length := strings.IndexByte(key[open+1:], '}')
+	// "{}" is no tag, and a brace that is never closed is none either.
 	if length <= 0 {
 		return key
 	}

@@ -64,6 +64,7 @@ func (b *bucket) take(due []*Item, n int) []*Item {
 		b.count--
 		it = next
 	}
+	// What follows is the first that stays, or the root itself: both close the ring.
 	b.root.next, it.prev = it, &b.root
 	return due
 }

@@ -71,6 +71,7 @@ func (t *timers) look() {
 	if t == nil {
 		return
 	}
+	// A call that was on its way at the last tick, and still is, has taken a whole period.
 	calls, due := t.calls.Load(), t.due.Load()
 	hangs := calls%2 != 0 && calls == t.seen
 	now := time.Now()
@@ -80,6 +81,7 @@ func (t *timers) look() {
 		t.late = 0
 		return
 	}
+	// Equal, not more: it counts once each time.
 	if t.late++; t.late == stuckTicks {
 		t.stuck.Add(1)
 	}

@@ -77,6 +77,7 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 	defer w.mu.Unlock()
 	s.closed = w.stopped
 	if !w.stopped {
+		// A new slice each time: sweep walks the old one without mu.
 		w.sets = append(slices.Clip(w.sets), s)
 	}
 	return s
@@ -99,6 +100,7 @@ func (s *Set) Schedule(it *Item, due clock.Instant) { s.scheduleIn(it, due, s.wi
 
 // scheduleIn puts the item into a bucket of that width.
 func (s *Set) scheduleIn(it *Item, due clock.Instant, width int64) {
+	// Rounded up: a bucket ends when all of it is due, so nothing comes early.
 	due = s.clamp(due)
 	s.w.arm(s.schedule(it, ((int64(due)-1)/width+1)*width))
 }
@@ -118,6 +120,7 @@ func (s *Set) schedule(it *Item, ends int64) clock.Instant {
 	}
 	s.checkLocked(it)
 	if b := it.bucket; b != nil {
+		// It is there already: a deadline that moves within one width costs nothing.
 		if b.ends == ends {
 			return never
 		}
@@ -182,6 +185,7 @@ func (s *Set) Drain() []*Item {
 	defer s.mu.Unlock()
 	items := make([]*Item, 0, s.items)
 	buckets := slices.Clone(s.order)
+	// What the delivery has not taken out yet is still scheduled.
 	if s.leaving != nil {
 		buckets = append(buckets, s.leaving)
 	}
@@ -236,6 +240,7 @@ func (s *Set) openLocked(ends int64) (*bucket, clock.Instant) {
 	heap.Push(&s.order, b)
 	s.empty++
 	s.publishLocked()
+	// It is due already: no source has to go off for that.
 	if !b.end().After(s.w.clock.Now()) {
 		s.kickLocked()
 		return b, never
@@ -354,6 +359,7 @@ func (s *Set) collect() (clock.Instant, []*Item, bool) {
 	s.mu.Lock()
 	b, now := s.overdueLocked()
 	if b == nil {
+		// At rest. The sources have mutexes of their own, so they are armed without ours.
 		next := s.restLocked()
 		s.mu.Unlock()
 		s.w.arm(next)
@@ -361,6 +367,7 @@ func (s *Set) collect() (clock.Instant, []*Item, bool) {
 	}
 	count := b.count
 	s.mu.Unlock()
+	// The slice grows without mu: a large one takes its time.
 	due := slices.Grow(s.batch[:0], count)
 	due, more := s.drain(b, due)
 	for more {

@@ -82,6 +82,7 @@ func New(cfg Config) (*Wheel, error) {
 func (w *Wheel) Stop() { w.stop.Do(w.shutdown) }
 
 func (w *Wheel) shutdown() {
+	// No set comes after these.
 	w.mu.Lock()
 	w.stopped = true
 	sets := w.sets
@@ -130,6 +131,7 @@ func (w *Wheel) sweep() clock.Instant {
 			earliest = min(earliest, next)
 			continue
 		}
+		// It arms the sources itself when it comes to rest.
 		s.kick()
 	}
 	return earliest

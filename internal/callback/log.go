@@ -52,6 +52,7 @@ func (p *Pool) speak() {
 	defer p.spoken()
 	p.mu.Lock()
 	l, untold := p.lines[0], p.untold
+	// Taken out before it is said: a logger that ends its goroutine does not hear it again.
 	p.lines[0] = line{}
 	p.lines, p.untold, p.inLogger = p.lines[1:], 0, true
 	p.mu.Unlock()

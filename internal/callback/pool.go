@@ -98,6 +98,7 @@ func (p *Pool) Tick() {
 		}
 		return
 	}
+	// The trouble is over: what was added beyond poolSize goes.
 	if p.ants != nil && p.ants.Cap() > poolSize && p.ants.Running() < poolSize {
 		p.ants.Tune(poolSize)
 	}
@@ -124,6 +125,7 @@ func (p *Pool) start() bool {
 		p.mu.Lock()
 		closed := p.closed
 		p.mu.Unlock()
+		// Full. A closed pool refuses, too, but what it was given is still called: on a goroutine of its own.
 		if !closed {
 			return false
 		}
@@ -137,6 +139,7 @@ func (p *Pool) turn() {
 	for {
 		p.mu.Lock()
 		if len(p.queue) == 0 {
+			// The array goes, too: it may have grown in a burst.
 			p.queue = nil
 			p.mu.Unlock()
 			return
@@ -152,6 +155,7 @@ func (p *Pool) turn() {
 
 // call runs one callback.
 func (p *Pool) call(fn func()) {
+	// runtime.Goexit runs deferred functions without a panic. So a flag tells it from an ordinary return.
 	returned := false
 	defer func() {
 		r := recover()
@@ -240,6 +244,7 @@ func (p *Pool) Close(ctx context.Context) (stuck string) {
 	idle := p.idle
 	p.mu.Unlock()
 	if idle != nil && !p.waitIdle(ctx, idle) {
+		// Somebody has to tick: what waits behind a stuck callback is still called.
 		stuck = p.Stuck()
 		p.world.Go("callbacks", func() { p.waitIdle(context.Background(), idle) })
 	}

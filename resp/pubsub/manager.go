@@ -67,14 +67,17 @@ func (m *Mux) manage() {
 // step does all the work there is and returns how long nothing more is due.
 func (m *Mux) step() time.Duration {
 	m.mgr.pressure = m.pressure.Swap(false)
+	// Another server took over: the failures of the old one are no reason to wait.
 	if m.replace.Swap(false) {
 		if m.mgr.conn != nil {
 			m.giveUp(errSubReplaced)
 		}
 		m.mgr.failures, m.mgr.nextDial = 0, time.Time{}
 	}
+	// What has become due joins the work list.
 	m.takeMoved()
 	m.takeRetries(time.Now())
+	// A connection is made for work alone, and not before its time. What nobody wants any more is no work.
 	if m.mgr.conn == nil {
 		wait := time.Until(m.mgr.nextDial)
 		if wait <= 0 || m.mgr.pressure {
@@ -90,6 +93,7 @@ func (m *Mux) step() time.Duration {
 			return time.Until(m.mgr.nextDial)
 		}
 	}
+	// One pipeline after another, until there is nothing to do or the connection is lost.
 	for m.mgr.conn != nil && m.ctx.Err() == nil && m.round() {
 	}
 	if m.mgr.conn != nil {
@@ -131,6 +135,7 @@ func (m *Mux) dial() bool {
 	client, release, err := m.cfg.Dedicate(m.ctx)
 	if err == nil {
 		c.client, c.release = client, release
+		// The hooks know their connection: what an old one says late meets another epoch.
 		c.lost = client.SetPubSubHooks(rueidis.PubSubHooks{
 			OnMessage:      func(msg rueidis.PubSubMessage) { m.onMessage(c, msg) },
 			OnSubscription: func(s rueidis.PubSubSubscription) { m.onSubscription(c, s) },
@@ -144,6 +149,7 @@ func (m *Mux) dial() bool {
 		default:
 		}
 	}
+	// Waiters are told at each failure, but each of them once: see lostLocked.
 	if err != nil {
 		m.count.dialFailures.Add(1)
 		m.backOff(err)
@@ -167,6 +173,7 @@ func (m *Mux) giveUp(err error) {
 		err = rueidis.ErrClosing
 	}
 	m.closeConn(c)
+	// Close does not tell waiters.
 	if m.ctx.Err() != nil {
 		return
 	}
@@ -202,6 +209,7 @@ func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 // silent server. Only closing is safe: releasing a connection that works sends UNSUBSCRIBE
 // (see unsubscribeCommands).
 func (m *Mux) closeConn(c *subConn) {
+	// It waits for a slot: that bounds the goroutines when servers are silent.
 	m.closers <- struct{}{}
 	m.wg.Go(func() {
 		c.client.Close()
@@ -316,6 +324,7 @@ func (m *Mux) popTodo(limit int) []*subChannel {
 		m.work.todo = nil
 		return todo
 	}
+	// The capacity is cut: whoever appends to what was taken must not write into the rest.
 	m.work.todo = todo[limit:]
 	return todo[:limit:limit]
 }

@@ -227,9 +227,11 @@ func (m *Mux) Subscribe(channel string, w Waker) (*Sub, error) {
 	sh.mu.Lock()
 	ch := sh.channels[channel]
 	if ch == nil {
+		// A new channel. It counts first and is taken back if it is too many: no mutex is held over all shards.
 		if m.count.channels.Add(1) > int64(m.cfg.MaxChannels) {
 			m.count.channels.Add(-1)
 			sh.mu.Unlock()
+			// Lingering channels are let go at once, so that the next attempt finds room.
 			m.pressure.Store(true)
 			m.kick()
 			return nil, ErrTooManyChannels
@@ -239,7 +241,9 @@ func (m *Mux) Subscribe(channel string, w Waker) (*Sub, error) {
 	}
 	ch.add(s)
 	m.count.refs.Add(1)
+	// One that lingered is still subscribed: it needs no command.
 	m.unidleLocked(sh, ch)
+	// The phase says who tells the waiter: the manager, the greeter, or the end of the command in flight.
 	switch ch.phase.Load() {
 	case phaseIdle:
 		m.enqueueLocked(ch)
@@ -299,6 +303,7 @@ func (s *Sub) Drop() {
 	ch.remove(s)
 	m.count.refs.Add(-1)
 	first := false
+	// In any other phase, whoever ends it finds that nobody is left.
 	if ch.refs == 0 && ch.phase.Load() == phaseConfirmed {
 		first = m.idleLocked(sh, ch, time.Now())
 	}
@@ -336,6 +341,7 @@ func (c Config) withDefaults() Config {
 	set(&c.BackoffMax, time.Second)
 	set(&c.Attempt, 2500*time.Millisecond)
 	set(&c.RefusedRetry, 30*time.Second)
+	// Sizes, and what sharded channels rule out.
 	if c.MaxChannels <= 0 {
 		c.MaxChannels = 100_000
 	}
@@ -344,6 +350,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Sharded {
 		c.Batch = 1
+		// A random channel would mostly be in another node's slot.
 		if c.ProbeChannel == "" {
 			c.ProbeEvery = 0
 		}

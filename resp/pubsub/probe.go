@@ -29,16 +29,19 @@ func (m *Mux) probe(now time.Time) {
 	}
 	m.mgr.nextProbe = now.Add(m.cfg.ProbeEvery)
 	p := &c.probe
+	// The last one had a whole interval to come back.
 	if p.want.Load() != nil {
 		m.count.probesLost.Add(1)
 		m.giveUp(errSubProbe)
 		return
 	}
+	// The next one.
 	if !p.subscribed && !m.subscribeProbe(c) {
 		return
 	}
 	p.sent++
 	token := strconv.FormatUint(c.epoch, 10) + ":" + strconv.Itoa(p.sent)
+	// Stored before it is sent: the reader may see the message before its command is answered.
 	p.want.Store(&token)
 	cmd := c.client.B().Publish().Channel(m.cfg.ProbeChannel).Message(token).Build()
 	if m.cfg.Sharded {

@@ -62,6 +62,7 @@ func (m *Mux) send(c *subConn, subs, idle []*subChannel) bool {
 	r := m.build(c, subs, idle)
 	m.count.rounds.Add(1)
 	res := m.exchange(c, r.cmds)
+	// Without all answers nothing is known of the subscriptions: the next connection makes them anew.
 	for _, a := range res {
 		if err := a.NonRedisError(); err != nil {
 			m.giveUp(err)
@@ -106,6 +107,7 @@ func (m *Mux) build(c *subConn, subs, idle []*subChannel) *subRound {
 		m.count.unsubscribes.Add(int64(n))
 		idle = idle[n:]
 	}
+	// An empty transaction changes nothing, and tells whether unsubscribeCommands may be used.
 	if c.tx == txUnknown {
 		r.asks = len(r.cmds)
 		r.cmds = append(r.cmds, b.Multi().Build(), b.Exec().Build())
@@ -174,6 +176,7 @@ func (m *Mux) takeTodo(c *subConn) []*subChannel {
 		case phase != phaseIdle && phase != phaseRefused:
 		case ch.refs == 0:
 			m.forgetLocked(sh, ch)
+		// Each is a command: the channels of refused batches take several rounds.
 		case ch.single && singles >= roundCommands:
 			m.enqueueLocked(ch)
 		default:
@@ -205,16 +208,19 @@ func (m *Mux) takeIdle(c *subConn, now time.Time) []*subChannel {
 		sh := &m.shards[i]
 		sh.mu.Lock()
 		for ch := sh.idle.head; ch != nil && len(idle) < limit; ch = sh.idle.head {
+			// The oldest come first: the others of this shard are younger.
 			if ch.idleSince.After(deadline) {
 				break
 			}
 			m.unidleLocked(sh, ch)
 			m.setPhaseLocked(ch, phaseUnsubscribing)
+			// From now on gone is about this command, see movedAway.
 			ch.gone = false
 			idle = append(idle, ch)
 		}
 		sh.mu.Unlock()
 	}
+	// If the round is full, more may be due: then the next one sweeps, too.
 	if len(idle) < limit {
 		m.mgr.nextSweep = now.Add(m.sweepEvery())
 	}
@@ -307,6 +313,7 @@ func (m *Mux) refuse(ch *subChannel, err error) {
 // connection is in a state that nothing is known about.
 func (m *Mux) settleUnsubscribe(s subStep, res []rueidis.RedisResult) bool {
 	err := res[2].Error()
+	// EXECABORT means that nothing ran. Another refusal of EXEC leaves it open what MULTI has queued.
 	if err == nil {
 		if parts, _ := res[2].ToArray(); len(parts) > 0 {
 			err = parts[0].Error()

@@ -17,6 +17,7 @@ func (m *Mux) wakeAll(wakes []pendingWake, payload string) {
 	if len(wakes) == 0 {
 		return
 	}
+	// Held during Wake, for Close waits for the last one. Who comes later sees closed.
 	m.gate.RLock()
 	defer m.gate.RUnlock()
 	if m.closed.Load() {
@@ -32,6 +33,7 @@ func (m *Mux) wakeAll(wakes []pendingWake, payload string) {
 // Allocates: only for a channel with more than 16 references.
 func (m *Mux) onMessage(c *subConn, msg rueidis.PubSubMessage) {
 	if want := c.probe.want.Load(); want != nil && msg.Channel == m.cfg.ProbeChannel {
+		// An old one may come late: it proves nothing of the path as it is now.
 		if msg.Message == *want {
 			c.probe.want.CompareAndSwap(want, nil)
 		}
@@ -83,6 +85,7 @@ func (m *Mux) confirm(channel string, epoch uint64) {
 	}
 	m.setPhaseLocked(ch, phaseConfirmed)
 	wakes = ch.confirmedLocked(wakes)
+	// Everybody left while the command was in flight.
 	if ch.refs == 0 {
 		idle = m.idleLocked(sh, ch, time.Now())
 	}
@@ -104,6 +107,7 @@ func (m *Mux) movedAway(channel string, epoch uint64) {
 		sh.mu.Unlock()
 		return
 	}
+	// Our own command may still be refused: then the channel is not as subscribed as before.
 	if ch.phase.Load() == phaseUnsubscribing {
 		ch.gone = true
 	}
@@ -182,6 +186,7 @@ func (m *Mux) greet(ch *subChannel) {
 	wakes := buf[:0]
 	sh := m.shard(ch.name)
 	sh.mu.Lock()
+	// Under one mutex with the look: who joins after it puts the channel on the list again.
 	ch.greet = false
 	switch ch.phase.Load() {
 	case phaseConfirmed:

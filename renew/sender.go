@@ -123,13 +123,17 @@ func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
 	for i := range groups {
 		// Some were released since they came due: the server would answer that they are not ours.
 		g := &groups[i]
-		g.subjects = slices.DeleteFunc(g.subjects, func(s Subject) bool { return s.Watched().state.Load() == stateGone })
+		g.subjects = slices.DeleteFunc(g.subjects, func(s Subject) bool {
+			return s.Watched().state.Load() == stateGone
+		})
 		if len(g.subjects) > 0 {
 			limit = max(limit, attemptLimit(g.lease))
 		}
 		for _, subject := range g.subjects {
 			h := subject.Watched()
-			answers = append(answers, resp.Renewal{Key: subject.Key(), Field: h.Field, Family: h.Family, LeaseMs: g.lease.Milliseconds()})
+			answers = append(answers, resp.Renewal{
+				Key: subject.Key(), Field: h.Field, Family: h.Family, LeaseMs: g.lease.Milliseconds(),
+			})
 		}
 	}
 	if len(answers) == 0 {

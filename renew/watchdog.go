@@ -33,8 +33,8 @@ type Events interface {
 	Jeopardy(s Subject)
 	// Renewed follows each success.
 	Renewed(s Subject)
-	// Outlasted follows a renewal that was sent with a longer lease than the hold's terms have now, or of a hold that is renewed
-	// no more: it may have raised the key's expiry to what nobody asks for any more.
+	// Outlasted follows a renewal that was sent with a longer lease than the hold's terms have now, or of a hold that
+	// is renewed no more: it may have raised the key's expiry to what nobody asks for any more.
 	Outlasted(s Subject)
 	// Ended says that the renewals of a hold end, for its terms said so. Change may have them go on.
 	Ended(s Subject)
@@ -59,7 +59,8 @@ type Cohorts struct {
 	events Events
 	set    *wheel.Set
 
-	mu    sync.Mutex // guards the plain fields of holds under watch, and posts; no other lock is taken inside but the wheel's
+	// mu guards the plain fields of holds under watch, and posts. No other lock is taken inside but the wheel's.
+	mu    sync.Mutex
 	posts map[Renewer]*post
 	order []*post // the same, in the order in which they were opened
 	ended bool
@@ -316,8 +317,8 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	}
 }
 
-// expire declares a hold lost whose time is over. If an answer has raised its deadline since that was found, it is looked
-// at again later instead.
+// expire declares a hold lost whose time is over. If an answer has raised its deadline since that was found, it is
+// looked at again later instead.
 func (k *Cohorts) expire(s Subject) {
 	h := s.Watched()
 	k.mu.Lock()
@@ -336,8 +337,8 @@ func (k *Cohorts) expire(s Subject) {
 	}
 }
 
-// Extended is Hold.Extended for a hold under watch, and says whether it lives on. Else it is lost, and Lost was or will be
-// called: nothing was proven for anybody.
+// Extended is Hold.Extended for a hold under watch, and says whether it lives on. Else it is lost, and Lost was or
+// will be called: nothing was proven for anybody.
 func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration) bool {
 	h, now := s.Watched(), k.clock.Now()
 	k.mu.Lock()

@@ -153,7 +153,8 @@ func (c *command) copies(w *wire, anySlot bool) bool {
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
 	row := first.Family.row()
-	// Acquires, asked for again or not. Those with places in a queue have arguments of their own, the others share some.
+	// Acquires, asked for again or not. Those with places in a queue have arguments of their own, the others share
+	// some.
 	switch {
 	case row.places && first.asks():
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
@@ -373,7 +374,8 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 			r.Code, r.Err = CodeError, sparse.refused
 			continue
 		}
-		if r.Code, r.Value, ok = codeOf(normal, sparse.v); !ok || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {
+		r.Code, r.Value, ok = codeOf(normal, sparse.v)
+		if !ok || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {
 			return c.malformed(w, values)
 		}
 		if r.Code == normal || r.Code == CodePassed {
@@ -503,8 +505,8 @@ func (c *command) settleReacquire(w *wire, values []rueidis.RedisMessage) outcom
 	return settled
 }
 
-// settleInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields, or longer ones, than are
-// read {ms, how many, mode}.
+// settleInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields, or longer ones, than
+// are read {ms, how many, mode}.
 func (c *command) settleInspect(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values)%2 == 0 {
 		return c.malformed(w, values)

@@ -14,8 +14,8 @@ import (
 // seen them.
 //
 // WAIT answers for what came before the last command of its own connection: over one that has sent none
-// it says at once that all is well. It also blocks its connection. So these acquires have a lane and a connection of their own,
-// and everybody else's goes on. The next batch collects while replicas are waited for.
+// it says at once that all is well. It also blocks its connection. So these acquires have a lane and a connection of
+// their own, and everybody else's goes on. The next batch collects while replicas are waited for.
 type confirming struct {
 	waiting []confirmation     // guarded by the lane's mutex: who is cancelled leaves
 	cut     context.CancelFunc // ends the WAIT on its way; the same
@@ -127,7 +127,10 @@ func (r *Result) unwanted(now clock.Instant) { r.Seen, r.Unseen, r.ReceivedAt = 
 
 var errUnwanted = &ServerError{Class: ClassRefused, Text: "nobody wants it any more: no replicas were waited for"}
 
-var errHurried = &ServerError{Class: ClassClosed, Text: "the wait for replicas was given up: this node's connections are being closed"}
+var errHurried = &ServerError{
+	Class: ClassClosed,
+	Text:  "the wait for replicas was given up: this node's connections are being closed",
+}
 
 var errCut = &ServerError{Class: ClassUnknown, Text: "no answer: the connection broke before replicas were asked"}
 

@@ -39,8 +39,8 @@ type dialled struct {
 	err    error
 }
 
-// move makes another server the endpoint's. A dial of the old one that is under way ends in errMoved, and a wire that was
-// made with it finds out by moves. Blocks: never.
+// move makes another server the endpoint's. A dial of the old one that is under way ends in errMoved, and a wire that
+// was made with it finds out by moves. Blocks: never.
 func (p *endpoint) move(addr string) (old rueidis.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +103,8 @@ func (p *endpoint) dialFor(d *dialled) (rueidis.Client, error) {
 	return nil, err
 }
 
-// close ends the client, unless it is borrowed; one that is just dialled ends with its dial. Blocks: up to a second for a
-// silent server.
+// close ends the client, unless it is borrowed; one that is just dialled ends with its dial. Blocks: up to a second
+// for a silent server.
 func (p *endpoint) close() {
 	p.mu.Lock()
 	client := p.client

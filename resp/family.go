@@ -42,7 +42,8 @@ func ModeOf(field string) string {
 	return ModeRead
 }
 
-// NoteField returns the field under which a writer of an engine leaves word that it waits: the engine's one note a name.
+// NoteField returns the field under which a writer of an engine leaves word that it waits: the engine's one note a
+// name.
 func NoteField(id string) string { return id + ":0" + writeSuffix }
 
 // FieldOf reports whether a field is of a hold or a waiter of the engine with this id.
@@ -61,7 +62,8 @@ const (
 // longer than the pause between two of its polls.
 const writerPatienceMs = "2500"
 
-// A row is what travels for one family: its scripts, and what their arguments and replies are like beside what all have.
+// A row is what travels for one family: its scripts, and what their arguments and replies are like beside what all
+// have.
 type row struct {
 	acquire, reacquire, count, release, renew *script
 
@@ -74,7 +76,7 @@ type row struct {
 	forced  string // what force.lua calls the family
 
 	tokens bool // an acquire is answered with tokens: for every key, not for those only that were not granted
-	places bool // waiters have places in a queue on the server: acquires, asked for again or not, have arguments of their own
+	places bool // waiters have places in a queue on the server: acquires and reacquires have arguments of their own
 	dumps  bool // what an acquire made of one key may be copied to a key of any slot
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
@@ -84,15 +86,18 @@ type row struct {
 //nolint:gochecknoglobals // a constant in all but name
 var families = [MaxFamilies]row{
 	FamilyLock: {
-		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire, release: scriptRelease, renew: scriptRenew,
+		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire,
+		release: scriptRelease, renew: scriptRenew,
 		message: unlockMessage, dumps: true,
 	},
 	FamilySpin: {
-		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire, release: scriptRelease, renew: scriptRenew,
+		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire,
+		release: scriptRelease, renew: scriptRenew,
 		message: unlockMessage, dumps: true, silent: true,
 	},
 	FamilyFenced: {
-		acquire: scriptFenced, reacquire: scriptFenced, count: scriptReacquire, release: scriptRelease, renew: scriptRenew,
+		acquire: scriptFenced, reacquire: scriptFenced, count: scriptReacquire,
+		release: scriptRelease, renew: scriptRenew,
 		message: unlockMessage, tokens: true, more: fencedArgs, beside: besideFenced,
 	},
 	FamilyRead: {
@@ -100,11 +105,13 @@ var families = [MaxFamilies]row{
 		message: unlockMessage, forced: ModeRead, marks: true, more: readerArgs, beside: besideRead,
 	},
 	FamilyWrite: {
-		acquire: scriptWrite, reacquire: scriptWrite, count: scriptReacquire, release: scriptWriteRelease, renew: scriptRenew,
+		acquire: scriptWrite, reacquire: scriptWrite, count: scriptReacquire,
+		release: scriptWriteRelease, renew: scriptRenew,
 		message: readUnlockMessage, forced: ModeWrite, field: newWriteID, more: writerArgs,
 	},
 	FamilyFair: {
-		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire, release: scriptFairRelease, renew: scriptRenew,
+		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire,
+		release: scriptFairRelease, renew: scriptRenew,
 		message: unlockMessage, forced: "fair", places: true, field: newFairID, beside: besideFair,
 	},
 }

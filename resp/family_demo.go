@@ -4,8 +4,8 @@ package resp
 
 import _ "embed"
 
-// FamilyDemo is a lock under another name. It shows what a further family takes: ARCHITECTURE.md, "To add a family". Its
-// row and its script would stand in family.go and in scripts.go, were they not for a test only.
+// FamilyDemo is a lock under another name. It shows what a further family takes: ARCHITECTURE.md, "To add a family".
+// Its row and its script would stand in family.go and in scripts.go, were they not for a test only.
 const FamilyDemo = familyEnd
 
 //go:embed scripts/demo.lua

@@ -44,9 +44,10 @@ const (
 // A follower knows the master of a name, and moves its node there whenever the sentinels agree on
 // another.
 //
-// It asks all sentinels it has heard of at once and believes what most of them name: one that is cut off from the others
-// goes on naming the old master, and one that lies names its own, with whatever epoch it likes. See choose. It asks when
-// one of them publishes a switch, when an answer of the master makes it doubtful, when a connection breaks, and every 5 s.
+// It asks all sentinels it has heard of at once and believes what most of them name: one that is cut off from the
+// others goes on naming the old master, and one that lies names its own, with whatever epoch it likes. See choose. It
+// asks when one of them publishes a switch, when an answer of the master makes it doubtful, when a connection breaks,
+// and every 5 s.
 //
 // Locks: mu guards the sentinels; it is never held during I/O.
 type follower struct {
@@ -97,7 +98,8 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 	n := newNode(from, o)
 	w, failed := n.commands.get()
 	if failed == nil && w.caps.Cluster {
-		failed = &ServerError{Class: ClassOther, Text: found.addr + " is a node of a cluster, and a master named by sentinels was asked for"}
+		why := " is a node of a cluster, and a master named by sentinels was asked for"
+		failed = &ServerError{Class: ClassOther, Text: found.addr + why}
 	}
 	if failed != nil {
 		n.abort()
@@ -260,19 +262,21 @@ func (f *follower) voices(all []finding) (voices []finding, known int) {
 	}
 }
 
-// choose finds the master that sentinels name: the one that most of them do. A sentinel that lies can claim any epoch, so
-// an epoch alone decides nothing; it is what tells an old configuration from a new one where most name the same.
+// choose finds the master that sentinels name: the one that most of them do. A sentinel that lies can claim any
+// epoch, so an epoch alone decides nothing; it is what tells an old configuration from a new one where most name the
+// same.
 //
 // A master is left for another one
 //
-//   - that more than half of the known sentinels name, of an epoch that is not older. A failover needs the votes of more
-//     than half of them, too, and they tell each other at once: it costs a fraction of a second to wait for them.
-//   - that more than half of the known name, of an older epoch, if no answer is as new as what is followed: somebody has
-//     set them up anew.
+//   - that more than half of the known sentinels name, of an epoch that is not older. A failover needs the votes of
+//     more than half of them, too, and they tell each other at once: it costs a fraction of a second to wait for
+//     them.
+//   - that more than half of the known name, of an older epoch, if no answer is as new as what is followed: somebody
+//     has set them up anew.
 //   - that more than half of those name that answer, if the master that is followed does not answer as one. After an
 //     outage the others may be down with the old master, or be known by two names, or be gone for good. A sentinel that
-//     lies wins this way only when the master and the other sentinels are all silent; while one of them answers, it does
-//     not.
+//     lies wins this way only when the master and the other sentinels are all silent; while one of them answers, it
+//     does not.
 //
 // At the beginning nothing is left: the one that most of those name that answer, and one that answers is enough. Of two
 // that do not agree none is believed.
@@ -310,8 +314,8 @@ func choose(all []finding, now followed, known int) finding {
 	return best
 }
 
-// elect finds the master with the most votes, and the epoch that most of its voters reach; with equal votes the one that
-// is followed, or none.
+// elect finds the master with the most votes, and the epoch that most of its voters reach; with equal votes the one
+// that is followed, or none.
 func elect(votes map[string][]int64, now string) (best finding) {
 	most := 0
 	for addr, epochs := range votes {
@@ -332,8 +336,8 @@ func elect(votes map[string][]int64, now string) (best finding) {
 }
 
 // agreedPeers lists the sentinels: those before, with whom more than half of the known name, each itself included, and
-// without whom more than half of them leave out. So one that lies, and the silence of the others, change nothing. At the
-// beginning those are listed that more than half name of who answered.
+// without whom more than half of them leave out. So one that lies, and the silence of the others, change nothing. At
+// the beginning those are listed that more than half name of who answered.
 func agreedPeers(voices []finding, before map[string]bool, known int) []string {
 	// How many name each. A set for each voice: naming somebody twice counts once.
 	naming, answered := make(map[string]int), 0
@@ -376,7 +380,7 @@ func whyNone(all []finding) *ServerError {
 	for _, one := range all {
 		// Only a server that is there refuses. A wrong name or password outweighs any timeout.
 		switch {
-		case errors.Is(one.err, ErrNoSuchMaster), refused == nil && one.err.Class != ClassUnreachable && one.err.Class != ClassUnknown:
+		case errors.Is(one.err, ErrNoSuchMaster), refused == nil && !Dead(one.err):
 			refused = one.err
 		default:
 			failures = append(failures, one.err)
@@ -473,7 +477,8 @@ func (f *follower) askOne(p *endpoint) finding {
 	}
 	if others, err := replies[2].ToArray(); err == nil {
 		for _, other := range others {
-			if about, err := other.AsStrMap(); err == nil && dialable(about["ip"], about["port"]) && len(found.peers) < mostPeers {
+			about, err := other.AsStrMap()
+			if err == nil && dialable(about["ip"], about["port"]) && len(found.peers) < mostPeers {
 				found.peers = append(found.peers, net.JoinHostPort(about["ip"], about["port"]))
 			}
 		}

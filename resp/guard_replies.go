@@ -18,8 +18,8 @@ const (
 	smallElements = 8 << 10
 )
 
-// A replyScanner reads what a server sends, cut anywhere, and refuses what its client must not read: RESP2 and RESP3, but
-// for what no server of ours sends, as strings and arrays without a length.
+// A replyScanner reads what a server sends, cut anywhere, and refuses what its client must not read: RESP2 and RESP3,
+// but for what no server of ours sends, as strings and arrays without a length.
 type replyScanner struct {
 	asked *asked
 	small bool // it is a sentinel that sends
@@ -277,8 +277,8 @@ func (s *replyScanner) sized(kind byte, n int64) error {
 	return s.aggregate(kind, int(min(n, mostElements+1)))
 }
 
-// makeRoom is called where a message begins. What pushes have is not taken from replies. What somebody else's commands are
-// answered with is theirs to know.
+// makeRoom is called where a message begins. What pushes have is not taken from replies. What somebody else's
+// commands are answered with is theirs to know.
 func (s *replyScanner) makeRoom(kind byte) {
 	switch {
 	case !s.own:
@@ -456,8 +456,8 @@ func (s *replyScanner) reply(m *message) error {
 	return nil
 }
 
-// spend takes what a reply costs from what is allowed. What the commands before a mark allow is of no more use once they
-// are answered: a server cannot save it for later.
+// spend takes what a reply costs from what is allowed. What the commands before a mark allow is of no more use once
+// they are answered: a server cannot save it for later.
 func (s *replyScanner) spend() {
 	s.spent += int64(s.size + elementCost*s.elements)
 	if s.answered < s.mark {

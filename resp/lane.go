@@ -73,7 +73,10 @@ const (
 )
 
 func newLane(n *Node, l *link) *lane {
-	return &lane{node: n, link: l, most: max(n.opts.QueueMax/n.opts.Lanes, 1), wake: n.world.NewBell(), limit: newLimit()}
+	return &lane{
+		node: n, link: l, most: max(n.opts.QueueMax/n.opts.Lanes, 1),
+		wake: n.world.NewBell(), limit: newLimit(),
+	}
 }
 
 // A limit is the context of a lane's rounds. It ends when a tick finds the round on its way too old:
@@ -300,8 +303,8 @@ func (l *lane) answer(op *Op, r *Result) {
 	op.Sink.Answered(op, r)
 }
 
-// doubt has it found out whether the server is still the master, if what it answered makes that doubtful, and leaves one
-// that is not.
+// doubt has it found out whether the server is still the master, if what it answered makes that doubtful, and leaves
+// one that is not.
 func (l *lane) doubt(err *ServerError) {
 	if l.node.follow != nil && err.Class.suspicious() {
 		l.node.follow.suspect()
@@ -471,8 +474,8 @@ func (l *limit) end() {
 	}
 }
 
-// giveUp ends the round on its way, and has nothing sent any more: what is queued, or would go again, is refused. Nobody
-// ticks from here on.
+// giveUp ends the round on its way, and has nothing sent any more: what is queued, or would go again, is refused.
+// Nobody ticks from here on.
 func (l *lane) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -167,7 +167,8 @@ func (l *link) check(w *wire, role rueidis.RedisResult, err error) *ServerError 
 		return nil
 	}
 	if name, err := parts[0].ToString(); err == nil && name != "master" {
-		return hidden(l.from.hide, &ServerError{Class: ClassReadOnly, Text: fmt.Sprintf("%s is no master, its role is %s", l.from.address(), Printable(name)), said: true})
+		text := fmt.Sprintf("%s is no master, its role is %s", l.from.address(), Printable(name))
+		return hidden(l.from.hide, &ServerError{Class: ClassReadOnly, Text: text, said: true})
 	}
 	return nil
 }

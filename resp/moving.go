@@ -17,7 +17,10 @@ import (
 // asking for all at once.
 
 // errSplit says that the keys of a lock are not all on one side.
-var errSplit = &ServerError{Class: ClassTryAgain, Text: "TRYAGAIN the slot is moving, and not all keys of this lock have arrived"}
+var errSplit = &ServerError{
+	Class: ClassTryAgain,
+	Text:  "TRYAGAIN the slot is moving, and not all keys of this lock have arrived",
+}
 
 // siblings lists the keys beside its own that an op may make, or has to see. What a script only looks at, or
 // makes anew under a wire id that was never used, is none: it does without.
@@ -42,7 +45,10 @@ func besideFair(op *Op) []string {
 	if !op.asks() {
 		return nil
 	}
-	return []string{slot.FairQueue(op.Key), slot.FairTimeouts(op.Key), slot.FairHeard(op.Key), slot.FairAsked(op.Key), slot.FairNotes(op.Key)}
+	return []string{
+		slot.FairQueue(op.Key), slot.FairTimeouts(op.Key),
+		slot.FairHeard(op.Key), slot.FairAsked(op.Key), slot.FairNotes(op.Key),
+	}
 }
 
 func besideRead(op *Op) []string {

@@ -3,7 +3,6 @@ package resp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -133,7 +132,8 @@ func Connect(client rueidis.Client, addr string, o Options) (*Node, error) {
 	// A single node would send the keys of every slot here; Open is for clusters.
 	case w.caps.Cluster:
 		n.abort()
-		return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a node of a cluster, and a single server was asked for", addr)}
+		why := " is a node of a cluster, and a single server was asked for"
+		return nil, &ServerError{Class: ClassOther, Text: addr + why}
 	}
 	n.start(nil, pubSubMode{publish: "PUBLISH"})
 	return n, nil
@@ -188,7 +188,8 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 
 func (n *Node) newLink(name string) *link {
 	return &link{
-		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg, world: n.world, from: n.from, follows: n.opts.Follows,
+		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg, world: n.world,
+		from: n.from, follows: n.opts.Follows,
 		dial: func() (rueidis.DedicatedClient, error) {
 			client, err := n.from.get()
 			if err != nil {
@@ -248,7 +249,8 @@ func (n *Node) Submit(op *Op) error {
 // Blocks: never.
 func (n *Node) Hurry() { n.lanes[n.opts.Lanes].acks.stop() }
 
-// GiveUp ends what is on its way, and has nothing sent any more: no Tick will come that would end a round. Blocks: never.
+// GiveUp ends what is on its way, and has nothing sent any more: no Tick will come that would end a round. Blocks:
+// never.
 func (n *Node) GiveUp() {
 	n.Hurry()
 	for _, l := range n.lanes {
@@ -348,8 +350,8 @@ func (n *Node) Ping(ctx context.Context) error {
 	}
 }
 
-// mastering reports whether the server answers as a master; one that may not be asked for its role does. A connection that
-// breaks is no silence yet. Blocks: for two dials and answers.
+// mastering reports whether the server answers as a master; one that may not be asked for its role does. A connection
+// that breaks is no silence yet. Blocks: for two dials and answers.
 func (n *Node) mastering(ctx context.Context) bool {
 	for tries := 1; ; tries++ {
 		w, failed := n.commands.get()

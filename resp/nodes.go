@@ -100,7 +100,8 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 			if len(addrs) > 1 {
 				n.abort()
 				from.close()
-				return nil, &ServerError{Class: ClassOther, Text: fmt.Sprintf("%s is a single server, and %d addresses are given", addr, len(addrs))}
+				text := fmt.Sprintf("%s is a single server, and %d addresses are given", addr, len(addrs))
+				return nil, &ServerError{Class: ClassOther, Text: text}
 			}
 			n.start(nil, pubSubMode{publish: "PUBLISH"})
 			ns.single = n
@@ -120,8 +121,8 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 	}
 	// Nobody served. One that refused tells more than others that were silent.
 	for _, err := range failures {
-		if one := AsServerError(err); len(failures) == 1 || one.Class != ClassUnreachable && one.Class != ClassUnknown { // it says more than silence
-			return nil, one
+		if len(failures) == 1 || !Dead(err) {
+			return nil, AsServerError(err)
 		}
 	}
 	return nil, &ServerError{Class: ClassUnreachable, Text: "no address answered", cause: errors.Join(failures...)}
@@ -202,7 +203,10 @@ type NodesStats struct {
 // Stats returns the counters.
 func (ns *Nodes) Stats() NodesStats {
 	c := &ns.counts
-	return NodesStats{TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load(), Masters: c.masters.Load(), Strangers: c.strangers.Load()}
+	return NodesStats{
+		TableReads: c.refreshes.Load(), TableChanges: c.changes.Load(), Redirects: c.redirects.Load(),
+		Masters: c.masters.Load(), Strangers: c.strangers.Load(),
+	}
 }
 
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
@@ -220,8 +224,8 @@ func (ns *Nodes) Tick(now clock.Instant, patience time.Duration, keys []string) 
 	return keys
 }
 
-// Unwait ends the wait for replicas of an op that was cancelled when it had been sent: its grant is answered now, by the
-// caller's goroutine. No mutex may be held. Blocks: never.
+// Unwait ends the wait for replicas of an op that was cancelled when it had been sent: its grant is answered now, by
+// the caller's goroutine. No mutex may be held. Blocks: never.
 func (ns *Nodes) Unwait(op *Op) {
 	for _, n := range ns.All() { // it may have been sent elsewhere than where its slot is now
 		if n.lanes[n.opts.Lanes].unwait(op) {

@@ -29,7 +29,7 @@ type Op struct {
 	Sink    Sink
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
-	Field   string // the wire id; for OpAcquire the lane makes it, and the owner reads it after the answer. OpForce: the channel
+	Field   string // the wire id; OpAcquire: the lane makes it, read it once answered; OpForce: the channel
 	LeaseMs int64
 	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
 	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count
@@ -121,7 +121,7 @@ const (
 	CodePassed                // given back, and given to the waiter of this engine with the number Value
 	CodeNotOurs               // our field is not there; nothing changed
 	CodeRenewed               // the TTL is at least the lease
-	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ... OpQueue: the server's time in ms, and field, score, ...
+	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ...; OpQueue: see Result
 	CodeNone                  // there was no lock
 	CodeCancelled             // taken back before it was sent
 )
@@ -133,8 +133,8 @@ type Result struct {
 	// key is ours all the same, and Unseen may say why.
 	Seen   int32
 	Value  int64
-	Fields []string
-	More   int64 // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
+	Fields []string // OpQueue: field, score, ...; Value is then the server's time in ms
+	More   int64    // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
 	Err    *ServerError
 	Unseen *ServerError
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:

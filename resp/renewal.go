@@ -22,6 +22,9 @@ type Renewal struct {
 	SentAt     clock.Instant
 }
 
+// suspiciousAnswer reports whether the answer of a renewal may mean that another server is the master now.
+func suspiciousAnswer(r Renewal) bool { return r.Err != nil && r.Err.Class.suspicious() }
+
 func (r *Renewal) script() *script { return r.Family.row().renew }
 
 // sameKind reports whether two renewals may share a command.
@@ -76,7 +79,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	switch {
 	case n.nodes != nil:
 		n.elsewhere(link, limit, batch)
-	case n.follow != nil && slices.ContainsFunc(batch, func(r Renewal) bool { return r.Err != nil && r.Err.Class.suspicious() }):
+	case n.follow != nil && slices.ContainsFunc(batch, suspiciousAnswer):
 		n.follow.suspect()
 	}
 }
@@ -114,7 +117,9 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	}
 	var marks []*Renewal // of holds whose hashes are renewed, and whose marks are not where those are
 	for _, part := range moved {
-		if r := &part[0]; r.Code == CodeError && r.Family.row().marks && r.Err.Class == ClassMoved && redirection(r.Err.Text, "MOVED ", n.Addr()) == "" {
+		r := &part[0]
+		if r.Code == CodeError && r.Family.row().marks && r.Err.Class == ClassMoved &&
+			redirection(r.Err.Text, "MOVED ", n.Addr()) == "" {
 			marks = append(marks, r)
 		}
 	}
@@ -164,7 +169,8 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 		// One key a command: ASKING holds for one, and keys of several slots may be on their way here.
 		cmds := make([]rueidis.Completed, 0, 2*len(round))
 		for _, part := range round {
-			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}} // a read hold's mark may be elsewhere
+			// Of no family: only the hash is renewed, for a read hold's mark may be elsewhere.
+			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}}
 			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, hash))
 		}
 		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
@@ -199,7 +205,9 @@ func fail(parts [][]Renewal, err *ServerError) {
 
 // renewRound sends one pipeline write, loading the scripts first if asked to, and returns what must
 // go again: parts refused as a whole, in halves, and parts that met NOSCRIPT.
-func (n *Node) renewRound(l *link, limit time.Duration, parts [][]Renewal, load bool) (again [][]Renewal, missing bool) {
+func (n *Node) renewRound(
+	l *link, limit time.Duration, parts [][]Renewal, load bool,
+) (again [][]Renewal, missing bool) {
 	w, failed := l.get()
 	if failed != nil {
 		fail(parts, failed)

@@ -22,7 +22,12 @@ func lifeMs(ms int64) int64 { return min(ms, longestMs) }
 
 // malformed is the error of a reply that no script of ours gives. What the script did is not known.
 func malformed(script string, values []rueidis.RedisMessage) *ServerError {
-	return &ServerError{Class: ClassPartly, Text: "malformed reply of the script " + script + ": " + excerpt(values), malformed: true}
+	return malformedText(script, excerpt(values))
+}
+
+func malformedText(script, shown string) *ServerError {
+	text := "malformed reply of the script " + script + ": " + shown
+	return &ServerError{Class: ClassPartly, Text: text, malformed: true}
 }
 
 // unexpected is the error of a reply that a command of the server does not give.
@@ -85,7 +90,7 @@ func arrayOf(w *wire, s *script, reply rueidis.RedisResult) ([]rueidis.RedisMess
 		values, _ := m.ToArray()
 		return values, nil
 	default:
-		return nil, &ServerError{Class: ClassPartly, Text: "malformed reply of the script " + s.name + ": " + excerptOf(&m), malformed: true}
+		return nil, malformedText(s.name, excerptOf(&m))
 	}
 }
 

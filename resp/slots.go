@@ -80,8 +80,8 @@ func (ns *Nodes) keep() {
 
 // readTable asks nodes for the table until one answers, and takes its view over. A node that is cut off from the others
 // goes on naming the old owners: what is older than the configuration that is followed counts only if more than half of
-// all nodes answered and none knows better. Then somebody has set them up anew. It ends with Close, which then waits for
-// those that are being asked, and for no others.
+// all nodes answered and none knows better. Then somebody has set them up anew. It ends with Close, which then waits
+// for those that are being asked, and for no others.
 func (ns *Nodes) readTable() error {
 	ns.counts.refreshes.Add(1)
 	// Whom to ask: everybody heard of, in random order, so that no node is asked first by every engine.
@@ -199,7 +199,8 @@ func parseView(ranges []rueidis.RedisMessage, asked string) (*view, error) {
 	}
 	switch {
 	case len(ranges) == 0:
-		return nil, &ServerError{Class: ClassClusterDown, Text: asked + " is a node of a cluster and knows of no slot that is served"}
+		why := " is a node of a cluster and knows of no slot that is served"
+		return nil, &ServerError{Class: ClassClusterDown, Text: asked + why}
 	case len(ranges) > slotCount:
 		return nil, errView(fmt.Sprintf("%d ranges of %d slots", len(ranges), slotCount))
 	}
@@ -366,7 +367,8 @@ func (ns *Nodes) listLocked() {
 }
 
 // sweepLocked takes out the nodes that have served no slot for a while, and the endpoints that nobody
-// names any more. Where many serve none at once, as where table after table names others, it does not wait for that while.
+// names any more. Where many serve none at once, as where table after table names others, it does not wait for that
+// while.
 func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
 	serving := make(map[*Node]bool, len(ns.members))
 	for s := range ns.table {
@@ -412,7 +414,8 @@ func (ns *Nodes) learn(slot uint16, addr string) *Node {
 	n := ns.namedLocked(addr)
 	if n != nil && slot < slotCount && ns.table[slot].Swap(n) != n {
 		ns.counts.changes.Add(1)
-		ns.learned.Store(true) // whoever waits for a release has to move, too: the table that is read next shows no change any more
+		// Whoever waits for a release has to move, too. The table that is read next shows no change any more.
+		ns.learned.Store(true)
 		signal(ns.suspect)
 	}
 	return n
@@ -425,8 +428,8 @@ func (ns *Nodes) member(addr string) *Node {
 	return ns.namedLocked(addr)
 }
 
-// namedLocked finds the node of an address that a redirection names, or makes it. Of those that no table has named there
-// are maxStrangers at the most: who names more waits for the table. The keeper's readings forget them again.
+// namedLocked finds the node of an address that a redirection names, or makes it. Of those that no table has named
+// there are maxStrangers at the most: who names more waits for the table. The keeper's readings forget them again.
 func (ns *Nodes) namedLocked(addr string) *Node {
 	if ns.closed {
 		return nil

@@ -38,8 +38,8 @@ func Printable(text string) string {
 // How many bytes of a secret give it away: its first ones, or some from its middle, where the beginning was cut off.
 const secretBegin, secretPart = 4, 6
 
-// Hide returns what takes secrets out of a text. A server may cut or quote what it echoes: from the first bytes of a secret
-// on, or from some that follow each other in it, all is left out. Nil: there is none.
+// Hide returns what takes secrets out of a text. A server may cut or quote what it echoes: from the first bytes of a
+// secret on, or from some that follow each other in it, all is left out. Nil: there is none.
 func Hide(secrets ...string) func(text string) string {
 	var parts []string
 	var forms []string // as it stands in a text, and as it stands in one that quotes it
@@ -69,8 +69,9 @@ func Hide(secrets ...string) func(text string) string {
 	}
 }
 
-// hidden takes out of an error what a server has echoed of its user's password: in an answer to the handshake, or later, of
-// what it has kept. An error that no server has a word in stays the very same: some are known by what they are.
+// hidden takes out of an error what a server has echoed of its user's password: in an answer to the handshake, or
+// later, of what it has kept. An error that no server has a word in stays the very same: some are known by what they
+// are.
 func hidden(hide func(text string) string, e *ServerError) *ServerError {
 	if hide == nil || !e.quotes() {
 		return e

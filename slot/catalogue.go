@@ -29,8 +29,8 @@ import (
 //	MapKeyLock         a raw name     {n}:H:lock                             a{t}:H:lock
 //
 // F is a field `<uuid>:<thread>`, R a request id of 32 hex digits, H the hash of
-// a map key. FairHeard, FairAsked, FairNotes and WriterNote are not Redisson's. LatchChannel always adds braces: the channel of a latch whose name
-// has a hash tag is in another slot than the latch.
+// a map key. FairHeard, FairAsked, FairNotes and WriterNote are not Redisson's. LatchChannel always adds braces: the
+// channel of a latch whose name has a hash tag is in another slot than the latch.
 
 // LockChannel returns the channel on which releases of a lock are published.
 func LockChannel(name string) string {

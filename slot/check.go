@@ -18,8 +18,8 @@ const (
 
 // Check reports whether name can name an object of this kind: neither empty nor
 // longer than MaxName, valid UTF-8 without control characters, not one of
-// Redisson's own names, and no key that a lock of another name derives. In a cluster every key and channel that the kind derives
-// from it must also hash to the slot of name.
+// Redisson's own names, and no key that a lock of another name derives. In a cluster every key and channel that the
+// kind derives from it must also hash to the slot of name.
 //
 // Units: bytes; at most MaxName. Blocks: never. Allocates: only to refuse, and in
 // a cluster for names with braces.
@@ -54,7 +54,8 @@ func flaw(name string) string {
 	case strings.HasSuffix(name, writerNote):
 		return "the suffix " + writerNote + " is reserved for the notes of waiting writers"
 	case strings.HasSuffix(name, fairHeard), strings.HasSuffix(name, fairAsked), strings.HasSuffix(name, fairNotes):
-		return "the suffixes " + fairHeard + ", " + fairAsked + " and " + fairNotes + " are reserved for the queues of fair locks"
+		return "the suffixes " + fairHeard + ", " + fairAsked + " and " + fairNotes +
+			" are reserved for the queues of fair locks"
 	case strings.Contains(name, readHold):
 		return "the infix " + readHold + " is reserved for the expiries of read holds"
 	}

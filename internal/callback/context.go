@@ -8,8 +8,8 @@ import (
 )
 
 // A caller's context is foreign code: its methods may block, panic, or call the engine. Who calls the API asks its own
-// context itself. Beside that only callback workers do, and never under a mutex: a lane, the watchdog or the wheel would stop
-// for everybody. The standard library's own contexts are asked where they are met.
+// context itself. Beside that only callback workers do, and never under a mutex: a lane, the watchdog or the wheel
+// would stop for everybody. The standard library's own contexts are asked where they are met.
 
 //nolint:gochecknoglobals // constants
 var (
@@ -30,8 +30,8 @@ type Own struct{}
 
 func (Own) own() {}
 
-// foreign reports whether to ask a context for its end, or to watch that, may run code of others. Not where the context has an
-// end of its own, or none: then nothing it is made from is asked. Blocks: never.
+// foreign reports whether to ask a context for its end, or to watch that, may run code of others. Not where the
+// context has an end of its own, or none: then nothing it is made from is asked. Blocks: never.
 func foreign(ctx context.Context) bool {
 	switch ctx.(type) {
 	case interface{ own() }, *world.Context:

@@ -57,7 +57,8 @@ func (p *Pool) speak() {
 	p.lines, p.untold, p.inLogger = p.lines[1:], 0, true
 	p.mu.Unlock()
 	if untold > 0 {
-		p.logger.Log(context.Background(), slog.LevelWarn, "holdfast: lines were dropped, the logger is too slow", "lines", untold)
+		p.logger.Log(context.Background(), slog.LevelWarn,
+			"holdfast: lines were dropped, the logger is too slow", "lines", untold)
 	}
 	p.logger.Log(context.Background(), l.level, l.text, l.args...)
 }

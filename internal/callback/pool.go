@@ -28,15 +28,15 @@ const (
 	tickGrowth = 8
 )
 
-// A Pool runs callbacks. The zero value is ready: it has no workers that stay, each turn is a goroutine, nobody needs to
-// close it and nobody hears of panics.
+// A Pool runs callbacks. The zero value is ready: it has no workers that stay, each turn is a goroutine, nobody needs
+// to close it and nobody hears of panics.
 type Pool struct {
 	world  *world.World
 	ants   *ants.Pool   // nil: each turn is a goroutine
 	logger *slog.Logger // nil: nobody listens
 
 	mu     sync.Mutex
-	queue  []func()     // bound: one for each OnComplete of the user, two for each acquire that waits with a context of the user's own
+	queue  []func()     // bound: one for each OnComplete, two for each acquire that waits with a context of the user's
 	busy   int          // callbacks that were called and have not returned
 	idle   *world.Latch // opened when no callback waits or runs; nil while nobody waits for that
 	closed bool         // ants runs nothing any more
@@ -65,8 +65,8 @@ func (p *Pool) World() *world.World { return p.world }
 
 // Add queues one callback. Blocks: never.
 //
-// While callbacks wait, a turn looks at them or one is on its way: whoever queues the first starts it, and a turn ends only
-// when it finds none.
+// While callbacks wait, a turn looks at them or one is on its way: whoever queues the first starts it, and a turn
+// ends only when it finds none.
 func (p *Pool) Add(fn func()) {
 	p.mu.Lock()
 	p.queue = append(p.queue, fn)
@@ -78,8 +78,8 @@ func (p *Pool) Add(fn func()) {
 	}
 }
 
-// Tick sees to callbacks that wait behind others that are stuck: if none has returned since the last tick, it doubles the turns,
-// and beyond poolSize it adds a few.
+// Tick sees to callbacks that wait behind others that are stuck: if none has returned since the last tick, it doubles
+// the turns, and beyond poolSize it adds a few.
 func (p *Pool) Tick() {
 	p.mu.Lock()
 	more := 0
@@ -234,8 +234,8 @@ func (p *Pool) Unlocked() bool {
 	return free
 }
 
-// Close waits until every callback has returned or ctx ends, and says what has not returned. Nobody else ticks any more, and
-// whatever waits behind a callback that is stuck is still called.
+// Close waits until every callback has returned or ctx ends, and says what has not returned. Nobody else ticks any
+// more, and whatever waits behind a callback that is stuck is still called.
 func (p *Pool) Close(ctx context.Context) (stuck string) {
 	p.mu.Lock()
 	if (p.busy > 0 || len(p.queue) > 0) && p.idle == nil {

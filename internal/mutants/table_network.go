@@ -20,7 +20,7 @@ func network() []mutant {
 		},
 		{
 			"network-nobody-hears-of-what-was-learnt", "a waiter stays subscribed at the old owner when other traffic met the MOVED first",
-			one("resp/slots.go", "		ns.learned.Store(true) //", "		//"),
+			one("resp/slots.go", "		ns.learned.Store(true)", "		//"),
 			clusterSuite, "TestClusterWaiterFollowsItsSlotThoughOthersLearnFirst", false,
 		},
 		{

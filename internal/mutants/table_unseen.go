@@ -339,7 +339,7 @@ func unseenServers() []mutant {
 		},
 		{
 			"queue-stays-behind", "who asks again for a fair lock makes a second queue",
-			one(moving, "if !op.asks() {\n\t\treturn nil\n\t}\n\treturn []string{slot.FairQueue", "if op.Kind != OpAcquire {\n\t\treturn nil\n\t}\n\treturn []string{slot.FairQueue"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
+			one(moving, "if !op.asks() {\n\t\treturn nil\n\t}\n\treturn []string{\n\t\tslot.FairQueue", "if op.Kind != OpAcquire {\n\t\treturn nil\n\t}\n\treturn []string{\n\t\tslot.FairQueue"), "resp", "TestTheKeysThatHaveToBeOnOneSide", false,
 		},
 		{
 			"broken-once-is-silent", "one sentinel that lies wins when a connection to the master happens to break",

@@ -87,7 +87,7 @@ func (e *Engine) submit(op *acquireOp) {
 		// With it: behind whoever waits here already.
 		ent = sc.makeEntry(l)
 		if traits(op.set.family).mark == markPlace {
-			ent = ent.newSeat()
+			ent = ent.newChild()
 			op.att.ent = ent
 		}
 		behind := ent.head != nil || ent.att != nil
@@ -108,7 +108,7 @@ func (sc *section) makeEntry(l *Lock) *entry {
 	ent := sc.sh.names.get(l.hash, l.key)
 	if ent == nil {
 		if traits(l.set.family).apart() {
-			ent = newSeated(sc.eng, l.key, l.hash, l.slot)
+			ent = newParent(sc.eng, l.key, l.hash, l.slot)
 		} else {
 			ent = &entry{eng: sc.eng, key: l.key, hash: l.hash, slot: l.slot}
 		}
@@ -197,7 +197,7 @@ func (sc *section) applyStep(ent *entry, s step) {
 	// Send. Who cannot be sent leaves the queue, and the next one is tried.
 	for ; s == stepSend; s = ent.next() {
 		if a := ent.att; a != nil && a.kept() && !entersAs(a.op.Family, ent.head.set.family) {
-			sc.dropAttempt(ent) // a reader's wire id is no writer's
+			sc.dropAttempt(ent) // a reader's owner id is no writer's
 			continue
 		}
 		err := ent.asking(ent).send(ent.head)
@@ -218,7 +218,7 @@ func (sc *section) applyStep(ent *entry, s step) {
 			sc.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
 	}
-	if ent.head != nil && ent.ask != askFlying {
+	if ent.head != nil && ent.ask != askInFlight {
 		sc.watchWait(ent.head)
 	}
 	// Or wait, or leave nothing behind.
@@ -240,20 +240,20 @@ func (sc *section) tidy(ent *entry) {
 	// What nobody waits for is not asked any more.
 	switch ent.ask {
 	case askNot:
-	case askFlying:
+	case askInFlight:
 		sc.takeBack(&ent.att.op) // answered in any case
 	default:
 		sc.dropAttempt(ent)
 	}
-	if !ent.empty() || ent.gone || ent.firstSeat() != nil && ent.root() == ent {
+	if !ent.empty() || ent.gone || ent.firstChild() != nil && ent.root() == ent {
 		return
 	}
 	// Nothing goes on here: a later caller makes an entry of its own.
 	ent.gone = true
 	if root := ent.root(); root != ent {
-		ent.leaveRoot()
+		ent.detach()
 		sc.fairListen(root)
-		sc.readAnswered(ent)
+		sc.downgradeAnswered(ent)
 		sc.tidy(root)
 	} else {
 		sc.sh.names.remove(ent)
@@ -274,29 +274,29 @@ func (sc *section) takeBack(op *resp.Op) {
 func (sc *section) dropAttempt(ent *entry) {
 	a := ent.att
 	ent.settled()
-	if a.trouble != nil {
-		sc.eng.timers.Cancel(&a.trouble.item)
+	if a.retry != nil {
+		sc.eng.timers.Cancel(&a.retry.item)
 	}
 	if a.kept() {
-		sc.clean(ent, a.wire(), a.open(), a.lease)
+		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease)
 	}
 }
 
 // unpark ends the waiting for somebody else's release.
 func (sc *section) unpark(ent *entry) {
 	ent.unpark()
-	sc.endParking(ent)
+	sc.endWakeups(ent)
 }
 
-// endParking gives back what a queue that waits has of the world.
-func (sc *section) endParking(ent *entry) {
-	p := ent.park
+// endWakeups gives back what a queue that waits has of the world.
+func (sc *section) endWakeups(ent *entry) {
+	p := ent.wakeups
 	if p == nil {
 		return
 	}
-	ent.park = nil
+	ent.wakeups = nil
 	sc.eng.timers.Cancel(&p.item)
-	sc.eng.prompt.Cancel(&p.prompt)
+	sc.eng.shortTimers.Cancel(&p.pauseItem)
 	if p.sub != nil {
 		sc.forget(p.sub)
 		p.sub = nil

@@ -8,25 +8,25 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// unknown reports whether the present wire id was sent without an answer.
-func (a *attempt) unknown() bool { return a.trouble != nil && a.trouble.unknown }
+// unknown reports whether the present owner id was sent without an answer.
+func (a *attempt) unknown() bool { return a.retry != nil && a.retry.unknown }
 
-// kept reports whether the next sending is under the same wire id: it may have the key, or stands in the
+// kept reports whether the next sending is under the same owner id: it may have the key, or stands in the
 // queue of a fair lock.
 func (a *attempt) kept() bool { return a.unknown() || a.op.Placed }
 
-// wire is under what the attempt has the key, if it has.
-func (a *attempt) wire() wireID { return wireID{a.op.Field, a.op.Family} }
+// lockRef is under what the attempt has the key, if it has.
+func (a *attempt) lockRef() lockRef { return lockRef{a.op.Field, a.op.Family} }
 
-// open is what is not known of the attempt's wire id.
-func (a *attempt) open() doubt {
-	if a.trouble == nil {
-		return doubt{}
+// indeterminate is what is not known of the attempt's owner id.
+func (a *attempt) indeterminate() indeterminate {
+	if a.retry == nil {
+		return indeterminate{}
 	}
-	return a.trouble.doubt
+	return a.retry.indeterminate
 }
 
-// send submits the attempt for the head's lock. While a copy under the present wire id may still
+// send submits the attempt for the head's lock. While a copy under the present owner id may still
 // run, that id is kept and the key is asked for alone; otherwise the lane makes a new one.
 func (a *attempt) send(op *acquireOp) error {
 	l := op.lock
@@ -38,7 +38,7 @@ func (a *attempt) send(op *acquireOp) error {
 	if m := traits(a.op.Family).mark; m != markNone {
 		a.op.Waits = !op.try
 		if m == markPlace && a.op.Ack != nil {
-			a.ent.root().ofRoot().apart = true
+			a.ent.root().ensureChildren().apart = true
 		}
 	}
 	if a.kept() {
@@ -50,11 +50,11 @@ func (a *attempt) send(op *acquireOp) error {
 }
 
 // due sends the attempt again, unless it was settled meanwhile.
-func (t *trouble) due(clock.Instant) {
+func (t *retryState) due(clock.Instant) {
 	ent := t.a.ent
 	e := ent.eng
 	sc := e.enter(ent.hash)
-	if t.a.trouble == t && ent.resendDue(t.a) {
+	if t.a.retry == t && ent.resendDue(t.a) {
 		sc.advance(ent)
 	}
 	sc.leave()
@@ -103,7 +103,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sc.sh.counts.tooLate++
-		sc.clean(ent, a.wire(), a.open(), a.lease)
+		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease)
 		if op := ent.grantedLate(); op != nil {
 			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
 		}
@@ -126,15 +126,15 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	sc.sh.counts.origin(ent.by)
 	f := traits(a.op.Family)
 	if f.shared && ent == root {
-		ent = ent.newSeat()
+		ent = ent.newChild()
 	}
 	h := ent.newHold()
-	if a.trouble != nil {
-		h.doubt = &a.trouble.doubt
+	if a.retry != nil {
+		h.copies = &a.retry.indeterminate
 	}
 	h.Field, h.Family = a.op.Field, a.op.Family
 	if f.fenced {
-		h.more().token = r.Value
+		h.ensureExtra().token = r.Value
 	}
 	ent.held(h)
 	sc.startHold(h, op, r)
@@ -149,26 +149,26 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	// Others go on: the owner's other callers enter, who only tried is told, a writer that is next asks.
 	sc.admitSameOwner(h)
 	sc.answerTries(a, r)
-	if f.mark == markNote && root.seats != nil {
-		root.seats.notedHold, root.seats.noted = root.seats.noted, false
+	if f.mark == markNote && root.children != nil {
+		root.children.notedHold, root.children.noted = root.children.noted, false
 	}
 	sc.unpark(ent)
 	if f.shared { // a writer that is next asks, and is told
 		sc.advance(root)
 	}
-	sc.readAnswered(ent)
+	sc.downgradeAnswered(ent)
 }
 
 // startHold makes a hold its first holder's, and the watchdog's.
 func (sc *section) startHold(h *hold, op *acquireOp, r *resp.Result) {
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	h.begin(op.set, h.ent.root().turn(turnEnd(r)), int(r.Seen))
+	h.begin(op.set, h.ent.root().tenure(tenureEnd(r)), int(r.Seen))
 	h.lease, h.owner = ls, op.owner
 	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.lease, Renew: op.set.watchdog}
 	if limit := op.set.maxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
-	sc.eng.dog.Watch(h, terms)
+	sc.eng.watchdog.Watch(h, terms)
 	if root := h.ent.root(); root.telling > 0 {
 		sc.before = root.tellFirst()
 	}
@@ -176,10 +176,10 @@ func (sc *section) startHold(h *hold, op *acquireOp, r *resp.Result) {
 }
 
 // tellFirst returns what tells the holders of a name who have lost it, and are not told yet, before somebody else is
-// granted it. A lost hold keeps only its own queue closed: where there are seats the next acquire may be on its way.
+// granted it. A lost hold keeps only its own queue closed: where there are children the next acquire may be on its way.
 func (ent *entry) tellFirst() func() {
 	var all []*leaseContext
-	for at := range ent.withSeats {
+	for at := range ent.withChildren {
 		if h := at.hold; h != nil && h.status.Load() == holdLost {
 			all = append(all, h.contexts()...)
 		}
@@ -204,15 +204,15 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 	} else {
 		sc.sh.counts.unclaimed++
 	}
-	switch d := a.open(); {
-	case ent.whole().forces > 0: // after the force-release, which is to find it
+	switch d := a.indeterminate(); {
+	case ent.whole().forceReleases > 0: // after the force-release, which is to find it
 		d.until = max(d.until, r.ReceivedAt)
-		all := ent.root().ofRoot()
-		all.unbelieved = append(all.unbelieved, sc.cleanLater(ent, a.wire(), d, a.lease))
+		all := ent.root().ensureChildren()
+		all.unbelieved = append(all.unbelieved, sc.cleanLater(ent, a.lockRef(), d, a.lease))
 	case a.op.Ack != nil:
-		sc.cleanFirst(ent, a.wire(), d, a.lease)
+		sc.cleanFirst(ent, a.lockRef(), d, a.lease)
 	default:
-		sc.clean(ent, a.wire(), d, a.lease)
+		sc.clean(ent, a.lockRef(), d, a.lease)
 	}
 	sc.advance(ent)
 }
@@ -238,12 +238,12 @@ func (sc *section) answerTries(a *attempt, r *resp.Result) {
 func (sc *section) busy(a *attempt, r *resp.Result) {
 	ent := a.ent
 	sc.sh.counts.busyReplies++
-	if t := a.trouble; t != nil {
+	if t := a.retry; t != nil {
 		t.answered()
 		t.last = nil
 	}
-	if ent.park == nil {
-		ent.park = newParking(ent)
+	if ent.wakeups == nil {
+		ent.wakeups = newWakeups(ent)
 	}
 	// Until when it is held: a key without an expiry is held for ever, as far as anybody knows.
 	until := forever
@@ -255,13 +255,13 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	case traits(a.op.Family).mark == markPlace:
 		a.op.Placed = true
 	default:
-		ent.ofRoot().noted = true
+		ent.ensureChildren().noted = true
 		sc.closeNote(ent) // at once, if its writer has left meanwhile
 	}
 	if traits(a.op.Family).unheard {
 		ent.root().leftAt = r.ReceivedAt
 	}
-	ent.busy(until, a.op.Placed || a.open().open(r.SentAt))
+	ent.busy(until, a.op.Placed || a.indeterminate().mayRunAfter(r.SentAt))
 	// Who only tries is told now; the others wait, and see the end of their ctx from now on.
 	sc.answerTries(a, r)
 	for op := ent.head; ent.meant(a.op.Family) && op.tellBusy(); op = op.next {
@@ -276,11 +276,11 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	e := sc.eng
 	ent := a.ent
 	now := e.clock.Now()
-	if a.trouble == nil {
-		a.trouble = &trouble{a: a}
-		a.trouble.item.Owner = a.trouble
+	if a.retry == nil {
+		a.retry = &retryState{a: a}
+		a.retry.item.Owner = a.retry
 	}
-	t := a.trouble
+	t := a.retry
 	t.last = r.Err
 	t.failed(r.Definite(), r.SentAt, now, e.nodes.AttemptLimit(), a.lease)
 	if ent.head == nil {
@@ -289,19 +289,19 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	}
 	// The budget of retries is the attempt's; what each waiter is told depends on what it has heard before.
 	class := r.Err.Class
-	out := now.Sub(t.since) > patience*e.nodes.AttemptLimit()
-	if h := ent.beside(); h != nil && h.nesting != nil {
-		sc.changesWait(h.nesting, now, r.Err)
+	out := now.Sub(t.since) > retryBudget*e.nodes.AttemptLimit()
+	if h := ent.beside(); h != nil && h.reentry != nil {
+		sc.changesWait(h.reentry, now, r.Err)
 	}
 	ends := out && ent.beside() != nil // the release of the hold that it is to read beside waits for it
 	sc.failSome(ent, func(op *acquireOp) error {
-		switch v := t.verdict(class, op.parked, op.try || ends, out); {
-		case v == goesOn, v == endsRefused && !entersAs(a.op.Family, op.set.family): // its script uses other keys
+		switch v := t.verdict(class, op.told, op.try || ends, out); {
+		case v == keepWaiting, v == failServer && !entersAs(a.op.Family, op.set.family): // its script uses other keys
 			return nil
-		case v == endsUnknown:
+		case v == failUnknown:
 			return &UnknownError{
 				Name: op.lock.Name(), cause: r.Err,
-				FreeBy: e.clock.Wall(max(t.doubt.until, now).Add(max(a.lease, t.doubt.lease))),
+				FreeBy: e.clock.Wall(max(t.indeterminate.until, now).Add(max(a.lease, t.indeterminate.lease))),
 			}
 		default:
 			return fromServer(op.lock.Name(), r.Err)

@@ -28,7 +28,7 @@ func TestWhoWaitsBehindAChangeWithoutAnAnswerIsTold(t *testing.T) {
 		sc.w.Sleep(5 * time.Second)
 		cancel()
 		releases = append(releases, handles[2].ReleaseAsync()) // it was asked for later, and is told later
-		const alone = patience * simAttempt                    // from the first failure on, which comes at once here
+		const alone = retryBudget * simAttempt                 // from the first failure on, which comes at once here
 		told := func() time.Duration { return sc.w.Now().Sub(asked) }
 		for _, f := range releases[:2] {
 			_, err := result(sc, f)
@@ -82,7 +82,7 @@ func TestWhoGaveEverythingBackMayEnterAfterALoss(t *testing.T) {
 			}
 			again := l.AcquireAsync(context.Background())
 			sc.w.Sleep(time.Millisecond)
-			sc.e.dog.Lose(outer.hold, renew.CauseDeadline)
+			sc.e.watchdog.Lose(outer.hold, renew.CauseDeadline)
 			ls, err := result(sc, again)
 			sc.wants(nil, err, "an entry")
 			if ls != nil {
@@ -106,7 +106,7 @@ func TestWhoGivesUpEnteringAgainLeavesTheQueue(t *testing.T) {
 			sc.slowed("reacquire", -1)
 			first := l.AcquireAsync(context.Background())
 			sc.w.Sleep(10 * time.Millisecond)
-			queued := func() int { return len(ls.hold.nesting.queue) }
+			queued := func() int { return len(ls.hold.reentry.queue) }
 			for range 200 {
 				_, err := result(sc, l.With(MaxWait(time.Millisecond)).AcquireAsync(context.Background()))
 				sc.wants(ErrUnknown, err, "an entry")

@@ -5,83 +5,83 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// firstSeat and nextSeat go through the seats of a root.
-func (ent *entry) firstSeat() *entry {
-	if ent == nil || ent.seats == nil {
+// firstChild and nextChild go through the children of a root.
+func (ent *entry) firstChild() *entry {
+	if ent == nil || ent.children == nil {
 		return nil
 	}
-	return ent.seats.first
+	return ent.children.first
 }
 
-func (ent *entry) nextSeat() *entry { return ent.seats.next }
+func (ent *entry) nextChild() *entry { return ent.children.next }
 
-// ofRoot makes what a root needs to have seats.
-func (ent *entry) ofRoot() *seating {
-	if ent.seats == nil {
-		ent.seats = &seating{}
+// ensureChildren makes what a root needs to have children.
+func (ent *entry) ensureChildren() *children {
+	if ent.children == nil {
+		ent.children = &children{}
 	}
-	return ent.seats
+	return ent.children
 }
 
-// newSeated makes an entry that is a seat, or is known to get some: in one piece.
-func newSeated(e *Engine, key string, hash uint64, slot uint16) *entry {
+// newParent makes an entry that is a child, or is known to get some: in one piece.
+func newParent(e *Engine, key string, hash uint64, slot uint16) *entry {
 	s := &struct {
 		entry
-		seating
+		children
 	}{}
-	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, seats: &s.seating}
+	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, children: &s.children}
 	return &s.entry
 }
 
-// newSeat hangs a seat on a root.
-func (ent *entry) newSeat() *entry {
-	all := ent.ofRoot()
-	seat := newSeated(ent.eng, ent.key, ent.hash, ent.slot)
-	seat.seats.root, seat.seats.prev = ent, all.last
-	seat.heard = heardMost // what it hears is meant for it
-	seat.name = &ent.queue
+// newChild hangs a child on a root.
+func (ent *entry) newChild() *entry {
+	all := ent.ensureChildren()
+	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
+	child.children.root, child.children.prev = ent, all.last
+	child.missedReleases = mostMissed // what it hears is meant for it
+	child.name = &ent.queue
 	if all.last == nil {
-		all.first = seat
+		all.first = child
 	} else {
-		all.last.seats.next = seat
+		all.last.children.next = child
 	}
-	all.last = seat
-	return seat
+	all.last = child
+	return child
 }
 
-// leaveRoot takes a seat off its root.
-func (ent *entry) leaveRoot() {
-	s, all := ent.seats, ent.seats.root.seats
+// detach takes a child off its root.
+func (ent *entry) detach() {
+	s, all := ent.children, ent.children.root.children
 	if s.prev == nil {
 		all.first = s.next
 	} else {
-		s.prev.seats.next = s.next
+		s.prev.children.next = s.next
 	}
 	if s.next == nil {
 		all.last = s.prev
 	} else {
-		s.next.seats.prev = s.prev
+		s.next.children.prev = s.prev
 	}
 }
 
-// withSeats goes through a root and its seats; nil has none. A seat may leave while it is yielded.
-func (ent *entry) withSeats(yield func(*entry) bool) {
+// withChildren goes through a root and its children; nil has none. A child may leave while it is yielded.
+func (ent *entry) withChildren(yield func(*entry) bool) {
 	if ent == nil || !yield(ent) {
 		return
 	}
-	for seat := ent.firstSeat(); seat != nil; {
-		next := seat.nextSeat()
-		if !yield(seat) {
+	for child := ent.firstChild(); child != nil; {
+		next := child.nextChild()
+		if !yield(child) {
 			return
 		}
-		seat = next
+		child = next
 	}
 }
 
-// entries goes through everything that hangs on the shard, seats included.
+// entries goes through everything that hangs on the shard, children included.
 func (sh *shard) entries(yield func(*entry) bool) {
 	for root := range sh.names.all {
-		for ent := range root.withSeats {
+		for ent := range root.withChildren {
 			if !yield(ent) {
 				return
 			}
@@ -100,21 +100,21 @@ func (sc *section) entryOf(op *acquireOp) *entry {
 	return sc.sh.names.get(op.lock.hash, op.lock.key)
 }
 
-// moveTo makes an op wait in a seat from now on, or (nil) at the root of its name. Its attempt stays where
+// moveTo makes an op wait in a child from now on, or (nil) at the root of its name. Its attempt stays where
 // it is on its way.
-func (op *acquireOp) moveTo(seat *entry) {
+func (op *acquireOp) moveTo(child *entry) {
 	switch at := op.att.ent; {
 	case at == nil || at.att != &op.att:
-		op.att.ent = seat
+		op.att.ent = child
 		if op.watch != nil {
 			op.watch.at = nil
 		}
-	case at == seat:
+	case at == child:
 	default:
 		if op.watch == nil {
 			op.watch = &watching{}
 		}
-		op.watch.at = seat
+		op.watch.at = child
 	}
 }
 
@@ -127,9 +127,9 @@ func (sc *section) advanceAll(ent *entry) {
 	}
 }
 
-// advanceSeats goes on with all seats of a name.
-func (sc *section) advanceSeats(root *entry) {
-	for at := range root.withSeats {
+// advanceChildren goes on with all children of a name.
+func (sc *section) advanceChildren(root *entry) {
+	for at := range root.withChildren {
 		sc.advance(at)
 	}
 }
@@ -140,14 +140,14 @@ func (ent *entry) takenHere(op *acquireOp) bool {
 }
 
 // busyAt is where it is known how long whoever is in the way of a newcomer stays. To a fair lock that is the
-// first seat which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
+// first child which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
 func (ent *entry) busyAt(op *acquireOp) *entry {
 	if traits(op.set.family).mark != markPlace {
 		return ent
 	}
-	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.standing() != nil || seat.head != nil {
-			return seat
+	for child := ent.firstChild(); child != nil; child = child.nextChild() {
+		if child.standing() != nil || child.head != nil {
+			return child
 		}
 	}
 	return ent
@@ -161,27 +161,27 @@ func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
 		h := at.standing()
 		return h != nil && otherKind(h.Family, want) && now.Before(h.Deadline())
 	}
-	seat := ent.firstSeat()
-	return stands(ent) || seat != nil && stands(seat)
+	child := ent.firstChild()
+	return stands(ent) || child != nil && stands(child)
 }
 
 // fairListen makes the first waiter here hear of releases.
 func (sc *section) fairListen(root *entry) {
 	var first *entry
-	for seat := root.firstSeat(); seat != nil && seat.hold == nil; seat = seat.nextSeat() {
-		op := seat.head
-		if op == nil || first != nil && seat.acks() == first.acks() {
+	for child := root.firstChild(); child != nil && child.hold == nil; child = child.nextChild() {
+		op := child.head
+		if op == nil || first != nil && child.acks() == first.acks() {
 			continue
 		}
-		if traits(op.set.family).mark == markPlace && seat.park != nil && seat.wait == waitParked {
-			sc.listenFor(seat.park)
+		if traits(op.set.family).mark == markPlace && child.wakeups != nil && child.wait == waitParked {
+			sc.listenFor(child.wakeups)
 		}
-		if first != nil || !root.seats.apart {
+		if first != nil || !root.children.apart {
 			return
 		}
-		first = seat
+		first = child
 	}
 }
 
-// acks reports whether who waits in a seat asks for replicas.
+// acks reports whether who waits in a child asks for replicas.
 func (ent *entry) acks() bool { return ent.head.set.ack != nil }

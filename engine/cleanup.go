@@ -8,7 +8,7 @@ import (
 )
 
 // clean starts a cleanup now. Whoever is first and travels on another connection waits for it.
-func (sc *section) clean(ent *entry, w wireID, d doubt, lease time.Duration) {
+func (sc *section) clean(ent *entry, w lockRef, d indeterminate, lease time.Duration) {
 	for _, at := range [...]*entry{ent, ent.root()} {
 		if at.head != nil && at.head.set.ack != nil {
 			sc.cleanFirst(at, w, d, lease)
@@ -22,7 +22,7 @@ func (sc *section) clean(ent *entry, w wireID, d doubt, lease time.Duration) {
 
 // cleanFirst starts one whose first answer the name's waiters wait for: their next acquire may use
 // another connection, and would find the lock still taken.
-func (sc *section) cleanFirst(ent *entry, w wireID, d doubt, lease time.Duration) {
+func (sc *section) cleanFirst(ent *entry, w lockRef, d indeterminate, lease time.Duration) {
 	c := sc.newCleanup(ent, w, d, lease)
 	c.first = ent
 	ent.releaseSent()
@@ -37,14 +37,14 @@ func (sc *section) cleanedFirst(c *cleanup) {
 		return
 	}
 	rested := ent.releaseAnswered()
-	sc.advanceAll(ent) // the name's own queue may have waited for the last of its seats' answers
+	sc.advanceAll(ent) // the name's own queue may have waited for the last of its children' answers
 	if rested {
-		sc.advanceSeats(ent.root())
+		sc.advanceChildren(ent.root())
 	}
 }
 
 // cleanLater starts one when no copy can run any more: what could be released was.
-func (sc *section) cleanLater(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
+func (sc *section) cleanLater(ent *entry, w lockRef, d indeterminate, lease time.Duration) *cleanup {
 	c := sc.newCleanup(ent, w, d, lease)
 	sc.sh.pending++
 	sc.eng.timers.Schedule(&c.item, d.until.Add(clockSlack))
@@ -54,11 +54,11 @@ func (sc *section) cleanLater(ent *entry, w wireID, d doubt, lease time.Duration
 // cleanUnbelieved gives back what was granted during force-releases, for they are over: before anything is asked for,
 // which would be told of a grant of its own engine. What travels on another connection waits for the answer.
 func (sc *section) cleanUnbelieved(root *entry) {
-	if root.seats == nil || root.forces > 0 {
+	if root.children == nil || root.forceReleases > 0 {
 		return
 	}
-	all := root.seats.unbelieved
-	root.seats.unbelieved = nil
+	all := root.children.unbelieved
+	root.children.unbelieved = nil
 	for _, c := range all {
 		if !sc.eng.timers.Cancel(&c.item) {
 			continue
@@ -71,8 +71,8 @@ func (sc *section) cleanUnbelieved(root *entry) {
 	}
 }
 
-func (sc *section) newCleanup(ent *entry, w wireID, d doubt, lease time.Duration) *cleanup {
-	c := &cleanup{eng: sc.eng, doubt: d, lease: max(lease, d.lease)}
+func (sc *section) newCleanup(ent *entry, w lockRef, d indeterminate, lease time.Duration) *cleanup {
+	c := &cleanup{eng: sc.eng, indeterminate: d, lease: max(lease, d.lease)}
 	c.giveUp = max(sc.eng.clock.Now(), d.until).Add(max(lease, d.lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
@@ -119,7 +119,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 const placeLasts = 5 * time.Minute
 
 // keptBeyond reports whether the key may outlive what is to be released, and for how long it has to be gone on
-// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The wire id of a fair
+// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The owner id of a fair
 // lock may have a place in its queue.
 func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
 	if traits(c.op.Family).mark == markPlace {
@@ -129,13 +129,13 @@ func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
 		return false
 	}
 	root := sc.sh.names.get(c.op.Hash, c.op.Key)
-	for ent := range root.withSeats {
+	for ent := range root.withChildren {
 		if h := ent.hold; h != nil && traits(h.Family).halved() {
-			c.giveUp = max(c.giveUp, now.Add(h.tail(now)))
+			c.giveUp = max(c.giveUp, now.Add(h.maxRemoteLife(now)))
 		}
 	}
-	if root != nil && root.seats != nil { // the server need not have heard yet that those were given back
-		c.giveUp = max(c.giveUp, root.seats.lasts)
+	if root != nil && root.children != nil { // the server need not have heard yet that those were given back
+		c.giveUp = max(c.giveUp, root.children.lasts)
 	}
 	return now.Before(c.giveUp)
 }
@@ -153,8 +153,8 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
 		e.timers.Schedule(&c.item, e.resendAt(c.op.Slot, now, c.tries))
-	case r.Err == nil && c.doubt.open(r.SentAt):
-		e.timers.Schedule(&c.item, c.doubt.until.Add(clockSlack))
+	case r.Err == nil && c.indeterminate.mayRunAfter(r.SentAt):
+		e.timers.Schedule(&c.item, c.indeterminate.until.Add(clockSlack))
 	default:
 		if r.Err != nil {
 			sc.sh.counts.abandoned++

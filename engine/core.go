@@ -22,19 +22,19 @@ import (
 // An Engine is one client of the locks: its connections, its watchdog, its waiters. A process needs
 // one for each Redis. All methods may be called by any goroutine.
 type Engine struct {
-	cfg   Config
-	hide  func(text string) string // see resp.Options.Hide; may be nil
-	id    string                   // UUID, the first half of every wire id
-	clock clock.Clock
-	world *world.World
-	nodes *resp.Nodes
-	dog   *renew.Cohorts
+	cfg      Config
+	hide     func(text string) string // see resp.Options.Hide; may be nil
+	id       string                   // UUID, the first half of every owner id
+	clock    clock.Clock
+	world    *world.World
+	nodes    *resp.Nodes
+	watchdog *renew.Cohorts
 
-	wheel     *wheel.Wheel
-	timers    *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
-	prompt    *wheel.Set // short pauses, which a wide cohort would stretch
-	callbacks *callback.Pool
-	shards    [shardCount]shard
+	wheel       *wheel.Wheel
+	timers      *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
+	shortTimers *wheel.Set // short pauses, which a wide cohort would stretch
+	callbacks   *callback.Pool
+	shards      [shardCount]shard
 
 	streams      atomic.Pointer[[]*Events] // nil: nobody listens
 	streamsMu    sync.Mutex                // for changes of streams
@@ -116,56 +116,56 @@ func (c *counts) add(o *counts) {
 type entry struct {
 	queue
 
-	eng  *Engine
-	key  string
-	hash uint64
-	slot uint16
-	gone bool // no longer in the table
-	used bool // first is taken
+	eng            *Engine
+	key            string
+	hash           uint64
+	slot           uint16
+	gone           bool // no longer in the table
+	inlineHoldUsed bool // first is taken
 
-	seats *seating // mostly nil
-	park  *parking // there unless wait is waitNot
-	chain *entry   // the table's
-	first hold     // most entries see one hold
+	children   *children // mostly nil
+	wakeups    *wakeups  // there unless wait is waitNot
+	chain      *entry    // the table's
+	inlineHold hold      // most entries see one hold
 }
 
 // newHold makes the hold of a grant.
 func (ent *entry) newHold() *hold {
-	h := &ent.first
-	if ent.used {
+	h := &ent.inlineHold
+	if ent.inlineHoldUsed {
 		h = new(hold)
 	}
-	ent.used = true
+	ent.inlineHoldUsed = true
 	h.ent = ent
 	return h
 }
 
 // root is the entry that stands in the table.
 func (ent *entry) root() *entry {
-	if ent.seats == nil || ent.seats.root == nil {
+	if ent.children == nil || ent.children.root == nil {
 		return ent
 	}
-	return ent.seats.root
+	return ent.children.root
 }
 
-// parking is what a queue that waits has of the world: a subscription and two timers.
-type parking struct {
-	ent     *entry
-	item    wheel.Item // the poll
-	sub     pubsub.Subscription
-	at      *resp.Node // where sub is
-	prompt  wheel.Item // the end of a short pause
-	asked   bool       // a subscription was asked for, of:
-	channel string
-	family  resp.Family // of who asked
+// wakeups is what a queue that waits has of the world: a subscription and two timers.
+type wakeups struct {
+	ent       *entry
+	item      wheel.Item // the poll
+	sub       pubsub.Subscription
+	at        *resp.Node // where sub is
+	pauseItem wheel.Item // the end of a short pause
+	asked     bool       // a subscription was asked for, of:
+	channel   string
+	family    resp.Family // of who asked
 }
 
-// Some locks have more than one wire id of this engine under one name: each fair waiter its own place in
-// the queue, each read hold its own field. Each is a seat: an entry of its own, with its own queue of
+// Some locks have more than one owner id of this engine under one name: each fair waiter its own place in
+// the queue, each read hold its own field. Each is a child: an entry of its own, with its own queue of
 // mostly one and its own hold, that hangs on the name's entry instead of standing in the table.
-type seating struct {
-	root       *entry // of a seat; nil: this is the root's
-	prev, next *entry // seats of one root
+type children struct {
+	root       *entry // of a child; nil: this is the root's
+	prev, next *entry // children of one root
 	first      *entry // of a root
 	last       *entry
 	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
@@ -174,7 +174,7 @@ type seating struct {
 	apart      bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	beside *hold // of a seat whose acquire asks to read beside a hold of its owner's
+	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
 
 // The states of a hold. Held ends once, in one of the other two.
@@ -192,29 +192,29 @@ type hold struct {
 
 	// Guarded by the shard.
 	wirehold
-	watch   *leaseContext       // the contexts that were asked for, linked
-	lease   *Lease              // until the first renewal; afterwards only weak
-	weak    weak.Pointer[Lease] // finds out that nobody can release the lease any more
-	owner   *Owner              // nil: nobody can enter again
-	special *special            // mostly nil
+	watch *leaseContext       // the contexts that were asked for, linked
+	lease *Lease              // until the first renewal; afterwards only weak
+	weak  weak.Pointer[Lease] // finds out that nobody can release the lease any more
+	owner *Owner              // nil: nobody can enter again
+	extra *extra              // mostly nil
 }
 
-// special is what few holds have.
-type special struct {
+// extra is what few holds have.
+type extra struct {
 	token   int64            // of a fenced lock; set before anybody has a lease
 	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
-	wishes  wishes           // what its handles want; nil: all the same, see alikeSoFar
+	wishes  wishes           // what its handles want; nil: all the same, see allCompatible
 	extends int32            // Extends on their way
 
-	extended doubt // copies of those that are answered may still run until then
+	extended indeterminate // copies of those that are answered may still run until then
 }
 
-// more is a hold's special part, made if it has none.
-func (h *hold) more() *special {
-	if h.special == nil {
-		h.special = &special{}
+// ensureExtra is a hold's special part, made if it has none.
+func (h *hold) ensureExtra() *extra {
+	if h.extra == nil {
+		h.extra = &extra{}
 	}
-	return h.special
+	return h.extra
 }
 
 // Key is what the watchdog renews.
@@ -223,23 +223,25 @@ func (h *hold) Key() string { return h.ent.key }
 // Watched makes a hold the watchdog's subject.
 func (h *hold) Watched() *renew.Hold { return &h.Hold }
 
-// wire is under what the hold has its key.
-func (h *hold) wire() wireID { return wireID{h.Field, h.Family} }
+// lockRef is under what the hold has its key.
+func (h *hold) lockRef() lockRef { return lockRef{h.Field, h.Family} }
 
-// tail is how long the key can outlive now at most: what an Extend asked for counts.
-func (h *hold) tail(now clock.Instant) time.Duration {
-	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.open().lease)
+// maxRemoteLife is how long the key can outlive now at most: what an Extend asked for counts.
+func (h *hold) maxRemoteLife(now clock.Instant) time.Duration {
+	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.indeterminate().lease)
 }
 
 // freeBy is when the server has let go at the latest.
-func (h *hold) freeBy() clock.Instant { return h.Deadline().Add(max(h.Lease(), h.open().lease)) }
+func (h *hold) freeBy() clock.Instant {
+	return h.Deadline().Add(max(h.Lease(), h.indeterminate().lease))
+}
 
 // readsFor is how many handles of a read hold are an owner's.
 func (h *hold) readsFor(o *Owner) int32 {
-	if h.special == nil {
+	if h.extra == nil {
 		return 0
 	}
-	return h.special.readers[o]
+	return h.extra.readers[o]
 }
 
 // contexts lists the contexts of the hold's leases. They are cancelled without the shard's mutex:
@@ -273,18 +275,18 @@ func (h *hold) unwatch(ls *Lease) *leaseContext {
 	return nil
 }
 
-// An attempt is the one acquire of a name that has no final answer. Its wire id changes with every
+// An attempt is the one acquire of a name that has no final answer. Its owner id changes with every
 // sending, except while an earlier copy may still run. It is part of the op that was first when it
 // was sent, but outlives its interest: who is first when the answer comes gets it.
 type attempt struct {
-	op      resp.Op
-	ent     *entry
-	lease   time.Duration
-	trouble *trouble
+	op    resp.Op
+	ent   *entry
+	lease time.Duration
+	retry *retryState
 }
 
-// trouble is what an attempt needs only once a sending has failed.
-type trouble struct {
+// retryState is what an attempt needs only once a sending has failed.
+type retryState struct {
 	asking
 	a    *attempt
 	item wheel.Item        // the next sending
@@ -304,7 +306,7 @@ type acquireOp struct {
 	// Guarded by the shard.
 	next, prev *acquireOp
 	queued     bool
-	parked     bool // was told "busy"
+	told       bool // was told "busy"
 	watched    bool // it sees the end of MaxWait and of ctx, or is about to
 	watch      *watching
 	att        attempt // used while the op is first
@@ -335,13 +337,13 @@ type fairRelease struct {
 	heirs []resp.Heir
 }
 
-// A nesting sends what a counting decides. It exists only for holds that were ever entered twice.
-type nesting struct {
-	counting
+// A reentry sends what a reentryCount decides. It exists only for holds that were ever entered twice.
+type reentry struct {
+	reentryCount
 	hold      *hold
 	op        resp.Op
 	item      wheel.Item
-	flying    bool // op is on its way
+	inFlight  bool // op is on its way
 	leaving   bool // the last handle is being given back: nobody enters by the hold any more
 	unlowered bool // the last handle that was taken off has left the key's expiry as it was
 }
@@ -354,22 +356,22 @@ type loss struct {
 }
 
 // A cleanup releases what nobody here believes to hold: a grant that came too late or that nobody
-// wanted, a lost hold, a wire id whose acquire was never answered. It is repeated until the answer is
+// wanted, a lost hold, an owner id whose acquire was never answered. It is repeated until the answer is
 // definite and no copy of the acquire can run any more, or until one lease has passed: then the
 // server has let go by itself.
 type cleanup struct {
-	eng    *Engine
-	op     resp.Op
-	item   wheel.Item
-	doubt  doubt // copies that may still run: an answer to what was sent before that is not the last
-	giveUp clock.Instant
-	tries  int
-	lease  time.Duration
-	first  *entry // its waiters go on when this has had an answer; nil: they need not wait
+	eng           *Engine
+	op            resp.Op
+	item          wheel.Item
+	indeterminate indeterminate // copies that may still run: an answer to what was sent before that is not the last
+	giveUp        clock.Instant
+	tries         int
+	lease         time.Duration
+	first         *entry // its waiters go on when this has had an answer; nil: they need not wait
 }
 
-// A wireID is under what a key is held, or waited for: a field, and what kind of lock it is the field of.
-type wireID struct {
+// A lockRef is under what a key is held, or waited for: a field, and what kind of lock it is the field of.
+type lockRef struct {
 	field  string
 	family resp.Family
 }
@@ -497,13 +499,13 @@ func (sc *section) lock() {
 type effects struct {
 	first, last *acquireOp // claimed ops with their result set, linked by next
 	releases    []answered // of handles that shared a hold
-	subscribe   *parking
+	subscribe   *wakeups
 	drop        pubsub.Subscription
 	watch       *acquireOp // its ctx is to be watched
 	before      func()     // mostly nil: what comes before all results
 	lost        *loss      // its holder is told before all results
 	owed        *shard     // whose telling publish ends, if owe was called
-	more        []func()   // further ones of subscribe, drop and watch: where seats or many ops are involved
+	more        []func()   // further ones of subscribe, drop and watch: where children or many ops are involved
 }
 
 // answered is a release with its result.
@@ -547,7 +549,7 @@ func (fx *effects) look(op *acquireOp) {
 }
 
 // listen subscribes.
-func (fx *effects) listen(p *parking) {
+func (fx *effects) listen(p *wakeups) {
 	if fx.subscribe == nil {
 		fx.subscribe = p
 	} else if fx.subscribe != p {
@@ -739,9 +741,9 @@ func backoff(w *world.World, tries int) time.Duration {
 	return time.Millisecond + w.N(most)
 }
 
-// patience is how long an operation that has never had an answer goes on trying through transient
+// retryBudget is how long an operation that has never had an answer goes on trying through transient
 // trouble, in attempt limits. One that was told "busy" before waits as long as it may.
-const patience = 3
+const retryBudget = 3
 
 const (
 	// timerWidth is how late a timer of ours may be, beside the wheel's tick.

@@ -34,7 +34,7 @@ func TestAnEngineThatIsAlonePaysNoCourtesyToItself(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { // it listens, has looked again, and the turn is over
 			return state(func(ent *entry) bool {
-				return ent.by == wakeLook && ent.wait == waitParked && ent.firstSeat().hold.turnUntil.Before(e.clock.Now())
+				return ent.by == wakeLook && ent.wait == waitParked && ent.firstChild().hold.tenureUntil.Before(e.clock.Now())
 			})
 		}, 10*time.Second, time.Millisecond)
 		require.NoError(t, read.Release(ctx))

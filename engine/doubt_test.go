@@ -15,16 +15,16 @@ import (
 func TestDoubtIsClosedBySendingNotByAnswers(t *testing.T) {
 	const limit = 2500 * time.Millisecond
 	start := clock.Instant(time.Hour)
-	var d doubt
-	require.False(t, d.open(start), "nothing was left unanswered")
+	var d indeterminate
+	require.False(t, d.mayRunAfter(start), "nothing was left unanswered")
 	d.unanswered(start, limit, time.Second)
-	require.True(t, d.open(start.Add(limit)), "clock rates may differ")
-	require.True(t, d.open(start.Add(limit+clockSlack-1)))
-	require.False(t, d.open(start.Add(limit+clockSlack)))
+	require.True(t, d.mayRunAfter(start.Add(limit)), "clock rates may differ")
+	require.True(t, d.mayRunAfter(start.Add(limit+clockSlack-1)))
+	require.False(t, d.mayRunAfter(start.Add(limit+clockSlack)))
 }
 
 func TestDoubtKeepsTheLatestCopyAndTheLongestLease(t *testing.T) {
-	var d doubt
+	var d indeterminate
 	d.unanswered(clock.Instant(2*time.Second), time.Second, 10*time.Second)
 	d.unanswered(clock.Instant(time.Second), time.Second, time.Minute)
 	d.unanswered(clock.Instant(time.Second), time.Second, time.Second)

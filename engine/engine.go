@@ -97,12 +97,12 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 			item.Owner.(timed).due(now)
 		}
 	}
-	e.timers, e.prompt = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
+	e.timers, e.shortTimers = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	e.nodes = nodes
-	e.dog = renew.New(e.clock, w, func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }, listener{e})
+	e.watchdog = renew.New(e.clock, w, func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }, listener{e})
 	// From here on things happen by themselves: everything they use is there.
 	nodes.Start(resp.Hooks{
-		Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.dog.Retire(n) },
+		Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.watchdog.Retire(n) },
 		Master: func(addr string) {
 			e.log(slog.LevelInfo, "holdfast: the sentinels name another master", "node", addr)
 		},
@@ -162,7 +162,7 @@ func (t ticking) due(now clock.Instant) {
 func (e *Engine) watchName(key string) {
 	hash := xxhash.Sum64String(key)
 	sc := e.enter(hash)
-	for ent := range sc.sh.names.get(hash, key).withSeats {
+	for ent := range sc.sh.names.get(hash, key).withChildren {
 		for op := ent.head; op != nil; op = op.next {
 			sc.watchWait(op)
 		}
@@ -181,7 +181,7 @@ func (e *Engine) watchName(key string) {
 // starts and waits for is not known as a part of it: there ctx must bound Close.
 func (e *Engine) Close(ctx context.Context) error {
 	if e.closing.CompareAndSwap(false, true) {
-		e.shutDoor()
+		e.stopAdmitting()
 		e.world.Go("close", func() { e.shutDown(ctx) })
 	}
 	over, err := e.closed, &e.closeErr
@@ -206,15 +206,15 @@ func (e *Engine) unfinished(cause error) error {
 	return fmt.Errorf("%s: %w", text, cause)
 }
 
-// shutDoor ends what can be ended at once: closing lets nobody in any more.
-func (e *Engine) shutDoor() {
+// stopAdmitting ends what can be ended at once: closing lets nobody in any more.
+func (e *Engine) stopAdmitting() {
 	for i := range e.shards {
-		e.shutShard(&e.shards[i])
+		e.closeShard(&e.shards[i])
 	}
 	e.nodes.Hurry() // nobody wants what replicas are waited for any more
 }
 
-func (e *Engine) shutShard(sh *shard) {
+func (e *Engine) closeShard(sh *shard) {
 	var contexts []*leaseContext
 	sc := e.enterShard(sh)
 	if sh.names.n == 0 { // most have none
@@ -223,7 +223,7 @@ func (e *Engine) shutShard(sh *shard) {
 	}
 	all := slices.Collect(sh.entries)
 	for _, ent := range all {
-		ent.shut()
+		ent.stopAdmitting()
 		sc.failSome(ent, func(*acquireOp) error { return ErrClosed })
 	}
 	for _, ent := range all { // nobody waits any more, so nothing is passed on
@@ -233,7 +233,7 @@ func (e *Engine) shutShard(sh *shard) {
 		sc.tidy(ent)
 	}
 	sc.unlock()
-	e.world.Yield("Engine.shutShard: changes ended, holds released | their contexts cancelled")
+	e.world.Yield("Engine.closeShard: changes ended, holds released | their contexts cancelled")
 	cause := ErrLost
 	if !e.cfg.KeepOnClose {
 		cause = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
@@ -241,9 +241,9 @@ func (e *Engine) shutShard(sh *shard) {
 	for _, c := range contexts {
 		c.cancel(cause)
 	}
-	e.world.Yield("Engine.shutShard: contexts cancelled | futures told")
+	e.world.Yield("Engine.closeShard: contexts cancelled | futures told")
 	sc.publish()
-	e.world.Yield("Engine.shutDoor: a shard shut | the next")
+	e.world.Yield("Engine.stopAdmitting: a shard shut | the next")
 }
 
 // settleLimit bounds how long Close waits for answers, whatever its ctx allows: later ones change
@@ -254,7 +254,7 @@ const settleLimit = 6 * time.Second
 // can keep to its ctx.
 func (e *Engine) shutDown(ctx context.Context) {
 	// What is on its way may have its answers.
-	e.settle(ctx, settleLimit)
+	e.drain(ctx, settleLimit)
 	if e.unanswered() > 0 { // once more, and then every future gets its answer, definite or not
 		e.draining.Store(true)
 		now := e.clock.Now()
@@ -262,7 +262,7 @@ func (e *Engine) shutDown(ctx context.Context) {
 			e.world.Yield("Engine.shutDown: timers drained | one due")
 			item.Owner.(timed).due(now)
 		}
-		e.settle(context.WithoutCancel(ctx), e.nodes.AttemptLimit()+time.Second)
+		e.drain(context.WithoutCancel(ctx), e.nodes.AttemptLimit()+time.Second)
 	}
 	e.draining.Store(true)
 	if e.unanswered() > 0 {
@@ -270,7 +270,7 @@ func (e *Engine) shutDown(ctx context.Context) {
 	}
 	e.world.Yield("Engine.shutDown: draining | the watchdog ended")
 	// Top down: the watchdog uses the wheel and the nodes, the wheel's items the nodes.
-	e.dog.Close()
+	e.watchdog.Close()
 	e.world.Yield("Engine.shutDown: the watchdog ended | the wheel stopped")
 	e.wheel.Stop()
 	e.world.Yield("Engine.shutDown: the wheel stopped | the nodes closed")
@@ -288,8 +288,8 @@ func (e *Engine) shutDown(ctx context.Context) {
 	e.closed.Open()
 }
 
-// settle waits until everything on its way is answered, as long as it may.
-func (e *Engine) settle(ctx context.Context, most time.Duration) {
+// drain waits until everything on its way is answered, as long as it may.
+func (e *Engine) drain(ctx context.Context, most time.Duration) {
 	ctx, cancel := e.world.WithTimeout(ctx, most)
 	defer cancel()
 	for e.unanswered() > 0 && ctx.Err() == nil {

@@ -59,7 +59,7 @@ func ExampleLock_AcquireAsync() {
 	ctx := context.Background()
 	futures := make([]*engine.Future[*engine.Lease], 1000)
 	for i := range futures {
-		futures[i] = eng.Lock(fmt.Sprintf("seat:%d", i)).AcquireAsync(ctx)
+		futures[i] = eng.Lock(fmt.Sprintf("child:%d", i)).AcquireAsync(ctx)
 	}
 	for _, f := range futures {
 		lease, err := f.Await(ctx)

@@ -17,7 +17,7 @@ func DeadlineOf(ls *Lease) clock.Instant { return ls.hold.Deadline() }
 func Then[T any](f *Future[T], fn func()) { f.then(fn) }
 
 // Lose makes a lease lost, as a deadline that has come does: what the server has is released.
-func Lose(ls *Lease) { ls.lock.eng.dog.Lose(ls.hold, renew.CauseDeadline) }
+func Lose(ls *Lease) { ls.lock.eng.watchdog.Lose(ls.hold, renew.CauseDeadline) }
 
 // Changing reports whether a change of the lease's hold is on its way.
 func Changing(ls *Lease) bool {
@@ -33,7 +33,7 @@ func OutOfPatience(ls *Lease) {
 	sh := ls.lock.eng.shard(ls.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	ls.hold.nesting.cur.since = 1
+	ls.hold.reentry.cur.since = 1
 }
 
 // Say tells an engine's logger a line.
@@ -44,9 +44,9 @@ func Told(l *Lock) (n int) {
 	sh := l.eng.shard(l.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for ent := range sh.names.get(l.hash, l.key).withSeats {
+	for ent := range sh.names.get(l.hash, l.key).withChildren {
 		for op := ent.head; op != nil; op = op.next {
-			if op.parked {
+			if op.told {
 				n++
 			}
 		}

@@ -18,7 +18,7 @@ func TestAHandOffBeginsItsHoldersMaxHoldAnew(t *testing.T) {
 		first := sc.acquire(l)
 		granted := sc.w.Now()
 		next := l.AcquireAsync(context.Background())
-		sc.w.Sleep(turnLeast / 2)
+		sc.w.Sleep(tenureLeast / 2)
 		sc.release(first)
 		handed := sc.w.Now()
 		ls, err := result(sc, next)
@@ -26,7 +26,7 @@ func TestAHandOffBeginsItsHoldersMaxHoldAnew(t *testing.T) {
 		if ls.hold != first.hold {
 			t.Error("it was not handed over")
 		}
-		if ends := sc.e.dog.Until(ls.hold); ends != handed.Add(limit) {
+		if ends := sc.e.watchdog.Until(ls.hold); ends != handed.Add(limit) {
 			t.Errorf("it is renewed for %v after the hand-off, which came %v after the grant", ends.Sub(handed), handed.Sub(granted))
 		}
 		sc.release(ls)
@@ -68,12 +68,12 @@ func TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver(t *testing.T) 
 			l := sc.e.Lock("a")
 			first := sc.acquire(l)
 			next := l.AcquireAsync(context.Background())
-			sc.w.Sleep(turnMost)
+			sc.w.Sleep(tenureMost)
 			sc.release(first)
 			released := sc.w.Now()
 			ls, err := result(sc, next)
 			sc.wants(nil, err, "the next")
-			if took := sc.w.Now().Sub(released); took < courtesyLeast != (others == 0) {
+			if took := sc.w.Now().Sub(released); took < yieldLeast != (others == 0) {
 				t.Errorf("with %d others the next of this engine has it %v after the release", others, took)
 			}
 			sc.release(ls)
@@ -92,7 +92,7 @@ func TestATurnAndThePauseBehindItAreAsLongAsTheWay(t *testing.T) {
 		least      time.Duration // between a release and the next grant, if it is not handed over
 	}{
 		{0, 19 * time.Millisecond, true, 0},
-		{0, 25 * time.Millisecond, false, courtesyLeast},
+		{0, 25 * time.Millisecond, false, yieldLeast},
 		{4 * time.Millisecond, 75 * time.Millisecond, true, 0},
 		{4 * time.Millisecond, 90 * time.Millisecond, false, 24 * time.Millisecond}, // a pause of 16, and a round trip of 8
 		{40 * time.Millisecond, 195 * time.Millisecond, true, 0},

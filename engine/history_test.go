@@ -85,12 +85,12 @@ type fire struct {
 // A member is one engine after the other, and its callers.
 type member struct {
 	open   func() *engine.Engine
-	seat   atomic.Pointer[seat]
+	child  atomic.Pointer[child]
 	grants atomic.Int64
 }
 
-// A seat is an engine of a member until it is closed.
-type seat struct {
+// A child is an engine of a member until it is closed.
+type child struct {
 	engine   *engine.Engine
 	locks    []*engine.Lock // by name
 	closed   atomic.Int64   // when Close was called
@@ -139,16 +139,16 @@ func (f *fire) join(callers int, open func() *engine.Engine) *member {
 }
 
 func (f *fire) sit(m *member) {
-	s := &seat{engine: m.open(), replaced: make(chan struct{})}
+	s := &child{engine: m.open(), replaced: make(chan struct{})}
 	for i, n := range f.names {
 		s.locks = append(s.locks, s.engine.Lock(n.Text, f.options[i]...))
 	}
-	m.seat.Store(s)
+	m.child.Store(s)
 }
 
 // reopen closes a member's engine under its callers, and opens another one.
 func (f *fire) reopen(m *member) {
-	old := m.seat.Load()
+	old := m.child.Load()
 	old.closed.Store(int64(f.clock.Now()))
 	if err := old.engine.Close(testkit.Limited(f.tb)); err != nil {
 		f.failed(fmt.Errorf("close: %w", err))
@@ -167,7 +167,7 @@ func (f *fire) failed(err error) {
 // call is one caller.
 func (f *fire) call(m *member, id uint32, log *history.Log, random *rand.Rand) {
 	for f.running.Err() == nil {
-		s := m.seat.Load()
+		s := m.child.Load()
 		g := history.Grant{Name: id % uint32(len(f.names)), Caller: id, Called: f.clock.Now()}
 		abroad := random.IntN(8) == 0 // else nobody would meet but neighbours; but not for long, or all would
 		if abroad {
@@ -263,7 +263,7 @@ func (f *fire) believes(g *history.Grant, ls *engine.Lease) bool {
 }
 
 // refused checks that an acquire failed for a reason that trouble explains.
-func (f *fire) refused(s *seat, err error) {
+func (f *fire) refused(s *child, err error) {
 	switch {
 	case errors.Is(err, engine.ErrClosed):
 		if s.closed.Load() == 0 {
@@ -280,7 +280,7 @@ func (f *fire) refused(s *seat, err error) {
 }
 
 // outcome reads the answer of a release.
-func (f *fire) outcome(s *seat, err error) history.Outcome {
+func (f *fire) outcome(s *child, err error) history.Outcome {
 	switch {
 	case err == nil:
 		return history.Released
@@ -306,7 +306,7 @@ func (f *fire) takeAway(name uint32, what string, do func() bool) {
 func (f *fire) forceRelease(random *rand.Rand) {
 	m, name := f.members[random.IntN(len(f.members))], uint32(random.IntN(len(f.names)))
 	f.takeAway(name, "ForceRelease", func() bool {
-		_, err := m.seat.Load().locks[name].ForceRelease(testkit.Limited(f.tb))
+		_, err := m.child.Load().locks[name].ForceRelease(testkit.Limited(f.tb))
 		return err == nil
 	})
 }
@@ -359,7 +359,7 @@ func (f *fire) out() {
 	}
 	for i, m := range f.members {
 		require.Positive(f.tb, m.grants.Load(), "grants of member %d", i)
-		f.handed += m.seat.Load().engine.Stats().GrantsByHandOff
+		f.handed += m.child.Load().engine.Stats().GrantsByHandOff
 	}
 	began := time.Now()
 	report, err := f.history.Check()
@@ -375,7 +375,7 @@ func (f *fire) out() {
 func (f *fire) engines() []*engine.Engine {
 	var open []*engine.Engine
 	for _, m := range f.members {
-		open = append(open, m.seat.Load().engine)
+		open = append(open, m.child.Load().engine)
 	}
 	return open
 }

@@ -13,14 +13,14 @@ import (
 func TestALockIsLeftToOthersNowAndThenIfThereAreSome(t *testing.T) {
 	now := clock.Instant(time.Hour)
 	q := queue{others: 1}
-	require.False(t, q.leaves(now), "one other has the courtesy to itself")
+	require.False(t, q.leaves(now), "one other has the yield pause to itself")
 	q.others = leaveTo
 	require.True(t, q.leaves(now))
 	require.False(t, q.leaves(now.Add(leaveEvery-1)), "so soon again")
 	require.True(t, q.leaves(now.Add(leaveEvery)))
 	now = now.Add(2 * leaveEvery)
 	q.push(&acquireOp{set: defaults[resp.FamilyFenced]})
-	q.turn(now.Add(time.Millisecond))
+	q.tenure(now.Add(time.Millisecond))
 	require.False(t, q.leaves(now), "the turn goes on")
 	require.True(t, q.leaves(now.Add(time.Millisecond)))
 }
@@ -34,12 +34,12 @@ func parkedQueue(messages int) *queue {
 	q.landed()
 	q.busy(0, false)
 	q.afterBusy(resp.FamilyLock)
-	q.heard = uint8(messages)
+	q.missedReleases = uint8(messages)
 	return &q
 }
 
 func TestWhoHearsThatALockIsLeftWaitsHoweverLongItHas(t *testing.T) {
-	for messages := range heardMost + 1 {
+	for messages := range mostMissed + 1 {
 		q := parkedQueue(messages)
 		s, pause := q.wake(wakeLeft)
 		require.Equal(t, stepPause, s)
@@ -54,7 +54,7 @@ func TestWhoHearsThatALockIsLeftWaitsHoweverLongItHas(t *testing.T) {
 // An engine that is just asking when it hears that would be told "busy" by the holder before, and would ask again at
 // once, because the answer is older than the message.
 func TestWhoAsksWhenALockIsLeftDoesNotAskAgainAtOnce(t *testing.T) {
-	q := parkedQueue(heardMost)
+	q := parkedQueue(mostMissed)
 	s, _ := q.wake(wakeMessage)
 	require.Equal(t, stepSend, s)
 	q.asking(nil)

@@ -179,7 +179,7 @@ func (ls *Lease) Token() int64 {
 	if !traits(ls.hold.Family).fenced { // what is special of other holds changes
 		return 0
 	}
-	return ls.hold.special.token
+	return ls.hold.extra.token
 }
 
 // An Owner is who holds a lock, where goroutines cannot say: Go has no thread identity. An acquire of

@@ -48,7 +48,7 @@ func (l listener) Renewed(s renew.Subject) {
 	case h.status.Load() != holdHeld: // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
-	case !h.leak && h.watch == nil && h.nesting == nil && h.weak.Value() == nil:
+	case !h.leak && h.watch == nil && h.reentry == nil && h.weak.Value() == nil:
 		h.leak, leaked = true, true
 		sc.sh.counts.leaks++
 	}
@@ -63,7 +63,7 @@ func (l listener) Renewed(s renew.Subject) {
 func (l listener) Outlasted(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
-	if h.status.Load() == holdHeld && !traits(h.Family).shared && h.nesting != nil {
+	if h.status.Load() == holdHeld && !traits(h.Family).shared && h.reentry != nil {
 		sc.settleCount(h)
 	}
 	sc.leave()
@@ -74,7 +74,7 @@ func (l listener) Ended(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
 	defer sc.leave()
-	if h.status.Load() == holdHeld && !h.alikeSoFar() {
+	if h.status.Load() == holdHeld && !h.allCompatible() {
 		sc.tellWatchdog(h)
 	}
 }
@@ -86,7 +86,7 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	if !h.end(holdLost) {
 		return nil
 	}
-	sc.eng.dog.Forget(h)
+	sc.eng.watchdog.Forget(h)
 	h.ent.whole().telling++
 	sc.sh.counts.lost++
 	sc.sh.pending++ // Close waits until the holder is told
@@ -96,10 +96,10 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 		back = in
 	}
 	sc.endChanges(h, in, back)
-	sc.endReadings(h, in)
+	sc.failDowngrades(h, in)
 	h.owner.remember(sc.eng, h.ent.key, h.count)
-	if h.special != nil {
-		for o, n := range h.special.readers {
+	if h.extra != nil {
+		for o, n := range h.extra.readers {
 			o.remember(sc.eng, h.ent.key, n)
 		}
 	}
@@ -113,7 +113,7 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 // have a handle of another hold, they have to give back first.
 func (sc *section) refuseOwners(h *hold) {
 	root := h.ent.root()
-	for ent := range root.withSeats {
+	for ent := range root.withChildren {
 		for op := ent.head; op != nil; {
 			next := op.next
 			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && root.lostTo(op.owner) {
@@ -154,12 +154,12 @@ func (sc *section) afterLoss(l *loss) {
 	sc.eng.tell(EventLost, h, causeText(l.cause))
 	ends := h.afterLoss(l.cause)
 	switch ends {
-	case endsNow:
-		sc.clean(h.ent, h.wire(), h.open(), h.tail(sc.eng.clock.Now()))
-	case endsLater:
-		sc.cleanLater(h.ent, h.wire(), h.open(), h.Lease())
+	case followUpRelease:
+		sc.clean(h.ent, h.lockRef(), h.indeterminate(), h.maxRemoteLife(sc.eng.clock.Now()))
+	case followUpReleaseLater:
+		sc.cleanLater(h.ent, h.lockRef(), h.indeterminate(), h.Lease())
 	}
-	if traits(h.Family).mark == markNote && ends != endsNow && l.cause != renew.CauseClosed {
+	if traits(h.Family).mark == markNote && ends != followUpRelease && l.cause != renew.CauseClosed {
 		sc.lostNote(h.ent)
 	}
 	if h.ent.freed(h) {

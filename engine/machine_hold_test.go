@@ -31,10 +31,10 @@ func settling() change   { return change{settles: true} }
 
 // heldOf is a hold with so many handles, all of them confirmed.
 func heldOf(handles int32, waiting ...change) *wirehold {
-	w := &wirehold{nesting: &nesting{}}
+	w := &wirehold{reentry: &reentry{}}
 	w.begin(&settings{lease: time.Second, watchdog: true}, machineNow, 0)
 	w.count, w.onWire = handles, handles
-	w.nesting.queue = waiting
+	w.reentry.queue = waiting
 	return w
 }
 
@@ -43,7 +43,7 @@ func TestMachineHoldBeginsWithOneHandleAndOneGrant(t *testing.T) {
 	var w wirehold
 	w.begin(set, machineNow, 7)
 	require.Same(t, set, w.set)
-	require.Equal(t, machineNow, w.turnUntil)
+	require.Equal(t, machineNow, w.tenureUntil)
 	require.EqualValues(t, [5]int{1, 1, 1, 1, 7}, [5]int{int(w.grants), int(w.handles), int(w.count), int(w.onWire), int(w.seen)})
 	w.begin(set, machineNow, 1<<20)
 	require.EqualValues(t, maxReplicas, w.seen)
@@ -68,7 +68,7 @@ func TestMachineAskingCountsFailuresFromTheFirstOn(t *testing.T) {
 	require.Equal(t, asking{tries: 1, since: machineNow.Add(1)}, a, "a definite error leaves no doubt")
 	a.failed(false, machineNow.Add(2), machineNow.Add(3), attemptLimit, time.Minute)
 	want := asking{unknown: true, tries: 2, since: machineNow.Add(1)}
-	want.doubt = doubt{until: machineNow.Add(2 + attemptLimit + clockSlack), lease: time.Minute}
+	want.indeterminate = indeterminate{until: machineNow.Add(2 + attemptLimit + clockSlack), lease: time.Minute}
 	require.Equal(t, want, a)
 	a.answered()
 	want.tries, want.since = 0, 0
@@ -84,19 +84,19 @@ func TestMachineVerdictHasOneReason(t *testing.T) {
 		parked, try, out bool
 		want             verdict
 	}{
-		{known, resp.ClassMisconf, true, false, true, goesOn},
-		{known, resp.ClassNoReplicas, true, false, true, goesOn},
-		{known, resp.ClassWrongType, true, false, false, endsRefused},
-		{known, resp.ClassMisconf, false, false, false, endsRefused},
-		{known, resp.ClassUnknown, false, false, false, goesOn},
-		{known, resp.ClassPartly, false, false, false, endsRefused},
-		{known, resp.ClassTryAgain, false, false, false, goesOn},
-		{unknown, resp.ClassUnknown, false, true, false, goesOn},
-		{unknown, resp.ClassUnknown, false, true, true, endsUnknown},
-		{unknown, resp.ClassPartly, false, false, true, endsUnknown},
-		{unknown, resp.ClassTryAgain, false, true, true, endsUnknown},
-		{unknown, resp.ClassOOM, true, false, true, goesOn},
-		{unknown, resp.ClassWrongType, true, true, false, endsUnknown},
+		{known, resp.ClassMisconf, true, false, true, keepWaiting},
+		{known, resp.ClassNoReplicas, true, false, true, keepWaiting},
+		{known, resp.ClassWrongType, true, false, false, failServer},
+		{known, resp.ClassMisconf, false, false, false, failServer},
+		{known, resp.ClassUnknown, false, false, false, keepWaiting},
+		{known, resp.ClassPartly, false, false, false, failServer},
+		{known, resp.ClassTryAgain, false, false, false, keepWaiting},
+		{unknown, resp.ClassUnknown, false, true, false, keepWaiting},
+		{unknown, resp.ClassUnknown, false, true, true, failUnknown},
+		{unknown, resp.ClassPartly, false, false, true, failUnknown},
+		{unknown, resp.ClassTryAgain, false, true, true, failUnknown},
+		{unknown, resp.ClassOOM, true, false, true, keepWaiting},
+		{unknown, resp.ClassWrongType, true, true, false, failUnknown},
 	} {
 		require.Equal(t, c.want, c.a.verdict(c.class, c.parked, c.try, c.out), "%+v", c)
 	}
@@ -111,7 +111,7 @@ func TestMachineLastHandleFreesTheLock(t *testing.T) {
 	require.False(t, heldOf(1, settling(), entering(time.Second)).lastHandle())
 	for _, c := range []change{entering(time.Second), givingBack(), extending(), settling()} {
 		w := heldOf(1)
-		w.nesting.cur, w.nesting.busy = c, true
+		w.reentry.cur, w.reentry.busy = c, true
 		require.Equal(t, c.settles, w.lastHandle(), "%+v", c)
 	}
 }
@@ -120,44 +120,44 @@ func TestMachineHandlesThatAreGivenBackAreNotOut(t *testing.T) {
 	require.EqualValues(t, 3, (&wirehold{count: 3}).out())
 	w := heldOf(5, givingBack(), entering(time.Second), extending(), settling(), change{})
 	require.EqualValues(t, 3, w.out(), "two are given back, one of them by nobody")
-	w.nesting.cur = givingBack()
+	w.reentry.cur = givingBack()
 	require.EqualValues(t, 3, w.out(), "it is not on its way any more")
-	w.nesting.busy = true
+	w.reentry.busy = true
 	require.EqualValues(t, 2, w.out())
-	w.nesting.cur = entering(time.Second)
+	w.reentry.cur = entering(time.Second)
 	require.EqualValues(t, 3, w.out())
 }
 
 func TestMachineCountIsSureWhenNothingCanChangeIt(t *testing.T) {
 	require.True(t, (&wirehold{}).quiet(), "it never changed")
 	for name, c := range map[string]struct {
-		counting
+		reentryCount
 		quiet, settling bool
 		settleAt        clock.Instant
 	}{
-		"nothing":         {counting{}, true, true, 0},
-		"waits":           {counting{queue: []change{{}}, rest: machineNow}, false, false, 0},
-		"on its way":      {counting{busy: true, rest: machineNow}, false, false, 0},
-		"settles":         {counting{busy: true, cur: settling()}, false, true, 0},
-		"settles, more":   {counting{busy: true, cur: settling(), queue: []change{{}}}, false, false, 0},
-		"will settle":     {counting{queue: []change{settling()}}, false, true, 0},
-		"will do more":    {counting{queue: []change{settling(), {}}}, false, false, 0},
-		"a copy":          {counting{late: doubt{until: machineNow}}, true, true, machineNow},
-		"refused":         {counting{rest: machineNow}, true, true, machineNow},
-		"copy, refused":   {counting{rest: machineNow + 5, late: doubt{until: machineNow}}, true, true, machineNow + 5},
-		"copy that lasts": {counting{rest: machineNow, late: doubt{until: machineNow + 5}}, true, true, machineNow + 5},
+		"nothing":         {reentryCount{}, true, true, 0},
+		"waits":           {reentryCount{queue: []change{{}}, rest: machineNow}, false, false, 0},
+		"on its way":      {reentryCount{busy: true, rest: machineNow}, false, false, 0},
+		"settles":         {reentryCount{busy: true, cur: settling()}, false, true, 0},
+		"settles, more":   {reentryCount{busy: true, cur: settling(), queue: []change{{}}}, false, false, 0},
+		"will settle":     {reentryCount{queue: []change{settling()}}, false, true, 0},
+		"will do more":    {reentryCount{queue: []change{settling(), {}}}, false, false, 0},
+		"a copy":          {reentryCount{late: indeterminate{until: machineNow}}, true, true, machineNow},
+		"refused":         {reentryCount{rest: machineNow}, true, true, machineNow},
+		"copy, refused":   {reentryCount{rest: machineNow + 5, late: indeterminate{until: machineNow}}, true, true, machineNow + 5},
+		"copy that lasts": {reentryCount{rest: machineNow, late: indeterminate{until: machineNow + 5}}, true, true, machineNow + 5},
 	} {
-		w := &wirehold{nesting: &nesting{counting: c.counting}}
+		w := &wirehold{reentry: &reentry{reentryCount: c.reentryCount}}
 		require.Equal(t, c.quiet, w.quiet(), name)
-		require.Equal(t, c.quiet, w.nesting.quiet(), name)
-		require.Equal(t, c.settling, w.nesting.settling(), name)
-		require.Equal(t, c.settleAt, w.nesting.settleAt(), name)
-		require.Equal(t, name == "nothing", w.nesting.sure(), name)
+		require.Equal(t, c.quiet, w.reentry.quiet(), name)
+		require.Equal(t, c.settling, w.reentry.settling(), name)
+		require.Equal(t, c.settleAt, w.reentry.settleAt(), name)
+		require.Equal(t, name == "nothing", w.reentry.settled(), name)
 	}
 }
 
 func TestMachineUndoComesFirst(t *testing.T) {
-	n := &counting{}
+	n := &reentryCount{}
 	n.want(settling())
 	n.want(extending())
 	n.undo()
@@ -168,7 +168,7 @@ func TestMachineUndoComesFirst(t *testing.T) {
 }
 
 func TestMachineEntriesThatLeftAreTakenOutAtHalf(t *testing.T) {
-	n := &counting{}
+	n := &reentryCount{}
 	for _, c := range []change{leftBehind(), leftBehind(), entering(1), givingBack(), settling()} {
 		n.want(c)
 	}
@@ -191,7 +191,7 @@ func TestMachineOverdueTellsWhoWaitedForLonger(t *testing.T) {
 		c.since = machineNow.Add(-ago)
 		return c
 	}
-	n := &counting{busy: true, cur: since(givingBack(), most)}
+	n := &reentryCount{busy: true, cur: since(givingBack(), most)}
 	n.want(since(entering(1), most))
 	require.Empty(t, n.overdue(machineNow, most), "not longer")
 	require.Len(t, n.queue, 1)
@@ -201,7 +201,7 @@ func TestMachineOverdueTellsWhoWaitedForLonger(t *testing.T) {
 	gone.extend.state.Store(futureDone)
 	claimed := since(extending(), 0)
 	claimed.extend.state.Store(futureClaimed)
-	n = &counting{busy: true, cur: since(givingBack(), most+1)}
+	n = &reentryCount{busy: true, cur: since(givingBack(), most+1)}
 	release := n.cur.release
 	n.queue = []change{
 		since(entering(1), most+1), since(givingBack(), most+1), gone, since(extending(), most+1), claimed,
@@ -227,7 +227,7 @@ func TestMachineOverdueTellsWhoWaitedForLonger(t *testing.T) {
 		require.Equal(t, change{}, c, "nothing is kept alive")
 	}
 
-	n = &counting{cur: since(givingBack(), most+1)}
+	n = &reentryCount{cur: since(givingBack(), most+1)}
 	require.Empty(t, n.overdue(machineNow, most), "nothing is on its way")
 }
 
@@ -236,25 +236,25 @@ func TestMachineRaisingWaitsForCopiesThatLower(t *testing.T) {
 	const lease = time.Second
 	until := machineNow.Add(lease)
 	for name, c := range map[string]struct {
-		counting
+		reentryCount
 		now  clock.Instant
 		want clock.Instant
 		left int
 	}{
-		"an Extend":               {counting{queue: []change{extending()}}, until - 1, until, 1},
-		"the copy is harmless":    {counting{queue: []change{extending()}}, until, 0, 1},
-		"one is on its way":       {counting{busy: true, queue: []change{extending()}}, until - 1, 0, 1},
-		"nobody waits":            {counting{}, until - 1, 0, 0},
-		"a longer lease":          {counting{queue: []change{entering(lease + 1)}}, until - 1, until, 1},
-		"the same lease":          {counting{queue: []change{entering(lease)}}, until - 1, 0, 1},
-		"a handle is given back":  {counting{queue: []change{givingBack()}}, until - 1, 0, 1},
-		"it settles":              {counting{queue: []change{settling()}}, until - 1, 0, 1},
-		"who left does not count": {counting{queue: []change{leftBehind(), leftBehind(), extending()}}, until - 1, until, 1},
-		"all have left":           {counting{queue: []change{leftBehind()}}, until - 1, 0, 0},
-		"behind what lowers":      {counting{queue: []change{givingBack(), extending()}}, until - 1, 0, 2},
+		"an Extend":               {reentryCount{queue: []change{extending()}}, until - 1, until, 1},
+		"the copy is harmless":    {reentryCount{queue: []change{extending()}}, until, 0, 1},
+		"one is on its way":       {reentryCount{busy: true, queue: []change{extending()}}, until - 1, 0, 1},
+		"nobody waits":            {reentryCount{}, until - 1, 0, 0},
+		"a longer lease":          {reentryCount{queue: []change{entering(lease + 1)}}, until - 1, until, 1},
+		"the same lease":          {reentryCount{queue: []change{entering(lease)}}, until - 1, 0, 1},
+		"a handle is given back":  {reentryCount{queue: []change{givingBack()}}, until - 1, 0, 1},
+		"it settles":              {reentryCount{queue: []change{settling()}}, until - 1, 0, 1},
+		"who left does not count": {reentryCount{queue: []change{leftBehind(), leftBehind(), extending()}}, until - 1, until, 1},
+		"all have left":           {reentryCount{queue: []change{leftBehind()}}, until - 1, 0, 0},
+		"behind what lowers":      {reentryCount{queue: []change{givingBack(), extending()}}, until - 1, 0, 2},
 	} {
-		n := c.counting
-		n.lowers = doubt{until: until, lease: lease}
+		n := c.reentryCount
+		n.lowers = indeterminate{until: until, lease: lease}
 		require.Equal(t, c.want, n.heldBack(c.now), name)
 		require.Len(t, n.queue, c.left, name)
 		require.Equal(t, c.now.Before(until) || c.busy || c.left > 0, n.lowering(c.now), name)
@@ -262,14 +262,14 @@ func TestMachineRaisingWaitsForCopiesThatLower(t *testing.T) {
 }
 
 func TestMachineTheLeastLeaseOfOpenCopiesCounts(t *testing.T) {
-	n := &counting{}
+	n := &reentryCount{}
 	n.lowered(machineNow, machineNow, attemptLimit, time.Minute)
 	until := machineNow.Add(attemptLimit + clockSlack)
-	require.Equal(t, doubt{until: until, lease: time.Minute}, n.lowers)
+	require.Equal(t, indeterminate{until: until, lease: time.Minute}, n.lowers)
 	n.lowered(machineNow.Add(1), machineNow.Add(1), attemptLimit, time.Hour)
-	require.Equal(t, doubt{until: until + 1, lease: time.Minute}, n.lowers, "the copy before may still run")
+	require.Equal(t, indeterminate{until: until + 1, lease: time.Minute}, n.lowers, "the copy before may still run")
 	n.lowered(machineNow.Add(2), machineNow.Add(2), attemptLimit, time.Second)
-	require.Equal(t, doubt{until: until + 2, lease: time.Second}, n.lowers)
+	require.Equal(t, indeterminate{until: until + 2, lease: time.Second}, n.lowers)
 	n.lowered(until+2, until+2, attemptLimit, time.Hour)
 	require.Equal(t, time.Hour, n.lowers.lease, "it is harmless by now")
 }
@@ -285,30 +285,30 @@ func TestMachineNextChangeIsTheCountThatIsWanted(t *testing.T) {
 		"gives back":     {2, givingBack(), countSend, 1},
 		"takes back":     {3, change{}, countSend, 2},
 		"settles":        {2, settling(), countSend, 2},
-		"the last":       {1, givingBack(), countLeave, 0},
+		"the last":       {1, givingBack(), countReleaseLast, 0},
 		"extends":        {2, extending(), countExtend, 0},
 		"left":           {2, leftBehind(), countRest, 0},
 		"settles, alone": {1, settling(), countSend, 1},
 	} {
 		w := heldOf(c.handles, c.waiting, givingBack())
-		w.nesting.unknown, w.nesting.tries = true, 5
+		w.reentry.unknown, w.reentry.tries = true, 5
 		if c.step == countRest {
-			w.nesting.queue = w.nesting.queue[:1]
+			w.reentry.queue = w.reentry.queue[:1]
 		}
 		got, step := w.nextChange()
 		require.Equal(t, c.step, step, name)
-		require.Equal(t, c.target, w.nesting.target, name)
-		require.Equal(t, step == countSend, w.nesting.busy, name)
+		require.Equal(t, c.target, w.reentry.target, name)
+		require.Equal(t, step == countSend, w.reentry.busy, name)
 		if step == countRest {
-			require.Empty(t, w.nesting.queue, name)
+			require.Empty(t, w.reentry.queue, name)
 			continue
 		}
 		require.Equal(t, c.waiting, got, name)
-		require.Len(t, w.nesting.queue, 1, name)
+		require.Len(t, w.reentry.queue, 1, name)
 		if step == countSend {
-			require.Equal(t, c.waiting, w.nesting.cur, name)
-			require.False(t, w.nesting.unknown, name)
-			require.Zero(t, w.nesting.tries, name)
+			require.Equal(t, c.waiting, w.reentry.cur, name)
+			require.False(t, w.reentry.unknown, name)
+			require.Zero(t, w.reentry.tries, name)
 			_, again := w.nextChange()
 			require.Equal(t, countRest, again, "one at a time")
 		}
@@ -316,7 +316,7 @@ func TestMachineNextChangeIsTheCountThatIsWanted(t *testing.T) {
 	w := heldOf(2, leftBehind(), leftBehind(), givingBack())
 	_, step := w.nextChange()
 	require.Equal(t, countSend, step, "whoever has left is passed over")
-	require.EqualValues(t, 1, w.nesting.target)
+	require.EqualValues(t, 1, w.reentry.target)
 }
 
 func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
@@ -336,11 +336,11 @@ func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 		"of the acquire, and others": {givingBack(), sent + 7, sent + 7, sent + 5, sent + 7, 0},
 	} {
 		w := heldOf(2)
-		n := w.nesting
+		n := w.reentry
 		n.cur, n.busy, n.target, n.rest = c.cur, true, 7, machineNow
-		n.late, n.lowers = doubt{until: c.late, lease: 1}, doubt{until: c.lowers, lease: 1}
+		n.late, n.lowers = indeterminate{until: c.late, lease: 1}, indeterminate{until: c.lowers, lease: 1}
 		if c.copies != 0 {
-			w.doubt = &doubt{until: c.copies}
+			w.copies = &indeterminate{until: c.copies}
 		}
 		require.Equal(t, c.cur, w.confirmed(sent), name)
 		require.EqualValues(t, [2]int32{7, 7}, [2]int32{w.count, w.onWire}, name)
@@ -349,9 +349,9 @@ func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 		require.False(t, n.busy, name)
 		require.Equal(t, change{}, n.cur, name)
 		if c.lowers <= sent {
-			require.Equal(t, doubt{}, n.lowers, name)
+			require.Equal(t, indeterminate{}, n.lowers, name)
 		} else {
-			require.Equal(t, doubt{until: c.lowers, lease: 1}, n.lowers, name)
+			require.Equal(t, indeterminate{until: c.lowers, lease: 1}, n.lowers, name)
 		}
 	}
 }
@@ -359,12 +359,12 @@ func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 func TestMachineRefusedChangeIsSettledLater(t *testing.T) {
 	for _, c := range []change{givingBack(), entering(1), settling(), extending(), {}} {
 		w := heldOf(3)
-		w.nesting.cur, w.nesting.busy = c, true
+		w.reentry.cur, w.reentry.busy = c, true
 		require.Equal(t, c, w.refused(machineNow))
 		require.Equal(t, 3-c.givesBack(), w.count)
 		require.EqualValues(t, 3, w.onWire)
-		require.Equal(t, machineNow.Add(time.Second), w.nesting.rest)
-		require.False(t, w.nesting.busy)
+		require.Equal(t, machineNow.Add(time.Second), w.reentry.rest)
+		require.False(t, w.reentry.busy)
 	}
 }
 
@@ -375,16 +375,16 @@ func TestMachineFailedChangeIsSentAgainUntilItIsDefinite(t *testing.T) {
 		{false, false, false, true},
 		{true, true, false, true}, // it may have run before
 	} {
-		n := &counting{busy: true, unknown: c.unknown, queue: []change{{}, {since: machineNow - 5}}}
+		n := &reentryCount{busy: true, unknown: c.unknown, queue: []change{{}, {since: machineNow - 5}}}
 		require.Equal(t, c.again, n.failed(c.definite, c.transient, machineNow-1, machineNow, attemptLimit, time.Minute), "%+v", c)
 		require.Equal(t, 1, n.tries)
 		require.Equal(t, c.unknown || !c.definite, n.unknown)
 		require.Equal(t, machineNow, n.cur.since)
 		require.Equal(t, machineNow, n.queue[0].since)
 		require.Equal(t, machineNow-5, n.queue[1].since, "its first failure counts")
-		want := doubt{}
+		want := indeterminate{}
 		if !c.definite {
-			want = doubt{until: machineNow.Add(attemptLimit + clockSlack - 1), lease: time.Minute}
+			want = indeterminate{until: machineNow.Add(attemptLimit + clockSlack - 1), lease: time.Minute}
 		}
 		require.Equal(t, want, n.late)
 	}
@@ -393,16 +393,16 @@ func TestMachineFailedChangeIsSentAgainUntilItIsDefinite(t *testing.T) {
 func TestMachineDrainedHoldCountsWhatIsStillOut(t *testing.T) {
 	require.Nil(t, (&wirehold{count: 1}).drain())
 	w := heldOf(4, givingBack(), entering(1), settling())
-	w.nesting.cur, w.nesting.busy = givingBack(), true
+	w.reentry.cur, w.reentry.busy = givingBack(), true
 	all := w.drain()
 	require.Len(t, all, 4)
 	require.EqualValues(t, 2, w.count)
 	require.NotNil(t, all[0].release, "what was on its way comes first")
 	require.NotNil(t, all[2].acquire)
-	require.Empty(t, w.nesting.queue)
-	require.Equal(t, change{}, w.nesting.cur)
+	require.Empty(t, w.reentry.queue)
+	require.Equal(t, change{}, w.reentry.cur)
 	w = heldOf(4, givingBack())
-	w.nesting.cur = givingBack()
+	w.reentry.cur = givingBack()
 	require.Len(t, w.drain(), 1, "nothing was on its way")
 	require.EqualValues(t, 3, w.count)
 }

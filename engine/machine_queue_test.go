@@ -83,7 +83,7 @@ func TestMachineQueueParksAnewForAFirstThatWaitsOtherwise(t *testing.T) {
 		"the next is not":  {[]*acquireOp{opOf(lock), opOf(read)}, 0, waitParked, stepPark},
 		"the next spins":   {[]*acquireOp{opOf(lock), spin}, 0, waitParked, stepPark},
 		"it is not parked": {[]*acquireOp{opOf(lock), opOf(read)}, 0, waitWoken, stepRest},
-		"it is in a pause": {[]*acquireOp{opOf(lock), opOf(read)}, 0, waitTurn, stepRest},
+		"it is in a pause": {[]*acquireOp{opOf(lock), opOf(read)}, 0, waitTenure, stepRest},
 		"not the first":    {[]*acquireOp{opOf(lock), opOf(read)}, 1, waitParked, stepRest},
 	} {
 		q := queueOf(c.ops...)
@@ -148,16 +148,16 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 		"nothing":           {queue{}, stepSend},
 		"woken":             {queue{wait: waitWoken}, stepSend},
 		"kept":              {queue{ask: askKept}, stepSend},
-		"on its way":        {queue{ask: askFlying}, stepRest},
+		"on its way":        {queue{ask: askInFlight}, stepRest},
 		"to be sent again":  {queue{ask: askResend}, stepRest},
 		"parked":            {queue{wait: waitParked}, stepRest},
-		"a pause":           {queue{wait: waitTurn}, stepRest},
-		"a courtesy":        {queue{wait: waitCourtesy}, stepRest},
+		"a pause":           {queue{wait: waitTenure}, stepRest},
+		"a yield pause":     {queue{wait: waitYield}, stepRest},
 		"a hold":            {queue{hold: &hold{}}, stepRest},
-		"a release":         {queue{cooling: true}, stepRest},
+		"a release":         {queue{releaseInFlight: true}, stepRest},
 		"releases of it":    {queue{releases: 1}, stepSend},
-		"a force-release":   {queue{forces: 1}, stepRest},
-		"one of the name's": {queue{name: &queue{forces: 1}}, stepRest},
+		"a force-release":   {queue{forceReleases: 1}, stepRest},
+		"one of the name's": {queue{name: &queue{forceReleases: 1}}, stepRest},
 	} {
 		c.q.push(opOf(0))
 		require.Equal(t, c.want, c.q.next(), name)
@@ -178,19 +178,19 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 
 func TestMachineAcquireIsForgottenOnlyWhenItIsSettled(t *testing.T) {
 	first := opOf(0)
-	first.att.op.Field, first.att.op.Placed, first.att.trouble = "old", true, &trouble{}
+	first.att.op.Field, first.att.op.Placed, first.att.retry = "old", true, &retryState{}
 	q := queueOf(first)
 	a := q.asking(nil)
 	require.Same(t, &first.att, a)
 	require.Equal(t, askKept, q.ask)
 	require.Empty(t, a.op.Field, "nothing of an earlier use is left")
 	require.False(t, a.op.Placed)
-	require.Nil(t, a.trouble)
+	require.Nil(t, a.retry)
 	a.op.Field, a.op.Placed = "mine", true
 	q.epoch = 7
 	q.overtaken = true
 	q.sent()
-	require.Equal(t, askFlying, q.ask)
+	require.Equal(t, askInFlight, q.ask)
 	require.EqualValues(t, 7, q.askEpoch)
 	require.False(t, q.overtaken)
 	q.landed()
@@ -208,7 +208,7 @@ func TestMachineAcquireIsForgottenOnlyWhenItIsSettled(t *testing.T) {
 	require.Equal(t, askNot, q.ask)
 	q.overtake()
 	require.False(t, q.overtaken, "nothing is on its way")
-	q.ask = askFlying
+	q.ask = askInFlight
 	q.overtake()
 	require.True(t, q.overtaken)
 }
@@ -222,7 +222,7 @@ func TestMachineNewcomerIsToldThatNothingCanBeSent(t *testing.T) {
 	require.False(t, (*acquireOp)(nil).tellBusy())
 	require.Equal(t, stepPark, q.refused())
 	require.Equal(t, waitParked, q.wait)
-	for _, pause := range []waitState{waitTurn, waitCourtesy} {
+	for _, pause := range []waitState{waitTenure, waitYield} {
 		q.wait = pause
 		require.Equal(t, stepPark, q.park())
 		require.Equal(t, pause, q.wait, "a pause goes on")
@@ -243,8 +243,8 @@ func TestMachineGrantGoesToTheFirstWhoAskedForIt(t *testing.T) {
 		"more replicas":   {nil, &acquireOp{set: &settings{lease: lock.lease, ack: &resp.Ack{Replicas: 2}}}, 1, false},
 		"enough replicas": {nil, &acquireOp{set: &settings{lease: lock.lease, ack: &resp.Ack{Replicas: 2}}}, 2, true},
 		"overtaken":       {func(q *queue) { q.overtaken = true }, opOf(0), 0, false},
-		"to be taken":     {func(q *queue) { q.forces = 1 }, opOf(0), 0, false},
-		"of its name":     {func(q *queue) { q.name = &queue{forces: 1} }, opOf(0), 0, false},
+		"to be taken":     {func(q *queue) { q.forceReleases = 1 }, opOf(0), 0, false},
+		"of its name":     {func(q *queue) { q.name = &queue{forceReleases: 1} }, opOf(0), 0, false},
 	} {
 		second := opOf(0)
 		q := asked(gone(opOf(0)), c.first, second)
@@ -292,17 +292,17 @@ func TestMachineGrantThatCameTooLateIsToldToATryAtOnce(t *testing.T) {
 func TestMachineBusyEndsTheTurn(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		q := asked(opOf(0))
-		q.turnUntil = machineNow
+		q.tenureUntil = machineNow
 		q.landed()
 		q.busy(machineNow+5, keep)
 		require.Equal(t, keep, q.att != nil)
 		require.Equal(t, keep, q.ask == askKept)
 		require.Equal(t, waitWoken, q.wait)
 		require.Equal(t, machineNow+5, q.busyUntil)
-		require.Zero(t, q.turnUntil)
-		q.wait = waitTurn
+		require.Zero(t, q.tenureUntil)
+		q.wait = waitTenure
 		q.busy(0, keep)
-		require.Equal(t, waitTurn, q.wait)
+		require.Equal(t, waitTenure, q.wait)
 	}
 }
 
@@ -350,8 +350,8 @@ func TestMachineQueueGoesOnAfterBusy(t *testing.T) {
 		"it is believed":         {lock, func(*queue) {}, stepPark, waitParked},
 		"an older answer":        {lock, func(q *queue) { q.epoch++ }, stepSend, waitWoken},
 		"of another kind":        {resp.FamilyFenced, func(*queue) {}, stepSend, waitNot},
-		"and it was told before": {resp.FamilyFenced, func(q *queue) { q.head.parked = true }, stepSend, waitWoken},
-		"and there is a pause":   {resp.FamilyFenced, func(q *queue) { q.wait = waitTurn }, stepRest, waitTurn},
+		"and it was told before": {resp.FamilyFenced, func(q *queue) { q.head.told = true }, stepSend, waitWoken},
+		"and there is a pause":   {resp.FamilyFenced, func(q *queue) { q.wait = waitTenure }, stepRest, waitTenure},
 	} {
 		q := asked(opOf(c.head))
 		q.landed()
@@ -376,8 +376,8 @@ func TestMachineQueueWasToldBusyUntilItIsTrueNoMore(t *testing.T) {
 	}{
 		"never":               {queue{}, false},
 		"parked":              {queue{wait: waitParked}, true},
-		"in its turn":         {queue{wait: waitTurn}, true},
-		"in a courtesy":       {queue{wait: waitCourtesy}, false},
+		"in its turn":         {queue{wait: waitTenure}, true},
+		"in a yield pause":    {queue{wait: waitYield}, false},
 		"a poll":              {queue{wait: waitWoken, by: wakePoll, busyUntil: machineNow + 1}, true},
 		"a poll at the end":   {queue{wait: waitWoken, by: wakePoll, busyUntil: machineNow}, false},
 		"a message":           {queue{wait: waitWoken, by: wakeMessage, busyUntil: machineNow + 1}, false},
@@ -387,7 +387,7 @@ func TestMachineQueueWasToldBusyUntilItIsTrueNoMore(t *testing.T) {
 	}
 	q := queueOf(opOf(0))
 	require.False(t, q.toldBusy(machineNow))
-	q.head.parked = true
+	q.head.told = true
 	require.True(t, q.toldBusy(machineNow))
 }
 
@@ -414,14 +414,14 @@ func TestMachineWakingCountsWhatGoesBy(t *testing.T) {
 		require.Equal(t, stepRest, s, "it was never told busy")
 		require.Equal(t, waitNot, q.wait)
 		require.Equal(t, c.epoch, q.epoch, "%d", kind)
-		require.Equal(t, c.heard, q.heard, "%d", kind)
+		require.Equal(t, c.heard, q.missedReleases, "%d", kind)
 		require.Equal(t, wakeNone, q.by)
 	}
 	q := queueOf(opOf(0))
 	for range 5 {
 		q.wake(wakeMessage)
 	}
-	require.EqualValues(t, heardMost, q.heard)
+	require.EqualValues(t, mostMissed, q.missedReleases)
 	require.EqualValues(t, 5, q.epoch)
 }
 
@@ -446,7 +446,7 @@ func TestMachineWakingKeepsItsOrderByWhatWasHeard(t *testing.T) {
 		require.Equal(t, c.want, s, "%+v", c)
 		require.Equal(t, c.pause, pause, "%+v", c)
 		require.Equal(t, c.by, q.by, "%+v", c)
-		require.Equal(t, c.want == stepPause, q.wait == waitTurn, "%+v", c)
+		require.Equal(t, c.want == stepPause, q.wait == waitTenure, "%+v", c)
 		if s != stepPause {
 			continue
 		}
@@ -461,9 +461,9 @@ func TestMachineWakingKeepsItsOrderByWhatWasHeard(t *testing.T) {
 		require.Equal(t, waitWoken, q.wait)
 		require.Equal(t, c.by, q.by, "that is the second half of the message")
 	}
-	q := parkedQueue(heardMost)
+	q := parkedQueue(mostMissed)
 	q.wake(wakeMessage)
-	q.cooling = true
+	q.releaseInFlight = true
 	s, _ := q.wake(wakeMessage)
 	require.Equal(t, stepRest, s, "it has been woken, and goes when the release is answered")
 }
@@ -525,47 +525,47 @@ func TestMachineOthersWaitIfMoreHeardThanAreHere(t *testing.T) {
 
 func TestMachineTurnLastsFromItsFirstGrant(t *testing.T) {
 	q := queueOf(opOf(0))
-	q.turnSize = 9
-	require.False(t, q.goesOn(0), "there is none")
-	require.Equal(t, machineNow, q.turn(machineNow))
-	require.EqualValues(t, 1, q.turnSize)
-	require.Equal(t, machineNow, q.turn(machineNow+5), "it goes on")
+	q.tenureSize = 9
+	require.False(t, q.tenureOpen(0), "there is none")
+	require.Equal(t, machineNow, q.tenure(machineNow))
+	require.EqualValues(t, 1, q.tenureSize)
+	require.Equal(t, machineNow, q.tenure(machineNow+5), "it goes on")
 	q.passed()
-	require.EqualValues(t, 3, q.turnSize)
-	require.True(t, q.goesOn(machineNow-1))
-	require.False(t, q.goesOn(machineNow))
-	q.turnSize = turnGrants - 1
-	require.True(t, q.goesOn(machineNow-1))
+	require.EqualValues(t, 3, q.tenureSize)
+	require.True(t, q.tenureOpen(machineNow-1))
+	require.False(t, q.tenureOpen(machineNow))
+	q.tenureSize = tenureGrants - 1
+	require.True(t, q.tenureOpen(machineNow-1))
 	q.passed()
-	require.False(t, q.goesOn(machineNow-1))
-	q.turnSize = 1
+	require.False(t, q.tenureOpen(machineNow-1))
+	q.tenureSize = 1
 	q.unlink(q.head)
-	require.False(t, q.goesOn(machineNow-1), "nobody waits")
+	require.False(t, q.tenureOpen(machineNow-1), "nobody waits")
 
 	q.busyUntil = machineNow
-	q.courtesy()
-	require.Equal(t, waitCourtesy, q.wait)
-	require.Zero(t, q.turnUntil)
+	q.yield()
+	require.Equal(t, waitYield, q.wait)
+	require.Zero(t, q.tenureUntil)
 	require.Zero(t, q.busyUntil)
-	require.False(t, q.deserted(), "a courtesy outlives those who wait")
-	q.shut()
+	require.False(t, q.deserted(), "a yield pause outlives those who wait")
+	q.stopAdmitting()
 	require.Equal(t, waitWoken, q.wait)
 	require.True(t, q.deserted())
 	q.wait = waitParked
-	q.shut()
+	q.stopAdmitting()
 	require.Equal(t, waitParked, q.wait)
 	q.push(opOf(0))
 	require.False(t, q.deserted())
 }
 
 func TestMachineNobodyElseIsLeftAHeadStart(t *testing.T) {
-	for _, wait := range []waitState{waitNot, waitWoken, waitParked, waitTurn, waitCourtesy} {
+	for _, wait := range []waitState{waitNot, waitWoken, waitParked, waitTenure, waitYield} {
 		for _, told := range []bool{false, true} {
 			q := queueOf(opOf(0))
-			q.turnUntil, q.wait = machineNow, wait
-			woken := told && (wait == waitParked || wait == waitTurn)
-			require.Equal(t, woken, q.alone(told), "%d %v", wait, told)
-			require.Zero(t, q.turnUntil)
+			q.tenureUntil, q.wait = machineNow, wait
+			woken := told && (wait == waitParked || wait == waitTenure)
+			require.Equal(t, woken, q.endTenure(told), "%d %v", wait, told)
+			require.Zero(t, q.tenureUntil)
 			if woken {
 				require.Equal(t, waitWoken, q.wait)
 				require.Equal(t, wakeMessage, q.by)
@@ -578,16 +578,16 @@ func TestMachineNobodyElseIsLeftAHeadStart(t *testing.T) {
 }
 
 func TestMachineQueueForgetsItsWaiting(t *testing.T) {
-	q := queue{wait: waitTurn, busyUntil: 1, heard: 2, by: wakePoll}
+	q := queue{wait: waitTenure, busyUntil: 1, missedReleases: 2, by: wakePoll}
 	q.unpark()
 	require.Equal(t, queue{}, q)
 	for name, q := range map[string]*queue{
 		"somebody waits": queueOf(opOf(0)), "an acquire": {att: &attempt{}}, "a hold": {hold: &hold{}},
-		"a release": {releases: 1}, "a force-release": {forces: 1},
+		"a release": {releases: 1}, "a force-release": {forceReleases: 1},
 	} {
 		require.False(t, q.empty(), name)
 	}
-	require.True(t, (&queue{wait: waitCourtesy}).empty())
+	require.True(t, (&queue{wait: waitYield}).empty())
 }
 
 func TestMachineHandOverTakesTheFirstWhoAsksForTheSame(t *testing.T) {
@@ -602,15 +602,15 @@ func TestMachineHandOverTakesTheFirstWhoAsksForTheSame(t *testing.T) {
 	}{"its own": {set, true}, "an equal one": {&equal, true}, "more replicas": {&more, false}, "a longer lease": {&longer, false}} {
 		first, second := &acquireOp{set: c.first}, &acquireOp{set: set}
 		q := queueOf(gone(&acquireOp{set: set}), first, second)
-		op := q.claimAlike(h)
+		op := q.takeCompatible(h)
 		require.Equal(t, c.takes, op == first, name)
 		require.Equal(t, c.takes, op != nil, name)
 		require.Equal(t, !c.takes, first.queued, name)
 		require.True(t, second.queued, name)
 	}
 	h.seen = 1
-	require.Nil(t, queueOf(&acquireOp{set: set}).claimAlike(h), "its field was not seen by as many")
-	require.Nil(t, (&queue{}).claimAlike(h))
+	require.Nil(t, queueOf(&acquireOp{set: set}).takeCompatible(h), "its field was not seen by as many")
+	require.Nil(t, (&queue{}).takeCompatible(h))
 }
 
 func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
@@ -619,20 +619,20 @@ func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
 	q.name = name
 	q.releaseSent()
 	q.releaseSent()
-	require.True(t, q.cooling)
+	require.True(t, q.releaseInFlight)
 	require.EqualValues(t, [2]int32{2, 2}, [2]int32{q.releases, name.releases})
-	require.False(t, name.cooling, "nobody waits there")
+	require.False(t, name.releaseInFlight, "nobody waits there")
 	name.resting = true
 	require.False(t, q.releaseAnswered())
-	require.True(t, q.cooling, "another is on its way")
-	require.True(t, q.releaseAnswered(), "a seat has rested until now")
-	require.False(t, q.cooling)
+	require.True(t, q.releaseInFlight, "another is on its way")
+	require.True(t, q.releaseAnswered(), "a child has rested until now")
+	require.False(t, q.releaseInFlight)
 	require.False(t, name.resting)
 	require.EqualValues(t, [2]int32{0, 0}, [2]int32{q.releases, name.releases})
 
 	q.releaseSent()
-	q.follow()
-	require.False(t, q.cooling)
+	q.sendBehindRelease()
+	require.False(t, q.releaseInFlight)
 	require.Equal(t, stepSend, q.next(), "right behind the release")
 	require.False(t, q.releaseAnswered())
 
@@ -643,10 +643,10 @@ func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
 	require.False(t, alone.resting)
 	empty := &queue{}
 	empty.releaseSent()
-	require.False(t, empty.cooling, "nobody waits")
+	require.False(t, empty.releaseInFlight, "nobody waits")
 	require.False(t, empty.releaseAnswered())
 
-	seat := &queue{name: &queue{releases: 1}, resting: true}
-	seat.releaseSent()
-	require.False(t, seat.releaseAnswered(), "one of the name's is on its way")
+	child := &queue{name: &queue{releases: 1}, resting: true}
+	child.releaseSent()
+	require.False(t, child.releaseAnswered(), "one of the name's is on its way")
 }

@@ -216,7 +216,7 @@ func (s *spinning) pause(n int) (least, spread time.Duration) {
 	return d - d/4, d/2 + 1
 }
 
-// alike reports whether leases of both settings may follow each other under one hold.
-func (s *settings) alike(o *settings) bool {
+// compatible reports whether leases of both settings may follow each other under one hold.
+func (s *settings) compatible(o *settings) bool {
 	return s.family == o.family && s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
 }

@@ -21,27 +21,27 @@ type queue struct {
 	head, tail *acquireOp    // those who want the lock, in order
 	att        *attempt      // there unless ask is askNot
 	hold       *hold         // a trusted hold of this engine: closes the queue
-	name       *queue        // of a seat: the queue of its name, which counts for all of them; nil: this is it
+	name       *queue        // of a child: the queue of its name, which counts for all of them; nil: this is it
 	busyUntil  clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
 
-	turnUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
-	forces    int32         // of a name: force-releases on their way: nothing is asked for meanwhile
-	releases  int32         // releases on their way; of a name: those of its seats among them
-	telling   int32         // of a name: lost holds of it whose holders are not told yet
-	epoch     uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
-	leftAt    clock.Instant // of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
-	turnSize  int16         // grants of the turn
-	heard     uint8         // releases that went by since this engine last had the lock, counted to heardMost
-	others    uint8         // of a name: who heard the last release, but for this engine, counted to leaveTo
-	askEpoch  uint32        // epoch when the acquire was sent
-	ask       askState
-	wait      waitState
-	by        wakeKind // what sent the acquire that is on its way, or the last
-	late      uint8    // grants in a row whose answers came too late to be trusted
-	spins     uint8    // polls of the first, if it is a spin lock's
-	cooling   bool     // a release is on its way while others wait: they go when it is answered
-	resting   bool     // of a name: an acquire of a seat waits for the answers to all releases
-	overtaken bool     // a force-release began while the acquire was on its way: its grant may be gone
+	tenureUntil     clock.Instant // of this engine, while it has the lock again and again; 0: it has none
+	forceReleases   int32         // of a name: force-releases on their way: nothing is asked for meanwhile
+	releases        int32         // releases on their way; of a name: those of its children among them
+	telling         int32         // of a name: lost holds of it whose holders are not told yet
+	epoch           uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
+	leftAt          clock.Instant // of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
+	tenureSize      int16         // grants of the tenure
+	missedReleases  uint8         // releases that went by since this engine last had the lock, counted to mostMissed
+	others          uint8         // of a name: who heard the last release, but for this engine, counted to leaveTo
+	askEpoch        uint32        // epoch when the acquire was sent
+	ask             askState
+	wait            waitState
+	by              wakeKind // what sent the acquire that is on its way, or the last
+	late            uint8    // grants in a row whose answers came too late to be trusted
+	spins           uint8    // polls of the first, if it is a spin lock's
+	releaseInFlight bool     // a release is on its way while others wait: they go when it is answered
+	resting         bool     // of a name: an acquire of a child waits for the answers to all releases
+	overtaken       bool     // a force-release began while the acquire was on its way: its grant may be gone
 }
 
 // whole is the queue that counts what concerns the whole name.
@@ -56,25 +56,25 @@ func (q *queue) whole() *queue {
 type askState uint8
 
 const (
-	askNot    askState = iota // nothing was asked, or the answer was the last word
-	askFlying                 // in a lane
-	askResend                 // failed; a timer sends it again
-	askKept                   // at rest; if a copy may still run, the next sending keeps its wire id
+	askNot      askState = iota // nothing was asked, or the answer was the last word
+	askInFlight                 // in a lane
+	askResend                   // failed; a timer sends it again
+	askKept                     // at rest; if a copy may still run, the next sending keeps its owner id
 )
 
 // A waitState says what a queue waits for that has nothing on its way.
 type waitState uint8
 
 const (
-	waitNot      waitState = iota // it was never told "busy"
-	waitWoken                     // it was, and has been woken since
-	waitParked                    // a message, a reconnect or the poll sends the next acquire
-	waitTurn                      // in a short pause: others have waited longer
-	waitCourtesy                  // in a short pause: this engine has just had its turn
+	waitNot    waitState = iota // it was never told "busy"
+	waitWoken                   // it was, and has been woken since
+	waitParked                  // a message, a reconnect or the poll sends the next acquire
+	waitTenure                  // in a short pause: others have waited longer
+	waitYield                   // in a short pause: this engine has just had its tenure
 )
 
 // paused reports whether nothing cuts the waiting short.
-func (w waitState) paused() bool { return w >= waitTurn }
+func (w waitState) paused() bool { return w >= waitTenure }
 
 // The kinds of wake-up.
 type wakeKind uint8
@@ -184,7 +184,7 @@ func (q *queue) standing() *hold {
 // refusesTry reports whether a Try can be answered without asking the server: the lock is held here,
 // or others wait for it. Behind an acquire that is on its way it takes that answer instead.
 func (q *queue) refusesTry() bool {
-	return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)
+	return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askInFlight)
 }
 
 // next says what is to be done now. An acquire is sent unless something stands against it: one that
@@ -197,35 +197,35 @@ func (q *queue) next() step {
 	case q.head.set.ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
 		q.whole().resting = true
 		return stepRest
-	case q.whole().forces > 0: // its grant would not be believed
+	case q.whole().forceReleases > 0: // its grant would not be believed
 		return stepRest
-	case q.hold != nil, q.cooling, q.ask == askFlying, q.ask == askResend, q.wait >= waitParked:
+	case q.hold != nil, q.releaseInFlight, q.ask == askInFlight, q.ask == askResend, q.wait >= waitParked:
 		return stepRest
 	default:
 		return stepSend
 	}
 }
 
-// asking is the acquire that is to be sent: the one whose wire id is kept, or the head's own.
+// asking is the acquire that is to be sent: the one whose owner id is kept, or the head's own.
 func (q *queue) asking(ent *entry) *attempt {
 	if q.att == nil {
 		q.att, q.ask = q.head.attemptFor(ent), askKept
-		q.att.ent, q.att.trouble, q.att.op.Placed, q.att.op.Field = ent, nil, false, ""
+		q.att.ent, q.att.retry, q.att.op.Placed, q.att.op.Field = ent, nil, false, ""
 	}
 	return q.att
 }
 
 // sent follows a sending.
-func (q *queue) sent() { q.ask, q.askEpoch, q.overtaken = askFlying, q.epoch, false }
+func (q *queue) sent() { q.ask, q.askEpoch, q.overtaken = askInFlight, q.epoch, false }
 
 // overtake follows the beginning of a force-release. Whatever travels on another connection may be answered when
 // that is long over.
-func (q *queue) overtake() { q.overtaken = q.ask == askFlying }
+func (q *queue) overtake() { q.overtaken = q.ask == askInFlight }
 
 // refused says what to do when nothing could be sent. One who was told "busy" before waits on, whatever
 // came between: a hold of this engine, too; a new one is to be told (stepTidy), and the acquire forgotten.
 func (q *queue) refused() step {
-	if q.head.parked {
+	if q.head.told {
 		return q.park()
 	}
 	return stepTidy
@@ -243,7 +243,7 @@ func (q *queue) settled() { q.att, q.ask = nil, askNot }
 func (q *queue) granted(lease time.Duration, family resp.Family, seen int) *acquireOp {
 	q.settled()
 	q.late = 0
-	if q.overtaken || q.whole().forces > 0 {
+	if q.overtaken || q.whole().forceReleases > 0 {
 		return nil
 	}
 	for op := q.live(); op != nil; op = q.live() {
@@ -298,7 +298,7 @@ func (q *queue) busy(until clock.Instant, keep bool) {
 	if q.wait == waitNot {
 		q.wait = waitWoken
 	}
-	q.busyUntil, q.turnUntil = until, 0
+	q.busyUntil, q.tenureUntil = until, 0
 }
 
 // meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.
@@ -310,7 +310,7 @@ func (q *queue) meant(asked resp.Family) bool {
 // acksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant, and
 // wait for as many and as long itself.
 func (q *queue) acksSuit() bool {
-	if q.head == nil || q.ask != askFlying || q.att.op.Ack == nil {
+	if q.head == nil || q.ask != askInFlight || q.att.op.Ack == nil {
 		return true
 	}
 	set := q.head.set
@@ -324,7 +324,7 @@ func (q *queue) afterBusy(asked resp.Family) step {
 	case q.head == nil:
 		return stepTidy
 	case !q.meant(asked):
-		if q.wait == waitWoken && !q.head.parked {
+		if q.wait == waitWoken && !q.head.told {
 			q.wait, q.busyUntil = waitNot, 0
 		}
 		return q.next()
@@ -339,14 +339,14 @@ func (q *queue) afterBusy(asked resp.Family) step {
 // way takes nothing of that back.
 func (q *queue) toldBusy(now clock.Instant) bool {
 	polls := q.wait == waitWoken && q.by == wakePoll && now.Before(q.busyUntil)
-	return polls || q.wait == waitParked || q.wait == waitTurn || q.head != nil && q.head.parked
+	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
 }
 
 // tellBusy notes that an op was told, and says whether that was news.
 func (op *acquireOp) tellBusy() bool {
-	news := op != nil && !op.parked
+	news := op != nil && !op.told
 	if news {
-		op.parked = true
+		op.told = true
 	}
 	return news
 }
@@ -398,13 +398,13 @@ func (q *queue) takeTries(asked resp.Family, granted bool) (first *acquireOp) {
 	return first
 }
 
-// heardMost is where counting the releases that went by ends: whoever has heard so many asks at once.
-const heardMost = 3
+// mostMissed is where counting the releases that went by ends: whoever has heard so many asks at once.
+const mostMissed = 3
 
 // wake follows a hint that the lock may be free, the poll, or the end of a pause. It sends the head's
 // next acquire, or, if one is on its way, sees to it that its answer "busy" is not believed.
 //
-// A message does not always mean now. An engine that has had its turn lately leaves a moment to those
+// A message does not always mean now. An engine that has had its tenure lately leaves a moment to those
 // who have heard more releases go by than it has: stepPause. Nothing cuts a pause short. A release that leaves the
 // lock to others (wakeLeft) makes every engine wait, however many it has heard.
 func (q *queue) wake(kind wakeKind) (step, time.Duration) {
@@ -415,11 +415,11 @@ func (q *queue) wake(kind wakeKind) (step, time.Duration) {
 	if kind == wakeMessage || kind == wakeLook {
 		q.epoch++
 	}
-	if kind == wakeMessage && q.heard < heardMost {
-		q.heard++
+	if kind == wakeMessage && q.missedReleases < mostMissed {
+		q.missedReleases++
 	}
 	if left && q.wait == waitWoken { // it may be asking: if the answer is "busy", it does not ask again at once
-		q.wait = waitTurn
+		q.wait = waitTenure
 		return stepPause, leftFor
 	}
 	if q.wait < waitParked || q.wait.paused() && kind != wakePause {
@@ -428,23 +428,23 @@ func (q *queue) wake(kind wakeKind) (step, time.Duration) {
 	if kind != wakePause { // that is the second half of a wake-up by message
 		q.by = kind
 	}
-	pause := q.turnPause()
+	pause := q.tenurePause()
 	if left {
 		pause = leftFor
 	}
 	if kind == wakeMessage && pause > 0 {
-		q.wait = waitTurn
+		q.wait = waitTenure
 		return stepPause, pause
 	}
 	q.wait = waitWoken
 	return q.next(), 0
 }
 
-// turnPause orders engines that wake by the same message: who has heard fewer releases since its own
-// last turn leaves the others a head start. With nobody else about it costs one short pause at most
+// tenurePause orders engines that wake by the same message: who has heard fewer releases since its own
+// last tenure leaves the others a head start. With nobody else about it costs one short pause at most
 // a release; whoever has waited for three goes at once.
-func (q *queue) turnPause() time.Duration {
-	switch q.heard {
+func (q *queue) tenurePause() time.Duration {
+	switch q.missedReleases {
 	case 1:
 		return 600 * time.Microsecond
 	case 2:
@@ -471,7 +471,7 @@ func (q *queue) pollSpan(now clock.Instant) (least, spread time.Duration) {
 
 // othersWait reports whether somebody elsewhere is known to wait for a lock that was just released.
 // heard: who got the message, if the server could count them; us: how many of those are this engine.
-// Where nobody counts, somebody waiting here after a turn stands for somebody waiting elsewhere.
+// Where nobody counts, somebody waiting here after a tenure stands for somebody waiting elsewhere.
 func (q *queue) othersWait(counted bool, heard, us int64) bool {
 	if !counted {
 		return q.head != nil
@@ -479,58 +479,58 @@ func (q *queue) othersWait(counted bool, heard, us int64) bool {
 	return heard > us
 }
 
-// courtesy leaves the name to others for a moment, whatever is heard meanwhile.
-func (q *queue) courtesy() { q.wait, q.turnUntil, q.busyUntil = waitCourtesy, 0, 0 }
+// yield leaves the name to others for a moment, whatever is heard meanwhile.
+func (q *queue) yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
 
-// turn counts a grant of the server's, and says until when this engine's turn with the lock lasts. It
+// tenure counts a grant of the server's, and says until when this engine's tenure with the lock lasts. It
 // begins with the first grant after somebody else had the lock, or could have had it, or was not heard to
 // wait.
-func (q *queue) turn(until clock.Instant) clock.Instant {
-	if q.turnUntil == 0 {
-		q.turnUntil, q.turnSize = until, 0
+func (q *queue) tenure(until clock.Instant) clock.Instant {
+	if q.tenureUntil == 0 {
+		q.tenureUntil, q.tenureSize = until, 0
 	}
-	q.turnSize++
-	return q.turnUntil
+	q.tenureSize++
+	return q.tenureUntil
 }
 
 // passed counts a grant that was handed over.
-func (q *queue) passed() { q.turnSize++ }
+func (q *queue) passed() { q.tenureSize++ }
 
-// alone ends a turn that nobody else waits for the end of. If the release was published, and heard by this
+// endTenure ends a tenure that nobody else waits for the end of. If the release was published, and heard by this
 // engine alone (told), it also wakes those who were waiting beside the hold: nobody is there whom they could
 // leave a head start. It says whether it did.
-func (q *queue) alone(told bool) (woken bool) {
-	q.turnUntil = 0
-	if !told || q.wait != waitParked && q.wait != waitTurn {
+func (q *queue) endTenure(told bool) (woken bool) {
+	q.tenureUntil = 0
+	if !told || q.wait != waitParked && q.wait != waitTenure {
 		return false
 	}
 	q.wait, q.by = waitWoken, wakeMessage
 	return true
 }
 
-// goesOn reports whether the turn is not over: who waits here may ask again at once, whoever else waits.
-// Where a lock is not handed over, that is how a turn is more than one grant.
-func (q *queue) goesOn(now clock.Instant) bool {
-	return q.head != nil && now.Before(q.turnUntil) && q.turnSize < turnGrants
+// tenureOpen reports whether the tenure is not over: who waits here may ask again at once, whoever else waits.
+// Where a lock is not handed over, that is how a tenure is more than one grant.
+func (q *queue) tenureOpen(now clock.Instant) bool {
+	return q.head != nil && now.Before(q.tenureUntil) && q.tenureSize < tenureGrants
 }
 
 // unpark ends the waiting: the lock is held here, or nobody wants it.
-func (q *queue) unpark() { q.wait, q.busyUntil, q.heard, q.by = waitNot, 0, 0, wakeNone }
+func (q *queue) unpark() { q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, wakeNone }
 
-// deserted reports whether what is only there for waiters can end. A courtesy outlives them: whoever
+// deserted reports whether what is only there for waiters can end. A yield pause outlives them: whoever
 // comes next keeps it, too.
-func (q *queue) deserted() bool { return q.head == nil && q.wait != waitCourtesy }
+func (q *queue) deserted() bool { return q.head == nil && q.wait != waitYield }
 
 // empty reports whether nothing goes on with the name any more.
 func (q *queue) empty() bool {
-	return q.head == nil && q.att == nil && q.hold == nil && q.releases == 0 && q.forces == 0
+	return q.head == nil && q.att == nil && q.hold == nil && q.releases == 0 && q.forceReleases == 0
 }
 
-// claimAlike takes the first live op out of the queue if it asks for the same kind of lease, and for no
+// takeCompatible takes the first live op out of the queue if it asks for the same kind of lease, and for no
 // more replicas than have seen the hold's field.
-func (q *queue) claimAlike(h *hold) *acquireOp {
+func (q *queue) takeCompatible(h *hold) *acquireOp {
 	for op := q.live(); op != nil; op = q.live() {
-		if op.set != h.set && !op.set.alike(h.set) || op.set.replicas() > int(h.seen) {
+		if op.set != h.set && !op.set.compatible(h.set) || op.set.replicas() > int(h.seen) {
 			return nil
 		}
 		q.unlink(op)
@@ -557,20 +557,20 @@ func (q *queue) freed(h *hold) bool {
 // leaves, this engine's next acquire would win every race against waiters elsewhere.
 func (q *queue) releaseSent() {
 	q.releases++
-	q.cooling = q.head != nil
+	q.releaseInFlight = q.head != nil
 	if q.name != nil {
 		q.name.releases++
 	}
 }
 
-// follow lets them go at once, right behind the release, in the same write: the turn is not over.
-func (q *queue) follow() { q.cooling = false }
+// sendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
+func (q *queue) sendBehindRelease() { q.releaseInFlight = false }
 
-// releaseAnswered follows the last answer to a release, definite or not. It says whether seats of the name
+// releaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
 // have rested until now.
 func (q *queue) releaseAnswered() (rested bool) {
 	if q.releases--; q.releases == 0 {
-		q.cooling = false
+		q.releaseInFlight = false
 		rested, q.resting = q.resting && q.name == nil, false
 	}
 	if q.name != nil {
@@ -579,17 +579,17 @@ func (q *queue) releaseAnswered() (rested bool) {
 	return rested
 }
 
-// shut ends a courtesy: the engine closes.
-func (q *queue) shut() {
-	if q.wait == waitCourtesy {
+// stopAdmitting ends a yield pause: the engine closes.
+func (q *queue) stopAdmitting() {
+	if q.wait == waitYield {
 		q.wait = waitWoken
 	}
 }
 
 // An engine that is woken asks within a tenth of a millisecond. A JVM needs a millisecond or two, so where some engines
-// and a JVM want one lock, an engine would win every race. So now and then the release at the end of a turn says that
+// and a JVM want one lock, an engine would win every race. So now and then the release at the end of a tenure says that
 // the lock is left to others, and every engine that hears it waits. That is for nothing where nobody but engines waits,
-// so it is seldom, and only where at least two others were heard: one other has the courtesy to itself.
+// so it is seldom, and only where at least two others were heard: one other has the yield pause to itself.
 const (
 	leaveEvery = 15 * time.Millisecond
 	leftFor    = 3 * time.Millisecond
@@ -598,14 +598,14 @@ const (
 
 // leaves reports whether a release that is sent now leaves the lock to others. It does not where who waits here goes on.
 func (q *queue) leaves(now clock.Instant) bool {
-	if q.others < leaveTo || q.goesOn(now) || now.Sub(q.leftAt) < leaveEvery {
+	if q.others < leaveTo || q.tenureOpen(now) || now.Sub(q.leftAt) < leaveEvery {
 		return false
 	}
 	q.leftAt = now
 	return true
 }
 
-// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine whose turn
+// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine whose tenure
 // with such a lock is over leaves it for spinsFor if it found somebody else to have it within rivalsFor.
 const (
 	spinsFor  = 5 * time.Millisecond
@@ -617,15 +617,15 @@ func (q *queue) rivals(now clock.Instant) bool { return q.leftAt != 0 && now.Sub
 
 // Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
 // stays, the lease goes on, no command is sent; the new handle takes the hold's present deadline, so
-// belief ends when it would have ended anyway. A turn bounds how long one engine may go on so.
+// belief ends when it would have ended anyway. A tenure bounds how long one engine may go on so.
 const (
-	turnLeast  = 20 * time.Millisecond
-	turnMost   = 200 * time.Millisecond
-	turnGrants = 256
-	// courtesyLeast is how long an engine that gave a wanted lock back leaves it to the others: its
+	tenureLeast  = 20 * time.Millisecond
+	tenureMost   = 200 * time.Millisecond
+	tenureGrants = 256
+	// yieldLeast is how long an engine that gave a wanted lock back leaves it to the others: its
 	// own next acquire would win every race against one that first has to hear the message.
-	courtesyLeast = 2 * time.Millisecond
-	courtesyMost  = 20 * time.Millisecond
+	yieldLeast = 2 * time.Millisecond
+	yieldMost  = 20 * time.Millisecond
 )
 
 // pollCap bounds how long a waiter relies on messages: pub/sub is a hint.

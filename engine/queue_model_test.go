@@ -67,7 +67,7 @@ func (w *queueWorld) settle() {
 			w.leave()
 		case w.flying && w.ran:
 			w.reply(false, false, false)
-		case w.q.forces > 0:
+		case w.q.forceReleases > 0:
 			w.forced()
 		case w.flying:
 			w.run()
@@ -90,7 +90,7 @@ func (w *queueWorld) settle() {
 }
 
 func (w *queueWorld) force() {
-	w.q.forces++
+	w.q.forceReleases++
 	w.q.overtake()
 	w.overtaken = w.flying
 	if w.held != 0 {
@@ -100,7 +100,7 @@ func (w *queueWorld) force() {
 
 func (w *queueWorld) forced() {
 	w.free(w.holder)
-	w.q.forces--
+	w.q.forceReleases--
 	w.do(w.q.next())
 }
 
@@ -127,9 +127,9 @@ func (w *queueWorld) events() []event {
 		}},
 		{"lost", w.held != 0, w.lose},
 		{"an older hold is lost", w.held != 0, func() { w.fatalIf(w.q.freed(&hold{}), "an older hold opened the queue") }},
-		{"force", w.q.forces < 2, w.force},
+		{"force", w.q.forceReleases < 2, w.force},
 		// An acquire that ran before it is answered before it, if they travel on one connection.
-		{"forced", w.q.forces > 0 && (!w.flying || !w.ran || w.set.ack != nil), w.forced},
+		{"forced", w.q.forceReleases > 0 && (!w.flying || !w.ran || w.set.ack != nil), w.forced},
 		{"clean", len(w.ghosts) > 0, func() { w.free(w.ghosts[0]); w.ghosts = w.ghosts[1:] }},
 		{"time", true, func() {
 			w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{100, 1000, 60_000, 1_300_000}).Draw(w.t, "µs")) * time.Microsecond)
@@ -190,12 +190,12 @@ func TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay(t *testing.T) {
 	var q queue
 	op := &acquireOp{set: defaults[resp.FamilyFair]}
 	q.push(op)
-	q.forces++
+	q.forceReleases++
 	q.overtake()
 	q.asking(nil)
 	require.Nil(t, q.granted(op.set.lease, resp.FamilyFair, 0))
 	require.Equal(t, stepRest, q.next())
-	q.forces--
+	q.forceReleases--
 	require.Equal(t, stepSend, q.next(), "it is asked for again")
 	require.Same(t, op, q.granted(op.set.lease, resp.FamilyFair, 0))
 }
@@ -218,12 +218,12 @@ func TestQueueKeepsCourtesyWhateverTheAnswerToAnEarlierAcquire(t *testing.T) {
 	q.push(&acquireOp{set: defaults[resp.FamilyLock]})
 	q.asking(nil)
 	q.sent()
-	q.courtesy()
+	q.yield()
 	q.landed()
 	q.busy(0, false)
 	require.Equal(t, stepPark, q.afterBusy(resp.FamilyLock), "the poll is armed")
 	s, _ := q.wake(wakeMessage)
-	require.Equal(t, stepRest, s, "nothing cuts a courtesy short")
+	require.Equal(t, stepRest, s, "nothing cuts a yield pause short")
 	s, _ = q.wake(wakePause)
 	require.Equal(t, stepSend, s)
 }

@@ -38,7 +38,7 @@ type queueWorld struct {
 	code      int // answer, if it ran: the holder afterwards
 	cancel    bool
 	unknown   bool
-	doubt     doubt
+	doubt     indeterminate
 	hint      bool // a hint came since it was sent
 
 	poll, pause, again clock.Instant // timers; 0: not armed
@@ -83,7 +83,7 @@ func (w *queueWorld) answer(op *acquireOp, result string) {
 func (w *queueWorld) do(s step) {
 	for ; s == stepSend; s = w.q.next() {
 		w.mayAsk()
-		w.fatalIf(w.q.forces > 0, "asks for what a force-release may take")
+		w.fatalIf(w.q.forceReleases > 0, "asks for what a force-release may take")
 		a := w.q.asking(nil)
 		w.fatalIf(w.unknown && a != w.att, "an acquire whose copies may still run is not asked for again")
 		w.att = a
@@ -97,7 +97,7 @@ func (w *queueWorld) do(s step) {
 		}
 		w.drop()
 		op := w.q.head
-		w.fatalIf(op.parked, "one who was waiting is told that nothing can be sent")
+		w.fatalIf(op.told, "one who was waiting is told that nothing can be sent")
 		w.q.unlink(op)
 		if op.claim() {
 			w.answer(op, "refused")
@@ -151,7 +151,7 @@ func (w *queueWorld) drop() {
 	if w.unknown {
 		w.ghosts = append(w.ghosts, w.id)
 	}
-	w.unknown, w.doubt = false, doubt{}
+	w.unknown, w.doubt = false, indeterminate{}
 }
 
 func (w *queueWorld) unpark() {
@@ -167,7 +167,7 @@ func (w *queueWorld) idle() {
 	w.unpark()
 	switch w.q.ask {
 	case askNot:
-	case askFlying:
+	case askInFlight:
 		w.cancel = true
 	default:
 		w.drop()
@@ -198,7 +198,7 @@ func (w *queueWorld) reply(lost, late, out bool) {
 	default:
 		w.busy()
 		answered := w.flying || w.pause != 0 || w.cool || w.full
-		w.fatalIf(w.q.forces == 0 && (hint && len(w.line) > 0 && !answered), "a busy answer older than the last hint is believed")
+		w.fatalIf(w.q.forceReleases == 0 && (hint && len(w.line) > 0 && !answered), "a busy answer older than the last hint is believed")
 	}
 }
 
@@ -217,7 +217,7 @@ func (w *queueWorld) forget(id int) {
 	} else {
 		w.free(id)
 	}
-	w.unknown, w.doubt = false, doubt{}
+	w.unknown, w.doubt = false, indeterminate{}
 }
 
 func (w *queueWorld) failed(out bool) {
@@ -225,7 +225,7 @@ func (w *queueWorld) failed(out bool) {
 	w.doubt.unanswered(w.sentAt, 2*time.Second, w.set.lease)
 	for op := w.q.head; op != nil; {
 		next := op.next
-		if out && !op.parked {
+		if out && !op.told {
 			w.q.unlink(op)
 			if op.claim() {
 				w.answer(op, "unknown")
@@ -259,7 +259,7 @@ func (w *queueWorld) granted() {
 		w.unused(seen)
 		return
 	}
-	w.unknown, w.doubt = false, doubt{}
+	w.unknown, w.doubt = false, indeterminate{}
 	w.fatalIf(w.holder != w.id, "a caller has the lock and the server says %d", w.holder)
 	w.held = w.id
 	w.leftTo = 0
@@ -279,7 +279,7 @@ func (w *queueWorld) unused(seen int) {
 		}
 	}
 	if w.set.ack != nil {
-		w.unknown, w.doubt = false, doubt{}
+		w.unknown, w.doubt = false, indeterminate{}
 		w.cool = w.q.head != nil
 		w.q.releaseSent()
 		w.releases = append(w.releases, wireRelease{id: w.id, cleanup: true})
@@ -303,9 +303,9 @@ func (w *queueWorld) tries(granted bool) {
 }
 
 func (w *queueWorld) busy() {
-	keep := w.unknown && w.doubt.open(w.sentAt)
+	keep := w.unknown && w.doubt.mayRunAfter(w.sentAt)
 	if !keep {
-		w.unknown, w.doubt = false, doubt{}
+		w.unknown, w.doubt = false, indeterminate{}
 	}
 	w.q.busy(w.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(w.t, "remaining ms"))*time.Millisecond), keep)
 	w.tries(false)
@@ -402,10 +402,10 @@ func (w *queueWorld) release(handOver bool) {
 	h := w.q.hold
 	if handOver {
 		var first *acquireOp
-		if len(w.line) > 0 && w.line[0].set.alike(h.set) && w.line[0].set.replicas() <= int(h.seen) {
+		if len(w.line) > 0 && w.line[0].set.compatible(h.set) && w.line[0].set.replicas() <= int(h.seen) {
 			first = w.line[0]
 		}
-		op := w.q.claimAlike(h)
+		op := w.q.takeCompatible(h)
 		w.fatalIf(op != first, "the lock was handed to another than the first who still wants it")
 		if op != nil {
 			w.answer(op, "handed over")
@@ -435,11 +435,11 @@ func (w *queueWorld) released(heard, us int64, counted bool) {
 	others := w.q.othersWait(counted, heard, us)
 	w.fatalIf(others && (counted && heard <= us || !counted && w.q.head == nil), "the lock is left to nobody")
 	if turn && !w.closing && w.held == 0 && others {
-		w.q.courtesy()
+		w.q.yield()
 		w.pause = w.now.Add(2 * time.Millisecond)
 		w.leftTo = w.pause
 		w.subscribed = w.subscribed || w.q.head != nil
-	} else if turn && !w.closing && w.held == 0 && w.q.alone(counted && heard == 1 && us == 1) {
+	} else if turn && !w.closing && w.held == 0 && w.q.endTenure(counted && heard == 1 && us == 1) {
 		w.pause, w.poll = 0, 0
 	}
 	w.do(w.q.next())
@@ -490,16 +490,16 @@ func (w *queueWorld) check() {
 	w.fatalIf(w.q.tail != before, "the queue's tail is wrong")
 	w.fatalIf(!slices.Equal(live, w.line), "%d wait in the queue, %d should, or in another order", len(live), len(w.line))
 	w.fatalIf((w.q.att != nil) != (w.q.ask != askNot), "an acquire is there while ask is %d", w.q.ask)
-	w.fatalIf(w.flying != (w.q.ask == askFlying) || (w.again != 0) != (w.q.ask == askResend), "ask is %d", w.q.ask)
+	w.fatalIf(w.flying != (w.q.ask == askInFlight) || (w.again != 0) != (w.q.ask == askResend), "ask is %d", w.q.ask)
 	w.fatalIf((w.held != 0) != (w.q.hold != nil) || w.held != 0 && w.flying, "a hold and an acquire at the same time")
 	w.fatalIf((w.pause != 0) != w.q.wait.paused(), "wait is %d with the pause at %d", w.q.wait, w.pause)
 	w.fatalIf(w.q.wait == waitParked && w.poll == 0, "parked without a poll")
 	w.fatalIf(w.q.wait == waitParked && w.poll > w.now.Add(w.longestPoll()), "parked at the pace of somebody who has left")
 	if len(w.line) > 0 && w.held == 0 {
-		due := w.flying || w.again != 0 || w.poll != 0 || w.pause != 0 || len(w.releases) > 0 || w.q.forces > 0
+		due := w.flying || w.again != 0 || w.poll != 0 || w.pause != 0 || len(w.releases) > 0 || w.q.forceReleases > 0
 		w.fatalIf(!due, "somebody waits and nothing is due")
 	}
-	if w.q.empty() && w.q.wait != waitCourtesy {
+	if w.q.empty() && w.q.wait != waitYield {
 		w.fatalIf(w.poll != 0 || w.pause != 0 || w.again != 0 || w.subscribed || w.q.wait != waitNot, "an empty queue leaves something behind")
 	}
 }
@@ -507,7 +507,7 @@ func (w *queueWorld) check() {
 // close ends the engine: nobody waits any more.
 func (w *queueWorld) close() {
 	w.closing, w.leftTo = true, 0
-	w.q.shut()
+	w.q.stopAdmitting()
 	for op := w.q.head; op != nil; op = w.q.head {
 		w.q.unlink(op)
 		if op.claim() {

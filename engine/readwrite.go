@@ -20,7 +20,7 @@ import (
 // read already, and when they are gone it is its turn; after it come the readers who waited. A note on the
 // server, that expires, says so; Redisson's readers do not look at it. A Try leaves none.
 //
-// Readers of one engine share a hold in Redis where they can, and the server is asked again after a turn
+// Readers of one engine share a hold in Redis where they can, and the server is asked again after a tenure
 // of at least 20 ms. Those with fixed leases share none: each has its own end.
 type RWLock struct{ read, write Lock }
 
@@ -50,22 +50,22 @@ func (l *RWLock) With(opts ...Option) *RWLock {
 }
 
 // Read holds are shared: one field in Redis may serve many readers of this engine. The first asks the
-// server; those who wait with it, and for the length of a turn those who come later, join without a
+// server; those who wait with it, and for the length of a tenure those who come later, join without a
 // command, under the conditions of a hand-off. The field is given back with the last of them.
 
 // share lets a reader in beside those of this engine, and says whether it did. Nobody may be
-// waiting before it; and once the turn is over the server is asked again: a writer elsewhere may wait. What
+// waiting before it; and once the tenure is over the server is asked again: a writer elsewhere may wait. What
 // an owner reads beside its own write hold is no way in.
 func (sc *section) share(ent *entry, op *acquireOp) bool {
-	if ent == nil || ent.seats == nil || ent.head != nil || ent.hold != nil || ent.forces > 0 || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
+	if ent == nil || ent.children == nil || ent.head != nil || ent.hold != nil || ent.forceReleases > 0 || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return false
 	}
-	seat := ent.seats.last
-	if seat == nil || seat.hold == nil {
+	child := ent.children.last
+	if child == nil || child.hold == nil {
 		return false
 	}
-	h, now := seat.hold, sc.eng.clock.Now()
-	if !op.set.alike(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {
+	h, now := child.hold, sc.eng.clock.Now()
+	if !op.set.compatible(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) || !now.Before(h.tenureUntil) {
 		return false
 	}
 	return sc.join(h, op)
@@ -74,8 +74,8 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 // shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
 // the key of a hold lives as long as its handles ask for, and a share costs no command.
 func (h *hold) shareable(set *settings, now clock.Instant) bool {
-	return traits(h.Family).shared && h.status.Load() == holdHeld && !h.forced && set.watchdog && h.Renewing() && set.lease == h.Lease() &&
-		h.Deadline().Sub(now) >= h.Lease()/2 && !h.open().open(now)
+	return traits(h.Family).shared && h.status.Load() == holdHeld && !h.forceReleased && set.watchdog && h.Renewing() && set.lease == h.Lease() &&
+		h.Deadline().Sub(now) >= h.Lease()/2 && !h.indeterminate().mayRunAfter(now)
 }
 
 // join adds a reader to a hold that is renewed, and is to be for the reader, too. Readers with fixed leases have holds
@@ -98,7 +98,7 @@ func (sc *section) join(h *hold, op *acquireOp) bool {
 // joinAll lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
 // reads by now and must not enter again is refused.
 func (sc *section) joinAll(ent *entry, h *hold) {
-	for op := ent.head; op != nil && op.set.watchdog && op.set.alike(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
+	for op := ent.head; op != nil && op.set.watchdog && op.set.compatible(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
 		ent.unlink(op)
 		if op.set.once && h.readsFor(op.owner) > 0 {
 			sc.refuse(op, ErrReentry)
@@ -113,7 +113,7 @@ func (h *hold) readBy(o *Owner) {
 	if o == nil {
 		return
 	}
-	m := h.more()
+	m := h.ensureExtra()
 	if m.readers == nil {
 		m.readers = make(map[*Owner]int32)
 	}
@@ -127,7 +127,7 @@ func (sc *section) dropHandle(h *hold, ls *Lease) {
 		return
 	}
 	if ls.owner != nil {
-		h.special.readers[ls.owner]--
+		h.extra.readers[ls.owner]--
 	}
 }
 
@@ -148,9 +148,9 @@ func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 	case read != nil && together(read.Family, want) && op.set.replicas() <= int(read.seen) && read.shareable(op.set, sc.eng.clock.Now()):
 		sc.join(read, op)
 	case other != nil && beside(other.Family, want):
-		sc.readBeside(other, op)
+		sc.downgrade(other, op)
 	case read != nil && beside(read.Family, want):
-		sc.readBeside(read, op)
+		sc.downgrade(read, op)
 	case other != nil && entersAs(other.Family, want):
 		sc.reenter(other, op)
 	case read != nil && upgrades(read.Family, want):
@@ -180,10 +180,10 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	if ent == nil || o == nil {
 		return nil, nil, false
 	}
-	for at := range ent.withSeats {
+	for at := range ent.withChildren {
 		h := at.hold
 		switch {
-		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 || h.nesting != nil && h.nesting.leaving:
+		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 || h.reentry != nil && h.reentry.leaving:
 		case !ent.eng.clock.Now().Before(h.Deadline()):
 			over = true
 		case traits(h.Family).shared:
@@ -197,18 +197,18 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 
 // readsFor counts the handles with which an owner reads under a name.
 func (ent *entry) readsFor(o *Owner) (handles int32) {
-	for seat := ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if h := seat.hold; h != nil && h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {
+	for child := ent.firstChild(); child != nil; child = child.nextChild() {
+		if h := child.hold; h != nil && h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {
 			handles += h.readsFor(o)
 		}
 	}
 	return handles
 }
 
-// readsToo reports whether somebody reads beside a write hold, or asks to: its owner.
-func (h *hold) readsToo() bool {
-	for seat := h.ent.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.hold != nil || seat.head != nil || seat.att != nil {
+// isDowngraded reports whether somebody reads beside a write hold, or asks to: its owner.
+func (h *hold) isDowngraded() bool {
+	for child := h.ent.firstChild(); child != nil; child = child.nextChild() {
+		if child.hold != nil || child.head != nil || child.att != nil {
 			return true
 		}
 	}
@@ -218,38 +218,38 @@ func (h *hold) readsToo() bool {
 // closeNote takes back the note that a writer of this engine waits, if none does any more: readers who
 // wait here or elsewhere are told.
 func (sc *section) closeNote(ent *entry) {
-	if ent.seats != nil && ent.seats.noted && !ent.writerNext() {
-		ent.seats.noted = false
-		note := wireID{resp.NoteField(sc.eng.id), resp.FamilyWrite}
+	if ent.children != nil && ent.children.noted && !ent.writerNext() {
+		ent.children.noted = false
+		note := lockRef{resp.NoteField(sc.eng.id), resp.FamilyWrite}
 		if ent.head == nil { // a writer who comes next may travel on another connection, and leave its note before that
-			sc.cleanFirst(ent, note, doubt{}, 0)
+			sc.cleanFirst(ent, note, indeterminate{}, 0)
 			return
 		}
-		sc.clean(ent, note, doubt{}, 0)
+		sc.clean(ent, note, indeterminate{}, 0)
 	}
 }
 
 // lostNote takes back the note of a writer that had to wait and has lost the lock by now: no release comes that would.
 func (sc *section) lostNote(ent *entry) {
-	if s := ent.seats; s != nil && s.notedHold {
+	if s := ent.children; s != nil && s.notedHold {
 		s.noted, s.notedHold = true, false
 		sc.closeNote(ent)
 	}
 }
 
-// readBeside asks for a read hold of an owner's own beside a hold that it has: an acquire like any other,
-// under a wire id that was never used before, but let in whoever waits. It has a seat, for the queue of the
+// downgrade asks for a read hold of an owner's own beside a hold that it has: an acquire like any other,
+// under an owner id that was never used before, but let in whoever waits. It has a child, for the queue of the
 // name is closed, or is not its own.
-func (sc *section) readBeside(h *hold, op *acquireOp) {
-	seat := h.ent.root().newSeat()
-	seat.seats.beside = h
+func (sc *section) downgrade(h *hold, op *acquireOp) {
+	child := h.ent.root().newChild()
+	child.children.beside = h
 	sc.besideLasts(h, op.set.lease)
 	sc.limitWait(op)
-	op.moveTo(seat)
-	op.parked = false // nobody is in its way any more: it waits for an answer, as a newcomer does
-	seat.push(op)
+	op.moveTo(child)
+	op.told = false // nobody is in its way any more: it waits for an answer, as a newcomer does
+	child.push(op)
 	sc.watchWait(op)
-	sc.advance(seat)
+	sc.advance(child)
 }
 
 // besideLasts notes on a write hold that the key lives for a lease, because something beside it asks for that. It need not be
@@ -260,24 +260,24 @@ func (sc *section) besideLasts(h *hold, lease time.Duration) {
 	}
 }
 
-// beside is the hold that a seat asks to read beside.
+// beside is the hold that a child asks to read beside.
 func (ent *entry) beside() *hold {
-	if ent.seats == nil {
+	if ent.children == nil {
 		return nil
 	}
-	return ent.seats.beside
+	return ent.children.beside
 }
 
 // Inside is the field of that hold. It runs on the lane: neither changes while the attempt is on its way.
-func (a *attempt) Inside() string { return a.ent.seats.beside.Field }
+func (a *attempt) Inside() string { return a.ent.children.beside.Field }
 
-// readAsked reports whether the owner of a write hold has asked to read beside it, and has no answer.
-func (h *hold) readAsked() bool {
+// downgradeAsked reports whether the owner of a write hold has asked to read beside it, and has no answer.
+func (h *hold) downgradeAsked() bool {
 	if !traits(h.Family).readsToo {
 		return false
 	}
-	for seat := h.ent.root().firstSeat(); seat != nil; seat = seat.nextSeat() {
-		if seat.seats.beside == h && (seat.head != nil || seat.att != nil) {
+	for child := h.ent.root().firstChild(); child != nil; child = child.nextChild() {
+		if child.children.beside == h && (child.head != nil || child.att != nil) {
 			return true
 		}
 	}
@@ -287,14 +287,14 @@ func (h *hold) readAsked() bool {
 // besideBusy follows the answer that the hold a reading was to stand beside is not on the server. If
 // it is believed here, it is lost; else its owner has given it back meanwhile. What the owner has by now decides: it
 // may write, and the reader would wait for its own owner. If it has nothing, the reader waits like others.
-func (sc *section) besideBusy(seat *entry) *loss {
-	if h := seat.seats.beside; h.status.Load() == holdHeld {
+func (sc *section) besideBusy(child *entry) *loss {
+	if h := child.children.beside; h.status.Load() == holdHeld {
 		return sc.lose(h, renew.CauseNotOurs) // answers who asked to read beside it
 	}
-	root, op := seat.root(), seat.live()
-	sc.dropAttempt(seat)
+	root, op := child.root(), child.live()
+	sc.dropAttempt(child)
 	if op != nil {
-		seat.unlink(op)
+		child.unlink(op)
 		op.moveTo(nil)
 	}
 	switch {
@@ -305,34 +305,34 @@ func (sc *section) besideBusy(seat *entry) *loss {
 		sc.sh.counts.busy++
 		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(root, sc.eng.clock.Now())})
 	}
-	sc.tidy(seat)
+	sc.tidy(child)
 	sc.advance(root)
 	return nil
 }
 
-// readAnswered lets a hold go on when what its owner asked to read beside it has its answer.
-func (sc *section) readAnswered(seat *entry) {
-	h := seat.beside()
+// downgradeAnswered lets a hold go on when what its owner asked to read beside it has its answer.
+func (sc *section) downgradeAnswered(child *entry) {
+	h := child.beside()
 	if h == nil {
 		return
 	}
-	seat.seats.beside = nil
-	if h.nesting != nil && h.status.Load() == holdHeld {
-		sc.nextChange(h.nesting)
+	child.children.beside = nil
+	if h.reentry != nil && h.status.Load() == holdHeld {
+		sc.nextChange(h.reentry)
 	}
 }
 
-// endReadings tells those who asked to read beside a hold that it is lost.
-func (sc *section) endReadings(h *hold, err error) {
+// failDowngrades tells those who asked to read beside a hold that it is lost.
+func (sc *section) failDowngrades(h *hold, err error) {
 	if !traits(h.Family).halved() {
 		return
 	}
-	for seat := h.ent.root().firstSeat(); seat != nil; {
-		next := seat.nextSeat()
-		if seat.seats.beside == h {
-			sc.failSome(seat, func(*acquireOp) error { return err })
-			sc.tidy(seat)
+	for child := h.ent.root().firstChild(); child != nil; {
+		next := child.nextChild()
+		if child.children.beside == h {
+			sc.failSome(child, func(*acquireOp) error { return err })
+			sc.tidy(child)
 		}
-		seat = next
+		child = next
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-func (h *hold) nest() *nesting {
-	if h.nesting == nil {
-		h.nesting = &nesting{hold: h}
-		h.nesting.item.Owner = h.nesting
+func (h *hold) ensureReentry() *reentry {
+	if h.reentry == nil {
+		h.reentry = &reentry{hold: h}
+		h.reentry.item.Owner = h.reentry
 	}
-	return h.nesting
+	return h.reentry
 }
 
 // reenter lets the hold's owner in once more.
 func (sc *section) reenter(h *hold, op *acquireOp) {
-	n := h.nest()
+	n := h.ensureReentry()
 	n.want(change{acquire: op})
 	sc.limitWait(op)
 	sc.watchWait(op)
@@ -28,11 +28,11 @@ func (sc *section) reenter(h *hold, op *acquireOp) {
 // leaveReentry takes an op that gave up out of the changes of the hold that it wanted to enter again, if it waits there. If
 // replicas are waited for on its behalf, that ends: other changes wait behind it.
 func (sc *section) leaveReentry(ent *entry, op *acquireOp) {
-	for at := range ent.root().withSeats {
-		if h := at.hold; h != nil && h.nesting != nil && h.owner == op.owner {
-			n := h.nesting
+	for at := range ent.root().withChildren {
+		if h := at.hold; h != nil && h.reentry != nil && h.owner == op.owner {
+			n := h.reentry
 			n.leaves()
-			if n.flying && n.cur.acquire == op && n.op.Ack != nil {
+			if n.inFlight && n.cur.acquire == op && n.op.Ack != nil {
 				sc.takeBack(&n.op)
 			}
 		}
@@ -41,7 +41,7 @@ func (sc *section) leaveReentry(ent *entry, op *acquireOp) {
 
 // admitSameOwner lets in those who wait in the queue for a lock their own owner has just been granted.
 func (sc *section) admitSameOwner(h *hold) {
-	if h.owner == nil && h.special == nil {
+	if h.owner == nil && h.extra == nil {
 		return
 	}
 	root := h.ent.root()
@@ -53,26 +53,26 @@ func (sc *section) admitSameOwner(h *hold) {
 		}
 		op = next
 	}
-	for seat := root.firstSeat(); traits(h.Family).mark == markPlace && seat != nil; {
-		next := seat.nextSeat()
-		for op := seat.head; op != nil; { // several, if they have come back from a hold that is over
+	for child := root.firstChild(); traits(h.Family).mark == markPlace && child != nil; {
+		next := child.nextChild()
+		for op := child.head; op != nil; { // several, if they have come back from a hold that is over
 			after := op.next
 			if op.owner == h.owner {
-				seat.unlink(op)
+				child.unlink(op)
 				sc.reenterOrRefuse(root, op)
 			}
 			op = after
 		}
-		sc.tidy(seat)
-		seat = next
+		sc.tidy(child)
+		child = next
 	}
 }
 
 // nextChange sends the next change, if none is on its way. It waits for what the owner asks to read beside
 // the hold: whoever gives the hold back then goes on reading.
-func (sc *section) nextChange(n *nesting) {
+func (sc *section) nextChange(n *reentry) {
 	h := n.hold
-	for !h.readAsked() {
+	for !h.downgradeAsked() {
 		if n.lowers.until != 0 {
 			if until := n.heldBack(sc.eng.clock.Now()); until != 0 {
 				sc.eng.timers.Schedule(&n.item, until)
@@ -90,7 +90,7 @@ func (sc *section) nextChange(n *nesting) {
 			}
 			n.want(change{settles: true})
 			continue
-		case countLeave:
+		case countReleaseLast:
 			sc.releaseLast(n, c)
 			return
 		case countExtend:
@@ -114,13 +114,13 @@ func (sc *section) nextChange(n *nesting) {
 	}
 }
 
-func (sc *section) sendChange(n *nesting) {
+func (sc *section) sendChange(n *reentry) {
 	if n.cur.acquire == nil {
 		sc.lowerLease(n)
 	}
-	n.flying = true
+	n.inFlight = true
 	if err := sc.eng.nodes.Submit(&n.op); err != nil {
-		n.flying = false
+		n.inFlight = false
 		sc.answered()
 		sc.changeFailed(n, fromServer(sc.eng.nameOf(n.hold.ent.key), resp.AsServerError(err)))
 	}
@@ -130,35 +130,35 @@ func (sc *section) sendChange(n *nesting) {
 // but that may lower it below what was trusted. So the hold is not trusted for longer from here on, before
 // the command is sent. An Extend that is on its way may raise it again: then that is left until it is answered. Where
 // nobody is left who asks for anything, the release follows.
-func (sc *section) lowerLease(n *nesting) {
+func (sc *section) lowerLease(n *reentry) {
 	h, now := n.hold, sc.eng.clock.Now()
 	sc.passMaxHold(h, now)
 	keep := h.keep(now)
-	if keep == 0 || h.special != nil && h.special.extends > 0 {
+	if keep == 0 || h.extra != nil && h.extra.extends > 0 {
 		n.op.Kind, n.op.LeaseMs, n.unlowered = resp.OpCount, 1, true
 		return
 	}
 	n.unlowered = false
-	if h.special != nil && h.special.extended.open(now) { // a late copy would raise it again: it is settled when none can run any more
-		n.late.until = max(n.late.until, h.special.extended.until)
+	if h.extra != nil && h.extra.extended.mayRunAfter(now) { // a late copy would raise it again: it is settled when none can run any more
+		n.late.until = max(n.late.until, h.extra.extended.until)
 	}
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
-	sc.eng.dog.Lower(h, renew.TrustUntil(now, keep))
+	sc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))
 }
 
 // lease is the longest that the present change may keep the lock.
-func (n *nesting) lease() time.Duration {
+func (n *reentry) lease() time.Duration {
 	return max(n.hold.Lease(), time.Duration(n.op.LeaseMs)*time.Millisecond)
 }
 
 // releaseLast gives the last handle back. Whoever wanted in behind it waits in the queue again.
-func (sc *section) releaseLast(n *nesting, c change) {
-	var seats []*entry
+func (sc *section) releaseLast(n *reentry, c change) {
+	var children []*entry
 	n.leaving = true
 	for _, later := range n.queue {
 		if op := later.acquire; op != nil && op.state.Load() == futurePending {
-			if seat := sc.requeue(n.hold, op); seat != nil {
-				seats = append(seats, seat)
+			if child := sc.requeue(n.hold, op); child != nil {
+				children = append(children, child)
 			}
 		}
 		if later.extend != nil {
@@ -173,39 +173,39 @@ func (sc *section) releaseLast(n *nesting, c change) {
 	if c.since != 0 { // its caller's patience goes on
 		release.troubledSince(c.since)
 	}
-	if c.lease != nil && sc.handOver(n.hold) {
+	if c.lease != nil && sc.handOff(n.hold) {
 		sc.released(release, nil)
 	} else if answered, err := sc.sendRelease(release); answered {
 		sc.released(release, err)
 	}
-	for _, seat := range seats {
-		sc.advance(seat)
+	for _, child := range children {
+		sc.advance(child)
 	}
 }
 
-// requeue puts an op that wanted to enter again back into its queue: of a fair lock into a seat of its own, which
+// requeue puts an op that wanted to enter again back into its queue: of a fair lock into a child of its own, which
 // it returns, for it is behind everybody who has asked. One whose owner goes on reading there would wait for itself, and
 // one whose owner has lost another hold of the name would enter anew.
-func (sc *section) requeue(h *hold, op *acquireOp) (seat *entry) {
+func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 	at := h.ent.root()
 	if sc.reenterOrRefuse(at, op) {
 		return nil
 	}
 	if traits(h.Family).mark == markPlace {
-		seat = at.newSeat()
-		op.moveTo(seat)
-		at = seat
+		child = at.newChild()
+		op.moveTo(child)
+		at = child
 	}
 	at.push(op)
-	return seat
+	return child
 }
 
 // due sends the change again, or one that was held back.
-func (n *nesting) due(clock.Instant) {
+func (n *reentry) due(clock.Instant) {
 	e := n.hold.ent.eng
 	sc := e.enter(n.hold.ent.hash)
 	switch held := n.hold.status.Load() == holdHeld; {
-	case n.flying:
+	case n.inFlight:
 	case held && n.busy:
 		sc.sendChange(n)
 		sc.nextChange(n) // if that was refused here
@@ -219,12 +219,12 @@ func (n *nesting) due(clock.Instant) {
 }
 
 // Answered takes the server's answer. It runs on the lane.
-func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
+func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 	h := n.hold
 	e := h.ent.eng
 	var l *loss
 	sc := e.enter(h.ent.hash)
-	n.flying = false
+	n.inFlight = false
 	switch {
 	case h.status.Load() != holdHeld: // Lost has answered everybody, or Close has
 		n.busy = false
@@ -248,11 +248,11 @@ func (n *nesting) Answered(_ *resp.Op, r *resp.Result) {
 		}
 	}
 	sc.lost = l
-	sc.leaveAt("nesting.Answered: decided | the loss and effects")
+	sc.leaveAt("reentry.Answered: decided | the loss and effects")
 }
 
 // changeDone makes a confirmed change visible.
-func (sc *section) changeDone(n *nesting, r *resp.Result) {
+func (sc *section) changeDone(n *reentry, r *resp.Result) {
 	h := n.hold
 	in := n.cur.acquire
 	lost := in != nil && h.ent.root().lostTo(in.owner) // while it asked, its owner began to give back what it has
@@ -261,7 +261,7 @@ func (sc *section) changeDone(n *nesting, r *resp.Result) {
 		if !h.Renewing() {
 			sc.wishes(h) // with the end that is theirs, before it is raised for another
 		}
-		over = !sc.eng.dog.Extended(h, r.SentAt, c.acquire.set.lease)
+		over = !sc.eng.watchdog.Extended(h, r.SentAt, c.acquire.set.lease)
 	}
 	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
 	switch {
@@ -285,7 +285,7 @@ func (sc *section) changeDone(n *nesting, r *resp.Result) {
 }
 
 // changeUnseen tells who wants in that too few replicas have seen it, if so.
-func (sc *section) changeUnseen(n *nesting, op *acquireOp, r *resp.Result) bool {
+func (sc *section) changeUnseen(n *reentry, op *acquireOp, r *resp.Result) bool {
 	if n.op.Ack == nil || int(r.Seen) >= n.op.Ack.Replicas || !op.claim() {
 		return false
 	}
@@ -297,7 +297,7 @@ func (sc *section) changeUnseen(n *nesting, op *acquireOp, r *resp.Result) bool 
 
 // changeFailed answers the present change with an error. The count on the wire is what it was: the
 // error is definite. The hold is settled later.
-func (sc *section) changeFailed(n *nesting, err error) {
+func (sc *section) changeFailed(n *reentry, err error) {
 	c := n.hold.refused(n.hold.ent.eng.clock.Now())
 	switch {
 	case c.acquire != nil && c.acquire.claim():
@@ -309,7 +309,7 @@ func (sc *section) changeFailed(n *nesting, err error) {
 
 // settleCount sets the count and the expiry of a hold's key to what its handles are.
 func (sc *section) settleCount(h *hold) {
-	n := h.nest()
+	n := h.ensureReentry()
 	n.want(change{settles: true})
 	sc.nextChange(n)
 }
@@ -331,7 +331,7 @@ func (sc *section) readEnded(ent *entry, asked time.Duration) {
 // changeAgain schedules another sending, and tells callers who have waited long enough that the outcome is unknown: of
 // this change, and of those that wait behind it. The change itself goes on until its answer is definite or the hold is
 // over.
-func (sc *section) changeAgain(n *nesting, r *resp.Result) bool {
+func (sc *section) changeAgain(n *reentry, r *resp.Result) bool {
 	now := sc.eng.clock.Now()
 	limit := sc.eng.nodes.AttemptLimit()
 	again := n.failed(r.Definite(), r.Err.Class.Transient(), r.SentAt, now, limit, n.lease())
@@ -347,7 +347,7 @@ func (sc *section) changeAgain(n *nesting, r *resp.Result) bool {
 }
 
 // changesWait follows a failure of what the owner asks to read beside the hold: changes of the hold wait for its answer.
-func (sc *section) changesWait(n *nesting, now clock.Instant, cause *resp.ServerError) {
+func (sc *section) changesWait(n *reentry, now clock.Instant, cause *resp.ServerError) {
 	if n.busy {
 		return
 	}
@@ -356,9 +356,9 @@ func (sc *section) changesWait(n *nesting, now clock.Instant, cause *resp.Server
 }
 
 // tellOverdue tells callers who have waited long enough that the outcome is unknown.
-func (sc *section) tellOverdue(n *nesting, now clock.Instant, cause *resp.ServerError) {
+func (sc *section) tellOverdue(n *reentry, now clock.Instant, cause *resp.ServerError) {
 	err := &UnknownError{Name: sc.eng.nameOf(n.hold.ent.key), FreeBy: sc.eng.clock.Wall(n.hold.freeBy()), cause: cause}
-	for _, c := range n.overdue(now, patience*sc.eng.nodes.AttemptLimit()) {
+	for _, c := range n.overdue(now, retryBudget*sc.eng.nodes.AttemptLimit()) {
 		switch {
 		case c.acquire != nil && c.acquire.claim():
 			sc.fail(c.acquire, err)
@@ -379,8 +379,8 @@ func (sc *section) endChanges(h *hold, in, back error) {
 			sc.sendExtend(c) // the server says what became of it
 		}
 		if c.acquire != nil && !c.left() && back != nil && h.count == 0 {
-			if seat := sc.requeue(h, c.acquire); seat != nil {
-				sc.advance(seat)
+			if child := sc.requeue(h, c.acquire); child != nil {
+				sc.advance(child)
 			}
 			continue
 		}
@@ -407,7 +407,7 @@ func (o *Owner) Holds(l *Lock) int {
 		return int(ent.readsFor(o))
 	}
 	handles, now := int32(0), l.eng.clock.Now()
-	for at := range ent.withSeats { // of several kinds, if one was taken away elsewhere and that is not known here yet
+	for at := range ent.withChildren { // of several kinds, if one was taken away elsewhere and that is not known here yet
 		h := at.hold
 		if h != nil && h.owner == o && entersAs(h.Family, l.set.family) && h.status.Load() == holdHeld && now.Before(h.Deadline()) {
 			handles += h.count

@@ -54,15 +54,15 @@ func (op *releaseOp) giveBack(ls *Lease) {
 			sc.sh.counts.releases++
 			break
 		}
-		if !h.lastHandle() || h.readAsked() {
+		if !h.lastHandle() || h.downgradeAsked() {
 			sc.leaseLeft(h, ls)
-			n := h.nest()
+			n := h.ensureReentry()
 			n.want(change{release: op, lease: ls})
 			sc.nextChange(n)
 			answered = false
 			break
 		}
-		if sc.handOver(h) {
+		if sc.handOff(h) {
 			break
 		}
 		answered, err = sc.sendRelease(op)
@@ -99,10 +99,10 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	if !h.end(holdReleased) {
 		return true, ErrLost
 	}
-	sc.eng.dog.Forget(h)
-	if root := ent.root(); root.seats != nil && traits(h.Family).halved() {
+	sc.eng.watchdog.Forget(h)
+	if root := ent.root(); root.children != nil && traits(h.Family).halved() {
 		now := sc.eng.clock.Now()
-		root.seats.lasts = max(root.seats.lasts, now.Add(h.tail(now)))
+		root.children.lasts = max(root.children.lasts, now.Add(h.maxRemoteLife(now)))
 	}
 	ent.freed(h)
 	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
@@ -120,8 +120,8 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	}
 	sc.sh.pending++
 	ent.releaseSent()
-	if ent.goesOn(now) {
-		ent.follow()
+	if ent.tenureOpen(now) {
+		ent.sendBehindRelease()
 		sc.advance(ent)
 	}
 	return false, nil
@@ -158,14 +158,14 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	// What a late copy of the acquire may still take is released once more.
 	switch h.afterRelease(r.Err == nil, r.SentAt) {
-	case endsNow:
+	case followUpRelease:
 		if e.draining.Load() {
 			e.givenUp.Add(1)
 		} else {
-			sc.clean(ent, h.wire(), h.open(), h.tail(e.clock.Now()))
+			sc.clean(ent, h.lockRef(), h.indeterminate(), h.maxRemoteLife(e.clock.Now()))
 		}
-	case endsLater:
-		sc.cleanLater(ent, h.wire(), h.open(), h.Lease())
+	case followUpReleaseLater:
+		sc.cleanLater(ent, h.lockRef(), h.indeterminate(), h.Lease())
 	}
 	// Who waits here goes on: at once, or after a pause for waiters elsewhere.
 	rested := ent.releaseAnswered()
@@ -180,7 +180,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	sc.advanceAll(ent)
 	if rested {
-		sc.advanceSeats(ent.root())
+		sc.advanceChildren(ent.root())
 	}
 	sc.answered()
 	sc.leaveAt("releaseOp.Answered: carried out | told")
@@ -197,7 +197,7 @@ func (op *releaseOp) again(r *resp.Result) bool {
 	if !r.Definite() {
 		retry.unknown = true
 	}
-	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > patience*e.nodes.AttemptLimit() {
+	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > retryBudget*e.nodes.AttemptLimit() {
 		return false
 	}
 	e.timers.Schedule(&retry.item, e.resendAt(op.op.Slot, now, retry.tries))
@@ -230,34 +230,34 @@ func (op *releaseOp) failed(r *resp.Result) error {
 	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format("15:04:05.000"))
 }
 
-// turnEnd is when an engine's turn with a lock is over: it begins with the server's answer to the
+// tenureEnd is when an engine's tenure with a lock is over: it begins with the server's answer to the
 // acquire, and renewals do not prolong it.
-func turnEnd(r *resp.Result) clock.Instant {
-	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), turnLeast), turnMost))
+func tenureEnd(r *resp.Result) clock.Instant {
+	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), tenureLeast), tenureMost))
 }
 
-// handOver gives a hold that is being released to the next waiter here, if that is as safe as
+// handOff gives a hold that is being released to the next waiter here, if that is as safe as
 // a release and a new acquire, and says whether it did. Only the first live waiter is asked, claimed by
 // one compare-and-swap against its cancel, its timeout and Close, and only if it wants the very same kind
 // of lease.
-func (sc *section) handOver(h *hold) bool {
+func (sc *section) handOff(h *hold) bool {
 	ent := h.ent
 	if ent.head == nil {
 		return false
 	}
-	with := handing{
+	with := handOffInput{
 		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
-		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: traits(h.Family).readsToo && h.readsToo(),
+		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: traits(h.Family).readsToo && h.isDowngraded(),
 	}
 	// The clock is read only where it decides: this is on the path of every release that somebody waits for.
 	if !with.off {
 		with.now = sc.eng.clock.Now()
-		with.unlowered = h.nesting != nil && h.nesting.unlowered
+		with.unlowered = h.reentry != nil && h.reentry.unlowered
 	}
-	if h.mayHandOver(with) != handOverSafe {
+	if h.mayHandOff(with) != handOffSafe {
 		return false
 	}
-	op := ent.claimAlike(h)
+	op := ent.takeCompatible(h)
 	if op == nil {
 		return false
 	}
@@ -266,9 +266,9 @@ func (sc *section) handOver(h *hold) bool {
 	ent.passed()
 	h.owner = op.owner
 	if limit := op.set.maxHold; limit > 0 {
-		sc.eng.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
-	} else if !h.alikeSoFar() {
-		sc.eng.dog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
+		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
+	} else if !h.allCompatible() {
+		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
 	}
 	sc.only(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
@@ -301,57 +301,57 @@ func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 	spins := traits(h.Family).unheard && ent.rivals(r.ReceivedAt)
 	switch {
 	case !spins && !ent.othersWait(sc.eng.nodes.Counted(), r.Value, us):
-		if ent.alone(us == 1) {
+		if ent.endTenure(us == 1) {
 			sc.sh.counts.messages++
-			sc.eng.timers.Cancel(&ent.park.item)
-			sc.eng.prompt.Cancel(&ent.park.prompt)
+			sc.eng.timers.Cancel(&ent.wakeups.item)
+			sc.eng.shortTimers.Cancel(&ent.wakeups.pauseItem)
 		}
 		return
-	case ent.ask == askFlying || ent.goesOn(r.ReceivedAt): // the turn's next grant is on its way, or may be
+	case ent.ask == askInFlight || ent.tenureOpen(r.ReceivedAt): // the tenure's next grant is on its way, or may be
 		return
 	}
-	if ent.park == nil {
-		ent.park = newParking(ent)
+	if ent.wakeups == nil {
+		ent.wakeups = newWakeups(ent)
 	}
-	least := courtesyLeast
+	least := yieldLeast
 	switch {
 	case spins:
 		least = spinsFor
 	case op.op.Left:
 		least = leftFor
 	}
-	ent.courtesy()
-	sc.pause(ent.park, courtesyEnd(r, least))
+	ent.yield()
+	sc.pause(ent.wakeups, yieldEnd(r, least))
 }
 
-// courtesyEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as ours
+// yieldEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as ours
 // has asked before.
-func courtesyEnd(r *resp.Result, least time.Duration) clock.Instant {
-	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), courtesyMost))
+func yieldEnd(r *resp.Result, least time.Duration) clock.Instant {
+	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), yieldMost))
 }
 
 // passedOn gives the lock to whom the server has given it. If that waiter is just asking, its answer
 // says so, or is not believed; if it has left, its cleanup finds the lock.
 func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 	field := resp.FairField(sc.eng.id, r.Value)
-	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
-		a := seat.att
+	for child := root.firstChild(); child != nil; child = child.nextChild() {
+		a := child.att
 		if a == nil || a.op.Field != field {
 			continue
 		}
 		switch {
-		case seat.ask == askFlying:
-			seat.epoch++
+		case child.ask == askInFlight:
+			child.epoch++
 		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.lease.Milliseconds()}):
-			if seat.park != nil {
-				sc.wake(seat.park, func(*counts) {}, wakeLook) // it asks, and has its own lease
+			if child.wakeups != nil {
+				sc.wake(child.wakeups, func(*counts) {}, wakeLook) // it asks, and has its own lease
 			}
 		default:
-			if a.trouble != nil {
-				sc.eng.timers.Cancel(&a.trouble.item)
+			if a.retry != nil {
+				sc.eng.timers.Cancel(&a.retry.item)
 			}
 			before := sc.sh.counts.grants
-			sc.unpark(seat) // if it cannot have this grant, it asks anew, as another waiter
+			sc.unpark(child) // if it cannot have this grant, it asks anew, as another waiter
 			sc.granted(a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt})
 			sc.sh.counts.handOffs += sc.sh.counts.grants - before // 0: nobody wants it any more
 		}
@@ -365,9 +365,9 @@ func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
 	if traits(h.Family).mark != markPlace || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return nil
 	}
-	for seat := h.ent.root().firstSeat(); seat != nil && len(heirs) < heirsMost; seat = seat.nextSeat() {
-		if op := seat.head; op != nil && op.set.ack == nil && seat.att != nil && seat.att.op.Placed && !seat.att.unknown() {
-			heirs = append(heirs, resp.Heir{Field: seat.att.op.Field, LeaseMs: seat.att.lease.Milliseconds()})
+	for child := h.ent.root().firstChild(); child != nil && len(heirs) < heirsMost; child = child.nextChild() {
+		if op := child.head; op != nil && op.set.ack == nil && child.att != nil && child.att.op.Placed && !child.att.unknown() {
+			heirs = append(heirs, resp.Heir{Field: child.att.op.Field, LeaseMs: child.att.lease.Milliseconds()})
 		}
 	}
 	return heirs

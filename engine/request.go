@@ -30,10 +30,10 @@ type singleOp[T any] struct {
 	done   func()          // when no command of it is on its way any more
 	raises *extension      // an Extend's
 
-	bounded bool   // its copies change something, but none runs after its not-after: it ends when none can
-	doubt   doubt  // of those without an answer, if that is asked for
-	copies  bool   // it is
-	end     func() // its end, when that is waited for
+	bounded       bool          // its copies change something, but none runs after its not-after: it ends when none can
+	indeterminate indeterminate // of those without an answer, if that is asked for
+	copies        bool          // it is
+	end           func()        // its end, when that is waited for
 }
 
 func (op *singleOp[T]) runner() *callback.Pool { return op.eng.callbacks }
@@ -110,7 +110,7 @@ func (op *singleOp[T]) finished() {
 func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	e := op.eng
 	if (op.bounded || op.copies) && !r.Definite() {
-		op.doubt.unanswered(r.SentAt, e.nodes.AttemptLimit(), 0)
+		op.indeterminate.unanswered(r.SentAt, e.nodes.AttemptLimit(), 0)
 	}
 	if r.Err != nil && op.again(r) {
 		return
@@ -124,13 +124,13 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Definite():
 		err = fromServer(op.name, r.Err)
 	default:
-		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.doubt.until)), cause: r.Err}
+		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.indeterminate.until)), cause: r.Err}
 	}
 	// A copy may still run and undo what the caller does next: nobody is told before that is over.
-	if op.bounded && op.doubt.open(e.clock.Now()) && !e.draining.Load() {
+	if op.bounded && op.indeterminate.mayRunAfter(e.clock.Now()) && !e.draining.Load() {
 		op.end = func() { op.ends(v, err) }
 		op.item.Owner = op
-		e.timers.Schedule(&op.item, op.doubt.until.Add(clockSlack))
+		e.timers.Schedule(&op.item, op.indeterminate.until.Add(clockSlack))
 		return
 	}
 	op.ends(v, err)
@@ -156,7 +156,7 @@ func (op *singleOp[T]) again(r *resp.Result) bool {
 		op.since = now
 	}
 	op.tries++
-	late := now.Sub(op.since) > patience*e.nodes.AttemptLimit()
+	late := now.Sub(op.since) > retryBudget*e.nodes.AttemptLimit()
 	if late || !r.Err.Class.Transient() || !op.repeat && !r.Definite() || op.state.Load() == futureDone || e.closing.Load() {
 		return false
 	}
@@ -301,7 +301,7 @@ func (l *Lock) waiters() int {
 	sc := l.eng.enter(l.hash)
 	defer sc.leave()
 	n := 0
-	for ent := range sc.sh.names.get(l.hash, l.key).withSeats {
+	for ent := range sc.sh.names.get(l.hash, l.key).withChildren {
 		for op := ent.head; op != nil; op = op.next {
 			n++
 		}
@@ -353,9 +353,9 @@ func (x *extension) done() {
 	h := x.ls.hold
 	sc := x.op.eng.enter(x.op.op.Hash)
 	if x.counted {
-		h.special.extends--
-		h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)
-		if h.special.extends == 0 && h.nesting != nil && h.nesting.unlowered && h.status.Load() == holdHeld {
+		h.extra.extends--
+		h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)
+		if h.extra.extends == 0 && h.reentry != nil && h.reentry.unlowered && h.status.Load() == holdHeld {
 			sc.settleCount(h)
 		}
 	}
@@ -366,15 +366,15 @@ func (x *extension) done() {
 func (x *extension) read(r *resp.Result) (struct{}, error) {
 	e, h, ls := x.op.eng, x.ls.hold, x.ls
 	if r.Code != resp.CodeRenewed {
-		e.dog.Lose(h, renew.CauseNotOurs)
+		e.watchdog.Lose(h, renew.CauseNotOurs)
 		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
 	}
 	over := false
 	sc := e.enter(x.op.op.Hash)
 	if ls.state.Load() == leaseActive { // else the others ask for no more than they did
-		over = !e.dog.Extended(h, r.SentAt, x.lease)
-		if !h.alikeSoFar() {
-			h.special.wishes.extend(ls, renew.TrustUntil(r.SentAt, x.lease))
+		over = !e.watchdog.Extended(h, r.SentAt, x.lease)
+		if !h.allCompatible() {
+			h.extra.wishes.extend(ls, renew.TrustUntil(r.SentAt, x.lease))
 		}
 	}
 	sc.leave()
@@ -386,13 +386,13 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 
 // extends counts an Extend of a hold, and says whether it waits for changes that lower what it raises.
 func (sc *section) extends(h *hold, op *singleOp[struct{}], d time.Duration) (waits bool) {
-	if h.doubt == nil {
-		h.doubt = new(doubt)
+	if h.copies == nil {
+		h.copies = new(indeterminate)
 	}
-	h.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long
+	h.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long
 	sc.besideLasts(h, d)
-	h.more().extends++
-	n := h.nesting
+	h.ensureExtra().extends++
+	n := h.reentry
 	if n == nil || h.status.Load() != holdHeld || !n.lowering(sc.eng.clock.Now()) {
 		return false
 	}
@@ -429,38 +429,38 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			l.alsoTaken(false)
 			return true, nil
 		case resp.CodeNone:
-			return op.doubt.until != 0, nil // or an earlier sending has released it
+			return op.indeterminate.until != 0, nil // or an earlier sending has released it
 		default:
 			return false, &nameError{l.Name(), ErrWrongKind}
 		}
 	}
 	op.begin = func() {
-		holds := l.forcing()
+		holds := l.beginForceRelease()
 		op.done = func() {
 			switch {
 			case freed:
 				holds = nil
-			case op.doubt.until != 0:
+			case op.indeterminate.until != 0:
 				holds = append(holds, l.alsoTaken(true)...)
 			}
-			l.forced(holds)
+			l.endForceRelease(holds)
 		}
 	}
 	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot, Field: traits(l.set.family).channel(l.key)}
 	return single(ctx, l, op)
 }
 
-// forcing makes the local holds of a name lost, which it returns, and keeps grants that are answered until
+// beginForceRelease makes the local holds of a name lost, which it returns, and keeps grants that are answered until
 // forced from being believed.
-func (l *Lock) forcing() []*hold {
+func (l *Lock) beginForceRelease() []*hold {
 	sc := l.eng.enter(l.hash)
 	ent := sc.makeEntry(l)
-	ent.forces++
+	ent.forceReleases++
 	var holds []*hold
-	for at := range ent.withSeats {
+	for at := range ent.withChildren {
 		at.overtake()
 		if h := at.hold; h != nil && ent.takenBy(l.set.family, h) {
-			h.forced = true
+			h.forceReleased = true
 			holds = append(holds, h)
 		}
 	}
@@ -475,7 +475,7 @@ func (l *Lock) loseForced(holds []*hold) {
 	e := l.eng
 	for _, h := range holds {
 		e.world.Yield("Lock.loseForced: marked | a loss told")
-		e.dog.Lose(h, renew.CauseForced)
+		e.watchdog.Lose(h, renew.CauseForced)
 		listener{e}.Lost(h, renew.CauseForced)
 	}
 }
@@ -492,12 +492,12 @@ func (l *Lock) alsoTaken(doubt bool) (holds []*hold) {
 	sc := l.eng.enter(l.hash)
 	ent := sc.sh.names.get(l.hash, l.key)
 	spared := doubt && ent != nil && ent.hold != nil && traits(ent.hold.Family).readsToo && !forces(f, ent.hold.Family)
-	for at := range ent.withSeats {
+	for at := range ent.withChildren {
 		h := at.hold
 		if h == nil || spared || !traits(h.Family).halved() || h.status.Load() != holdHeld {
 			continue
 		}
-		h.forced = true
+		h.forceReleased = true
 		holds = append(holds, h)
 	}
 	sc.leave()
@@ -516,17 +516,17 @@ func (ent *entry) takenBy(f resp.Family, h *hold) bool {
 	return forces(f, there)
 }
 
-// forced ends that, when no copy of the command can run any more. What holds have lost to it, and the
+// endForceRelease ends that, when no copy of the command can run any more. What holds have lost to it, and the
 // server was not seen to release, is given back.
-func (l *Lock) forced(holds []*hold) {
+func (l *Lock) endForceRelease(holds []*hold) {
 	sc := l.eng.enter(l.hash)
 	for _, h := range holds {
-		sc.clean(h.ent, h.wire(), h.open(), h.tail(l.eng.clock.Now()))
+		sc.clean(h.ent, h.lockRef(), h.indeterminate(), h.maxRemoteLife(l.eng.clock.Now()))
 	}
 	if ent := sc.sh.names.get(l.hash, l.key); ent != nil {
-		ent.forces--
+		ent.forceReleases--
 		sc.cleanUnbelieved(ent)
-		for at := range ent.withSeats {
+		for at := range ent.withChildren {
 			sc.advance(at)
 		}
 	}

@@ -757,8 +757,8 @@ func (e *Engine) knows(name, field string) bool {
 	if sh.pending > 0 {
 		return true
 	}
-	for ent := range sh.names.get(hash, name).withSeats {
-		if h := ent.hold; h != nil && h.Field == field || ent.att != nil && ent.att.op.Field == field || ent.forces > 0 {
+	for ent := range sh.names.get(hash, name).withChildren {
+		if h := ent.hold; h != nil && h.Field == field || ent.att != nil && ent.att.op.Field == field || ent.forceReleases > 0 {
 			return true
 		}
 	}
@@ -778,7 +778,7 @@ func (n *simName) asked() bool {
 // unsure reports whether a late copy of a change of the count may have had the last word, or a change was refused: the
 // hold is settled as soon as no copy can run any more, and the server takes it.
 func (h *simHold) unsure(now clock.Instant) bool {
-	n := h.ls.hold.nesting
+	n := h.ls.hold.reentry
 	return n != nil && now.Before(max(n.late.until, n.rest).Add(simSoon/4))
 }
 

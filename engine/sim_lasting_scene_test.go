@@ -79,7 +79,7 @@ func TestReadersJoinOthersForATurnAndThenAskTheServer(t *testing.T) {
 		if second.OwnerID() != first.OwnerID() {
 			t.Error("who comes at once does not join")
 		}
-		sc.w.Sleep(turnMost)
+		sc.w.Sleep(tenureMost)
 		ls, err := result(sc, l.AcquireAsync(context.Background()))
 		sc.wants(nil, err, "who comes later")
 		if ls.OwnerID() == first.OwnerID() {

@@ -72,7 +72,7 @@ func (h *simHold) stops(now clock.Instant) {
 // checkRenewing: what its holder wants renewed is renewed, whoever had it before. Where a MaxHold of another handle is just
 // over, that is about to be said.
 func (s *sim) checkRenewing(h *simHold) {
-	if hold := h.ls.hold; h.plain && h.believes() && hold.alikeSoFar() && !hold.Renewing() && hold.status.Load() == holdHeld {
+	if hold := h.ls.hold; h.plain && h.believes() && hold.allCompatible() && !hold.Renewing() && hold.status.Load() == holdHeld {
 		s.fail("who did not stop is renewed", "%q: hold %d of %s is not", h.n.name, h.id, h.who)
 	}
 }
@@ -174,7 +174,7 @@ func (s *sim) checkSharing(w *simWait, h *simHold) {
 			s.fail("a reader joins others within their turn", "%q: %s reads as %s, and %s has waited to write since before it asked", h.n.name, w.who, h.field, other.who)
 		}
 	}
-	if born := s.born[h.field]; s.smooth() && w.since.Sub(born) > turnMost+s.travels() {
+	if born := s.born[h.field]; s.smooth() && w.since.Sub(born) > tenureMost+s.travels() {
 		s.fail("a reader joins others within their turn", "%q: %s reads as %s without having asked the server, which has that for %v", h.n.name, w.who, h.field, w.since.Sub(born))
 	}
 }

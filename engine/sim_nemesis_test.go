@@ -112,7 +112,7 @@ func (s *sim) somethingLeft() bool {
 				return true
 			}
 		}
-		if se.subs.refs > 0 || se.eng.dog.Stats().Watched > 0 {
+		if se.subs.refs > 0 || se.eng.watchdog.Stats().Watched > 0 {
 			return true
 		}
 	}

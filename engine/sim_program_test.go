@@ -723,7 +723,7 @@ func (a *simActor) force(st *simStep) {
 			n.forcedAt = s.w.Now()
 		}
 		s.checkForceError(a.se, gen, began, err)
-		s.checkTaken(n, by, ran, f.op.(*singleOp[bool]).doubt.until != 0, taken, err)
+		s.checkTaken(n, by, ran, f.op.(*singleOp[bool]).indeterminate.until != 0, taken, err)
 		for _, h := range told {
 			h.doneAt = s.w.Now()
 		}

@@ -58,7 +58,7 @@ var simResultSabotages = []simSabotage{
 	})},
 	{"who did not stop is renewed", "but is not", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		h.ls.hold.StopRenewing()
-		h.ls.hold.special = nil
+		h.ls.hold.extra = nil
 		s.checkRenewing(h)
 	})},
 	{"who stopped trusts no longer", "but does", []simKind{simLock}, func(s *sim) bool {
@@ -85,7 +85,7 @@ var simResultSabotages = []simSabotage{
 		s.checkSharing(&simWait{who: "somebody", order: first.returned + 1, since: s.w.Now()}, h)
 	})},
 	{"a reader joins others within their turn", "but long after it", []simKind{simRead, simWrite}, func(s *sim) bool {
-		h := s.held(simRead, func(h *simHold) bool { return s.w.Now().Sub(s.born[h.field]) > turnMost+s.travels() })
+		h := s.held(simRead, func(h *simHold) bool { return s.w.Now().Sub(s.born[h.field]) > tenureMost+s.travels() })
 		if h != nil {
 			s.checkSharing(&simWait{who: "somebody", since: s.w.Now()}, h)
 		}

@@ -245,7 +245,7 @@ func (s *sim) checkReleased(h *simHold, f *Future[struct{}]) {
 	case err == nil && sent:
 		if _, freed := h.n.freed[h.field]; !freed && !unknown { // what was sent without an answer may not have run, and the lease have ended
 			wrong = "nothing has given it back"
-		} else if hasField(s.server.twin.Hash(h.n.name), h.field) && !s.revived[h.field] && h.ls.hold.open().until == 0 { // a late copy of its acquire may have brought it back
+		} else if hasField(s.server.twin.Hash(h.n.name), h.field) && !s.revived[h.field] && h.ls.hold.indeterminate().until == 0 { // a late copy of its acquire may have brought it back
 			wrong = "it is still there"
 		}
 	case err == nil:
@@ -292,10 +292,10 @@ func (s *sim) checkEnded(h *simHold, err error) {
 // checkLoss: what is lost is over by time, or is not there, or somebody here has taken it away.
 func (s *sim) checkLoss(h *simHold) {
 	hold := h.ls.hold
-	if h.excused || s.excused[h.field] || hold.forced || h.n.gone(h.se) || h.gen != h.se.gen {
+	if h.excused || s.excused[h.field] || hold.forceReleased || h.n.gone(h.se) || h.gen != h.se.gen {
 		return
 	}
-	if !s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) || hold.open().until != 0 || s.revived[h.field] || s.withoutMark(h.n, h.field) {
+	if !s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) || hold.indeterminate().until != 0 || s.revived[h.field] || s.withoutMark(h.n, h.field) {
 		return
 	}
 	if hasField(s.server.twin.Hash(h.n.name), h.field) {
@@ -321,7 +321,7 @@ func (s *sim) checkExtended(h *simHold, d time.Duration, began clock.Instant, er
 		}
 		s.checkBelief(h)
 	case errors.Is(err, ErrLost):
-		if hold := h.ls.hold; h.believes() && !hold.forced && s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) { // else it is about to be told
+		if hold := h.ls.hold; h.believes() && !hold.forceReleased && s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) { // else it is about to be told
 			wrong = "it is not lost"
 		}
 	case errors.As(err, &unknown), errors.As(err, &server):

@@ -13,7 +13,7 @@ import (
 )
 
 // Who wanted to enter a fair lock again, and comes too late for that, stands behind those who have asked before: the
-// first of them hears of the release. If it stood in the seat of the hold that is over, nobody would be told.
+// first of them hears of the release. If it stood in the child of the hold that is over, nobody would be told.
 func TestWhoComesTooLateToEnterAFairLockAgainIsBehindWhoAskedBefore(t *testing.T) {
 	t.Parallel()
 	play(t, func(sc *scene) {
@@ -89,7 +89,7 @@ func TestALockWhoseLossIsJustToldIsNobodys(t *testing.T) {
 						sc.w.Sleep(time.Second)
 					}
 				})
-				sc.w.Go("lose", func() { sc.e.dog.Lose(first.hold, renew.CauseNotOurs) })
+				sc.w.Go("lose", func() { sc.e.watchdog.Lose(first.hold, renew.CauseNotOurs) })
 				sc.w.Sleep(time.Millisecond)
 				_, err := result(sc, first.ReleaseAsync())
 				sc.wants(ErrLost, err, "the release of what was lost")
@@ -112,7 +112,7 @@ func TestALockWhoseLossIsJustToldIsNobodys(t *testing.T) {
 				sc.w.Sleep(time.Second)
 			}
 		})
-		sc.w.Go("lose", func() { sc.e.dog.Lose(first.hold, renew.CauseNotOurs) })
+		sc.w.Go("lose", func() { sc.e.watchdog.Lose(first.hold, renew.CauseNotOurs) })
 		sc.w.Sleep(time.Millisecond)
 		_, err := result(sc, sc.e.Lock("a", MaxWait(100*time.Millisecond)).AcquireAsync(context.Background()))
 		sc.wants(ErrUnknown, err, "who waits")
@@ -182,14 +182,14 @@ func TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater(t *testing.T
 			sc.w.Sleep(50 * time.Millisecond)
 			queue := sc.server.twin.List("redisson_lock_queue:{g}")
 			l, listens := sc.e.FairLock("g"), 0
-			for seat := sc.e.shard(l.hash).names.get(l.hash, l.key).firstSeat(); seat != nil; seat = seat.nextSeat() {
-				hears := seat.park != nil && seat.park.sub != nil
+			for child := sc.e.shard(l.hash).names.get(l.hash, l.key).firstChild(); child != nil; child = child.nextChild() {
+				hears := child.wakeups != nil && child.wakeups.sub != nil
 				if hears {
 					listens++
 				}
-				if first := seat.att.op.Field == queue[0]; first && !hears {
+				if first := child.att.op.Field == queue[0]; first && !hears {
 					t.Errorf("seed %d: the first in the queue, %s, hears nothing", seed, queue[0])
-				} else if first && seat != l.eng.shard(l.hash).names.get(l.hash, l.key).firstSeat() {
+				} else if first && child != l.eng.shard(l.hash).names.get(l.hash, l.key).firstChild() {
 					overtaken++
 				}
 			}

@@ -199,7 +199,7 @@ func (s *sim) freeFor(w *simWait) bool {
 	if len(n.waiters) > 0 || len(n.holds) > 0 || s.allPending(n) > s.pending(w.se, n) || len(s.server.twin.List("redisson_lock_queue:{"+n.name+"}")) > 0 {
 		return false
 	}
-	if w.kind == simFair && s.pending(w.se, n) > w.se.givesBackMany(n) { // who has left may be asking from a seat of its own
+	if w.kind == simFair && s.pending(w.se, n) > w.se.givesBackMany(n) { // who has left may be asking from a child of its own
 		return false
 	}
 	if w.se.holdsOn(n) {
@@ -216,13 +216,13 @@ func (s *sim) freeFor(w *simWait) bool {
 // onItsWay reports whether nobody waits in a caller's engine, or the first is just asking: a Try goes with it.
 func (s *sim) onItsWay(w *simWait) bool {
 	ent := w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name)
-	return ent == nil || ent.head == nil || ent.wait == waitNot && ent.ask == askFlying
+	return ent == nil || ent.head == nil || ent.wait == waitNot && ent.ask == askInFlight
 }
 
 // goesAlong reports whether an acquire of the name is on its way in a caller's engine, though who sent it may have left: a
 // Try takes its answer, which the server may have given already.
 func (w *simWait) goesAlong() bool {
-	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withSeats {
+	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withChildren {
 		if at.att != nil {
 			return true
 		}
@@ -382,7 +382,7 @@ func (s *sim) afterAsking(n *simName, b simBefore) {
 
 // hears notes that who waits is woken by a message.
 func (s *sim) hears(wk pubsub.Waker) {
-	p, waits := wk.(*parking)
+	p, waits := wk.(*wakeups)
 	if !waits {
 		return
 	}
@@ -543,7 +543,7 @@ const simRegained = 500 * time.Millisecond
 // forcing notes whom a ForceRelease has just told.
 func (s *sim) forcing(n *simName, se *simEngine) (told []*simForced) {
 	for _, h := range n.holds {
-		if h.se == se && h.gen == se.gen && !h.excused && h.ls.hold.forced && h.ls.hold.status.Load() == holdLost && !s.isForced(h.field) {
+		if h.se == se && h.gen == se.gen && !h.excused && h.ls.hold.forceReleased && h.ls.hold.status.Load() == holdLost && !s.isForced(h.field) {
 			f := &simForced{n: n, se: se, gen: se.gen, field: h.field}
 			told = append(told, f)
 			s.forced = append(s.forced, f)
@@ -559,7 +559,7 @@ func (s *sim) isForced(field string) bool {
 // checkForceError: a ForceRelease that had no answer is sent again, for as long as three attempts take.
 func (s *sim) checkForceError(se *simEngine, gen int, began clock.Instant, err error) {
 	unknown := (*UnknownError)(nil)
-	if took := s.w.Now().Sub(began); errors.As(err, &unknown) && took < patience*simAttempt && gen == se.gen && !se.closing {
+	if took := s.w.Now().Sub(began); errors.As(err, &unknown) && took < retryBudget*simAttempt && gen == se.gen && !se.closing {
 		s.fail("a ForceRelease without an answer is sent again", "after %v: %v", took, err)
 	}
 }

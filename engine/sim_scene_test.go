@@ -304,10 +304,10 @@ func TestTheHolderOfAFairLockIsToldBeforeTheNextHereHasIt(t *testing.T) {
 func TestTheContextOfALeaseHasEndedWhenItsReleaseReturns(t *testing.T) {
 	t.Parallel()
 	for at, end := range map[string]func(sc *scene, ls *Lease){
-		"Engine.shutShard: changes ended, holds released | their contexts cancelled": func(sc *scene, _ *Lease) {
+		"Engine.closeShard: changes ended, holds released | their contexts cancelled": func(sc *scene, _ *Lease) {
 			_ = sc.e.Close(context.Background())
 		},
-		"section.tellLoss: lost | a context cancelled": func(sc *scene, ls *Lease) { sc.e.dog.Lose(ls.hold, renew.CauseForced) },
+		"section.tellLoss: lost | a context cancelled": func(sc *scene, ls *Lease) { sc.e.watchdog.Lose(ls.hold, renew.CauseForced) },
 	} {
 		play(t, func(sc *scene) {
 			ls := sc.acquire(sc.e.Lock("a"))

@@ -76,7 +76,7 @@ func TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt(t *t
 		owner := NewOwner()
 		for _, l := range []*Lock{sc.e.RWLock("e", As(owner)).ReadLock(), sc.e.Lock("a", As(owner))} {
 			ls := sc.acquire(l)
-			sc.e.dog.Forget(ls.hold) // it does not come at all
+			sc.e.watchdog.Forget(ls.hold) // it does not come at all
 			before := ls.Context()
 			for !ls.Lost() {
 				sc.w.Sleep(time.Millisecond)

@@ -87,7 +87,7 @@ func (e *Engine) Stats() Stats {
 	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
 	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
-	s.Renewals, s.Slots, s.ConnectionsRefused = e.dog.Stats(), e.nodes.Stats(), e.cfg.guard.Refused()
+	s.Renewals, s.Slots, s.ConnectionsRefused = e.watchdog.Stats(), e.nodes.Stats(), e.cfg.guard.Refused()
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())
 	}

@@ -10,29 +10,29 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
-func newParking(ent *entry) *parking {
-	p := &parking{ent: ent}
+func newWakeups(ent *entry) *wakeups {
+	p := &wakeups{ent: ent}
 	p.item.Owner = p
-	p.prompt.Owner = pausing{p}
+	p.pauseItem.Owner = pauseTimer{p}
 	return p
 }
 
-// pausing is a parking in its short pause.
-type pausing struct{ p *parking }
+// pauseTimer is what wakes a queue, in its short pause.
+type pauseTimer struct{ p *wakeups }
 
 // due ends the pause.
-func (t pausing) due(clock.Instant) { t.p.wake(func(*counts) {}, wakePause) }
+func (t pauseTimer) due(clock.Instant) { t.p.wake(func(*counts) {}, wakePause) }
 
 // pause lets the head wait for an instant, whatever it hears meanwhile.
-func (sc *section) pause(p *parking, until clock.Instant) {
-	sc.eng.prompt.Schedule(&p.prompt, until)
+func (sc *section) pause(p *wakeups, until clock.Instant) {
+	sc.eng.shortTimers.Schedule(&p.pauseItem, until)
 	if p.ent.head != nil {
 		sc.listenFor(p)
 	}
 }
 
 // listenFor subscribes to the name's channel, once.
-func (sc *section) listenFor(p *parking) {
+func (sc *section) listenFor(p *wakeups) {
 	if p.asked || p.ent.eng.cfg.NoSubscribe || p.ent.head.set.spin != nil {
 		return
 	}
@@ -51,33 +51,33 @@ func (sc *section) listenFor(p *parking) {
 
 // park makes the queue wait: for a message, and for the poll in case none comes.
 func (sc *section) park(ent *entry, now clock.Instant) {
-	if p := ent.park; p != nil && p.asked && otherKind(p.family, ent.head.set.family) && !ent.wait.paused() {
-		sc.endParking(ent) // it listens where nobody will tell the first
+	if p := ent.wakeups; p != nil && p.asked && otherKind(p.family, ent.head.set.family) && !ent.wait.paused() {
+		sc.endWakeups(ent) // it listens where nobody will tell the first
 	}
-	if ent.park == nil { // its last waiting ended with a grant here
-		ent.park = newParking(ent)
+	if ent.wakeups == nil { // its last waiting ended with a grant here
+		ent.wakeups = newWakeups(ent)
 	}
-	p := ent.park
+	p := ent.wakeups
 	least, spread := ent.pollSpan(now)
 	sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))
 	sc.listenFor(p)
 }
 
 // due is the poll.
-func (p *parking) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, wakePoll) }
+func (p *wakeups) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, wakePoll) }
 
 // open subscribes to the name's channel. Called without the shard's mutex: the multiplexer has its
 // own. If it cannot subscribe, the poll alone wakes the queue.
-func (p *parking) open() {
+func (p *wakeups) open() {
 	e := p.ent.eng
 	node := e.nodes.Owner(p.ent.slot)
 	sub, err := node.Subscriptions().Subscribe(p.channel, p)
-	e.world.Yield("parking.open: subscribed | noted")
+	e.world.Yield("wakeups.open: subscribed | noted")
 	sc := e.enter(p.ent.hash)
 	switch {
 	case err != nil:
 		p.asked = false // with the next poll, perhaps at another node
-	case p.ent.park != p || p.sub != nil:
+	case p.ent.wakeups != p || p.sub != nil:
 		sc.forget(sub)
 	default:
 		p.sub, p.at = sub, node
@@ -87,7 +87,7 @@ func (p *parking) open() {
 }
 
 // follow subscribes at the node that serves the name now, if that is another one.
-func (sc *section) follow(p *parking) {
+func (sc *section) follow(p *wakeups) {
 	if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {
 		return
 	}
@@ -101,8 +101,8 @@ func (e *Engine) slotsMoved() {
 	for i := range e.shards {
 		sc := e.enterShard(&e.shards[i])
 		for ent := range sc.sh.entries {
-			if ent.park != nil {
-				sc.follow(ent.park)
+			if ent.wakeups != nil {
+				sc.follow(ent.wakeups)
 			}
 		}
 		sc.leave()
@@ -110,7 +110,7 @@ func (e *Engine) slotsMoved() {
 }
 
 // Wake is the multiplexer's call: a message came, or it is time to look again. Blocks: never.
-func (p *parking) Wake(cause pubsub.WakeCause, message string) {
+func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
 	switch cause {
 	case pubsub.WakeMessage:
 		if resp.Left(message) {
@@ -127,16 +127,16 @@ func (p *parking) Wake(cause pubsub.WakeCause, message string) {
 }
 
 // wake tells the queue, and does what it says.
-func (p *parking) wake(count func(*counts), kind wakeKind) {
+func (p *wakeups) wake(count func(*counts), kind wakeKind) {
 	e := p.ent.eng
 	sc := e.enter(p.ent.hash)
-	if p.ent.park == p {
+	if p.ent.wakeups == p {
 		sc.wake(p, count, kind)
 	}
 	sc.leave()
 }
 
-func (sc *section) wake(p *parking, count func(*counts), kind wakeKind) {
+func (sc *section) wake(p *wakeups, count func(*counts), kind wakeKind) {
 	ent := p.ent
 	before := ent.wait
 	if kind == wakeLeft {
@@ -152,7 +152,7 @@ func (sc *section) wake(p *parking, count func(*counts), kind wakeKind) {
 		sc.pause(p, sc.eng.clock.Now().Add(pause))
 		return
 	}
-	sc.eng.prompt.Cancel(&p.prompt)
+	sc.eng.shortTimers.Cancel(&p.pauseItem)
 	sc.applyStep(ent, s)
 }
 
@@ -166,7 +166,7 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 	defer sc.leave()
 	ent := sc.entryOf(op)
 	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
-		for at := range ent.root().withSeats {
+		for at := range ent.root().withChildren {
 			if at.keepsOut(op, now) {
 				return &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now)}
 			}
@@ -190,8 +190,8 @@ func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) erro
 	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.lease
 	if ent != nil && ent.att != nil {
 		lease = max(lease, ent.att.lease)
-		if t := ent.att.trouble; t != nil {
-			until, lease = max(until, t.doubt.until), max(lease, t.doubt.lease)
+		if t := ent.att.retry; t != nil {
+			until, lease = max(until, t.indeterminate.until), max(lease, t.indeterminate.lease)
 			if t.last != nil {
 				err.cause = t.last
 			}
@@ -222,16 +222,16 @@ func (ent *entry) listens(f resp.Family) bool {
 	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(traits(f).channel(ent.key))
 }
 
-// firstHere reports whether a seat is the first of this engine's, and waits. Who asks for replicas travels on another
+// firstHere reports whether a child is the first of this engine's, and waits. Who asks for replicas travels on another
 // connection: the first of those and the first of the others may have come to the server in either order, so both are.
 func (ent *entry) firstHere() bool {
 	root := ent.root()
-	for seat := root.firstSeat(); seat != nil; seat = seat.nextSeat() {
+	for child := root.firstChild(); child != nil; child = child.nextChild() {
 		switch {
-		case seat.hold != nil:
+		case child.hold != nil:
 			return false
-		case seat.head != nil && (seat == ent || !root.seats.apart || seat.acks() == ent.acks()):
-			return seat == ent
+		case child.head != nil && (child == ent || !root.children.apart || child.acks() == ent.acks()):
+			return child == ent
 		}
 	}
 	return false

@@ -18,23 +18,23 @@ import (
 // sends, and tells it what was answered. Anybody may look at status at any time; only who has the shard's mutex
 // moves it.
 type wirehold struct {
-	status    atomic.Uint32
-	handles   int32  // those that are out
-	doubt     *doubt // late copies of the acquire may run: then one more release follows; mostly nil
-	turnUntil clock.Instant
-	set       *settings // of the present lease
-	nesting   *nesting  // changes of the count; nil: there never were any
-	count     int32     // handles
-	onWire    int32     // the count in Redis, as last confirmed: more than the handles if a smaller one was refused
-	grants    int16     // of this turn
-	seen      int16     // by how many replicas, as far as was asked
-	forced    bool      // a ForceRelease is on its way
-	leak      bool      // a leak was reported
+	status        atomic.Uint32
+	handles       int32          // those that are out
+	copies        *indeterminate // late copies of the acquire may run: then one more release follows; mostly nil
+	tenureUntil   clock.Instant
+	set           *settings // of the present lease
+	reentry       *reentry  // changes of the count; nil: there never were any
+	count         int32     // handles
+	onWire        int32     // the count in Redis, as last confirmed: more than the handles if a smaller one was refused
+	grants        int16     // of this tenure
+	seen          int16     // by how many replicas, as far as was asked
+	forceReleased bool      // a ForceRelease is on its way
+	leak          bool      // a leak was reported
 }
 
 // begin follows the grant.
 func (w *wirehold) begin(set *settings, turnUntil clock.Instant, seen int) {
-	w.set, w.turnUntil, w.grants, w.handles = set, turnUntil, 1, 1
+	w.set, w.tenureUntil, w.grants, w.handles = set, turnUntil, 1, 1
 	w.count, w.onWire, w.seen = 1, 1, int16(min(seen, maxReplicas)) //nolint:gosec // in range
 }
 
@@ -44,17 +44,17 @@ func (w *wirehold) end(as uint32) bool { return w.status.CompareAndSwap(holdHeld
 // An asking is a wire hold before its grant. It is in doubt while its id was sent without an answer: then
 // it is asked for again alone, under the same id, until an answer is definite.
 type asking struct {
-	unknown bool // the present wire id was sent without an answer
-	doubt   doubt
-	tries   int           // failures in a row
-	since   clock.Instant // of the first of them
+	unknown       bool // the present owner id was sent without an answer
+	indeterminate indeterminate
+	tries         int           // failures in a row
+	since         clock.Instant // of the first of them
 }
 
 // failed follows an error, or (not definite) no answer at all, to what was sent at sentAt.
 func (a *asking) failed(definite bool, sentAt, now clock.Instant, limit, lease time.Duration) {
 	if !definite {
 		a.unknown = true
-		a.doubt.unanswered(sentAt, limit, lease)
+		a.indeterminate.unanswered(sentAt, limit, lease)
 	}
 	if a.since == 0 {
 		a.since = now
@@ -69,9 +69,9 @@ func (a *asking) answered() { a.tries, a.since = 0, 0 }
 type verdict uint8
 
 const (
-	goesOn      verdict = iota // waits for the next sending
-	endsUnknown                // is told that nobody knows
-	endsRefused                // is told what the server said
+	keepWaiting verdict = iota // waits for the next sending
+	failUnknown                // is told that nobody knows
+	failServer                 // is told what the server said
 )
 
 // verdict judges one op. A waiter outlasts what passes without its help; a newcomer is patient for a
@@ -79,15 +79,15 @@ const (
 func (a *asking) verdict(class resp.Class, parked, try, out bool) verdict {
 	switch {
 	case parked && (class.Transient() || memoryClass(class)):
-		return goesOn
+		return keepWaiting
 	case a.unknown && class != resp.ClassPartly && (class.Transient() || !class.Definite()) && !out:
-		return goesOn
+		return keepWaiting
 	case class.Transient() && !out && !try, class == resp.ClassTryAgain && (!try || !out):
-		return goesOn
+		return keepWaiting
 	case a.unknown:
-		return endsUnknown
+		return failUnknown
 	default:
-		return endsRefused
+		return failServer
 	}
 }
 
@@ -96,16 +96,16 @@ func memoryClass(c resp.Class) bool {
 	return c == resp.ClassOOM || c == resp.ClassMisconf || c == resp.ClassNoReplicas
 }
 
-// open is what is not known of the hold's wire id.
-func (w *wirehold) open() doubt {
-	if w.doubt == nil {
-		return doubt{}
+// indeterminate is what is not known of the hold's owner id.
+func (w *wirehold) indeterminate() indeterminate {
+	if w.copies == nil {
+		return indeterminate{}
 	}
-	return *w.doubt
+	return *w.copies
 }
 
-// A handing is what a hand-off depends on beside the wire hold.
-type handing struct {
+// A handOffInput is what a hand-off depends on beside the wire hold.
+type handOffInput struct {
 	now, deadline clock.Instant
 	lease         time.Duration
 	family        resp.Family
@@ -115,51 +115,51 @@ type handing struct {
 	unlowered     bool // the key may live for what was asked for by who has left, or an Extend of that one's raises it again
 }
 
-// A handOver says whether a released lock may go to the next waiter here, or else why not. Each is a row
+// A handOff says whether a released lock may go to the next waiter here, or else why not. Each is a row
 // of the table in ARCHITECTURE.md.
-type handOver uint8
+type handOff uint8
 
 const (
-	handOverSafe      handOver = iota
-	handOverOff                // switched off, or the engine closes
-	handOverKind               // tokens, sharing and order are the server's
-	handOverStopped            // nobody renews it
-	handOverForced             // a ForceRelease may have taken it already
-	handOverTurn               // others wait elsewhere
-	handOverWorn               // less than half of the lease is trusted
-	handOverInDoubt            // a late copy of its acquire may run
-	handOverChanging           // its count is changing, or a change of it was never answered
-	handOverNested             // the count on the wire is not one
-	handOverUnlowered          // its key may live for longer than the next holder asks for
+	handOffSafe          handOff = iota
+	handOffOff                   // switched off, or the engine closes
+	handOffFamily                // tokens, sharing and order are the server's
+	handOffNotRenewed            // nobody renews it
+	handOffForceReleased         // a ForceRelease may have taken it already
+	handOffTenureOver            // others wait elsewhere
+	handOffLeaseShort            // less than half of the lease is trusted
+	handOffIndeterminate         // a late copy of its acquire may run
+	handOffCountChanging         // its count is changing, or a change of it was never answered
+	handOffReentered             // the count on the wire is not one
+	handOffNotLowered            // its key may live for longer than the next holder asks for
 )
 
-// mayHandOver decides whether the hold may be passed on: only if that is as safe as a release and a new
+// mayHandOff decides whether the hold may be passed on: only if that is as safe as a release and a new
 // acquire.
-func (w *wirehold) mayHandOver(h handing) handOver {
+func (w *wirehold) mayHandOff(h handOffInput) handOff {
 	// Cheap questions first: this is asked at every release that somebody waits for.
 	switch {
 	case h.off:
-		return handOverOff
+		return handOffOff
 	case w.count != 1 || w.onWire != 1:
-		return handOverNested
-	case w.nesting != nil && !w.nesting.sure():
-		return handOverChanging
+		return handOffReentered
+	case w.reentry != nil && !w.reentry.settled():
+		return handOffCountChanging
 	case !traits(h.family).handsOff, h.reads:
-		return handOverKind
-	case w.forced:
-		return handOverForced
+		return handOffFamily
+	case w.forceReleased:
+		return handOffForceReleased
 	case !w.set.watchdog || !h.renewing:
-		return handOverStopped
-	case w.grants >= turnGrants || !h.now.Before(w.turnUntil):
-		return handOverTurn
+		return handOffNotRenewed
+	case w.grants >= tenureGrants || !h.now.Before(w.tenureUntil):
+		return handOffTenureOver
 	case h.deadline.Sub(h.now) < h.lease/2:
-		return handOverWorn
-	case w.open().open(h.now):
-		return handOverInDoubt
+		return handOffLeaseShort
+	case w.indeterminate().mayRunAfter(h.now):
+		return handOffIndeterminate
 	case h.unlowered:
-		return handOverUnlowered
+		return handOffNotLowered
 	default:
-		return handOverSafe
+		return handOffSafe
 	}
 }
 
@@ -171,13 +171,13 @@ func (w *wirehold) passed(set *settings) {
 
 // lastHandle reports whether giving one handle back frees the lock.
 func (w *wirehold) lastHandle() bool {
-	return w.count == 1 && (w.nesting == nil || w.nesting.settling())
+	return w.count == 1 && (w.reentry == nil || w.reentry.settling())
 }
 
 // out is how many handles nobody has begun to give back.
 func (w *wirehold) out() int32 {
 	out := w.count
-	if n := w.nesting; n != nil {
+	if n := w.reentry; n != nil {
 		for i := range n.queue {
 			out -= n.queue[i].givesBack()
 		}
@@ -188,46 +188,46 @@ func (w *wirehold) out() int32 {
 	return out
 }
 
-// An ending says what is still to be sent for a hold that is over.
-type ending uint8
+// A followUp says what is still to be sent for a hold that is over.
+type followUp uint8
 
 const (
-	endsClean ending = iota // nothing
-	endsNow                 // a release
-	endsLater               // a release when no copy of the acquire can run any more
+	followUpNone         followUp = iota // nothing
+	followUpRelease                      // a release
+	followUpReleaseLater                 // a release when no copy of the acquire can run any more
 )
 
 // afterRelease: an answer to a release that was sent while a copy could run is not the last word; and one
 // that was never answered goes on without its caller.
-func (w *wirehold) afterRelease(answered bool, sentAt clock.Instant) ending {
+func (w *wirehold) afterRelease(answered bool, sentAt clock.Instant) followUp {
 	switch {
 	case !answered:
-		return endsNow
-	case w.open().open(sentAt):
-		return endsLater
+		return followUpRelease
+	case w.indeterminate().mayRunAfter(sentAt):
+		return followUpReleaseLater
 	default:
-		return endsClean
+		return followUpNone
 	}
 }
 
 // afterLoss: past its deadline the server may still have it, and what nobody believes here is given back,
 // never renewed. Otherwise it is gone, but a late copy could bring it back. A hold that is kept to expire
 // is left alone.
-func (w *wirehold) afterLoss(cause renew.Cause) ending {
+func (w *wirehold) afterLoss(cause renew.Cause) followUp {
 	switch {
 	case cause == renew.CauseDeadline:
-		return endsNow
-	case w.open().until != 0 && cause != renew.CauseClosed:
-		return endsLater
+		return followUpRelease
+	case w.indeterminate().until != 0 && cause != renew.CauseClosed:
+		return followUpReleaseLater
 	default:
-		return endsClean
+		return followUpNone
 	}
 }
 
-// A counting changes the count of a hold: its owner enters again, or gives one of several handles back.
+// A reentryCount changes the count of a hold: its owner enters again, or gives one of several handles back.
 // Changes are made one after the other, each by the count that is wanted, never by a step, so that sending
 // one again counts once.
-type counting struct {
+type reentryCount struct {
 	queue   []change // bound: the owner's callers
 	cur     change   // on its way, if busy
 	busy    bool
@@ -235,9 +235,9 @@ type counting struct {
 	tries   int
 	gone    int           // entries that have left, and may still be in the queue
 	target  int32         // the count that the present change asks for
-	late    doubt         // a copy of an unanswered change may have the last word, until a later one is confirmed
+	late    indeterminate // a copy of an unanswered change may have the last word, until a later one is confirmed
 	rest    clock.Instant // a change was refused: it is settled, but not before then; 0: none was
-	lowers  doubt         // the same of those that lower the key's expiry, with the least lease that they leave it
+	lowers  indeterminate // the same of those that lower the key's expiry, with the least lease that they leave it
 }
 
 // A change is one step up or down. With no op it only takes back what nobody wants any more. An Extend changes
@@ -260,23 +260,23 @@ func (c *change) givesBack() int32 {
 	return 0
 }
 
-// sure reports whether the count on the wire is what was last confirmed, and nothing is to change it.
-func (n *counting) sure() bool {
+// settled reports whether the count on the wire is what was last confirmed, and nothing is to change it.
+func (n *reentryCount) settled() bool {
 	return n.quiet() && n.late.until == 0 && n.rest == 0
 }
 
 // quiet reports whether no change of the hold's count is on its way or waiting.
-func (n *counting) quiet() bool { return !n.busy && len(n.queue) == 0 }
+func (n *reentryCount) quiet() bool { return !n.busy && len(n.queue) == 0 }
 
 // settling reports whether all that is on its way or waiting settles: nobody waits for that, and a release needs not.
-func (n *counting) settling() bool {
+func (n *reentryCount) settling() bool {
 	return (!n.busy || n.cur.settles) && !slices.ContainsFunc(n.queue, func(c change) bool { return !c.settles })
 }
 
 // settleAt is when one more change has to settle the hold, if no other comes before; 0: it is settled. A copy
 // that was left without an answer may have had the last word; then none can run any more. A change that was refused
 // has left the count and the key's expiry higher than the handles are.
-func (n *counting) settleAt() clock.Instant {
+func (n *reentryCount) settleAt() clock.Instant {
 	if !n.quiet() {
 		return 0
 	}
@@ -284,20 +284,20 @@ func (n *counting) settleAt() clock.Instant {
 }
 
 // quiet reports the same of a hold that may never have changed.
-func (w *wirehold) quiet() bool { return w.nesting == nil || w.nesting.quiet() }
+func (w *wirehold) quiet() bool { return w.reentry == nil || w.reentry.quiet() }
 
 // want adds a change.
-func (n *counting) want(c change) { n.queue = append(n.queue, c) }
+func (n *reentryCount) want(c change) { n.queue = append(n.queue, c) }
 
 // undo takes back, before anything else, what nobody wants any more.
-func (n *counting) undo() { n.queue = slices.Insert(n.queue, 0, change{}) }
+func (n *reentryCount) undo() { n.queue = slices.Insert(n.queue, 0, change{}) }
 
 // left reports whether a change is an entry that nobody wants any more.
 func (c *change) left() bool { return c.acquire != nil && c.acquire.state.Load() != futurePending }
 
 // leaves follows an entry that gave up: it leaves the queue. Those that left are taken out as soon as they may be half
 // of it, so that many that give up at once do not search for each other.
-func (n *counting) leaves() {
+func (n *reentryCount) leaves() {
 	n.gone++
 	if 2*n.gone >= len(n.queue) {
 		n.queue = slices.DeleteFunc(n.queue, func(c change) bool { return c.left() })
@@ -308,7 +308,7 @@ func (n *counting) leaves() {
 // overdue returns the changes that have met failures for longer than most, which their callers are to be told. A handle
 // that is given back is still taken off, without its caller. An entry or an Extend was never sent, and leaves; so does
 // an Extend whose caller has left. The present change goes on.
-func (n *counting) overdue(now clock.Instant, most time.Duration) (told []change) {
+func (n *reentryCount) overdue(now clock.Instant, most time.Duration) (told []change) {
 	if n.busy && now.Sub(n.cur.since) > most {
 		told = append(told, n.cur)
 		n.cur.release = nil
@@ -333,16 +333,16 @@ func (n *counting) overdue(now clock.Instant, most time.Duration) (told []change
 type countStep uint8
 
 const (
-	countRest   countStep = iota // nothing, or an answer is due
-	countSend                    // send the count in target
-	countLeave                   // the last handle is given back
-	countExtend                  // send the Extend
+	countRest        countStep = iota // nothing, or an answer is due
+	countSend                         // send the count in target
+	countReleaseLast                  // the last handle is given back
+	countExtend                       // send the Extend
 )
 
 // heldBack is until when the next change must not be sent; 0: it may be. A copy of a change that lowers the
 // key's expiry may still run, and would take from it what the next change is to be trusted for.
-func (n *counting) heldBack(now clock.Instant) clock.Instant {
-	if n.busy || !n.lowers.open(now) {
+func (n *reentryCount) heldBack(now clock.Instant) clock.Instant {
+	if n.busy || !n.lowers.mayRunAfter(now) {
 		return 0
 	}
 	for len(n.queue) > 0 && n.queue[0].left() { // it is the first that is still wanted which counts
@@ -358,11 +358,13 @@ func (n *counting) heldBack(now clock.Instant) clock.Instant {
 }
 
 // lowering reports whether what raises the key's expiry has to wait for changes that lower it.
-func (n *counting) lowering(now clock.Instant) bool { return !n.quiet() || n.lowers.open(now) }
+func (n *reentryCount) lowering(now clock.Instant) bool {
+	return !n.quiet() || n.lowers.mayRunAfter(now)
+}
 
 // lowered records that a change which leaves the key no more than a lease was sent and got no answer.
-func (n *counting) lowered(sentAt, now clock.Instant, limit, lease time.Duration) {
-	if n.lowers.open(now) {
+func (n *reentryCount) lowered(sentAt, now clock.Instant, limit, lease time.Duration) {
+	if n.lowers.mayRunAfter(now) {
 		lease = min(lease, n.lowers.lease)
 	}
 	n.lowers.unanswered(sentAt, limit, 0)
@@ -371,7 +373,7 @@ func (n *counting) lowered(sentAt, now clock.Instant, limit, lease time.Duration
 
 // nextChange starts the next change, if none is on its way. Whoever has left by now is passed over.
 func (w *wirehold) nextChange() (change, countStep) {
-	n := w.nesting
+	n := w.reentry
 	for !n.busy && len(n.queue) > 0 {
 		c := n.queue[0]
 		n.queue = n.queue[1:]
@@ -391,7 +393,7 @@ func (w *wirehold) nextChange() (change, countStep) {
 		}
 		// The last handle: a release, not a count of 0.
 		if target == 0 {
-			return c, countLeave
+			return c, countReleaseLast
 		}
 		n.cur, n.busy, n.unknown, n.tries = c, true, false, 0
 		n.target = target
@@ -401,7 +403,7 @@ func (w *wirehold) nextChange() (change, countStep) {
 }
 
 // take ends the present change.
-func (n *counting) take() change {
+func (n *reentryCount) take() change {
 	c := n.cur
 	n.cur, n.busy = change{}, false
 	return c
@@ -409,10 +411,10 @@ func (n *counting) take() change {
 
 // confirmed follows the answer that the count is the target, to what was sent at sentAt.
 func (w *wirehold) confirmed(sentAt clock.Instant) change {
-	n := w.nesting
+	n := w.reentry
 	w.count, w.onWire = n.target, n.target
 	n.answered(sentAt)
-	if copies := w.open(); copies.open(sentAt) { // they raise what a change has lowered
+	if copies := w.indeterminate(); copies.mayRunAfter(sentAt) { // they raise what a change has lowered
 		n.late.until = max(n.late.until, copies.until)
 	}
 	if n.cur.acquire == nil { // an entry raises the key's expiry, and lowers nothing
@@ -422,12 +424,12 @@ func (w *wirehold) confirmed(sentAt clock.Instant) change {
 }
 
 // answered forgets the copies that could not run any more when an answered change was sent.
-func (n *counting) answered(sentAt clock.Instant) {
-	if !n.late.open(sentAt) {
-		n.late = doubt{}
+func (n *reentryCount) answered(sentAt clock.Instant) {
+	if !n.late.mayRunAfter(sentAt) {
+		n.late = indeterminate{}
 	}
-	if !n.lowers.open(sentAt) {
-		n.lowers = doubt{}
+	if !n.lowers.mayRunAfter(sentAt) {
+		n.lowers = indeterminate{}
 	}
 }
 
@@ -435,7 +437,7 @@ func (n *counting) answered(sentAt clock.Instant) {
 // asked for. Nobody has a handle any more that was to be given back; the last release frees the lock whatever the
 // count. Before that the hold is settled, as soon as the server lets it be.
 func (w *wirehold) refused(now clock.Instant) change {
-	n := w.nesting
+	n := w.reentry
 	c := n.take()
 	w.count -= c.givesBack()
 	n.rest = now.Add(settleAgain)
@@ -444,7 +446,7 @@ func (w *wirehold) refused(now clock.Instant) change {
 
 // failed follows an error, or (not definite) no answer at all, and says whether the change is sent again:
 // until its answer is definite.
-func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, limit, lease time.Duration) (again bool) {
+func (n *reentryCount) failed(definite, transient bool, sentAt, now clock.Instant, limit, lease time.Duration) (again bool) {
 	n.tries++
 	n.cur.failed(now)
 	n.waitsBehind(now)
@@ -456,7 +458,7 @@ func (n *counting) failed(definite, transient bool, sentAt, now clock.Instant, l
 }
 
 // waitsBehind follows a failure of what all that waits is behind.
-func (n *counting) waitsBehind(now clock.Instant) {
+func (n *reentryCount) waitsBehind(now clock.Instant) {
 	for i := range n.queue {
 		n.queue[i].failed(now)
 	}
@@ -476,7 +478,7 @@ const settleAgain = time.Second
 // which nobody has given back: a change that is no acquire was to take one off it, whatever its caller has
 // been told.
 func (w *wirehold) drain() []change {
-	n := w.nesting
+	n := w.reentry
 	if n == nil {
 		return nil
 	}
@@ -494,23 +496,25 @@ func (w *wirehold) drain() []change {
 // clockSlack covers clock rates that differ by 1 % over an attempt, and the server's rounding.
 const clockSlack = 50 * time.Millisecond
 
-// A doubt is what is not known of a wire id: copies of its acquires that were sent and never
+// An indeterminate is what is not known of an owner id: copies of its acquires that were sent and never
 // answered. Each carries a not-after; until the last of them has passed, one may still run.
 //
 // It is a pure state machine: sent and unanswered move it, closed asks it. The rules that follow
-// from it are the engine's: while it is open every further attempt keeps its wire id, an answer
+// from it are the engine's: while it is open every further attempt keeps its owner id, an answer
 // "not yours" is not final, and a release is followed by one more when it closes.
-type doubt struct {
+type indeterminate struct {
 	until clock.Instant // when the last unanswered copy has become harmless; 0: there is none
 	lease time.Duration // the longest any of them asks for
 }
 
 // unanswered records that an attempt sent at sentAt got no answer.
-func (d *doubt) unanswered(sentAt clock.Instant, limit, lease time.Duration) {
+func (d *indeterminate) unanswered(sentAt clock.Instant, limit, lease time.Duration) {
 	d.until = max(d.until, sentAt.Add(limit+clockSlack))
 	d.lease = max(d.lease, lease)
 }
 
-// open reports whether a copy may still run after a command that was sent at this instant: then its
+// mayRunAfter reports whether a copy may still run after a command that was sent at this instant: then its
 // answer is not the last word. When the answer came does not matter: a copy may have run in between.
-func (d doubt) open(sentAt clock.Instant) bool { return d.until != 0 && sentAt.Before(d.until) }
+func (d indeterminate) mayRunAfter(sentAt clock.Instant) bool {
+	return d.until != 0 && sentAt.Before(d.until)
+}

@@ -66,7 +66,7 @@ func (hw *holdWorld) next() {
 		switch step {
 		case countRest:
 			return
-		case countLeave:
+		case countReleaseLast:
 			hw.fatalIf(hw.handles > 0, "the last release is sent with %d handles out", hw.handles)
 			if c.release != nil {
 				hw.answer(c.release, "released")
@@ -76,7 +76,7 @@ func (hw *holdWorld) next() {
 		case countSend:
 			hw.fatalIf(hw.cur != nil || hw.again, "two changes at a time")
 			hw.fatalIf(c.acquire != nil && hw.done[c.acquire] != "", "a count is sent for one who has left")
-			hw.fatalIf(hw.w.nesting.target < 1, "a count of %d is asked for", hw.w.nesting.target)
+			hw.fatalIf(hw.w.reentry.target < 1, "a count of %d is asked for", hw.w.reentry.target)
 			hw.unsure = false
 			hw.send()
 		}
@@ -85,7 +85,7 @@ func (hw *holdWorld) next() {
 
 func (hw *holdWorld) send() {
 	hw.again = false
-	hw.cur = &copied{target: hw.w.nesting.target, sentAt: hw.now}
+	hw.cur = &copied{target: hw.w.reentry.target, sentAt: hw.now}
 }
 
 // execute is the server's work on one sending.
@@ -104,7 +104,7 @@ func (hw *holdWorld) reply() {
 		hw.over(holdLost)
 		return
 	}
-	n := hw.w.nesting
+	n := hw.w.reentry
 	switch ch := hw.w.confirmed(c.sentAt); {
 	case ch.acquire != nil && ch.acquire.claim():
 		hw.answer(ch.acquire, "entered")
@@ -124,7 +124,7 @@ func (hw *holdWorld) drop() {
 	if !c.ran {
 		hw.copies = append(hw.copies, c)
 	}
-	hw.fatalIf(!hw.w.nesting.failed(false, true, c.sentAt, hw.now, attemptLimit, time.Second), "a change of unknown outcome is given up")
+	hw.fatalIf(!hw.w.reentry.failed(false, true, c.sentAt, hw.now, attemptLimit, time.Second), "a change of unknown outcome is given up")
 	most := attemptLimit
 	if rapid.Bool().Draw(hw.t, "out of patience") {
 		most = -1
@@ -138,7 +138,7 @@ func (hw *holdWorld) drop() {
 
 // overdue tells who has waited for longer than most that nobody knows.
 func (hw *holdWorld) overdue(most time.Duration) {
-	for _, c := range hw.w.nesting.overdue(hw.now, most) {
+	for _, c := range hw.w.reentry.overdue(hw.now, most) {
 		if c.acquire != nil && c.acquire.claim() {
 			hw.answer(c.acquire, "unknown")
 		}
@@ -146,7 +146,7 @@ func (hw *holdWorld) overdue(most time.Duration) {
 			hw.answer(c.release, "unknown")
 		}
 	}
-	for _, c := range append(hw.w.nesting.queue, hw.w.nesting.cur) {
+	for _, c := range append(hw.w.reentry.queue, hw.w.reentry.cur) {
 		hw.fatalIf(hw.now.Sub(c.since) > most && (c.release != nil || c.acquire != nil && hw.done[c.acquire] == ""), "somebody waits on")
 	}
 }
@@ -155,7 +155,7 @@ func (hw *holdWorld) overdue(most time.Duration) {
 func (hw *holdWorld) refuse() {
 	c := *hw.cur
 	hw.cur = nil
-	if hw.w.nesting.failed(true, false, c.sentAt, hw.now, attemptLimit, time.Second) {
+	if hw.w.reentry.failed(true, false, c.sentAt, hw.now, attemptLimit, time.Second) {
 		hw.again = true
 		return
 	}
@@ -182,7 +182,7 @@ func (hw *holdWorld) lateCopy() {
 func (hw *holdWorld) enter() {
 	op := &acquireOp{set: defaults[resp.FamilyLock]}
 	hw.wanted = append(hw.wanted, op)
-	hw.w.nesting.want(change{acquire: op})
+	hw.w.reentry.want(change{acquire: op})
 	hw.next()
 }
 
@@ -190,11 +190,11 @@ func (hw *holdWorld) enter() {
 func (hw *holdWorld) giveBack(handOver bool) {
 	hw.handles--
 	if !hw.w.lastHandle() {
-		hw.w.nesting.want(change{release: &releaseOp{}})
+		hw.w.reentry.want(change{release: &releaseOp{}})
 		hw.next()
 		return
 	}
-	hw.fatalIf((hw.cur != nil || hw.again) && !hw.w.nesting.cur.settles, "a release overtakes a change of the count")
+	hw.fatalIf((hw.cur != nil || hw.again) && !hw.w.reentry.cur.settles, "a release overtakes a change of the count")
 	hw.fatalIf(hw.handles != 0, "a release frees the lock with %d handles out", hw.handles)
 	if handOver && hw.handOver() {
 		return
@@ -203,8 +203,8 @@ func (hw *holdWorld) giveBack(handOver bool) {
 }
 
 func (hw *holdWorld) handOver() bool {
-	with := handing{now: hw.now, deadline: hw.now.Add(time.Second), lease: time.Second, renewing: true}
-	if hw.w.mayHandOver(with) != handOverSafe {
+	with := handOffInput{now: hw.now, deadline: hw.now.Add(time.Second), lease: time.Second, renewing: true}
+	if hw.w.mayHandOff(with) != handOffSafe {
 		return false
 	}
 	hw.fatalIf(hw.field > 1, "passed on with a count of %d on the wire", hw.field)
@@ -250,14 +250,14 @@ func (hw *holdWorld) events() []event {
 			op.claim()
 			hw.answer(op, "gave up")
 			if in {
-				hw.w.nesting.leaves()
+				hw.w.reentry.leaves()
 				left := 0
-				for _, c := range hw.w.nesting.queue {
+				for _, c := range hw.w.reentry.queue {
 					if c.left() {
 						left++
 					}
 				}
-				hw.fatalIf(left > 0 && 2*left >= len(hw.w.nesting.queue), "%d that gave up still wait", left)
+				hw.fatalIf(left > 0 && 2*left >= len(hw.w.reentry.queue), "%d that gave up still wait", left)
 			}
 		}},
 		{"release", in && hw.handles > 0, func() { hw.giveBack(rapid.Bool().Draw(hw.t, "hand over")) }},
@@ -285,24 +285,24 @@ func (hw *holdWorld) events() []event {
 func (hw *holdWorld) anew() {
 	*hw = holdWorld{t: hw.t, now: hw.now, handles: 1, field: 1, done: make(map[any]string)}
 	hw.w.begin(&settings{lease: time.Second, watchdog: true}, clock.Instant(1<<62), 0)
-	hw.w.nesting = &nesting{}
+	hw.w.reentry = &reentry{}
 }
 
 // due reports whether it is time to settle the hold.
 func (hw *holdWorld) due() bool {
-	at := hw.w.nesting.settleAt()
+	at := hw.w.reentry.settleAt()
 	return at != 0 && !hw.now.Before(at)
 }
 
 func (hw *holdWorld) settles() {
-	hw.w.nesting.want(change{settles: true})
+	hw.w.reentry.want(change{settles: true})
 	hw.next()
 }
 
 // calm lets everything be answered, and the time of the last copies pass: then the count on the wire is that of the
 // handles.
 func (hw *holdWorld) calm() {
-	for rounds := 0; !hw.ended && !hw.w.nesting.sure(); rounds++ {
+	for rounds := 0; !hw.ended && !hw.w.reentry.settled(); rounds++ {
 		hw.fatalIf(rounds > 1000, "never settled")
 		hw.check()
 		switch {
@@ -325,7 +325,7 @@ func (hw *holdWorld) calm() {
 
 // check is what holds between any two events.
 func (hw *holdWorld) check() {
-	n := hw.w.nesting
+	n := hw.w.reentry
 	hw.fatalIf(hw.ended != (hw.w.status.Load() != holdHeld), "ended is %v, the status %d", hw.ended, hw.w.status.Load())
 	if hw.ended {
 		hw.fatalIf(len(hw.wanted) > 0 || len(n.queue) > 0, "the hold is over and %d still wait", len(hw.wanted))
@@ -333,7 +333,7 @@ func (hw *holdWorld) check() {
 	}
 	hw.fatalIf(n.busy != (hw.cur != nil || hw.again), "busy is %v", n.busy)
 	hw.fatalIf(hw.handles > 0 && !n.busy && len(n.queue) > 0, "changes wait and none is on its way")
-	if n.sure() {
+	if n.settled() {
 		hw.fatalIf(int(hw.w.count) != hw.handles, "%d handles are out, %d are counted", hw.handles, hw.w.count)
 		hw.fatalIf(hw.field > 0 && hw.field != hw.w.onWire, "the count on the wire is %d, and should be %d", hw.field, hw.w.onWire)
 	}
@@ -388,41 +388,41 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 	now := clock.Instant(time.Hour)
 	type state struct {
 		w    wirehold
-		with handing
+		with handOffInput
 	}
-	rows := map[handOver]func(*state){
-		handOverOff:       func(s *state) { s.with.off = true },
-		handOverNested:    func(s *state) { s.w.onWire = 2 },
-		handOverChanging:  func(s *state) { s.w.nesting.busy = true },
-		handOverKind:      func(s *state) { s.with.family = resp.FamilyFenced },
-		handOverForced:    func(s *state) { s.w.forced = true },
-		handOverStopped:   func(s *state) { s.with.renewing = false },
-		handOverTurn:      func(s *state) { s.w.turnUntil = now },
-		handOverWorn:      func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
-		handOverInDoubt:   func(s *state) { s.w.doubt = &doubt{until: now.Add(1)} },
-		handOverUnlowered: func(s *state) { s.with.unlowered = true },
+	rows := map[handOff]func(*state){
+		handOffOff:           func(s *state) { s.with.off = true },
+		handOffReentered:     func(s *state) { s.w.onWire = 2 },
+		handOffCountChanging: func(s *state) { s.w.reentry.busy = true },
+		handOffFamily:        func(s *state) { s.with.family = resp.FamilyFenced },
+		handOffForceReleased: func(s *state) { s.w.forceReleased = true },
+		handOffNotRenewed:    func(s *state) { s.with.renewing = false },
+		handOffTenureOver:    func(s *state) { s.w.tenureUntil = now },
+		handOffLeaseShort:    func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
+		handOffIndeterminate: func(s *state) { s.w.copies = &indeterminate{until: now.Add(1)} },
+		handOffNotLowered:    func(s *state) { s.with.unlowered = true },
 	}
 	others := []func(*state){
 		func(s *state) { s.w.count = 2 },
-		func(s *state) { s.w.nesting.want(change{}) },
-		func(s *state) { s.w.nesting.late.unanswered(now.Add(-time.Hour), attemptLimit, lease) },
+		func(s *state) { s.w.reentry.want(change{}) },
+		func(s *state) { s.w.reentry.late.unanswered(now.Add(-time.Hour), attemptLimit, lease) },
 		func(s *state) { s.w.set = &settings{lease: lease} },
-		func(s *state) { s.w.grants = turnGrants },
+		func(s *state) { s.w.grants = tenureGrants },
 		func(s *state) { s.with.family = resp.FamilyRead },
 		func(s *state) { s.with.family = resp.FamilyFair },
 		func(s *state) { s.with.reads = true },
 	}
 	good := func() *state {
-		s := &state{with: handing{now: now, deadline: now.Add(lease / 2), lease: lease, renewing: true}}
+		s := &state{with: handOffInput{now: now, deadline: now.Add(lease / 2), lease: lease, renewing: true}}
 		s.w.begin(&settings{lease: lease, watchdog: true}, now.Add(1), 0)
-		s.w.nesting = &nesting{}
+		s.w.reentry = &reentry{}
 		return s
 	}
 	for row, spoil := range rows {
 		s := good()
-		require.Equal(t, handOverSafe, s.w.mayHandOver(s.with))
+		require.Equal(t, handOffSafe, s.w.mayHandOff(s.with))
 		spoil(s)
-		require.Equal(t, row, s.w.mayHandOver(s.with))
+		require.Equal(t, row, s.w.mayHandOff(s.with))
 		others = append(others, spoil)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -431,7 +431,7 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 		for range n {
 			others[rapid.IntRange(0, len(others)-1).Draw(t, "how")](s)
 		}
-		if got := s.w.mayHandOver(s.with); (got == handOverSafe) != (n == 0) {
+		if got := s.w.mayHandOff(s.with); (got == handOffSafe) != (n == 0) {
 			t.Fatalf("%d conditions fail, and the answer is %d", n, got)
 		}
 	})
@@ -442,36 +442,36 @@ func TestTurnEndsAfterItsGrants(t *testing.T) {
 	var w wirehold
 	set := &settings{lease: time.Second, watchdog: true}
 	w.begin(set, clock.Instant(1<<62), 0)
-	with := handing{now: 1, deadline: clock.Instant(time.Second), lease: time.Second, renewing: true}
+	with := handOffInput{now: 1, deadline: clock.Instant(time.Second), lease: time.Second, renewing: true}
 	grants := 1
-	for ; w.mayHandOver(with) == handOverSafe; grants++ {
+	for ; w.mayHandOff(with) == handOffSafe; grants++ {
 		w.passed(set)
 	}
-	require.Equal(t, turnGrants, grants)
-	require.Equal(t, handOverTurn, w.mayHandOver(with))
+	require.Equal(t, tenureGrants, grants)
+	require.Equal(t, handOffTenureOver, w.mayHandOff(with))
 }
 
 // What is sent for a hold that is over.
 func TestWireHoldEndings(t *testing.T) {
 	sent := clock.Instant(time.Hour)
 	var sure, unsure wirehold
-	unsure.doubt = &doubt{}
-	unsure.doubt.unanswered(sent, attemptLimit, time.Second)
-	closed := unsure.doubt.until
+	unsure.copies = &indeterminate{}
+	unsure.copies.unanswered(sent, attemptLimit, time.Second)
+	closed := unsure.copies.until
 
-	require.Equal(t, endsClean, sure.afterRelease(true, sent))
-	require.Equal(t, endsNow, sure.afterRelease(false, sent), "an unanswered release goes on")
-	require.Equal(t, endsLater, unsure.afterRelease(true, closed-1), "a copy of the acquire may have run after it")
-	require.Equal(t, endsClean, unsure.afterRelease(true, closed))
+	require.Equal(t, followUpNone, sure.afterRelease(true, sent))
+	require.Equal(t, followUpRelease, sure.afterRelease(false, sent), "an unanswered release goes on")
+	require.Equal(t, followUpReleaseLater, unsure.afterRelease(true, closed-1), "a copy of the acquire may have run after it")
+	require.Equal(t, followUpNone, unsure.afterRelease(true, closed))
 
-	for cause, want := range map[renew.Cause][2]ending{ // sure, unsure
-		renew.CauseDeadline:  {endsNow, endsNow},
-		renew.CauseNotOurs:   {endsClean, endsLater},
-		renew.CauseWrongType: {endsClean, endsLater},
-		renew.CauseForced:    {endsClean, endsLater},
-		renew.CauseClosed:    {endsClean, endsClean},
+	for cause, want := range map[renew.Cause][2]followUp{ // sure, unsure
+		renew.CauseDeadline:  {followUpRelease, followUpRelease},
+		renew.CauseNotOurs:   {followUpNone, followUpReleaseLater},
+		renew.CauseWrongType: {followUpNone, followUpReleaseLater},
+		renew.CauseForced:    {followUpNone, followUpReleaseLater},
+		renew.CauseClosed:    {followUpNone, followUpNone},
 	} {
-		require.Equal(t, want, [2]ending{sure.afterLoss(cause), unsure.afterLoss(cause)}, "cause %d", cause)
+		require.Equal(t, want, [2]followUp{sure.afterLoss(cause), unsure.afterLoss(cause)}, "cause %d", cause)
 	}
 }
 
@@ -484,20 +484,20 @@ func TestVerdictAfterAFailedAcquire(t *testing.T) {
 		parked, try, out bool
 		want             verdict
 	}{
-		{known, resp.ClassUnreachable, true, false, true, goesOn}, // a waiter outlasts it
-		{known, resp.ClassOOM, true, false, true, goesOn},
-		{known, resp.ClassOOM, false, false, false, endsRefused},
-		{known, resp.ClassNoPerm, true, false, false, endsRefused},
-		{known, resp.ClassUnreachable, false, false, false, goesOn},
-		{known, resp.ClassUnreachable, false, true, false, endsRefused}, // a Try asks once
-		{known, resp.ClassUnreachable, false, false, true, endsRefused},
-		{known, resp.ClassTryAgain, false, false, true, goesOn}, // the slot moves: as if the lock were held
-		{known, resp.ClassTryAgain, false, true, false, goesOn},
-		{known, resp.ClassTryAgain, false, true, true, endsRefused},
-		{unknown, resp.ClassUnreachable, false, true, false, goesOn}, // the next answer is definite
-		{unknown, resp.ClassUnreachable, false, false, true, endsUnknown},
-		{unknown, resp.ClassNoPerm, false, false, false, endsUnknown},
-		{unknown, resp.ClassPartly, false, false, false, endsUnknown},
+		{known, resp.ClassUnreachable, true, false, true, keepWaiting}, // a waiter outlasts it
+		{known, resp.ClassOOM, true, false, true, keepWaiting},
+		{known, resp.ClassOOM, false, false, false, failServer},
+		{known, resp.ClassNoPerm, true, false, false, failServer},
+		{known, resp.ClassUnreachable, false, false, false, keepWaiting},
+		{known, resp.ClassUnreachable, false, true, false, failServer}, // a Try asks once
+		{known, resp.ClassUnreachable, false, false, true, failServer},
+		{known, resp.ClassTryAgain, false, false, true, keepWaiting}, // the slot moves: as if the lock were held
+		{known, resp.ClassTryAgain, false, true, false, keepWaiting},
+		{known, resp.ClassTryAgain, false, true, true, failServer},
+		{unknown, resp.ClassUnreachable, false, true, false, keepWaiting}, // the next answer is definite
+		{unknown, resp.ClassUnreachable, false, false, true, failUnknown},
+		{unknown, resp.ClassNoPerm, false, false, false, failUnknown},
+		{unknown, resp.ClassPartly, false, false, false, failUnknown},
 	} {
 		require.Equal(t, c.want, c.a.verdict(c.class, c.parked, c.try, c.out), "%+v", c)
 	}

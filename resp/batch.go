@@ -22,12 +22,12 @@ const (
 )
 
 // A command is one EVALSHA on its way: a stretch of the run's ops that share script, lease and,
-// when acquiring, the wire id.
+// when acquiring, the owner id.
 type command struct {
 	script   *script
 	ops      []*Op
 	results  []Result // parallel to ops
-	field    string   // acquiring: the batch's wire id
+	field    string   // acquiring: the batch's owner id
 	at       int      // where in the pipeline its reply is
 	probes   int      // how many commands before it look for the keys beside its own
 	refusals int      // how often the not-after had passed
@@ -104,7 +104,7 @@ func (s *keySet) add(op *Op) bool {
 	}
 }
 
-// newWireID makes a wire id: the engine's UUID and 63 random bits, Redisson's "uuid:threadId".
+// newWireID makes an owner id: the engine's UUID and 63 random bits, Redisson's "uuid:threadId".
 func newWireID(w *world.World, id string) string {
 	var space [64]byte
 	buf := append(space[:0], id...)

@@ -1,4 +1,4 @@
-// Package resp is everything that crosses the wire: it carries keys, wire ids and leases to Redis
+// Package resp is everything that crosses the wire: it carries keys, owner ids and leases to Redis
 // and returns what each key answered. It knows nothing of owners, queues or what a lock means.
 //
 //	engine ──op──► lane (one of a few per node, by the hash of the key)

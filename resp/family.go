@@ -31,7 +31,7 @@ const (
 	ModeWrite = "write"
 )
 
-// writeSuffix marks a write hold's field, after the wire id.
+// writeSuffix marks a write hold's field, after the owner id.
 const writeSuffix = ":" + ModeWrite
 
 // ModeOf returns the mode in which a field of a read-write lock's hash holds it.
@@ -153,7 +153,7 @@ func newWriteID(w *world.World, id string) string { return newWireID(w, id) + wr
 // fairMark stands before the number of a fair waiter of ours: no number of Redisson's begins so.
 const fairMark = ":0"
 
-// newFairID makes a wire id whose number a script can answer: Lua's are exact up to 53 bits.
+// newFairID makes an owner id whose number a script can answer: Lua's are exact up to 53 bits.
 func newFairID(w *world.World, id string) string {
 	return FairField(id, w.Int64N(1<<52)|1)
 }

@@ -23,7 +23,7 @@ var errSplit = &ServerError{
 }
 
 // siblings lists the keys beside its own that an op may make, or has to see. What a script only looks at, or
-// makes anew under a wire id that was never used, is none: it does without.
+// makes anew under an owner id that was never used, is none: it does without.
 func (op *Op) siblings() []string {
 	if find := op.Family.row().beside; find != nil {
 		return find(op)

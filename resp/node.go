@@ -15,7 +15,7 @@ import (
 
 // Options are what a node needs to know. The zero value of a field means its default.
 type Options struct {
-	ID           string        // the engine's UUID, first half of every wire id
+	ID           string        // the engine's UUID, first half of every owner id
 	Clock        clock.Clock   // default clock.System()
 	Lanes        int           // default 4
 	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144

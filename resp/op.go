@@ -12,8 +12,8 @@ type OpKind uint8
 
 // The kinds of op.
 const (
-	OpAcquire   OpKind = iota // a free key under a wire id made for the batch; batched
-	OpReacquire               // under a given wire id that may hold the key already; alone
+	OpAcquire   OpKind = iota // a free key under an owner id made for the batch; batched
+	OpReacquire               // under a given owner id that may hold the key already; alone
 	OpCount                   // set the hold count of what the field holds, and raise its TTL; alone
 	OpLeave                   // the same, and lower its TTL; alone
 	OpRelease                 // give back what the field holds, and publish; batched
@@ -29,7 +29,7 @@ type Op struct {
 	Sink    Sink
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
-	Field   string // the wire id; OpAcquire: the lane makes it, read it once answered; OpForce: the channel
+	Field   string // the owner id; OpAcquire: the lane makes it, read it once answered; OpForce: the channel
 	LeaseMs int64
 	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
 	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count
@@ -39,7 +39,7 @@ type Op struct {
 	Family  Family
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
 	Left    bool // OpRelease: the message says that the lock is left to others for a moment
-	Placed  bool // the owner's: the wire id stands in the queue of a fair lock; here because there is room
+	Placed  bool // the owner's: the owner id stands in the queue of a fair lock; here because there is room
 	Inside  bool // acquiring FamilyRead: Sink is an Insider, whose field stands in the hash already; alone
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
 	alone  bool  // with its key declared, so that the refusal names the node to ask

@@ -201,7 +201,7 @@ func doubts() []mutant {
 		},
 		{
 			"new-wire-id-after-no-answer", "what was granted without an answer blocks its own caller",
-			one("engine/attempt.go", "return a.trouble != nil && a.trouble.unknown", "return false"),
+			one("engine/attempt.go", "return a.retry != nil && a.retry.unknown", "return false"),
 			faultSuite, "TestC021_AcquireReplyLost", true,
 		},
 		{
@@ -211,12 +211,12 @@ func doubts() []mutant {
 		},
 		{
 			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
-			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.wire(), d, a.lease)", "default:"),
+			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.lockRef(), d, a.lease)", "default:"),
 			faultSuite, "TestC038_CtxEndsWithTheReplyPending", true,
 		},
 		{
 			"late-copy-outlives-its-release", "what a late copy takes after the release stays",
-			one("engine/wirehold.go", "case w.open().open(sentAt):", "case false:"),
+			one("engine/wirehold.go", "case w.indeterminate().mayRunAfter(sentAt):", "case false:"),
 			faultSuite, "TestReleaseAnsweredAfterTheDoubtClosed", false,
 		},
 		{
@@ -242,7 +242,7 @@ func queues() []mutant {
 		},
 		{
 			"grant-nobody-wants-wakes-nobody", "the next in the queue is not asked for",
-			one("engine/attempt.go", "a.wire(), d, a.lease)\n\t}\n\tsc.advance(ent)\n}", "a.wire(), d, a.lease)\n\t}\n}"),
+			one("engine/attempt.go", "a.lockRef(), d, a.lease)\n\t}\n\tsc.advance(ent)\n}", "a.lockRef(), d, a.lease)\n\t}\n}"),
 			apiSuite, "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
 		},
 		{
@@ -262,7 +262,7 @@ func queues() []mutant {
 		},
 		{
 			"try-barges", "a Try overtakes those who wait",
-			one("engine/queue.go", "return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askFlying)", "return false"),
+			one("engine/queue.go", "return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askInFlight)", "return false"),
 			apiSuite, "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
 		},
 		{
@@ -309,8 +309,8 @@ func handOff() []mutant {
 		{
 			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
 			[]edit{
-				{"engine/wirehold.go", "case w.nesting != nil && !w.nesting.sure():", "case false:"},
-				{"engine/wirehold.go", "return w.count == 1 && (w.nesting == nil || w.nesting.settling())", "return w.count == 1"},
+				{"engine/wirehold.go", "case w.reentry != nil && !w.reentry.settled():", "case false:"},
+				{"engine/wirehold.go", "return w.count == 1 && (w.reentry == nil || w.reentry.settling())", "return w.count == 1"},
 			},
 			waitSuite, "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
 		},
@@ -326,7 +326,7 @@ func handOff() []mutant {
 		},
 		{
 			"endless-turn", "waiters elsewhere are never served",
-			one("engine/wirehold.go", "case w.grants >= turnGrants || !h.now.Before(w.turnUntil):", "case false:"),
+			one("engine/wirehold.go", "case w.grants >= tenureGrants || !h.now.Before(w.tenureUntil):", "case false:"),
 			waitSuite, "TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn", true,
 		},
 	}
@@ -341,13 +341,13 @@ func machines() []mutant {
 		return mutant{id, why, one("engine/wirehold.go", old, broken), "engine", "TestModelWireHold", false}
 	}
 	return []mutant{
-		queue("two-acquires-of-a-name", "one is sent while another is on its way", "q.cooling, q.ask == askFlying, ", "q.cooling, "),
+		queue("two-acquires-of-a-name", "one is sent while another is on its way", "q.releaseInFlight, q.ask == askInFlight, ", "q.releaseInFlight, "),
 		queue("wake-up-sends-nothing", "a waiter is forgotten", "q.wait = waitWoken\n\treturn q.next(), 0", "q.wait = waitWoken\n\treturn stepRest, 0"),
 		queue("pause-is-cut-short", "courtesy is no use", "|| q.wait.paused() && kind != wakePause {", "{"),
 		queue("kept-acquire-is-forgotten", "a copy that may still run is not asked for again", "if !keep {", "if true {"),
 		{
 			"waiter-is-refused", "one who was told busy is turned away",
-			one("engine/queue.go", "if q.head.parked {", "if q.wait != waitNot && q.head.parked {"),
+			one("engine/queue.go", "if q.head.told {", "if q.wait != waitNot && q.head.told {"),
 			faultSuite, "TestWaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
 		},
 		{
@@ -357,7 +357,7 @@ func machines() []mutant {
 		},
 		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
 		hold("two-changes-of-a-count", "the later may run first", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
-		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "if !n.late.open(sentAt) {", "if true {"),
+		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "if !n.late.mayRunAfter(sentAt) {", "if true {"),
 		{
 			"refused-count-is-forgotten", "passed on with two on the wire",
 			one("engine/wirehold.go", "case w.count != 1 || w.onWire != 1:", "case w.count != 1:"),

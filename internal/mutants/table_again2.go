@@ -5,7 +5,7 @@ func ends() []mutant {
 	return []mutant{
 		{
 			"fixed-readers-share", "a reader with a fixed lease is trusted for as long as another one has extended its own",
-			one("engine/readwrite.go", "op != nil && op.set.watchdog && op.set.alike(h.set)", "op != nil && op.set.alike(h.set)"),
+			one("engine/readwrite.go", "op != nil && op.set.watchdog && op.set.compatible(h.set)", "op != nil && op.set.compatible(h.set)"),
 			familySuite, "TestReadersWithFixedLeasesKeepTheirOwnEnds", false,
 		},
 		{
@@ -20,14 +20,14 @@ func ends() []mutant {
 		},
 		{
 			"late-extend-stays", "a late copy of an Extend whose handle was given back stays on the key",
-			one("engine/reentry.go", "if h.special != nil && h.special.extended.open(now) { // a late copy", "if false { // a late copy"),
+			one("engine/reentry.go", "if h.extra != nil && h.extra.extended.mayRunAfter(now) { // a late copy", "if false { // a late copy"),
 			"engine", "TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack|TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack", false,
 		},
 		{
 			"extend-of-who-left-is-trusted", "the answer to an Extend of who has left raises what the others trust",
 			one("engine/request.go",
-				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\tover = !e.dog.Extended(h, r.SentAt, x.lease)",
-				"over = !e.dog.Extended(h, r.SentAt, x.lease)\n\t\tif ls.state.Load() == leaseActive {"),
+				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\tover = !e.watchdog.Extended(h, r.SentAt, x.lease)",
+				"over = !e.watchdog.Extended(h, r.SentAt, x.lease)\n\t\tif ls.state.Load() == leaseActive {"),
 			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,
 		},
 		{

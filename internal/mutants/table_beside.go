@@ -5,7 +5,7 @@ func beside() []mutant {
 	return []mutant{
 		{
 			"beside-parked", "a release has no end while memory is full: a reading that was refused waits on",
-			one("engine/readwrite.go", "\top.parked = false // nobody", "\t// nobody"),
+			one("engine/readwrite.go", "\top.told = false // nobody", "\t// nobody"),
 			familySuite, "TestAReleaseDoesNotWaitForAReadingThatIsRefused", true,
 		},
 		{
@@ -20,12 +20,12 @@ func beside() []mutant {
 		},
 		{
 			"extend-passed-on", "the next holder's key lives for as long as the one before asked for",
-			one("engine/release.go", "with.unlowered = h.nesting != nil && h.nesting.unlowered", ""),
+			one("engine/release.go", "with.unlowered = h.reentry != nil && h.reentry.unlowered", ""),
 			waitSuite, "TestAnExtendDoesNotOutliveItsHandle", false,
 		},
 		{
 			"extend-copy-forgotten", "a late copy of an Extend raises the expiry of the next holder's key",
-			one("engine/request.go", "h.special.extended.until = max(h.special.extended.until, x.op.doubt.until)", ""),
+			one("engine/request.go", "h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)", ""),
 			waitSuite, "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
 		},
 		{

@@ -6,13 +6,13 @@ func endings() []mutant {
 		{
 			"close-in-two-steps", "what comes between the end of the changes and the release hangs, or crashes",
 			one("engine/loss.go",
-				"_, _ = sc.sendRelease(newReleaseOp(h))", "e := sc.eng\n\tsc.more = append(sc.more, func() {\n\t\tlater := e.enter(h.ent.hash)\n\t\t_, _ = later.sendRelease(newReleaseOp(h))\n\t\tlater.unlock()\n\t})"),
+				"_, _ = sc.sendRelease(newReleaseOp(h))", "e := sc.eng\n\tsc.ensureExtra = append(sc.ensureExtra, func() {\n\t\tlater := e.enter(h.ent.hash)\n\t\t_, _ = later.sendRelease(newReleaseOp(h))\n\t\tlater.unlock()\n\t})"),
 			"engine", "TestAHandleGivenBackWhileCloseTellsIsAnswered", true,
 		},
 		{
 			"second-close-waits-inside", "a Close that the first one calls waits for it",
 			[]edit{
-				{"engine/engine.go", "\tif e.closing.CompareAndSwap(false, true) {\n\t\te.shutDoor()", "\te.closer.Lock()\n\tdefer e.closer.Unlock()\n\tif e.closing.CompareAndSwap(false, true) {\n\t\te.shutDoor()"},
+				{"engine/engine.go", "\tif e.closing.CompareAndSwap(false, true) {\n\t\te.stopAdmitting()", "\te.closer.Lock()\n\tdefer e.closer.Unlock()\n\tif e.closing.CompareAndSwap(false, true) {\n\t\te.stopAdmitting()"},
 				{"engine/core.go", "\tcloseErr error\n", "\tcloseErr error\n\tcloser   sync.Mutex\n"},
 			},
 			"engine", "TestASecondCloseDoesNotWaitInsideTheFirst", true,

@@ -6,7 +6,7 @@ func handedOver() []mutant {
 	return []mutant{
 		{
 			"hand-off-keeps-max-hold", "who is handed a lock has what is left of the last holder's MaxHold",
-			one("engine/release.go", "Until: with.now.Add(limit)})", "Until: min(sc.eng.dog.Until(h), with.now.Add(limit))})"),
+			one("engine/release.go", "Until: with.now.Add(limit)})", "Until: min(sc.eng.watchdog.Until(h), with.now.Add(limit))})"),
 			"engine", "TestAHandOffBeginsItsHoldersMaxHoldAnew", false,
 		},
 		{
@@ -15,7 +15,7 @@ func handedOver() []mutant {
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
-			one("engine/release.go", "\tent.courtesy()\n\tsc.pause(ent.park, courtesyEnd(r, least))\n", "\t_ = least\n"),
+			one("engine/release.go", "\tent.yield()\n\tsc.pause(ent.wakeups, yieldEnd(r, least))\n", "\t_ = least\n"),
 			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
 		},
 		{
@@ -25,17 +25,17 @@ func handedOver() []mutant {
 		},
 		{
 			"head-start-of-who-had-it", "an engine that has just had the lock goes before those who wait for it",
-			one(queue, "q.wait, q.busyUntil, q.heard, q.by = waitNot, 0, 0, wakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, wakeNone"),
+			one(queue, "q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, wakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, wakeNone"),
 			"engine", "TestMachineQueueForgetsItsWaiting", false,
 		},
 		{
 			"turn-outlasts-others", "an engine goes on with a turn in which somebody else had the lock",
-			one(queue, "q.busyUntil, q.turnUntil = until, 0\n", "q.busyUntil = until\n"),
+			one(queue, "q.busyUntil, q.tenureUntil = until, 0\n", "q.busyUntil = until\n"),
 			"engine", "TestMachineBusyEndsTheTurn", false,
 		},
 		{
 			"releases-heard-without-end", "who has waited for longest begins to leave the others a head start",
-			one(queue, "if kind == wakeMessage && q.heard < heardMost {", "if kind == wakeMessage {"),
+			one(queue, "if kind == wakeMessage && q.missedReleases < mostMissed {", "if kind == wakeMessage {"),
 			"engine", "TestMachineWakingCountsWhatGoesBy", false,
 		},
 		{
@@ -56,20 +56,20 @@ func sharing() []mutant {
 	return []mutant{
 		{
 			"reader-joins-a-worn-hold", "a reader has what is left of another one's lease",
-			one("engine/readwrite.go", "h.Deadline().Sub(now) >= h.Lease()/2 && !h.open()", "!h.open()"),
+			one("engine/readwrite.go", "h.Deadline().Sub(now) >= h.Lease()/2 && !h.indeterminate()", "!h.indeterminate()"),
 			"engine", "TestNoReaderJoinsAHoldInTheLastHalfOfItsLease", false,
 		},
 		{
 			"reader-joins-in-doubt", "a reader is in a hold that is released once more when its late copies have run",
-			one("engine/readwrite.go", " && !h.open().open(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
+			one("engine/readwrite.go", " && !h.indeterminate().mayRunAfter(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
 		},
 		{
 			"reader-joins-what-is-forced", "a reader is granted what a ForceRelease is just taking away",
-			one("engine/readwrite.go", "holdHeld && !h.forced && set", "holdHeld && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
+			one("engine/readwrite.go", "holdHeld && !h.forceReleased && set", "holdHeld && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
 		},
 		{
 			"reader-joins-during-a-force-release", "something is granted while a ForceRelease of the name is on its way",
-			one("engine/readwrite.go", " || ent.forces > 0 || sc.eng.cfg.NoHandOff", " || sc.eng.cfg.NoHandOff"),
+			one("engine/readwrite.go", " || ent.forceReleases > 0 || sc.eng.cfg.NoHandOff", " || sc.eng.cfg.NoHandOff"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
@@ -79,17 +79,17 @@ func sharing() []mutant {
 		},
 		{
 			"force-release-in-doubt-takes-nothing", "who reads goes on with what a copy without an answer has taken",
-			one("engine/request.go", "\t\t\tcase op.doubt.until != 0:\n", "\t\t\tcase false:\n"),
+			one("engine/request.go", "\t\t\tcase op.indeterminate.until != 0:\n", "\t\t\tcase false:\n"),
 			"engine", "TestAForceReleaseThatMayHaveTakenWhatIsReadTellsItsReader", false,
 		},
 		{
 			"note-stays-with-somebody-behind", "a writer that gives up keeps the reader behind it out",
-			one("engine/readwrite.go", "\t\tsc.clean(ent, note, doubt{}, 0)\n", ""),
+			one("engine/readwrite.go", "\t\tsc.clean(ent, note, indeterminate{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 		{
 			"note-stays-with-nobody-behind", "a writer that gives up keeps readers elsewhere out",
-			one("engine/readwrite.go", "\t\t\tsc.cleanFirst(ent, note, doubt{}, 0)\n", ""),
+			one("engine/readwrite.go", "\t\t\tsc.cleanFirst(ent, note, indeterminate{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 	}
@@ -100,12 +100,12 @@ func belonging() []mutant {
 	return []mutant{
 		{
 			"extend-of-unknown-outcome-is-forgotten", "what an Extend without an answer has made of the key is given up after the lease",
-			one("engine/request.go", "\th.doubt.lease = max(h.doubt.lease, d) // whatever the answer, the key may live that long\n", ""),
+			one("engine/request.go", "\th.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long\n", ""),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{
 			"free-by-forgets-an-extend", "a release says that the lock is free sooner than it is",
-			one("engine/core.go", "h.Deadline().Add(max(h.Lease(), h.open().lease))", "h.Deadline().Add(h.Lease())"),
+			one("engine/core.go", "h.Deadline().Add(max(h.Lease(), h.indeterminate().lease))", "h.Deadline().Add(h.Lease())"),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{

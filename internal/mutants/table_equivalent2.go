@@ -12,8 +12,7 @@ func equivalentsElsewhere() map[string]string {
 func equivalentMachines() map[string]string {
 	const doubt, queue, hold, wish = "engine/wirehold.go: ", "engine/queue.go: ", "engine/wirehold.go: ", "engine/wish.go: "
 	return map[string]string{
-		doubt + "number: func (d doubt) open(sentAt clock.Instant) bool { return d.until != 0 && sentAt.Before(d.until) } -> " +
-			"func (d doubt) open(sentAt clock.Instant) bool { return d.until != 1 && sentAt.Before(d.until) }": "no instant is before 0, and no doubt ends in the first nanosecond",
+		doubt + "number: return d.until != 0 && sentAt.Before(d.until) -> return d.until != 1 && sentAt.Before(d.until)": "no instant is before 0, and no doubt ends in the first nanosecond",
 		queue + "arguments: return q.head != nil && entersAs(asked, q.head.set.family) -> " +
 			"return q.head != nil && entersAs(q.head.set.family, asked)": "being of the same kind is mutual",
 		queue + "number: if kind == wakeMessage && pause > 0 { -> if kind == wakeMessage && pause > 1 {": "a pause is 0, or a quarter of a millisecond at least",

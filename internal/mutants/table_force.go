@@ -5,17 +5,17 @@ func forcing() []mutant {
 	return []mutant{
 		{
 			"asks-beside-a-force", "whoever asks meanwhile asks again and again, for a grant that is not believed",
-			one("engine/queue.go", "case q.whole().forces > 0: // its grant would not be believed", "case false:"),
+			one("engine/queue.go", "case q.whole().forceReleases > 0: // its grant would not be believed", "case false:"),
 			familySuite, "TestAReaderRestsWhileAForceReleaseMayStillRun|TestAReadingBesideAWriteRestsWhileAForceReleaseMayStillRun", false,
 		},
 		{
 			"believed-after-a-force", "two hold it: replicas were waited for while a ForceRelease took the lock",
-			one("engine/queue.go", "	if q.overtaken || q.whole().forces > 0 {", "	if q.whole().forces > 0 {"),
+			one("engine/queue.go", "\tif q.overtaken || q.whole().forceReleases > 0 {", "\tif q.whole().forceReleases > 0 {"),
 			familySuite, "TestAGrantThatWaitsForReplicasIsNotBelievedAfterAForceRelease", false,
 		},
 		{
 			"passed-on-during-a-force", "two hold it: a fair lock was passed on by a release while a ForceRelease took it",
-			one("engine/queue.go", "	if q.overtaken || q.whole().forces > 0 {", "	if q.overtaken {"),
+			one("engine/queue.go", "\tif q.overtaken || q.whole().forceReleases > 0 {", "	if q.overtaken {"),
 			"engine", "TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay", false,
 		},
 		{

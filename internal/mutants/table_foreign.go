@@ -15,7 +15,7 @@ func foreign() []mutant {
 		},
 		{
 			"lock-is-left-within-a-turn", "a turn ends with each grant",
-			one("engine/queue.go", "|| q.goesOn(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine", left, false,
+			one("engine/queue.go", "|| q.tenureOpen(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine", left, false,
 		},
 		{
 			"left-only-by-newcomers", "engines that have waited for long win every race against a JVM",

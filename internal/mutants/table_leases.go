@@ -41,7 +41,7 @@ func leases() []mutant {
 		},
 		{
 			"release-waits-to-be-settled", "a release hangs behind a command that nobody waits for",
-			one("engine/wirehold.go", "(w.nesting == nil || w.nesting.settling())", "w.quiet()"),
+			one("engine/wirehold.go", "(w.reentry == nil || w.reentry.settling())", "w.quiet()"),
 			"engine", "TestNobodyWaitsForAHoldToBeSettled", false,
 		},
 		{

@@ -74,7 +74,7 @@ func leavingNothing() []mutant {
 		},
 		{
 			"release-behind-a-reading-waits-anew", "the same of a release behind what its owner asks to read",
-			one("engine/attempt.go", "\t\tsc.changesWait(h.nesting, now, r.Err)\n", "\t\t_ = h\n"),
+			one("engine/attempt.go", "\t\tsc.changesWait(h.reentry, now, r.Err)\n", "\t\t_ = h\n"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{

@@ -15,7 +15,7 @@ func rare() []mutant {
 		},
 		{
 			"unbelieved-grant-is-not-watched", "MaxWait does not end an acquire whose grant a ForceRelease overtook",
-			one("engine/acquire.go", "if ent.head != nil && ent.ask != askFlying {", "if false {"),
+			one("engine/acquire.go", "if ent.head != nil && ent.ask != askInFlight {", "if false {"),
 			"engine", "TestMaxWaitEndsWhereAGrantIsNotBelieved", false,
 		},
 		{
@@ -58,7 +58,7 @@ func rare() []mutant {
 		},
 		{
 			"extend-keeps-for-good", "what was given back beside an Extend keeps its key until its own lease ends",
-			one("engine/request.go", "h.nesting != nil && h.nesting.unlowered &&", "false &&"),
+			one("engine/request.go", "h.reentry != nil && h.reentry.unlowered &&", "false &&"),
 			"engine", "TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered", false,
 		},
 		{

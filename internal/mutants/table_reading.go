@@ -13,12 +13,12 @@ func reading() []mutant {
 		},
 		{
 			"release-overtakes-a-reading", "a writer that asked to read has to wait behind the next writer",
-			one("engine/release.go", " || h.readAsked() {", " {"),
+			one("engine/release.go", " || h.downgradeAsked() {", " {"),
 			familySuite, "TestAWriterThatAskedToReadGoesOnReading", false,
 		},
 		{
 			"passed-on-beside-a-reader", "a writer beside who reads",
-			one("engine/readwrite.go", "if seat.hold != nil || seat.head != nil || seat.att != nil {", "if seat.head != nil {"),
+			one("engine/readwrite.go", "if child.hold != nil || child.head != nil || child.att != nil {", "if child.head != nil {"),
 			familySuite, "TestAWriteHoldIsNotPassedOnWhileItsOwnerReads", false,
 		},
 		{
@@ -38,7 +38,7 @@ func reading() []mutant {
 		},
 		{
 			"force-is-over-too-early", "the same, before its not-after",
-			one("engine/request.go", "if op.bounded && op.doubt.open(e.clock.Now()) &&", "if false &&"),
+			one("engine/request.go", "if op.bounded && op.indeterminate.mayRunAfter(e.clock.Now()) &&", "if false &&"),
 			faultSuite, "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
 		},
 		{
@@ -69,7 +69,7 @@ func notes() []mutant {
 		},
 		{
 			"note-goes-with-one-writer", "readers overtake the writer that waits on",
-			one("engine/readwrite.go", "ent.seats.noted && !ent.writerNext() {", "ent.seats.noted {"),
+			one("engine/readwrite.go", "ent.children.noted && !ent.writerNext() {", "ent.children.noted {"),
 			familySuite, "TestTheNoteStaysForTheWriterThatWaitsOn", false,
 		},
 		{

@@ -4,7 +4,7 @@ package main
 func resting() []mutant {
 	return []mutant{
 		{
-			"seats-answer-is-its-own", "a queue that waits for the answers of its seats' give-backs, too, is never asked for again",
+			"children-answer-is-its-own", "a queue that waits for the answers of its children' give-backs, too, is never asked for again",
 			one("engine/cleanup.go", "sc.advanceAll(ent)", "sc.advance(ent)"),
 			"engine", "TestAQueueGoesOnWhenTheLastOfItsSeatsGivesBackIsAnswered", false,
 		},
@@ -15,7 +15,7 @@ func resting() []mutant {
 		},
 		{
 			"reader-that-left-keeps-nothing", "a write hold that nobody has stays for as long as a reader has just kept it",
-			one("engine/cleanup.go", "c.giveUp = max(c.giveUp, root.seats.lasts)", "_ = root"),
+			one("engine/cleanup.go", "c.giveUp = max(c.giveUp, root.children.lasts)", "_ = root"),
 			"engine", "TestALostWriteHoldIsGivenBackForAsLongAsItsReaderMayKeepIt", false,
 		},
 	}

@@ -5,12 +5,12 @@ func rules() []mutant {
 	return []mutant{
 		{
 			"late-reentry-goes-first", "whoever has asked for a fair lock before hears of no release",
-			one("engine/reentry.go", "seat = at.newSeat()", "seat = h.ent"),
+			one("engine/reentry.go", "child = at.newChild()", "child = h.ent"),
 			"engine", "TestWhoComesTooLateToEnterAFairLockAgainIsBehindWhoAskedBefore", false,
 		},
 		{
 			"courtesy-is-for-ever", "a Try is told of a holder for ever, where nobody has the lock",
-			one("engine/queue.go", "waitCourtesy, 0, 0 }", "waitCourtesy, 0, forever }"),
+			one("engine/queue.go", "waitYield, 0, 0 }", "waitYield, 0, forever }"),
 			"engine", "TestATryBehindWhoLeavesTheLockToOthersIsToldOfNoHolderForEver", false,
 		},
 	}

@@ -10,12 +10,12 @@ func telling() []mutant {
 		},
 		{
 			"extend-without-effect", "an Extend is told to have worked, and the holder does not trust it",
-			one("engine/request.go", "over = !e.dog.Extended(h, r.SentAt, x.lease)", "over = !e.dog.Extended(h, r.SentAt, 0*x.lease)"),
+			one("engine/request.go", "over = !e.watchdog.Extended(h, r.SentAt, x.lease)", "over = !e.watchdog.Extended(h, r.SentAt, 0*x.lease)"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"force-always-took", "who takes away a lock that nobody has is told that there was one",
-			one("engine/request.go", "return op.doubt.until != 0, nil", "return true, nil"),
+			one("engine/request.go", "return op.indeterminate.until != 0, nil", "return true, nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -61,7 +61,7 @@ func tellingLate() []mutant {
 		},
 		{
 			"reader-that-left-is-counted", "an owner holds to read what it has given back, while others read by the same hold",
-			one("engine/readwrite.go", "h.special.readers[ls.owner]--", "h.special.readers[ls.owner] += 0"),
+			one("engine/readwrite.go", "h.extra.readers[ls.owner]--", "h.extra.readers[ls.owner] += 0"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -132,12 +132,12 @@ func lasting() []mutant {
 		},
 		{
 			"readers-join-for-ever", "writers elsewhere wait for as long as there are readers here",
-			one("engine/readwrite.go", " || !h.shareable(op.set, now) || !now.Before(h.turnUntil) {", " || !h.shareable(op.set, now) {"),
+			one("engine/readwrite.go", " || !h.shareable(op.set, now) || !now.Before(h.tenureUntil) {", " || !h.shareable(op.set, now) {"),
 			"engine", "TestReadersJoinOthersForATurnAndThenAskTheServer", false,
 		},
 		{
 			"readers-join-before-a-writer", "a reader overtakes the writer of its own engine that waits",
-			one("engine/readwrite.go", "ent.seats == nil || ent.head != nil || ent.hold != nil", "ent.seats == nil || ent.hold != nil"),
+			one("engine/readwrite.go", "ent.children == nil || ent.head != nil || ent.hold != nil", "ent.children == nil || ent.hold != nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -147,7 +147,7 @@ func lasting() []mutant {
 		},
 		{
 			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
-			one("engine/loss.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.dog.Forget(h)\n\th.ent.freed(h) // nobody"),
+			one("engine/loss.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.watchdog.Forget(h)\n\th.ent.freed(h) // nobody"),
 			apiSuite, "TestC173_CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}

@@ -10,11 +10,11 @@ func waiting() []mutant {
 		},
 		{
 			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
-			one("engine/children.go", "if seat.standing() != nil || seat.head != nil {\n\t\t\treturn seat\n", "if true {\n\t\t\treturn seat\n"),
+			one("engine/children.go", "if child.standing() != nil || child.head != nil {\n\t\t\treturn child\n", "if true {\n\t\t\treturn child\n"),
 			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{
-			"seats-release-overtaken", "an acquire for replicas finds its own engine's hold in the way",
+			"children-release-overtaken", "an acquire for replicas finds its own engine's hold in the way",
 			one("engine/queue.go", "q.head.set.ack != nil && q.whole().releases > 0:", "q.head.set.ack != nil && q.releases > 0:"),
 			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
@@ -24,13 +24,13 @@ func waiting() []mutant {
 			waitSuite, "TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused", false,
 		},
 		{
-			"seats-rest-for-ever", "an acquire for replicas of a fair lock is forgotten",
+			"children-rest-for-ever", "an acquire for replicas of a fair lock is forgotten",
 			one("engine/release.go", "\tif rested {\n", "\tif rested && false {\n"),
 			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", true,
 		},
 		{
 			"passed-on-under-anothers-lease", "what a crashed holder leaves is free after somebody else's lease",
-			one("engine/release.go", "LeaseMs: seat.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstSeat().nextSeat().att.lease.Milliseconds()})\n\t\t}"),
+			one("engine/release.go", "LeaseMs: child.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstChild().nextChild().att.lease.Milliseconds()})\n\t\t}"),
 			familySuite, "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
 		},
 		{
@@ -71,7 +71,7 @@ func company() []mutant {
 		},
 		{
 			"head-start-for-nobody", "a writer waits for others that are not there",
-			one("engine/release.go", "ent.alone(us == 1)", "ent.alone(false)"),
+			one("engine/release.go", "ent.endTenure(us == 1)", "ent.endTenure(false)"),
 			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
 		},
 		{
@@ -101,7 +101,7 @@ func company() []mutant {
 		},
 		{
 			"refusal-for-everybody", "a poisoned key of one kind fails who never touches it",
-			one("engine/attempt.go", "case v == goesOn, v == endsRefused && !entersAs(a.op.Family, op.set.family):", "case v == goesOn:"),
+			one("engine/attempt.go", "case v == keepWaiting, v == failServer && !entersAs(a.op.Family, op.set.family):", "case v == keepWaiting:"),
 			waitSuite, "TestARefusalOfOneKindsScriptFailsNobodyElse", false,
 		},
 	}

@@ -10,7 +10,7 @@ func onTime() []mutant {
 		},
 		{
 			"tried-for-longer", "who waits for a server that is gone is told later than promised",
-			one("engine/core.go", "const patience = 3", "const patience = 4"),
+			one("engine/core.go", "const retryBudget = 3", "const retryBudget = 4"),
 			"engine", "TestC023_AnAcquireWithoutAServerEndsOnTime|TestC026_AReleaseWithoutAServerIsOfUnknownOutcome", false,
 		},
 		{

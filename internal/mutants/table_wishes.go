@@ -15,7 +15,7 @@ func wishes() []mutant {
 		},
 		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
-			one("engine/reentry.go", "\tsc.eng.dog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
+			one("engine/reentry.go", "\tsc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
 			familySuite, "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
 		},
 		{
@@ -35,7 +35,7 @@ func wishes() []mutant {
 		},
 		{
 			"max-hold-ends-all", "a limit on one handle ends the others",
-			one("engine/loss.go", "!h.alikeSoFar() {\n\t\tsc.tellWatchdog(h)", "!h.alikeSoFar() {"),
+			one("engine/loss.go", "!h.allCompatible() {\n\t\tsc.tellWatchdog(h)", "!h.allCompatible() {"),
 			"engine", "TestMaxHoldOfOneHandleEndsNoOther", false,
 		},
 		{

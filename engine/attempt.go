@@ -116,7 +116,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		ent.unlink(op)
 		sc.refuse(op, ErrLost)
 	}
-	op := ent.granted(a.lease, a.op.Family, int(r.Seen))
+	op := ent.granted(a.lease, a.op.Family, int(r.ReplicaAcks))
 	if op == nil {
 		sc.unused(a, r)
 		return
@@ -162,7 +162,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 // startHold makes a hold its first holder's, and the watchdog's.
 func (sc *section) startHold(h *hold, op *acquireOp, r *resp.Result) {
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	h.begin(op.set, h.ent.root().tenure(tenureEnd(r)), int(r.Seen))
+	h.begin(op.set, h.ent.root().tenure(tenureEnd(r)), int(r.ReplicaAcks))
 	h.lease, h.owner = ls, op.owner
 	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.lease, Renew: op.set.watchdog}
 	if limit := op.set.maxHold; limit > 0 {
@@ -219,7 +219,7 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 
 // tooFew reports whether fewer replicas have seen the grant than the attempt asked for.
 func (a *attempt) tooFew(r *resp.Result) bool {
-	return a.op.Ack != nil && int(r.Seen) < a.op.Ack.Replicas
+	return a.op.Ack != nil && int(r.ReplicaAcks) < a.op.Ack.Replicas
 }
 
 // answerTries tells every Try in the queue that the lock is held: they take the answer to an attempt.

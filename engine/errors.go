@@ -194,9 +194,9 @@ func SafeToRetry(err error) bool {
 }
 
 func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
-	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: int(r.Seen)}
-	if r.Unseen != nil {
-		err.cause = r.Unseen
+	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: int(r.ReplicaAcks)}
+	if r.AckErr != nil {
+		err.cause = r.AckErr
 	}
 	return err
 }

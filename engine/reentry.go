@@ -263,7 +263,7 @@ func (sc *section) changeDone(n *reentry, r *resp.Result) {
 		}
 		over = !sc.eng.watchdog.Extended(h, r.SentAt, c.acquire.set.lease)
 	}
-	h.seen = max(h.seen, int16(min(r.Seen, maxReplicas))) //nolint:gosec // in range
+	h.seen = max(h.seen, int16(min(r.ReplicaAcks, maxReplicas))) //nolint:gosec // in range
 	switch {
 	case sc.changeUnseen(n, c.acquire, r):
 		n.undo()
@@ -286,7 +286,7 @@ func (sc *section) changeDone(n *reentry, r *resp.Result) {
 
 // changeUnseen tells who wants in that too few replicas have seen it, if so.
 func (sc *section) changeUnseen(n *reentry, op *acquireOp, r *resp.Result) bool {
-	if n.op.Ack == nil || int(r.Seen) >= n.op.Ack.Replicas || !op.claim() {
+	if n.op.Ack == nil || int(r.ReplicaAcks) >= n.op.Ack.Replicas || !op.claim() {
 		return false
 	}
 	sc.sh.counts.unseen++

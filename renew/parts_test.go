@@ -113,7 +113,7 @@ func TestOneFiringHasOnePartForEachNode(t *testing.T) {
 	other := r.secondNode()
 	here, there := &subject{name: "here"}, &subject{name: "there"}
 	r.Cohorts.mu.Lock()
-	var out outbox
+	var out dueByNode
 	for _, s := range []Subject{here, there, here, there} {
 		to := out.of(r.Cohorts, s)
 		to.first = append(to.first, s)
@@ -124,7 +124,7 @@ func TestOneFiringHasOnePartForEachNode(t *testing.T) {
 	require.Equal(t, []Subject{here, here}, out[0].first)
 	require.Equal(t, other, out[1].node)
 	require.Equal(t, []Subject{there, there}, out[1].first)
-	require.NotSame(t, out[0].post, out[1].post)
+	require.NotSame(t, out[0].senders, out[1].senders)
 }
 
 // A firing may have taken out what is released before the firing looks at it, and what an answer has saved.

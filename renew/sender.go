@@ -34,12 +34,12 @@ func newSender(k *Cohorts, node Renewer, retry bool) *sender {
 	return &sender{k: k, node: node, retry: retry, wake: k.world.NewBell()}
 }
 
-// A post is the senders of one node: what one node suffers delays no other's renewals.
-type post struct{ first, again *sender }
+// nodeSenders are the senders of one node: what one node suffers delays no other's renewals.
+type nodeSenders struct{ first, again *sender }
 
 // open starts the senders of a node.
-func (k *Cohorts) open(node Renewer) *post {
-	p := &post{first: newSender(k, node, false), again: newSender(k, node, true)}
+func (k *Cohorts) open(node Renewer) *nodeSenders {
+	p := &nodeSenders{first: newSender(k, node, false), again: newSender(k, node, true)}
 	for range rounds {
 		k.wg.Go("sender", p.first.work)
 		k.wg.Go("sender", p.again.work)
@@ -47,13 +47,13 @@ func (k *Cohorts) open(node Renewer) *post {
 	return p
 }
 
-func (p *post) close() {
+func (p *nodeSenders) close() {
 	p.first.end(false)
 	p.again.end(false)
 }
 
 // retire lets the senders finish what they have.
-func (p *post) retire() {
+func (p *nodeSenders) retire() {
 	p.first.end(true)
 	p.again.end(true)
 }

@@ -168,13 +168,13 @@ func TestRetireLeavesOtherNodesAlone(t *testing.T) {
 	r := newRig(t)
 	other := r.secondNode()
 	r.Cohorts.mu.Lock()
-	var out outbox
-	here, there := out.of(r.Cohorts, &subject{name: "here"}).post, out.of(r.Cohorts, &subject{name: "there"}).post
+	var out dueByNode
+	here, there := out.of(r.Cohorts, &subject{name: "here"}).senders, out.of(r.Cohorts, &subject{name: "there"}).senders
 	r.Cohorts.mu.Unlock()
-	require.Equal(t, []*post{here, there}, r.order)
+	require.Equal(t, []*nodeSenders{here, there}, r.order)
 	r.Retire(other)
-	require.Equal(t, []*post{here}, r.order)
-	require.Equal(t, map[Renewer]*post{r: here}, r.posts)
+	require.Equal(t, []*nodeSenders{here}, r.order)
+	require.Equal(t, map[Renewer]*nodeSenders{r: here}, r.senders)
 	require.True(t, there.first.retired && there.again.retired)
 	require.False(t, here.first.retired || here.again.retired || there.first.closed)
 }

@@ -59,12 +59,12 @@ type Cohorts struct {
 	events Events
 	set    *wheel.Set
 
-	// mu guards the plain fields of holds under watch, and posts. No other lock is taken inside but the wheel's.
-	mu    sync.Mutex
-	posts map[Renewer]*post
-	order []*post // the same, in the order in which they were opened
-	ended bool
-	wg    world.Group
+	// mu guards the plain fields of holds under watch, and senders. No other lock is taken inside but the wheel's.
+	mu      sync.Mutex
+	senders map[Renewer]*nodeSenders
+	order   []*nodeSenders // the same, in the order in which they were opened
+	ended   bool
+	wg      world.Group
 
 	sent, failed, jeopardies atomic.Int64
 }
@@ -80,7 +80,7 @@ type Stats struct {
 // New makes a watchdog. It starts two goroutines for each node that has something to renew, one for
 // each of its renewal connections.
 func New(c clock.Clock, w *wheel.Wheel, route Router, events Events) *Cohorts {
-	k := &Cohorts{clock: c, world: world.Of(c), route: route, events: events, posts: make(map[Renewer]*post)}
+	k := &Cohorts{clock: c, world: world.Of(c), route: route, events: events, senders: make(map[Renewer]*nodeSenders)}
 	k.wg.Init(k.world)
 	k.set = w.NewSet(bucket, k.fire)
 	return k
@@ -90,46 +90,46 @@ func New(c clock.Clock, w *wheel.Wheel, route Router, events Events) *Cohorts {
 // sent. Blocks: never.
 func (k *Cohorts) Retire(node Renewer) {
 	k.mu.Lock()
-	p := k.posts[node]
-	delete(k.posts, node)
-	k.order = slices.DeleteFunc(k.order, func(other *post) bool { return other == p })
+	p := k.senders[node]
+	delete(k.senders, node)
+	k.order = slices.DeleteFunc(k.order, func(other *nodeSenders) bool { return other == p })
 	k.mu.Unlock()
 	if p != nil {
 		p.retire()
 	}
 }
 
-// An outbox collects what one firing found due, by node.
-type outbox []outgoing
+// dueByNode is what one firing found due, by node.
+type dueByNode []outgoing
 
 type outgoing struct {
 	node         Renewer
-	post         *post
+	senders      *nodeSenders
 	first, again []Subject
 }
 
 // of returns the part of a hold's node. Called with mu held.
-func (o *outbox) of(k *Cohorts, s Subject) *outgoing {
+func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
 	node := k.route(s)
 	for i := range *o {
 		if (*o)[i].node == node {
 			return &(*o)[i]
 		}
 	}
-	p := k.posts[node]
+	p := k.senders[node]
 	if p == nil {
 		p = k.open(node)
-		k.posts[node] = p
+		k.senders[node] = p
 		k.order = append(k.order, p)
 	}
-	*o = append(*o, outgoing{node: node, post: p})
+	*o = append(*o, outgoing{node: node, senders: p})
 	return &(*o)[len(*o)-1]
 }
 
-func (o outbox) send() {
+func (o dueByNode) send() {
 	for i := range o {
-		o[i].post.first.add(o[i].first)
-		o[i].post.again.add(o[i].again)
+		o[i].senders.first.add(o[i].first)
+		o[i].senders.again.add(o[i].again)
 	}
 }
 
@@ -251,7 +251,7 @@ func (k *Cohorts) Lose(s Subject, cause Cause) {
 func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var lost, endangered, ended []Subject
-	var out outbox
+	var out dueByNode
 	k.mu.Lock()
 	for _, item := range due {
 		s := item.Owner.(Subject)
@@ -443,7 +443,7 @@ func (k *Cohorts) Close() {
 		p.close()
 	}
 	// ended keeps fire from opening senders: nobody would close them.
-	k.posts, k.order, k.ended = nil, nil, true
+	k.senders, k.order, k.ended = nil, nil, true
 	k.mu.Unlock()
 	k.wg.Wait()
 }

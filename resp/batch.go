@@ -21,7 +21,7 @@ const (
 	readUnlockMessage = "1"
 )
 
-// A command is one EVALSHA on its way: a stretch of the run's ops that share script, lease and,
+// A command is one EVALSHA on its way: some of the run's ops that stand together and share script, lease and,
 // when acquiring, the owner id.
 type command struct {
 	script   *script
@@ -41,7 +41,7 @@ func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []comm
 	for start := 0; start < len(ops); {
 		end := start + 1
 		if batched(ops[start]) && !n.declares.Load() {
-			end = stretch(ops, start)
+			end = batchLen(ops, start)
 		}
 		first := ops[start]
 		c := command{script: scriptOf(first.Kind, first.Family), ops: ops[start:end], results: results[start:end]}
@@ -63,8 +63,8 @@ func batched(op *Op) bool {
 	return op.Kind == OpAcquire || op.Kind == OpRelease || op.Kind == OpReacquire && op.Family.row().places
 }
 
-// stretch finds how many ops from start on may travel in one command.
-func stretch(ops []*Op, start int) int {
+// batchLen finds how many ops from start on may travel in one command.
+func batchLen(ops []*Op, start int) int {
 	var seen keySet
 	first := ops[start]
 	if first.alone || first.Inside {
@@ -218,7 +218,7 @@ func appendKeys(args []string, ops []*Op) []string {
 	return args
 }
 
-// appendFields lists the fields of ops as stretches: a field, and how many keys in a row it is for.
+// appendFields lists the fields of ops in runs: a field, and how many keys in a row it is for.
 // What was acquired together is mostly released together.
 func appendFields(args []string, ops []*Op) []string {
 	for start := 0; start < len(ops); {

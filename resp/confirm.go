@@ -112,7 +112,7 @@ func (l *lane) unwait(op *Op) bool {
 	// Both are copies. The worker reads ops, and uses results again, as soon as mu is free.
 	r := *l.acks.waiting[at].r
 	l.acks.waiting = slices.Delete(l.acks.waiting, at, at+1)
-	l.flying = slices.DeleteFunc(slices.Clone(l.flying), func(other *Op) bool { return other == op })
+	l.inFlight = slices.DeleteFunc(slices.Clone(l.inFlight), func(other *Op) bool { return other == op })
 	if len(l.acks.waiting) == 0 && l.acks.cut != nil {
 		l.acks.cut()
 	}
@@ -123,7 +123,9 @@ func (l *lane) unwait(op *Op) bool {
 }
 
 // unwanted makes the answer one that no replicas were waited for.
-func (r *Result) unwanted(now clock.Instant) { r.Seen, r.Unseen, r.ReceivedAt = 0, errUnwanted, now }
+func (r *Result) unwanted(now clock.Instant) {
+	r.ReplicaAcks, r.AckErr, r.ReceivedAt = 0, errUnwanted, now
+}
 
 var errUnwanted = &ServerError{Class: ClassRefused, Text: "nobody wants it any more: no replicas were waited for"}
 
@@ -195,14 +197,14 @@ func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed t
 	}
 	l.acks.waiting = still
 	l.mu.Unlock()
-	l.fly()
+	l.listInFlight()
 	for _, w := range over {
 		switch {
 		case err == nil:
-			w.r.Seen = int32(seen) //nolint:gosec // in range
+			w.r.ReplicaAcks = int32(seen) //nolint:gosec // in range
 		// Only WAIT was refused, or given up. The grant stands, and nobody knows how many have seen it.
 		case err.Class.Definite():
-			w.r.Unseen = err
+			w.r.AckErr = err
 		// No answer: the grant may be lost with its master.
 		default:
 			*w.r = Result{Code: CodeError, Err: err, SentAt: w.r.SentAt}

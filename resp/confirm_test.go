@@ -43,12 +43,12 @@ func TestWhoWantsFewerReplicasIsAnsweredFirst(t *testing.T) {
 	p.ReleaseCommands()
 	got := a.await(t, one)
 	require.Equal(t, CodeGranted, got.Code)
-	require.Equal(t, int32(1), got.Seen)
+	require.Equal(t, int32(1), got.ReplicaAcks)
 	require.Equal(t, 2, a.count(), "who wants two still waits")
 	s.Replicas[1].Resume()
 	got = a.await(t, two)
 	require.Equal(t, CodeGranted, got.Code)
-	require.Equal(t, int32(2), got.Seen)
+	require.Equal(t, int32(2), got.ReplicaAcks)
 }
 
 // A master that was demoted while replicas were waited for says so in the words of a refusal. But the grant stands in its

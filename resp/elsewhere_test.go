@@ -313,7 +313,7 @@ func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
 	} {
 		for _, kind := range kinds {
 			op := &Op{Kind: kind, Family: family, Key: "k", Field: "f"}
-			require.Equal(t, want[kind], op.siblings(), "kind %v of family %v", kind, family)
+			require.Equal(t, want[kind], op.otherKeys(), "kind %v of family %v", kind, family)
 		}
 	}
 }

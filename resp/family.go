@@ -67,9 +67,9 @@ const writerPatienceMs = "2500"
 type row struct {
 	acquire, reacquire, count, release, renew *script
 
-	field  func(w *world.World, id string) string        // for a batch of acquires; nil: newWireID
-	more   func(args []string, w *wire, op *Op) []string // appends what an acquire has behind the common arguments
-	beside func(op *Op) []string                         // see Op.siblings
+	field     func(w *world.World, id string) string        // for a batch of acquires; nil: newWireID
+	more      func(args []string, w *wire, op *Op) []string // appends what an acquire has behind the common arguments
+	otherKeys func(op *Op) []string                         // see Op.otherKeys
 
 	message string // what a release publishes
 	silent  bool   // it publishes nothing
@@ -98,11 +98,11 @@ var families = [MaxFamilies]row{
 	FamilyFenced: {
 		acquire: scriptFenced, reacquire: scriptFenced, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, tokens: true, more: fencedArgs, beside: besideFenced,
+		message: unlockMessage, tokens: true, more: fencedArgs, otherKeys: otherKeysFenced,
 	},
 	FamilyRead: {
 		acquire: scriptRead, reacquire: scriptRead, release: scriptReadRelease, renew: scriptReadRenew,
-		message: unlockMessage, forced: ModeRead, marks: true, more: readerArgs, beside: besideRead,
+		message: unlockMessage, forced: ModeRead, marks: true, more: readerArgs, otherKeys: otherKeysRead,
 	},
 	FamilyWrite: {
 		acquire: scriptWrite, reacquire: scriptWrite, count: scriptReacquire,
@@ -112,7 +112,7 @@ var families = [MaxFamilies]row{
 	FamilyFair: {
 		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire,
 		release: scriptFairRelease, renew: scriptRenew,
-		message: unlockMessage, forced: "fair", places: true, field: newFairID, beside: besideFair,
+		message: unlockMessage, forced: "fair", places: true, field: newFairID, otherKeys: otherKeysFair,
 	},
 }
 

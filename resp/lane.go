@@ -26,7 +26,7 @@ type lane struct {
 
 	mu       sync.Mutex
 	queue    laneQueue
-	flying   []*Op         // what the current run carries; guarded for tick
+	inFlight []*Op         // what the current run carries; guarded for tick
 	since    clock.Instant // when its round began; 0: nothing is on its way
 	begun    clock.Instant // when the run began
 	oldest   clock.Instant // nothing that it carries was queued before
@@ -139,7 +139,7 @@ func (l *lane) submit(op *Op) *ServerError {
 // work is the lane's goroutine: started by the node, ended by close.
 func (l *lane) work() {
 	defer l.node.workers.Done()
-	for l.take() {
+	for l.nextRun() {
 		l.node.world.Yield("lane.work: claimed | the cancelled answered, the others sent")
 		for i, op := range l.dropped {
 			l.dropped[i] = nil
@@ -147,18 +147,18 @@ func (l *lane) work() {
 			op.Sink.Answered(op, &Result{Code: CodeCancelled})
 		}
 		l.run()
-		l.land()
+		l.finishRun()
 	}
 }
 
-// take waits for ops and swaps the queue. It says false when the lane is closed; what was still
+// nextRun waits for ops and swaps the queue. It says false when the lane is closed; what was still
 // queued has then been answered.
-func (l *lane) take() bool {
+func (l *lane) nextRun() bool {
 	for slept := l.begun == 0; ; slept = true {
 		l.mu.Lock()
 		if !l.queue.empty() {
 			l.queue, l.spare = l.spare, l.queue
-			l.load()
+			l.beginRun()
 			if slept { // nothing was queued while the run before was on its way
 				l.oldest = l.begun
 			}
@@ -176,9 +176,9 @@ func (l *lane) take() bool {
 	}
 }
 
-// load puts what was taken in order: releases before re-sends before acquires, acquires as byLease says.
+// beginRun puts what was taken in order: releases before re-sends before acquires, acquires as byLease says.
 // From here on an op cannot be taken back; those that were are set aside. Called with mu held.
-func (l *lane) load() {
+func (l *lane) beginRun() {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
 	// Releases are not claimed: submit never made them cancellable.
 	l.ops = append(l.ops, l.spare.releases...)
@@ -194,7 +194,7 @@ func (l *lane) load() {
 	l.spare.reset()
 	// What is taken now was queued after the run before had begun: had it been there, that run would have taken it.
 	l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()
-	l.flying, l.since = l.ops, l.begun
+	l.inFlight, l.since = l.ops, l.begun
 }
 
 // byLease orders acquires so that those which may share a command stand together. Fair waiters come last, in
@@ -263,17 +263,17 @@ func (l *lane) run() {
 	}
 }
 
-// land forgets the run and answers its ops.
-func (l *lane) land() {
+// finishRun forgets the run and answers its ops.
+func (l *lane) finishRun() {
 	// An answered op belongs to its owner again. So tick must lose sight of it first: it reads the keys of a run.
 	l.mu.Lock()
-	l.flying, l.since, l.reported = nil, 0, false
+	l.inFlight, l.since, l.reported = nil, 0, false
 	l.renewLimit()
 	l.mu.Unlock()
 	for i, op := range l.ops {
 		l.ops[i] = nil
 		if op != nil {
-			l.node.world.Yield("lane.land: an answer | the next of its batch")
+			l.node.world.Yield("lane.finishRun: an answer | the next of its batch")
 			l.answer(op, &l.results[i])
 		}
 	}
@@ -286,7 +286,7 @@ func (l *lane) land() {
 // answer gives an op its result, unless another node of the cluster is to be asked first.
 func (l *lane) answer(op *Op, r *Result) {
 	if r.Err != nil {
-		l.doubt(r.Err)
+		l.checkMaster(r.Err)
 	}
 	if ns := l.node.nodes; ns != nil {
 		if r.Err != nil && ns.redirect(l.node, op, r) {
@@ -299,13 +299,13 @@ func (l *lane) answer(op *Op, r *Result) {
 		op.settle()
 	}
 	// Hidden last: redirect reads addresses in what the server said.
-	r.Err, r.Unseen = hidden(l.node.opts.Hide, r.Err), hidden(l.node.opts.Hide, r.Unseen)
+	r.Err, r.AckErr = hidden(l.node.opts.Hide, r.Err), hidden(l.node.opts.Hide, r.AckErr)
 	op.Sink.Answered(op, r)
 }
 
-// doubt has it found out whether the server is still the master, if what it answered makes that doubtful, and leaves
-// one that is not.
-func (l *lane) doubt(err *ServerError) {
+// checkMaster has it found out whether the server is still the master, if what it answered makes that doubtful, and
+// leaves one that is not.
+func (l *lane) checkMaster(err *ServerError) {
 	if l.node.follow != nil && err.Class.suspicious() {
 		l.node.follow.suspect()
 	}
@@ -373,7 +373,7 @@ func (l *lane) round() {
 			missing = true
 			l.again = append(l.again, *c)
 		case split:
-			l.halve(c)
+			l.bisect(c)
 		}
 	}
 	// Scripts that are missing. One of the lanes that meet NOSCRIPT at the same time loads; one that has just
@@ -421,7 +421,7 @@ func (l *lane) build(w *wire, notAfter int64) (loads int) {
 // publish answers what a round has settled when others have to go again: their rounds cost time, and
 // a grant is trusted from its sending on.
 func (l *lane) publish() {
-	l.fly()
+	l.listInFlight()
 	for _, c := range l.done {
 		for i, op := range c.ops {
 			if op == nil {
@@ -437,17 +437,17 @@ func (l *lane) publish() {
 	l.done = l.done[:0]
 }
 
-// fly lists what is still on its way, before the rest is answered and its owners' again.
-func (l *lane) fly() {
-	var flying []*Op
+// listInFlight lists what is still on its way, before the rest is answered and its owners' again.
+func (l *lane) listInFlight() {
+	var inFlight []*Op
 	for i := range l.again {
-		flying = append(flying, l.again[i].ops...)
+		inFlight = append(inFlight, l.again[i].ops...)
 	}
 	l.mu.Lock()
 	if l.acks != nil {
-		flying = l.acks.ops(flying)
+		inFlight = l.acks.ops(inFlight)
 	}
-	l.flying = flying
+	l.inFlight = inFlight
 	l.mu.Unlock()
 }
 
@@ -500,8 +500,8 @@ func (l *lane) failAll(c *command, err *ServerError) {
 	l.done = append(l.done, *c)
 }
 
-// halve splits a command that was refused as a whole, until the guilty key stands alone.
-func (l *lane) halve(c *command) {
+// bisect splits a command that was refused as a whole, until the guilty key stands alone.
+func (l *lane) bisect(c *command) {
 	middle := len(c.ops) / 2
 	for _, part := range [...][2]int{{0, middle}, {middle, len(c.ops)}} {
 		half := *c
@@ -524,7 +524,7 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 	}
 	if !l.reported && now.Sub(l.oldest) >= patience {
 		l.reported = true
-		for _, op := range l.flying {
+		for _, op := range l.inFlight {
 			keys = append(keys, op.Key)
 		}
 	}

@@ -22,10 +22,10 @@ var errSplit = &ServerError{
 	Text:  "TRYAGAIN the slot is moving, and not all keys of this lock have arrived",
 }
 
-// siblings lists the keys beside its own that an op may make, or has to see. What a script only looks at, or
+// otherKeys lists the keys beside its own that an op may make, or has to see. What a script only looks at, or
 // makes anew under an owner id that was never used, is none: it does without.
-func (op *Op) siblings() []string {
-	if find := op.Family.row().beside; find != nil {
+func (op *Op) otherKeys() []string {
+	if find := op.Family.row().otherKeys; find != nil {
 		return find(op)
 	}
 	return nil
@@ -34,14 +34,14 @@ func (op *Op) siblings() []string {
 // asks reports whether the op is an acquire, asked for again or not.
 func (op *Op) asks() bool { return op.Kind == OpAcquire || op.Kind == OpReacquire }
 
-func besideFenced(op *Op) []string {
+func otherKeysFenced(op *Op) []string {
 	if !op.asks() {
 		return nil
 	}
 	return []string{slot.FenceToken(op.Key)}
 }
 
-func besideFair(op *Op) []string {
+func otherKeysFair(op *Op) []string {
 	if !op.asks() {
 		return nil
 	}
@@ -51,7 +51,7 @@ func besideFair(op *Op) []string {
 	}
 }
 
-func besideRead(op *Op) []string {
+func otherKeysRead(op *Op) []string {
 	if op.Kind != OpReacquire && op.Kind != OpExtend {
 		return nil
 	}
@@ -65,7 +65,7 @@ func readMark(key, field string) string { return slot.ReadHold(key, field, 1) }
 func (c *command) appendProbes(cmds []rueidis.Completed, w *wire) []rueidis.Completed {
 	c.probes = 0
 	if op := c.ops[0]; op.alone && !op.asking {
-		for _, key := range op.siblings() {
+		for _, key := range op.otherKeys() {
 			cmds = append(cmds, w.client.B().Exists().Key(key).Build())
 			c.probes++
 		}

@@ -65,7 +65,7 @@ const (
 // Cancel takes an op back that was not sent yet. On true nothing was sent nor will be; the sink is
 // still answered, with CodeCancelled.
 //
-// A grant that was sent for, and would wait for replicas, is not waited for any more: it is answered with Unseen, as
+// A grant that was sent for, and would wait for replicas, is not waited for any more: it is answered with AckErr, as
 // seen by none. If that has begun already, Nodes.Unwait ends it.
 func (op *Op) Cancel() bool {
 	if op.state.CompareAndSwap(opQueued, opCancelled) {
@@ -78,7 +78,7 @@ func (op *Op) Cancel() bool {
 }
 
 // Unwanted reports whether a grant was not waited for because its op was cancelled.
-func (r *Result) Unwanted() bool { return r.Unseen == errUnwanted }
+func (r *Result) Unwanted() bool { return r.AckErr == errUnwanted }
 
 // settle forgets how the op travelled: it has its answer.
 func (op *Op) settle() { op.alone, op.asking, op.among, op.hops = false, false, false, 0 }
@@ -129,14 +129,14 @@ const (
 // A Result is the answer of one op.
 type Result struct {
 	Code Code
-	// Seen is how many replicas have seen a grant that was to be acknowledged. Fewer than asked for: the
-	// key is ours all the same, and Unseen may say why.
-	Seen   int32
-	Value  int64
-	Fields []string // OpQueue: field, score, ...; Value is then the server's time in ms
-	More   int64    // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
-	Err    *ServerError
-	Unseen *ServerError
+	// ReplicaAcks is how many replicas have seen a grant that was to be acknowledged. Fewer than asked for: the
+	// key is ours all the same, and AckErr may say why.
+	ReplicaAcks int32
+	Value       int64
+	Fields      []string // OpQueue: field, score, ...; Value is then the server's time in ms
+	More        int64    // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
+	Err         *ServerError
+	AckErr      *ServerError
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:
 	// nothing was sent.
 	SentAt, ReceivedAt clock.Instant

@@ -42,7 +42,7 @@ func TestResultIsDefiniteUnlessItsErrorIsNot(t *testing.T) {
 	require.True(t, (&Result{}).Definite())
 	require.True(t, (&Result{Err: &ServerError{Class: ClassOOM}}).Definite())
 	require.False(t, (&Result{Err: &ServerError{Class: ClassUnknown}}).Definite())
-	require.True(t, (&Result{Unseen: errUnwanted}).Unwanted())
+	require.True(t, (&Result{AckErr: errUnwanted}).Unwanted())
 	require.False(t, (&Result{}).Unwanted())
 }
 

@@ -20,7 +20,7 @@ const maxHops = 5
 //	MOVED slot addr           the slot is elsewhere          to addr, and the table learns
 //	ASK slot addr             the key may be there already   to addr, alone, behind ASKING; what needs keys
 //	                                                         beside it first looks here for those (see
-//	                                                         Op.siblings): TRYAGAIN while one is left
+//	                                                         Op.otherKeys): TRYAGAIN while one is left
 //	words we do not know      a batch: keys have to be        here, alone, its key declared; if that helps,
 //	                          declared, perhaps               the node never gets a batch again
 //	no connection             the node is gone               to the owner the table names, if it has changed
@@ -70,7 +70,7 @@ func (ns *Nodes) target(from *Node, op *Op, err *ServerError) (target *Node, alo
 		}
 	case ClassAsk:
 		// Alone, it looks for the keys beside it first: those must all be on one side.
-		if !op.alone && len(op.siblings()) > 0 {
+		if !op.alone && len(op.otherKeys()) > 0 {
 			return from, true, false
 		}
 		if addr := redirection(err.Text, "ASK ", from.Addr()); addr != "" {

@@ -139,7 +139,7 @@ func toldLater() []mutant {
 		},
 		{
 			"replicas-tell-a-password", "so has the error of a grant that too few replicas have seen",
-			one("resp/lane.go", "hidden(l.node.opts.Hide, r.Unseen)", "r.Unseen"),
+			one("resp/lane.go", "hidden(l.node.opts.Hide, r.AckErr)", "r.AckErr"),
 			securitySuite, "TestC158_ThePasswordIsNotInWhatAServerSaysOfItself", false,
 		},
 		{

@@ -269,8 +269,8 @@ const (
 	split                   // refused as a whole for what may be one key's fault
 )
 
-// settle reads the reply of a command into the results of its ops.
-func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received clock.Instant) outcome {
+// readReply reads the reply of a command into the results of its ops.
+func (c *command) readReply(w *wire, reply rueidis.RedisResult, sentAt, received clock.Instant) outcome {
 	for i := range c.results {
 		c.results[i] = Result{SentAt: sentAt, ReceivedAt: received}
 	}
@@ -279,36 +279,36 @@ func (c *command) settle(w *wire, reply rueidis.RedisResult, sentAt, received cl
 		return c.fail(w, failed)
 	}
 	if k := c.ops[0].Kind; k == OpInspect || k == OpQueue {
-		return c.settleInspect(w, values)
+		return c.readInspect(w, values)
 	}
 	now, ok := serverTime(values)
 	if !ok {
 		return c.malformed(w, values)
 	}
 	w.est.learn(now, received)
-	return c.settleKeys(w, values)
+	return c.readKeys(w, values)
 }
 
-// settleKeys reads what follows the server's time.
-func (c *command) settleKeys(w *wire, values []rueidis.RedisMessage) outcome {
+// readKeys reads what follows the server's time.
+func (c *command) readKeys(w *wire, values []rueidis.RedisMessage) outcome {
 	switch first := c.ops[0]; first.Kind {
 	case OpAcquire, OpReacquire, OpCount, OpLeave:
 		switch {
 		case len(values) == 1:
 			return tooLate
 		case c.script == scriptReacquire:
-			return c.settleReacquire(w, values)
+			return c.readReacquire(w, values)
 		case first.Family.row().tokens:
-			return c.settleTokens(w, values)
+			return c.readTokens(w, values)
 		default:
-			return c.settleSparse(w, values, CodeGranted)
+			return c.readSparse(w, values, CodeGranted)
 		}
 	case OpForce:
-		return c.settleForce(w, values)
+		return c.readForce(w, values)
 	case OpRelease:
-		return c.settleSparse(w, values, CodeReleased)
+		return c.readSparse(w, values, CodeReleased)
 	default:
-		return c.settleSparse(w, values, CodeRenewed)
+		return c.readSparse(w, values, CodeRenewed)
 	}
 }
 
@@ -347,8 +347,8 @@ func (c *command) fail(w *wire, err *ServerError) outcome {
 	return settled
 }
 
-// settleSparse reads {now, n, i, v, ...}: n keys answered normal, the others are named, in their order.
-func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Code) outcome {
+// readSparse reads {now, n, i, v, ...}: n keys answered normal, the others are named, in their order.
+func (c *command) readSparse(w *wire, values []rueidis.RedisMessage, normal Code) outcome {
 	sparse, n, ok := sparseOf(values, 2, len(c.ops))
 	if !ok {
 		return c.malformed(w, values)
@@ -393,9 +393,9 @@ func (c *command) settleSparse(w *wire, values []rueidis.RedisMessage, normal Co
 	return settled
 }
 
-// settleTokens reads {now, n, token, i, v, ...}: n keys were granted with this token, the others are named, in their
+// readTokens reads {now, n, token, i, v, ...}: n keys were granted with this token, the others are named, in their
 // order, with a token of their own or why there is none.
-func (c *command) settleTokens(w *wire, values []rueidis.RedisMessage) outcome {
+func (c *command) readTokens(w *wire, values []rueidis.RedisMessage) outcome {
 	sparse, n, ok := sparseOf(values, 3, len(c.ops))
 	if !ok {
 		return c.malformed(w, values)
@@ -430,7 +430,7 @@ func (c *command) settleTokens(w *wire, values []rueidis.RedisMessage) outcome {
 			return c.malformed(w, values)
 		}
 	}
-	// As in settleSparse: each key is counted or named.
+	// As in readSparse: each key is counted or named.
 	if sparse.bad || n != int64(len(c.ops)) {
 		return c.malformed(w, values)
 	}
@@ -455,8 +455,8 @@ func codeOf(normal Code, v int64) (Code, int64, bool) {
 	}
 }
 
-// settleForce reads {now, code}.
-func (c *command) settleForce(w *wire, values []rueidis.RedisMessage) outcome {
+// readForce reads {now, code}.
+func (c *command) readForce(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values) == 1 {
 		return tooLate
 	}
@@ -476,8 +476,8 @@ func (c *command) settleForce(w *wire, values []rueidis.RedisMessage) outcome {
 	return settled
 }
 
-// settleReacquire reads {now, code, v}.
-func (c *command) settleReacquire(w *wire, values []rueidis.RedisMessage) outcome {
+// readReacquire reads {now, code, v}.
+func (c *command) readReacquire(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values) != 3 {
 		return c.malformed(w, values)
 	}
@@ -505,9 +505,9 @@ func (c *command) settleReacquire(w *wire, values []rueidis.RedisMessage) outcom
 	return settled
 }
 
-// settleInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields, or longer ones, than
+// readInspect reads {ms, name, number, name, number, ...}, or of a hash that has more fields, or longer ones, than
 // are read {ms, how many, mode}.
-func (c *command) settleInspect(w *wire, values []rueidis.RedisMessage) outcome {
+func (c *command) readInspect(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values)%2 == 0 {
 		return c.malformed(w, values)
 	}

@@ -184,20 +184,20 @@ func TestWaitersOfOneReleaseAreKnownByTheirNumbers(t *testing.T) {
 }
 
 func TestReleaseIsPassedOnToItsOwnWaiterOnly(t *testing.T) {
-	settle := func(text string) (*wire, []Result) {
+	read := func(text string) (*wire, []Result) {
 		w, c := &wire{}, asking(OpRelease, FamilyFair, 2)
 		c.ops[0].Sink = &heirSink{heirs: []Heir{{FairField("e", -1), 1}, {FairField("e", 0), 1}, {FairField("e", 5), 1}}}
-		require.Equal(t, settled, c.settle(w, replyOf(t, text), 1, 2))
+		require.Equal(t, settled, c.readReply(w, replyOf(t, text), 1, 2))
 		return w, c.results
 	}
 	for text, number := range map[string]int64{"*4 :1 :2 :1 :-15": 5, "*4 :1 :2 :1 :-10": 0} {
-		w, results := settle(text)
+		w, results := read(text)
 		require.False(t, w.malformed.Load(), text)
 		require.Equal(t, [2]any{CodePassed, number}, [2]any{results[0].Code, results[0].Value}, text)
 		require.Equal(t, CodeReleased, results[1].Code)
 	}
 	for _, text := range []string{"*4 :1 :2 :2 :-15", "*4 :1 :2 :1 :-9"} {
-		w, _ := settle(text)
+		w, _ := read(text)
 		require.True(t, w.malformed.Load(), "nobody of this key's has that number: %s", text)
 	}
 }
@@ -285,7 +285,7 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 		{OpInspect, FamilyLock, "*1 :" + longest, CodeInspected, longestMs},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
-		require.Equal(t, settled, cmd.settle(w, replyOf(t, c.text), 3, 4), c.text)
+		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)
 		r := cmd.results[0]
 		require.Equal(t, [2]any{c.code, c.value}, [2]any{r.Code, r.Value}, "%s of kind %d", c.text, c.kind)
 		require.Equal(t, [2]clock.Instant{3, 4}, [2]clock.Instant{r.SentAt, r.ReceivedAt})
@@ -293,10 +293,10 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 		require.False(t, w.malformed.Load(), c.text)
 	}
 	for _, kind := range []OpKind{OpAcquire, OpReacquire, OpCount, OpLeave, OpForce} {
-		require.Equal(t, tooLate, asking(kind, FamilyLock, 1).settle(&wire{}, replyOf(t, "*1 :5"), 1, 2))
+		require.Equal(t, tooLate, asking(kind, FamilyLock, 1).readReply(&wire{}, replyOf(t, "*1 :5"), 1, 2))
 	}
 	w := &wire{}
-	asking(OpRelease, FamilyLock, 1).settle(w, replyOf(t, "*2 :5000 :1"), 1, clock.Instant(7))
+	asking(OpRelease, FamilyLock, 1).readReply(w, replyOf(t, "*2 :5000 :1"), 1, clock.Instant(7))
 	require.EqualValues(t, 5000*1_000_000-7, w.est.offset.Load(), "the server's clock is learnt when the reply has come")
 }
 
@@ -332,7 +332,7 @@ func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
 		{OpAcquire, FamilyFenced, "*5 :1 :0 +x :1 :-1"},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
-		require.Equal(t, settled, cmd.settle(w, replyOf(t, c.text), 3, 4), c.text)
+		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)
 		require.True(t, w.malformed.Load(), "%s of kind %d", c.text, c.kind)
 		require.Equal(t, ClassPartly, cmd.results[0].Err.Class, c.text)
 		require.Zero(t, cmd.results[0].Value, c.text)
@@ -342,12 +342,12 @@ func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
 
 func TestCopyThatIsRefusedIsNotTriedAgain(t *testing.T) {
 	w, cmd := &wire{}, asking(OpAcquire, FamilyLock, 2)
-	cmd.settle(w, replyOf(t, "*4 :1 :2 :0 :0"), 1, 2)
+	cmd.readReply(w, replyOf(t, "*4 :1 :2 :0 :0"), 1, 2)
 	require.True(t, w.noCopy.Load())
 	require.Equal(t, CodeGranted, cmd.results[1].Code)
 	for _, text := range []string{"*2 :1 :2", "*4 :1 :1 :0 :0"} { // the second is malformed
 		w = &wire{}
-		asking(OpAcquire, FamilyLock, 2).settle(w, replyOf(t, text), 1, 2)
+		asking(OpAcquire, FamilyLock, 2).readReply(w, replyOf(t, text), 1, 2)
 		require.False(t, w.noCopy.Load(), text)
 	}
 }
@@ -355,7 +355,7 @@ func TestCopyThatIsRefusedIsNotTriedAgain(t *testing.T) {
 func TestInspectReadsFieldsOrHowManyThereAre(t *testing.T) {
 	read := func(text string) Result {
 		cmd := asking(OpInspect, FamilyLock, 1)
-		require.Equal(t, settled, cmd.settle(&wire{}, replyOf(t, text), 0, 0))
+		require.Equal(t, settled, cmd.readReply(&wire{}, replyOf(t, text), 0, 0))
 		return cmd.results[0]
 	}
 	require.Equal(t, Result{Code: CodeInspected, Value: 9, Fields: []string{"a", "1", "b", "2"}}, read("*5 :9 +a +1 +b +2"))

@@ -143,7 +143,7 @@ func (l *lane) work() {
 		l.node.world.Yield("lane.work: claimed | the cancelled answered, the others sent")
 		for i, op := range l.dropped {
 			l.dropped[i] = nil
-			op.settle()
+			op.resetRoute()
 			op.Sink.Answered(op, &Result{Code: CodeCancelled})
 		}
 		l.run()
@@ -296,7 +296,7 @@ func (l *lane) answer(op *Op, r *Result) {
 		if op.among && (r.Err == nil || r.Err.Class != ClassOther) {
 			l.node.declares.Store(true)
 		}
-		op.settle()
+		op.resetRoute()
 	}
 	// Hidden last: redirect reads addresses in what the server said.
 	r.Err, r.AckErr = hidden(l.node.opts.Hide, r.Err), hidden(l.node.opts.Hide, r.AckErr)
@@ -314,7 +314,7 @@ func (l *lane) checkMaster(err *ServerError) {
 	}
 }
 
-// round sends l.commands in one write and settles their replies; what has to go again is in
+// round sends l.commands in one write and reads their replies; what has to go again is in
 // l.again afterwards.
 func (l *lane) round() {
 	l.again = l.again[:0]
@@ -353,7 +353,7 @@ func (l *lane) round() {
 		if reply.NonRedisError() != nil {
 			lost = true
 		}
-		outcome := c.settle(w, reply, sentAt, received)
+		outcome := c.readReply(w, reply, sentAt, received)
 		c.probed(replies[c.at-c.probes : c.at])
 		if w.caps.Cluster {
 			c.noteUndeclared()

@@ -80,8 +80,8 @@ func (op *Op) Cancel() bool {
 // Unwanted reports whether a grant was not waited for because its op was cancelled.
 func (r *Result) Unwanted() bool { return r.AckErr == errUnwanted }
 
-// settle forgets how the op travelled: it has its answer.
-func (op *Op) settle() { op.alone, op.asking, op.among, op.hops = false, false, false, 0 }
+// resetRoute forgets how the op travelled: it has its answer.
+func (op *Op) resetRoute() { op.alone, op.asking, op.among, op.hops = false, false, false, 0 }
 
 // A Sink receives the answer of an op. Answered runs on the lane's goroutine: it must not block.
 // The result is the lane's and is only valid during the call.

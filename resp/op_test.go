@@ -33,7 +33,7 @@ func TestOpIsTakenBackBeforeItIsSentOnly(t *testing.T) {
 
 func TestOpForgetsHowItTravelled(t *testing.T) {
 	op := &Op{alone: true, asking: true, among: true, hops: 3}
-	op.settle()
+	op.resetRoute()
 	require.False(t, op.alone || op.asking || op.among)
 	require.Zero(t, op.hops)
 }

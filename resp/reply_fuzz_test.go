@@ -28,7 +28,7 @@ func FuzzReplyOfScripts(f *testing.F) {
 		}
 		c := replyCommands[int(which)%len(replyCommands)]
 		cmd, w := asking(c.kind, c.family, c.keys), &wire{}
-		outcome := cmd.settle(w, mock.Result(m), 1, 2)
+		outcome := cmd.readReply(w, mock.Result(m), 1, 2)
 		granted, unknown := int64(0), 0
 		for _, r := range cmd.results {
 			switch {

@@ -125,7 +125,7 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 				continue
 			}
 			w, cmd := &wire{}, asking(c.kind, c.family, c.keys)
-			require.Equal(t, settled, cmd.settle(w, replyOf(t, text), 1, 2), "%s: %s", c.name, text)
+			require.Equal(t, settled, cmd.readReply(w, replyOf(t, text), 1, 2), "%s: %s", c.name, text)
 			for _, r := range cmd.results {
 				require.Equal(t, CodeError, r.Code, "%s: %s", c.name, text)
 				require.False(t, r.Definite(), "%s: %s", c.name, text)
@@ -152,8 +152,8 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 // A malformed reply may be there because a reply too many was: those behind it answer other commands than they seem to.
 func TestRepliesBehindAMalformedOneAreNoAnswer(t *testing.T) {
 	w, first, second := &wire{}, asking(OpAcquire, FamilyLock, 1), asking(OpAcquire, FamilyLock, 1)
-	first.settle(w, replyOf(t, "+OK"), 1, 2)
-	second.settle(w, replyOf(t, "*2 :1 :1"), 1, 2)
+	first.readReply(w, replyOf(t, "+OK"), 1, 2)
+	second.readReply(w, replyOf(t, "*2 :1 :1"), 1, 2)
 	require.Equal(t, CodeError, second.results[0].Code)
 	require.Equal(t, ClassUnknown, second.results[0].Err.Class)
 	part := make([]Renewal, 1)
@@ -195,7 +195,7 @@ func TestWellFormedRepliesAreRead(t *testing.T) {
 		{OpInspect, FamilyLock, 1, "*3 :9223372036854775807 +a +1", []Code{CodeInspected}, []int64{longestMs}},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, c.keys)
-		require.Equal(t, settled, cmd.settle(w, replyOf(t, c.text), 1, 2), c.text)
+		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 1, 2), c.text)
 		got, values := codes(cmd)
 		require.Equal(t, c.codes, got, c.text)
 		require.Equal(t, c.values, values, c.text)

@@ -229,7 +229,7 @@ func unseenElsewhere() []mutant {
 		},
 		{
 			"lane-counts-from-its-answer", "a slow answer makes the holder believe too long",
-			one("resp/lane.go", "outcome := c.settle(w, reply, sentAt, received)", "outcome := c.settle(w, reply, received, received)\n\t\t_ = sentAt"),
+			one("resp/lane.go", "outcome := c.readReply(w, reply, sentAt, received)", "outcome := c.readReply(w, reply, received, received)\n\t\t_ = sentAt"),
 			"resp", "TestC028_WhatALaneSendsCountsFromBeforeItWasSent", false,
 		},
 		{

@@ -33,10 +33,10 @@ type Events interface {
 	Jeopardy(s Subject)
 	// Renewed follows each success.
 	Renewed(s Subject)
-	// Outlasted follows a renewal that was sent with a longer lease than the hold's terms have now, or of a hold that
-	// is renewed no more: it may have raised the key's expiry to what nobody asks for any more.
+	// Outlasted follows the answer to a renewal that asked for a longer lease than the hold has now, or whose hold is
+	// not renewed any more. The renewal may have raised the expiry of the key to what nobody asks for any more.
 	Outlasted(s Subject)
-	// Ended says that the renewals of a hold end, for its terms said so. Change may have them go on.
+	// Ended says that MaxHold is over and the hold is not renewed any more. Change may have it renewed again.
 	Ended(s Subject)
 }
 
@@ -317,8 +317,8 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	}
 }
 
-// expire declares a hold lost whose time is over. If an answer has raised its deadline since that was found, it is
-// looked at again later instead.
+// expire declares a hold lost whose time is over. An answer may have raised the deadline since that was found: then
+// the hold is looked at again later.
 func (k *Cohorts) expire(s Subject) {
 	h := s.Watched()
 	k.mu.Lock()
@@ -337,8 +337,8 @@ func (k *Cohorts) expire(s Subject) {
 	}
 }
 
-// Extended is Hold.Extended for a hold under watch, and says whether it lives on. Else it is lost, and Lost was or
-// will be called: nothing was proven for anybody.
+// Extended is Hold.Extended for a hold under watch. It reports whether the hold lives on. If not, the hold is lost,
+// Lost was or will be called, and the answer proves nothing.
 func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration) bool {
 	h, now := s.Watched(), k.clock.Now()
 	k.mu.Lock()

@@ -48,10 +48,10 @@ func unconfirmed(op *Op, r *Result) bool {
 	return op.Ack != nil && (r.Code == CodeGranted || r.Code == CodeOurs) && !r.Unwanted()
 }
 
-// confirm answers what a round has settled: what is no grant at once, a grant when as many replicas as
-// its op asks for have seen it, or its time is over. Each op gets its own number and its own time,
-// whatever the others of the round ask for: the smallest number that is still wanted is waited for
-// until the first is out of time.
+// confirm answers what a round has settled. Everything but a grant is answered at once. A grant is answered when as
+// many replicas have seen it as its op asks for, or when the time of its op is over. Each op gets its own number and
+// its own time, whatever the others of the round ask for: each WAIT is for the smallest number, and for the shortest
+// time, that are left.
 func (l *lane) confirm(w *wire, lost bool) {
 	// Who waits. A caller may cancel at any time: it has marked the op by now, or Unwait finds it in waiting.
 	l.mu.Lock()
@@ -87,7 +87,8 @@ func (l *lane) confirm(w *wire, lost bool) {
 	}
 }
 
-// wanted is the least that is still waited for: so many replicas, and so long from the beginning. None: nothing is.
+// wanted returns the smallest number of replicas that an op still waits for, and the shortest time, counted from the
+// beginning. Zero: no op waits.
 func (l *lane) wanted() (number int, left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +101,8 @@ func (l *lane) wanted() (number int, left time.Duration) {
 	return number, left
 }
 
-// unwait answers a grant that nobody wants any more, if replicas are waited for, and says whether they were. If nobody
-// else waits, the WAIT ends, too: it would hold up whatever comes next.
+// unwait answers a grant at once whose op was cancelled while replicas are waited for, and reports whether it did. If
+// no other op waits, it ends the WAIT as well, which would hold up the next batch.
 func (l *lane) unwait(op *Op) bool {
 	l.mu.Lock()
 	at := slices.IndexFunc(l.acks.waiting, func(w confirmation) bool { return w.op == op })
@@ -122,7 +123,7 @@ func (l *lane) unwait(op *Op) bool {
 	return true
 }
 
-// unwanted makes the answer one that no replicas were waited for.
+// unwanted marks the answer of a grant for which no replicas were waited for.
 func (r *Result) unwanted(now clock.Instant) {
 	r.ReplicaAcks, r.AckErr, r.ReceivedAt = 0, errUnwanted, now
 }

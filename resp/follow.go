@@ -132,7 +132,7 @@ func (f *follower) start(told func(addr string)) {
 	f.wg.Go(f.listen)
 }
 
-// suspect asks the sentinels, soon. Blocks: never.
+// suspect has the sentinels asked, soon. Blocks: never.
 func (f *follower) suspect() { signal(f.doubts) }
 
 // keep is the goroutine that asks: started by start, ended by close.

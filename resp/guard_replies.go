@@ -39,9 +39,9 @@ type replyScanner struct {
 	message  message
 
 	answered uint64 // commands
-	spent    int64  // of what they allow; what those that are answered have left is forfeit, soon after:
-	mark     uint64 // so many commands had been sent at some time,
-	forfeit  int64  // and allowed this
+	spent    int64  // of what the commands allow; see spend
+	mark     uint64 // how many commands had been sent at some time: when all of them are answered,
+	forfeit  int64  // what was allowed at that time counts as spent
 	confirms int    // pushes that belong to the subscription that was answered last
 	trailing int    // pushes that belong to the array that ended last
 }
@@ -49,7 +49,7 @@ type replyScanner struct {
 // A frame is an array, a map, a set, a push or an attribute whose elements are coming.
 type frame struct {
 	left, size int
-	attribute  bool // it is no element itself: what it says something of comes next
+	attribute  bool // it is no element itself: the element that it describes comes next
 }
 
 // A message is what has come of a reply or a push.

@@ -303,8 +303,8 @@ func (l *lane) answer(op *Op, r *Result) {
 	op.Sink.Answered(op, r)
 }
 
-// checkMaster has it found out whether the server is still the master, if what it answered makes that doubtful, and
-// leaves one that is not.
+// checkMaster reacts to an error that a server gives which may not be the master any more. It has the sentinels
+// asked, if they name the master, and leaves a server that says so of itself.
 func (l *lane) checkMaster(err *ServerError) {
 	if l.node.follow != nil && err.Class.suspicious() {
 		l.node.follow.suspect()
@@ -437,7 +437,8 @@ func (l *lane) publish() {
 	l.done = l.done[:0]
 }
 
-// listInFlight lists what is still on its way, before the rest is answered and its owners' again.
+// listInFlight notes which ops are still on their way. It runs before the others are answered, because an answered op
+// belongs to its owner again.
 func (l *lane) listInFlight() {
 	var inFlight []*Op
 	for i := range l.again {
@@ -474,8 +475,8 @@ func (l *limit) end() {
 	}
 }
 
-// giveUp ends the round on its way, and has nothing sent any more: what is queued, or would go again, is refused.
-// Nobody ticks from here on.
+// giveUp ends the round on its way. From now on nothing is sent: what is queued, and what would go again, is refused.
+// It is for a node that nobody ticks any more.
 func (l *lane) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -238,8 +238,8 @@ func (l *link) close() {
 	}
 }
 
-// appendLoads puts the scripts back on a server that has lost them. The commands that need them
-// follow in the same write, so that nothing but a FLUSH between two neighbours can come in between.
+// appendLoads loads scripts that the server has lost. The commands that need them follow in the same write: only a
+// SCRIPT FLUSH between two neighbours can come in between.
 func (w *wire) appendLoads(cmds []rueidis.Completed, which scriptSet) []rueidis.Completed {
 	for i, s := range catalogue {
 		if which&(1<<i) != 0 {
@@ -249,7 +249,7 @@ func (w *wire) appendLoads(cmds []rueidis.Completed, which scriptSet) []rueidis.
 	return cmds
 }
 
-// loadRefusal finds why the server refuses to load scripts, if that will not pass by itself.
+// loadRefusal returns why the server refuses to load scripts, if the reason does not pass by itself.
 func loadRefusal(replies []rueidis.RedisResult) *ServerError {
 	for _, r := range replies {
 		if err := classify(r.Error()); err != nil && !err.Class.Transient() {

@@ -211,7 +211,8 @@ func (n *Node) dedicate(context.Context) (rueidis.DedicatedClient, func(), error
 	return dedicated, release, nil
 }
 
-// mayEvict notes the policy by which the server may throw locks away, if it is news.
+// mayEvict notes the eviction policy of the server, if it is a new one. With one, the server may throw away locks
+// that are held.
 func (n *Node) mayEvict(policy string) {
 	if old := n.policy.Swap(&policy); policy != "" && (old == nil || *old != policy) {
 		n.evicts.Store(&policy)
@@ -264,7 +265,7 @@ func (n *Node) Subscriptions() pubsub.Subscriptions { return n.subs }
 // Addr names the node in logs and errors.
 func (n *Node) Addr() string { return n.from.address() }
 
-// suspect has it found out who serves what this node should. Blocks: never.
+// suspect has the sentinels or the cluster asked who serves what this node should serve. Blocks: never.
 func (n *Node) suspect() {
 	switch {
 	case n.nodes != nil:
@@ -350,8 +351,8 @@ func (n *Node) Ping(ctx context.Context) error {
 	}
 }
 
-// mastering reports whether the server answers as a master; one that may not be asked for its role does. A connection
-// that breaks is no silence yet. Blocks: for two dials and answers.
+// mastering reports whether the server answers as a master. A server that refuses to tell its role counts as one. A
+// connection that breaks once is no silence yet. Blocks: for two dials and answers.
 func (n *Node) mastering(ctx context.Context) bool {
 	for tries := 1; ; tries++ {
 		w, failed := n.commands.get()

@@ -24,7 +24,7 @@ const (
 	maxIdle       = 2 * maxStrangers      // nodes without a slot: of more, none is kept
 )
 
-// A slotRange is a stretch of slots and the address of their master.
+// A slotRange is a range of slots and the address of their master.
 type slotRange struct {
 	first, last int
 	master      string

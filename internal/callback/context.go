@@ -30,8 +30,9 @@ type Own struct{}
 
 func (Own) own() {}
 
-// foreign reports whether to ask a context for its end, or to watch that, may run code of others. Not where the
-// context has an end of its own, or none: then nothing it is made from is asked. Blocks: never.
+// foreign reports whether asking a context for its end, or watching it, may run code of others. The contexts of the
+// standard library that are listed here have an end of their own, or none: they ask nothing that they are made from.
+// Blocks: never.
 func foreign(ctx context.Context) bool {
 	switch ctx.(type) {
 	case interface{ own() }, *world.Context:

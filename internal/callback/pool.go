@@ -115,7 +115,7 @@ func (p *Pool) grow(n int) {
 	}
 }
 
-// start begins a turn; false: all workers are busy, and one of them or the next tick takes what waits.
+// start begins a turn. False: all workers are busy; one of them, or the next tick, takes what waits.
 func (p *Pool) start() bool {
 	if p.ants != nil {
 		err := p.ants.Submit(p.turn)

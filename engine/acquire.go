@@ -158,9 +158,9 @@ func (sc *section) watchWait(op *acquireOp) {
 	}
 }
 
-// watchContext makes a waiting op see the end of its ctx. That may be code of others, so no mutex is held, and callback.Pool.Ask
-// says where it runs. Meanwhile the op may have been claimed, by a grant for instance. Who claims it takes the
-// mutex before finish ends the watch: either that was after the note here, or the claim is seen here.
+// watchContext makes a waiting op see the end of its ctx. That may be code of others, so no mutex is held, and
+// callback.Pool.Ask says where it runs. Meanwhile the op may have been claimed, by a grant for instance. Who claims it
+// takes the mutex before finish ends the watch: either that was after the note here, or the claim is seen here.
 func (op *acquireOp) watchContext() {
 	e := op.lock.eng
 	defer e.callbacks.Contain()

@@ -105,7 +105,8 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		sc.sh.counts.tooLate++
 		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease)
 		if op := ent.grantedLate(); op != nil {
-			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v", ErrLost, a.lease)})
+			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v",
+				ErrLost, a.lease)})
 		}
 		sc.advance(ent)
 		return
@@ -282,7 +283,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	}
 	t := a.retry
 	t.last = r.Err
-	t.failed(r.Definite(), r.SentAt, now, e.nodes.AttemptLimit(), a.lease)
+	t.failed(r.Definite(), sending{r.SentAt, e.nodes.AttemptLimit(), a.lease}, now)
 	if ent.head == nil {
 		sc.tidy(ent)
 		return

@@ -154,8 +154,8 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 }
 
 // otherKind reports whether what this engine holds under the name is another kind of lock than is wanted,
-// so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said so, or
-// the holder is not told yet.
+// so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said
+// so, or the holder is not told yet.
 func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
 	stands := func(at *entry) bool {
 		h := at.standing()

@@ -119,8 +119,8 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 const placeLasts = 5 * time.Minute
 
 // keptBeyond reports whether the key may outlive what is to be released, and for how long it has to be gone on
-// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The owner id of a fair
-// lock may have a place in its queue.
+// with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The owner id of a
+// fair lock may have a place in its queue.
 func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
 	if traits(c.op.Family).mark == markPlace {
 		return now.Before(c.giveUp.Add(placeLasts))

@@ -100,11 +100,12 @@ const connBuffer = 128 << 10
 
 // ClientOption is what the client of an engine must be made with. A client of other options may
 // lose answers that had arrived (without AlwaysPipelining), reorder a key's commands (with
-// PipelineMultiplex), notice a dead connection too late (with a long ConnWriteTimeout), or be ended by what a server sends
-// (with a DialCtxFn of its own: this one's refuses strings of more than 8 MiB and replies of more than 16 MiB or 262,144 elements).
+// PipelineMultiplex), notice a dead connection too late (with a long ConnWriteTimeout), or be ended by what a server
+// sends (with a DialCtxFn of its own: this one's refuses strings of more than 8 MiB and replies of more than 16 MiB or
+// 262,144 elements).
 //
-// The password is not among the option's fields, so that one that is printed does not show it: a function gives it. With
-// a MasterName it is, for rueidis would give the function's to the sentinels, too.
+// The password is not among the option's fields, so that one that is printed does not show it: a function gives it.
+// With a MasterName it is, for rueidis would give the function's to the sentinels, too.
 func ClientOption(cfg Config) rueidis.ClientOption {
 	option := options(cfg)
 	if option.Password == "" || option.Sentinel.MasterSet != "" {
@@ -112,7 +113,9 @@ func ClientOption(cfg Config) rueidis.ClientOption {
 	}
 	credentials := rueidis.AuthCredentials{Username: option.Username, Password: option.Password}
 	option.Username, option.Password = "", ""
-	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) { return credentials, nil }
+	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		return credentials, nil
+	}
 	return option
 }
 
@@ -189,7 +192,8 @@ func (cfg *Config) check() error {
 	switch {
 	case cfg.Client != nil && len(cfg.Addrs) > 0:
 		return bad("both Client and Addrs are given")
-	case cfg.Client != nil && (cfg.Username != "" || cfg.Password != "" || cfg.DB != 0 || cfg.TLS != nil || cfg.ClientName != "" || cfg.MasterName != ""):
+	case cfg.Client != nil && (cfg.Username != "" || cfg.Password != "" || cfg.DB != 0 || cfg.TLS != nil ||
+		cfg.ClientName != "" || cfg.MasterName != ""):
 		return bad("the connection of a given Client is already configured")
 	case cfg.Client == nil && len(cfg.Addrs) == 0:
 		return bad("no address")
@@ -199,7 +203,8 @@ func (cfg *Config) check() error {
 		return bad("no MasterName")
 	case strings.ContainsAny(cfg.MasterName, " \n\r"):
 		return bad("the master name %q has spaces", cfg.MasterName)
-	case cfg.masterName() == "" && (cfg.SentinelUsername != "" || cfg.SentinelPassword != "" || cfg.SentinelTLS != nil || cfg.NoSentinelTLS):
+	case cfg.masterName() == "" && (cfg.SentinelUsername != "" || cfg.SentinelPassword != "" ||
+		cfg.SentinelTLS != nil || cfg.NoSentinelTLS):
 		return bad("how to connect to sentinels is given, and no MasterName")
 	case cfg.SentinelTLS != nil && cfg.NoSentinelTLS:
 		return bad("both SentinelTLS and NoSentinelTLS are given")
@@ -385,13 +390,15 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 	}
 	if want := cfg.Topology; want == TopologySingle && nodes.Cluster() || want == TopologyCluster && !nodes.Cluster() {
 		nodes.Close()
-		return nil, fmt.Errorf("%w: the server says it is %s", ErrConfig, map[bool]string{true: "a node of a cluster", false: "not a cluster"}[nodes.Cluster()])
+		is := map[bool]string{true: "a node of a cluster", false: "not a cluster"}[nodes.Cluster()]
+		return nil, fmt.Errorf("%w: the server says it is %s", ErrConfig, is)
 	}
 	return nodes, nil
 }
 
-// The client's ring of a connection has 1,024 places, which take 400 KB, and a small one costs a busy connection a tenth of
-// its throughput. Where there are many nodes each has little to say, and whoever names them may have made them up.
+// The client's ring of a connection has 1,024 places, which take 400 KB, and a small one costs a busy connection a
+// tenth of its throughput. Where there are many nodes each has little to say, and whoever names them may have made them
+// up.
 const (
 	crowdOf     = 64
 	crowdRing   = 5

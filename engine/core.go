@@ -74,7 +74,8 @@ type shard struct {
 // counts are a shard's counters, guarded by its mutex.
 type counts struct {
 	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
-	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll, messages, subscribed, reconnects, polls int64
+	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll,
+	messages, subscribed, reconnects, polls int64
 }
 
 // origin counts what sent the attempt that was granted.
@@ -423,9 +424,10 @@ func forces(by, there resp.Family) bool { return traits(by).mode == traits(there
 type mark uint8
 
 const (
-	markNone  mark = iota
-	markNote       // that somebody waits; the engine takes it back when nobody does
-	markPlace      // its place in a queue: each waiter has an owner id of its own, and a release may pass the lock on to it
+	markNone mark = iota
+	markNote      // that somebody waits; the engine takes it back when nobody does
+	// its place in a queue: each waiter has an owner id of its own, and a release may pass the lock on to it
+	markPlace
 )
 
 // traits returns the row of a family. Allocates: never.
@@ -437,9 +439,9 @@ func (f *family) halved() bool { return f.mode != "" }
 // apart reports whether each hold, or each waiter, has an owner id of its own: a child.
 func (f *family) apart() bool { return f.shared || f.mark == markPlace }
 
-// A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a timer. What
-// changes names is a method of it, so that nobody can call that without the mutex. Results and calls to others are collected
-// meanwhile, and carried out when the mutex is free: they may run user code.
+// A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a
+// timer. What changes names is a method of it, so that nobody can call that without the mutex. Results and calls to
+// others are collected meanwhile, and carried out when the mutex is free: they may run user code.
 //
 //	sc := e.enter(hash)
 //	sc.advance(ent)
@@ -573,8 +575,8 @@ func (sc *section) refuse(op *acquireOp, err error) {
 	}
 }
 
-// owe keeps Close from returning before publish has told what was collected. The engine's own goroutines need not: Close
-// waits for them. Called last.
+// owe keeps Close from returning before publish has told what was collected. The engine's own goroutines need not:
+// Close waits for them. Called last.
 func (sc *section) owe() {
 	if sc.owed == nil && (sc.first != nil || sc.releases != nil || sc.more != nil) {
 		sc.owed = sc.sh

@@ -41,9 +41,9 @@
 //
 // What is not promised. Redis replicates asynchronously: a failover can lose a lock that was
 // granted, and then two holders believe, the old one until its next renewal is answered. [WaitReplicas]
-// narrows that: a grant that too few replicas have seen is given back ([ErrNotReplicated]). A process that stops between looking at Lost and acting on
-// it acts late. Against both only fencing helps: a token that grows with each grant and a store that
-// refuses older ones.
+// narrows that: a grant that too few replicas have seen is given back ([ErrNotReplicated]). A process that stops
+// between looking at Lost and acting on it acts late. Against both only fencing helps: a token that grows with each
+// grant and a store that refuses older ones.
 //
 // # Leases and the watchdog
 //
@@ -93,9 +93,8 @@
 // # Errors
 //
 // Every error is one of the sentinels, tested with errors.Is; [HeldError], [UnknownError],
-// [NotReplicatedError] and [ServerError] carry data. [SafeToRetry] says whether trying again is safe. An operation whose
-// answer never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the
-// lock is free.
+// [NotReplicatedError] and [ServerError] carry data. [SafeToRetry] says whether trying again is safe. An operation
+// whose answer never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the lock is free.
 //
 // Scripts carry what is wanted, never a step, so sending one again counts once. A lock that was
 // granted to nobody (the caller had left, the answer was lost) is given back; if that is impossible
@@ -104,7 +103,7 @@
 // # Where it runs
 //
 // On one Redis server from 5.0 on (fair locks: from 6.0.6, which has LPOS), or Valkey, on a master that sentinels
-// name (Config.MasterName), or on Redis Cluster; faster from 6.2 (COPY) and 7.0 (PEXPIRE GT) on. Linux first. Elsewhere the clock of leases
-// may stop while the machine sleeps: after a suspend a lease can look held until its next renewal is
-// answered.
+// name (Config.MasterName), or on Redis Cluster; faster from 6.2 (COPY) and 7.0 (PEXPIRE GT) on. Linux first. Elsewhere
+// the clock of leases may stop while the machine sleeps: after a suspend a lease can look held until its next renewal
+// is answered.
 package engine

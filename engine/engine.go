@@ -70,7 +70,10 @@ func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subs
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, hide: hide, id: id, clock: c, world: w, ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell()}
+	e := &Engine{
+		cfg: cfg, hide: hide, id: id, clock: c, world: w,
+		ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell(),
+	}
 	if err := e.start(nodes); err != nil {
 		nodes.Close()
 		return nil, err
@@ -99,7 +102,8 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	}
 	e.timers, e.shortTimers = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
 	e.nodes = nodes
-	e.watchdog = renew.New(e.clock, w, func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }, listener{e})
+	owner := func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }
+	e.watchdog = renew.New(e.clock, w, owner, listener{e})
 	// From here on things happen by themselves: everything they use is there.
 	nodes.Start(resp.Hooks{
 		Moved: e.slotsMoved, Retired: func(n *resp.Node) { e.watchdog.Retire(n) },
@@ -137,7 +141,9 @@ func (t ticking) due(now clock.Instant) {
 	clear(e.overdue)
 	if !e.stuck && e.wheel.Stuck() > 0 {
 		e.stuck = true
-		e.log(slog.LevelWarn, "holdfast: the timing wheel is stuck; a system timer and a ticker do without it, what waits for time comes up to 50 ms late")
+		e.log(slog.LevelWarn,
+			"holdfast: the timing wheel is stuck; a system timer and a ticker do without it, "+
+				"what waits for time comes up to 50 ms late")
 	}
 	for _, n := range e.nodes.All() {
 		if policy := n.TakeEvicts(); policy != "" {
@@ -173,8 +179,8 @@ func (e *Engine) watchName(key string) {
 // Close ends the engine: waiters fail with ErrClosed, held locks are released (or left to expire
 // with KeepOnClose), renewals stop last. It returns nil when every goroutine of the engine is gone,
 // and ctx's error, naming what is left, if that takes longer; the rest then ends by itself.
-// A callback that never returns is counted in the error. Blocks: as ctx allows, and for 15 s at most where the server gives no
-// answers, callbacks aside. Idempotent.
+// A callback that never returns is counted in the error. Blocks: as ctx allows, and for 15 s at most where the server
+// gives no answers, callbacks aside. Idempotent.
 //
 // Called by a callback (of OnComplete, or a logger's) it waits for everything but callbacks: it would wait for
 // itself. Those return in their own time, and a Close from elsewhere waits for them. A goroutine that a callback
@@ -266,7 +272,8 @@ func (e *Engine) shutDown(ctx context.Context) {
 	}
 	e.draining.Store(true)
 	if e.unanswered() > 0 {
-		e.nodes.GiveUp() // nobody ticks any more when the wheel has stopped: their rounds would end by rueidis' ping, 11 s later
+		// nobody ticks any more when the wheel has stopped: their rounds would end by rueidis' ping, 11 s later
+		e.nodes.GiveUp()
 	}
 	e.world.Yield("Engine.shutDown: draining | the watchdog ended")
 	// Top down: the watchdog uses the wheel and the nodes, the wheel's items the nodes.

@@ -86,7 +86,8 @@ type UnknownError struct {
 
 // Error says by when the lock is free.
 func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("holdfast: outcome for lock %s is unknown, free by %s", quote(e.Name), e.FreeBy.Format(time.RFC3339Nano))
+	text := fmt.Sprintf("holdfast: outcome for lock %s is unknown, free by %s", quote(e.Name),
+		e.FreeBy.Format(time.RFC3339Nano))
 	if e.cause != nil {
 		text += ": " + strings.TrimPrefix(e.cause.Error(), "holdfast: ")
 	}
@@ -106,7 +107,8 @@ type NotReplicatedError struct {
 
 // Error says how many replicas have seen the grant.
 func (e *NotReplicatedError) Error() string {
-	text := fmt.Sprintf("holdfast: lock %s: %d of %d replicas have seen the grant, it is given back", quote(e.Name), e.Seen, e.Wanted)
+	text := fmt.Sprintf("holdfast: lock %s: %d of %d replicas have seen the grant, it is given back", quote(e.Name),
+		e.Seen, e.Wanted)
 	if e.cause != nil {
 		text += ": " + strings.TrimPrefix(e.cause.Error(), "holdfast: ")
 	}

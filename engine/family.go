@@ -5,8 +5,8 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
-// families is the table: one row a family. No other place in the engine asks which family it is; resp has a table of its
-// own, for what travels. ARCHITECTURE.md, "To add a family", says what else there is to do.
+// families is the table: one row a family. No other place in the engine asks which family it is; resp has a table of
+// its own, for what travels. ARCHITECTURE.md, "To add a family", says what else there is to do.
 //
 //nolint:gochecknoglobals // a constant in all but name
 var families = [resp.MaxFamilies]family{

@@ -32,14 +32,14 @@ const (
 
 // Context returns a context that carries the values of the acquire's ctx, not its end: it ends when
 // the lease does, with cause ErrReleased or ErrLost. A loss ends it before the server would let
-// anybody else in: early by up to 75 ms or a quarter of the lease, by 15 ms at least while the process gets to run, and at once
-// when the server says so.
-// What runs between a look at it and its effect is protected by fencing alone.
+// anybody else in: early by up to 75 ms or a quarter of the lease, by 15 ms at least while the process gets to run, and
+// at once when the server says so. What runs between a look at it and its effect is protected by fencing alone.
 //
 // It is made when first asked for. One that is asked for when the lease is over has ended.
 func (ls *Lease) Context() context.Context {
 	c := ls.context()
-	if ls.Lost() { // the watchdog may not have come to it yet; no mutex is held, for the children of a context are user code
+	// the watchdog may not have come to it yet; no mutex is held, for the children of a context are user code
+	if ls.Lost() {
 		c.cancel(ErrLost)
 	}
 	return c
@@ -101,7 +101,8 @@ func (ls *Lease) Name() string { return ls.lock.Name() }
 func (ls *Lease) StopRenewing() {
 	sc := ls.lock.eng.enter(ls.lock.hash)
 	defer sc.leave()
-	if ls.state.Load() == leaseActive && ls.hold.status.Load() == holdHeld { // else its release may have passed the hold on
+	// else its release may have passed the hold on
+	if ls.state.Load() == leaseActive && ls.hold.status.Load() == holdHeld {
 		sc.stopRenewing(ls.hold, ls)
 	}
 }
@@ -240,8 +241,8 @@ func (sc *section) leaseLeft(h *hold, ls *Lease) {
 	}
 }
 
-// trustLess follows a handle that left a shared hold, whose key no command lowers: if nobody has it renewed any more, it
-// is trusted for what is left to those who remain, not for what was proven for others.
+// trustLess follows a handle that left a shared hold, whose key no command lowers: if nobody has it renewed any more,
+// it is trusted for what is left to those who remain, not for what was proven for others.
 func (sc *section) trustLess(h *hold) {
 	if h.allCompatible() || h.extra.wishes.care().renew {
 		return
@@ -252,8 +253,8 @@ func (sc *section) trustLess(h *hold) {
 	}
 }
 
-// passMaxHold notices a MaxHold that has passed, before the key's expiry is set to what the handles ask for: the watchdog
-// looks when the next renewal is due.
+// passMaxHold notices a MaxHold that has passed, before the key's expiry is set to what the handles ask for: the
+// watchdog looks when the next renewal is due.
 func (sc *section) passMaxHold(h *hold, now clock.Instant) {
 	if until := sc.eng.watchdog.Until(h); until == 0 || now.Before(until) {
 		return

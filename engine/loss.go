@@ -35,7 +35,8 @@ func (l listener) Jeopardy(s renew.Subject) {
 	if !held {
 		return
 	}
-	l.eng.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods", "name", resp.Printable(l.eng.nameOf(h.ent.key)))
+	l.eng.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods",
+		"name", resp.Printable(l.eng.nameOf(h.ent.key)))
 }
 
 // Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
@@ -54,12 +55,13 @@ func (l listener) Renewed(s renew.Subject) {
 	}
 	sc.leave()
 	if leaked {
-		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close", "name", resp.Printable(l.eng.nameOf(h.ent.key)))
+		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close",
+			"name", resp.Printable(l.eng.nameOf(h.ent.key)))
 	}
 }
 
-// Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A read hold
-// is never lowered, nor is one that never changed.
+// Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A
+// read hold is never lowered, nor is one that never changed.
 func (l listener) Outlasted(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
@@ -126,8 +128,8 @@ func (sc *section) refuseOwners(h *hold) {
 	}
 }
 
-// tellLoss is the second half of a loss: the holder is told, and then the lock may be granted here again. Called without the
-// mutex.
+// tellLoss is the second half of a loss: the holder is told, and then the lock may be granted here again. Called
+// without the mutex.
 func (sc *section) tellLoss() {
 	e, l := sc.eng, sc.lost
 	if l == nil {
@@ -138,7 +140,8 @@ func (sc *section) tellLoss() {
 		c.cancel(ErrLost)
 	}
 	if l.cause != renew.CauseClosed {
-		e.log(slog.LevelWarn, "holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
+		e.log(slog.LevelWarn, "holdfast: lock lost",
+			"name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
 	}
 	e.world.Yield("section.tellLoss: contexts cancelled | freed")
 	sc.lock()

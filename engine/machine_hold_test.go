@@ -64,9 +64,9 @@ func TestMachineHoldEndsOnce(t *testing.T) {
 
 func TestMachineAskingCountsFailuresFromTheFirstOn(t *testing.T) {
 	var a asking
-	a.failed(true, machineNow, machineNow.Add(1), attemptLimit, time.Second)
+	a.failed(true, sending{machineNow, attemptLimit, time.Second}, machineNow.Add(1))
 	require.Equal(t, asking{tries: 1, since: machineNow.Add(1)}, a, "a definite error leaves no doubt")
-	a.failed(false, machineNow.Add(2), machineNow.Add(3), attemptLimit, time.Minute)
+	a.failed(false, sending{machineNow.Add(2), attemptLimit, time.Minute}, machineNow.Add(3))
 	want := asking{unknown: true, tries: 2, since: machineNow.Add(1)}
 	want.indeterminate = indeterminate{until: machineNow.Add(2 + attemptLimit + clockSlack), lease: time.Minute}
 	require.Equal(t, want, a)
@@ -376,7 +376,7 @@ func TestMachineFailedChangeIsSentAgainUntilItIsDefinite(t *testing.T) {
 		{true, true, false, true}, // it may have run before
 	} {
 		n := &reentryCount{busy: true, unknown: c.unknown, queue: []change{{}, {since: machineNow - 5}}}
-		require.Equal(t, c.again, n.failed(c.definite, c.transient, machineNow-1, machineNow, attemptLimit, time.Minute), "%+v", c)
+		require.Equal(t, c.again, n.failed(c.definite, c.transient, sending{machineNow - 1, attemptLimit, time.Minute}, machineNow), "%+v", c)
 		require.Equal(t, 1, n.tries)
 		require.Equal(t, c.unknown || !c.definite, n.unknown)
 		require.Equal(t, machineNow, n.cur.since)

@@ -152,7 +152,8 @@ func (s *settings) with(opts []Option) *settings {
 		changed.family = traits(changed.family).spinsAs
 	}
 	if ack := changed.ack; ack != nil && ack.Timeout > changed.lease/2 {
-		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v", ErrLease, ack.Timeout, changed.lease))
+		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v",
+			ErrLease, ack.Timeout, changed.lease))
 	}
 	return &changed
 }

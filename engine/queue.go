@@ -24,16 +24,17 @@ type queue struct {
 	name       *queue        // of a child: the queue of its name, which counts for all of them; nil: this is it
 	busyUntil  clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
 
-	tenureUntil     clock.Instant // of this engine, while it has the lock again and again; 0: it has none
-	forceReleases   int32         // of a name: force-releases on their way: nothing is asked for meanwhile
-	releases        int32         // releases on their way; of a name: those of its children among them
-	telling         int32         // of a name: lost holds of it whose holders are not told yet
-	epoch           uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
-	leftAt          clock.Instant // of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
-	tenureSize      int16         // grants of the tenure
-	missedReleases  uint8         // releases that went by since this engine last had the lock, counted to mostMissed
-	others          uint8         // of a name: who heard the last release, but for this engine, counted to leaveTo
-	askEpoch        uint32        // epoch when the acquire was sent
+	tenureUntil   clock.Instant // of this engine, while it has the lock again and again; 0: it has none
+	forceReleases int32         // of a name: force-releases on their way: nothing is asked for meanwhile
+	releases      int32         // releases on their way; of a name: those of its children among them
+	telling       int32         // of a name: lost holds of it whose holders are not told yet
+	epoch         uint32        // grows with every hint that the lock may be free; an older busy answer is not believed
+	// of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
+	leftAt          clock.Instant
+	tenureSize      int16  // grants of the tenure
+	missedReleases  uint8  // releases that went by since this engine last had the lock, counted to mostMissed
+	others          uint8  // of a name: who heard the last release, but for this engine, counted to leaveTo
+	askEpoch        uint32 // epoch when the acquire was sent
 	ask             askState
 	wait            waitState
 	by              wakeKind // what sent the acquire that is on its way, or the last
@@ -307,8 +308,8 @@ func (q *queue) meant(asked resp.Family) bool {
 	return q.head != nil && entersAs(asked, q.head.set.family)
 }
 
-// acksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant, and
-// wait for as many and as long itself.
+// acksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant,
+// and wait for as many and as long itself.
 func (q *queue) acksSuit() bool {
 	if q.head == nil || q.ask != askInFlight || q.att.op.Ack == nil {
 		return true
@@ -328,15 +329,16 @@ func (q *queue) afterBusy(asked resp.Family) step {
 			q.wait, q.busyUntil = waitNot, 0
 		}
 		return q.next()
-	case q.epoch != q.askEpoch, q.att == nil && traits(q.head.set.family).mark == markPlace: // it has no place to park in yet
+	// it has no place to park in yet
+	case q.epoch != q.askEpoch, q.att == nil && traits(q.head.set.family).mark == markPlace:
 		return q.next()
 	default:
 		return q.park()
 	}
 }
 
-// toldBusy reports whether the last answer, if there was one, was that somebody else has the lock. A poll that is on its
-// way takes nothing of that back.
+// toldBusy reports whether the last answer, if there was one, was that somebody else has the lock. A poll that is on
+// its way takes nothing of that back.
 func (q *queue) toldBusy(now clock.Instant) bool {
 	polls := q.wait == waitWoken && q.by == wakePoll && now.Before(q.busyUntil)
 	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
@@ -596,7 +598,8 @@ const (
 	leaveTo    = 2
 )
 
-// leaves reports whether a release that is sent now leaves the lock to others. It does not where who waits here goes on.
+// leaves reports whether a release that is sent now leaves the lock to others. It does not where who waits here goes
+// on.
 func (q *queue) leaves(now clock.Instant) bool {
 	if q.others < leaveTo || q.tenureOpen(now) || now.Sub(q.leftAt) < leaveEvery {
 		return false
@@ -605,8 +608,8 @@ func (q *queue) leaves(now clock.Instant) bool {
 	return true
 }
 
-// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine whose tenure
-// with such a lock is over leaves it for spinsFor if it found somebody else to have it within rivalsFor.
+// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine
+// whose tenure with such a lock is over leaves it for spinsFor if it found somebody else to have it within rivalsFor.
 const (
 	spinsFor  = 5 * time.Millisecond
 	rivalsFor = 10 * time.Second

@@ -57,7 +57,8 @@ func (l *RWLock) With(opts ...Option) *RWLock {
 // waiting before it; and once the tenure is over the server is asked again: a writer elsewhere may wait. What
 // an owner reads beside its own write hold is no way in.
 func (sc *section) share(ent *entry, op *acquireOp) bool {
-	if ent == nil || ent.children == nil || ent.head != nil || ent.hold != nil || ent.forceReleases > 0 || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
+	if ent == nil || ent.children == nil || ent.head != nil || ent.hold != nil || ent.forceReleases > 0 ||
+		sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return false
 	}
 	child := ent.children.last
@@ -65,7 +66,8 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 		return false
 	}
 	h, now := child.hold, sc.eng.clock.Now()
-	if !op.set.compatible(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) || !now.Before(h.tenureUntil) {
+	if !op.set.compatible(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) ||
+		!now.Before(h.tenureUntil) {
 		return false
 	}
 	return sc.join(h, op)
@@ -74,7 +76,8 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 // shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
 // the key of a hold lives as long as its handles ask for, and a share costs no command.
 func (h *hold) shareable(set *settings, now clock.Instant) bool {
-	return traits(h.Family).shared && h.status.Load() == holdHeld && !h.forceReleased && set.watchdog && h.Renewing() && set.lease == h.Lease() &&
+	return traits(h.Family).shared && h.status.Load() == holdHeld && !h.forceReleased && set.watchdog &&
+		h.Renewing() && set.lease == h.Lease() &&
 		h.Deadline().Sub(now) >= h.Lease()/2 && !h.indeterminate().mayRunAfter(now)
 }
 
@@ -98,7 +101,8 @@ func (sc *section) join(h *hold, op *acquireOp) bool {
 // joinAll lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
 // reads by now and must not enter again is refused.
 func (sc *section) joinAll(ent *entry, h *hold) {
-	for op := ent.head; op != nil && op.set.watchdog && op.set.compatible(h.set) && op.set.replicas() <= int(h.seen); op = ent.head {
+	for op := ent.head; op != nil && op.set.watchdog && op.set.compatible(h.set) &&
+		op.set.replicas() <= int(h.seen); op = ent.head {
 		ent.unlink(op)
 		if op.set.once && h.readsFor(op.owner) > 0 {
 			sc.refuse(op, ErrReentry)
@@ -131,9 +135,10 @@ func (sc *section) dropHandle(h *hold, ls *Lease) {
 	}
 }
 
-// reenterOrRefuse answers an owner who holds the name here already, or has lost it. It says whether it did. It decides for
-// every op of an owner that comes to a queue, for the first time or again: what the owner holds now counts, not what
-// it held when it asked. Whom the server grants what was asked for before has its way in: of that one only lostTo is asked.
+// reenterOrRefuse answers an owner who holds the name here already, or has lost it. It says whether it did. It decides
+// for every op of an owner that comes to a queue, for the first time or again: what the owner holds now counts, not
+// what it held when it asked. Whom the server grants what was asked for before has its way in: of that one only lostTo
+// is asked.
 func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 	read, other, over := ent.holdsOf(op.owner)
 	want := op.set.family
@@ -145,7 +150,8 @@ func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 		return false
 	case op.set.once:
 		sc.refuse(op, ErrReentry)
-	case read != nil && together(read.Family, want) && op.set.replicas() <= int(read.seen) && read.shareable(op.set, sc.eng.clock.Now()):
+	case read != nil && together(read.Family, want) && op.set.replicas() <= int(read.seen) &&
+		read.shareable(op.set, sc.eng.clock.Now()):
 		sc.join(read, op)
 	case other != nil && beside(other.Family, want):
 		sc.downgrade(other, op)
@@ -173,9 +179,9 @@ func (ent *entry) lostTo(o *Owner) bool {
 // lostBy reports whether an owner that holds these has a handle of none.
 func lostBy(read, other *hold) bool { return read == nil && (other == nil || other.out() == 0) }
 
-// holdsOf returns what an owner holds under a name, to read and otherwise, and whether a hold of the owner's is over that the
-// watchdog did not come to yet. It is lost
-// to whoever asks, so nothing is entered by it. One whose last handle is just given back is none.
+// holdsOf returns what an owner holds under a name, to read and otherwise, and whether a hold of the owner's is over
+// that the watchdog did not come to yet. It is lost to whoever asks, so nothing is entered by it. One whose last handle
+// is just given back is none.
 func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	if ent == nil || o == nil {
 		return nil, nil, false
@@ -183,7 +189,8 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	for at := range ent.withChildren {
 		h := at.hold
 		switch {
-		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 || h.reentry != nil && h.reentry.leaving:
+		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 ||
+			h.reentry != nil && h.reentry.leaving:
 		case !ent.eng.clock.Now().Before(h.Deadline()):
 			over = true
 		case traits(h.Family).shared:
@@ -252,8 +259,8 @@ func (sc *section) downgrade(h *hold, op *acquireOp) {
 	sc.advance(child)
 }
 
-// besideLasts notes on a write hold that the key lives for a lease, because something beside it asks for that. It need not be
-// there any more when the write hold is lost: no release but the write hold's ends the key then.
+// besideLasts notes on a write hold that the key lives for a lease, because something beside it asks for that. It need
+// not be there any more when the write hold is lost: no release but the write hold's ends the key then.
 func (sc *section) besideLasts(h *hold, lease time.Duration) {
 	if w := h.ent.root().hold; w != nil {
 		sc.asksFor(w, lease)

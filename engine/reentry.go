@@ -25,8 +25,8 @@ func (sc *section) reenter(h *hold, op *acquireOp) {
 	sc.nextChange(n)
 }
 
-// leaveReentry takes an op that gave up out of the changes of the hold that it wanted to enter again, if it waits there. If
-// replicas are waited for on its behalf, that ends: other changes wait behind it.
+// leaveReentry takes an op that gave up out of the changes of the hold that it wanted to enter again, if it waits
+// there. If replicas are waited for on its behalf, that ends: other changes wait behind it.
 func (sc *section) leaveReentry(ent *entry, op *acquireOp) {
 	for at := range ent.root().withChildren {
 		if h := at.hold; h != nil && h.reentry != nil && h.owner == op.owner {
@@ -139,7 +139,8 @@ func (sc *section) lowerLease(n *reentry) {
 		return
 	}
 	n.unlowered = false
-	if h.extra != nil && h.extra.extended.mayRunAfter(now) { // a late copy would raise it again: it is settled when none can run any more
+	// a late copy would raise it again: it is settled when none can run any more
+	if h.extra != nil && h.extra.extended.mayRunAfter(now) {
 		n.late.until = max(n.late.until, h.extra.extended.until)
 	}
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
@@ -184,8 +185,8 @@ func (sc *section) releaseLast(n *reentry, c change) {
 }
 
 // requeue puts an op that wanted to enter again back into its queue: of a fair lock into a child of its own, which
-// it returns, for it is behind everybody who has asked. One whose owner goes on reading there would wait for itself, and
-// one whose owner has lost another hold of the name would enter anew.
+// it returns, for it is behind everybody who has asked. One whose owner goes on reading there would wait for itself,
+// and one whose owner has lost another hold of the name would enter anew.
 func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 	at := h.ent.root()
 	if sc.reenterOrRefuse(at, op) {
@@ -334,7 +335,7 @@ func (sc *section) readEnded(ent *entry, asked time.Duration) {
 func (sc *section) changeAgain(n *reentry, r *resp.Result) bool {
 	now := sc.eng.clock.Now()
 	limit := sc.eng.nodes.AttemptLimit()
-	again := n.failed(r.Definite(), r.Err.Class.Transient(), r.SentAt, now, limit, n.lease())
+	again := n.failed(r.Definite(), r.Err.Class.Transient(), sending{r.SentAt, limit, n.lease()}, now)
 	if !r.Definite() && n.op.Kind == resp.OpLeave {
 		n.lowered(r.SentAt, now, limit, time.Duration(n.op.LeaseMs)*time.Millisecond)
 	}
@@ -346,7 +347,8 @@ func (sc *section) changeAgain(n *reentry, r *resp.Result) bool {
 	return true
 }
 
-// changesWait follows a failure of what the owner asks to read beside the hold: changes of the hold wait for its answer.
+// changesWait follows a failure of what the owner asks to read beside the hold: changes of the hold wait for its
+// answer.
 func (sc *section) changesWait(n *reentry, now clock.Instant, cause *resp.ServerError) {
 	if n.busy {
 		return
@@ -409,7 +411,8 @@ func (o *Owner) Holds(l *Lock) int {
 	handles, now := int32(0), l.eng.clock.Now()
 	for at := range ent.withChildren { // of several kinds, if one was taken away elsewhere and that is not known here yet
 		h := at.hold
-		if h != nil && h.owner == o && entersAs(h.Family, l.set.family) && h.status.Load() == holdHeld && now.Before(h.Deadline()) {
+		if h != nil && h.owner == o && entersAs(h.Family, l.set.family) && h.status.Load() == holdHeld &&
+			now.Before(h.Deadline()) {
 			handles += h.count
 		}
 	}

@@ -105,7 +105,8 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 		root.children.lasts = max(root.children.lasts, now.Add(h.maxRemoteLife(now)))
 	}
 	ent.freed(h)
-	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: op}
+	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot,
+		Field: h.Field, Sink: op}
 	if heirs := sc.heirs(h); heirs != nil {
 		op.op.Sink = &fairRelease{op, heirs}
 	}
@@ -197,7 +198,8 @@ func (op *releaseOp) again(r *resp.Result) bool {
 	if !r.Definite() {
 		retry.unknown = true
 	}
-	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() || now.Sub(retry.since) > retryBudget*e.nodes.AttemptLimit() {
+	if e.draining.Load() || !r.Err.Class.Transient() && r.Definite() ||
+		now.Sub(retry.since) > retryBudget*e.nodes.AttemptLimit() {
 		return false
 	}
 	e.timers.Schedule(&retry.item, e.resendAt(op.op.Slot, now, retry.tries))
@@ -324,8 +326,8 @@ func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 	sc.pause(ent.wakeups, yieldEnd(r, least))
 }
 
-// yieldEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as ours
-// has asked before.
+// yieldEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as
+// ours has asked before.
 func yieldEnd(r *resp.Result, least time.Duration) clock.Instant {
 	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), yieldMost))
 }
@@ -366,7 +368,8 @@ func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
 		return nil
 	}
 	for child := h.ent.root().firstChild(); child != nil && len(heirs) < heirsMost; child = child.nextChild() {
-		if op := child.head; op != nil && op.set.ack == nil && child.att != nil && child.att.op.Placed && !child.att.unknown() {
+		if op := child.head; op != nil && op.set.ack == nil && child.att != nil && child.att.op.Placed &&
+			!child.att.unknown() {
 			heirs = append(heirs, resp.Heir{Field: child.att.op.Field, LeaseMs: child.att.lease.Milliseconds()})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
-// RenewalStats count what the watchdog did: holds under watch (Watched), renewals of a key (Sent), those answered with an error
-// or not at all (Failed), and how often two periods passed without a success (Jeopardies).
+// RenewalStats count what the watchdog did: holds under watch (Watched), renewals of a key (Sent), those answered with
+// an error or not at all (Failed), and how often two periods passed without a success (Jeopardies).
 type RenewalStats = renew.Stats
 
 // SlotStats count what happened to the table of a cluster's slots, and how often sentinels named another master.
@@ -60,7 +60,8 @@ type Stats struct {
 	// and contexts that did.
 	Callbacks, CallbackPanics, CallbackOverflows int64
 	LogsDropped                                  int64 // lines that the logger was too slow for
-	TimingWheelStuck                             int64 // times the timing wheel was found stuck; what waits for time then comes a little late
+	// times the timing wheel was found stuck; what waits for time then comes a little late
+	TimingWheelStuck int64
 }
 
 // Stats adds up the engine's counters. Blocks: for each shard's mutex in turn.

@@ -50,11 +50,17 @@ type asking struct {
 	since         clock.Instant // of the first of them
 }
 
-// failed follows an error, or (not definite) no answer at all, to what was sent at sentAt.
-func (a *asking) failed(definite bool, sentAt, now clock.Instant, limit, lease time.Duration) {
+// A sending is a command that was sent: when, how long one attempt of it may take, and the lease that it asks for.
+type sending struct {
+	at           clock.Instant
+	limit, lease time.Duration
+}
+
+// failed follows an error, or (not definite) no answer at all, to what was sent.
+func (a *asking) failed(definite bool, s sending, now clock.Instant) {
 	if !definite {
 		a.unknown = true
-		a.indeterminate.unanswered(sentAt, limit, lease)
+		a.indeterminate.unanswered(s.at, s.limit, s.lease)
 	}
 	if a.since == 0 {
 		a.since = now
@@ -75,7 +81,8 @@ const (
 )
 
 // verdict judges one op. A waiter outlasts what passes without its help; a newcomer is patient for a
-// while; where a slot moves, it waits as it would for the lock, and even a Try is patient; and as long as a copy of the acquire may run, the answer to the next is worth waiting for.
+// while; where a slot moves, it waits as it would for the lock, and even a Try is patient; and as long as a copy of the
+// acquire may run, the answer to the next is worth waiting for.
 func (a *asking) verdict(class resp.Class, parked, try, out bool) verdict {
 	switch {
 	case parked && (class.Transient() || memoryClass(class)):
@@ -112,7 +119,8 @@ type handOffInput struct {
 	off           bool // switched off, or the engine closes
 	renewing      bool
 	reads         bool // its owner reads beside it, or asks to
-	unlowered     bool // the key may live for what was asked for by who has left, or an Extend of that one's raises it again
+	// the key may live for what was asked for by who has left, or an Extend of that one's raises it again
+	unlowered bool
 }
 
 // A handOff says whether a released lock may go to the next waiter here, or else why not. Each is a row
@@ -446,13 +454,13 @@ func (w *wirehold) refused(now clock.Instant) change {
 
 // failed follows an error, or (not definite) no answer at all, and says whether the change is sent again:
 // until its answer is definite.
-func (n *reentryCount) failed(definite, transient bool, sentAt, now clock.Instant, limit, lease time.Duration) (again bool) {
+func (n *reentryCount) failed(definite, transient bool, s sending, now clock.Instant) (again bool) {
 	n.tries++
 	n.cur.failed(now)
 	n.waitsBehind(now)
 	if !definite {
 		n.unknown = true
-		n.late.unanswered(sentAt, limit, lease)
+		n.late.unanswered(s.at, s.limit, s.lease)
 	}
 	return n.unknown || transient
 }

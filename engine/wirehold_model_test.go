@@ -124,7 +124,7 @@ func (hw *holdWorld) drop() {
 	if !c.ran {
 		hw.copies = append(hw.copies, c)
 	}
-	hw.fatalIf(!hw.w.reentry.failed(false, true, c.sentAt, hw.now, attemptLimit, time.Second), "a change of unknown outcome is given up")
+	hw.fatalIf(!hw.w.reentry.failed(false, true, sending{c.sentAt, attemptLimit, time.Second}, hw.now), "a change of unknown outcome is given up")
 	most := attemptLimit
 	if rapid.Bool().Draw(hw.t, "out of patience") {
 		most = -1
@@ -155,7 +155,7 @@ func (hw *holdWorld) overdue(most time.Duration) {
 func (hw *holdWorld) refuse() {
 	c := *hw.cur
 	hw.cur = nil
-	if hw.w.reentry.failed(true, false, c.sentAt, hw.now, attemptLimit, time.Second) {
+	if hw.w.reentry.failed(true, false, sending{c.sentAt, attemptLimit, time.Second}, hw.now) {
 		hw.again = true
 		return
 	}

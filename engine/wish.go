@@ -125,8 +125,8 @@ func (ws *wishes) stop(ls *Lease, now, deadline clock.Instant) {
 	*ws = append(*ws, w)
 }
 
-// pass ends the renewals for those whose MaxHold has passed, from then on, however late that is noticed. It says whether
-// there were any.
+// pass ends the renewals for those whose MaxHold has passed, from then on, however late that is noticed. It says
+// whether there were any.
 func (ws wishes) pass(now, deadline clock.Instant) (passed bool) {
 	for i := range ws {
 		if w := &ws[i]; w.until != 0 && !now.Before(w.until) {

@@ -96,7 +96,7 @@ func shown() []mutant {
 		},
 		{
 			"name-turns-a-log", "a name turns the direction in which a line of a log is read",
-			one("engine/loss.go", `"holdfast: lock lost", "name", resp.Printable(e.nameOf(l.hold.ent.key))`, `"holdfast: lock lost", "name", e.nameOf(l.hold.ent.key)`),
+			one("engine/loss.go", `"name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause"`, `"name", e.nameOf(l.hold.ent.key), "cause"`),
 			"engine", "TestNamesTurnNoDirectionInALogOrAnError", false,
 		},
 		{

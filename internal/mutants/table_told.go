@@ -66,12 +66,12 @@ func tellingLate() []mutant {
 		},
 		{
 			"late-context-lives-on", "a context that is asked for when its lease is over has not ended",
-			one("engine/lease.go", "if ls.Lost() { // the watchdog", "if ls.state.Load() == leaseLost || ls.hold.status.Load() == holdLost { // the watchdog"),
+			one("engine/lease.go", "if ls.Lost() {\n\t\tc.cancel", "if ls.state.Load() == leaseLost || ls.hold.status.Load() == holdLost {\n\t\tc.cancel"),
 			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
 		},
 		{
 			"context-of-a-lost-lease-lives-on", "a context that is asked for after the loss never ends",
-			one("engine/lease.go", "if ls.Lost() { // the watchdog", "if ls.state.Load() == leaseLost { // the watchdog"),
+			one("engine/lease.go", "if ls.Lost() {\n\t\tc.cancel", "if ls.state.Load() == leaseLost {\n\t\tc.cancel"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -132,7 +132,7 @@ func lasting() []mutant {
 		},
 		{
 			"readers-join-for-ever", "writers elsewhere wait for as long as there are readers here",
-			one("engine/readwrite.go", " || !h.shareable(op.set, now) || !now.Before(h.tenureUntil) {", " || !h.shareable(op.set, now) {"),
+			one("engine/readwrite.go", " || !h.shareable(op.set, now) ||\n\t\t!now.Before(h.tenureUntil) {", " || !h.shareable(op.set, now) {"),
 			"engine", "TestReadersJoinOthersForATurnAndThenAskTheServer", false,
 		},
 		{

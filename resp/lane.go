@@ -358,22 +358,8 @@ func (l *lane) round() {
 		if w.caps.Cluster {
 			c.noteUndeclared()
 		}
-		switch outcome {
-		case settled:
-			l.done = append(l.done, *c)
-		case tooLate:
-			l.sendAgain(c)
-		case noScript:
-			// Loading again would be refused again. The reason says more than NOSCRIPT.
-			if refused != nil {
-				l.failAll(c, refused)
-				continue
-			}
-			c.reloads++
+		if l.sort(c, outcome, refused) {
 			missing = true
-			l.again = append(l.again, *c)
-		case split:
-			l.bisect(c)
 		}
 	}
 	// Scripts that are missing. One of the lanes that meet NOSCRIPT at the same time loads; one that has just
@@ -388,6 +374,29 @@ func (l *lane) round() {
 	if l.acks != nil {
 		l.confirm(w, lost)
 	}
+}
+
+// sort says what becomes of a command that has its reply: it is done, or goes into the next round. refused is why no
+// script could be loaded. It reports whether the command's script is missing.
+func (l *lane) sort(c *command, o outcome, refused *ServerError) (missing bool) {
+	switch o {
+	case settled:
+		l.done = append(l.done, *c)
+	case tooLate:
+		l.sendAgain(c)
+	case noScript:
+		// Loading again would be refused again. The reason says more than NOSCRIPT.
+		if refused != nil {
+			l.failAll(c, refused)
+			return false
+		}
+		c.reloads++
+		l.again = append(l.again, *c)
+		return true
+	case split:
+		l.bisect(c)
+	}
+	return false
 }
 
 // build makes the pipeline of l.commands: what loads scripts first, so many commands, if it is to.

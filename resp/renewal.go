@@ -185,7 +185,7 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 				n.retries.giveUp(w)
 			}
 			// Not repaired here: the watchdog asks again soon.
-			if readRenewals(w, reply, part, sentAt, received) == noScript {
+			if readRenewals(w, reply, part, exchange{sentAt, received}) == noScript {
 				fail([][]Renewal{part}, &ServerError{Class: ClassNoScript, Text: "NOSCRIPT"})
 			}
 		}
@@ -239,7 +239,7 @@ func (n *Node) renewRound(
 		if reply.NonRedisError() != nil {
 			lost = true
 		}
-		switch outcome := readRenewals(w, reply, part, sentAt, received); {
+		switch outcome := readRenewals(w, reply, part, exchange{sentAt, received}); {
 		case outcome == split:
 			again = append(again, part[:len(part)/2], part[len(part)/2:])
 		case outcome == noScript && refused != nil:
@@ -274,8 +274,11 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	return sha.Numkeys(int64(len(part))).Key(keys...).Arg(lease, greater, "0").Arg(fields...).Build()
 }
 
+// An exchange is when a command was sent and its reply came.
+type exchange struct{ sent, received clock.Instant }
+
 // readRenewals reads {now, renewed, i, v, ...} into part.
-func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, received clock.Instant) outcome {
+func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, at exchange) outcome {
 	// The reply as a whole.
 	values, failed := arrayOf(w, part[0].script(), reply)
 	if failed != nil {
@@ -285,14 +288,14 @@ func readRenewals(w *wire, reply rueidis.RedisResult, part []Renewal, sentAt, re
 	if !ok {
 		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}
-	w.est.learn(now, received)
+	w.est.learn(now, at.received)
 	sparse, n, ok := sparseOf(values, 2, len(part))
 	if !ok {
 		return refuseRenewals(w, part, malformed(part[0].script().name, values))
 	}
 	// The keys. Whoever is not named was renewed.
 	for i := range part {
-		part[i].Code, part[i].Err, part[i].SentAt = CodeRenewed, nil, sentAt
+		part[i].Code, part[i].Err, part[i].SentAt = CodeRenewed, nil, at.sent
 	}
 	for sparse.next() {
 		if !sparse.rises() || sparse.refused == nil && sparse.v != -1 {

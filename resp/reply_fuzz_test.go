@@ -63,7 +63,7 @@ func FuzzReplyOfScripts(f *testing.F) {
 			t.Fatalf("%s: %q is malformed and grants", c.name, text)
 		}
 		part := make([]Renewal, c.keys)
-		readRenewals(&wire{}, mock.Result(m), part, 1, 2)
+		readRenewals(&wire{}, mock.Result(m), part, exchange{1, 2})
 	})
 }
 

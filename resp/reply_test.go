@@ -139,7 +139,7 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 			}
 			w = &wire{} // behind a malformed reply nothing is believed, whatever it says
 			part := make([]Renewal, c.keys)
-			require.Equal(t, settled, readRenewals(w, replyOf(t, text), part, 1, 2), text)
+			require.Equal(t, settled, readRenewals(w, replyOf(t, text), part, exchange{1, 2}), text)
 			for _, r := range part {
 				require.Equal(t, CodeError, r.Code, text)
 				require.False(t, r.Err.Class.Definite(), text)
@@ -157,7 +157,7 @@ func TestRepliesBehindAMalformedOneAreNoAnswer(t *testing.T) {
 	require.Equal(t, CodeError, second.results[0].Code)
 	require.Equal(t, ClassUnknown, second.results[0].Err.Class)
 	part := make([]Renewal, 1)
-	readRenewals(w, replyOf(t, "*2 :1 :1"), part, 1, 2)
+	readRenewals(w, replyOf(t, "*2 :1 :1"), part, exchange{1, 2})
 	require.Equal(t, CodeError, part[0].Code)
 }
 

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -135,6 +136,56 @@ func exported(t *testing.T, pkg string) func(path string) (io.ReadCloser, error)
 		at[p.ImportPath] = p.Export
 	}
 	return func(path string) (io.ReadCloser, error) { return os.Open(at[path]) }
+}
+
+// TestFunctionsAreShort: no function of the core has more than 70 lines or more than four parameters.
+func TestFunctionsAreShort(t *testing.T) {
+	for _, pkg := range []string{"engine", "resp", "resp/pubsub", "renew", "wheel", "slot", "internal/callback"} {
+		paths, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, paths, pkg)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			for _, decl := range f.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				lines := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1
+				if lines > 70 {
+					t.Errorf("%s: %s has %d lines", path, fn.Name.Name, lines)
+				}
+				if n := fn.Type.Params.NumFields(); n > 4 {
+					t.Errorf("%s: %s has %d parameters", path, fn.Name.Name, n)
+				}
+			}
+		}
+	}
+}
+
+// TestLinesAreShort: no line of the core has more than 120 characters; a tab is one.
+func TestLinesAreShort(t *testing.T) {
+	for _, pkg := range []string{"engine", "resp", "resp/pubsub", "renew", "wheel", "slot", "internal/callback"} {
+		paths, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+		require.NoError(t, err)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			for i, line := range strings.Split(string(text), "\n") {
+				if n := utf8.RuneCountInString(line); n > 120 {
+					t.Errorf("%s:%d has %d characters", path, i+1, n)
+				}
+			}
+		}
+	}
 }
 
 // TestTheWalkIsShort counts the stops of the path of one acquire, each of which is one function.

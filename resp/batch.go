@@ -153,8 +153,7 @@ func (c *command) copies(w *wire, anySlot bool) bool {
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
 	row := first.Family.row()
-	// Acquires, asked for again or not. Those with places in a queue have arguments of their own, the others share
-	// some.
+	// Acquires and reacquires. Where waiters have places in a queue, the arguments are that script's own.
 	switch {
 	case row.places && first.asks():
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
@@ -353,7 +352,7 @@ func (c *command) readSparse(w *wire, values []rueidis.RedisMessage, normal Code
 	if !ok {
 		return c.malformed(w, values)
 	}
-	// Everybody is as most are, but for those that are named.
+	// Each key has answered as most do, unless it is named.
 	for i := range c.results {
 		c.results[i].Code = normal
 	}

@@ -281,7 +281,7 @@ func (f *follower) voices(all []finding) (voices []finding, known int) {
 // At the beginning nothing is left: the one that most of those name that answer, and one that answers is enough. Of two
 // that do not agree none is believed.
 func choose(all []finding, now followed, known int) finding {
-	// The votes: answers by the master that they name.
+	// The votes, and how new the newest answer is.
 	votes := make(map[string][]int64) // epochs, by the master that is named
 	answered, newest := 0, int64(-1)
 	for _, one := range all {
@@ -378,7 +378,6 @@ func whyNone(all []finding) *ServerError {
 	var failures []error
 	var refused *ServerError
 	for _, one := range all {
-		// Only a server that is there refuses. A wrong name or password outweighs any timeout.
 		switch {
 		case errors.Is(one.err, ErrNoSuchMaster), refused == nil && !Dead(one.err):
 			refused = one.err
@@ -386,6 +385,7 @@ func whyNone(all []finding) *ServerError {
 			failures = append(failures, one.err)
 		}
 	}
+	// Only a server that is there refuses. A wrong name or password outweighs any timeout.
 	switch {
 	case refused != nil:
 		return refused

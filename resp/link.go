@@ -131,7 +131,7 @@ func (l *link) connect() (*wire, *ServerError) {
 		w.caps = parseInfo(info)
 		w.caps.Version = l.hidden(w.caps.Version)
 	}
-	// A server that is of no use is refused here, before anything is sent to it.
+	// A server that is of no use is refused here, before an op is sent to it.
 	if refused := l.check(w, replies[role], err); refused != nil {
 		l.discard(w)
 		return nil, refused

@@ -123,7 +123,6 @@ func (ns *Nodes) readTable() error {
 			return errClosed
 		}
 		waiting--
-		// All have answered, and nobody was up to date.
 		switch {
 		case a.err != nil:
 			last = a.err
@@ -139,6 +138,7 @@ func (ns *Nodes) readTable() error {
 			start()
 		}
 	}
+	// All have answered, and nobody was up to date.
 	switch {
 	case older == nil:
 		return classify(last)

@@ -244,8 +244,8 @@ func (p *Pool) Close(ctx context.Context) (stuck string) {
 	idle := p.idle
 	p.mu.Unlock()
 	if idle != nil && !p.waitIdle(ctx, idle) {
-		// Somebody has to tick: what waits behind a stuck callback is still called.
 		stuck = p.Stuck()
+		// Somebody has to tick: what waits behind a stuck callback is still called.
 		p.world.Go("callbacks", func() { p.waitIdle(context.Background(), idle) })
 	}
 	p.Release()

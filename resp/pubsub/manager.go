@@ -324,8 +324,8 @@ func (m *Mux) popTodo(limit int) []*subChannel {
 		m.work.todo = nil
 		return todo
 	}
-	// The capacity is cut: whoever appends to what was taken must not write into the rest.
 	m.work.todo = todo[limit:]
+	// The capacity is cut: whoever appends to what was taken must not write into the rest.
 	return todo[:limit:limit]
 }
 

@@ -35,7 +35,7 @@ func (m *Mux) probe(now time.Time) {
 		m.giveUp(errSubProbe)
 		return
 	}
-	// The next one.
+	// The next one. Its channel is subscribed with the first.
 	if !p.subscribed && !m.subscribeProbe(c) {
 		return
 	}

@@ -107,7 +107,7 @@ func (m *Mux) movedAway(channel string, epoch uint64) {
 		sh.mu.Unlock()
 		return
 	}
-	// Our own command may still be refused: then the channel is not as subscribed as before.
+	// Our own command may still be refused. But the subscription is gone already: see undoUnsubscribe.
 	if ch.phase.Load() == phaseUnsubscribing {
 		ch.gone = true
 	}

@@ -105,8 +105,10 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 		root.children.lasts = max(root.children.lasts, now.Add(h.maxRemoteLife(now)))
 	}
 	ent.freed(h)
-	op.op = resp.Op{Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot,
-		Field: h.Field, Sink: op}
+	op.op = resp.Op{
+		Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot,
+		Field: h.Field, Sink: op,
+	}
 	if heirs := sc.heirs(h); heirs != nil {
 		op.op.Sink = &fairRelease{op, heirs}
 	}

@@ -326,8 +326,10 @@ func (sc *section) sendExtend(c change) {
 func (ls *Lease) extend(ctx context.Context, d time.Duration) *Future[struct{}] {
 	h := ls.hold
 	op := &singleOp[struct{}]{eng: ls.lock.eng, name: ls.lock.Name(), repeat: true, copies: true}
-	op.op = resp.Op{Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot,
-		Field: h.Field, LeaseMs: d.Milliseconds()}
+	op.op = resp.Op{
+		Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot,
+		Field: h.Field, LeaseMs: d.Milliseconds(),
+	}
 	x := &extension{op: op, ls: ls, lease: d}
 	op.raises, op.done, op.read = x, x.done, x.read
 	return op.start(ctx)
@@ -448,8 +450,10 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			l.endForceRelease(holds)
 		}
 	}
-	op.op = resp.Op{Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot,
-		Field: traits(l.set.family).channel(l.key)}
+	op.op = resp.Op{
+		Kind: resp.OpForce, Family: l.set.family, Key: l.key, Hash: l.hash, Slot: l.slot,
+		Field: traits(l.set.family).channel(l.key),
+	}
 	return single(ctx, l, op)
 }
 

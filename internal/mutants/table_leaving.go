@@ -63,7 +63,7 @@ func leavingNothing() []mutant {
 		{
 			"force-asks-its-context-late", "a context that blocks keeps everybody from a name that is to be force-released",
 			[]edit{
-				{"engine/request.go", "\t\tField: traits(l.set.family).channel(l.key)}\n\treturn single(ctx, l, op)\n", "\t\tField: traits(l.set.family).channel(l.key)}\n\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
+				{"engine/request.go", "\t\tField: traits(l.set.family).channel(l.key),\n\t}\n\treturn single(ctx, l, op)\n", "\t\tField: traits(l.set.family).channel(l.key),\n\t}\n\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
 			},
 			apiSuite, "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
 		},

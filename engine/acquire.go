@@ -76,7 +76,7 @@ func (e *Engine) submit(op *acquireOp) {
 		sc.fail(op, ErrClosed)
 	// Without the server, as far as what is held here says the answer.
 	case op.owner != nil && sc.reenterOrRefuse(ent, op):
-	case ent != nil && ent.otherKind(op.set.family, e.clock.Now()):
+	case ent != nil && ent.isOtherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)
 	case traits(op.set.family).shared && sc.share(ent, op):
 	case op.try && ent != nil && ent.takenHere(op):

@@ -34,11 +34,11 @@ func (a *attempt) send(op *acquireOp) error {
 	a.lease = l.set.lease
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
 	a.op.LeaseMs = a.lease.Milliseconds()
-	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, l.set.ack, l.set.family, a.ent.beside() != nil
+	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, l.set.ack, l.set.family, a.ent.besideHold() != nil
 	if m := traits(a.op.Family).mark; m != markNone {
 		a.op.Waits = !op.try
 		if m == markPlace && a.op.Ack != nil {
-			a.ent.root().ensureChildren().apart = true
+			a.ent.root().ensureChildren().acksApart = true
 		}
 	}
 	if a.kept() {
@@ -291,10 +291,10 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	// The budget of retries is the attempt's; what each waiter is told depends on what it has heard before.
 	class := r.Err.Class
 	out := now.Sub(t.since) > retryBudget*e.nodes.AttemptLimit()
-	if h := ent.beside(); h != nil && h.reentry != nil {
+	if h := ent.besideHold(); h != nil && h.reentry != nil {
 		sc.changesWait(h.reentry, now, r.Err)
 	}
-	ends := out && ent.beside() != nil // the release of the hold that it is to read beside waits for it
+	ends := out && ent.besideHold() != nil // the release of the hold that it is to read beside waits for it
 	sc.failSome(ent, func(op *acquireOp) error {
 		switch v := t.verdict(class, op.told, op.try || ends, out); {
 		case v == keepWaiting, v == failServer && !entersAs(a.op.Family, op.set.family): // its script uses other keys

@@ -153,10 +153,10 @@ func (ent *entry) busyAt(op *acquireOp) *entry {
 	return ent
 }
 
-// otherKind reports whether what this engine holds under the name is another kind of lock than is wanted,
+// isOtherKind reports whether what this engine holds under the name is another kind of lock than is wanted,
 // so that asking would only be refused. What is over by now stands in nobody's way, though the watchdog has not said
 // so, or the holder is not told yet.
-func (ent *entry) otherKind(want resp.Family, now clock.Instant) bool {
+func (ent *entry) isOtherKind(want resp.Family, now clock.Instant) bool {
 	stands := func(at *entry) bool {
 		h := at.standing()
 		return h != nil && otherKind(h.Family, want) && now.Before(h.Deadline())
@@ -176,7 +176,7 @@ func (sc *section) fairListen(root *entry) {
 		if traits(op.set.family).mark == markPlace && child.wakeups != nil && child.wait == waitParked {
 			sc.listenFor(child.wakeups)
 		}
-		if first != nil || !root.children.apart {
+		if first != nil || !root.children.acksApart {
 			return
 		}
 		first = child

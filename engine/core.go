@@ -172,7 +172,7 @@ type children struct {
 	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
 	noted      bool          // of a root: the server has a note that a writer of this engine waits
 	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
-	apart      bool          // of a root: fair waiters have asked for replicas, over another connection than others
+	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
@@ -402,7 +402,7 @@ type family struct {
 // entersAs reports whether one family's holder may enter as the other.
 func entersAs(held, wanted resp.Family) bool { return traits(held).entersAs == traits(wanted).entersAs }
 
-// otherKind reports whether two families exclude each other's values: where one stands, the other is refused.
+// isOtherKind reports whether two families exclude each other's values: where one stands, the other is refused.
 func otherKind(a, b resp.Family) bool { return traits(a).halved() != traits(b).halved() }
 
 // together reports whether holds of both may stand under one name, whoever has them.

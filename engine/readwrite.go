@@ -267,8 +267,8 @@ func (sc *section) besideLasts(h *hold, lease time.Duration) {
 	}
 }
 
-// beside is the hold that a child asks to read beside.
-func (ent *entry) beside() *hold {
+// besideHold is the hold that a child asks to read beside.
+func (ent *entry) besideHold() *hold {
 	if ent.children == nil {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (sc *section) besideBusy(child *entry) *loss {
 
 // downgradeAnswered lets a hold go on when what its owner asked to read beside it has its answer.
 func (sc *section) downgradeAnswered(child *entry) {
-	h := child.beside()
+	h := child.besideHold()
 	if h == nil {
 		return
 	}

@@ -165,7 +165,7 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 	sc := op.lock.eng.enter(op.lock.hash)
 	defer sc.leave()
 	ent := sc.entryOf(op)
-	if op.queued && ent.beside() == nil { // or it enters again, or reads beside: who has the lock is its own owner
+	if op.queued && ent.besideHold() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withChildren {
 			if at.keepsOut(op, now) {
 				return &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now)}
@@ -230,7 +230,7 @@ func (ent *entry) firstHere() bool {
 		switch {
 		case child.hold != nil:
 			return false
-		case child.head != nil && (child == ent || !root.children.apart || child.acks() == ent.acks()):
+		case child.head != nil && (child == ent || !root.children.acksApart || child.acks() == ent.acks()):
 			return child == ent
 		}
 	}

@@ -10,7 +10,7 @@ func beside() []mutant {
 		},
 		{
 			"beside-says-held", "who waits for an answer beside its own hold is told that somebody else has the lock",
-			one("engine/wait.go", "op.queued && ent.beside() == nil {", "op.queued {"),
+			one("engine/wait.go", "op.queued && ent.besideHold() == nil {", "op.queued {"),
 			familySuite, "TestMaxWaitOfAReadingBesideItsOwnersWriteIsUnknown", false,
 		},
 		{

@@ -10,7 +10,7 @@ func fresh() []mutant {
 		},
 		{
 			"first-here-is-not-first-there", "who is first in a fair lock's queue hears of no release, for another one asked before it",
-			one("engine/attempt.go", "a.ent.root().ensureChildren().apart = true", "_ = a"),
+			one("engine/attempt.go", "a.ent.root().ensureChildren().acksApart = true", "_ = a"),
 			"engine", "TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater", false,
 		},
 		{

@@ -83,7 +83,7 @@ func halves() []mutant {
 			"left < 0 then\n    return left\n  end\n  return -left - 10", "left <= 0 then\n    return left\n  end\n  return -left - 10", "TestALockInItsLastMillisecondIsBusy"),
 		in("force", "force-leaves-the-note", "after a ForceRelease readers wait for a writer that has gone",
 			"redis.pcall('DEL', note)", "redis.pcall('GET', note)", "TestAForceReleaseTakesTheNoteOfAWriterThatWaits"),
-		in("write", "note-beside-a-writer", "a writer that waits for a writer keeps readers out that wait longer",
+		in("write", "note-besideHold-a-writer", "a writer that waits for a writer keeps readers out that wait longer",
 			"if mode == 'read' and patience ~= '0' then", "if patience ~= '0' then", "TestAWriterThatWaitsForAWriterLeavesNoNote"),
 		in("readrelease", "last-reader-tells-nobody", "a writer sleeps until its poll",
 			"local heard = call(publish, 'redisson_rwlock:' .. tag, message)", "local heard = 0", tells),

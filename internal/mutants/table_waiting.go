@@ -50,7 +50,7 @@ func waiting() []mutant {
 		},
 		{
 			"held-by-another-which-is-me", "MaxWait tells an owner that enters again that somebody else has its lock",
-			one("engine/wait.go", "if op.queued && ent.beside() == nil {", "if true {"),
+			one("engine/wait.go", "if op.queued && ent.besideHold() == nil {", "if true {"),
 			familySuite, "TestMaxWaitBoundsAnOwnerThatEntersAgain", false,
 		},
 	}

@@ -402,7 +402,7 @@ type family struct {
 // entersAs reports whether one family's holder may enter as the other.
 func entersAs(held, wanted resp.Family) bool { return traits(held).entersAs == traits(wanted).entersAs }
 
-// isOtherKind reports whether two families exclude each other's values: where one stands, the other is refused.
+// otherKind reports whether two families exclude each other's values: where one stands, the other is refused.
 func otherKind(a, b resp.Family) bool { return traits(a).halved() != traits(b).halved() }
 
 // together reports whether holds of both may stand under one name, whoever has them.
@@ -424,10 +424,9 @@ func forces(by, there resp.Family) bool { return traits(by).mode == traits(there
 type mark uint8
 
 const (
-	markNone mark = iota
-	markNote      // that somebody waits; the engine takes it back when nobody does
-	// its place in a queue: each waiter has an owner id of its own, and a release may pass the lock on to it
-	markPlace
+	markNone  mark = iota
+	markNote       // that somebody waits; the engine takes it back when nobody does
+	markPlace      // its place in a queue, under an owner id of its own: a release may pass the lock on to it
 )
 
 // traits returns the row of a family. Allocates: never.

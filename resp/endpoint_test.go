@@ -207,3 +207,10 @@ func TestCloseEndsAReadingOfTheTable(t *testing.T) {
 		require.EqualValues(t, 3*tableAsked, asked.Load())
 	})
 }
+
+func TestATableThatNobodyCanBeAskedForIsAnError(t *testing.T) {
+	t.Parallel()
+	ns := &Nodes{stop: make(chan struct{}), endpoints: make(map[string]*endpoint)}
+	err := ns.readTable()
+	require.ErrorContains(t, err, "no node of the cluster is known") // and no nil in an interface
+}

@@ -91,6 +91,9 @@ func (ns *Nodes) readTable() error {
 		ask = append(ask, p)
 	}
 	ns.mu.Unlock()
+	if len(ask) == 0 {
+		return &ServerError{Class: ClassUnreachable, Text: "no node of the cluster is known"}
+	}
 	rand.Shuffle(len(ask), func(i, j int) { ask[i], ask[j] = ask[j], ask[i] })
 	type answer struct {
 		view *view

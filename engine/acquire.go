@@ -320,3 +320,21 @@ func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 	}
 	sc.closeNote(ent)
 }
+
+// fairListen makes the first waiter here hear of releases.
+func (sc *section) fairListen(root *entry) {
+	var first *entry
+	for child := root.firstChild(); child != nil && child.hold == nil; child = child.nextChild() {
+		op := child.head
+		if op == nil || first != nil && child.acks() == first.acks() {
+			continue
+		}
+		if traits(op.set.family).mark == markPlace && child.wakeups != nil && child.wait == waitParked {
+			sc.listenFor(child.wakeups)
+		}
+		if first != nil || !root.children.acksApart {
+			return
+		}
+		first = child
+	}
+}

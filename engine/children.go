@@ -165,23 +165,5 @@ func (ent *entry) isOtherKind(want resp.Family, now clock.Instant) bool {
 	return stands(ent) || child != nil && stands(child)
 }
 
-// fairListen makes the first waiter here hear of releases.
-func (sc *section) fairListen(root *entry) {
-	var first *entry
-	for child := root.firstChild(); child != nil && child.hold == nil; child = child.nextChild() {
-		op := child.head
-		if op == nil || first != nil && child.acks() == first.acks() {
-			continue
-		}
-		if traits(op.set.family).mark == markPlace && child.wakeups != nil && child.wait == waitParked {
-			sc.listenFor(child.wakeups)
-		}
-		if first != nil || !root.children.acksApart {
-			return
-		}
-		first = child
-	}
-}
-
 // acks reports whether who waits in a child asks for replicas.
 func (ent *entry) acks() bool { return ent.head.set.ack != nil }

@@ -338,6 +338,29 @@ type fairRelease struct {
 	heirs []resp.Heir
 }
 
+// A singleOp is a command that stands outside a name's queue: Inspect, ForceRelease, Extend.
+type singleOp[T any] struct {
+	Future[T]
+	eng    *Engine
+	name   string
+	op     resp.Op
+	item   wheel.Item
+	repeat bool // it may be sent again without an answer
+	tries  int
+	since  clock.Instant
+	read   func(*resp.Result) (T, error)
+	ctx    context.Context //nolint:containedctx // whose end is watched
+	stop   func() bool     // ends that
+	begin  func()          // before it is sent, and when its ctx was asked: that may take long, or panic
+	done   func()          // when no command of it is on its way any more
+	raises *extension      // an Extend's
+
+	bounded       bool          // its copies change something, but none runs after its not-after: it ends when none can
+	indeterminate indeterminate // of those without an answer, if that is asked for
+	copies        bool          // it is
+	end           func()        // its end, when that is waited for
+}
+
 // A reentry sends what a reentryCount decides. It exists only for holds that were ever entered twice.
 type reentry struct {
 	reentryCount

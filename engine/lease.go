@@ -9,6 +9,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // A Lease is a held lock. It is yours from the grant until Release, or until it is lost; keep it,
@@ -315,4 +316,101 @@ func (h *hold) asked(now clock.Instant) time.Duration {
 		asked = renew.LeaseFor(h.Deadline().Sub(now)) // rounded up: for a lease as it is that would be more
 	}
 	return asked
+}
+
+// extend raises a fixed lease. It is no change of the hold's count, but waits for those that lower what it
+// raises.
+func (ls *Lease) extend(ctx context.Context, d time.Duration) *Future[struct{}] {
+	h := ls.hold
+	op := &singleOp[struct{}]{eng: ls.lock.eng, name: ls.lock.Name(), repeat: true, copies: true}
+	op.op = resp.Op{
+		Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot,
+		Field: h.Field, LeaseMs: d.Milliseconds(),
+	}
+	x := &extension{op: op, ls: ls, lease: d}
+	op.raises, op.done, op.read = x, x.done, x.read
+	return op.start(ctx)
+}
+
+// An extension is what an Extend does to the hold of its lease.
+type extension struct {
+	op      *singleOp[struct{}]
+	ls      *Lease
+	lease   time.Duration
+	counted bool // among the hold's
+}
+
+// waits counts it, and says whether the hold's changes send it in its turn.
+func (x *extension) waits(sc *section) (bool, error) {
+	if x.ls.state.Load() != leaseActive { // its release may have passed the hold on
+		return false, &nameError{x.ls.lock.Name(), ErrNotHeld}
+	}
+	x.counted = true
+	return sc.extends(x.ls.hold, x.op, x.lease), nil
+}
+
+// done follows the end of its last copy.
+func (x *extension) done() {
+	h := x.ls.hold
+	sc := x.op.eng.enter(x.op.op.Hash)
+	if x.counted {
+		h.extra.extends--
+		h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)
+		if h.extra.extends == 0 && h.reentry != nil && h.reentry.unlowered && h.status.Load() == holdHeld {
+			sc.settleCount(h)
+		}
+	}
+	sc.leave()
+}
+
+// read takes the server's answer.
+func (x *extension) read(r *resp.Result) (struct{}, error) {
+	e, h, ls := x.op.eng, x.ls.hold, x.ls
+	if r.Code != resp.CodeRenewed {
+		e.watchdog.Lose(h, renew.CauseNotOurs)
+		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+	}
+	over := false
+	sc := e.enter(x.op.op.Hash)
+	if ls.state.Load() == leaseActive { // else the others ask for no more than they did
+		over = !e.watchdog.Extended(h, r.SentAt, x.lease)
+		if !h.allCompatible() {
+			h.extra.wishes.extend(ls, renew.TrustUntil(r.SentAt, x.lease))
+		}
+	}
+	sc.leave()
+	if over || ls.Lost() {
+		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+	}
+	return struct{}{}, nil
+}
+
+// extends counts an Extend of a hold, and says whether it waits for changes that lower what it raises.
+func (sc *section) extends(h *hold, op *singleOp[struct{}], d time.Duration) (waits bool) {
+	if h.copies == nil {
+		h.copies = new(indeterminate)
+	}
+	h.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long
+	sc.besideLasts(h, d)
+	h.ensureExtra().extends++
+	n := h.reentry
+	if n == nil || h.status.Load() != holdHeld || !n.lowering(sc.eng.clock.Now()) {
+		return false
+	}
+	if n.quiet() {
+		sc.eng.timers.Schedule(&n.item, n.lowers.until)
+	}
+	n.want(change{extend: op})
+	return true
+}
+
+// sendExtend sends an Extend that took its place among the changes of a hold.
+func (sc *section) sendExtend(c change) {
+	op := c.extend
+	op.since = c.since // its caller's patience goes on
+	if err := sc.eng.nodes.Submit(&op.op); err != nil {
+		sc.more = append(sc.more, func() {
+			op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+		})
+	}
 }

@@ -308,3 +308,11 @@ func (o *Owner) hasLost(e *Engine, key string) bool {
 	defer o.mu.Unlock()
 	return o.lost[ownedName{e, key}] > 0
 }
+
+// nameErr is Err for operations that need no lease: a bad option does not stop them.
+func (l *Lock) nameErr() error {
+	if errors.Is(l.set.err, ErrName) {
+		return l.set.err
+	}
+	return nil
+}

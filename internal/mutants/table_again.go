@@ -25,7 +25,7 @@ func again() []mutant {
 		},
 		{
 			"told-of-its-own-grant", "a Try is told of a holder that is its own grant, not believed while a ForceRelease was on its way",
-			one("engine/request.go", "\t\tsc.cleanUnbelieved(ent)\n", ""),
+			one("engine/force.go", "\t\tsc.cleanUnbelieved(ent)\n", ""),
 			"engine", "TestATryIsNotToldOfItsOwnGrantThatAForceReleaseCrossed", false,
 		},
 	}

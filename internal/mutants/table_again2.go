@@ -25,7 +25,7 @@ func ends() []mutant {
 		},
 		{
 			"extend-of-who-left-is-trusted", "the answer to an Extend of who has left raises what the others trust",
-			one("engine/request.go",
+			one("engine/lease.go",
 				"if ls.state.Load() == leaseActive { // else the others ask for no more than they did\n\t\tover = !e.watchdog.Extended(h, r.SentAt, x.lease)",
 				"over = !e.watchdog.Extended(h, r.SentAt, x.lease)\n\t\tif ls.state.Load() == leaseActive {"),
 			"engine", "TestTheAnswerToAnExtendOfWhoHasLeftRaisesNoTrust", false,

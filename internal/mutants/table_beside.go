@@ -25,12 +25,12 @@ func beside() []mutant {
 		},
 		{
 			"extend-copy-forgotten", "a late copy of an Extend raises the expiry of the next holder's key",
-			one("engine/request.go", "h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)", ""),
+			one("engine/lease.go", "h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)", ""),
 			waitSuite, "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
 		},
 		{
 			"extend-of-who-left", "an Extend of a handle that is given back raises what the others ask for",
-			one("engine/request.go", "if ls.state.Load() == leaseActive { // else the others", "if true { // else the others"),
+			one("engine/lease.go", "if ls.state.Load() == leaseActive { // else the others", "if true { // else the others"),
 			waitSuite, "TestAnExtendOfWhoHasLeftRaisesNoOthersWish", false,
 		},
 	}

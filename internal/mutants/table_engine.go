@@ -74,12 +74,12 @@ func sharing() []mutant {
 		},
 		{
 			"force-release-takes-both-halves", "a ForceRelease of the write lock tells the readers that they have lost theirs",
-			one("engine/request.go", "return forces(f, there)", "return !otherKind(f, there)"),
+			one("engine/force.go", "return forces(f, there)", "return !otherKind(f, there)"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
 			"force-release-in-doubt-takes-nothing", "who reads goes on with what a copy without an answer has taken",
-			one("engine/request.go", "\t\t\tcase op.indeterminate.until != 0:\n", "\t\t\tcase false:\n"),
+			one("engine/force.go", "\t\t\tcase op.indeterminate.until != 0:\n", "\t\t\tcase false:\n"),
 			"engine", "TestAForceReleaseThatMayHaveTakenWhatIsReadTellsItsReader", false,
 		},
 		{
@@ -100,7 +100,7 @@ func belonging() []mutant {
 	return []mutant{
 		{
 			"extend-of-unknown-outcome-is-forgotten", "what an Extend without an answer has made of the key is given up after the lease",
-			one("engine/request.go", "\th.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long\n", ""),
+			one("engine/lease.go", "\th.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long\n", ""),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{

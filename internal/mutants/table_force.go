@@ -20,7 +20,7 @@ func forcing() []mutant {
 		},
 		{
 			"force-judges-by-the-mode-at-the-call", "a reader believes what a ForceRelease took behind a downgrade",
-			one("engine/request.go", "			l.alsoTaken(false)\n", ""),
+			one("engine/force.go", "			l.alsoTaken(false)\n", ""),
 			familySuite, "TestAForceReleaseOfAReadLockThatRunsBehindADowngradeTellsWhoReads|TestAForceReleaseOfAWriteLockThatIsBeingReleasedTellsWhoReads", false,
 		},
 	}

@@ -63,7 +63,7 @@ func leavingNothing() []mutant {
 		{
 			"force-asks-its-context-late", "a context that blocks keeps everybody from a name that is to be force-released",
 			[]edit{
-				{"engine/request.go", "\t\tField: traits(l.set.family).channel(l.key),\n\t}\n\treturn single(ctx, l, op)\n", "\t\tField: traits(l.set.family).channel(l.key),\n\t}\n\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
+				{"engine/force.go", "\t\tField: traits(l.set.family).channel(l.key),\n\t}\n\treturn single(ctx, l, op)\n", "\t\tField: traits(l.set.family).channel(l.key),\n\t}\n\tif ctx.Err() == nil && l.nameErr() == nil {\n\t\top.begin()\n\t\top.begin = nil\n\t}\n\treturn single(ctx, l, op)\n"},
 			},
 			apiSuite, "TestAContextThatBlocksAForceReleaseKeepsNobodyOut", true,
 		},
@@ -79,7 +79,7 @@ func leavingNothing() []mutant {
 		},
 		{
 			"extend-behind-a-change-waits-anew", "the same of an Extend",
-			one("engine/request.go", "\top.since = c.since", "\t_ = c.since"),
+			one("engine/lease.go", "\top.since = c.since", "\t_ = c.since"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{

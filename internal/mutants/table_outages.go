@@ -10,7 +10,7 @@ func outages() []mutant {
 		},
 		{
 			"ghost-beside-what-was-extended", "the same, where what it has read with was extended",
-			one("engine/request.go", "\tsc.besideLasts(h, d)\n", ""),
+			one("engine/lease.go", "\tsc.besideLasts(h, d)\n", ""),
 			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{
@@ -20,7 +20,7 @@ func outages() []mutant {
 		},
 		{
 			"forced-before-it-is-lost", "a ForceRelease frees what the holder still believes in, while another one is about to tell it",
-			one("engine/request.go", "\t\tlistener{e}.Lost(h, renew.CauseForced)\n", ""),
+			one("engine/force.go", "\t\tlistener{e}.Lost(h, renew.CauseForced)\n", ""),
 			"engine", "TestTheHolderIsToldBeforeEachOfTwoForceReleasesIsSent", false,
 		},
 		{

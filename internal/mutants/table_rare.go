@@ -58,7 +58,7 @@ func rare() []mutant {
 		},
 		{
 			"extend-keeps-for-good", "what was given back beside an Extend keeps its key until its own lease ends",
-			one("engine/request.go", "h.reentry != nil && h.reentry.unlowered &&", "false &&"),
+			one("engine/lease.go", "h.reentry != nil && h.reentry.unlowered &&", "false &&"),
 			"engine", "TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered", false,
 		},
 		{

@@ -43,12 +43,12 @@ func reading() []mutant {
 		},
 		{
 			"force-is-sent-once", "a lock stays that its holder was told to have lost",
-			one("engine/request.go", "repeat: true, bounded: true", "bounded: true"),
+			one("engine/force.go", "repeat: true, bounded: true", "bounded: true"),
 			faultSuite, "TestAForceReleaseWithoutAnAnswerIsSentAgain", false,
 		},
 		{
 			"force-keeps-what-it-took", "a lock that nobody has is kept for the rest of its lease",
-			one("engine/request.go", "for _, h := range holds {\n\t\tsc.clean", "for _, h := range holds[:0] {\n\t\tsc.clean"),
+			one("engine/force.go", "for _, h := range holds {\n\t\tsc.clean", "for _, h := range holds[:0] {\n\t\tsc.clean"),
 			faultSuite, "TestWhatAForceReleaseWithoutAnAnswerTookHereIsGivenBack", true,
 		},
 	}

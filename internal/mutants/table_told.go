@@ -10,12 +10,12 @@ func telling() []mutant {
 		},
 		{
 			"extend-without-effect", "an Extend is told to have worked, and the holder does not trust it",
-			one("engine/request.go", "over = !e.watchdog.Extended(h, r.SentAt, x.lease)", "over = !e.watchdog.Extended(h, r.SentAt, 0*x.lease)"),
+			one("engine/lease.go", "over = !e.watchdog.Extended(h, r.SentAt, x.lease)", "over = !e.watchdog.Extended(h, r.SentAt, 0*x.lease)"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"force-always-took", "who takes away a lock that nobody has is told that there was one",
-			one("engine/request.go", "return op.indeterminate.until != 0, nil", "return true, nil"),
+			one("engine/force.go", "return op.indeterminate.until != 0, nil", "return true, nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

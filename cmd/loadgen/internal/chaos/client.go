@@ -21,6 +21,9 @@ import (
 // victimWait is how long the other client is given to hold something.
 const victimWait = 2 * time.Second
 
+// victimRuns is how long it runs at most between two looks at what it holds.
+const victimRuns = 50 * time.Millisecond
+
 // killClient starts a client like this one and kills it in the middle.
 func (c *Chaos) killClient(ctx, early context.Context) error {
 	c.kinds = slices.DeleteFunc(c.kinds, func(kind string) bool { return kind == config.ChaosClient })
@@ -46,7 +49,8 @@ func (c *Chaos) killClient(ctx, early context.Context) error {
 // stopHolding stops the other client while it holds something: the death of one that happens to hold
 // nothing proves little. After a while it lets it be.
 func (c *Chaos) stopHolding(ctx context.Context, v *victim) error {
-	for began := time.Now(); ; {
+	began := time.Now()
+	for runs := time.Millisecond; ; runs = min(2*runs, victimRuns) {
 		if err := v.stop(); err != nil {
 			return err
 		}
@@ -56,6 +60,12 @@ func (c *Chaos) stopHolding(ctx context.Context, v *victim) error {
 		}
 		if err := v.resume(); err != nil {
 			return err
+		}
+		// One that is stopped again at once gets no time to hold anything on a busy machine.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(runs):
 		}
 	}
 }

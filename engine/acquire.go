@@ -74,7 +74,7 @@ func (e *Engine) submit(op *acquireOp) {
 	case e.closing.Load():
 		op.claim()
 		sc.fail(op, ErrClosed)
-	// Without the server, as far as what is held here says the answer.
+	// Not by the queue of the name, as far as what is held here decides.
 	case op.owner != nil && sc.reenterOrRefuse(ent, op):
 	case ent != nil && ent.isOtherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)

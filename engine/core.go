@@ -122,7 +122,7 @@ type entry struct {
 	hash           uint64
 	slot           uint16
 	gone           bool // no longer in the table
-	inlineHoldUsed bool // first is taken
+	inlineHoldUsed bool // inlineHold is taken
 
 	children   *children // mostly nil
 	wakeups    *wakeups  // there unless wait is waitNot
@@ -210,7 +210,7 @@ type extra struct {
 	extended indeterminate // copies of those that are answered may still run until then
 }
 
-// ensureExtra is a hold's special part, made if it has none.
+// ensureExtra is a hold's extra part, made if it has none.
 func (h *hold) ensureExtra() *extra {
 	if h.extra == nil {
 		h.extra = &extra{}
@@ -437,7 +437,7 @@ func beside(held, wanted resp.Family) bool {
 	return (h.shared || h.readsToo) && traits(wanted).shared
 }
 
-// upgrades reports whether the wanted one waits for the end of the one that is held: no owner can have both.
+// upgrades reports whether the wanted one waits for the end of the one that is held: who asked would wait for itself.
 func upgrades(held, wanted resp.Family) bool { return traits(held).shared && traits(wanted).readsToo }
 
 // forces reports whether a ForceRelease of one family takes away what another has there.
@@ -620,7 +620,7 @@ func (sc *section) publish() {
 	}
 	// Results first: callers wait for them.
 	for op := sc.first; op != nil; {
-		// Who is told may use the op again at once.
+		// Unlinked: a future that somebody keeps must not keep those behind it.
 		next := op.next
 		op.next = nil
 		sc.eng.world.Yield("section.publish: a result | the next")
@@ -722,7 +722,7 @@ func (t *table) resize(size int) {
 	t.buckets = make([]*entry, max(size, leastBuckets))
 	for _, ent := range old {
 		for ent != nil {
-			// put overwrites chain: look ahead.
+			// chain is overwritten below: look ahead.
 			next := ent.chain
 			b := t.bucket(ent.hash)
 			ent.chain = *b
@@ -772,8 +772,8 @@ const retryBudget = 3
 const (
 	// timerWidth is how late a timer of ours may be, beside the wheel's tick.
 	timerWidth = 10 * time.Millisecond
-	// promptWidth is the same for short pauses.
-	promptWidth = 250 * time.Microsecond
+	// shortWidth is the same for short pauses.
+	shortWidth = 250 * time.Microsecond
 	// tickEvery paces the look at overdue answers and stuck callbacks.
 	tickEvery = callback.TickEvery
 )

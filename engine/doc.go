@@ -86,9 +86,9 @@
 // Waiters of one name queue inside the engine; only the first of them talks to Redis. It sleeps on
 // the name's release message, over one subscription connection for all names, and polls about once a
 // second in case a message is lost. A lock held by this engine costs its other waiters no command at
-// all: a released lock is handed to the next of them inside the process, for a turn of at most 20 ms
-// (or ten round trips) and 256 grants; then waiters elsewhere are let in first. Config.NoHandOff turns
-// that off.
+// all: a released lock is handed to the next of them inside the process, for 20 ms (or ten
+// round trips, if that is longer, and 200 ms at most) and 256 grants; then waiters elsewhere are let in first.
+// Config.NoHandOff turns that off.
 //
 // # Errors
 //

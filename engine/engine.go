@@ -94,13 +94,13 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 		return fmt.Errorf("holdfast: timing wheel: %w", err)
 	}
 	e.callbacks, e.wheel = pool, w
-	// What is due runs on the wheel's goroutine: it enters a section, and never blocks.
+	// What is due runs on a goroutine of its set: it enters a section, and never blocks.
 	deliver := func(now clock.Instant, due []*wheel.Item) {
 		for _, item := range due {
 			item.Owner.(timed).due(now)
 		}
 	}
-	e.timers, e.shortTimers = w.NewSet(timerWidth, deliver), w.NewSet(promptWidth, deliver)
+	e.timers, e.shortTimers = w.NewSet(timerWidth, deliver), w.NewSet(shortWidth, deliver)
 	e.nodes = nodes
 	owner := func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }
 	e.watchdog = renew.New(e.clock, w, owner, listener{e})

@@ -57,8 +57,8 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 	return single(ctx, l, op)
 }
 
-// beginForceRelease makes the local holds of a name lost, which it returns, and keeps grants that are answered until
-// forced from being believed.
+// beginForceRelease makes the local holds of a name lost, which it returns, and keeps grants that are answered
+// until endForceRelease from being believed.
 func (l *Lock) beginForceRelease() []*hold {
 	sc := l.eng.enter(l.hash)
 	ent := sc.makeEntry(l)

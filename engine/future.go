@@ -154,7 +154,8 @@ func (f *Future[T]) Cancel() bool {
 }
 
 // OnComplete calls fn once with the result, on a worker of the engine, which holds no lock: fn may
-// block and may start operations. A panic in fn is reported to the logger and stops nothing.
+// block and may start operations. Callbacks of one engine may run at the same time. A panic in fn is reported to the
+// logger and stops nothing.
 func (f *Future[T]) OnComplete(fn func(T, error)) {
 	f.then(func() { f.op.runner().Add(func() { fn(f.value, f.err) }) })
 }

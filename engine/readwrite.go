@@ -142,7 +142,7 @@ func (sc *section) dropHandle(h *hold, ls *Lease) {
 func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 	read, other, over := ent.holdsOf(op.owner)
 	want := op.set.family
-	// A loss first: its handles are to be given back before anybody enters. Then the ways in, the cheapest first.
+	// A loss first: its handles are to be given back before anybody enters. Then the ways in: to share costs no command.
 	switch {
 	case lostBy(read, other) && (over || op.owner.hasLost(sc.eng, op.lock.key)):
 		sc.refuse(op, ErrLost)

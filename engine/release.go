@@ -159,7 +159,8 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 			sc.sh.counts.heard++
 		}
 	}
-	// What a late copy of the acquire may still take is released once more.
+	// A release without an answer goes on without its caller; what a late copy of the acquire may still take is released
+	// once more, later.
 	switch h.afterRelease(r.Err == nil, r.SentAt) {
 	case followUpRelease:
 		if e.draining.Load() {

@@ -33,8 +33,8 @@ type wirehold struct {
 }
 
 // begin follows the grant.
-func (w *wirehold) begin(set *settings, turnUntil clock.Instant, seen int) {
-	w.set, w.tenureUntil, w.grants, w.handles = set, turnUntil, 1, 1
+func (w *wirehold) begin(set *settings, tenureUntil clock.Instant, seen int) {
+	w.set, w.tenureUntil, w.grants, w.handles = set, tenureUntil, 1, 1
 	w.count, w.onWire, w.seen = 1, 1, int16(min(seen, maxReplicas)) //nolint:gosec // in range
 }
 
@@ -507,9 +507,9 @@ const clockSlack = 50 * time.Millisecond
 // An indeterminate is what is not known of an owner id: copies of its acquires that were sent and never
 // answered. Each carries a not-after; until the last of them has passed, one may still run.
 //
-// It is a pure state machine: sent and unanswered move it, closed asks it. The rules that follow
-// from it are the engine's: while it is open every further attempt keeps its owner id, an answer
-// "not yours" is not final, and a release is followed by one more when it closes.
+// It is a pure state machine: unanswered moves it, mayRunAfter asks it. The rules that follow from it are the
+// engine's: while a copy may run every further attempt keeps its owner id, an answer "not yours" is not final,
+// and a release is followed by one more when none can.
 type indeterminate struct {
 	until clock.Instant // when the last unanswered copy has become harmless; 0: there is none
 	lease time.Duration // the longest any of them asks for

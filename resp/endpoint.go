@@ -78,13 +78,12 @@ func (p *endpoint) get() (rueidis.Client, error) {
 
 // dialFor dials, and keeps what came of it unless the endpoint was closed or moved meanwhile.
 func (p *endpoint) dialFor(d *dialled) (rueidis.Client, error) {
-	moves := p.moves.Load()
 	client, err := p.dial(p.address())
 	p.mu.Lock()
 	switch {
 	case p.closed:
 		err = rueidis.ErrClosing
-	case p.moves.Load() != moves:
+	case p.dialled != d: // since it was begun, or before: another dial is the endpoint's now, or none
 		err = errMoved
 	case err == nil:
 		p.client = client

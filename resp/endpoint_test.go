@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
 // countedClient is a client of which only the end is counted.
@@ -206,6 +208,54 @@ func TestCloseEndsAReadingOfTheTable(t *testing.T) {
 		require.Equal(t, 6*time.Second, time.Since(began), "those that are asked")
 		require.EqualValues(t, 3*tableAsked, asked.Load())
 	})
+}
+
+// A move may come between the decision to dial and the dial: two would dial the new server, and one client of it be nobody's.
+func TestADialThatBeginsBehindAMoveIsNotTheEndpoints(t *testing.T) {
+	t.Parallel()
+	made := &countedClient{}
+	p := &endpoint{addr: "a:1", dial: func(string) (rueidis.Client, error) { return made, nil }}
+	d := &dialled{done: make(chan struct{})}
+	p.dialled = d
+	p.move("b:2")
+	got, err := p.dialFor(d)
+	require.ErrorIs(t, err, errMoved)
+	require.Nil(t, got)
+	require.Equal(t, 1, made.closed)
+}
+
+// A failed dial answers for the next ones for a moment, but not one that a move made useless; a subscription connection
+// dials the new server itself.
+func TestAMoveIsNoFailureThatIsShared(t *testing.T) {
+	t.Parallel()
+	dials, next := 0, errMoved
+	l := &link{clock: clock.NewFake(1), from: &endpoint{addr: "a:1"}, dial: func() (rueidis.DedicatedClient, error) {
+		dials++
+		return nil, next
+	}}
+	for range 2 {
+		_, err := l.get()
+		require.ErrorIs(t, err, errMoved)
+	}
+	require.Equal(t, 2, dials)
+	next = errSilent
+	for range 2 {
+		_, err := l.get()
+		require.ErrorIs(t, err, errSilent)
+	}
+	require.Equal(t, 3, dials, "this one is shared")
+
+	var asked []string
+	n := &Node{}
+	n.from = &endpoint{addr: "a:1", dial: func(addr string) (rueidis.Client, error) {
+		if asked = append(asked, addr); addr == "a:1" {
+			n.from.move("b:2")
+		}
+		return nil, errSilent
+	}}
+	_, _, err := n.dedicate(t.Context())
+	require.ErrorIs(t, err, errSilent)
+	require.Equal(t, []string{"a:1", "b:2"}, asked)
 }
 
 func TestATableThatNobodyCanBeAskedForIsAnError(t *testing.T) {

@@ -75,7 +75,7 @@ type row struct {
 	silent  bool   // it publishes nothing
 	forced  string // what force.lua calls the family
 
-	tokens bool // an acquire is answered with tokens: for every key, not for those only that were not granted
+	tokens bool // an acquire is answered with a token for all keys that are not named; a named one has its own, or why not
 	places bool // waiters have places in a queue on the server: acquires and reacquires have arguments of their own
 	dumps  bool // what an acquire made of one key may be copied to a key of any slot
 	marks  bool // each hold has a key of its own, which says until when it lives

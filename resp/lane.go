@@ -192,7 +192,8 @@ func (l *lane) beginRun() {
 		slices.SortStableFunc(acquires, byLease)
 	}
 	l.spare.reset()
-	// What is taken now was queued after the run before had begun: had it been there, that run would have taken it.
+	// What is taken now was queued after the run before had begun: had it been there, that run would have
+	// taken it, but for looks that were postponed.
 	l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()
 	l.inFlight, l.since = l.ops, l.begun
 }

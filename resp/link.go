@@ -77,7 +77,10 @@ func (l *link) get() (*wire, *ServerError) {
 	moves := l.from.moves.Load()
 	w, err := l.connect()
 	if err != nil {
-		l.failed, l.failedAt = err, l.clock.Now()
+		// Who asks after a move is to dial the new server at once.
+		if !errors.Is(err, errMoved) {
+			l.failed, l.failedAt = err, l.clock.Now()
+		}
 		return nil, err
 	}
 	l.failed = nil

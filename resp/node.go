@@ -204,6 +204,9 @@ func (n *Node) newLink(name string) *link {
 
 func (n *Node) dedicate(context.Context) (rueidis.DedicatedClient, func(), error) {
 	client, err := n.from.get()
+	if errors.Is(err, errMoved) { // no failure: the new server is asked at once
+		client, err = n.from.get()
+	}
 	if err != nil {
 		return nil, nil, err
 	}

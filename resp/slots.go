@@ -203,7 +203,7 @@ func parseView(ranges []rueidis.RedisMessage, asked string) (*view, error) {
 	switch {
 	case len(ranges) == 0:
 		why := " is a node of a cluster and knows of no slot that is served"
-		return nil, &ServerError{Class: ClassClusterDown, Text: asked + why}
+		return nil, &ServerError{Class: ClassClusterDown, Text: asked + why, said: true}
 	case len(ranges) > slotCount:
 		return nil, errView(fmt.Sprintf("%d ranges of %d slots", len(ranges), slotCount))
 	}

@@ -79,7 +79,7 @@ var families = []family{
 	ofEngine("callback_panics_total", "Of those, that panicked.", func(s *engine.Stats) int64 { return s.CallbackPanics }),
 	ofEngine("logs_dropped_total", "Lines that the logger was too slow for.", func(s *engine.Stats) int64 { return s.LogsDropped }),
 	ofEngine("timing_wheel_stuck_total", "Times the timing wheel was found stuck.", func(s *engine.Stats) int64 { return s.TimingWheelStuck }),
-	ofEngine("callback_overflows_total", "Times all callback workers were busy and one more goroutine was started.", func(s *engine.Stats) int64 { return s.CallbackOverflows }),
+	ofEngine("callback_overflows_total", "Workers added to a callback pool whose workers were all stuck.", func(s *engine.Stats) int64 { return s.CallbackOverflows }),
 
 	{
 		name: "node_info", help: "1; the node's server version is a label.",

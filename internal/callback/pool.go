@@ -109,7 +109,7 @@ func (p *Pool) grow(n int) {
 	p.mu.Lock()
 	p.overflow += int64(n)
 	p.mu.Unlock()
-	p.ants.Tune(p.ants.Running() + n)
+	p.ants.Tune(max(p.ants.Running(), poolSize) + n) // Running may have fallen since
 	for range n {
 		p.start()
 	}

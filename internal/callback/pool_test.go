@@ -146,6 +146,15 @@ func TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain(t *testing.T) {
 	require.Eventually(t, func() bool { p.Tick(); return p.ants.Cap() == poolSize }, long, 10*time.Millisecond)
 }
 
+// All workers may have returned between the refusal and the growth.
+func TestAPoolThatGrowsLateIsNotNarrower(t *testing.T) {
+	p := newPool(t, nil)
+	p.grow(tickGrowth)
+	require.Equal(t, poolSize+tickGrowth, p.ants.Cap())
+	p.Tick()
+	require.Equal(t, poolSize, p.ants.Cap())
+}
+
 // Of a closed pool, and of none: futures outlive their engine.
 func TestWhatIsAddedAfterCloseIsCalled(t *testing.T) {
 	closed, err := New(nil, nil)

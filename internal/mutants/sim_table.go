@@ -72,8 +72,8 @@ func beyondTheSimulation() map[string]string {
 			"stuck-wheel-is-not-noticed silent-wheel-is-not-noticed stuck-wheel-is-not-told",
 		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
 			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
-		workers: "callback-that-ends-ends-the-turn stuck-callbacks-keep-the-pool turns-not-begun-look-stuck pool-stays-wide " +
-			"release-forgets-what-waits",
+		workers: "callback-that-ends-ends-the-turn stuck-callbacks-keep-the-pool pool-grows-from-what-runs " +
+			"turns-not-begun-look-stuck pool-stays-wide release-forgets-what-waits",
 		users:   "lines-without-bound close-leaves-callbacks",
 		refused: "pexpire-not-undone poison-key-ends-the-batch publish-must-work batch-not-halved refusal-for-everybody",
 	} {

@@ -10,18 +10,33 @@ func silence() []mutant {
 		},
 		{
 			"endpoint-keeps-a-late-dial", "a client that nobody closes, after Close",
-			one("resp/endpoint.go", "\tcase p.closed:\n\t\terr = rueidis.ErrClosing\n\tcase p.moves", "\tcase p.moves"),
+			one("resp/endpoint.go", "\tcase p.closed:\n\t\terr = rueidis.ErrClosing\n\tcase p.dialled", "\tcase p.dialled"),
 			"resp", "TestEndpointDialsOnceForAllWhoAsk", false,
 		},
 		{
 			"endpoint-takes-the-server-it-left", "locks of the new master asked for at the old one",
-			one("resp/endpoint.go", "p.moves.Load() != moves", "p.moves.Load() < moves"),
+			one("resp/endpoint.go", "case p.dialled != d:", "case false:"),
 			"resp", "TestEndpointDialsOnceForAllWhoAsk", false,
 		},
 		{
 			"endpoint-move-waits-for-the-server-it-left", "after a failover everybody waits for the silent old master first",
 			one("resp/endpoint.go", "old, p.client, p.dialled = p.client, nil, nil", "old, p.client = p.client, nil"),
 			"resp", "TestEndpointDialsTheNewServerBesideTheOldDial", false,
+		},
+		{
+			"endpoint-dial-is-known-by-the-moves", "two dials of the new master, one client that nobody closes",
+			one("resp/endpoint.go", "case p.dialled != d:", "case p.dialled != d && p.dialled != nil:"),
+			"resp", "TestADialThatBeginsBehindAMoveIsNotTheEndpoints", false,
+		},
+		{
+			"link-shares-a-move", "after a failover every lane waits before it dials the new master",
+			one("resp/link.go", "if !errors.Is(err, errMoved) {", "if true {"),
+			"resp", "TestAMoveIsNoFailureThatIsShared", false,
+		},
+		{
+			"subscriptions-take-a-move-for-a-failure", "a failover looks like a server that does not answer",
+			one("resp/node.go", "if errors.Is(err, errMoved) {", "if false {"),
+			"resp", "TestAMoveIsNoFailureThatIsShared", false,
 		},
 		{
 			"endpoint-late-dial-hides-the-new-one", "two dials of one server, one client that nobody closes",

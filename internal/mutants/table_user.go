@@ -58,8 +58,13 @@ func workers() []mutant {
 			"internal/callback", "TestACallbackThatPanicsOrEndsItsGoroutineCostsItselfAlone", false,
 		},
 		{
+			"pool-grows-from-what-runs", "a pool whose workers have just returned is narrow for ever",
+			one(pool, "max(p.ants.Running(), poolSize) + n", "p.ants.Running() + n"),
+			"internal/callback", "TestAPoolThatGrowsLateIsNotNarrower", false,
+		},
+		{
 			"stuck-callbacks-keep-the-pool", "callbacks that block, as many as there are workers, keep all others from running",
-			one(pool, "p.ants.Tune(p.ants.Running() + n)", "_ = n"),
+			one(pool, "p.ants.Tune(max(p.ants.Running(), poolSize) + n)", "_ = n"),
 			"internal/callback", "TestAPoolThatIsStuckGrowsByAFewWorkersATickAndShrinksAgain", false,
 		},
 		{

@@ -47,9 +47,8 @@ run: build ## run the load generator on a server of its own (DURATION=10s)
 setup: ## install a redis-server if neither redis-server nor valkey-server is on PATH
 	@tools/setup.sh server
 
-# The engine with its larger suites and the load generator fill the machine: one after the other, or they would starve
-# each other's short leases. In each of them eight tests that wait run beside each other. The others come first, two at a
-# time, and of these the longest.
+# The engine with its larger suites and the load generator come last: two at a time, four tests that wait beside each
+# other in each; more would starve each other's short leases. The others come first, and of these the longest.
 FULL  = api cluster family fault wait
 HEAVY = ./engine $(FULL:%=./engine/internal/suite/%) ./cmd/loadgen
 LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' $(FULL:%=-e '/suite/%$$') -e '/cmd/loadgen$$' | sort -r)
@@ -63,7 +62,7 @@ test-light: setup
 	$(GO) test $(LIGHT) -p 2 -parallel 6 -timeout 20m $(TESTFLAGS)
 
 test-heavy: setup
-	$(GO) test $(HEAVY) -p 1 -parallel 8 -timeout 20m $(TESTFLAGS)
+	$(GO) test $(HEAVY) -p 2 -parallel 4 -timeout 20m $(TESTFLAGS)
 
 # A family of locks that only this tag builds: what a further one takes is what it has (ARCHITECTURE.md, "To add a family").
 test-family: setup

@@ -6,7 +6,7 @@ func endings() []mutant {
 		{
 			"close-in-two-steps", "what comes between the end of the changes and the release hangs, or crashes",
 			one("engine/loss.go",
-				"_, _ = sc.sendRelease(newReleaseOp(h))", "e := sc.eng\n\tsc.ensureExtra = append(sc.ensureExtra, func() {\n\t\tlater := e.enter(h.ent.hash)\n\t\t_, _ = later.sendRelease(newReleaseOp(h))\n\t\tlater.unlock()\n\t})"),
+				"_, _ = sc.sendRelease(newReleaseOp(h))", "e := sc.eng\n\tsc.more = append(sc.more, func() {\n\t\tlater := e.enter(h.ent.hash)\n\t\t_, _ = later.sendRelease(newReleaseOp(h))\n\t\tlater.unlock()\n\t})"),
 			"engine", "TestAHandleGivenBackWhileCloseTellsIsAnswered", true,
 		},
 		{

@@ -82,7 +82,7 @@ func leasesElsewhere() []mutant {
 		},
 		{
 			"entered-as-another-kind", "an owner's plain lock is entered as a fenced one, and has no token",
-			one("engine/core.go", "return traits(held).entersAs == traits(wanted).entersAs", "return !isOtherKind(held, wanted)"),
+			one("engine/core.go", "return traits(held).entersAs == traits(wanted).entersAs", "return !otherKind(held, wanted)"),
 			familySuite, "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{

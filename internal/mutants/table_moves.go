@@ -27,7 +27,7 @@ func moves() []mutant {
 		{
 			"left-is-not-passed-over", "a late copy of a lowering takes what a longer entry behind one that has left is trusted for",
 			one("engine/wirehold.go", "for len(n.queue) > 0 && n.queue[0].left() {", "for len(n.queue) > 0 && n.queue[0].left() && n.busy {"),
-			"engine", "TestSimCorpus", false,
+			"engine", "TestMachineRaisingWaitsForCopiesThatLower", false,
 		},
 	}
 }

@@ -15,7 +15,7 @@ func (a *attempt) unknown() bool { return a.retry != nil && a.retry.unknown }
 // queue of a fair lock.
 func (a *attempt) kept() bool { return a.unknown() || a.op.Placed }
 
-// lockRef is under what the attempt has the key, if it has.
+// lockRef returns the owner id, and its family, under which the attempt may hold the key.
 func (a *attempt) lockRef() lockRef { return lockRef{a.op.Field, a.op.Family} }
 
 // indeterminate is what is not known of the attempt's owner id.

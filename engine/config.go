@@ -86,6 +86,15 @@ const (
 	TopologySentinel                 // a master that sentinels name; MasterName says which
 )
 
+// String returns the name of its constant.
+func (t Topology) String() string {
+	names := [...]string{"TopologyAuto", "TopologySingle", "TopologyCluster", "TopologySentinel"}
+	if int(t) >= len(names) {
+		return fmt.Sprintf("Topology(%d)", uint8(t))
+	}
+	return names[t]
+}
+
 // PubSub is how releases are published in a cluster.
 type PubSub = resp.PubSub
 
@@ -198,7 +207,7 @@ func (cfg *Config) check() error {
 	case cfg.Client == nil && len(cfg.Addrs) == 0:
 		return bad("no address")
 	case cfg.MasterName != "" && (cfg.Topology == TopologySingle || cfg.Topology == TopologyCluster):
-		return bad("the master %q is one that sentinels name, and Topology is another", cfg.MasterName)
+		return bad("MasterName %q needs TopologySentinel, not %v", cfg.MasterName, cfg.Topology)
 	case cfg.Topology == TopologySentinel && cfg.Client == nil && cfg.masterName() == "":
 		return bad("no MasterName")
 	case strings.ContainsAny(cfg.MasterName, " \n\r"):

@@ -19,6 +19,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
+// This file is long for a reason: everything in the engine hangs on these structs, and a reader wants to see them
+// together. A struct that n files use is n arrows between files, wherever it stands; here they are arrows to one file.
+
 // An Engine is one client of the locks: its connections, its watchdog, its waiters. A process needs
 // one for each Redis. All methods may be called by any goroutine.
 type Engine struct {
@@ -224,7 +227,7 @@ func (h *hold) Key() string { return h.ent.key }
 // Watched makes a hold the watchdog's subject.
 func (h *hold) Watched() *renew.Hold { return &h.Hold }
 
-// lockRef is under what the hold has its key.
+// lockRef returns the owner id, and its family, under which the key is held.
 func (h *hold) lockRef() lockRef { return lockRef{h.Field, h.Family} }
 
 // maxRemoteLife is how long the key can outlive now at most: what an Extend asked for counts.
@@ -394,7 +397,7 @@ type cleanup struct {
 	first         *entry // its waiters go on when this has had an answer; nil: they need not wait
 }
 
-// A lockRef is under what a key is held, or waited for: a field, and what kind of lock it is the field of.
+// A lockRef is an owner id and its family: a key is held, or waited for, under it.
 type lockRef struct {
 	field  string
 	family resp.Family

@@ -36,7 +36,7 @@ var (
 	ErrName = slot.ErrName
 	// ErrLease is returned for a duration that cannot be a lease, wait or hold, or a number of replicas that
 	// cannot be waited for; nothing was sent.
-	ErrLease = errors.New("holdfast: bad duration")
+	ErrLease = errors.New("holdfast: bad option")
 	// ErrConfig is returned by Open for a configuration that cannot work; nothing was connected.
 	ErrConfig = errors.New("holdfast: bad configuration")
 	// ErrWrongKind is returned when another kind of lock, or a value that is no lock, stands under
@@ -78,7 +78,7 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 // the server or the network, or context.DeadlineExceeded where MaxWait ended before there was any.
 type UnknownError struct {
 	Name string
-	// FreeBy is when the lock is free of this operation at the latest. The engine never renews it
+	// FreeBy is the latest time at which this operation can still hold the lock. The engine never renews it
 	// and goes on releasing it.
 	FreeBy time.Time
 	cause  error

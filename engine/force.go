@@ -89,16 +89,16 @@ func (l *Lock) loseForced(holds []*hold) {
 
 // alsoTaken makes those lost, and returns them, whom the command took besides: a read-write lock's mode when it runs is
 // not always what it was here when it was sent, for its writer's release may run in between. What was released was
-// everything there was. Where nobody knows (doubt), a copy may have run at any time: but in no other mode than
+// everything there was. Where nobody knows (unknown), a copy may have run at any time: but in no other mode than
 // that of a write hold which is still believed. Nothing was granted since the command was sent.
-func (l *Lock) alsoTaken(doubt bool) (holds []*hold) {
+func (l *Lock) alsoTaken(unknown bool) (holds []*hold) {
 	f := l.set.family
 	if !traits(f).halved() {
 		return nil
 	}
 	sc := l.eng.enter(l.hash)
 	ent := sc.sh.names.get(l.hash, l.key)
-	spared := doubt && ent != nil && ent.hold != nil && traits(ent.hold.Family).readsToo && !forces(f, ent.hold.Family)
+	spared := unknown && ent != nil && ent.hold != nil && traits(ent.hold.Family).readsToo && !forces(f, ent.hold.Family)
 	for at := range ent.withChildren {
 		h := at.hold
 		if h == nil || spared || !traits(h.Family).halved() || h.status.Load() != holdHeld {

@@ -202,7 +202,7 @@ type ownedName struct {
 // NewOwner makes an owner that holds nothing.
 func NewOwner() *Owner { return &Owner{} }
 
-// ownerKey is under what a context has an *Owner, by WithOwner, or a *doing, by Do.
+// ownerKey is the key under which a context has an *Owner, by WithOwner, or a *doing, by Do.
 type ownerKey struct{}
 
 // A doing is a Do that runs. It is an owner of its own lock only: who takes another one inside must exclude

@@ -195,7 +195,7 @@ func TestMachineAcquireIsForgottenOnlyWhenItIsSettled(t *testing.T) {
 	require.False(t, q.overtaken)
 	q.landed()
 	require.Same(t, a, q.asking(nil))
-	require.Equal(t, "mine", a.op.Field, "the next sending keeps its wire id")
+	require.Equal(t, "mine", a.op.Field, "the next sending keeps its owner id")
 	require.Equal(t, askKept, q.ask)
 	q.resend()
 	require.False(t, q.resendDue(&attempt{}))

@@ -223,7 +223,7 @@ func (q *queue) sent() { q.ask, q.askEpoch, q.overtaken = askInFlight, q.epoch, 
 // that is long over.
 func (q *queue) overtake() { q.overtaken = q.ask == askInFlight }
 
-// refused says what to do when nothing could be sent. One who was told "busy" before waits on, whatever
+// refused says what to do when nothing could be sent. A waiter that was told "busy" stays parked, whatever
 // came between: a hold of this engine, too; a new one is to be told (stepTidy), and the acquire forgotten.
 func (q *queue) refused() step {
 	if q.head.told {

@@ -405,7 +405,7 @@ type simForcer struct {
 }
 
 // grantedAnew ends what is known of fields that were taken and that are there again: an acquire of which a copy may still run
-// keeps its wire id, so that the server may grant the same anew. Who believed before stays excused, and so does who enters his
+// keeps its owner id, so that the server may grant the same anew. Who believed before stays excused, and so does who enters his
 // hold: it was deleted, and came back by a late copy with the lease of that, of which nobody is told before the next renewal.
 func (s *sim) grantedAnew(n *simName, before []twin.Field) {
 	for _, f := range s.server.twin.Hash(n.name) {

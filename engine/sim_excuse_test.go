@@ -8,7 +8,7 @@ import (
 
 // What the rules excuse, and for how long.
 
-// A ForceRelease takes what an acquire has left on the server that got no answer. That acquire keeps its wire id, and is
+// A ForceRelease takes what an acquire has left on the server that got no answer. That acquire keeps its owner id, and is
 // granted under it when the ForceRelease is over: what was taken is another grant.
 func TestSimKnowsThatWhatWasTakenIsGrantedAnew(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ type simTally struct {
 	grants   int64
 	releases int64
 	unknown  int64 // releases told to be that: they go on without their callers
-	refused  int64 // Trys
+	refused  int64 // tries
 }
 
 type simEventKey struct{ name, field string }
@@ -144,7 +144,7 @@ func (s *sim) checkTally(se *simEngine, st *Stats) {
 		s.fail("Stats balance", "engine %d counts %d grants, and its callers got %d", se.n, st.Grants, t.grants)
 	}
 	if st.Refused != t.refused {
-		s.fail("Stats balance", "engine %d counts %d Trys that were refused, and its callers were told of %d", se.n, st.Refused, t.refused)
+		s.fail("Stats balance", "engine %d counts %d tries that were refused, and its callers were told of %d", se.n, st.Refused, t.refused)
 	}
 	if st.Releases < t.releases || st.Releases > t.releases+t.unknown {
 		s.fail("Stats balance", "engine %d counts %d releases, and its callers were told of %d, and of %d that nobody knows", se.n, st.Releases, t.releases, t.unknown)

@@ -31,7 +31,7 @@ type Stats struct {
 	Grants   int64 // leases given to callers
 	Releases int64 // leases given back
 	Heard    int64 // of those, releases that somebody was subscribed to
-	Refused  int64 // Trys answered ErrHeld
+	Refused  int64 // tries that were answered with ErrHeld
 	Waits    int64 // acquires that were told "busy" and waited
 	Errors   int64 // acquires ended by an error of the server or of the network
 

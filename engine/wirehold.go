@@ -41,7 +41,7 @@ func (w *wirehold) begin(set *settings, tenureUntil clock.Instant, seen int) {
 // end moves the status. Who gets false came second, and does nothing.
 func (w *wirehold) end(as uint32) bool { return w.status.CompareAndSwap(holdHeld, as) }
 
-// An asking is a wire hold before its grant. It is in doubt while its id was sent without an answer: then
+// An asking is a wire hold before its grant. Its outcome is unknown while its id was sent without an answer: then
 // it is asked for again alone, under the same id, until an answer is definite.
 type asking struct {
 	unknown       bool // the present owner id was sent without an answer

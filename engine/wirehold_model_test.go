@@ -281,7 +281,7 @@ func (hw *holdWorld) events() []event {
 	}
 }
 
-// anew is the next grant of the name, under another wire id.
+// anew is the next grant of the name, under another owner id.
 func (hw *holdWorld) anew() {
 	*hw = holdWorld{t: hw.t, now: hw.now, handles: 1, field: 1, done: make(map[any]string)}
 	hw.w.begin(&settings{lease: time.Second, watchdog: true}, clock.Instant(1<<62), 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
-// Asking again under the same wire id, for the same or for another count, gives the whole lease again: to the key, and to
+// Asking again under the same owner id, for the same or for another count, gives the whole lease again: to the key, and to
 // the mark of a read hold.
 func TestAskingAgainGivesTheWholeLeaseAgain(t *testing.T) {
 	r := newFamilyRig(t)

@@ -87,7 +87,7 @@ func TestC035_EveryErrorOfTheTransportIsUnknown(t *testing.T) {
 		got := classify(err)
 		require.Equal(t, ClassUnknown, got.Class, "%v", err)
 		require.False(t, got.Class.Definite())
-		require.True(t, got.Class.Transient(), "asked again under the same wire id")
+		require.True(t, got.Class.Transient(), "asked again under the same owner id")
 		require.ErrorIs(t, got, err, "the cause stays visible")
 	}
 	require.Nil(t, classify(nil))

@@ -75,7 +75,7 @@ func (r *familyRig) number(args ...string) int64 {
 	return n
 }
 
-// others is a wire id as another client would have it.
+// others is an owner id as another client would have it.
 func others(n int) string { return fmt.Sprintf("11111111-2222-3333-4444-555555555555:%d", n) }
 
 func TestFencedTokensRiseWhateverHappensToTheServer(t *testing.T) {

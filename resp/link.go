@@ -98,7 +98,7 @@ func (l *link) get() (*wire, *ServerError) {
 var errMoved = errors.New("the sentinels name another master")
 
 // watch gives a wire up as soon as its connection breaks, also while nothing is on its way: what
-// comes next then dials, instead of being sent nowhere and left in doubt.
+// comes next then dials, instead of being sent nowhere, with an unknown outcome.
 func (l *link) watch(w *wire) {
 	// No message is expected. But rueidis returns the channel only for hooks that are not empty.
 	broken := w.client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})

@@ -91,7 +91,7 @@ func TestBatchIsCutAtADuplicateKey(t *testing.T) {
 	}
 	cmds, keys := cut(t, ops)
 	require.Equal(t, [][]string{{"a", "b"}, {"a", "c", "b"}, {"b"}}, keys)
-	require.NotEqual(t, cmds[0].field, cmds[1].field, "each batch has a wire id of its own")
+	require.NotEqual(t, cmds[0].field, cmds[1].field, "each batch has an owner id of its own")
 	require.NotEqual(t, cmds[1].field, cmds[2].field)
 }
 
@@ -115,7 +115,7 @@ func TestBatchHoldsOneLease(t *testing.T) {
 	require.Equal(t, [][]string{{"a", "b"}, {"c", "d"}}, keys)
 	for _, c := range cmds {
 		for _, op := range c.ops {
-			require.Equal(t, c.field, op.Field, "the owner reads its wire id from the op")
+			require.Equal(t, c.field, op.Field, "the owner reads its owner id from the op")
 		}
 	}
 	// Releases carry no lease: what differs does not part them.
@@ -136,7 +136,7 @@ func TestBatchNeverMixesKindsAndSinglesStandAlone(t *testing.T) {
 		scripts = append(scripts, c.script)
 	}
 	require.Equal(t, []*script{scriptRelease, scriptReacquire, scriptReacquire, scriptRenew, scriptInspect, scriptForce, scriptAcquire}, scripts)
-	require.Equal(t, "field of c", ops[2].Field, "only a first acquire gets a wire id here")
+	require.Equal(t, "field of c", ops[2].Field, "only a first acquire gets an owner id here")
 	require.Equal(t, "field of a", ops[0].Field)
 }
 

@@ -107,7 +107,7 @@ func TestC024_ACountThatIsSentTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-// A copy of a release that comes late finds the next grant of the same engine: another wire id.
+// A copy of a release that comes late finds the next grant of the same engine: another owner id.
 func TestC031_LateCopyOfAReleaseTouchesNoLaterGrant(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	_, ahead := notAfters()

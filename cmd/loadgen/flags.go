@@ -268,7 +268,7 @@ func (c *flags) settleContend() error {
 	case c.Engines > c.Clients:
 		return fmt.Errorf("--engines %d is more than --clients %d", c.Engines, c.Clients)
 	case c.Scenario == "rw" && c.Witness != "":
-		return errors.New("--witness means nothing with --scenario rw: it knows one holder of a key, and readers share")
+		return errors.New("--witness has no effect with --scenario rw: it knows one holder of a key, and readers share")
 	case c.WitnessProcs > 1 && c.Witness == "":
 		return errors.New("--witness-procs needs --witness")
 	case c.WitnessProcs > 1 && (c.Cluster > 0 || c.Sentinel):
@@ -321,7 +321,7 @@ func refuse(changed func(string) bool, scenario string) error {
 	}
 	for _, flag := range foreign[scenario] {
 		if changed(flag) {
-			return fmt.Errorf("--%s means nothing with --scenario %s", flag, scenario)
+			return fmt.Errorf("--%s has no effect with --scenario %s", flag, scenario)
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func (c *flags) checkChaosKind(kind string) error {
 func (c *flags) checkKillClient() error {
 	switch {
 	case c.Scenario == "hold":
-		return errors.New("--chaos client means nothing with --scenario hold: nobody waits for what the other client had")
+		return errors.New("--chaos client has no effect with --scenario hold: nobody waits for what the other client had")
 	case c.Rate > 0:
 		return errors.New("--chaos client: with --rate callers rest, which would look like a gap")
 	case c.Mutex:

@@ -178,7 +178,7 @@ func (pl *plant) spoiled(begin func(scenario.Stage) scenario.Scenario) func(scen
 func plants(dir string) []*plant {
 	witnessed := func() []string { return []string{"--witness", filepath.Join(dir, "w-"+config.RandomID())} }
 	disturbed := func() []string { return []string{"--chaos", config.ChaosFlush, "--chaos-every", "20ms"} }
-	unwitnessed := absent{"the flag is refused", "--witness means nothing", report.StatusUsage}
+	unwitnessed := absent{"the flag is refused", "--witness has no effect", report.StatusUsage}
 	uncounted := absent{"readers of one engine share what the server counts", "not checked: readers of one engine share", report.StatusOK}
 	own := absent{reason: "each key has one caller: nobody else could be granted it"}
 	all := []*plant{

@@ -12,7 +12,7 @@ func (s *Server) Held(name string) bool {
 	return s.mini.Exists(name)
 }
 
-// Owner returns the wire id of whoever holds the lock: Lease.OwnerID of the holder, or ForeignOwner;
+// Owner returns the owner id of whoever holds the lock: Lease.OwnerID of the holder, or ForeignOwner;
 // "" if nobody does.
 func (s *Server) Owner(name string) string {
 	s.clock.move()

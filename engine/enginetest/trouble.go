@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// ForeignOwner is the wire id of the other owner that Steal lets in: a thread of a Java process.
+	// ForeignOwner is the owner id of the other owner that Steal lets in: a thread of a Java process.
 	ForeignOwner = "5ca1ab1e-0000-4000-8000-000000000001:1"
 	// ForeignLease is its lease, Redisson's watchdog lease. Nobody renews it.
 	ForeignLease = engine.DefaultLease

@@ -40,7 +40,7 @@ var families = []family{
 	},
 	ofEngine("releases_total", "Leases given back.", func(s *engine.Stats) int64 { return s.Releases }),
 	ofEngine("releases_heard_total", "Of the releases sent, those that somebody was subscribed to.", func(s *engine.Stats) int64 { return s.Heard }),
-	ofEngine("refused_total", "Trys answered that the lock is held.", func(s *engine.Stats) int64 { return s.Refused }),
+	ofEngine("refused_total", "Tries that were told that the lock is held.", func(s *engine.Stats) int64 { return s.Refused }),
 	ofEngine("waits_total", "Acquires that were told busy and waited.", func(s *engine.Stats) int64 { return s.Waits }),
 	ofEngine("errors_total", "Acquires ended by an error of the server or of the network.", func(s *engine.Stats) int64 { return s.Errors }),
 	ofEngine("lost_total", "Leases lost.", func(s *engine.Stats) int64 { return s.Lost }),

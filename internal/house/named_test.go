@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/build"
 	"go/parser"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -185,4 +186,32 @@ func TestNamedTests(t *testing.T) {
 	} {
 		require.Equal(t, wrong, n.check(t) != nil, n)
 	}
+}
+
+// TestMutantsAreMadeOfFilesThatExist: each alternative of a FILES= in docs/TESTING.md matches a file.
+func TestMutantsAreMadeOfFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "TESTING.md"))
+	require.NoError(t, err)
+	var files []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator))))
+		}
+		return err
+	}))
+	looked := 0
+	for _, m := range regexp.MustCompile(`FILES='([^']*)'`).FindAllStringSubmatch(string(text), -1) {
+		pattern := strings.NewReplacer(`\|`, `|`, `$$`, `$`).Replace(m[1])
+		before, rest, _ := strings.Cut(pattern, "(")
+		group, after, grouped := strings.Cut(rest, ")")
+		if !grouped {
+			before, group, after = pattern, "", ""
+		}
+		for _, one := range strings.Split(group, "|") {
+			looked++
+			matches := regexp.MustCompile(before + one + after).MatchString
+			require.True(t, slices.ContainsFunc(files, matches), "FILES='%s': no file for %q", m[1], one)
+		}
+	}
+	require.Greater(t, looked, 10)
 }

@@ -57,7 +57,7 @@ func Pending[T any](t testing.TB, f *engine.Future[T]) {
 }
 
 // Idle waits until the engines have forgotten every name: after a release one may be remembered
-// for a moment, out of courtesy to waiters elsewhere.
+// for a moment, to let waiters elsewhere come first.
 func Idle(t testing.TB, engines ...*engine.Engine) {
 	t.Helper()
 	for _, e := range engines {

@@ -1,8 +1,8 @@
--- acquire: takes every free key of KEYS under one wire id that was never used before.
+-- acquire: takes every free key of KEYS under one owner id that was never used before.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
--- ARGV[2]  field: the wire id
+-- ARGV[2]  field: the owner id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be made from the first one granted: by COPY, or in a cluster, where
 --          COPY cannot leave the slot, by RESTORE of what DUMP says

@@ -1,4 +1,4 @@
--- demo: takes every free key of KEYS under one wire id, one key after the other: acquire without its copies. Only what is
+-- demo: takes every free key of KEYS under one owner id, one key after the other: acquire without its copies. Only what is
 -- built with the tag holdfast_family_demo sends it.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots

@@ -1,10 +1,10 @@
--- fenced: takes every free key under one wire id, each with a fencing token that is greater than any
--- before it. Asking again under a wire id that holds the key answers the token it was given, or a new one where
+-- fenced: takes every free key under one owner id, each with a fencing token that is greater than any
+-- before it. Asking again under an owner id that holds the key answers the token it was given, or a new one where
 -- the counter was deleted meanwhile: what it was given, nobody was told.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
--- ARGV[2]  field: the wire id
+-- ARGV[2]  field: the owner id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be copied from the first one granted
 -- ARGV[5]  '1': SET knows GET

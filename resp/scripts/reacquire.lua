@@ -1,9 +1,9 @@
--- reacquire: asks again for one key under a wire id that may hold it already. Sending it any
+-- reacquire: asks again for one key under an owner id that may hold it already. Sending it any
 -- number of times counts once: it carries the wanted hold count, never a step.
 --
 -- KEYS[1]  lock key
 -- ARGV[1]  lease in ms
--- ARGV[2]  field: the wire id
+-- ARGV[2]  field: the owner id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  wanted hold count; with '0', what is ours keeps the count it has
 -- ARGV[5]  '0': whether it is free or ours; '1': only if the lock is ours (re-entry); '2': the same, and the TTL is to be no longer than the

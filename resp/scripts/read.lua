@@ -1,9 +1,9 @@
--- read: enters every key as a reader under one wire id that was never used before. Asking again under a
--- wire id that reads already counts once, and lowers nothing.
+-- read: enters every key as a reader under one owner id that was never used before. Asking again under a
+-- owner id that reads already counts once, and lowers nothing.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
--- ARGV[2]  field: the wire id
+-- ARGV[2]  field: the owner id
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be copied from the first one granted
 -- ARGV[5]  a field of the caller's own that stands in the hash, to read or to write: it is let in beside

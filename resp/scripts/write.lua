@@ -1,9 +1,9 @@
--- write: takes every key as its only writer under one wire id. Asking again under a wire id that
+-- write: takes every key as its only writer under one owner id. Asking again under an owner id that
 -- writes already counts once.
 --
 -- KEYS     lock keys, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  lease in ms
--- ARGV[2]  field: the wire id with ':write'
+-- ARGV[2]  field: the owner id with ':write'
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[4]  '1': further keys may be copied from the first one granted
 -- ARGV[5]  how long in ms further readers are kept out where readers are in the way; '0': not at all

@@ -223,7 +223,7 @@ func TestWaitReplicasHandsOverWhatTheyHaveSeen(t *testing.T) {
 }
 
 // TestC082_WaitIsSentOverTheConnectionThatWrote: when the connection of a WAIT breaks, the acquire is
-// asked for again over another, under the same wire id. A WAIT there would be answered at once for
+// asked for again over another, under the same owner id. A WAIT there would be answered at once for
 // what that connection has written: nothing.
 func TestC082_WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 	t.Parallel()
@@ -237,7 +237,7 @@ func TestC082_WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 	f := l.AcquireAsync(testkit.Limited(t))
 	waitsForReplicas(t, s.Master)
 	p.CutAll()
-	testkit.Await(t, again, "asked for again under the same wire id")
+	testkit.Await(t, again, "asked for again under the same owner id")
 	_, err := f.Await(testkit.Limited(t))
 	requireNotReplicated(t, err, 1, 0)
 	s.Replicas[0].Resume()
@@ -250,7 +250,7 @@ func TestC082_WaitIsSentOverTheConnectionThatWrote(t *testing.T) {
 }
 
 // TestWaitReplicasMasterDiesWhileItWaits: the outcome is unknown, and the new master is asked under the
-// same wire id. It has no replicas.
+// same owner id. It has no replicas.
 func TestWaitReplicasMasterDiesWhileItWaits(t *testing.T) {
 	t.Parallel()
 	s := redistest.RunSentinel(t, 1, 3)

@@ -78,7 +78,7 @@ func TestWriterGoesOnReading(t *testing.T) {
 	require.NoError(t, err)
 	r, err := l.ReadLock().Acquire(ctx)
 	require.NoError(t, err)
-	require.NotEqual(t, r.OwnerID()+":write", w.OwnerID(), "each has a wire id of its own")
+	require.NotEqual(t, r.OwnerID()+":write", w.OwnerID(), "each has an owner id of its own")
 	again, err := l.ReadLock().TryAcquire(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 2, o.Holds(l.ReadLock()))

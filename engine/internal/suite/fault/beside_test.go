@@ -69,7 +69,7 @@ func TestC029_LateCopyOfAReadingBesideAWrite(t *testing.T) {
 		testkit.Release(t, b.r)
 		r, err := b.lock.ReadLock().Acquire(b.ctx)
 		require.NoError(t, err)
-		require.NotEqual(t, b.r.OwnerID(), r.OwnerID(), "a wire id is used once")
+		require.NotEqual(t, b.r.OwnerID(), r.OwnerID(), "an owner id is used once")
 		testkit.LastUntil(b.sent.Add(testkit.AttemptLimit + testkit.LimitSlack))
 		require.Equal(t, "1", b.s.Do(t, "HGET", "a", r.OwnerID()))
 		before := testkit.CallsOf(t, b.s, "evalsha")

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
-// One who was told "busy" outlasts a full lane, although the lock was held by this engine in between.
+// A waiter that was told "busy" outlasts a full lane, although the lock was held by this engine in between.
 func TestWaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})

@@ -65,7 +65,7 @@ func TestC021_AcquireReplyLost(t *testing.T) {
 }
 
 // TestC021_RepliesLostInABatch: hundreds of locks were granted by scripts whose answers were
-// lost; each is found again under its own wire id.
+// lost; each is found again under its own owner id.
 func TestC021_RepliesLostInABatch(t *testing.T) {
 	t.Parallel()
 	const n = 300

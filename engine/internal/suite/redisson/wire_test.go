@@ -108,7 +108,7 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 	require.NotZero(t, calls["hset"], "the first of each batch is not")
 	require.EqualValues(t, n, calls["hset"]+calls["copy"], "one or the other for each key")
 	require.Equal(t, calls["hset"], calls["pexpire"], "a copy brings its expiry")
-	require.EqualValues(t, len(fields), calls["evalsha"], "a wire id belongs to one batch")
+	require.EqualValues(t, len(fields), calls["evalsha"], "an owner id belongs to one batch")
 	for i, ls := range leases {
 		apiWire(t, s, e, key(i), ls, lease)
 	}

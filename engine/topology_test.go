@@ -11,7 +11,10 @@ import (
 
 func TestATopologyIsPrintedByItsName(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "[TopologyAuto TopologySingle TopologyCluster TopologySentinel Topology(4)]", fmt.Sprint([]engine.Topology{
-		engine.TopologyAuto, engine.TopologySingle, engine.TopologyCluster, engine.TopologySentinel, 4,
-	}))
+	for topology, name := range map[engine.Topology]string{
+		engine.TopologyAuto: "TopologyAuto", engine.TopologySingle: "TopologySingle",
+		engine.TopologyCluster: "TopologyCluster", engine.TopologySentinel: "TopologySentinel", 4: "Topology(4)",
+	} {
+		require.Equal(t, name, fmt.Sprint(topology))
+	}
 }

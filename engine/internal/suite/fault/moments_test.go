@@ -56,14 +56,13 @@ func TestResultsWaitForOthersRounds(t *testing.T) {
 	s := testkit.ACLServer(t, "resetkeys", "~ok:*")
 	p := faultproxy.Run(t, s.Addr())
 	e := testkit.Open(t, p.Addr(), testkit.AsApp)
-	p.Delay(0, time.Second) // while each lane waits for an answer the others collect, to travel together
-	sent := testkit.WatchCommands(p, testkit.ScriptCall("acquire"))
+	sent := p.Hold(testkit.ScriptCall("acquire"), 4) // while each lane waits for an answer the others collect, to travel together
 	warm := make([]*engine.Future[*engine.Lease], 64)
 	for i := range warm {
 		warm[i] = e.Lock(testkit.Numbered("ok:w", i)).AcquireAsync(testkit.Limited(t))
 	}
 	for range 4 {
-		testkit.Await(t, sent, "each lane has one acquire under way")
+		testkit.Await(t, sent.C(), "each lane has one acquire under way")
 	}
 	var short []*engine.Future[*engine.Lease]
 	for i := range 64 {
@@ -71,9 +70,8 @@ func TestResultsWaitForOthersRounds(t *testing.T) {
 		e.Lock(testkit.Numbered("bad:l", i)).AcquireAsync(testkit.Limited(t))
 		e.Lock(testkit.Numbered("ok:l", i)).AcquireAsync(testkit.Limited(t))
 	}
-	p.Delay(0, 0) // for answers that are still to come
 	// hold the second round: single-key commands of the long lease
-	held := p.Hold(func(cmd []string) bool {
+	held := p.HoldNext(func(cmd []string) bool {
 		return cmd[0] == "EVALSHA" && len(cmd) > 4 && (cmd[3][:4] == "ok:l" || cmd[3][:4] == "bad:") && cmd[2] < "9" && len(cmd[2]) == 1
 	}, -1)
 	testkit.Await(t, held.C(), "a later round is held")

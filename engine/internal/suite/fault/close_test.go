@@ -81,7 +81,7 @@ func TestC175_CloseWithoutAServer(t *testing.T) {
 			err := e.Close(ctx)
 			require.Error(t, err)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, time.Since(begun), 1300*time.Millisecond)
+			require.Less(t, time.Since(begun), time.Second+testkit.Soon, "Close keeps to its ctx")
 			for _, f := range []*engine.Future[*engine.Lease]{waiter, fresh} {
 				_, err, done := f.Result()
 				require.True(t, done, "who waits is told at once")

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -40,12 +41,12 @@ func (op *acquireOp) abandon(err error) bool {
 	sc := e.enterShard(sh)
 	switch ent := sc.entryOf(op); {
 	case ent == nil:
-	case op.queued:
-		sc.applyStep(ent, ent.leave(op))
+	case op.Queued():
+		sc.applyStep(ent, ent.Leave(&op.Waiter))
 		sc.closeNote(ent)
 		// The acquire on its way asks for what only this op wanted.
-		if !ent.acksSuit() {
-			sc.takeBack(&ent.att.op)
+		if !ent.AcksSuit() {
+			sc.takeBack(&ent.attempt().op)
 		}
 	case op.owner != nil:
 		sc.leaveReentry(ent, op)
@@ -78,20 +79,20 @@ func (e *Engine) submit(op *acquireOp) {
 	case op.owner != nil && sc.reenterOrRefuse(ent, op):
 	case ent != nil && ent.isOtherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)
-	case traits(op.set.family).shared && sc.share(ent, op):
-	case op.try && ent != nil && ent.takenHere(op):
+	case traits(op.set.family).Shared && sc.share(ent, op):
+	case op.Try && ent != nil && ent.takenHere(op):
 		op.claim()
 		sc.fail(op, &HeldError{Name: l.Name(), Remaining: sc.remaining(ent.busyAt(op), e.clock.Now())})
 		sc.sh.counts.busy++
 	default:
 		// With it: behind whoever waits here already.
 		ent = sc.makeEntry(l)
-		if traits(op.set.family).mark == markPlace {
+		if traits(op.set.family).Mark == lockstate.MarkPlace {
 			ent = ent.newChild()
 			op.att.ent = ent
 		}
-		behind := ent.head != nil || ent.att != nil
-		ent.push(op)
+		behind := ent.First() != nil || ent.attempt() != nil
+		ent.Push(&op.Waiter)
 		sc.limitWait(op)
 		if behind { // else it is sent now, or rests: applyStep sees to that
 			sc.watchWait(op)
@@ -125,7 +126,7 @@ const soonOver = 2 * (tickEvery + timerWidth)
 // queues, and who enters again. A timer is armed when the op is known to wait, for most are answered at once; but
 // at once where MaxWait is over before that could be noticed.
 func (sc *section) limitWait(op *acquireOp) {
-	if op.set.maxWait <= 0 || op.try || op.watch != nil && op.watch.giveUp != 0 {
+	if op.set.maxWait <= 0 || op.Try || op.watch != nil && op.watch.giveUp != 0 {
 		return
 	}
 	if op.watch == nil {
@@ -148,12 +149,12 @@ func (sc *section) armLimit(op *acquireOp) {
 // watchWait makes an op that has to wait see the end of MaxWait, and that of its ctx once the mutex is
 // free.
 func (sc *section) watchWait(op *acquireOp) {
-	if op.watched {
+	if op.Watched {
 		return
 	}
-	op.watched = true
+	op.Watched = true
 	sc.armLimit(op)
-	if op.async {
+	if op.Async {
 		sc.look(op)
 	}
 }
@@ -186,66 +187,86 @@ func (op *acquireOp) watchContext() {
 	}
 }
 
+// beginAsking is the acquire that is to be sent: the one whose owner id is kept, or the first's own.
+func (ent *entry) beginAsking() *attempt {
+	if a := ent.attempt(); a != nil {
+		return a
+	}
+	a := ent.head().attemptFor(ent)
+	a.ent, a.retry, a.op.Placed, a.op.Field = ent, nil, false, ""
+	ent.Begin(a)
+	return a
+}
+
+// attemptFor is what an op asks by for an entry: its own attempt, unless that is still on its way for another
+// entry, where the op waited before.
+func (op *acquireOp) attemptFor(ent *entry) *attempt {
+	if at := op.att.ent; at != nil && at != ent && at.attempt() == &op.att {
+		return &attempt{}
+	}
+	return &op.att
+}
+
 // advance does what the queue says is next: it sends an acquire unless something stands against it.
 func (sc *section) advance(ent *entry) {
-	sc.applyStep(ent, ent.next())
+	sc.applyStep(ent, ent.Next())
 }
 
 // applyStep takes a step of the queue, and those that follow from it. Unless its acquire is on its way, the first is
 // watched: it has to wait, whatever for. Those behind it are since they came.
-func (sc *section) applyStep(ent *entry, s step) {
+func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 	// Send. Who cannot be sent leaves the queue, and the next one is tried.
-	for ; s == stepSend; s = ent.next() {
-		if a := ent.att; a != nil && a.kept() && !entersAs(a.op.Family, ent.head.set.family) {
+	for ; s == lockstate.StepSend; s = ent.Next() {
+		if a := ent.attempt(); a != nil && a.kept() && !entersAs(a.op.Family, ent.head().set.family) {
 			sc.dropAttempt(ent) // a reader's owner id is no writer's
 			continue
 		}
-		err := ent.asking(ent).send(ent.head)
+		err := ent.beginAsking().send(ent.head())
 		if err == nil {
-			ent.sent()
+			ent.Sent()
 			sc.sh.pending++
 			return
 		}
 		// Too much waits for the server: a waiter polls later, a newcomer is told.
-		if ent.refused() == stepPark {
-			s = stepPark
+		if ent.Refused() == lockstate.StepPark {
+			s = lockstate.StepPark
 			break
 		}
 		sc.dropAttempt(ent)
-		op := ent.head
-		ent.unlink(op)
+		op := ent.head()
+		ent.Unlink(&op.Waiter)
 		if op.claim() {
 			sc.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
 	}
-	if ent.head != nil && ent.ask != askInFlight {
-		sc.watchWait(ent.head)
+	if ent.First() != nil && !ent.InFlight() {
+		sc.watchWait(ent.head())
 	}
 	// Or wait, or leave nothing behind.
 	switch s {
-	case stepPark:
+	case lockstate.StepPark:
 		sc.park(ent, sc.eng.clock.Now())
-	case stepTidy:
+	case lockstate.StepTidy:
 		sc.tidy(ent)
 	}
 }
 
 // tidy tidies an entry nobody waits in, and takes it out of the table if nothing is left.
 func (sc *section) tidy(ent *entry) {
-	if !ent.deserted() {
+	if !ent.Deserted() {
 		return
 	}
 	sc.unpark(ent)
 	sc.closeNote(ent)
 	// What nobody waits for is not asked any more.
-	switch ent.ask {
-	case askNot:
-	case askInFlight:
-		sc.takeBack(&ent.att.op) // answered in any case
+	switch {
+	case !ent.Asked():
+	case ent.InFlight():
+		sc.takeBack(&ent.attempt().op) // answered in any case
 	default:
 		sc.dropAttempt(ent)
 	}
-	if !ent.empty() || ent.gone || ent.firstChild() != nil && ent.root() == ent {
+	if !ent.Empty() || ent.gone || ent.firstChild() != nil && ent.root() == ent {
 		return
 	}
 	// Nothing goes on here: a later caller makes an entry of its own.
@@ -272,19 +293,19 @@ func (sc *section) takeBack(op *resp.Op) {
 // dropAttempt forgets an attempt that is not on its way. If a copy of it may still run, what
 // it takes is released.
 func (sc *section) dropAttempt(ent *entry) {
-	a := ent.att
-	ent.settled()
+	a := ent.attempt()
+	ent.Settled()
 	if a.retry != nil {
 		sc.eng.timers.Cancel(&a.retry.item)
 	}
 	if a.kept() {
-		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease)
+		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
 	}
 }
 
 // unpark ends the waiting for somebody else's release.
 func (sc *section) unpark(ent *entry) {
-	ent.unpark()
+	ent.Unpark()
 	sc.endWakeups(ent)
 }
 
@@ -305,18 +326,17 @@ func (sc *section) endWakeups(ent *entry) {
 
 // failSome completes the ops for which verdict has an error.
 func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
-	for op := ent.head; op != nil; {
-		next := op.next
-		if err := verdict(op); err != nil {
-			ent.unlink(op)
-			if op.claim() {
-				sc.sh.counts.errors++
-				sc.fail(op, err)
-			}
-		} else {
+	for op := range ent.ops {
+		err := verdict(op)
+		if err == nil {
 			sc.watchWait(op)
+			continue
 		}
-		op = next
+		ent.Unlink(&op.Waiter)
+		if op.claim() {
+			sc.sh.counts.errors++
+			sc.fail(op, err)
+		}
 	}
 	sc.closeNote(ent)
 }
@@ -325,11 +345,11 @@ func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 func (sc *section) fairListen(root *entry) {
 	var first *entry
 	for child := root.firstChild(); child != nil && child.hold == nil; child = child.nextChild() {
-		op := child.head
+		op := child.head()
 		if op == nil || first != nil && child.acks() == first.acks() {
 			continue
 		}
-		if traits(op.set.family).mark == markPlace && child.wakeups != nil && child.wait == waitParked {
+		if traits(op.set.family).Mark == lockstate.MarkPlace && child.wakeups != nil && child.Parked() {
 			sc.listenFor(child.wakeups)
 		}
 		if first != nil || !root.children.acksApart {

@@ -2,14 +2,16 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // unknown reports whether the present owner id was sent without an answer.
-func (a *attempt) unknown() bool { return a.retry != nil && a.retry.unknown }
+func (a *attempt) unknown() bool { return a.retry != nil && a.retry.Unknown() }
 
 // kept reports whether the next sending is under the same owner id: it may have the key, or stands in the
 // queue of a fair lock.
@@ -19,11 +21,21 @@ func (a *attempt) kept() bool { return a.unknown() || a.op.Placed }
 func (a *attempt) lockRef() lockRef { return lockRef{a.op.Field, a.op.Family} }
 
 // indeterminate is what is not known of the attempt's owner id.
-func (a *attempt) indeterminate() indeterminate {
+func (a *attempt) indeterminate() lockstate.Indeterminate {
 	if a.retry == nil {
-		return indeterminate{}
+		return lockstate.Indeterminate{}
 	}
-	return a.retry.indeterminate
+	return a.retry.Open
+}
+
+// lease is what it asks for.
+func (a *attempt) lease() time.Duration { return time.Duration(a.op.LeaseMs) * time.Millisecond }
+
+// Suits reports whether a grant of it would be what these terms ask for, seen by as many replicas, for which it waits
+// as long.
+func (a *attempt) Suits(t *lockstate.Terms) bool {
+	ack := (*lockstate.Ack)(a.op.Ack)
+	return ack == nil || t.Ack != nil && *t.Ack == *ack && t.Lease == a.lease() && t.Family == &traits(a.op.Family).Traits
 }
 
 // send submits the attempt for the head's lock. While a copy under the present owner id may still
@@ -31,13 +43,12 @@ func (a *attempt) indeterminate() indeterminate {
 func (a *attempt) send(op *acquireOp) error {
 	l := op.lock
 	e := l.eng
-	a.lease = l.set.lease
 	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
-	a.op.LeaseMs = a.lease.Milliseconds()
-	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, l.set.ack, l.set.family, a.ent.besideHold() != nil
-	if m := traits(a.op.Family).mark; m != markNone {
-		a.op.Waits = !op.try
-		if m == markPlace && a.op.Ack != nil {
+	a.op.LeaseMs = l.set.Lease.Milliseconds()
+	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, (*resp.Ack)(l.set.Ack), l.set.family, a.ent.besideHold() != nil
+	if m := traits(a.op.Family).Mark; m != lockstate.MarkNone {
+		a.op.Waits = !op.Try
+		if m == lockstate.MarkPlace && a.op.Ack != nil {
 			a.ent.root().ensureChildren().acksApart = true
 		}
 	}
@@ -54,7 +65,7 @@ func (t *retryState) due(clock.Instant) {
 	ent := t.a.ent
 	e := ent.eng
 	sc := e.enter(ent.hash)
-	if t.a.retry == t && ent.resendDue(t.a) {
+	if t.a.retry == t && ent.ResendDue(t.a) {
 		sc.advance(ent)
 	}
 	sc.leave()
@@ -66,7 +77,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	e := ent.eng
 	sc := e.enter(ent.hash)
 	// The queue may send again from here on: whoever decides below decides what.
-	ent.landed()
+	ent.Landed()
 	switch r.Code {
 	case resp.CodeGranted, resp.CodeOurs:
 		sc.granted(a, r)
@@ -79,7 +90,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	case resp.CodeCancelled:
 		// It never reached the server, unless an earlier copy did: then its owner id stays.
 		if !a.kept() {
-			ent.settled()
+			ent.Settled()
 		}
 		sc.advance(ent)
 	case resp.CodeWrongKind:
@@ -99,14 +110,14 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 // granted gives the lock to the first who still wants it; a grant nobody can use is released.
 func (sc *section) granted(a *attempt, r *resp.Result) {
 	ent := a.ent
-	deadline := renew.TrustUntil(r.SentAt, a.lease)
-	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease)) {
+	deadline := renew.TrustUntil(r.SentAt, a.lease())
+	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease())) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sc.sh.counts.tooLate++
-		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease)
-		if op := ent.grantedLate(); op != nil {
+		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
+		if op := opOf(ent.GrantedLate()); op != nil {
 			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v",
-				ErrLost, a.lease)})
+				ErrLost, a.lease())})
 		}
 		sc.advance(ent)
 		return
@@ -114,32 +125,29 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	// Who has lost the lock since is not to be given it: the server only knows that the field is there.
 	root := ent.root()
 	for op := ent.live(); op != nil && root.lostTo(op.owner); op = ent.live() {
-		ent.unlink(op)
+		ent.Unlink(&op.Waiter)
 		sc.refuse(op, ErrLost)
 	}
-	op := ent.granted(a.lease, a.op.Family, int(r.ReplicaAcks))
+	op := opOf(ent.Granted(&traits(a.op.Family).Traits, a.lease(), int(r.ReplicaAcks)))
 	if op == nil {
 		sc.unused(a, r)
 		return
 	}
 	// From here on the lock is held.
 	sc.sh.counts.grants++
-	sc.sh.counts.origin(ent.by)
+	sc.sh.counts.origin(ent.WokenBy())
 	f := traits(a.op.Family)
-	if f.shared && ent == root {
+	if f.Shared && ent == root {
 		ent = ent.newChild()
 	}
 	h := ent.newHold()
-	if a.retry != nil {
-		h.copies = &a.retry.indeterminate
-	}
 	h.Field, h.Family = a.op.Field, a.op.Family
 	if f.fenced {
 		h.ensureExtra().token = r.Value
 	}
 	ent.held(h)
-	sc.startHold(h, op, r)
-	if f.shared {
+	sc.startHold(h, op, a, r)
+	if f.Shared {
 		h.owner = nil
 		h.readBy(op.owner)
 		if !a.op.Inside {
@@ -150,27 +158,31 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	// Others go on: the owner's other callers enter, who only tried is told, a writer that is next asks.
 	sc.admitSameOwner(h)
 	sc.answerTries(a, r)
-	if f.mark == markNote && root.children != nil {
+	if f.Mark == lockstate.MarkNote && root.children != nil {
 		root.children.notedHold, root.children.noted = root.children.noted, false
 	}
 	sc.unpark(ent)
-	if f.shared { // a writer that is next asks, and is told
+	if f.Shared { // a writer that is next asks, and is told
 		sc.advance(root)
 	}
 	sc.downgradeAnswered(ent)
 }
 
 // startHold makes a hold its first holder's, and the watchdog's.
-func (sc *section) startHold(h *hold, op *acquireOp, r *resp.Result) {
+func (sc *section) startHold(h *hold, op *acquireOp, a *attempt, r *resp.Result) {
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	h.begin(op.set, h.ent.root().tenure(tenureEnd(r)), int(r.ReplicaAcks))
+	var copies *lockstate.Indeterminate
+	if a.retry != nil {
+		copies = &a.retry.Open
+	}
+	h.Begin(&op.set.Terms, h.ent.root().Tenure(tenureEnd(r)), int(r.ReplicaAcks), copies)
 	h.lease, h.owner = ls, op.owner
-	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.lease, Renew: op.set.watchdog}
-	if limit := op.set.maxHold; limit > 0 {
+	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.Lease, Renew: op.set.Watchdog}
+	if limit := op.set.MaxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)
 	}
 	sc.eng.watchdog.Watch(h, terms)
-	if root := h.ent.root(); root.telling > 0 {
+	if root := h.ent.root(); root.LossUntold() {
 		sc.before = root.tellFirst()
 	}
 	sc.grant(op, ls)
@@ -181,7 +193,7 @@ func (sc *section) startHold(h *hold, op *acquireOp, r *resp.Result) {
 func (ent *entry) tellFirst() func() {
 	var all []*leaseContext
 	for at := range ent.withChildren {
-		if h := at.hold; h != nil && h.status.Load() == holdLost {
+		if h := at.hold; h != nil && h.Status() == lockstate.Lost {
 			all = append(all, h.contexts()...)
 		}
 	}
@@ -198,7 +210,7 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 	ent := a.ent
 	if a.tooFew(r) && !r.Unwanted() {
 		sc.sh.counts.unseen++
-		if op := ent.grantedUnseen(a.op.Ack, a.op.Family); op != nil {
+		if op := opOf(ent.GrantedUnseen(lockstate.Ack(*a.op.Ack), &traits(a.op.Family).Traits)); op != nil {
 			sc.sh.counts.errors++
 			sc.fail(op, notReplicated(op.lock.Name(), a.op.Ack, r))
 		}
@@ -206,14 +218,14 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 		sc.sh.counts.unclaimed++
 	}
 	switch d := a.indeterminate(); {
-	case ent.whole().forceReleases > 0: // after the force-release, which is to find it
-		d.until = max(d.until, r.ReceivedAt)
+	case ent.Forcing(): // after the force-release, which is to find it
+		d.Until = max(d.Until, r.ReceivedAt)
 		all := ent.root().ensureChildren()
-		all.unbelieved = append(all.unbelieved, sc.cleanLater(ent, a.lockRef(), d, a.lease))
+		all.unbelieved = append(all.unbelieved, sc.cleanLater(ent, a.lockRef(), d, a.lease()))
 	case a.op.Ack != nil:
-		sc.cleanFirst(ent, a.lockRef(), d, a.lease)
+		sc.cleanFirst(ent, a.lockRef(), d, a.lease())
 	default:
-		sc.clean(ent, a.lockRef(), d, a.lease)
+		sc.clean(ent, a.lockRef(), d, a.lease())
 	}
 	sc.advance(ent)
 }
@@ -226,12 +238,11 @@ func (a *attempt) tooFew(r *resp.Result) bool {
 // answerTries tells every Try in the queue that the lock is held: they take the answer to an attempt.
 func (sc *section) answerTries(a *attempt, r *resp.Result) {
 	ent, now := a.ent, r.ReceivedAt
-	for op := ent.takeTries(a.op.Family, r.Code != resp.CodeBusy); op != nil; {
-		next := op.next
-		op.next = nil
+	tries := ent.TakeTries(&traits(a.op.Family).Traits, r.Code != resp.CodeBusy)
+	for w := tries.Take(); w != nil; w = tries.Take() {
+		op := opOf(w)
 		sc.sh.counts.busy++
 		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(ent, now)})
-		op = next
 	}
 }
 
@@ -240,7 +251,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	ent := a.ent
 	sc.sh.counts.busyReplies++
 	if t := a.retry; t != nil {
-		t.answered()
+		t.Answered()
 		t.last = nil
 	}
 	if ent.wakeups == nil {
@@ -253,23 +264,24 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	}
 	switch {
 	case !a.op.Waits:
-	case traits(a.op.Family).mark == markPlace:
+	case traits(a.op.Family).Mark == lockstate.MarkPlace:
 		a.op.Placed = true
 	default:
 		ent.ensureChildren().noted = true
 		sc.closeNote(ent) // at once, if its writer has left meanwhile
 	}
 	if traits(a.op.Family).unheard {
-		ent.root().leftAt = r.ReceivedAt
+		ent.root().SawOthers(r.ReceivedAt)
 	}
-	ent.busy(until, a.op.Placed || a.indeterminate().mayRunAfter(r.SentAt))
+	ent.Busy(until, a.op.Placed || a.indeterminate().MayRunAfter(r.SentAt))
 	// Who only tries is told now; the others wait, and see the end of their ctx from now on.
 	sc.answerTries(a, r)
-	for op := ent.head; ent.meant(a.op.Family) && op.tellBusy(); op = op.next {
+	asked := &traits(a.op.Family).Traits
+	for w := ent.First(); ent.Meant(asked) && w.TellBusy(); w = w.Next() {
 		sc.sh.counts.waits++
-		sc.watchWait(op)
+		sc.watchWait(opOf(w))
 	}
-	sc.applyStep(ent, ent.afterBusy(a.op.Family))
+	sc.applyStep(ent, ent.AfterBusy(asked))
 }
 
 // failed deals with an attempt that got an error, or no answer at all.
@@ -283,43 +295,58 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	}
 	t := a.retry
 	t.last = r.Err
-	t.failed(r.Definite(), sending{r.SentAt, e.nodes.AttemptLimit(), a.lease}, now)
-	if ent.head == nil {
+	t.Failed(r.Definite(), lockstate.Sending{At: r.SentAt, Limit: e.nodes.AttemptLimit(), Lease: a.lease()}, now)
+	if ent.First() == nil {
 		sc.tidy(ent)
 		return
 	}
 	// The budget of retries is the attempt's; what each waiter is told depends on what it has heard before.
-	class := r.Err.Class
-	out := now.Sub(t.since) > retryBudget*e.nodes.AttemptLimit()
-	if h := ent.besideHold(); h != nil && h.reentry != nil {
-		sc.changesWait(h.reentry, now, r.Err)
+	fault := faultOf(r, a.op.Family)
+	out := now.Sub(t.Since()) > retryBudget*e.nodes.AttemptLimit()
+	if h := ent.besideHold(); h != nil && h.reentry() != nil {
+		sc.changesWait(h.reentry(), now, r.Err)
 	}
 	ends := out && ent.besideHold() != nil // the release of the hold that it is to read beside waits for it
 	sc.failSome(ent, func(op *acquireOp) error {
-		switch v := t.verdict(class, op.told, op.try || ends, out); {
-		case v == keepWaiting, v == failServer && !entersAs(a.op.Family, op.set.family): // its script uses other keys
+		switch v := t.Judge(fault, op.Told(), op.Try || ends, out); {
+		case v == lockstate.KeepWaiting:
 			return nil
-		case v == failUnknown:
+		case v == lockstate.FailServer && !entersAs(a.op.Family, op.set.family): // its script uses other keys
+			return nil
+		case v == lockstate.FailUnknown:
 			return &UnknownError{
 				Name: op.lock.Name(), cause: r.Err,
-				FreeBy: e.clock.Wall(max(t.indeterminate.until, now).Add(max(a.lease, t.indeterminate.lease))),
+				FreeBy: e.clock.Wall(max(t.Open.Until, now).Add(max(a.lease(), t.Open.Lease))),
 			}
 		default:
 			return fromServer(op.lock.Name(), r.Err)
 		}
 	})
-	if ent.head == nil {
+	if ent.First() == nil {
 		sc.tidy(ent)
 		return
 	}
 	// Who is first now wants another kind: that is another command, with other keys.
-	if !ent.meant(a.op.Family) {
+	if !ent.Meant(&traits(a.op.Family).Traits) {
 		sc.dropAttempt(ent)
 		sc.advance(ent)
 		return
 	}
-	ent.resend()
-	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.tries))
+	ent.Resend()
+	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.Tries()))
+}
+
+// faultOf says what the machines have to know of an error.
+func faultOf(r *resp.Result, f resp.Family) lockstate.Fault {
+	c := r.Err.Class
+	return lockstate.Fault{
+		Definite:  c.Definite(),
+		Transient: c.Transient(),
+		Passes:    c == resp.ClassOOM || c == resp.ClassMisconf || c == resp.ClassNoReplicas,
+		Partly:    c == resp.ClassPartly,
+		Moving:    c == resp.ClassTryAgain,
+		Once:      traits(f).AskOnce,
+	}
 }
 
 // wrongKind tells those who want what was asked for that something else stands under the name. The

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
 
@@ -106,7 +107,7 @@ func TestWhoGivesUpEnteringAgainLeavesTheQueue(t *testing.T) {
 			sc.slowed("reacquire", -1)
 			first := l.AcquireAsync(context.Background())
 			sc.w.Sleep(10 * time.Millisecond)
-			queued := func() int { return len(ls.hold.reentry.queue) }
+			queued := func() int { return ls.hold.reentry().Waiting() }
 			for range 200 {
 				_, err := result(sc, l.With(MaxWait(time.Millisecond)).AcquireAsync(context.Background()))
 				sc.wants(ErrUnknown, err, "an entry")
@@ -162,7 +163,7 @@ func TestARefusedChangeIsSettledWhenTheServerLetsIt(t *testing.T) {
 			}
 			sc.onWire("a", "2", time.Hour)
 			sc.server.twin.Refuse = ""
-			sc.w.Sleep(2 * settleAgain)
+			sc.w.Sleep(2 * lockstate.SettleAgain)
 			sc.onWire("a", "1", 10*time.Second)
 			if outer.Lost() {
 				t.Error("the outer handle is lost")
@@ -201,7 +202,7 @@ func TestAnEntryDoesNotSettleWhatWasRefused(t *testing.T) {
 		sc.server.twin.Refuse = ""
 		again := sc.acquire(brief)
 		sc.onWire("a", "2", time.Hour)
-		sc.w.Sleep(2 * settleAgain)
+		sc.w.Sleep(2 * lockstate.SettleAgain)
 		sc.onWire("a", "2", 10*time.Second)
 		sc.release(again)
 		sc.release(outer)

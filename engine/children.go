@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
@@ -38,8 +39,7 @@ func (ent *entry) newChild() *entry {
 	all := ent.ensureChildren()
 	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
 	child.children.root, child.children.prev = ent, all.last
-	child.missedReleases = mostMissed // what it hears is meant for it
-	child.name = &ent.queue
+	child.Under(&ent.Queue)
 	if all.last == nil {
 		all.first = child
 	} else {
@@ -104,7 +104,7 @@ func (sc *section) entryOf(op *acquireOp) *entry {
 // it is on its way.
 func (op *acquireOp) moveTo(child *entry) {
 	switch at := op.att.ent; {
-	case at == nil || at.att != &op.att:
+	case at == nil || at.attempt() != &op.att:
 		op.att.ent = child
 		if op.watch != nil {
 			op.watch.at = nil
@@ -136,17 +136,17 @@ func (sc *section) advanceChildren(root *entry) {
 
 // takenHere reports whether a Try can be answered at once.
 func (ent *entry) takenHere(op *acquireOp) bool {
-	return ent.busyAt(op) != ent || ent.refusesTry()
+	return ent.busyAt(op) != ent || ent.RefusesTry()
 }
 
 // busyAt is where it is known how long whoever is in the way of a newcomer stays. To a fair lock that is the
 // first child which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
 func (ent *entry) busyAt(op *acquireOp) *entry {
-	if traits(op.set.family).mark != markPlace {
+	if traits(op.set.family).Mark != lockstate.MarkPlace {
 		return ent
 	}
 	for child := ent.firstChild(); child != nil; child = child.nextChild() {
-		if child.standing() != nil || child.head != nil {
+		if child.standing() != nil || child.First() != nil {
 			return child
 		}
 	}
@@ -166,4 +166,4 @@ func (ent *entry) isOtherKind(want resp.Family, now clock.Instant) bool {
 }
 
 // acks reports whether who waits in a child asks for replicas.
-func (ent *entry) acks() bool { return ent.head.set.ack != nil }
+func (ent *entry) acks() bool { return ent.head().set.Ack != nil }

@@ -3,14 +3,15 @@ package engine
 import (
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // clean starts a cleanup now. Whoever is first and travels on another connection waits for it.
-func (sc *section) clean(ent *entry, w lockRef, d indeterminate, lease time.Duration) {
+func (sc *section) clean(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
 	for _, at := range [...]*entry{ent, ent.root()} {
-		if at.head != nil && at.head.set.ack != nil {
+		if at.First() != nil && at.head().set.Ack != nil {
 			sc.cleanFirst(at, w, d, lease)
 			return
 		}
@@ -22,10 +23,10 @@ func (sc *section) clean(ent *entry, w lockRef, d indeterminate, lease time.Dura
 
 // cleanFirst starts one whose first answer the name's waiters wait for: their next acquire may use
 // another connection, and would find the lock still taken.
-func (sc *section) cleanFirst(ent *entry, w lockRef, d indeterminate, lease time.Duration) {
+func (sc *section) cleanFirst(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
 	c := sc.newCleanup(ent, w, d, lease)
 	c.first = ent
-	ent.releaseSent()
+	ent.ReleaseSent()
 	sc.sh.pending++
 	sc.sendCleanup(c)
 }
@@ -36,7 +37,7 @@ func (sc *section) cleanedFirst(c *cleanup) {
 	if c.first = nil; ent == nil {
 		return
 	}
-	rested := ent.releaseAnswered()
+	rested := ent.ReleaseAnswered()
 	sc.advanceAll(ent) // the name's own queue may have waited for the last of its children' answers
 	if rested {
 		sc.advanceChildren(ent.root())
@@ -44,17 +45,17 @@ func (sc *section) cleanedFirst(c *cleanup) {
 }
 
 // cleanLater starts one when no copy can run any more: what could be released was.
-func (sc *section) cleanLater(ent *entry, w lockRef, d indeterminate, lease time.Duration) *cleanup {
+func (sc *section) cleanLater(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) *cleanup {
 	c := sc.newCleanup(ent, w, d, lease)
 	sc.sh.pending++
-	sc.eng.timers.Schedule(&c.item, d.until.Add(clockSlack))
+	sc.eng.timers.Schedule(&c.item, d.Until.Add(lockstate.ClockSlack))
 	return c
 }
 
 // cleanUnbelieved gives back what was granted during force-releases, for they are over: before anything is asked for,
 // which would be told of a grant of its own engine. What travels on another connection waits for the answer.
 func (sc *section) cleanUnbelieved(root *entry) {
-	if root.children == nil || root.forceReleases > 0 {
+	if root.children == nil || root.Forcing() {
 		return
 	}
 	all := root.children.unbelieved
@@ -63,17 +64,17 @@ func (sc *section) cleanUnbelieved(root *entry) {
 		if !sc.eng.timers.Cancel(&c.item) {
 			continue
 		}
-		if root.head != nil && root.head.set.ack != nil {
+		if root.First() != nil && root.head().set.Ack != nil {
 			c.first = root
-			root.releaseSent()
+			root.ReleaseSent()
 		}
 		sc.sendCleanup(c)
 	}
 }
 
-func (sc *section) newCleanup(ent *entry, w lockRef, d indeterminate, lease time.Duration) *cleanup {
-	c := &cleanup{eng: sc.eng, indeterminate: d, lease: max(lease, d.lease)}
-	c.giveUp = max(sc.eng.clock.Now(), d.until).Add(max(lease, d.lease) + sc.eng.nodes.AttemptLimit())
+func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) *cleanup {
+	c := &cleanup{eng: sc.eng, indeterminate: d, lease: max(lease, d.Lease)}
+	c.giveUp = max(sc.eng.clock.Now(), d.Until).Add(max(lease, d.Lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
 	}
@@ -84,7 +85,7 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d indeterminate, lease time
 func (sc *section) sendCleanup(c *cleanup) {
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
 		if c.first != nil {
-			c.first.releaseAnswered()
+			c.first.ReleaseAnswered()
 			c.first = nil
 		}
 		sc.answered()
@@ -107,7 +108,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.sh.counts.ghosts++
 	}
 	sc.cleanedFirst(c)
-	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).shared {
+	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {
 		sc.readEnded(root, c.lease)
 	}
 	sc.settleCleanup(c, r, now)
@@ -122,15 +123,15 @@ const placeLasts = 5 * time.Minute
 // with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The owner id of a
 // fair lock may have a place in its queue.
 func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
-	if traits(c.op.Family).mark == markPlace {
+	if traits(c.op.Family).Mark == lockstate.MarkPlace {
 		return now.Before(c.giveUp.Add(placeLasts))
 	}
-	if !traits(c.op.Family).halved() {
+	if !traits(c.op.Family).Halved() {
 		return false
 	}
 	root := sc.sh.names.get(c.op.Hash, c.op.Key)
 	for ent := range root.withChildren {
-		if h := ent.hold; h != nil && traits(h.Family).halved() {
+		if h := ent.hold; h != nil && traits(h.Family).Halved() {
 			c.giveUp = max(c.giveUp, now.Add(h.maxRemoteLife(now)))
 		}
 	}
@@ -153,8 +154,8 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
 		e.timers.Schedule(&c.item, e.resendAt(c.op.Slot, now, c.tries))
-	case r.Err == nil && c.indeterminate.mayRunAfter(r.SentAt):
-		e.timers.Schedule(&c.item, c.indeterminate.until.Add(clockSlack))
+	case r.Err == nil && c.indeterminate.MayRunAfter(r.SentAt):
+		e.timers.Schedule(&c.item, c.indeterminate.Until.Add(lockstate.ClockSlack))
 	default:
 		if r.Err != nil {
 			sc.sh.counts.abandoned++

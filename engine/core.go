@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
@@ -82,11 +83,11 @@ type counts struct {
 }
 
 // origin counts what sent the attempt that was granted.
-func (c *counts) origin(by wakeKind) {
+func (c *counts) origin(by lockstate.WakeKind) {
 	switch by {
-	case wakeMessage:
+	case lockstate.WakeMessage:
 		c.byMessage++
-	case wakePoll:
+	case lockstate.WakePoll:
 		c.byPoll++
 	}
 }
@@ -118,8 +119,9 @@ func (c *counts) add(o *counts) {
 // An entry is what goes on locally with one name: the machine that decides, and what its decisions
 // need of the world. It exists only while something goes on.
 type entry struct {
-	queue
+	lockstate.Queue
 
+	hold           *hold // of this engine: while it closes the queue
 	eng            *Engine
 	key            string
 	hash           uint64
@@ -142,6 +144,61 @@ func (ent *entry) newHold() *hold {
 	ent.inlineHoldUsed = true
 	h.ent = ent
 	return h
+}
+
+// held closes the queue by a hold.
+func (ent *entry) held(h *hold) {
+	ent.hold = h
+	ent.Close()
+}
+
+// freed opens the queue again, if it was this hold that closed it.
+func (ent *entry) freed(h *hold) bool {
+	mine := ent.hold == h
+	if mine {
+		ent.hold = nil
+		ent.Reopen()
+	}
+	return mine
+}
+
+// standing is the hold that keeps others out; nil: there is none.
+func (ent *entry) standing() *hold {
+	if !ent.Standing() {
+		return nil
+	}
+	return ent.hold
+}
+
+// attempt is the acquire that was asked for and has no final answer; nil: there is none.
+func (ent *entry) attempt() *attempt {
+	a, _ := ent.Attempt().(*attempt)
+	return a
+}
+
+// head is the op that is first, wanted or not; nil: nobody waits.
+func (ent *entry) head() *acquireOp { return opOf(ent.First()) }
+
+// live is the first op that is still wanted; nil: there is none.
+func (ent *entry) live() *acquireOp { return opOf(ent.Live()) }
+
+// ops goes through those who wait. Who is yielded may leave.
+func (ent *entry) ops(yield func(*acquireOp) bool) {
+	for w := ent.First(); w != nil; {
+		next := w.Next()
+		if !yield(opOf(w)) {
+			return
+		}
+		w = next
+	}
+}
+
+// opOf is whose place in a queue it is; nil: nobody's.
+func opOf(w *lockstate.Waiter) *acquireOp {
+	if w == nil {
+		return nil
+	}
+	return w.Of.(*acquireOp)
 }
 
 // root is the entry that stands in the table.
@@ -181,13 +238,6 @@ type children struct {
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
 
-// The states of a hold. Held ends once, in one of the other two.
-const (
-	holdHeld uint32 = iota
-	holdReleased
-	holdLost
-)
-
 // A hold is one wire hold: the field in Redis under which this engine has a lock, from the grant to
 // its release or loss. Its renewals are the watchdog's; lease handles attach to it.
 type hold struct {
@@ -195,7 +245,7 @@ type hold struct {
 	ent *entry
 
 	// Guarded by the shard.
-	wirehold
+	lockstate.Grant
 	watch *leaseContext       // the contexts that were asked for, linked
 	lease *Lease              // until the first renewal; afterwards only weak
 	weak  weak.Pointer[Lease] // finds out that nobody can release the lease any more
@@ -209,8 +259,9 @@ type extra struct {
 	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
 	wishes  wishes           // what its handles want; nil: all the same, see allCompatible
 	extends int32            // Extends on their way
+	reentry *reentry         // changes of the count; nil: there never were any
 
-	extended indeterminate // copies of those that are answered may still run until then
+	extended lockstate.Indeterminate // copies of those that are answered may still run until then
 }
 
 // ensureExtra is a hold's extra part, made if it has none.
@@ -232,12 +283,12 @@ func (h *hold) lockRef() lockRef { return lockRef{h.Field, h.Family} }
 
 // maxRemoteLife is how long the key can outlive now at most: what an Extend asked for counts.
 func (h *hold) maxRemoteLife(now clock.Instant) time.Duration {
-	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.indeterminate().lease)
+	return max(h.Lease(), h.Deadline().Sub(now)+h.Lease(), h.Indeterminate().Lease)
 }
 
 // freeBy is when the server has let go at the latest.
 func (h *hold) freeBy() clock.Instant {
-	return h.Deadline().Add(max(h.Lease(), h.indeterminate().lease))
+	return h.Deadline().Add(max(h.Lease(), h.Indeterminate().Lease))
 }
 
 // readsFor is how many handles of a read hold are an owner's.
@@ -285,13 +336,12 @@ func (h *hold) unwatch(ls *Lease) *leaseContext {
 type attempt struct {
 	op    resp.Op
 	ent   *entry
-	lease time.Duration
 	retry *retryState
 }
 
 // retryState is what an attempt needs only once a sending has failed.
 type retryState struct {
-	asking
+	lockstate.Asking
 	a    *attempt
 	item wheel.Item        // the next sending
 	last *resp.ServerError // since the last answer
@@ -304,17 +354,21 @@ type acquireOp struct {
 	owner *Owner          // nil: nobody
 	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
 	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
-	try   bool
-	async bool // nobody selects on ctx: the engine watches it when the op has to wait
 
 	// Guarded by the shard.
-	next, prev *acquireOp
-	queued     bool
-	told       bool // was told "busy"
-	watched    bool // it sees the end of MaxWait and of ctx, or is about to
-	watch      *watching
-	att        attempt // used while the op is first
+	lockstate.Waiter
+	watch *watching
+	att   attempt // used while the op is first
 }
+
+// Claim, Pending and Terms are what a queue asks of an op.
+func (op *acquireOp) Claim() bool { return op.claim() }
+
+// Pending reports whether nobody has claimed it.
+func (op *acquireOp) Pending() bool { return op.state.Load() == futurePending }
+
+// Terms are what it wants.
+func (op *acquireOp) Terms() *lockstate.Terms { return &op.set.Terms }
 
 // A releaseOp gives one wire hold back. It is repeated until a definite answer; callers that wait
 // for it are told earlier that the outcome is unknown.
@@ -358,15 +412,15 @@ type singleOp[T any] struct {
 	done   func()          // when no command of it is on its way any more
 	raises *extension      // an Extend's
 
-	bounded       bool          // its copies change something, but none runs after its not-after: it ends when none can
-	indeterminate indeterminate // of those without an answer, if that is asked for
-	copies        bool          // it is
-	end           func()        // its end, when that is waited for
+	bounded       bool                    // its copies change something until their not-after: it ends when none can
+	copies        bool                    // it asks for:
+	indeterminate lockstate.Indeterminate // copies without an answer
+	end           func()                  // its end, when that is waited for
 }
 
 // A reentry sends what a reentryCount decides. It exists only for holds that were ever entered twice.
 type reentry struct {
-	reentryCount
+	lockstate.Changes
 	hold      *hold
 	op        resp.Op
 	item      wheel.Item
@@ -390,7 +444,7 @@ type cleanup struct {
 	eng           *Engine
 	op            resp.Op
 	item          wheel.Item
-	indeterminate indeterminate // copies that may still run: an answer to what was sent before that is not the last
+	indeterminate lockstate.Indeterminate // copies that may still run: no answer to what was sent before is the last
 	giveUp        clock.Instant
 	tries         int
 	lease         time.Duration
@@ -406,18 +460,12 @@ type lockRef struct {
 // A family is what the engine knows of one kind of lock: a row of the table in family.go. What its commands are is
 // resp's to know.
 type family struct {
-	kind slot.Kind // what its names must be like
-	mark mark      // what a waiter leaves on the server
-	mode string    // of a read-write lock: which half this is
+	lockstate.Traits // what decides
 
-	shared   bool // one hold may serve many handles; it is a child of the name's entry
-	readsToo bool // its owner may have a shared hold beside it, and keep that one
-	handsOff bool // a release may give it to the next waiter here without a command
-	fenced   bool // a grant carries a token
-	unheard  bool // a release tells nobody
-
-	entersAs resp.Family // its holder may enter again as every family with the same
-	spinsAs  resp.Family // the family that it is with the option Spin; 0: it cannot spin
+	kind    slot.Kind   // what its names must be like
+	fenced  bool        // a grant carries a token
+	unheard bool        // a release tells nobody
+	spinsAs resp.Family // the family that it is with the option Spin; 0: it cannot spin
 
 	channel    func(key string) string        // where its releases are published
 	ownChannel func(key, field string) string // where a waiter hears that it is next; nil: all listen to channel
@@ -426,43 +474,31 @@ type family struct {
 // What two families are to each other.
 
 // entersAs reports whether one family's holder may enter as the other.
-func entersAs(held, wanted resp.Family) bool { return traits(held).entersAs == traits(wanted).entersAs }
+func entersAs(held, wanted resp.Family) bool { return traits(held).EntersAs(&traits(wanted).Traits) }
 
 // otherKind reports whether two families exclude each other's values: where one stands, the other is refused.
-func otherKind(a, b resp.Family) bool { return traits(a).halved() != traits(b).halved() }
+func otherKind(a, b resp.Family) bool { return traits(a).OtherKind(&traits(b).Traits) }
 
 // together reports whether holds of both may stand under one name, whoever has them.
-func together(a, b resp.Family) bool { return traits(a).shared && traits(b).shared }
+func together(a, b resp.Family) bool { return traits(a).Shared && traits(b).Shared }
 
 // beside reports whether who holds one may ask for a hold of the other beside it.
 func beside(held, wanted resp.Family) bool {
 	h := traits(held)
-	return (h.shared || h.readsToo) && traits(wanted).shared
+	return (h.Shared || h.ReadsToo) && traits(wanted).Shared
 }
 
 // upgrades reports whether the wanted one waits for the end of the one that is held: who asked would wait for itself.
-func upgrades(held, wanted resp.Family) bool { return traits(held).shared && traits(wanted).readsToo }
+func upgrades(held, wanted resp.Family) bool { return traits(held).Shared && traits(wanted).ReadsToo }
 
 // forces reports whether a ForceRelease of one family takes away what another has there.
-func forces(by, there resp.Family) bool { return traits(by).mode == traits(there).mode }
-
-// A mark says what a waiter leaves on the server.
-type mark uint8
-
-const (
-	markNone  mark = iota
-	markNote       // that somebody waits; the engine takes it back when nobody does
-	markPlace      // its place in a queue, under an owner id of its own: a release may pass the lock on to it
-)
+func forces(by, there resp.Family) bool { return traits(by).Mode == traits(there).Mode }
 
 // traits returns the row of a family. Allocates: never.
 func traits(f resp.Family) *family { return &families[f] }
 
-// halved reports whether it is half of a read-write lock.
-func (f *family) halved() bool { return f.mode != "" }
-
 // apart reports whether each hold, or each waiter, has an owner id of its own: a child.
-func (f *family) apart() bool { return f.shared || f.mark == markPlace }
+func (f *family) apart() bool { return f.Shared || f.Mark == lockstate.MarkPlace }
 
 // A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a
 // timer. What changes names is a method of it, so that nobody can call that without the mutex. Results and calls to
@@ -524,15 +560,15 @@ func (sc *section) lock() {
 // effects collects what must happen after the shard's mutex is released: publishing results (user
 // code may be waiting for them), watching contexts (user code too) and talking to the multiplexer.
 type effects struct {
-	first, last *acquireOp // claimed ops with their result set, linked by next
-	releases    []answered // of handles that shared a hold
-	subscribe   *wakeups
-	drop        pubsub.Subscription
-	watch       *acquireOp // its ctx is to be watched
-	before      func()     // mostly nil: what comes before all results
-	lost        *loss      // its holder is told before all results
-	owed        *shard     // whose telling publish ends, if owe was called
-	more        []func()   // further ones of subscribe, drop and watch: where children or many ops are involved
+	results   lockstate.Chain // claimed ops with their result set
+	releases  []answered      // of handles that shared a hold
+	subscribe *wakeups
+	drop      pubsub.Subscription
+	watch     *acquireOp // its ctx is to be watched
+	before    func()     // mostly nil: what comes before all results
+	lost      *loss      // its holder is told before all results
+	owed      *shard     // whose telling publish ends, if owe was called
+	more      []func()   // further ones of subscribe, drop and watch: where children or many ops are involved
 }
 
 // answered is a release with its result.
@@ -548,22 +584,13 @@ func (fx *effects) released(op *releaseOp, err error) {
 func (fx *effects) grant(op *acquireOp, ls *Lease) {
 	op.value = ls
 	op.lock.eng.tell(EventHeld, ls.hold, "")
-	fx.add(op)
+	fx.results.Add(&op.Waiter)
 }
 
 // fail completes a claimed op with an error.
 func (fx *effects) fail(op *acquireOp, err error) {
 	op.err = err
-	fx.add(op)
-}
-
-func (fx *effects) add(op *acquireOp) {
-	if fx.last == nil {
-		fx.first = op
-	} else {
-		fx.last.next = op
-	}
-	fx.last = op
+	fx.results.Add(&op.Waiter)
 }
 
 // look has the ctx of an op watched.
@@ -603,7 +630,7 @@ func (sc *section) refuse(op *acquireOp, err error) {
 // owe keeps Close from returning before publish has told what was collected. The engine's own goroutines need not:
 // Close waits for them. Called last.
 func (sc *section) owe() {
-	if sc.owed == nil && (sc.first != nil || sc.releases != nil || sc.more != nil) {
+	if sc.owed == nil && (!sc.results.Empty() || sc.releases != nil || sc.more != nil) {
 		sc.owed = sc.sh
 		sc.sh.telling.Add(1)
 	}
@@ -622,13 +649,9 @@ func (sc *section) publish() {
 		sc.before()
 	}
 	// Results first: callers wait for them.
-	for op := sc.first; op != nil; {
-		// Unlinked: a future that somebody keeps must not keep those behind it.
-		next := op.next
-		op.next = nil
+	for w := sc.results.Take(); w != nil; w = sc.results.Take() {
 		sc.eng.world.Yield("section.publish: a result | the next")
-		op.finish()
-		op = next
+		opOf(w).finish()
 	}
 	for _, r := range sc.releases {
 		sc.eng.world.Yield("section.publish: results | a release told")

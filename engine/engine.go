@@ -169,7 +169,7 @@ func (e *Engine) watchName(key string) {
 	hash := xxhash.Sum64String(key)
 	sc := e.enter(hash)
 	for ent := range sc.sh.names.get(hash, key).withChildren {
-		for op := ent.head; op != nil; op = op.next {
+		for op := range ent.ops {
 			sc.watchWait(op)
 		}
 	}
@@ -229,7 +229,7 @@ func (e *Engine) closeShard(sh *shard) {
 	}
 	all := slices.Collect(sh.entries)
 	for _, ent := range all {
-		ent.stopAdmitting()
+		ent.StopAdmitting()
 		sc.failSome(ent, func(*acquireOp) error { return ErrClosed })
 	}
 	for _, ent := range all { // nobody waits any more, so nothing is passed on

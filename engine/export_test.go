@@ -24,7 +24,7 @@ func Changing(ls *Lease) bool {
 	sh := ls.lock.eng.shard(ls.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return !ls.hold.quiet()
+	return !ls.hold.Quiet()
 }
 
 // OutOfPatience makes the change of the lease's hold that is on its way as old as can be: the next failure
@@ -33,7 +33,7 @@ func OutOfPatience(ls *Lease) {
 	sh := ls.lock.eng.shard(ls.lock.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	ls.hold.reentry.cur.since = 1
+	ls.hold.reentry().Current().Since = 1
 }
 
 // Say tells an engine's logger a line.
@@ -45,8 +45,8 @@ func Told(l *Lock) (n int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for ent := range sh.names.get(l.hash, l.key).withChildren {
-		for op := ent.head; op != nil; op = op.next {
-			if op.told {
+		for op := range ent.ops {
+			if op.Told() {
 				n++
 			}
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -12,26 +13,28 @@ import (
 var families = [resp.MaxFamilies]family{
 	resp.FamilyLock: {
 		kind: slot.KindLock, channel: slot.LockChannel,
-		handsOff: true, entersAs: resp.FamilyLock, spinsAs: resp.FamilySpin,
+		Traits: lockstate.Traits{Kind: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin,
 	},
 	resp.FamilySpin: { // what its release says differs, not what it is
 		kind: slot.KindLock, channel: slot.LockChannel,
-		handsOff: true, entersAs: resp.FamilyLock, spinsAs: resp.FamilySpin, unheard: true,
+		Traits: lockstate.Traits{Kind: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin, unheard: true,
 	},
 	resp.FamilyFenced: { // each grant has a token of the server's, so none is handed over
 		kind: slot.KindFenced, channel: slot.LockChannel,
-		fenced: true, entersAs: resp.FamilyFenced,
+		Traits: lockstate.Traits{Kind: uint8(resp.FamilyFenced)}, fenced: true,
 	},
 	resp.FamilyRead: {
-		kind: slot.KindRW, channel: slot.RWChannel, mode: resp.ModeRead,
-		shared: true, entersAs: resp.FamilyRead,
+		kind: slot.KindRW, channel: slot.RWChannel,
+		Traits: lockstate.Traits{Kind: uint8(resp.FamilyRead), Mode: resp.ModeRead, Shared: true},
 	},
 	resp.FamilyWrite: {
-		kind: slot.KindRW, channel: slot.RWChannel, mode: resp.ModeWrite, mark: markNote,
-		handsOff: true, entersAs: resp.FamilyWrite, readsToo: true,
+		kind: slot.KindRW, channel: slot.RWChannel,
+		Traits: lockstate.Traits{
+			Kind: uint8(resp.FamilyWrite), Mode: resp.ModeWrite, Mark: lockstate.MarkNote, HandsOff: true, ReadsToo: true,
+		},
 	},
 	resp.FamilyFair: { // who is next is the server's to say
-		kind: slot.KindFair, channel: slot.LockChannel, ownChannel: slot.FairWaiterChannel, mark: markPlace,
-		entersAs: resp.FamilyFair,
+		kind: slot.KindFair, channel: slot.LockChannel, ownChannel: slot.FairWaiterChannel,
+		Traits: lockstate.Traits{Kind: uint8(resp.FamilyFair), Mark: lockstate.MarkPlace},
 	},
 }

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -17,6 +18,6 @@ func (e *Engine) DemoLock(name string, opts ...Option) *Lock {
 func init() {
 	families[resp.FamilyDemo] = family{
 		kind: slot.KindLock, channel: slot.LockChannel,
-		handsOff: true, entersAs: resp.FamilyDemo,
+		Traits: lockstate.Traits{Kind: uint8(resp.FamilyDemo), HandsOff: true},
 	}
 }

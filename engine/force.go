@@ -33,7 +33,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			l.alsoTaken(false)
 			return true, nil
 		case resp.CodeNone:
-			return op.indeterminate.until != 0, nil // or an earlier sending has released it
+			return op.indeterminate.Until != 0, nil // or an earlier sending has released it
 		default:
 			return false, &nameError{l.Name(), ErrWrongKind}
 		}
@@ -44,7 +44,7 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 			switch {
 			case freed:
 				holds = nil
-			case op.indeterminate.until != 0:
+			case op.indeterminate.Until != 0:
 				holds = append(holds, l.alsoTaken(true)...)
 			}
 			l.endForceRelease(holds)
@@ -62,12 +62,12 @@ func (l *Lock) ForceReleaseAsync(ctx context.Context) *Future[bool] {
 func (l *Lock) beginForceRelease() []*hold {
 	sc := l.eng.enter(l.hash)
 	ent := sc.makeEntry(l)
-	ent.forceReleases++
+	ent.ForceBegun()
 	var holds []*hold
 	for at := range ent.withChildren {
-		at.overtake()
+		at.Overtake()
 		if h := at.hold; h != nil && ent.takenBy(l.set.family, h) {
-			h.forceReleased = true
+			h.ForceBegun()
 			holds = append(holds, h)
 		}
 	}
@@ -93,18 +93,18 @@ func (l *Lock) loseForced(holds []*hold) {
 // that of a write hold which is still believed. Nothing was granted since the command was sent.
 func (l *Lock) alsoTaken(unknown bool) (holds []*hold) {
 	f := l.set.family
-	if !traits(f).halved() {
+	if !traits(f).Halved() {
 		return nil
 	}
 	sc := l.eng.enter(l.hash)
 	ent := sc.sh.names.get(l.hash, l.key)
-	spared := unknown && ent != nil && ent.hold != nil && traits(ent.hold.Family).readsToo && !forces(f, ent.hold.Family)
+	spared := unknown && ent != nil && ent.hold != nil && traits(ent.hold.Family).ReadsToo && !forces(f, ent.hold.Family)
 	for at := range ent.withChildren {
 		h := at.hold
-		if h == nil || spared || !traits(h.Family).halved() || h.status.Load() != holdHeld {
+		if h == nil || spared || !traits(h.Family).Halved() || !h.Held() {
 			continue
 		}
-		h.forceReleased = true
+		h.ForceBegun()
 		holds = append(holds, h)
 	}
 	sc.leave()
@@ -117,7 +117,7 @@ func (l *Lock) alsoTaken(unknown bool) (holds []*hold) {
 // the write lock all that its owner reads beside it.
 func (ent *entry) takenBy(f resp.Family, h *hold) bool {
 	there := h.Family
-	if w := ent.hold; w != nil && traits(w.Family).readsToo && !otherKind(w.Family, there) {
+	if w := ent.hold; w != nil && traits(w.Family).ReadsToo && !otherKind(w.Family, there) {
 		there = w.Family
 	}
 	return forces(f, there)
@@ -128,10 +128,10 @@ func (ent *entry) takenBy(f resp.Family, h *hold) bool {
 func (l *Lock) endForceRelease(holds []*hold) {
 	sc := l.eng.enter(l.hash)
 	for _, h := range holds {
-		sc.clean(h.ent, h.lockRef(), h.indeterminate(), h.maxRemoteLife(l.eng.clock.Now()))
+		sc.clean(h.ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(l.eng.clock.Now()))
 	}
 	if ent := sc.sh.names.get(l.hash, l.key); ent != nil {
-		ent.forceReleases--
+		ent.ForceAnswered()
 		sc.cleanUnbelieved(ent)
 		for at := range ent.withChildren {
 			sc.advance(at)

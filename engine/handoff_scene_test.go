@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 )
 
 // A hand-off makes a holder of the next in everything: whose the lock is, and for how long it is renewed.
@@ -18,7 +20,7 @@ func TestAHandOffBeginsItsHoldersMaxHoldAnew(t *testing.T) {
 		first := sc.acquire(l)
 		granted := sc.w.Now()
 		next := l.AcquireAsync(context.Background())
-		sc.w.Sleep(tenureLeast / 2)
+		sc.w.Sleep(lockstate.TenureLeast / 2)
 		sc.release(first)
 		handed := sc.w.Now()
 		ls, err := result(sc, next)
@@ -68,12 +70,12 @@ func TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver(t *testing.T) 
 			l := sc.e.Lock("a")
 			first := sc.acquire(l)
 			next := l.AcquireAsync(context.Background())
-			sc.w.Sleep(tenureMost)
+			sc.w.Sleep(lockstate.TenureMost)
 			sc.release(first)
 			released := sc.w.Now()
 			ls, err := result(sc, next)
 			sc.wants(nil, err, "the next")
-			if took := sc.w.Now().Sub(released); took < yieldLeast != (others == 0) {
+			if took := sc.w.Now().Sub(released); took < lockstate.YieldLeast != (others == 0) {
 				t.Errorf("with %d others the next of this engine has it %v after the release", others, took)
 			}
 			sc.release(ls)
@@ -92,7 +94,7 @@ func TestATurnAndThePauseBehindItAreAsLongAsTheWay(t *testing.T) {
 		least      time.Duration // between a release and the next grant, if it is not handed over
 	}{
 		{0, 19 * time.Millisecond, true, 0},
-		{0, 25 * time.Millisecond, false, yieldLeast},
+		{0, 25 * time.Millisecond, false, lockstate.YieldLeast},
 		{4 * time.Millisecond, 75 * time.Millisecond, true, 0},
 		{4 * time.Millisecond, 90 * time.Millisecond, false, 24 * time.Millisecond}, // a pause of 16, and a round trip of 8
 		{40 * time.Millisecond, 195 * time.Millisecond, true, 0},

@@ -55,7 +55,7 @@ func (l *Lock) readInfo(r *resp.Result) (Info, error) {
 			info.Mode = r.Fields[i+1]
 		}
 	}
-	if traits(l.set.family).halved() != (info.Mode != "") {
+	if traits(l.set.family).Halved() != (info.Mode != "") {
 		info.Mode = ""
 		return info, &nameError{l.Name(), ErrWrongKind}
 	}
@@ -77,12 +77,12 @@ func (l *Lock) readMany(info Info, r *resp.Result) (Info, error) {
 	if len(r.Fields) > 0 {
 		info.Mode = r.Fields[0]
 	}
-	if !traits(l.set.family).halved() || info.Mode == "" {
+	if !traits(l.set.family).Halved() || info.Mode == "" {
 		info.Mode = ""
 		return info, &nameError{l.Name(), ErrWrongKind}
 	}
 	info.Fields = int(r.More)
-	if (info.Mode == resp.ModeWrite) == (traits(l.set.family).mode == resp.ModeWrite) {
+	if (info.Mode == resp.ModeWrite) == (traits(l.set.family).Mode == resp.ModeWrite) {
 		info.Locked, info.Remaining = true, fromServerMs(r.Value)
 	}
 	return info, nil
@@ -92,7 +92,7 @@ func (l *Lock) readMany(info Info, r *resp.Result) (Info, error) {
 func (l *Lock) readShared(info Info, r *resp.Result) (Info, error) {
 	for i := 0; i+1 < len(r.Fields); i += 2 {
 		field := r.Fields[i]
-		if field == "mode" || resp.ModeOf(field) != traits(l.set.family).mode {
+		if field == "mode" || resp.ModeOf(field) != traits(l.set.family).Mode {
 			continue
 		}
 		holds, err := strconv.Atoi(r.Fields[i+1])
@@ -117,7 +117,7 @@ func (l *Lock) waiters() int {
 	defer sc.leave()
 	n := 0
 	for ent := range sc.sh.names.get(l.hash, l.key).withChildren {
-		for op := ent.head; op != nil; op = op.next {
+		for range ent.ops {
 			n++
 		}
 	}

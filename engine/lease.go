@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
@@ -55,8 +56,8 @@ func (ls *Lease) context() *leaseContext {
 		return c
 	}
 	c := newLeaseContext(ls)
-	switch state, status := ls.state.Load(), h.status.Load(); {
-	case state == leaseReleased, state == leaseActive && status == holdReleased:
+	switch state, status := ls.state.Load(), h.Status(); {
+	case state == leaseReleased, state == leaseActive && status == lockstate.Released:
 		c.cancel(ErrReleased)
 	case ls.Lost(): // Context ends it
 	default: // an ended one hangs on nothing: the hold may be somebody else's by now
@@ -80,10 +81,10 @@ func (ls *Lease) Lost() bool {
 	case leaseLost:
 		return true
 	}
-	switch ls.hold.status.Load() {
-	case holdLost:
+	switch ls.hold.Status() {
+	case lockstate.Lost:
 		return true
-	case holdReleased: // by Close
+	case lockstate.Released: // by Close
 		return false
 	default:
 		return !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())
@@ -103,7 +104,7 @@ func (ls *Lease) StopRenewing() {
 	sc := ls.lock.eng.enter(ls.lock.hash)
 	defer sc.leave()
 	// else its release may have passed the hold on
-	if ls.state.Load() == leaseActive && ls.hold.status.Load() == holdHeld {
+	if ls.state.Load() == leaseActive && ls.hold.Held() {
 		sc.stopRenewing(ls.hold, ls)
 	}
 }
@@ -117,7 +118,7 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
 		return err
 	}
-	if ls.lock.set.watchdog {
+	if ls.lock.set.Watchdog {
 		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
 	}
 	if ls.state.Load() != leaseActive {
@@ -196,8 +197,8 @@ func (sc *section) wishes(h *hold) *wishes {
 		return &m.wishes
 	}
 	m.wishes = make(wishes, 0, 2)
-	if h.handles > 0 {
-		w := wish{set: h.set, handles: h.handles, until: sc.eng.watchdog.Until(h)}
+	if h.Handles() > 0 {
+		w := wish{set: h.Terms(), handles: h.Handles(), until: sc.eng.watchdog.Until(h)}
 		if !h.Renewing() {
 			w.until, w.trusted = 0, h.Deadline()
 		}
@@ -209,20 +210,21 @@ func (sc *section) wishes(h *hold) *wishes {
 // leaseJoined adds what a further handle wants. A fixed lease was granted by what was sent at sentAt.
 func (sc *section) leaseJoined(h *hold, ls *Lease, sentAt clock.Instant) {
 	set := ls.lock.set
-	if h.allCompatible() && h.handles > 0 && h.set.plain() && set.plain() && set.lease == h.set.lease && h.Renewing() {
-		h.handles++
+	same := h.Terms().Plain() && set.Plain() && set.Lease == h.Terms().Lease
+	if h.allCompatible() && h.Handles() > 0 && same && h.Renewing() {
+		h.HandleJoined()
 		return
 	}
 	ws := sc.wishes(h)
-	h.handles++
-	ws.add(ls, set, sentAt, sc.eng.clock.Now())
+	h.HandleJoined()
+	ws.add(ls, &set.Terms, sentAt, sc.eng.clock.Now())
 	sc.tellWatchdog(h)
 }
 
 // keep is the lease that the hold's key must have now for every handle to be served; 0: it has none.
 func (h *hold) keep(now clock.Instant) time.Duration {
 	switch {
-	case h.allCompatible() && h.handles == 0, !h.allCompatible() && len(h.extra.wishes) == 0:
+	case h.allCompatible() && h.Handles() == 0, !h.allCompatible() && len(h.extra.wishes) == 0:
 		return 0
 	case !h.allCompatible():
 		return h.extra.wishes.keep(now)
@@ -235,7 +237,7 @@ func (h *hold) keep(now clock.Instant) time.Duration {
 
 // leaseLeft ends what a handle wanted that is given back.
 func (sc *section) leaseLeft(h *hold, ls *Lease) {
-	h.handles--
+	h.HandleLeft()
 	if !h.allCompatible() {
 		h.extra.wishes.leave(ls)
 		sc.tellWatchdog(h)
@@ -267,7 +269,7 @@ func (sc *section) passMaxHold(h *hold, now clock.Instant) {
 
 // only makes a hold its next holder's, who wants what the hold's settings say.
 func (sc *section) only(h *hold) {
-	h.handles = 1
+	h.OnlyHandle()
 	if h.extra != nil {
 		h.extra.wishes = nil
 	}
@@ -281,8 +283,8 @@ func (sc *section) tellWatchdog(h *hold) {
 		return
 	}
 	ws.pass(sc.eng.clock.Now(), h.Deadline())
-	if len(ws) == 1 && ws[0].set.family == h.Family {
-		h.set = ws[0].set
+	if len(ws) == 1 && ws[0].set.Family == &traits(h.Family).Traits {
+		h.SetTerms(ws[0].set)
 	}
 	c := ws.care()
 	sc.eng.watchdog.Change(h, renew.Terms{Lease: c.lease, Renew: c.renew, Until: c.until})
@@ -290,7 +292,7 @@ func (sc *section) tellWatchdog(h *hold) {
 
 // stopRenewing ends the renewals for one handle.
 func (sc *section) stopRenewing(h *hold, ls *Lease) {
-	if h.allCompatible() && h.handles == 1 {
+	if h.allCompatible() && h.Handles() == 1 {
 		h.StopRenewing()
 		return
 	}
@@ -303,15 +305,12 @@ func (sc *section) asksFor(h *hold, lease time.Duration) {
 	if lease <= h.Lease() {
 		return
 	}
-	if h.copies == nil {
-		h.copies = new(indeterminate)
-	}
-	h.copies.lease = max(h.copies.lease, lease)
+	h.AsksFor(lease)
 }
 
 // asked is for how long from now on the hold may have had the key live.
 func (h *hold) asked(now clock.Instant) time.Duration {
-	asked := max(h.Lease(), h.indeterminate().lease)
+	asked := max(h.Lease(), h.Indeterminate().Lease)
 	if renew.TrustUntil(now, asked).Before(h.Deadline()) {
 		asked = renew.LeaseFor(h.Deadline().Sub(now)) // rounded up: for a lease as it is that would be more
 	}
@@ -355,8 +354,8 @@ func (x *extension) done() {
 	sc := x.op.eng.enter(x.op.op.Hash)
 	if x.counted {
 		h.extra.extends--
-		h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)
-		if h.extra.extends == 0 && h.reentry != nil && h.reentry.unlowered && h.status.Load() == holdHeld {
+		h.extra.extended.Until = max(h.extra.extended.Until, x.op.indeterminate.Until)
+		if h.extra.extends == 0 && h.reentry() != nil && h.reentry().unlowered && h.Held() {
 			sc.settleCount(h)
 		}
 	}
@@ -387,27 +386,24 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 
 // extends counts an Extend of a hold, and says whether it waits for changes that lower what it raises.
 func (sc *section) extends(h *hold, op *singleOp[struct{}], d time.Duration) (waits bool) {
-	if h.copies == nil {
-		h.copies = new(indeterminate)
-	}
-	h.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long
+	h.AsksFor(d) // whatever the answer, the key may live that long
 	sc.besideLasts(h, d)
 	h.ensureExtra().extends++
-	n := h.reentry
-	if n == nil || h.status.Load() != holdHeld || !n.lowering(sc.eng.clock.Now()) {
+	n := h.reentry()
+	if n == nil || !h.Held() || !n.Lowering(sc.eng.clock.Now()) {
 		return false
 	}
-	if n.quiet() {
-		sc.eng.timers.Schedule(&n.item, n.lowers.until)
+	if n.Quiet() {
+		sc.eng.timers.Schedule(&n.item, n.LowersUntil())
 	}
-	n.want(change{extend: op})
+	n.Want(lockstate.Change{Extend: op})
 	return true
 }
 
 // sendExtend sends an Extend that took its place among the changes of a hold.
-func (sc *section) sendExtend(c change) {
-	op := c.extend
-	op.since = c.since // its caller's patience goes on
+func (sc *section) sendExtend(c lockstate.Change) {
+	op := c.Extend.(*singleOp[struct{}])
+	op.since = c.Since // its caller's patience goes on
 	if err := sc.eng.nodes.Submit(&op.op); err != nil {
 		sc.more = append(sc.more, func() {
 			op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})

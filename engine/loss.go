@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"weak"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
@@ -27,7 +28,7 @@ func (l listener) Lost(s renew.Subject, cause renew.Cause) {
 func (l listener) Jeopardy(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
-	held := h.status.Load() == holdHeld && h.handles > 0 // else it was given back or lost since the watchdog looked
+	held := h.Held() && h.Handles() > 0 // else it was given back or lost since the watchdog looked
 	if held {
 		l.eng.tell(EventJeopardy, h, "")
 	}
@@ -46,11 +47,11 @@ func (l listener) Renewed(s renew.Subject) {
 	leaked := false
 	sc := l.eng.enter(h.ent.hash)
 	switch {
-	case h.status.Load() != holdHeld: // released or lost meanwhile
+	case !h.Held(): // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
-	case !h.leak && h.watch == nil && h.reentry == nil && h.weak.Value() == nil:
-		h.leak, leaked = true, true
+	case h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound():
+		leaked = true
 		sc.sh.counts.leaks++
 	}
 	sc.leave()
@@ -65,7 +66,7 @@ func (l listener) Renewed(s renew.Subject) {
 func (l listener) Outlasted(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
-	if h.status.Load() == holdHeld && !traits(h.Family).shared && h.reentry != nil {
+	if h.Held() && !traits(h.Family).Shared && h.reentry() != nil {
 		sc.settleCount(h)
 	}
 	sc.leave()
@@ -76,7 +77,7 @@ func (l listener) Ended(s renew.Subject) {
 	h := s.(*hold)
 	sc := l.eng.enter(h.ent.hash)
 	defer sc.leave()
-	if h.status.Load() == holdHeld && !h.allCompatible() {
+	if h.Held() && !h.allCompatible() {
 		sc.tellWatchdog(h)
 	}
 }
@@ -85,11 +86,12 @@ func (l listener) Ended(s renew.Subject) {
 // one step: the status, which handles are out, and that their owners must give them back before they get
 // the lock anew. The hold keeps the queue closed until tellLoss.
 func (sc *section) lose(h *hold, cause renew.Cause) *loss {
-	if !h.end(holdLost) {
+	if !h.End(lockstate.Lost) {
 		return nil
 	}
 	sc.eng.watchdog.Forget(h)
-	h.ent.whole().telling++
+	h.ent.LossBegun()
+	h.ent.Lost()
 	sc.sh.counts.lost++
 	sc.sh.pending++ // Close waits until the holder is told
 	var in, back error = ErrClosed, nil
@@ -99,7 +101,7 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	}
 	sc.endChanges(h, in, back)
 	sc.failDowngrades(h, in)
-	h.owner.remember(sc.eng, h.ent.key, h.count)
+	h.owner.remember(sc.eng, h.ent.key, h.Count())
 	if h.extra != nil {
 		for o, n := range h.extra.readers {
 			o.remember(sc.eng, h.ent.key, n)
@@ -116,13 +118,11 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 func (sc *section) refuseOwners(h *hold) {
 	root := h.ent.root()
 	for ent := range root.withChildren {
-		for op := ent.head; op != nil; {
-			next := op.next
+		for op := range ent.ops {
 			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && root.lostTo(op.owner) {
-				ent.unlink(op)
+				ent.Unlink(&op.Waiter)
 				sc.refuse(op, ErrLost)
 			}
-			op = next
 		}
 		sc.tidy(ent)
 	}
@@ -153,22 +153,34 @@ func (sc *section) tellLoss() {
 // afterLoss sends what is still to be sent for a lost hold, and opens the queue that it closed.
 func (sc *section) afterLoss(l *loss) {
 	h := l.hold
-	h.ent.whole().telling--
+	h.ent.LossTold()
 	sc.eng.tell(EventLost, h, causeText(l.cause))
-	ends := h.afterLoss(l.cause)
+	ends := h.AfterLoss(lossOf(l.cause))
 	switch ends {
-	case followUpRelease:
-		sc.clean(h.ent, h.lockRef(), h.indeterminate(), h.maxRemoteLife(sc.eng.clock.Now()))
-	case followUpReleaseLater:
-		sc.cleanLater(h.ent, h.lockRef(), h.indeterminate(), h.Lease())
+	case lockstate.FollowUpRelease:
+		sc.clean(h.ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(sc.eng.clock.Now()))
+	case lockstate.FollowUpReleaseLater:
+		sc.cleanLater(h.ent, h.lockRef(), h.Indeterminate(), h.Lease())
 	}
-	if traits(h.Family).mark == markNote && ends != followUpRelease && l.cause != renew.CauseClosed {
+	if traits(h.Family).Mark == lockstate.MarkNote && ends != lockstate.FollowUpRelease && l.cause != renew.CauseClosed {
 		sc.lostNote(h.ent)
 	}
 	if h.ent.freed(h) {
 		sc.advanceAll(h.ent)
 	}
 	sc.answered()
+}
+
+// lossOf says what the machines have to know of a cause.
+func lossOf(c renew.Cause) lockstate.Loss {
+	switch c {
+	case renew.CauseDeadline:
+		return lockstate.LossDeadline
+	case renew.CauseClosed:
+		return lockstate.LossKept
+	default:
+		return lockstate.LossTaken
+	}
 }
 
 func causeText(c renew.Cause) string {
@@ -198,10 +210,10 @@ func (sc *section) closeHold(h *hold) []*leaseContext {
 		sc.afterLoss(l)
 		return l.contexts
 	}
-	if h.status.Load() != holdHeld { // its holder is just being told of the loss
+	if !h.Held() { // its holder is just being told of the loss
 		return nil
 	}
-	for range h.handles { // those whose release is only on its way were told of
+	for range h.Handles() { // those whose release is only on its way were told of
 		sc.eng.tell(EventReleased, h, "")
 	}
 	sc.endChanges(h, ErrClosed, nil)

@@ -6,17 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
 
+// machineNow is when a test of a machine begins.
+const machineNow = clock.Instant(time.Hour)
+
 func TestMachineCareIsTheLongestOfThoseThatCount(t *testing.T) {
 	const short, long = time.Second, time.Minute
 	renewed := func(lease time.Duration, until clock.Instant) wish {
-		return wish{set: &settings{lease: lease, watchdog: true}, until: until}
+		return wish{set: &lockstate.Terms{Lease: lease, Watchdog: true}, until: until}
 	}
 	fixed := func(lease time.Duration) wish {
-		return wish{set: &settings{lease: lease}, trusted: machineNow}
+		return wish{set: &lockstate.Terms{Lease: lease}, trusted: machineNow}
 	}
 	for name, c := range map[string]struct {
 		ws   wishes
@@ -36,7 +40,7 @@ func TestMachineCareIsTheLongestOfThoseThatCount(t *testing.T) {
 }
 
 func TestMachineKeepIsWhatEveryHandleNeeds(t *testing.T) {
-	set := &settings{lease: time.Minute, watchdog: true}
+	set := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
 	require.Equal(t, MinFixedLease, wishes{}.keep(machineNow))
 	require.Equal(t, time.Minute, wishes{{set: set}}.keep(machineNow))
 	fixed := wish{set: set, trusted: machineNow.Add(time.Hour)}
@@ -46,14 +50,14 @@ func TestMachineKeepIsWhatEveryHandleNeeds(t *testing.T) {
 }
 
 func TestMachineHandlesThatWantTheSameShareOneWish(t *testing.T) {
-	set := &settings{lease: time.Minute, watchdog: true}
+	set := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
 	ws := wishes{{set: set, handles: 1}}
 	own, limited, fixed, longer := &Lease{}, &Lease{}, &Lease{}, &Lease{}
-	ws.add(own, &settings{lease: time.Minute, watchdog: true}, 1, 2)
+	ws.add(own, &lockstate.Terms{Lease: time.Minute, Watchdog: true}, 1, 2)
 	require.Equal(t, wishes{{set: set, handles: 2}}, ws)
-	ws.add(limited, &settings{lease: time.Minute, watchdog: true, maxHold: time.Hour}, machineNow, machineNow+5)
-	ws.add(fixed, &settings{lease: time.Minute}, machineNow, machineNow+5)
-	ws.add(longer, &settings{lease: time.Hour, watchdog: true}, machineNow, machineNow+5)
+	ws.add(limited, &lockstate.Terms{Lease: time.Minute, Watchdog: true, MaxHold: time.Hour}, machineNow, machineNow+5)
+	ws.add(fixed, &lockstate.Terms{Lease: time.Minute}, machineNow, machineNow+5)
+	ws.add(longer, &lockstate.Terms{Lease: time.Hour, Watchdog: true}, machineNow, machineNow+5)
 	require.Len(t, ws, 4)
 	require.Equal(t, machineNow.Add(time.Hour+5), ws[1].until, "from the answer on")
 	require.Zero(t, ws[1].trusted)
@@ -77,17 +81,17 @@ func TestMachineHandlesThatWantTheSameShareOneWish(t *testing.T) {
 	require.Len(t, ws, 2)
 	ws.leave(own)
 	require.Len(t, ws, 2, "it has none any more")
-	ws.add(own, &settings{lease: time.Minute, watchdog: true, maxHold: 1}, machineNow, machineNow)
+	ws.add(own, &lockstate.Terms{Lease: time.Minute, Watchdog: true, MaxHold: 1}, machineNow, machineNow)
 	require.Equal(t, machineNow+1, ws[2].until)
 }
 
 func TestMachineWishThatDiffersIsNotShared(t *testing.T) {
-	same := &settings{lease: time.Minute, watchdog: true}
+	same := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
 	common := wish{set: same, handles: 1}
 	require.True(t, common.same(same))
-	require.False(t, common.same(&settings{lease: time.Second, watchdog: true}))
-	require.False(t, common.same(&settings{lease: time.Minute}))
-	require.False(t, common.same(&settings{lease: time.Minute, watchdog: true, maxHold: 1}))
+	require.False(t, common.same(&lockstate.Terms{Lease: time.Second, Watchdog: true}))
+	require.False(t, common.same(&lockstate.Terms{Lease: time.Minute}))
+	require.False(t, common.same(&lockstate.Terms{Lease: time.Minute, Watchdog: true, MaxHold: 1}))
 	ended, ending := common, common
 	ended.trusted, ending.until = 1, 1
 	require.False(t, ended.same(same))
@@ -95,7 +99,7 @@ func TestMachineWishThatDiffersIsNotShared(t *testing.T) {
 }
 
 func TestMachineStoppedHandleIsTrustedForItsOwnLease(t *testing.T) {
-	set := &settings{lease: time.Minute, watchdog: true}
+	set := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
 	far := machineNow.Add(time.Hour)
 	trusted := renew.TrustUntil(machineNow, time.Minute)
 	ls := &Lease{}
@@ -117,7 +121,7 @@ func TestMachineStoppedHandleIsTrustedForItsOwnLease(t *testing.T) {
 }
 
 func TestMachineMaxHoldEndsTheRenewalsWhenItHasPassed(t *testing.T) {
-	set := &settings{lease: time.Minute, watchdog: true}
+	set := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
 	far := machineNow.Add(time.Hour)
 	ws := wishes{{set: set}, {set: set, until: machineNow}, {set: set, until: machineNow + 1}}
 	require.False(t, ws.pass(machineNow-1, far))

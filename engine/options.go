@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -21,16 +22,13 @@ const (
 
 // settings are a lock handle's options, immutable and shared by all its operations.
 type settings struct {
-	lease    time.Duration
-	watchdog bool
-	maxWait  time.Duration // 0: until ctx ends
-	maxHold  time.Duration // 0: no limit
-	ack      *resp.Ack     // nil: a grant need not be replicated
-	spin     *spinning     // how a spin lock waits; nil: it is none
-	family   resp.Family
-	once     bool // its owner may not enter again
-	owner    *Owner
-	err      error // the first bad option
+	lockstate.Terms
+
+	maxWait time.Duration // 0: until ctx ends
+	owner   *Owner
+	err     error // the first bad option
+	family  resp.Family
+	once    bool // its owner may not enter again
 }
 
 // defaults are the settings of a lock without options, for each family: one for all its handles, which are told to be
@@ -39,7 +37,8 @@ type settings struct {
 //nolint:gochecknoglobals // a constant in all but name
 var defaults = func() (all [resp.MaxFamilies]*settings) {
 	for f := range all {
-		all[f] = &settings{lease: DefaultLease, watchdog: true, family: resp.Family(f)}
+		all[f] = &settings{Terms: lockstate.Terms{Lease: DefaultLease, Watchdog: true}}
+		all[f].is(resp.Family(f))
 	}
 	return all
 }()
@@ -57,7 +56,7 @@ type Option func(*settings)
 func WatchdogLease(d time.Duration) Option {
 	return func(s *settings) {
 		s.refuse(checkDuration("WatchdogLease", d, MinWatchdogLease))
-		s.lease, s.watchdog = d, true
+		s.Lease, s.Watchdog = d, true
 	}
 }
 
@@ -67,7 +66,7 @@ func WatchdogLease(d time.Duration) Option {
 func FixedLease(d time.Duration) Option {
 	return func(s *settings) {
 		s.refuse(checkDuration("FixedLease", d, MinFixedLease))
-		s.lease, s.watchdog = d, false
+		s.Lease, s.Watchdog = d, false
 	}
 }
 
@@ -87,7 +86,7 @@ func MaxWait(d time.Duration) Option {
 func MaxHold(d time.Duration) Option {
 	return func(s *settings) {
 		s.refuse(checkDuration("MaxHold", d, MinWatchdogLease))
-		s.maxHold = d
+		s.MaxHold = d
 	}
 }
 
@@ -108,19 +107,14 @@ func WaitReplicas(n int, timeout time.Duration) Option {
 			s.refuse(fmt.Errorf("%w: WaitReplicas(%d) is not from 1 to %d", ErrLease, n, maxReplicas))
 		}
 		s.refuse(checkDuration("WaitReplicas", timeout, time.Millisecond))
-		s.ack = &resp.Ack{Replicas: n, Timeout: timeout}
+		s.Ack = &lockstate.Ack{Replicas: n, Timeout: timeout}
 	}
 }
 
 const maxReplicas = 1000
 
-// replicas is how many must have seen a grant.
-func (s *settings) replicas() int {
-	if s.ack == nil {
-		return 0
-	}
-	return s.ack.Replicas
-}
+// is makes them those of a family.
+func (s *settings) is(f resp.Family) { s.family, s.Family = f, &traits(f).Traits }
 
 // NonReentrant makes it an error, ErrReentry, that an owner acquires a lock which it holds already:
 // Redisson's NonReentrantLock and NonReentrantFairLock. Without an owner an acquire always waits.
@@ -148,12 +142,12 @@ func (s *settings) with(opts []Option) *settings {
 		}
 		opt(&changed)
 	}
-	if changed.spin != nil {
-		changed.family = traits(changed.family).spinsAs
+	if changed.Spin != nil {
+		changed.is(traits(changed.family).spinsAs)
 	}
-	if ack := changed.ack; ack != nil && ack.Timeout > changed.lease/2 {
+	if ack := changed.Ack; ack != nil && ack.Timeout > changed.Lease/2 {
 		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v",
-			ErrLease, ack.Timeout, changed.lease))
+			ErrLease, ack.Timeout, changed.Lease))
 	}
 	return &changed
 }
@@ -170,9 +164,6 @@ func checkDuration(what string, d, least time.Duration) error {
 		return nil
 	}
 }
-
-// spinning is how a spin lock waits.
-type spinning struct{ first, most time.Duration }
 
 // Spin makes waiters ask again and again instead of subscribing, first after about the one pause, then
 // after ever longer ones up to the other: Redisson's SpinLock with its exponential back-off. For servers
@@ -192,32 +183,6 @@ func Spin(first, most time.Duration) Option {
 			s.refuse(fmt.Errorf("%w: only a Lock can Spin", ErrWrongKind))
 			return
 		}
-		s.spin = &spinning{first, most}
+		s.Spin = &lockstate.Spin{First: first, Most: most}
 	}
-}
-
-// spinsMost is where counting a spin lock's pauses ends: the longest is reached long before.
-const spinsMost = 64
-
-// waitsAs reports whether a parked waiter that comes after another may take over how that waits: what it
-// listens to, and its polls. Each spin lock begins with its own first pause.
-func (s *settings) waitsAs(before *settings) bool {
-	return s.spin == nil && before.spin == nil && !otherKind(s.family, before.family)
-}
-
-// pause is the time before the n-th further try, and how far it is spread.
-func (s *spinning) pause(n int) (least, spread time.Duration) {
-	d := s.first
-	for range n {
-		if d >= s.most {
-			break
-		}
-		d = min(2*d, s.most)
-	}
-	return d - d/4, d/2 + 1
-}
-
-// compatible reports whether leases of both settings may follow each other under one hold.
-func (s *settings) compatible(o *settings) bool {
-	return s.family == o.family && s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold
 }

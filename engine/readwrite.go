@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -57,7 +58,7 @@ func (l *RWLock) With(opts ...Option) *RWLock {
 // waiting before it; and once the tenure is over the server is asked again: a writer elsewhere may wait. What
 // an owner reads beside its own write hold is no way in.
 func (sc *section) share(ent *entry, op *acquireOp) bool {
-	if ent == nil || ent.children == nil || ent.head != nil || ent.hold != nil || ent.forceReleases > 0 ||
+	if ent == nil || ent.children == nil || ent.First() != nil || ent.hold != nil || ent.Forcing() ||
 		sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return false
 	}
@@ -66,8 +67,8 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 		return false
 	}
 	h, now := child.hold, sc.eng.clock.Now()
-	if !op.set.compatible(h.set) || op.set.replicas() > int(h.seen) || !h.shareable(op.set, now) ||
-		!now.Before(h.tenureUntil) {
+	if !op.set.Compatible(h.Terms()) || op.set.Replicas() > h.SeenBy() || !h.shareable(op.set, now) ||
+		h.TenureOver(now) {
 		return false
 	}
 	return sc.join(h, op)
@@ -76,9 +77,9 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 // shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
 // the key of a hold lives as long as its handles ask for, and a share costs no command.
 func (h *hold) shareable(set *settings, now clock.Instant) bool {
-	return traits(h.Family).shared && h.status.Load() == holdHeld && !h.forceReleased && set.watchdog &&
-		h.Renewing() && set.lease == h.Lease() &&
-		h.Deadline().Sub(now) >= h.Lease()/2 && !h.indeterminate().mayRunAfter(now)
+	return traits(h.Family).Shared && h.Held() && !h.ForceReleased() && set.Watchdog &&
+		h.Renewing() && set.Lease == h.Lease() &&
+		h.Deadline().Sub(now) >= h.Lease()/2 && !h.Indeterminate().MayRunAfter(now)
 }
 
 // join adds a reader to a hold that is renewed, and is to be for the reader, too. Readers with fixed leases have holds
@@ -89,11 +90,10 @@ func (sc *section) join(h *hold, op *acquireOp) bool {
 	}
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
-	h.count++
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	sc.leaseJoined(h, ls, 0) // it is renewed: no answer counts for it
 	h.readBy(op.owner)
-	h.leak = true // with several handles no one of them is missed
+	h.ShareJoined()
 	sc.grant(op, ls)
 	return true
 }
@@ -101,9 +101,9 @@ func (sc *section) join(h *hold, op *acquireOp) bool {
 // joinAll lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
 // reads by now and must not enter again is refused.
 func (sc *section) joinAll(ent *entry, h *hold) {
-	for op := ent.head; op != nil && op.set.watchdog && op.set.compatible(h.set) &&
-		op.set.replicas() <= int(h.seen); op = ent.head {
-		ent.unlink(op)
+	for op := ent.head(); op != nil && op.set.Watchdog && op.set.Compatible(h.Terms()) &&
+		op.set.Replicas() <= h.SeenBy(); op = ent.head() {
+		ent.Unlink(&op.Waiter)
 		if op.set.once && h.readsFor(op.owner) > 0 {
 			sc.refuse(op, ErrReentry)
 			continue
@@ -126,7 +126,7 @@ func (h *hold) readBy(o *Owner) {
 
 // dropHandle takes one of several readers out.
 func (sc *section) dropHandle(h *hold, ls *Lease) {
-	h.count--
+	h.ShareLeft()
 	if ls == nil {
 		return
 	}
@@ -150,7 +150,7 @@ func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 		return false
 	case op.set.once:
 		sc.refuse(op, ErrReentry)
-	case read != nil && together(read.Family, want) && op.set.replicas() <= int(read.seen) &&
+	case read != nil && together(read.Family, want) && op.set.Replicas() <= read.SeenBy() &&
 		read.shareable(op.set, sc.eng.clock.Now()):
 		sc.join(read, op)
 	case other != nil && beside(other.Family, want):
@@ -177,7 +177,7 @@ func (ent *entry) lostTo(o *Owner) bool {
 }
 
 // lostBy reports whether an owner that holds these has a handle of none.
-func lostBy(read, other *hold) bool { return read == nil && (other == nil || other.out() == 0) }
+func lostBy(read, other *hold) bool { return read == nil && (other == nil || other.Out() == 0) }
 
 // holdsOf returns what an owner holds under a name, to read and otherwise, and whether a hold of the owner's is over
 // that the watchdog did not come to yet. It is lost to whoever asks, so nothing is entered by it. One whose last handle
@@ -189,11 +189,11 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 	for at := range ent.withChildren {
 		h := at.hold
 		switch {
-		case h == nil || h.status.Load() != holdHeld || h.owner != o && h.readsFor(o) == 0 ||
-			h.reentry != nil && h.reentry.leaving:
+		case h == nil || !h.Held() || h.owner != o && h.readsFor(o) == 0 ||
+			h.reentry() != nil && h.reentry().leaving:
 		case !ent.eng.clock.Now().Before(h.Deadline()):
 			over = true
-		case traits(h.Family).shared:
+		case traits(h.Family).Shared:
 			read = h
 		default:
 			other = h
@@ -205,7 +205,7 @@ func (ent *entry) holdsOf(o *Owner) (read, other *hold, over bool) {
 // readsFor counts the handles with which an owner reads under a name.
 func (ent *entry) readsFor(o *Owner) (handles int32) {
 	for child := ent.firstChild(); child != nil; child = child.nextChild() {
-		if h := child.hold; h != nil && h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {
+		if h := child.hold; h != nil && h.Held() && ent.eng.clock.Now().Before(h.Deadline()) {
 			handles += h.readsFor(o)
 		}
 	}
@@ -215,7 +215,7 @@ func (ent *entry) readsFor(o *Owner) (handles int32) {
 // isDowngraded reports whether somebody reads beside a write hold, or asks to: its owner.
 func (h *hold) isDowngraded() bool {
 	for child := h.ent.firstChild(); child != nil; child = child.nextChild() {
-		if child.hold != nil || child.head != nil || child.att != nil {
+		if child.hold != nil || child.First() != nil || child.attempt() != nil {
 			return true
 		}
 	}
@@ -225,14 +225,14 @@ func (h *hold) isDowngraded() bool {
 // closeNote takes back the note that a writer of this engine waits, if none does any more: readers who
 // wait here or elsewhere are told.
 func (sc *section) closeNote(ent *entry) {
-	if ent.children != nil && ent.children.noted && !ent.writerNext() {
+	if ent.children != nil && ent.children.noted && !ent.WriterNext() {
 		ent.children.noted = false
 		note := lockRef{resp.NoteField(sc.eng.id), resp.FamilyWrite}
-		if ent.head == nil { // a writer who comes next may travel on another connection, and leave its note before that
-			sc.cleanFirst(ent, note, indeterminate{}, 0)
+		if ent.First() == nil { // a writer who comes next may travel on another connection, and leave its note before that
+			sc.cleanFirst(ent, note, lockstate.Indeterminate{}, 0)
 			return
 		}
-		sc.clean(ent, note, indeterminate{}, 0)
+		sc.clean(ent, note, lockstate.Indeterminate{}, 0)
 	}
 }
 
@@ -250,11 +250,11 @@ func (sc *section) lostNote(ent *entry) {
 func (sc *section) downgrade(h *hold, op *acquireOp) {
 	child := h.ent.root().newChild()
 	child.children.beside = h
-	sc.besideLasts(h, op.set.lease)
+	sc.besideLasts(h, op.set.Lease)
 	sc.limitWait(op)
 	op.moveTo(child)
-	op.told = false // nobody is in its way any more: it waits for an answer, as a newcomer does
-	child.push(op)
+	op.Renew() // nobody is in its way any more: it waits for an answer, as a newcomer does
+	child.Push(&op.Waiter)
 	sc.watchWait(op)
 	sc.advance(child)
 }
@@ -280,11 +280,11 @@ func (a *attempt) Inside() string { return a.ent.children.beside.Field }
 
 // downgradeAsked reports whether the owner of a write hold has asked to read beside it, and has no answer.
 func (h *hold) downgradeAsked() bool {
-	if !traits(h.Family).readsToo {
+	if !traits(h.Family).ReadsToo {
 		return false
 	}
 	for child := h.ent.root().firstChild(); child != nil; child = child.nextChild() {
-		if child.children.beside == h && (child.head != nil || child.att != nil) {
+		if child.children.beside == h && (child.First() != nil || child.attempt() != nil) {
 			return true
 		}
 	}
@@ -295,19 +295,19 @@ func (h *hold) downgradeAsked() bool {
 // it is believed here, it is lost; else its owner has given it back meanwhile. What the owner has by now decides: it
 // may write, and the reader would wait for its own owner. If it has nothing, the reader waits like others.
 func (sc *section) besideBusy(child *entry) *loss {
-	if h := child.children.beside; h.status.Load() == holdHeld {
+	if h := child.children.beside; h.Held() {
 		return sc.lose(h, renew.CauseNotOurs) // answers who asked to read beside it
 	}
 	root, op := child.root(), child.live()
 	sc.dropAttempt(child)
 	if op != nil {
-		child.unlink(op)
+		child.Unlink(&op.Waiter)
 		op.moveTo(nil)
 	}
 	switch {
 	case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):
-	case !op.try:
-		root.push(op)
+	case !op.Try:
+		root.Push(&op.Waiter)
 	case op.claim():
 		sc.sh.counts.busy++
 		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(root, sc.eng.clock.Now())})
@@ -324,14 +324,14 @@ func (sc *section) downgradeAnswered(child *entry) {
 		return
 	}
 	child.children.beside = nil
-	if h.reentry != nil && h.status.Load() == holdHeld {
-		sc.nextChange(h.reentry)
+	if h.reentry() != nil && h.Held() {
+		sc.nextChange(h.reentry())
 	}
 }
 
 // failDowngrades tells those who asked to read beside a hold that it is lost.
 func (sc *section) failDowngrades(h *hold, err error) {
-	if !traits(h.Family).halved() {
+	if !traits(h.Family).Halved() {
 		return
 	}
 	for child := h.ent.root().firstChild(); child != nil; {

@@ -3,23 +3,46 @@ package engine
 import (
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-func (h *hold) ensureReentry() *reentry {
-	if h.reentry == nil {
-		h.reentry = &reentry{hold: h}
-		h.reentry.item.Owner = h.reentry
+// reentry is what changes the hold's count; nil: nothing ever did.
+func (h *hold) reentry() *reentry {
+	if h.extra == nil {
+		return nil
 	}
-	return h.reentry
+	return h.extra.reentry
+}
+
+// ensureReentry makes that, if there is none.
+func (h *hold) ensureReentry() *reentry {
+	m := h.ensureExtra()
+	if m.reentry == nil {
+		m.reentry = &reentry{hold: h}
+		m.reentry.item.Owner = m.reentry
+		h.Counting(&m.reentry.Changes)
+	}
+	return m.reentry
+}
+
+// Whose change of a count it is; nil: nobody's.
+func entering(c *lockstate.Change) *acquireOp {
+	op, _ := c.Enter.(*acquireOp)
+	return op
+}
+
+func leaving(c *lockstate.Change) *releaseOp {
+	op, _ := c.Leave.(*releaseOp)
+	return op
 }
 
 // reenter lets the hold's owner in once more.
 func (sc *section) reenter(h *hold, op *acquireOp) {
 	n := h.ensureReentry()
-	n.want(change{acquire: op})
+	n.Want(lockstate.Change{Enter: op})
 	sc.limitWait(op)
 	sc.watchWait(op)
 	sc.nextChange(n)
@@ -29,10 +52,10 @@ func (sc *section) reenter(h *hold, op *acquireOp) {
 // there. If replicas are waited for on its behalf, that ends: other changes wait behind it.
 func (sc *section) leaveReentry(ent *entry, op *acquireOp) {
 	for at := range ent.root().withChildren {
-		if h := at.hold; h != nil && h.reentry != nil && h.owner == op.owner {
-			n := h.reentry
-			n.leaves()
-			if n.inFlight && n.cur.acquire == op && n.op.Ack != nil {
+		if h := at.hold; h != nil && h.reentry() != nil && h.owner == op.owner {
+			n := h.reentry()
+			n.Leaves()
+			if n.inFlight && entering(n.Current()) == op && n.op.Ack != nil {
 				sc.takeBack(&n.op)
 			}
 		}
@@ -45,23 +68,19 @@ func (sc *section) admitSameOwner(h *hold) {
 		return
 	}
 	root := h.ent.root()
-	for op := root.head; op != nil; {
-		next := op.next
+	for op := range root.ops {
 		if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) {
-			root.unlink(op)
+			root.Unlink(&op.Waiter)
 			sc.reenterOrRefuse(root, op)
 		}
-		op = next
 	}
-	for child := root.firstChild(); traits(h.Family).mark == markPlace && child != nil; {
+	for child := root.firstChild(); traits(h.Family).Mark == lockstate.MarkPlace && child != nil; {
 		next := child.nextChild()
-		for op := child.head; op != nil; { // several, if they have come back from a hold that is over
-			after := op.next
+		for op := range child.ops { // several, if they have come back from a hold that is over
 			if op.owner == h.owner {
-				child.unlink(op)
+				child.Unlink(&op.Waiter)
 				sc.reenterOrRefuse(root, op)
 			}
-			op = after
 		}
 		sc.tidy(child)
 		child = next
@@ -73,41 +92,41 @@ func (sc *section) admitSameOwner(h *hold) {
 func (sc *section) nextChange(n *reentry) {
 	h := n.hold
 	for !h.downgradeAsked() {
-		if n.lowers.until != 0 {
-			if until := n.heldBack(sc.eng.clock.Now()); until != 0 {
+		if n.LowersUntil() != 0 {
+			if until := n.HeldBack(sc.eng.clock.Now()); until != 0 {
 				sc.eng.timers.Schedule(&n.item, until)
 				return
 			}
 		}
-		c, next := h.nextChange()
+		c, next := h.NextChange()
 		switch next {
-		case countRest:
-			if at := n.settleAt(); at == 0 {
+		case lockstate.CountRest:
+			if at := n.SettleAt(); at == 0 {
 				return
 			} else if sc.eng.clock.Now().Before(at) {
 				sc.eng.timers.Schedule(&n.item, at)
 				return
 			}
-			n.want(change{settles: true})
+			n.Want(lockstate.Change{Settles: true})
 			continue
-		case countReleaseLast:
+		case lockstate.CountReleaseLast:
 			sc.releaseLast(n, c)
 			return
-		case countExtend:
+		case lockstate.CountExtend:
 			sc.sendExtend(c)
 			continue
-		case countSend:
+		case lockstate.CountSend:
 		}
 		n.op = resp.Op{
 			Kind: resp.OpCount, Family: h.Family, Key: h.ent.key, Hash: h.ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: n,
-			Count: n.target,
+			Count: n.Target(),
 		}
-		if c.acquire != nil {
-			n.op.LeaseMs = c.acquire.set.lease.Milliseconds()
-			sc.asksFor(h, c.acquire.set.lease)
+		if op := entering(&c); op != nil {
+			n.op.LeaseMs = op.set.Lease.Milliseconds()
+			sc.asksFor(h, op.set.Lease)
 		}
-		if c.acquire != nil && c.acquire.set.replicas() > int(h.seen) {
-			n.op.Ack = c.acquire.set.ack // they see the field, too: the grant was written before
+		if op := entering(&c); op != nil && op.set.Replicas() > h.SeenBy() {
+			n.op.Ack = (*resp.Ack)(op.set.Ack) // they see the field, too: the grant was written before
 		}
 		sc.sh.pending++
 		sc.sendChange(n)
@@ -115,7 +134,7 @@ func (sc *section) nextChange(n *reentry) {
 }
 
 func (sc *section) sendChange(n *reentry) {
-	if n.cur.acquire == nil {
+	if n.Current().Enter == nil {
 		sc.lowerLease(n)
 	}
 	n.inFlight = true
@@ -140,8 +159,8 @@ func (sc *section) lowerLease(n *reentry) {
 	}
 	n.unlowered = false
 	// a late copy would raise it again: it is settled when none can run any more
-	if h.extra != nil && h.extra.extended.mayRunAfter(now) {
-		n.late.until = max(n.late.until, h.extra.extended.until)
+	if h.extra != nil && h.extra.extended.MayRunAfter(now) {
+		n.Raised(h.extra.extended)
 	}
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
 	sc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))
@@ -153,28 +172,28 @@ func (n *reentry) lease() time.Duration {
 }
 
 // releaseLast gives the last handle back. Whoever wanted in behind it waits in the queue again.
-func (sc *section) releaseLast(n *reentry, c change) {
+func (sc *section) releaseLast(n *reentry, c lockstate.Change) {
 	var children []*entry
 	n.leaving = true
-	for _, later := range n.queue {
-		if op := later.acquire; op != nil && op.state.Load() == futurePending {
+	for _, later := range n.Dismiss() {
+		if op := entering(&later); op != nil && op.Pending() {
 			if child := sc.requeue(n.hold, op); child != nil {
 				children = append(children, child)
 			}
 		}
-		if later.extend != nil {
+		if later.Extend != nil {
 			sc.sendExtend(later)
 		}
 	}
-	n.queue, n.leaving = nil, false
-	release := c.release
+	n.leaving = false
+	release := leaving(&c)
 	if release == nil {
 		release = newReleaseOp(n.hold)
 	}
-	if c.since != 0 { // its caller's patience goes on
-		release.troubledSince(c.since)
+	if c.Since != 0 { // its caller's patience goes on
+		release.troubledSince(c.Since)
 	}
-	if c.lease != nil && sc.handOff(n.hold) {
+	if c.Handle != nil && sc.handOff(n.hold) {
 		sc.released(release, nil)
 	} else if answered, err := sc.sendRelease(release); answered {
 		sc.released(release, err)
@@ -192,12 +211,12 @@ func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 	if sc.reenterOrRefuse(at, op) {
 		return nil
 	}
-	if traits(h.Family).mark == markPlace {
+	if traits(h.Family).Mark == lockstate.MarkPlace {
 		child = at.newChild()
 		op.moveTo(child)
 		at = child
 	}
-	at.push(op)
+	at.Push(&op.Waiter)
 	return child
 }
 
@@ -205,15 +224,15 @@ func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 func (n *reentry) due(clock.Instant) {
 	e := n.hold.ent.eng
 	sc := e.enter(n.hold.ent.hash)
-	switch held := n.hold.status.Load() == holdHeld; {
+	switch held := n.hold.Held(); {
 	case n.inFlight:
-	case held && n.busy:
+	case held && n.Busy():
 		sc.sendChange(n)
 		sc.nextChange(n) // if that was refused here
 	case held:
 		sc.nextChange(n)
-	case n.busy: // there is nothing to be changed any more
-		n.busy = false
+	case n.Busy(): // there is nothing to be changed any more
+		n.Over()
 		sc.answered()
 	}
 	sc.leave()
@@ -227,8 +246,8 @@ func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 	sc := e.enter(h.ent.hash)
 	n.inFlight = false
 	switch {
-	case h.status.Load() != holdHeld: // Lost has answered everybody, or Close has
-		n.busy = false
+	case !h.Held(): // Lost has answered everybody, or Close has
+		n.Over()
 		sc.answered()
 	case r.Err != nil && sc.changeAgain(n, r):
 	default:
@@ -237,10 +256,10 @@ func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 		case r.Code == resp.CodeOurs:
 			sc.changeDone(n, r)
 		case r.Code == resp.CodeCancelled: // who wanted in has left before it was sent
-			n.take()
+			n.Take()
 		case r.Err == nil:
 			l = sc.lose(h, renew.CauseNotOurs) // answers everybody
-			n.busy = false
+			n.Over()
 		default:
 			sc.changeFailed(n, fromServer(e.nameOf(h.ent.key), r.Err))
 		}
@@ -255,33 +274,31 @@ func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 // changeDone makes a confirmed change visible.
 func (sc *section) changeDone(n *reentry, r *resp.Result) {
 	h := n.hold
-	in := n.cur.acquire
+	in := entering(n.Current())
 	lost := in != nil && h.ent.root().lostTo(in.owner) // while it asked, its owner began to give back what it has
-	c, over := h.confirmed(r.SentAt), false
-	if c.acquire != nil {
+	c, over := h.Confirmed(r.SentAt, int(r.ReplicaAcks)), false
+	if in != nil {
 		if !h.Renewing() {
 			sc.wishes(h) // with the end that is theirs, before it is raised for another
 		}
-		over = !sc.eng.watchdog.Extended(h, r.SentAt, c.acquire.set.lease)
+		over = !sc.eng.watchdog.Extended(h, r.SentAt, in.set.Lease)
 	}
-	h.seen = max(h.seen, int16(min(r.ReplicaAcks, maxReplicas))) //nolint:gosec // in range
 	switch {
-	case sc.changeUnseen(n, c.acquire, r):
-		n.undo()
+	case sc.changeUnseen(n, in, r):
+		n.Undo()
 	case lost, over: // the watchdog is about to say so
-		sc.refuse(c.acquire, ErrLost)
-		n.undo()
-	case c.acquire != nil && c.acquire.claim():
-		op := c.acquire
+		sc.refuse(in, ErrLost)
+		n.Undo()
+	case in != nil && in.claim():
 		sc.sh.counts.grants++
-		ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
+		ls := &Lease{hold: h, lock: in.lock, ctx: in.ctx, owner: in.owner}
 		sc.leaseJoined(h, ls, r.SentAt)
-		sc.grant(op, ls)
-	case c.acquire != nil: // it left while the answer was on its way: take the hold back
-		n.undo()
-	case c.release != nil:
+		sc.grant(in, ls)
+	case in != nil: // it left while the answer was on its way: take the hold back
+		n.Undo()
+	case c.Leave != nil:
 		sc.sh.counts.releases++
-		sc.released(c.release, nil)
+		sc.released(leaving(&c), nil)
 	}
 }
 
@@ -299,19 +316,19 @@ func (sc *section) changeUnseen(n *reentry, op *acquireOp, r *resp.Result) bool 
 // changeFailed answers the present change with an error. The count on the wire is what it was: the
 // error is definite. The hold is settled later.
 func (sc *section) changeFailed(n *reentry, err error) {
-	c := n.hold.refused(n.hold.ent.eng.clock.Now())
+	c := n.hold.Refused(n.hold.ent.eng.clock.Now())
 	switch {
-	case c.acquire != nil && c.acquire.claim():
-		sc.fail(c.acquire, err)
-	case c.release != nil:
-		sc.released(c.release, err)
+	case c.Enter != nil && c.Enter.Claim():
+		sc.fail(entering(&c), err)
+	case c.Leave != nil:
+		sc.released(leaving(&c), err)
 	}
 }
 
 // settleCount sets the count and the expiry of a hold's key to what its handles are.
 func (sc *section) settleCount(h *hold) {
 	n := h.ensureReentry()
-	n.want(change{settles: true})
+	n.Want(lockstate.Change{Settles: true})
 	sc.nextChange(n)
 }
 
@@ -319,7 +336,7 @@ func (sc *section) settleCount(h *hold) {
 // key lives for as long as that one asks for from now on. asked is for how long the reader did.
 func (sc *section) readEnded(ent *entry, asked time.Duration) {
 	w := ent.hold
-	if w == nil || !traits(w.Family).readsToo || w.status.Load() != holdHeld {
+	if w == nil || !traits(w.Family).ReadsToo || !w.Held() {
 		return
 	}
 	now := sc.eng.clock.Now()
@@ -335,39 +352,40 @@ func (sc *section) readEnded(ent *entry, asked time.Duration) {
 func (sc *section) changeAgain(n *reentry, r *resp.Result) bool {
 	now := sc.eng.clock.Now()
 	limit := sc.eng.nodes.AttemptLimit()
-	again := n.failed(r.Definite(), r.Err.Class.Transient(), sending{r.SentAt, limit, n.lease()}, now)
+	s := lockstate.Sending{At: r.SentAt, Limit: limit, Lease: n.lease()}
+	again := n.Failed(r.Definite(), r.Err.Class.Transient(), s, now)
 	if !r.Definite() && n.op.Kind == resp.OpLeave {
-		n.lowered(r.SentAt, now, limit, time.Duration(n.op.LeaseMs)*time.Millisecond)
+		n.Lowered(r.SentAt, now, limit, time.Duration(n.op.LeaseMs)*time.Millisecond)
 	}
 	if !again || sc.eng.draining.Load() {
 		return false
 	}
 	sc.tellOverdue(n, now, r.Err)
-	sc.eng.timers.Schedule(&n.item, sc.eng.resendAt(n.op.Slot, now, n.tries))
+	sc.eng.timers.Schedule(&n.item, sc.eng.resendAt(n.op.Slot, now, n.Tries()))
 	return true
 }
 
 // changesWait follows a failure of what the owner asks to read beside the hold: changes of the hold wait for its
 // answer.
 func (sc *section) changesWait(n *reentry, now clock.Instant, cause *resp.ServerError) {
-	if n.busy {
+	if n.Busy() {
 		return
 	}
-	n.waitsBehind(now)
+	n.WaitsBehind(now)
 	sc.tellOverdue(n, now, cause)
 }
 
 // tellOverdue tells callers who have waited long enough that the outcome is unknown.
 func (sc *section) tellOverdue(n *reentry, now clock.Instant, cause *resp.ServerError) {
 	err := &UnknownError{Name: sc.eng.nameOf(n.hold.ent.key), FreeBy: sc.eng.clock.Wall(n.hold.freeBy()), cause: cause}
-	for _, c := range n.overdue(now, retryBudget*sc.eng.nodes.AttemptLimit()) {
+	for _, c := range n.Overdue(now, retryBudget*sc.eng.nodes.AttemptLimit()) {
 		switch {
-		case c.acquire != nil && c.acquire.claim():
-			sc.fail(c.acquire, err)
-		case c.release != nil:
-			sc.released(c.release, err)
-		case c.extend != nil:
-			sc.more = append(sc.more, func() { c.extend.ends(struct{}{}, err) })
+		case c.Enter != nil && c.Enter.Claim():
+			sc.fail(entering(&c), err)
+		case c.Leave != nil:
+			sc.released(leaving(&c), err)
+		case c.Extend != nil:
+			sc.more = append(sc.more, func() { c.Extend.(*singleOp[struct{}]).ends(struct{}{}, err) })
 		}
 	}
 }
@@ -376,26 +394,26 @@ func (sc *section) tellOverdue(n *reentry, now clock.Instant, cause *resp.Server
 // with one error, those who give back with another. But if it was lost when its owner had given every handle back,
 // there is nothing to be given back first, and who wants in waits in the queue again.
 func (sc *section) endChanges(h *hold, in, back error) {
-	for _, c := range h.drain() {
-		if c.extend != nil {
+	for _, c := range h.Drain() {
+		if c.Extend != nil {
 			sc.sendExtend(c) // the server says what became of it
 		}
-		if c.acquire != nil && !c.left() && back != nil && h.count == 0 {
-			if child := sc.requeue(h, c.acquire); child != nil {
+		if c.Enter != nil && !c.Left() && back != nil && h.Count() == 0 {
+			if child := sc.requeue(h, entering(&c)); child != nil {
 				sc.advance(child)
 			}
 			continue
 		}
-		if c.acquire != nil && c.acquire.claim() {
-			sc.fail(c.acquire, in)
+		if c.Enter != nil && c.Enter.Claim() {
+			sc.fail(entering(&c), in)
 		}
-		if c.release == nil {
+		if c.Leave == nil {
 			continue
 		}
 		if back != nil {
-			c.lease.state.Store(leaseLost)
+			c.Handle.(*Lease).state.Store(leaseLost)
 		}
-		sc.released(c.release, back)
+		sc.released(leaving(&c), back)
 	}
 }
 
@@ -405,15 +423,15 @@ func (o *Owner) Holds(l *Lock) int {
 	sc := l.eng.enter(l.hash)
 	defer sc.leave()
 	ent := sc.sh.names.get(l.hash, l.key)
-	if traits(l.set.family).shared {
+	if traits(l.set.family).Shared {
 		return int(ent.readsFor(o))
 	}
 	handles, now := int32(0), l.eng.clock.Now()
 	for at := range ent.withChildren { // of several kinds, if one was taken away elsewhere and that is not known here yet
 		h := at.hold
-		if h != nil && h.owner == o && entersAs(h.Family, l.set.family) && h.status.Load() == holdHeld &&
+		if h != nil && h.owner == o && entersAs(h.Family, l.set.family) && h.Held() &&
 			now.Before(h.Deadline()) {
-			handles += h.count
+			handles += h.Count()
 		}
 	}
 	return int(handles)

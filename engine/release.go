@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
@@ -34,13 +35,13 @@ func (op *releaseOp) giveBack(ls *Lease) {
 	cause := ErrReleased
 	sc := e.enter(h.ent.hash)
 	ended = h.unwatch(ls) // whoever else is to end it may not have come to that yet
-	switch h.status.Load() {
-	case holdReleased: // Close did
+	switch h.Status() {
+	case lockstate.Released: // Close did
 		err = &nameError{e.nameOf(h.ent.key), ErrNotHeld}
-	case holdLost:
+	case lockstate.Lost:
 		err, cause = sc.spentLost(ls, h), ErrLost
 	default:
-		shared := traits(h.Family).shared && h.count > 1
+		shared := traits(h.Family).Shared && h.Count() > 1
 		if shared && !e.clock.Now().Before(h.Deadline()) { // nothing is sent that would say so
 			sc.lost = sc.lose(h, renew.CauseDeadline)
 			err, cause = sc.spentLost(ls, h), ErrLost
@@ -54,10 +55,10 @@ func (op *releaseOp) giveBack(ls *Lease) {
 			sc.sh.counts.releases++
 			break
 		}
-		if !h.lastHandle() || h.downgradeAsked() {
+		if !h.LastHandle() || h.downgradeAsked() {
 			sc.leaseLeft(h, ls)
 			n := h.ensureReentry()
-			n.want(change{release: op, lease: ls})
+			n.Want(lockstate.Change{Leave: op, Handle: ls})
 			sc.nextChange(n)
 			answered = false
 			break
@@ -96,11 +97,11 @@ func (sc *section) spentLost(ls *Lease, h *hold) error {
 func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	h := op.hold
 	ent := h.ent
-	if !h.end(holdReleased) {
+	if !h.End(lockstate.Released) {
 		return true, ErrLost
 	}
 	sc.eng.watchdog.Forget(h)
-	if root := ent.root(); root.children != nil && traits(h.Family).halved() {
+	if root := ent.root(); root.children != nil && traits(h.Family).Halved() {
 		now := sc.eng.clock.Now()
 		root.children.lasts = max(root.children.lasts, now.Add(h.maxRemoteLife(now)))
 	}
@@ -113,18 +114,18 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 		op.op.Sink = &fairRelease{op, heirs}
 	}
 	root, now := ent.root(), clock.Instant(0)
-	if ent.head != nil || root.others >= leaveTo { // most releases meet nobody, and need not know the time
+	if ent.First() != nil || root.Crowded() { // most releases meet nobody, and need not know the time
 		now = sc.eng.clock.Now()
 	}
-	op.op.Left = traits(h.Family).mark != markPlace && root.leaves(now)
+	op.op.Left = traits(h.Family).Mark != lockstate.MarkPlace && root.Leaves(now)
 	if err := sc.eng.nodes.Submit(&op.op); err != nil {
 		sc.advanceAll(ent)
 		return true, fromServer(sc.eng.nameOf(h.ent.key), resp.AsServerError(err))
 	}
 	sc.sh.pending++
-	ent.releaseSent()
-	if ent.tenureOpen(now) {
-		ent.sendBehindRelease()
+	ent.ReleaseSent()
+	if ent.TenureOpen(now) {
+		ent.SendBehindRelease()
 		sc.advance(ent)
 	}
 	return false, nil
@@ -161,25 +162,25 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	// A release without an answer goes on without its caller; what a late copy of the acquire may still take is released
 	// once more, later.
-	switch h.afterRelease(r.Err == nil, r.SentAt) {
-	case followUpRelease:
+	switch h.AfterRelease(r.Err == nil, r.SentAt) {
+	case lockstate.FollowUpRelease:
 		if e.draining.Load() {
 			e.givenUp.Add(1)
 		} else {
-			sc.clean(ent, h.lockRef(), h.indeterminate(), h.maxRemoteLife(e.clock.Now()))
+			sc.clean(ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(e.clock.Now()))
 		}
-	case followUpReleaseLater:
-		sc.cleanLater(ent, h.lockRef(), h.indeterminate(), h.Lease())
+	case lockstate.FollowUpReleaseLater:
+		sc.cleanLater(ent, h.lockRef(), h.Indeterminate(), h.Lease())
 	}
 	// Who waits here goes on: at once, or after a pause for waiters elsewhere.
-	rested := ent.releaseAnswered()
-	if root := ent.root(); r.Err == nil && root.hold == nil && traits(h.Family).mark != markPlace {
+	rested := ent.ReleaseAnswered()
+	if root := ent.root(); r.Err == nil && root.hold == nil && traits(h.Family).Mark != lockstate.MarkPlace {
 		sc.yieldName(op, r)
 	}
 	if r.Code == resp.CodePassed {
 		sc.passedOn(ent.root(), op.op.Sink.(*fairRelease).heirs, r)
 	}
-	if traits(h.Family).shared {
+	if traits(h.Family).Shared {
 		sc.readEnded(ent.root(), h.asked(e.clock.Now()))
 	}
 	sc.advanceAll(ent)
@@ -238,7 +239,7 @@ func (op *releaseOp) failed(r *resp.Result) error {
 // tenureEnd is when an engine's tenure with a lock is over: it begins with the server's answer to the
 // acquire, and renewals do not prolong it.
 func tenureEnd(r *resp.Result) clock.Instant {
-	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), tenureLeast), tenureMost))
+	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost))
 }
 
 // handOff gives a hold that is being released to the next waiter here, if that is as safe as
@@ -247,37 +248,37 @@ func tenureEnd(r *resp.Result) clock.Instant {
 // of lease.
 func (sc *section) handOff(h *hold) bool {
 	ent := h.ent
-	if ent.head == nil {
+	if ent.First() == nil {
 		return false
 	}
-	with := handOffInput{
-		deadline: h.Deadline(), lease: h.Lease(), family: h.Family, off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
-		renewing: h.Renewing() && h.Lease() == h.set.lease, reads: traits(h.Family).readsToo && h.isDowngraded(),
+	with := lockstate.HandOffInput{
+		Deadline: h.Deadline(), Lease: h.Lease(), Off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
+		Renewing: h.Renewing() && h.Lease() == h.Terms().Lease, Reads: traits(h.Family).ReadsToo && h.isDowngraded(),
 	}
 	// The clock is read only where it decides: this is on the path of every release that somebody waits for.
-	if !with.off {
-		with.now = sc.eng.clock.Now()
-		with.unlowered = h.reentry != nil && h.reentry.unlowered
+	if !with.Off {
+		with.Now = sc.eng.clock.Now()
+		with.Unlowered = h.reentry() != nil && h.reentry().unlowered
 	}
-	if h.mayHandOff(with) != handOffSafe {
+	if h.MayHandOff(with) != lockstate.HandOffSafe {
 		return false
 	}
-	op := ent.takeCompatible(h)
+	op := opOf(ent.TakeCompatible(h.Terms(), h.SeenBy()))
 	if op == nil {
 		return false
 	}
 	// Nothing is sent. The field stays; its renewals follow what the new holder wants.
-	h.passed(op.set)
-	ent.passed()
+	h.Passed(&op.set.Terms)
+	ent.Passed()
 	h.owner = op.owner
-	if limit := op.set.maxHold; limit > 0 {
-		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true, Until: with.now.Add(limit)})
+	if limit := op.set.MaxHold; limit > 0 {
+		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true, Until: with.Now.Add(limit)})
 	} else if !h.allCompatible() {
-		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.lease, Renew: true})
+		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true})
 	}
 	sc.only(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
-	h.lease, h.leak = ls, false
+	h.lease = ls
 	// For everybody who counts it is a release and a grant.
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
@@ -299,40 +300,37 @@ func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 	if r.Value == 1 && ent.listens(h.Family) {
 		us = 1
 	}
-	ent.others = leaveTo
-	if sc.eng.nodes.Counted() {
-		ent.others = uint8(min(max(r.Value-us, 0), leaveTo))
-	}
-	spins := traits(h.Family).unheard && ent.rivals(r.ReceivedAt)
+	ent.ReleaseHeard(sc.eng.nodes.Counted(), r.Value, us)
+	spins := traits(h.Family).unheard && ent.Rivals(r.ReceivedAt)
 	switch {
-	case !spins && !ent.othersWait(sc.eng.nodes.Counted(), r.Value, us):
-		if ent.endTenure(us == 1) {
+	case !spins && !ent.OthersWait(sc.eng.nodes.Counted(), r.Value, us):
+		if ent.EndTenure(us == 1) {
 			sc.sh.counts.messages++
 			sc.eng.timers.Cancel(&ent.wakeups.item)
 			sc.eng.shortTimers.Cancel(&ent.wakeups.pauseItem)
 		}
 		return
-	case ent.ask == askInFlight || ent.tenureOpen(r.ReceivedAt): // the tenure's next grant is on its way, or may be
+	case ent.InFlight() || ent.TenureOpen(r.ReceivedAt): // the tenure's next grant is on its way, or may be
 		return
 	}
 	if ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
-	least := yieldLeast
+	least := lockstate.YieldLeast
 	switch {
 	case spins:
-		least = spinsFor
+		least = lockstate.SpinsFor
 	case op.op.Left:
-		least = leftFor
+		least = lockstate.LeftFor
 	}
-	ent.yield()
+	ent.Yield()
 	sc.pause(ent.wakeups, yieldEnd(r, least))
 }
 
 // yieldEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as
 // ours has asked before.
 func yieldEnd(r *resp.Result, least time.Duration) clock.Instant {
-	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), yieldMost))
+	return r.ReceivedAt.Add(min(max(2*r.ReceivedAt.Sub(r.SentAt), least), lockstate.YieldMost))
 }
 
 // passedOn gives the lock to whom the server has given it. If that waiter is just asking, its answer
@@ -340,16 +338,16 @@ func yieldEnd(r *resp.Result, least time.Duration) clock.Instant {
 func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 	field := resp.FairField(sc.eng.id, r.Value)
 	for child := root.firstChild(); child != nil; child = child.nextChild() {
-		a := child.att
+		a := child.attempt()
 		if a == nil || a.op.Field != field {
 			continue
 		}
 		switch {
-		case child.ask == askInFlight:
-			child.epoch++
-		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.lease.Milliseconds()}):
+		case child.InFlight():
+			child.Hinted()
+		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.op.LeaseMs}):
 			if child.wakeups != nil {
-				sc.wake(child.wakeups, func(*counts) {}, wakeLook) // it asks, and has its own lease
+				sc.wake(child.wakeups, func(*counts) {}, lockstate.WakeLook) // it asks, and has its own lease
 			}
 		default:
 			if a.retry != nil {
@@ -367,13 +365,13 @@ func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 // heirs are the first waiters here of which it is known that they stand in the server's queue, and under
 // which field. Who asked for replicas, or may have copies on their way, asks for itself.
 func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
-	if traits(h.Family).mark != markPlace || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
+	if traits(h.Family).Mark != lockstate.MarkPlace || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return nil
 	}
 	for child := h.ent.root().firstChild(); child != nil && len(heirs) < heirsMost; child = child.nextChild() {
-		if op := child.head; op != nil && op.set.ack == nil && child.att != nil && child.att.op.Placed &&
-			!child.att.unknown() {
-			heirs = append(heirs, resp.Heir{Field: child.att.op.Field, LeaseMs: child.att.lease.Milliseconds()})
+		if op := child.head(); op != nil && op.set.Ack == nil && child.attempt() != nil && child.attempt().op.Placed &&
+			!child.attempt().unknown() {
+			heirs = append(heirs, resp.Heir{Field: child.attempt().op.Field, LeaseMs: child.attempt().op.LeaseMs})
 		}
 	}
 	return heirs

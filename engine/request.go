@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -72,6 +73,9 @@ func (op *singleOp[T]) submit(sc *section) error {
 	return nil
 }
 
+// Told reports whether its caller has a result.
+func (op *singleOp[T]) Told() bool { return op.state.Load() == futureDone }
+
 func (op *singleOp[T]) finished() {
 	if op.done != nil {
 		op.done()
@@ -82,7 +86,7 @@ func (op *singleOp[T]) finished() {
 func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	e := op.eng
 	if (op.bounded || op.copies) && !r.Definite() {
-		op.indeterminate.unanswered(r.SentAt, e.nodes.AttemptLimit(), 0)
+		op.indeterminate.Unanswered(r.SentAt, e.nodes.AttemptLimit(), 0)
 	}
 	if r.Err != nil && op.again(r) {
 		return
@@ -96,13 +100,13 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Definite():
 		err = fromServer(op.name, r.Err)
 	default:
-		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.indeterminate.until)), cause: r.Err}
+		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.indeterminate.Until)), cause: r.Err}
 	}
 	// A copy may still run and undo what the caller does next: nobody is told before that is over.
-	if op.bounded && op.indeterminate.mayRunAfter(e.clock.Now()) && !e.draining.Load() {
+	if op.bounded && op.indeterminate.MayRunAfter(e.clock.Now()) && !e.draining.Load() {
 		op.end = func() { op.ends(v, err) }
 		op.item.Owner = op
-		e.timers.Schedule(&op.item, op.indeterminate.until.Add(clockSlack))
+		e.timers.Schedule(&op.item, op.indeterminate.Until.Add(lockstate.ClockSlack))
 		return
 	}
 	op.ends(v, err)

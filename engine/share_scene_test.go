@@ -60,7 +60,7 @@ func TestNoReaderJoinsAHoldOfWhichALateCopyMayRun(t *testing.T) {
 		}
 		first := sc.acquire(l)
 		sc.slow = nil
-		if !first.hold.indeterminate().mayRunAfter(sc.w.Now()) {
+		if !first.hold.Indeterminate().MayRunAfter(sc.w.Now()) {
 			t.Error("no copy may run")
 		}
 		second := sc.acquire(l)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
 	"github.com/seed-786ebc8c/holdfast/resp"
@@ -101,9 +102,9 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	s.ids++
 	h := &simHold{
 		id: s.ids, who: w.who, n: w.n, kind: w.kind, ls: ls, owner: w.owner, se: w.se, gen: w.gen, field: ls.OwnerID(), plain: plain,
-		since: s.w.Now(), until: s.w.Now().Add(ls.lock.set.lease),
+		since: s.w.Now(), until: s.w.Now().Add(ls.lock.set.Lease),
 	}
-	h.keeps = s.keptUntil(w, h, ls.lock.set.maxHold > 0)
+	h.keeps = s.keptUntil(w, h, ls.lock.set.MaxHold > 0)
 	s.checkSharing(w, h)
 	s.checkAsking(w)
 	s.checkBarging(w)
@@ -128,7 +129,7 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 			s.fail("no entry anew after a loss", "%s got %q as %s while hold %d of the same owner is lost and not given back", h.who, h.n.name, h.kind, other.id)
 		}
 		known := other.lostAt != 0 && other.lostAt <= s.born[h.field] // before the server granted the next: else neither is first
-		if known && h.excludes(other) && other.ctx != nil && other.ls.hold.status.Load() == holdLost && other.se == h.se && other.gen == h.gen {
+		if known && h.excludes(other) && other.ctx != nil && other.ls.hold.Status() == lockstate.Lost && other.se == h.se && other.gen == h.gen {
 			select {
 			case <-other.ctx.Done():
 			default:
@@ -164,7 +165,7 @@ func (h *simHold) besideLive() bool { return h.n.ownedBy(h.owner, h.se) }
 // returns.
 func (n *simName) ownedBy(o *Owner, se *simEngine) bool {
 	for _, h := range se.giving[simGiving{o, n}] {
-		if o != nil && !h.given && h.gen == se.gen && h.ls.hold.status.Load() == holdHeld {
+		if o != nil && !h.given && h.gen == se.gen && h.ls.hold.Status() == lockstate.Held {
 			return true
 		}
 	}
@@ -373,7 +374,7 @@ func (n *simName) believedIn(field string) bool {
 
 // wants reports whether the holder of a handle wants it renewed.
 func (h *simHold) wants(now clock.Instant) bool {
-	return h.ls.lock.set.watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) <= time.Second+simSoon)
+	return h.ls.lock.set.Watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) <= time.Second+simSoon)
 }
 
 // forcedAway excuses those whose lock a ForceRelease took: one that somebody still waits for, or did lately.
@@ -485,7 +486,7 @@ func (s *sim) checkName(n *simName) {
 	s.checkFields(n, fields)
 	s.checkMarks(n, fields, expires)
 	for _, h := range n.holds {
-		if h.lostAt == 0 && h.ls.hold.status.Load() == holdLost {
+		if h.lostAt == 0 && h.ls.hold.Status() == lockstate.Lost {
 			h.lostAt = s.w.Now()
 			s.checkLoss(h)
 		}
@@ -758,7 +759,7 @@ func (e *Engine) knows(name, field string) bool {
 		return true
 	}
 	for ent := range sh.names.get(hash, name).withChildren {
-		if h := ent.hold; h != nil && h.Field == field || ent.att != nil && ent.att.op.Field == field || ent.forceReleases > 0 {
+		if h := ent.hold; h != nil && h.Field == field || ent.attempt() != nil && ent.attempt().op.Field == field || ent.Forcing() {
 			return true
 		}
 	}
@@ -778,8 +779,8 @@ func (n *simName) asked() bool {
 // unsure reports whether a late copy of a change of the count may have had the last word, or a change was refused: the
 // hold is settled as soon as no copy can run any more, and the server takes it.
 func (h *simHold) unsure(now clock.Instant) bool {
-	n := h.ls.hold.reentry
-	return n != nil && now.Before(max(n.late.until, n.rest).Add(simSoon/4))
+	n := h.ls.hold.reentry()
+	return n != nil && now.Before(n.UnsureUntil().Add(simSoon/4))
 }
 
 // givesBack reports whether a release of a name is on its way.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 )
 
 // A MaxHold ends nothing before its time: until then the lease is renewed, and afterwards it runs out.
@@ -79,7 +81,7 @@ func TestReadersJoinOthersForATurnAndThenAskTheServer(t *testing.T) {
 		if second.OwnerID() != first.OwnerID() {
 			t.Error("who comes at once does not join")
 		}
-		sc.w.Sleep(tenureMost)
+		sc.w.Sleep(lockstate.TenureMost)
 		ls, err := result(sc, l.AcquireAsync(context.Background()))
 		sc.wants(nil, err, "who comes later")
 		if ls.OwnerID() == first.OwnerID() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
@@ -38,14 +39,14 @@ func (s *sim) keptUntil(w *simWait, h *simHold, maxHold bool) clock.Instant {
 	asked := max(w.since, s.born[h.field]).Add(-s.travels())
 	set := h.ls.lock.set
 	switch {
-	case !set.watchdog:
-		return renew.TrustUntil(asked, set.lease).Add(-simEarly)
+	case !set.Watchdog:
+		return renew.TrustUntil(asked, set.Lease).Add(-simEarly)
 	case !maxHold:
 		return 0
 	case s.line > 0: // renewals wait for each other's round trips
-		return asked.Add(set.maxHold)
+		return asked.Add(set.MaxHold)
 	default:
-		return asked.Add(set.maxHold + set.lease*6/10 - 2*simEarly)
+		return asked.Add(set.MaxHold + set.Lease*6/10 - 2*simEarly)
 	}
 }
 
@@ -62,9 +63,9 @@ func (h *simHold) stops(now clock.Instant) {
 	if h.stopped {
 		return
 	}
-	own := renew.TrustUntil(now, set.lease)
+	own := renew.TrustUntil(now, set.Lease)
 	h.most = max(deadline, own)
-	if least := min(deadline, own).Add(-simEarly); set.watchdog && (h.keeps == 0 || least < h.keeps) { // a fixed one is as it was
+	if least := min(deadline, own).Add(-simEarly); set.Watchdog && (h.keeps == 0 || least < h.keeps) { // a fixed one is as it was
 		h.keeps = least
 	}
 }
@@ -72,7 +73,7 @@ func (h *simHold) stops(now clock.Instant) {
 // checkRenewing: what its holder wants renewed is renewed, whoever had it before. Where a MaxHold of another handle is just
 // over, that is about to be said.
 func (s *sim) checkRenewing(h *simHold) {
-	if hold := h.ls.hold; h.plain && h.believes() && hold.allCompatible() && !hold.Renewing() && hold.status.Load() == holdHeld {
+	if hold := h.ls.hold; h.plain && h.believes() && hold.allCompatible() && !hold.Renewing() && hold.Held() {
 		s.fail("who did not stop is renewed", "%q: hold %d of %s is not", h.n.name, h.id, h.who)
 	}
 }
@@ -174,7 +175,7 @@ func (s *sim) checkSharing(w *simWait, h *simHold) {
 			s.fail("a reader joins others within their turn", "%q: %s reads as %s, and %s has waited to write since before it asked", h.n.name, w.who, h.field, other.who)
 		}
 	}
-	if born := s.born[h.field]; s.smooth() && w.since.Sub(born) > tenureMost+s.travels() {
+	if born := s.born[h.field]; s.smooth() && w.since.Sub(born) > lockstate.TenureMost+s.travels() {
 		s.fail("a reader joins others within their turn", "%q: %s reads as %s without having asked the server, which has that for %v", h.n.name, w.who, h.field, w.since.Sub(born))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 )
 
 // The callers: each actor does one step after the other. The steps are drawn before the run, so that a failure can
@@ -251,7 +253,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 	case doRelease:
 		a.give(st, h)
 	case doExtend:
-		if h.ls.lock.set.watchdog {
+		if h.ls.lock.set.Watchdog {
 			return
 		}
 		d := simLeaseTimes[st.lease]
@@ -279,7 +281,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 	case doStop:
 		a.s.story("%s stops the renewals of hold %d", a.who(), h.id)
 		if !h.stopped {
-			h.endsAt = a.s.w.Now().Add(h.ls.lock.set.lease)
+			h.endsAt = a.s.w.Now().Add(h.ls.lock.set.Lease)
 		}
 		h.stops(a.s.w.Now())
 		h.plain, h.stopped, h.n.stoppedAt = false, true, a.s.w.Now()
@@ -360,8 +362,8 @@ func (a *simActor) lock(st *simStep) *Lock {
 // for ever: that could be a deadlock of its own making.
 func (a *simActor) acquire(st *simStep) {
 	s, l, n := a.s, a.lock(st), a.name(st)
-	n.longest = max(n.longest, l.set.lease)
-	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner, lease: l.set.lease}
+	n.longest = max(n.longest, l.set.Lease)
+	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), owner: l.set.owner, lease: l.set.Lease}
 	w.live = n.ownedBy(w.owner, a.se) || s.untold(w) || a.se.stillHeld(w.owner, n)
 	w.had = n.hasHold(w.owner, a.se) || len(a.se.giving[simGiving{w.owner, n}]) > 0
 	w.most = simWaits[st.wait]
@@ -393,7 +395,7 @@ func (a *simActor) acquire(st *simStep) {
 		n.dropWait(w)
 		s.checkMaxWait(w, simWaits[st.wait])
 		if ls, err, _ := f.Result(); err == nil {
-			got = s.granted(w, ls, ls.lock.set.watchdog && st.hold == 0)
+			got = s.granted(w, ls, ls.lock.set.Watchdog && st.hold == 0)
 			got.maxHold = st.hold > 0
 			if a.se.gen != gen || a.se.closing {
 				s.endBelief(got) // Close gives it back
@@ -495,8 +497,8 @@ func (a *simActor) do(st *simStep) {
 	one := *st
 	one.owner, one.acks, one.wait = -1, 0, 0
 	l := a.lock(&one)
-	n.longest = max(n.longest, l.set.lease)
-	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID(), lease: l.set.lease}
+	n.longest = max(n.longest, l.set.Lease)
+	w := &simWait{who: a.who(), kind: st.kind, n: n, se: a.se, gen: a.gen, since: s.w.Now(), order: s.nextID(), lease: l.set.Lease}
 	s.begins(w)
 	s.ops++
 	ctx, cancel := s.w.WithCancel(context.Background())
@@ -507,7 +509,7 @@ func (a *simActor) do(st *simStep) {
 		d, _ := inside.Value(ownerKey{}).(*doing)
 		granted = true
 		n.dropWait(w)
-		h := s.granted(w, d.lease, st.hold == 0 && l.set.watchdog)
+		h := s.granted(w, d.lease, st.hold == 0 && l.set.Watchdog)
 		h.maxHold = st.hold > 0
 		if a.se.closing || w.gen != a.se.gen {
 			s.endBelief(h)
@@ -550,7 +552,7 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 	if inner.Name() == outer.Name() {
 		return
 	}
-	a.name(&other).longest = max(a.name(&other).longest, inner.set.lease)
+	a.name(&other).longest = max(a.name(&other).longest, inner.set.Lease)
 	s.ops++
 	n := a.name(st)
 	n.inside++
@@ -583,7 +585,7 @@ func (a *simActor) doInside(inside context.Context, st *simStep, outer *Lock) {
 			tally.released(back.err)
 		case errors.Is(err, ErrHeld):
 			tally.refused++
-		case s.healthy() && !a.se.closing && gen == a.se.gen && outer.set.watchdog && st.hold == 0:
+		case s.healthy() && !a.se.closing && gen == a.se.gen && outer.set.Watchdog && st.hold == 0:
 			s.fail("Do enters again what it holds", "%s: %q inside of %q: %v", a.who(), outer.Name(), inner.Name(), err)
 		}
 		return nil
@@ -631,7 +633,7 @@ func (n *simName) hasHold(o *Owner, se *simEngine) bool {
 
 // stillHeld reports whether an owner has just begun to give back what it still has.
 func (se *simEngine) stillHeld(o *Owner, n *simName) bool {
-	return o != nil && slices.ContainsFunc(se.giving[simGiving{o, n}], func(h *simHold) bool { return h.ls.hold.status.Load() == holdHeld })
+	return o != nil && slices.ContainsFunc(se.giving[simGiving{o, n}], func(h *simHold) bool { return h.ls.hold.Status() == lockstate.Held })
 }
 
 // A simGiving is an owner that is giving handles of a name back.
@@ -723,7 +725,7 @@ func (a *simActor) force(st *simStep) {
 			n.forcedAt = s.w.Now()
 		}
 		s.checkForceError(a.se, gen, began, err)
-		s.checkTaken(n, by, ran, f.op.(*singleOp[bool]).indeterminate.until != 0, taken, err)
+		s.checkTaken(n, by, ran, f.op.(*singleOp[bool]).indeterminate.Until != 0, taken, err)
 		for _, h := range told {
 			h.doneAt = s.w.Now()
 		}

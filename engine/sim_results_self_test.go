@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
 
@@ -52,7 +53,7 @@ var simResultSabotages = []simSabotage{
 	{"a lease lasts as long as it was granted for", "but is lost", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		lost := *h
 		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
-		ls.hold.status.Store(holdLost)
+		ls.hold.End(lockstate.Lost)
 		lost.ls, lost.keeps = ls, s.w.Now().Add(time.Second)
 		s.checkKept(&lost)
 	})},
@@ -85,7 +86,7 @@ var simResultSabotages = []simSabotage{
 		s.checkSharing(&simWait{who: "somebody", order: first.returned + 1, since: s.w.Now()}, h)
 	})},
 	{"a reader joins others within their turn", "but long after it", []simKind{simRead, simWrite}, func(s *sim) bool {
-		h := s.held(simRead, func(h *simHold) bool { return s.w.Now().Sub(s.born[h.field]) > tenureMost+s.travels() })
+		h := s.held(simRead, func(h *simHold) bool { return s.w.Now().Sub(s.born[h.field]) > lockstate.TenureMost+s.travels() })
 		if h != nil {
 			s.checkSharing(&simWait{who: "somebody", since: s.w.Now()}, h)
 		}

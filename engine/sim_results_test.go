@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
 	"github.com/seed-786ebc8c/holdfast/renew"
@@ -132,7 +133,7 @@ func (se *simEngine) tells(ls *Lease) {
 
 // seenLost notes that the holder of a lease sees that it is lost: the stream will have told of that, in the end.
 func (se *simEngine) seenLost(ls *Lease) {
-	if ls.hold.status.Load() == holdLost {
+	if ls.hold.Status() == lockstate.Lost {
 		se.tally.of(ls.Name(), ls.OwnerID()).over = true
 	}
 }
@@ -241,18 +242,18 @@ func (s *sim) checkReleased(h *simHold, f *Future[struct{}]) {
 	}
 	over := h.n.gone(h.se) || h.gen != h.se.gen
 	wrong := ""
-	switch status := h.ls.hold.status.Load(); {
+	switch status := h.ls.hold.Status(); {
 	case err == nil && sent:
 		if _, freed := h.n.freed[h.field]; !freed && !unknown { // what was sent without an answer may not have run, and the lease have ended
 			wrong = "nothing has given it back"
-		} else if hasField(s.server.twin.Hash(h.n.name), h.field) && !s.revived[h.field] && h.ls.hold.indeterminate().until == 0 { // a late copy of its acquire may have brought it back
+		} else if hasField(s.server.twin.Hash(h.n.name), h.field) && !s.revived[h.field] && h.ls.hold.Indeterminate().Until == 0 { // a late copy of its acquire may have brought it back
 			wrong = "it is still there"
 		}
 	case err == nil:
 	case errors.Is(err, ErrLost):
 		if sent && h.n.freed[h.field] {
 			wrong = "it was given back by this release"
-		} else if !sent && status != holdLost {
+		} else if !sent && status != lockstate.Lost {
 			wrong = "it is not lost"
 		}
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed):
@@ -292,10 +293,10 @@ func (s *sim) checkEnded(h *simHold, err error) {
 // checkLoss: what is lost is over by time, or is not there, or somebody here has taken it away.
 func (s *sim) checkLoss(h *simHold) {
 	hold := h.ls.hold
-	if h.excused || s.excused[h.field] || hold.forceReleased || h.n.gone(h.se) || h.gen != h.se.gen {
+	if h.excused || s.excused[h.field] || hold.ForceReleased() || h.n.gone(h.se) || h.gen != h.se.gen {
 		return
 	}
-	if !s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) || hold.indeterminate().until != 0 || s.revived[h.field] || s.withoutMark(h.n, h.field) {
+	if !s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) || hold.Indeterminate().Until != 0 || s.revived[h.field] || s.withoutMark(h.n, h.field) {
 		return
 	}
 	if hasField(s.server.twin.Hash(h.n.name), h.field) {
@@ -321,7 +322,7 @@ func (s *sim) checkExtended(h *simHold, d time.Duration, began clock.Instant, er
 		}
 		s.checkBelief(h)
 	case errors.Is(err, ErrLost):
-		if hold := h.ls.hold; h.believes() && !hold.forceReleased && s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) { // else it is about to be told
+		if hold := h.ls.hold; h.believes() && !hold.ForceReleased() && s.w.Now().Before(renew.SignalAt(hold.Deadline(), hold.Lease())) { // else it is about to be told
 			wrong = "it is not lost"
 		}
 	case errors.As(err, &unknown), errors.As(err, &server):
@@ -374,7 +375,7 @@ func (s *sim) checkHoldsOf(h *simHold) {
 	want, f := 0, h.ls.lock.set.family
 	for _, o := range n.holds {
 		if o.owner == h.owner && o.se == h.se && o.gen == h.gen && entersAs(o.ls.lock.set.family, f) {
-			if !o.ls.hold.quiet() { // a change of the count is on its way, or one that nobody wants is taken back
+			if !o.ls.hold.Quiet() { // a change of the count is on its way, or one that nobody wants is taken back
 				return
 			}
 			if !o.ls.Lost() {

@@ -37,7 +37,7 @@ var simRuleSabotages = []simSabotage{
 		return true
 	}},
 	{"who stopped is trusted for its own lease", "but for another's", []simKind{simRead}, func(s *sim) bool {
-		h := s.held(simRead, func(h *simHold) bool { return h.plain && h.ls.hold.count == 1 })
+		h := s.held(simRead, func(h *simHold) bool { return h.plain && h.ls.hold.Count() == 1 })
 		if h == nil {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
@@ -216,14 +217,14 @@ func (s *sim) freeFor(w *simWait) bool {
 // onItsWay reports whether nobody waits in a caller's engine, or the first is just asking: a Try goes with it.
 func (s *sim) onItsWay(w *simWait) bool {
 	ent := w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name)
-	return ent == nil || ent.head == nil || ent.wait == waitNot && ent.ask == askInFlight
+	return ent == nil || ent.First() == nil || !ent.Waited() && ent.InFlight()
 }
 
 // goesAlong reports whether an acquire of the name is on its way in a caller's engine, though who sent it may have left: a
 // Try takes its answer, which the server may have given already.
 func (w *simWait) goesAlong() bool {
 	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withChildren {
-		if at.att != nil {
+		if at.attempt() != nil {
 			return true
 		}
 	}
@@ -251,7 +252,7 @@ func (se *simEngine) givesBackMany(n *simName) (all int) {
 // a ForceRelease elsewhere has taken the lock meanwhile, that answer will say so; until then nobody here can know.
 func (se *simEngine) holdsOn(n *simName) bool {
 	for g, holds := range se.giving {
-		if g.n == n && slices.ContainsFunc(holds, func(h *simHold) bool { return h.se == se && h.ls.hold.status.Load() == holdHeld }) {
+		if g.n == n && slices.ContainsFunc(holds, func(h *simHold) bool { return h.se == se && h.ls.hold.Status() == lockstate.Held }) {
 			return true
 		}
 	}
@@ -543,7 +544,7 @@ const simRegained = 500 * time.Millisecond
 // forcing notes whom a ForceRelease has just told.
 func (s *sim) forcing(n *simName, se *simEngine) (told []*simForced) {
 	for _, h := range n.holds {
-		if h.se == se && h.gen == se.gen && !h.excused && h.ls.hold.forceReleased && h.ls.hold.status.Load() == holdLost && !s.isForced(h.field) {
+		if h.se == se && h.gen == se.gen && !h.excused && h.ls.hold.ForceReleased() && h.ls.hold.Status() == lockstate.Lost && !s.isForced(h.field) {
 			f := &simForced{n: n, se: se, gen: se.gen, field: h.field}
 			told = append(told, f)
 			s.forced = append(s.forced, f)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
@@ -196,7 +197,7 @@ func TestAnOwnerWhoseTimeIsOverEntersNothing(t *testing.T) {
 			l := kind(sc.e, As(owner), FixedLease(100*time.Millisecond))
 			ls := sc.acquire(l)
 			sc.w.Sleep(ls.hold.Deadline().Sub(sc.w.Now()) + time.Millisecond)
-			if !ls.Lost() || ls.hold.status.Load() != holdHeld {
+			if !ls.Lost() || ls.hold.Status() != lockstate.Held {
 				t.Errorf("%q: the moment was missed", l.Name())
 			}
 			_, err := result(sc, l.AcquireAsync(context.Background()))
@@ -222,7 +223,7 @@ func TestWhatIsOverRefusesNoOtherKind(t *testing.T) {
 		_, err := result(sc, other.AcquireAsync(context.Background()))
 		sc.wants(ErrWrongKind, err, "while it is held")
 		sc.w.Sleep(ls.hold.Deadline().Sub(sc.w.Now()) + time.Millisecond)
-		if !ls.Lost() || ls.hold.status.Load() != holdHeld {
+		if !ls.Lost() || ls.hold.Status() != lockstate.Held {
 			t.Errorf("the moment was missed")
 		}
 		next, err := result(sc, other.AcquireAsync(context.Background()))
@@ -547,7 +548,7 @@ func TestOneOfSeveralReadersThatGivesBackTooLateHasLostTheLock(t *testing.T) {
 			}
 		})
 		sc.w.Sleep(1900 * time.Millisecond)
-		if !own.Lost() || own.hold.status.Load() != holdHeld {
+		if !own.Lost() || own.hold.Status() != lockstate.Held {
 			t.Error("the moment was missed")
 		}
 		_, err := result(sc, own.ReleaseAsync())

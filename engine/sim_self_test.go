@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
@@ -202,7 +203,7 @@ var simSabotages = []simSabotage{
 	{"no entry anew after a loss", "of the same owner", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		lost := *h
 		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
-		ls.hold.status.Store(holdLost)
+		ls.hold.End(lockstate.Lost)
 		lost.ls, lost.owner, lost.lostAt = ls, NewOwner(), 1
 		h.n.holds = []*simHold{&lost}
 		s.granted(&simWait{who: "somebody", kind: simLock, n: h.n, se: h.se, gen: h.gen, owner: lost.owner}, h.ls, false)
@@ -243,7 +244,7 @@ var simSabotages = []simSabotage{
 	{"the holder is told first", "but is not", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		lost := *h
 		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
-		ls.hold.status.Store(holdLost)
+		ls.hold.End(lockstate.Lost)
 		lost.ls, lost.owner, lost.ctx, lost.lostAt = ls, nil, anyContext(s), 1
 		h.n.holds = []*simHold{&lost}
 		s.granted(&simWait{who: "somebody", kind: simLock, n: h.n, se: h.se, gen: h.gen}, h.ls, false)

@@ -103,10 +103,10 @@ func (s *sim) state() string {
 		fmt.Fprintf(&text, "  engine %d: %s\n", se.n, strings.Join(s.w.Alive(se.proc), ", "))
 		for i := range se.eng.shards {
 			for ent := range se.eng.shards[i].entries {
-				fmt.Fprintf(&text, "  engine %d %q: ask %d wait %d releases %d forces %d cooling %v head %v att %v hold %v child %v\n", se.n, ent.key,
-					ent.ask, ent.wait, ent.releases, ent.forceReleases, ent.releaseInFlight, ent.head != nil, ent.att != nil, ent.hold != nil, ent.root() != ent)
-				if a := ent.att; a != nil {
-					fmt.Fprintf(&text, "    attempt kind %d family %d field %q same entry %v ack %v inside %v head's %v\n", a.op.Kind, a.op.Family, a.op.Field, a.ent == ent, a.op.Ack, a.op.Inside, ent.head != nil && a == &ent.head.att)
+				fmt.Fprintf(&text, "  engine %d %q: %v head %v att %v hold %v child %v\n", se.n, ent.key,
+					&ent.Queue, ent.First() != nil, ent.attempt() != nil, ent.hold != nil, ent.root() != ent)
+				if a := ent.attempt(); a != nil {
+					fmt.Fprintf(&text, "    attempt kind %d family %d field %q same entry %v ack %v inside %v head's %v\n", a.op.Kind, a.op.Family, a.op.Field, a.ent == ent, a.op.Ack, a.op.Inside, ent.First() != nil && a == &ent.head().att)
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func (e *Engine) Stats() Stats {
 			if ent.hold != nil {
 				s.Held++
 			}
-			for op := ent.head; op != nil; op = op.next {
+			for range ent.ops {
 				s.Waiting++
 			}
 		}
@@ -119,7 +119,7 @@ func (e *Engine) Held() []HeldInfo {
 			}
 			h := ent.hold
 			info := HeldInfo{Name: e.nameOf(h.ent.key), OwnerID: h.Field, Lease: h.Lease(), Deadline: e.clock.Wall(h.Deadline())}
-			for op := ent.head; op != nil; op = op.next {
+			for range ent.ops {
 				info.Waiters++
 			}
 			held = append(held, info)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
@@ -21,50 +22,50 @@ func newWakeups(ent *entry) *wakeups {
 type pauseTimer struct{ p *wakeups }
 
 // due ends the pause.
-func (t pauseTimer) due(clock.Instant) { t.p.wake(func(*counts) {}, wakePause) }
+func (t pauseTimer) due(clock.Instant) { t.p.wake(func(*counts) {}, lockstate.WakePause) }
 
 // pause lets the head wait for an instant, whatever it hears meanwhile.
 func (sc *section) pause(p *wakeups, until clock.Instant) {
 	sc.eng.shortTimers.Schedule(&p.pauseItem, until)
-	if p.ent.head != nil {
+	if p.ent.First() != nil {
 		sc.listenFor(p)
 	}
 }
 
 // listenFor subscribes to the name's channel, once.
 func (sc *section) listenFor(p *wakeups) {
-	if p.asked || p.ent.eng.cfg.NoSubscribe || p.ent.head.set.spin != nil {
+	if p.asked || p.ent.eng.cfg.NoSubscribe || p.ent.head().set.Spin != nil {
 		return
 	}
-	f := traits(p.ent.head.set.family)
+	f := traits(p.ent.head().set.family)
 	switch {
 	case f.ownChannel == nil:
 		p.channel = f.channel(p.ent.key)
 	case p.ent.firstHere():
-		p.channel = f.ownChannel(p.ent.key, p.ent.att.op.Field)
+		p.channel = f.ownChannel(p.ent.key, p.ent.attempt().op.Field)
 	default:
 		return
 	}
-	p.asked, p.family = true, p.ent.head.set.family
+	p.asked, p.family = true, p.ent.head().set.family
 	sc.listen(p)
 }
 
 // park makes the queue wait: for a message, and for the poll in case none comes.
 func (sc *section) park(ent *entry, now clock.Instant) {
-	if p := ent.wakeups; p != nil && p.asked && otherKind(p.family, ent.head.set.family) && !ent.wait.paused() {
+	if p := ent.wakeups; p != nil && p.asked && otherKind(p.family, ent.head().set.family) && !ent.Paused() {
 		sc.endWakeups(ent) // it listens where nobody will tell the first
 	}
 	if ent.wakeups == nil { // its last waiting ended with a grant here
 		ent.wakeups = newWakeups(ent)
 	}
 	p := ent.wakeups
-	least, spread := ent.pollSpan(now)
+	least, spread := ent.PollSpan(now)
 	sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))
 	sc.listenFor(p)
 }
 
 // due is the poll.
-func (p *wakeups) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, wakePoll) }
+func (p *wakeups) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, lockstate.WakePoll) }
 
 // open subscribes to the name's channel. Called without the shard's mutex: the multiplexer has its
 // own. If it cannot subscribe, the poll alone wakes the queue.
@@ -114,20 +115,20 @@ func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
 	switch cause {
 	case pubsub.WakeMessage:
 		if resp.Left(message) {
-			p.wake(func(c *counts) { c.messages++ }, wakeLeft)
+			p.wake(func(c *counts) { c.messages++ }, lockstate.WakeLeft)
 			return
 		}
-		p.wake(func(c *counts) { c.messages++ }, wakeMessage)
+		p.wake(func(c *counts) { c.messages++ }, lockstate.WakeMessage)
 	case pubsub.WakeSubscribed:
-		p.wake(func(c *counts) { c.subscribed++ }, wakeLook)
+		p.wake(func(c *counts) { c.subscribed++ }, lockstate.WakeLook)
 	case pubsub.WakeReconnect:
-		p.wake(func(c *counts) { c.reconnects++ }, wakeLook)
+		p.wake(func(c *counts) { c.reconnects++ }, lockstate.WakeLook)
 	default: // no messages for now: the poll is there
 	}
 }
 
 // wake tells the queue, and does what it says.
-func (p *wakeups) wake(count func(*counts), kind wakeKind) {
+func (p *wakeups) wake(count func(*counts), kind lockstate.WakeKind) {
 	e := p.ent.eng
 	sc := e.enter(p.ent.hash)
 	if p.ent.wakeups == p {
@@ -136,19 +137,18 @@ func (p *wakeups) wake(count func(*counts), kind wakeKind) {
 	sc.leave()
 }
 
-func (sc *section) wake(p *wakeups, count func(*counts), kind wakeKind) {
+func (sc *section) wake(p *wakeups, count func(*counts), kind lockstate.WakeKind) {
 	ent := p.ent
-	before := ent.wait
-	if kind == wakeLeft {
-		ent.root().leftAt = sc.eng.clock.Now()
+	if kind == lockstate.WakeLeft {
+		ent.root().SawOthers(sc.eng.clock.Now())
 	}
-	s, pause := ent.wake(kind)
-	if ent.wait == before { // the queue goes on waiting, or was not
+	s, pause, moved := ent.Wake(kind)
+	if !moved { // the queue goes on waiting, or was not
 		return
 	}
 	count(&sc.sh.counts)
 	sc.eng.timers.Cancel(&p.item)
-	if s == stepPause {
+	if s == lockstate.StepPause {
 		sc.pause(p, sc.eng.clock.Now().Add(pause))
 		return
 	}
@@ -165,7 +165,7 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 	sc := op.lock.eng.enter(op.lock.hash)
 	defer sc.leave()
 	ent := sc.entryOf(op)
-	if op.queued && ent.besideHold() == nil { // or it enters again, or reads beside: who has the lock is its own owner
+	if op.Queued() && ent.besideHold() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withChildren {
 			if at.keepsOut(op, now) {
 				return &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now)}
@@ -181,17 +181,17 @@ func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
 	if h := ent.standing(); h != nil {
 		return !together(h.Family, op.set.family)
 	}
-	return ent.toldBusy(now)
+	return ent.ToldBusy(now)
 }
 
 // unanswered says by when what was sent for an op is over, with the last error if there was one.
 func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) error {
 	err := &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
-	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.lease
-	if ent != nil && ent.att != nil {
-		lease = max(lease, ent.att.lease)
-		if t := ent.att.retry; t != nil {
-			until, lease = max(until, t.indeterminate.until), max(lease, t.indeterminate.lease)
+	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.Lease
+	if ent != nil && ent.attempt() != nil {
+		lease = max(lease, ent.attempt().lease())
+		if t := ent.attempt().retry; t != nil {
+			until, lease = max(until, t.Open.Until), max(lease, t.Open.Lease)
 			if t.last != nil {
 				err.cause = t.last
 			}
@@ -208,12 +208,12 @@ func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
 		return 0
 	case ent.standing() != nil:
 		return max(ent.hold.Deadline().Sub(now), 0)
-	case ent.wait == waitNot:
+	case !ent.Waited():
 		return 0
-	case ent.busyUntil == forever:
+	case ent.BusyUntil() == forever:
 		return -1
 	default:
-		return max(ent.busyUntil.Sub(now), 0)
+		return max(ent.BusyUntil().Sub(now), 0)
 	}
 }
 
@@ -230,7 +230,7 @@ func (ent *entry) firstHere() bool {
 		switch {
 		case child.hold != nil:
 			return false
-		case child.head != nil && (child == ent || !root.children.acksApart || child.acks() == ent.acks()):
+		case child.First() != nil && (child == ent || !root.children.acksApart || child.acks() == ent.acks()):
 			return child == ent
 		}
 	}

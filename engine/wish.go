@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
@@ -14,8 +15,8 @@ import (
 // A key lives as long as the handles that remain ask for, no less, no longer. What follows from that for a
 // hold is decided here, purely, from all its wishes.
 type wish struct {
-	who     *Lease    // whose it is; nil: of all handles that have none of their own
-	set     *settings // the lease, and whether the watchdog renews it
+	who     *Lease           // whose it is; nil: of all handles that have none of their own
+	set     *lockstate.Terms // the lease, and whether the watchdog renews it
 	handles int32
 	until   clock.Instant // the end of MaxHold: no renewals from then on; 0: none
 	trusted clock.Instant // if it is not renewed: until when it may be trusted; 0: it is renewed
@@ -31,9 +32,6 @@ type care struct {
 	until clock.Instant // when that is to be decided anew; 0: when a wish changes
 }
 
-// plain reports whether a wish is for nothing but renewals without end.
-func (s *settings) plain() bool { return s.watchdog && s.maxHold == 0 }
-
 // care is the longest lease of those that are to be renewed.
 func (ws wishes) care() care {
 	var c care
@@ -41,9 +39,9 @@ func (ws wishes) care() care {
 		renewed := w.trusted == 0
 		switch {
 		case renewed && !c.renew:
-			c = care{renew: true, lease: w.set.lease, until: w.until}
+			c = care{renew: true, lease: w.set.Lease, until: w.until}
 		case renewed == c.renew:
-			c.lease = max(c.lease, w.set.lease)
+			c.lease = max(c.lease, w.set.Lease)
 			if w.until != 0 && (c.until == 0 || w.until < c.until) {
 				c.until = w.until
 			}
@@ -57,7 +55,7 @@ func (ws wishes) keep(now clock.Instant) time.Duration {
 	least := MinFixedLease
 	for _, w := range ws {
 		if w.trusted == 0 {
-			least = max(least, w.set.lease)
+			least = max(least, w.set.Lease)
 		} else {
 			least = max(least, renew.LeaseFor(w.trusted.Sub(now)))
 		}
@@ -66,13 +64,13 @@ func (ws wishes) keep(now clock.Instant) time.Duration {
 }
 
 // add is a further handle's wish, that was granted by what was sent at sentAt and answered at now.
-func (ws *wishes) add(ls *Lease, set *settings, sentAt, now clock.Instant) {
+func (ws *wishes) add(ls *Lease, set *lockstate.Terms, sentAt, now clock.Instant) {
 	w := wish{who: ls, set: set, handles: 1}
 	switch {
-	case !set.watchdog:
-		w.trusted = renew.TrustUntil(sentAt, set.lease)
-	case set.maxHold > 0:
-		w.until = now.Add(set.maxHold)
+	case !set.Watchdog:
+		w.trusted = renew.TrustUntil(sentAt, set.Lease)
+	case set.MaxHold > 0:
+		w.until = now.Add(set.MaxHold)
 	default:
 		if all := ws.common(); all >= 0 && (*ws)[all].same(set) {
 			(*ws)[all].handles++
@@ -83,8 +81,8 @@ func (ws *wishes) add(ls *Lease, set *settings, sentAt, now clock.Instant) {
 }
 
 // same reports whether a handle with these settings wants what this common wish asks for.
-func (w *wish) same(set *settings) bool {
-	return w.trusted == 0 && w.until == 0 && set.plain() && set.lease == w.set.lease
+func (w *wish) same(set *lockstate.Terms) bool {
+	return w.trusted == 0 && w.until == 0 && set.Plain() && set.Lease == w.set.Lease
 }
 
 // common is the wish of those that have none of their own; -1: there is none.
@@ -140,7 +138,7 @@ func (ws wishes) pass(now, deadline clock.Instant) (passed bool) {
 // end makes a wish one that is not renewed any more: it is trusted for what is left of its own lease, if
 // the hold is.
 func (w *wish) end(now, deadline clock.Instant) {
-	w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))
+	w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.Lease))
 }
 
 // extend raises a fixed wish.

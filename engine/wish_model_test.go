@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 )
@@ -24,45 +25,45 @@ type wishWorld struct {
 // wishing is one handle as its caller knows it.
 type wishing struct {
 	ls      *Lease
-	set     *settings
+	set     *lockstate.Terms
 	until   clock.Instant // MaxHold
 	stopped bool
 	trusted clock.Instant // of one that is not renewed
 }
 
 func (h *wishing) renewed(now clock.Instant) bool {
-	return h.set.watchdog && !h.stopped && (h.until == 0 || now.Before(h.until))
+	return h.set.Watchdog && !h.stopped && (h.until == 0 || now.Before(h.until))
 }
 
 func (w *wishWorld) enter() {
-	set := &settings{
-		lease:    rapid.SampledFrom([]time.Duration{time.Second, 3 * time.Second, 30 * time.Second, time.Hour}).Draw(w.t, "lease"),
-		watchdog: rapid.Bool().Draw(w.t, "watchdog"),
+	set := &lockstate.Terms{
+		Lease:    rapid.SampledFrom([]time.Duration{time.Second, 3 * time.Second, 30 * time.Second, time.Hour}).Draw(w.t, "lease"),
+		Watchdog: rapid.Bool().Draw(w.t, "watchdog"),
 	}
 	if rapid.Bool().Draw(w.t, "limited") {
-		set.maxHold = rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second}).Draw(w.t, "max hold")
+		set.MaxHold = rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second}).Draw(w.t, "max hold")
 	}
 	h := &wishing{ls: &Lease{}, set: set}
-	if set.watchdog && set.maxHold > 0 {
-		h.until = w.now.Add(set.maxHold)
+	if set.Watchdog && set.MaxHold > 0 {
+		h.until = w.now.Add(set.MaxHold)
 	}
-	if !set.watchdog {
-		h.trusted = renew.TrustUntil(w.now, set.lease)
+	if !set.Watchdog {
+		h.trusted = renew.TrustUntil(w.now, set.Lease)
 	}
 	w.handles = append(w.handles, h)
 	w.ws.add(h.ls, set, w.now, w.now)
-	w.prove(set.lease)
+	w.prove(set.Lease)
 }
 
 // begin makes handles that want the very same: of a hold that had no list of wishes so far.
 func (w *wishWorld) begin() {
-	set := &settings{lease: 3 * time.Second, watchdog: true}
+	set := &lockstate.Terms{Lease: 3 * time.Second, Watchdog: true}
 	n := rapid.IntRange(1, 3).Draw(w.t, "alike")
 	for range n {
 		w.handles = append(w.handles, &wishing{ls: &Lease{}, set: set})
 	}
 	w.ws = wishes{{set: set, handles: int32(n)}}
-	w.prove(set.lease)
+	w.prove(set.Lease)
 }
 
 // prove is an answered command that raises the key's expiry to a lease.
@@ -89,7 +90,7 @@ func (w *wishWorld) leave() {
 	longest := MinFixedLease
 	for _, o := range w.handles {
 		if o.renewed(w.now) {
-			longest = max(longest, o.set.lease)
+			longest = max(longest, o.set.Lease)
 		} else {
 			longest = max(longest, renew.LeaseFor(o.trusted.Sub(w.now)))
 		}
@@ -103,14 +104,14 @@ func (w *wishWorld) stop() {
 	h := w.some()
 	w.ws.stop(h.ls, w.now, w.deadline)
 	if h.renewed(w.now) {
-		h.trusted = min(w.deadline, renew.TrustUntil(w.now, h.set.lease))
+		h.trusted = min(w.deadline, renew.TrustUntil(w.now, h.set.Lease))
 	}
 	h.stopped = true
 }
 
 func (w *wishWorld) extend() {
 	h := w.some()
-	if h.set.watchdog {
+	if h.set.Watchdog {
 		return
 	}
 	d := rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(w.t, "extend")
@@ -126,7 +127,7 @@ func (w *wishWorld) pass() {
 		w.now = w.now.Add(250 * time.Millisecond)
 		for _, h := range w.handles {
 			if h.until != 0 && !w.now.Before(h.until) && !h.stopped {
-				h.trusted, h.stopped = min(w.deadline, renew.TrustUntil(h.until, h.set.lease)), true
+				h.trusted, h.stopped = min(w.deadline, renew.TrustUntil(h.until, h.set.Lease)), true
 			}
 		}
 		w.ws.pass(w.now, w.deadline)
@@ -141,7 +142,7 @@ func (w *wishWorld) check() {
 	for _, h := range w.handles {
 		if h.renewed(w.now) {
 			want.renew = true
-			want.lease = max(want.lease, h.set.lease)
+			want.lease = max(want.lease, h.set.Lease)
 		}
 	}
 	got := w.ws.care()
@@ -153,8 +154,8 @@ func (w *wishWorld) check() {
 	}
 	for _, h := range w.handles {
 		switch {
-		case h.renewed(w.now) && w.deadline < renew.TrustUntil(w.now.Add(-250*time.Millisecond), h.set.lease):
-			w.t.Fatalf("a watchdog lease of %v is trusted for %v", h.set.lease, w.deadline.Sub(w.now))
+		case h.renewed(w.now) && w.deadline < renew.TrustUntil(w.now.Add(-250*time.Millisecond), h.set.Lease):
+			w.t.Fatalf("a watchdog lease of %v is trusted for %v", h.set.Lease, w.deadline.Sub(w.now))
 		case !h.renewed(w.now) && w.deadline < h.trusted:
 			w.t.Fatalf("a lease is trusted for %v less than it was promised", h.trusted.Sub(w.deadline))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
@@ -34,11 +35,11 @@ func TestAnEngineThatIsAlonePaysNoCourtesyToItself(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { // it listens, has looked again, and the turn is over
 			return state(func(ent *entry) bool {
-				return ent.by == wakeLook && ent.wait == waitParked && ent.firstChild().hold.tenureUntil.Before(e.clock.Now())
+				return ent.WokenBy() == lockstate.WakeLook && ent.Parked() && ent.firstChild().hold.TenureOver(e.clock.Now())
 			})
 		}, 10*time.Second, time.Millisecond)
 		require.NoError(t, read.Release(ctx))
-		require.True(t, state(func(ent *entry) bool { return ent.wait < waitParked }), "it is asked for, or has the lock")
+		require.True(t, state(func(ent *entry) bool { return !ent.Parked() && !ent.Paused() }), "it is asked for, or has the lock")
 		write, err := f.Await(ctx)
 		require.NoError(t, err)
 		require.NoError(t, write.Release(ctx))

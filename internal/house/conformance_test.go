@@ -39,7 +39,7 @@ func TestConformanceTableIsTrue(t *testing.T) {
 	require.True(t, found)
 	suite := subtests{}
 	for _, f := range goFiles(t) {
-		if dir := path.Dir(f); strings.HasSuffix(f, "_test.go") && (dir == "engine" || dir == "engine/internal/suite/redisson") {
+		if dir := path.Dir(f); strings.HasSuffix(f, "_test.go") && (dir == "engine/internal/lockstate" || dir == "engine/internal/suite/redisson") {
 			suite.read(parse(t, f, parser.SkipObjectResolution))
 		}
 	}

@@ -29,14 +29,13 @@ import (
 var layers = []string{
 	"doc.go", "fair.go", "force.go", "attempt.go", "release.go", "engine.go", "wait.go", "loss.go",
 	"acquire.go", "lease.go", "inspect.go", "readwrite.go", "cleanup.go", "reentry.go", "stats.go", "family.go",
-	"request.go", "lock.go", "children.go", "core.go", "wish.go", "config.go", "wirehold.go", "queue.go",
-	"options.go", "future.go", "errors.go",
+	"request.go", "lock.go", "children.go", "core.go", "wish.go", "config.go", "options.go", "future.go", "errors.go",
 }
 
 // What was reached. A change may lower them.
 const (
-	mostArrows = 185
-	mostUpward = 32
+	mostArrows = 155
+	mostUpward = 30
 )
 
 // TestArrowsBetweenTheFilesOfTheEngine counts pairs of files of which one uses a name that the other declares: a type, a
@@ -140,7 +139,7 @@ func exported(t *testing.T, pkg string) func(path string) (io.ReadCloser, error)
 }
 
 // formed is what the rules of form are for.
-var formed = []string{"engine", "resp", "resp/pubsub", "renew", "wheel", "slot", "internal/callback"}
+var formed = []string{"engine", "engine/internal/lockstate", "resp", "resp/pubsub", "renew", "wheel", "slot", "internal/callback"}
 
 // sources lists the files of a package that are no tests.
 func sources(t *testing.T, pkg string) []string {

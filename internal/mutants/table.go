@@ -201,7 +201,7 @@ func doubts() []mutant {
 		},
 		{
 			"new-wire-id-after-no-answer", "what was granted without an answer blocks its own caller",
-			one("engine/attempt.go", "return a.retry != nil && a.retry.unknown", "return false"),
+			one("engine/attempt.go", "return a.retry != nil && a.retry.Unknown()", "return false"),
 			faultSuite, "TestC021_AcquireReplyLost", true,
 		},
 		{
@@ -211,12 +211,12 @@ func doubts() []mutant {
 		},
 		{
 			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
-			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.lockRef(), d, a.lease)", "default:"),
+			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.lockRef(), d, a.lease())", "default:"),
 			faultSuite, "TestC038_CtxEndsWithTheReplyPending", true,
 		},
 		{
 			"late-copy-outlives-its-release", "what a late copy takes after the release stays",
-			one("engine/wirehold.go", "case w.indeterminate().mayRunAfter(sentAt):", "case false:"),
+			one("engine/internal/lockstate/grant.go", "case w.Indeterminate().MayRunAfter(sentAt):", "case false:"),
 			faultSuite, "TestReleaseAnsweredAfterTheDoubtClosed", false,
 		},
 		{
@@ -242,12 +242,12 @@ func queues() []mutant {
 		},
 		{
 			"grant-nobody-wants-wakes-nobody", "the next in the queue is not asked for",
-			one("engine/attempt.go", "a.lockRef(), d, a.lease)\n\t}\n\tsc.advance(ent)\n}", "a.lockRef(), d, a.lease)\n\t}\n}"),
+			one("engine/attempt.go", "a.lockRef(), d, a.lease())\n\t}\n\tsc.advance(ent)\n}", "a.lockRef(), d, a.lease())\n\t}\n}"),
 			apiSuite, "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
 		},
 		{
 			"older-busy-is-believed", "a release between the try and its answer is missed",
-			one("engine/queue.go", "case q.epoch != q.askEpoch, ", "case "),
+			one("engine/internal/lockstate/queue.go", "case q.hinted, ", "case "),
 			waitSuite, "TestP5BusyAnswerOlderThanTheMessageIsNotBelieved", false,
 		},
 		{
@@ -257,12 +257,12 @@ func queues() []mutant {
 		},
 		{
 			"no-message", "every waiter waits for its poll",
-			one("engine/wait.go", "p.wake(func(c *counts) { c.messages++ }, wakeMessage)", "_ = p"),
+			one("engine/wait.go", "p.wake(func(c *counts) { c.messages++ }, lockstate.WakeMessage)", "_ = p"),
 			waitSuite, "TestWaiterIsServedByTheMessageOfARelease", false,
 		},
 		{
 			"try-barges", "a Try overtakes those who wait",
-			one("engine/queue.go", "return q.standing() != nil || q.head != nil && (q.wait != waitNot || q.ask != askInFlight)", "return false"),
+			one("engine/internal/lockstate/queue.go", "return q.Standing() || q.head != nil && (q.wait != waitNot || q.ask != askInFlight)", "return false"),
 			apiSuite, "TestTryNeverBargesPastThoseWhoWaitHere|TestTryOfALockHeldHereAnswersErrHeldWithoutACommand", false,
 		},
 		{
@@ -287,7 +287,7 @@ func queues() []mutant {
 		},
 		{
 			"replica-count-ignored", "a grant that too few replicas have seen is believed",
-			one("engine/queue.go", " || op.set.replicas() > seen {", " {"),
+			one("engine/internal/lockstate/queue.go", "t.Lease == lease && t.Family == family && t.Replicas() <= seen", "t.Lease == lease && t.Family == family"),
 			clusterSuite, "TestC081_WaitReplicasForMoreThanThereAre", true,
 		},
 		{
@@ -303,30 +303,30 @@ func handOff() []mutant {
 	return []mutant{
 		{
 			"hand-off-of-an-old-lease", "the next holder gets a deadline that is not worth having",
-			one("engine/wirehold.go", "h.deadline.Sub(h.now) < h.lease/2", "false"),
+			one("engine/internal/lockstate/grant.go", "h.Deadline.Sub(h.Now) < h.Lease/2", "false"),
 			waitSuite, "TestHandOffIsRefusedInTheLastHalfOfTheLease", false,
 		},
 		{
 			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
 			[]edit{
-				{"engine/wirehold.go", "case w.reentry != nil && !w.reentry.settled():", "case false:"},
-				{"engine/wirehold.go", "return w.count == 1 && (w.reentry == nil || w.reentry.settling())", "return w.count == 1"},
+				{"engine/internal/lockstate/grant.go", "case w.changes != nil && !w.changes.Settled():", "case false:"},
+				{"engine/internal/lockstate/grant.go", "return w.count == 1 && (w.changes == nil || w.changes.settling())", "return w.count == 1"},
 			},
 			waitSuite, "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
 		},
 		{
 			"hand-off-without-a-watchdog", "the next holder was promised a renewed lease",
-			one("engine/wirehold.go", "case !w.set.watchdog || !h.renewing:", "case !w.set.watchdog:"),
+			one("engine/internal/lockstate/grant.go", "case !w.terms.Watchdog || !h.Renewing:", "case !w.terms.Watchdog:"),
 			waitSuite, "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
 		},
 		{
 			"hand-off-to-another-lease", "the next holder gets another lease than it asked for",
-			one("engine/options.go", "&& s.lease == o.lease && s.watchdog == o.watchdog && s.maxHold == o.maxHold", "&& s.watchdog == o.watchdog"),
+			one("engine/internal/lockstate/terms.go", "&& t.Lease == o.Lease && t.Watchdog == o.Watchdog && t.MaxHold == o.MaxHold", "&& t.Watchdog == o.Watchdog"),
 			waitSuite, "TestHandOffIsRefusedWhereItWouldNotBeAsSafe", false,
 		},
 		{
 			"endless-turn", "waiters elsewhere are never served",
-			one("engine/wirehold.go", "case w.grants >= tenureGrants || !h.now.Before(w.tenureUntil):", "case false:"),
+			one("engine/internal/lockstate/grant.go", "case w.grants >= tenureGrants || w.TenureOver(h.Now):", "case false:"),
 			waitSuite, "TestForeignWaiterBesideSixtyFourBusyCallersGetsItsTurn", true,
 		},
 	}
@@ -334,36 +334,37 @@ func handOff() []mutant {
 
 // machines: what the model tests of the queue and the wire hold are for.
 func machines() []mutant {
+	const machine = "engine/internal/lockstate"
 	queue := func(id, why, old, broken string) mutant {
-		return mutant{id, why, one("engine/queue.go", old, broken), "engine", "TestModelQueue", false}
+		return mutant{id, why, one(machine+"/queue.go", old, broken), machine, "TestModelQueue", false}
 	}
-	hold := func(id, why, old, broken string) mutant {
-		return mutant{id, why, one("engine/wirehold.go", old, broken), "engine", "TestModelWireHold", false}
+	hold := func(id, why, file, old, broken string) mutant {
+		return mutant{id, why, one(machine+"/"+file, old, broken), machine, "TestModelWireHold", false}
 	}
 	return []mutant{
 		queue("two-acquires-of-a-name", "one is sent while another is on its way", "q.releaseInFlight, q.ask == askInFlight, ", "q.releaseInFlight, "),
-		queue("wake-up-sends-nothing", "a waiter is forgotten", "q.wait = waitWoken\n\treturn q.next(), 0", "q.wait = waitWoken\n\treturn stepRest, 0"),
-		queue("pause-is-cut-short", "courtesy is no use", "|| q.wait.paused() && kind != wakePause {", "{"),
+		queue("wake-up-sends-nothing", "a waiter is forgotten", "q.wait = waitWoken\n\treturn q.Next(), 0", "q.wait = waitWoken\n\treturn StepRest, 0"),
+		queue("pause-is-cut-short", "courtesy is no use", "|| q.wait.paused() && kind != WakePause {", "{"),
 		queue("kept-acquire-is-forgotten", "a copy that may still run is not asked for again", "if !keep {", "if true {"),
 		{
 			"waiter-is-refused", "one who was told busy is turned away",
-			one("engine/queue.go", "if q.head.told {", "if q.wait != waitNot && q.head.told {"),
+			one("engine/internal/lockstate/queue.go", "if q.head.told {", "if q.wait != waitNot && q.head.told {"),
 			faultSuite, "TestWaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine", true,
 		},
 		{
 			"reader-beside-a-writer", "what an owner reads beside its write hold lets others in",
-			one("engine/readwrite.go", "ent.head != nil || ent.hold != nil || ", "ent.head != nil || "),
+			one("engine/readwrite.go", "ent.First() != nil || ent.hold != nil || ", "ent.First() != nil || "),
 			familySuite, "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
 		},
-		queue("newcomers-first", "no order among waiters", "op.prev = q.tail\n\tif", "if q.head != nil {\n\t\top.next, q.head.prev, q.head, op.queued = q.head, op, op, true\n\t\treturn\n\t}\n\top.prev = q.tail\n\tif"),
-		hold("two-changes-of-a-count", "the later may run first", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
-		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "if !n.late.mayRunAfter(sentAt) {", "if true {"),
+		queue("newcomers-first", "no order among waiters", "w.prev = q.tail\n\tif", "if q.head != nil {\n\t\tw.next, q.head.prev, q.head, w.queued = q.head, w, w, true\n\t\treturn\n\t}\n\tw.prev = q.tail\n\tif"),
+		hold("two-changes-of-a-count", "the later may run first", "changes.go", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
+		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "changes.go", "if !n.late.MayRunAfter(sentAt) {", "if true {"),
 		{
 			"refused-count-is-forgotten", "passed on with two on the wire",
-			one("engine/wirehold.go", "case w.count != 1 || w.onWire != 1:", "case w.count != 1:"),
-			"engine", "TestModelHandOverOnlyUnderEveryCondition", false,
+			one("engine/internal/lockstate/grant.go", "case w.count != 1 || w.onWire != 1:", "case w.count != 1:"),
+			"engine/internal/lockstate", "TestModelHandOverOnlyUnderEveryCondition", false,
 		},
-		hold("status-moves-twice", "lost and released", "return w.status.CompareAndSwap(holdHeld, as)", "return w.status.Swap(as) != as"),
+		hold("status-moves-twice", "lost and released", "grant.go", "return w.status.CompareAndSwap(uint32(Held), uint32(as))", "return w.status.Swap(uint32(as)) != uint32(as)"),
 	}
 }
 

@@ -5,7 +5,7 @@ func ends() []mutant {
 	return []mutant{
 		{
 			"fixed-readers-share", "a reader with a fixed lease is trusted for as long as another one has extended its own",
-			one("engine/readwrite.go", "op != nil && op.set.watchdog && op.set.compatible(h.set)", "op != nil && op.set.compatible(h.set)"),
+			one("engine/readwrite.go", "op != nil && op.set.Watchdog && op.set.Compatible(h.Terms())", "op != nil && op.set.Compatible(h.Terms())"),
 			familySuite, "TestReadersWithFixedLeasesKeepTheirOwnEnds", false,
 		},
 		{
@@ -20,7 +20,7 @@ func ends() []mutant {
 		},
 		{
 			"late-extend-stays", "a late copy of an Extend whose handle was given back stays on the key",
-			one("engine/reentry.go", "if h.extra != nil && h.extra.extended.mayRunAfter(now) {", "if false {"),
+			one("engine/reentry.go", "if h.extra != nil && h.extra.extended.MayRunAfter(now) {", "if false {"),
 			"engine", "TestALateCopyOfAnExtendIsSettledWhenItsHandleIsGivenBack|TestAnExtendThatNobodyWaitsForIsSettledWhenItsHandleIsGivenBack", false,
 		},
 		{

@@ -5,12 +5,12 @@ func beside() []mutant {
 	return []mutant{
 		{
 			"beside-parked", "a release has no end while memory is full: a reading that was refused waits on",
-			one("engine/readwrite.go", "\top.told = false // nobody", "\t// nobody"),
+			one("engine/readwrite.go", "\top.Renew() // nobody", "\t// nobody"),
 			familySuite, "TestAReleaseDoesNotWaitForAReadingThatIsRefused", true,
 		},
 		{
 			"beside-says-held", "who waits for an answer beside its own hold is told that somebody else has the lock",
-			one("engine/wait.go", "op.queued && ent.besideHold() == nil {", "op.queued {"),
+			one("engine/wait.go", "op.Queued() && ent.besideHold() == nil {", "op.Queued() {"),
 			familySuite, "TestMaxWaitOfAReadingBesideItsOwnersWriteIsUnknown", false,
 		},
 		{
@@ -20,12 +20,12 @@ func beside() []mutant {
 		},
 		{
 			"extend-passed-on", "the next holder's key lives for as long as the one before asked for",
-			one("engine/release.go", "with.unlowered = h.reentry != nil && h.reentry.unlowered", ""),
+			one("engine/release.go", "with.Unlowered = h.reentry() != nil && h.reentry().unlowered", ""),
 			waitSuite, "TestAnExtendDoesNotOutliveItsHandle", false,
 		},
 		{
 			"extend-copy-forgotten", "a late copy of an Extend raises the expiry of the next holder's key",
-			one("engine/lease.go", "h.extra.extended.until = max(h.extra.extended.until, x.op.indeterminate.until)", ""),
+			one("engine/lease.go", "h.extra.extended.Until = max(h.extra.extended.Until, x.op.indeterminate.Until)", ""),
 			waitSuite, "TestALateCopyOfAnExtendMeetsNoOtherHolder", false,
 		},
 		{

@@ -20,7 +20,7 @@ func endings() []mutant {
 		{
 			"loss-remembered-when-told", "an owner that gives back while it is told is locked out, or enters anew",
 			[]edit{
-				{"engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\tif"},
+				{"engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.Count())\n\tif", "\tif"},
 				{"engine/loss.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(sc.eng, h.ent.key, h.count)\n"},
 			},
 			"engine", "TestSimCorpus", false,
@@ -35,7 +35,7 @@ func endings() []mutant {
 		},
 		{
 			"unknown-give-back-is-out", "an owner that gave everything back is locked out for ever",
-			one("engine/wirehold.go", "if c.acquire == nil && c.extend == nil && !c.settles {", "if c.release != nil {"),
+			one("engine/internal/lockstate/changes.go", "if c.Enter == nil && c.Extend == nil && !c.Settles {", "if c.Leave != nil {"),
 			"engine", "TestAGiveBackOfUnknownOutcomeIsNoHandleOfALostLock|TestAnEntryThatNobodyWantsIsNoHandleOfALostLock", false,
 		},
 	}

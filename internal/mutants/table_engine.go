@@ -2,11 +2,11 @@ package main
 
 // handedOver: what the next holder gets, and what an engine leaves to others.
 func handedOver() []mutant {
-	const queue = "engine/queue.go"
+	const queue = "engine/internal/lockstate/queue.go"
 	return []mutant{
 		{
 			"hand-off-keeps-max-hold", "who is handed a lock has what is left of the last holder's MaxHold",
-			one("engine/release.go", "Until: with.now.Add(limit)})", "Until: min(sc.eng.watchdog.Until(h), with.now.Add(limit))})"),
+			one("engine/release.go", "Until: with.Now.Add(limit)})", "Until: min(sc.eng.watchdog.Until(h), with.Now.Add(limit))})"),
 			"engine", "TestAHandOffBeginsItsHoldersMaxHoldAnew", false,
 		},
 		{
@@ -15,38 +15,38 @@ func handedOver() []mutant {
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
-			one("engine/release.go", "\tent.yield()\n\tsc.pause(ent.wakeups, yieldEnd(r, least))\n", "\t_ = least\n"),
+			one("engine/release.go", "\tent.Yield()\n\tsc.pause(ent.wakeups, yieldEnd(r, least))\n", "\t_ = least\n"),
 			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
 		},
 		{
 			"no-head-start", "engines that wake by one message ask at once, all of them",
-			[]edit{{queue, "return 600 * time.Microsecond", "return 0"}, {queue, "return 250 * time.Microsecond", "return 0"}},
-			"engine", "TestMachineWakingKeepsItsOrderByWhatWasHeard", false,
+			[]edit{{"engine/internal/lockstate/queue.go", "return 600 * time.Microsecond", "return 0"}, {"engine/internal/lockstate/queue.go", "return 250 * time.Microsecond", "return 0"}},
+			"engine/internal/lockstate", "TestMachineWakingKeepsItsOrderByWhatWasHeard", false,
 		},
 		{
 			"head-start-of-who-had-it", "an engine that has just had the lock goes before those who wait for it",
-			one(queue, "q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, wakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, wakeNone"),
-			"engine", "TestMachineQueueForgetsItsWaiting", false,
+			one("engine/internal/lockstate/queue.go", "q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, WakeNone"),
+			"engine/internal/lockstate", "TestMachineQueueForgetsItsWaiting", false,
 		},
 		{
 			"turn-outlasts-others", "an engine goes on with a turn in which somebody else had the lock",
-			one(queue, "q.busyUntil, q.tenureUntil = until, 0\n", "q.busyUntil = until\n"),
-			"engine", "TestMachineBusyEndsTheTurn", false,
+			one("engine/internal/lockstate/queue.go", "q.busyUntil, q.tenureUntil = until, 0\n", "q.busyUntil = until\n"),
+			"engine/internal/lockstate", "TestMachineBusyEndsTheTurn", false,
 		},
 		{
 			"releases-heard-without-end", "who has waited for longest begins to leave the others a head start",
-			one(queue, "if kind == wakeMessage && q.missedReleases < mostMissed {", "if kind == wakeMessage {"),
-			"engine", "TestMachineWakingCountsWhatGoesBy", false,
+			one("engine/internal/lockstate/queue.go", "if kind == WakeMessage && q.missedReleases < mostMissed {", "if kind == WakeMessage {"),
+			"engine/internal/lockstate", "TestMachineWakingCountsWhatGoesBy", false,
 		},
 		{
 			"unseen-told-to-others", "who asked for other replicas, or for longer, is told that too few have seen it",
-			one(queue, "if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {", "if op.set.ack == nil || op.set.family != family {"),
-			"engine", "TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat", false,
+			one(queue, "return t.Ack != nil && *t.Ack == ack && t.Family == family", "return t.Ack != nil && t.Family == family"),
+			"engine/internal/lockstate", "TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat", false,
 		},
 		{
 			"unseen-told-to-another-kind", "a reader is told of what was asked for to write",
-			one(queue, "if op.set.ack == nil || *op.set.ack != *ack || op.set.family != family {", "if op.set.ack == nil || *op.set.ack != *ack {"),
-			"engine", "TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat", false,
+			one(queue, "return t.Ack != nil && *t.Ack == ack && t.Family == family", "return t.Ack != nil && *t.Ack == ack"),
+			"engine/internal/lockstate", "TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat", false,
 		},
 	}
 }
@@ -56,20 +56,20 @@ func sharing() []mutant {
 	return []mutant{
 		{
 			"reader-joins-a-worn-hold", "a reader has what is left of another one's lease",
-			one("engine/readwrite.go", "h.Deadline().Sub(now) >= h.Lease()/2 && !h.indeterminate()", "!h.indeterminate()"),
+			one("engine/readwrite.go", "h.Deadline().Sub(now) >= h.Lease()/2 && !h.Indeterminate()", "!h.Indeterminate()"),
 			"engine", "TestNoReaderJoinsAHoldInTheLastHalfOfItsLease", false,
 		},
 		{
 			"reader-joins-in-doubt", "a reader is in a hold that is released once more when its late copies have run",
-			one("engine/readwrite.go", " && !h.indeterminate().mayRunAfter(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
+			one("engine/readwrite.go", " && !h.Indeterminate().MayRunAfter(now)\n", "\n"), "engine", "TestNoReaderJoinsAHoldOfWhichALateCopyMayRun", false,
 		},
 		{
 			"reader-joins-what-is-forced", "a reader is granted what a ForceRelease is just taking away",
-			one("engine/readwrite.go", "holdHeld && !h.forceReleased && set", "holdHeld && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
+			one("engine/readwrite.go", "h.Held() && !h.ForceReleased() && set", "h.Held() && set"), "engine", "TestNoReaderJoinsAHoldThatAForceReleaseTakes", false,
 		},
 		{
 			"reader-joins-during-a-force-release", "something is granted while a ForceRelease of the name is on its way",
-			one("engine/readwrite.go", " || ent.forceReleases > 0 ||\n", " ||\n"),
+			one("engine/readwrite.go", " || ent.Forcing() ||\n", " ||\n"),
 			"engine", "TestAForceReleaseOfTheOtherHalfTakesNothingAndLetsNobodyIn", false,
 		},
 		{
@@ -79,17 +79,17 @@ func sharing() []mutant {
 		},
 		{
 			"force-release-in-doubt-takes-nothing", "who reads goes on with what a copy without an answer has taken",
-			one("engine/force.go", "\t\t\tcase op.indeterminate.until != 0:\n", "\t\t\tcase false:\n"),
+			one("engine/force.go", "\t\t\tcase op.indeterminate.Until != 0:\n", "\t\t\tcase false:\n"),
 			"engine", "TestAForceReleaseThatMayHaveTakenWhatIsReadTellsItsReader", false,
 		},
 		{
 			"note-stays-with-somebody-behind", "a writer that gives up keeps the reader behind it out",
-			one("engine/readwrite.go", "\t\tsc.clean(ent, note, indeterminate{}, 0)\n", ""),
+			one("engine/readwrite.go", "\t\tsc.clean(ent, note, lockstate.Indeterminate{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 		{
 			"note-stays-with-nobody-behind", "a writer that gives up keeps readers elsewhere out",
-			one("engine/readwrite.go", "\t\t\tsc.cleanFirst(ent, note, indeterminate{}, 0)\n", ""),
+			one("engine/readwrite.go", "\t\t\tsc.cleanFirst(ent, note, lockstate.Indeterminate{}, 0)\n", ""),
 			"engine", "TestTheNoteOfAWriterThatGivesUpIsTakenBackAtOnce", false,
 		},
 	}
@@ -100,17 +100,17 @@ func belonging() []mutant {
 	return []mutant{
 		{
 			"extend-of-unknown-outcome-is-forgotten", "what an Extend without an answer has made of the key is given up after the lease",
-			one("engine/lease.go", "\th.copies.lease = max(h.copies.lease, d) // whatever the answer, the key may live that long\n", ""),
+			one("engine/lease.go", "\th.AsksFor(d) // whatever the answer, the key may live that long\n", ""),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{
 			"free-by-forgets-an-extend", "a release says that the lock is free sooner than it is",
-			one("engine/core.go", "h.Deadline().Add(max(h.Lease(), h.indeterminate().lease))", "h.Deadline().Add(h.Lease())"),
+			one("engine/core.go", "h.Deadline().Add(max(h.Lease(), h.Indeterminate().Lease))", "h.Deadline().Add(h.Lease())"),
 			"engine", "TestALockWhoseExtendGotNoAnswerIsGivenBackHoweverLongThatTakes", false,
 		},
 		{
 			"one-lost-handle-is-remembered", "an owner that has given one of two lost handles back gets the lock anew",
-			one("engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.count)\n\tif", "\th.owner.remember(sc.eng, h.ent.key, min(h.count, 1))\n\tif"),
+			one("engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.Count())\n\tif", "\th.owner.remember(sc.eng, h.ent.key, min(h.Count(), 1))\n\tif"),
 			"engine", "TestAnOwnerGivesEveryHandleOfALostLockBackBeforeItHasItAnew", false,
 		},
 		{
@@ -144,7 +144,7 @@ func belonging() []mutant {
 		},
 		{
 			"max-wait-bounds-a-try", "a Try of a free lock has no answer over a slow line",
-			one("engine/acquire.go", "if op.set.maxWait <= 0 || op.try || op.watch", "if op.set.maxWait <= 0 || op.watch"),
+			one("engine/acquire.go", "if op.set.maxWait <= 0 || op.Try || op.watch", "if op.set.maxWait <= 0 || op.watch"),
 			"engine", "TestMaxWaitBoundsNoTry", false,
 		},
 		{

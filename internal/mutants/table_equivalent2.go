@@ -10,13 +10,14 @@ func equivalentsElsewhere() map[string]string {
 }
 
 func equivalentMachines() map[string]string {
-	const doubt, queue, hold, wish = "engine/wirehold.go: ", "engine/queue.go: ", "engine/wirehold.go: ", "engine/wish.go: "
+	const (
+		machine = "engine/internal/lockstate/"
+		wish    = "engine/wish.go: "
+	)
 	return map[string]string{
-		doubt + "number: return d.until != 0 && sentAt.Before(d.until) -> return d.until != 1 && sentAt.Before(d.until)": "no instant is before 0, and no doubt ends in the first nanosecond",
-		queue + "arguments: return q.head != nil && entersAs(asked, q.head.set.family) -> " +
-			"return q.head != nil && entersAs(q.head.set.family, asked)": "being of the same kind is mutual",
-		queue + "number: if kind == wakeMessage && pause > 0 { -> if kind == wakeMessage && pause > 1 {": "a pause is 0, or a quarter of a millisecond at least",
-		hold + "number: n.lowers.unanswered(sentAt, limit, 0) -> n.lowers.unanswered(sentAt, limit, 1)":  "the lease is set in the next line",
+		machine + "indeterminate.go: number: return d.Until != 0 && sentAt.Before(d.Until) -> return d.Until != 1 && sentAt.Before(d.Until)": "no instant is before 0, and no doubt ends in the first nanosecond",
+		machine + "queue.go: number: if kind == WakeMessage && pause > 0 { -> if kind == WakeMessage && pause > 1 {":                         "a pause is 0, or a quarter of a millisecond at least",
+		machine + "changes.go: number: n.lowers.Unanswered(sentAt, limit, 0) -> n.lowers.Unanswered(sentAt, limit, 1)":                       "the lease is set in the next line",
 		wish + "boundary: if w.until != 0 && (c.until == 0 || w.until < c.until) { -> " +
 			"if w.until != 0 && (c.until == 0 || w.until <= c.until) {": "of two ends at one instant either is the first",
 	}

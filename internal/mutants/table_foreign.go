@@ -11,32 +11,32 @@ func foreign() []mutant {
 	return []mutant{
 		{
 			"lock-is-never-left", "engines win every race against a JVM",
-			one("engine/queue.go", "if q.others < leaveTo ||", "if true || q.others < leaveTo ||"), "engine", left, false,
+			one("engine/internal/lockstate/queue.go", "if !q.Crowded() ||", "if true || !q.Crowded() ||"), "engine/internal/lockstate", left, false,
 		},
 		{
 			"lock-is-left-within-a-turn", "a turn ends with each grant",
-			one("engine/queue.go", "|| q.tenureOpen(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine", left, false,
+			one("engine/internal/lockstate/queue.go", "|| q.TenureOpen(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine/internal/lockstate", left, false,
 		},
 		{
 			"left-only-by-newcomers", "engines that have waited for long win every race against a JVM",
-			one("engine/queue.go", "if left {\n\t\tpause = leftFor", "if left && pause > 0 {\n\t\tpause = leftFor"), "engine", hears, false,
+			one("engine/internal/lockstate/queue.go", "if left {\n\t\tpause = LeftFor", "if left && pause > 0 {\n\t\tpause = LeftFor"), "engine/internal/lockstate", hears, false,
 		},
 		{
 			"left-but-asked-again", "an engine that is just asking wins the race",
-			one("engine/queue.go", "if left && q.wait == waitWoken {", "if false {"), "engine", asks, false,
+			one("engine/internal/lockstate/queue.go", "if left && q.wait == waitWoken {", "if false {"), "engine/internal/lockstate", asks, false,
 		},
 		{
 			"left-to-one", "a message that other clients may not know, for nothing",
-			one("engine/queue.go", "leaveTo    = 2", "leaveTo    = 1"), waitSuite, wire, true,
+			one("engine/internal/lockstate/queue.go", "leaveTo    = 2", "leaveTo    = 1"), waitSuite, wire, true,
 		},
 		{
 			"spin-has-no-rivals", "who spins elsewhere is kept out",
-			one("engine/queue.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
-			"engine", "TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt", false,
+			one("engine/internal/lockstate/queue.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
+			"engine/internal/lockstate", "TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt", false,
 		},
 		{
 			"spin-leaves-nothing", "who spins elsewhere is kept out",
-			one("engine/attempt.go", "ent.root().leftAt = r.ReceivedAt", "_ = r.ReceivedAt"),
+			one("engine/attempt.go", "ent.root().SawOthers(r.ReceivedAt)", "_ = r.ReceivedAt"),
 			waitSuite, "TestASpinnerElsewhereGetsItsTurn", true,
 		},
 	}

@@ -5,7 +5,7 @@ func fresh() []mutant {
 	return []mutant{
 		{
 			"lost-but-not-told-is-held", "a Try is told of a holder who was just told that it holds nothing",
-			one("engine/queue.go", "if q.hold == nil || q.hold.status.Load() == holdLost {", "if q.hold == nil {"),
+			one("engine/internal/lockstate/queue.go", "return q.closed == closedHeld", "return q.closed != closedNot"),
 			"engine", "TestALockWhoseLossIsJustToldIsNobodys", false,
 		},
 		{

@@ -26,7 +26,7 @@ func leases() []mutant {
 		},
 		{
 			"unwanted-readers-lease-stays", "the same for a reading that nobody wanted any more",
-			one("engine/cleanup.go", "root != nil && traits(c.op.Family).shared {", "false {"),
+			one("engine/cleanup.go", "root != nil && traits(c.op.Family).Shared {", "false {"),
 			"engine", "TestAReaderThatLeavesItsWriterTakesItsLeaseAlong", false,
 		},
 		{
@@ -36,12 +36,12 @@ func leases() []mutant {
 		},
 		{
 			"late-count-stays", "a late copy of an entry leaves a count and a lease that nobody asks for, for good",
-			one("engine/reentry.go", "at := n.settleAt(); at == 0 {", "true {\n\t\t\t\treturn\n\t\t\t} else if at := n.settleAt(); at == 0 {"),
+			one("engine/reentry.go", "at := n.SettleAt(); at == 0 {", "true {\n\t\t\t\treturn\n\t\t\t} else if at := n.SettleAt(); at == 0 {"),
 			"engine", "TestALateCopyOfAnEntryIsSettled", false,
 		},
 		{
 			"release-waits-to-be-settled", "a release hangs behind a command that nobody waits for",
-			one("engine/wirehold.go", "(w.reentry == nil || w.reentry.settling())", "w.quiet()"),
+			one("engine/internal/lockstate/grant.go", "(w.changes == nil || w.changes.settling())", "w.Quiet()"),
 			"engine", "TestNobodyWaitsForAHoldToBeSettled", false,
 		},
 		{
@@ -82,7 +82,7 @@ func leasesElsewhere() []mutant {
 		},
 		{
 			"entered-as-another-kind", "an owner's plain lock is entered as a fenced one, and has no token",
-			one("engine/core.go", "return traits(held).entersAs == traits(wanted).entersAs", "return !otherKind(held, wanted)"),
+			one("engine/core.go", "return traits(held).EntersAs(&traits(wanted).Traits)", "return !otherKind(held, wanted)"),
 			familySuite, "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{

@@ -21,7 +21,7 @@ func leaving() []mutant {
 		},
 		{
 			"next-waits-as-who-left", "who wants no replicas waits for those of one who has left",
-			one("engine/acquire.go", "if !ent.acksSuit() {", "if false {"),
+			one("engine/acquire.go", "if !ent.AcksSuit() {", "if false {"),
 			"engine", "TestTheNextDoesNotWaitForTheReplicasOfOneWhoLeft", false,
 		},
 		{
@@ -31,7 +31,7 @@ func leaving() []mutant {
 		},
 		{
 			"entry-nobody-wants-waits-for-replicas", "an owner cannot give back what it has, for an entry that it has cancelled waits for replicas",
-			one("engine/reentry.go", "n.cur.acquire == op && n.op.Ack != nil {", "false {"),
+			one("engine/reentry.go", "entering(n.Current()) == op && n.op.Ack != nil {", "false {"),
 			"engine", "TestWhoLeavesTheWaitForReplicasOfAnEntryHoldsNobodyUp", false,
 		},
 		{
@@ -69,17 +69,17 @@ func leavingNothing() []mutant {
 		},
 		{
 			"rest-of-a-change-waits-anew", "a release that waited behind a change without an answer is told twice as late as any other",
-			one("engine/reentry.go", "\t\trelease.troubledSince(c.since)\n", "\t\t_ = release\n"),
+			one("engine/reentry.go", "\t\trelease.troubledSince(c.Since)\n", "\t\t_ = release\n"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{
 			"release-behind-a-reading-waits-anew", "the same of a release behind what its owner asks to read",
-			one("engine/attempt.go", "\t\tsc.changesWait(h.reentry, now, r.Err)\n", "\t\t_ = h\n"),
+			one("engine/attempt.go", "\t\tsc.changesWait(h.reentry(), now, r.Err)\n", "\t\t_ = h\n"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{
 			"extend-behind-a-change-waits-anew", "the same of an Extend",
-			one("engine/lease.go", "\top.since = c.since", "\t_ = c.since"),
+			one("engine/lease.go", "\top.since = c.Since", "\t_ = c.Since"),
 			"engine", "TestTheRestOfAChangeHasNoPatienceOfItsOwn", false,
 		},
 		{

@@ -6,13 +6,13 @@ func moves() []mutant {
 	return []mutant{
 		{
 			"attempt-moves-with-its-op", "a queue waits for an answer that goes to another: for ever",
-			one("engine/queue.go", "if at := op.att.ent; at != nil && at != ent && at.att == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
+			one("engine/acquire.go", "if at := op.att.ent; at != nil && at != ent && at.attempt() == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"fair-parks-without-a-place", "a waiter that nobody has taken in waits to be told, and crashes",
-			one("engine/queue.go", "case q.epoch != q.askEpoch, q.att == nil && traits(q.head.set.family).mark == markPlace:", "case q.epoch != q.askEpoch:"),
-			"engine", "TestMachineQueueGoesOnAfterBusy", false,
+			one("engine/internal/lockstate/queue.go", "case q.hinted, q.attempt == nil && q.terms().Family.Mark == MarkPlace:", "case q.hinted:"),
+			"engine/internal/lockstate", "TestMachineQueueGoesOnAfterBusy", false,
 		},
 		{
 			"passed-on-stays-parked", "a fair waiter whose grant was force-released listens as one it is no more, and crashes",
@@ -21,13 +21,13 @@ func moves() []mutant {
 		},
 		{
 			"resting-is-not-watched", "MaxWait and ctx do not end an acquire that rests behind a release",
-			one("engine/acquire.go", "if ent.head != nil && ent.ask != askInFlight {", "if ent.head != nil && ent.ask != askInFlight && ent.ask != askNot {"),
+			one("engine/acquire.go", "if ent.First() != nil && !ent.InFlight() {", "if ent.First() != nil && !ent.InFlight() && ent.ask != askNot {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"left-is-not-passed-over", "a late copy of a lowering takes what a longer entry behind one that has left is trusted for",
-			one("engine/wirehold.go", "for len(n.queue) > 0 && n.queue[0].left() {", "for len(n.queue) > 0 && n.queue[0].left() && n.busy {"),
-			"engine", "TestMachineRaisingWaitsForCopiesThatLower", false,
+			one("engine/internal/lockstate/changes.go", "for len(n.queue) > 0 && n.queue[0].Left() {", "for len(n.queue) > 0 && n.queue[0].Left() && n.busy {"),
+			"engine/internal/lockstate", "TestMachineRaisingWaitsForCopiesThatLower", false,
 		},
 	}
 }

@@ -60,8 +60,8 @@ func moving() []mutant {
 		},
 		{
 			"moving-patience-ends", "who waits for a lock in a slot on its way is refused after a while",
-			one("engine/wirehold.go", ", class == resp.ClassTryAgain && (!try || !out):", ":"),
-			"engine", "TestVerdictAfterAFailedAcquire", false,
+			one("engine/internal/lockstate/asking.go", ", f.Moving && (!try || !out):", ":"),
+			"engine/internal/lockstate", "TestVerdictAfterAFailedAcquire", false,
 		},
 	}
 }

@@ -5,7 +5,7 @@ func outages() []mutant {
 	return []mutant{
 		{
 			"ghost-beside-what-was-read", "a write hold that nobody has stays for as long a lease as its owner has read with",
-			one("engine/readwrite.go", "\tsc.besideLasts(h, op.set.lease)\n", ""),
+			one("engine/readwrite.go", "\tsc.besideLasts(h, op.set.Lease)\n", ""),
 			"engine", "TestAWriteHoldIsGivenBackHoweverLongItsOwnerMayHaveRead", false,
 		},
 		{

@@ -15,12 +15,12 @@ func rare() []mutant {
 		},
 		{
 			"unbelieved-grant-is-not-watched", "MaxWait does not end an acquire whose grant a ForceRelease overtook",
-			one("engine/acquire.go", "if ent.head != nil && ent.ask != askInFlight {", "if false {"),
+			one("engine/acquire.go", "if ent.First() != nil && !ent.InFlight() {", "if false {"),
 			"engine", "TestMaxWaitEndsWhereAGrantIsNotBelieved", false,
 		},
 		{
 			"given-back-is-held", "an owner that lost one lock enters anew by another of which it has no handle",
-			one("engine/readwrite.go", "(other == nil || other.out() == 0)", "other == nil"),
+			one("engine/readwrite.go", "(other == nil || other.Out() == 0)", "other == nil"),
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
 		},
 		{
@@ -48,17 +48,17 @@ func rare() []mutant {
 		},
 		{
 			"poll-forgets-the-holder", "MaxWait says that nobody knows, while the poll of who is known to wait is on its way",
-			one("engine/queue.go", "return polls || q.wait == waitParked", "return polls && false || q.wait == waitParked"),
+			one("engine/internal/lockstate/queue.go", "return polls || q.wait == waitParked", "return polls && false || q.wait == waitParked"),
 			"engine", "TestMaxWaitTellsOfTheHolderWhileAPollIsOnItsWay", false,
 		},
 		{
 			"note-goes-with-the-writer-before", "readers overtake a writer whose note was taken back by the one before it",
-			one("engine/readwrite.go", "if ent.head == nil { // a writer who", "if false { // a writer who"),
+			one("engine/readwrite.go", "if ent.First() == nil { // a writer who", "if false { // a writer who"),
 			"engine", "TestANoteThatIsTakenBackIsNotThatOfTheNextWriter", false,
 		},
 		{
 			"extend-keeps-for-good", "what was given back beside an Extend keeps its key until its own lease ends",
-			one("engine/lease.go", "h.reentry != nil && h.reentry.unlowered &&", "false &&"),
+			one("engine/lease.go", "h.reentry() != nil && h.reentry().unlowered &&", "false &&"),
 			"engine", "TestAKeyIsLoweredWhenTheExtendThatKeptItIsAnswered", false,
 		},
 		{

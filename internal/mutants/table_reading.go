@@ -18,7 +18,7 @@ func reading() []mutant {
 		},
 		{
 			"passed-on-beside-a-reader", "a writer beside who reads",
-			one("engine/readwrite.go", "if child.hold != nil || child.head != nil || child.att != nil {", "if child.head != nil {"),
+			one("engine/readwrite.go", "if child.hold != nil || child.First() != nil || child.attempt() != nil {", "if child.First() != nil {"),
 			familySuite, "TestAWriteHoldIsNotPassedOnWhileItsOwnerReads", false,
 		},
 		{
@@ -28,7 +28,7 @@ func reading() []mutant {
 		},
 		{
 			"lost-beside-is-not-told", "an owner that asks to read beside a lock that is gone waits for ever",
-			one("engine/readwrite.go", "h.status.Load() == holdHeld {\n\t\treturn sc.lose", "h.status.Load() == holdHeld {\n\t\treturn nil\n\t} else if false {\n\t\treturn sc.lose"),
+			one("engine/readwrite.go", "h.Held() {\n\t\treturn sc.lose", "h.Held() {\n\t\treturn nil\n\t} else if false {\n\t\treturn sc.lose"),
 			familySuite, "TestAReadingBesideALockThatIsGoneIsTold", true,
 		},
 		{
@@ -38,7 +38,7 @@ func reading() []mutant {
 		},
 		{
 			"force-is-over-too-early", "the same, before its not-after",
-			one("engine/request.go", "if op.bounded && op.indeterminate.mayRunAfter(e.clock.Now()) &&", "if false &&"),
+			one("engine/request.go", "if op.bounded && op.indeterminate.MayRunAfter(e.clock.Now()) &&", "if false &&"),
 			faultSuite, "TestALateCopyOfAForceReleaseTakesNoLaterLock", false,
 		},
 		{
@@ -59,7 +59,7 @@ func notes() []mutant {
 	return []mutant{
 		{
 			"note-outlives-its-writer", "readers wait for nobody",
-			one("engine/acquire.go", "sc.applyStep(ent, ent.leave(op))\n\t\tsc.closeNote(ent)", "sc.applyStep(ent, ent.leave(op))"),
+			one("engine/acquire.go", "sc.applyStep(ent, ent.Leave(&op.Waiter))\n\t\tsc.closeNote(ent)", "sc.applyStep(ent, ent.Leave(&op.Waiter))"),
 			familySuite, "TestAWriterThatGivesUpTakesItsNoteBack", false,
 		},
 		{
@@ -69,12 +69,12 @@ func notes() []mutant {
 		},
 		{
 			"note-goes-with-one-writer", "readers overtake the writer that waits on",
-			one("engine/readwrite.go", "ent.children.noted && !ent.writerNext() {", "ent.children.noted {"),
+			one("engine/readwrite.go", "ent.children.noted && !ent.WriterNext() {", "ent.children.noted {"),
 			familySuite, "TestTheNoteStaysForTheWriterThatWaitsOn", false,
 		},
 		{
 			"ghost-writer", "a write hold that nobody has keeps readers out for as long as its owner reads",
-			one("engine/cleanup.go", "if !traits(c.op.Family).halved() {", "if true {"),
+			one("engine/cleanup.go", "if !traits(c.op.Family).Halved() {", "if true {"),
 			familySuite, "TestALostWriteHoldIsReleasedHoweverLongItsOwnerReads", false,
 		},
 		{

@@ -15,7 +15,7 @@ func telling() []mutant {
 		},
 		{
 			"force-always-took", "who takes away a lock that nobody has is told that there was one",
-			one("engine/force.go", "return op.indeterminate.until != 0, nil", "return true, nil"),
+			one("engine/force.go", "return op.indeterminate.Until != 0, nil", "return true, nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -35,12 +35,12 @@ func telling() []mutant {
 		},
 		{
 			"close-tells-of-one-handle", "after Close the events still hold all but one handle of a lock, or hold less than none",
-			one("engine/loss.go", "for range h.handles { // those", "for range 1 { // those"),
+			one("engine/loss.go", "for range h.Handles() { // those", "for range 1 { // those"),
 			"engine", "TestCloseTellsOfEachHandleThatItGivesBack", false,
 		},
 		{
 			"jeopardy-of-what-is-over", "jeopardy is told of a lock that was given back or lost before",
-			one("engine/loss.go", "held := h.status.Load() == holdHeld && h.handles > 0", "held := h.handles > -1"),
+			one("engine/loss.go", "held := h.Held() && h.Handles() > 0", "held := h.handles > -1"),
 			"engine", "TestNoJeopardyIsToldOfWhatIsOver", false,
 		},
 	}
@@ -51,7 +51,7 @@ func tellingLate() []mutant {
 	return []mutant{
 		{
 			"over-is-held-to-read", "an owner holds to read what has ended, until the watchdog comes to it",
-			one("engine/readwrite.go", "h.status.Load() == holdHeld && ent.eng.clock.Now().Before(h.Deadline()) {", "h.status.Load() == holdHeld {"),
+			one("engine/readwrite.go", "h.Held() && ent.eng.clock.Now().Before(h.Deadline()) {", "h.Held() {"),
 			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
 		},
 		{
@@ -107,12 +107,12 @@ func lasting() []mutant {
 		},
 		{
 			"stopped-handle-is-cut-short", "who stops its renewals while others go on has its lease for half as long as it was promised",
-			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease/2))"),
+			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.Lease))", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.Lease/2))"),
 			"engine", "TestWhoStopsBesideALongerLeaseIsTrustedForItsOwn", false,
 		},
 		{
 			"stopped-trusts-what-others-had", "who stopped goes on trusting what was renewed for somebody else",
-			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.lease))", "w.until, w.trusted = 0, renew.TrustUntil(now, 4*w.set.lease)"),
+			one("engine/wish.go", "w.until, w.trusted = 0, min(deadline, renew.TrustUntil(now, w.set.Lease))", "w.until, w.trusted = 0, renew.TrustUntil(now, 4*w.set.Lease)"),
 			"engine", "TestWhoStopsBesideALongerLeaseIsTrustedForItsOwn", false,
 		},
 		{
@@ -132,12 +132,12 @@ func lasting() []mutant {
 		},
 		{
 			"readers-join-for-ever", "writers elsewhere wait for as long as there are readers here",
-			one("engine/readwrite.go", " || !h.shareable(op.set, now) ||\n\t\t!now.Before(h.tenureUntil) {", " || !h.shareable(op.set, now) {"),
+			one("engine/readwrite.go", " || !h.shareable(op.set, now) ||\n\t\th.TenureOver(now) {", " || !h.shareable(op.set, now) {"),
 			"engine", "TestReadersJoinOthersForATurnAndThenAskTheServer", false,
 		},
 		{
 			"readers-join-before-a-writer", "a reader overtakes the writer of its own engine that waits",
-			one("engine/readwrite.go", "ent.children == nil || ent.head != nil || ent.hold != nil", "ent.children == nil || ent.hold != nil"),
+			one("engine/readwrite.go", "ent.children == nil || ent.First() != nil || ent.hold != nil", "ent.children == nil || ent.hold != nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

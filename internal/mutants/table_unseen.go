@@ -186,11 +186,11 @@ func unseenElsewhere() []mutant {
 		},
 		{
 			"turn-ignores-the-way", "over a long way a turn is over before its second grant",
-			one("engine/release.go", "max(10*r.ReceivedAt.Sub(r.SentAt), tenureLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), tenureLeast)"), "engine", turn, false,
+			one("engine/release.go", "max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)"), "engine", turn, false,
 		},
 		{
 			"turn-without-a-bound", "over a very long way nobody else has the lock for seconds",
-			one("engine/release.go", "min(max(10*r.ReceivedAt.Sub(r.SentAt), tenureLeast), tenureMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), tenureLeast)"),
+			one("engine/release.go", "min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)"),
 			"engine", turn, false,
 		},
 		{
@@ -199,7 +199,7 @@ func unseenElsewhere() []mutant {
 		},
 		{
 			"pause-without-a-bound", "over a very long way a lock lies idle",
-			one("engine/release.go", "min(max(2*r.ReceivedAt.Sub(r.SentAt), least), yieldMost)", "max(2*r.ReceivedAt.Sub(r.SentAt), least)"),
+			one("engine/release.go", "min(max(2*r.ReceivedAt.Sub(r.SentAt), least), lockstate.YieldMost)", "max(2*r.ReceivedAt.Sub(r.SentAt), least)"),
 			"engine", turn, false,
 		},
 		{

@@ -10,17 +10,17 @@ func waiting() []mutant {
 		},
 		{
 			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
-			one("engine/children.go", "if child.standing() != nil || child.head != nil {\n\t\t\treturn child\n", "if true {\n\t\t\treturn child\n"),
+			one("engine/children.go", "if child.standing() != nil || child.First() != nil {\n\t\t\treturn child\n", "if true {\n\t\t\treturn child\n"),
 			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{
 			"children-release-overtaken", "an acquire for replicas finds its own engine's hold in the way",
-			one("engine/queue.go", "q.head.set.ack != nil && q.whole().releases > 0:", "q.head.set.ack != nil && q.releases > 0:"),
+			one("engine/internal/lockstate/queue.go", "q.terms().Ack != nil && q.whole().releases > 0:", "q.terms().Ack != nil && q.releases > 0:"),
 			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{
 			"give-back-overtaken", "the same, where a grant is given back",
-			one("engine/cleanup.go", "if at.head != nil && at.head.set.ack != nil {", "if false {"),
+			one("engine/cleanup.go", "if at.First() != nil && at.head().set.Ack != nil {", "if false {"),
 			waitSuite, "TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused", false,
 		},
 		{
@@ -30,7 +30,7 @@ func waiting() []mutant {
 		},
 		{
 			"passed-on-under-anothers-lease", "what a crashed holder leaves is free after somebody else's lease",
-			one("engine/release.go", "LeaseMs: child.att.lease.Milliseconds()})\n\t\t}", "LeaseMs: h.ent.root().firstChild().nextChild().att.lease.Milliseconds()})\n\t\t}"),
+			one("engine/release.go", "LeaseMs: child.attempt().op.LeaseMs})\n\t\t}", "LeaseMs: h.ent.root().firstChild().nextChild().attempt().op.LeaseMs})\n\t\t}"),
 			familySuite, "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
 		},
 		{
@@ -45,12 +45,12 @@ func waiting() []mutant {
 		},
 		{
 			"holder-forgotten-in-silence", "MaxWait says that nobody knows, though the server has said who holds it",
-			one("engine/wait.go", "return ent.toldBusy(now)", "return false"),
+			one("engine/wait.go", "return ent.ToldBusy(now)", "return false"),
 			faultSuite, "TestMaxWaitTellsOfAHolderThatIsKnown", false,
 		},
 		{
 			"held-by-another-which-is-me", "MaxWait tells an owner that enters again that somebody else has its lock",
-			one("engine/wait.go", "if op.queued && ent.besideHold() == nil {", "if true {"),
+			one("engine/wait.go", "if op.Queued() && ent.besideHold() == nil {", "if true {"),
 			familySuite, "TestMaxWaitBoundsAnOwnerThatEntersAgain", false,
 		},
 	}
@@ -71,27 +71,27 @@ func company() []mutant {
 		},
 		{
 			"head-start-for-nobody", "a writer waits for others that are not there",
-			one("engine/release.go", "ent.endTenure(us == 1)", "ent.endTenure(false)"),
+			one("engine/release.go", "ent.EndTenure(us == 1)", "ent.EndTenure(false)"),
 			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
 		},
 		{
 			"pace-of-one-who-left", "waiters behind a spin lock that has left sleep as long as it would have",
-			one("engine/queue.go", "!q.head.set.waitsAs(op.set):\n\t\treturn stepPark", "!q.head.set.waitsAs(op.set):\n\t\treturn stepRest"),
+			one("engine/internal/lockstate/queue.go", "!q.terms().waitsAs(w.Of.Terms()):\n\t\treturn StepPark", "!q.terms().waitsAs(w.Of.Terms()):\n\t\treturn StepRest"),
 			waitSuite, "TestAWaiterBehindASpinLockThatLeavesListensAndPolls|TestASpinLockBehindAWaiterThatLeavesSpins", true,
 		},
 		{
 			"channel-of-one-who-left", "a waiter listens where nobody tells its kind",
-			one("engine/wait.go", "p.asked && otherKind(p.family, ent.head.set.family)", "false"),
+			one("engine/wait.go", "p.asked && otherKind(p.family, ent.head().set.family)", "false"),
 			waitSuite, "TestAWaiterListensToItsOwnKindsChannel", false,
 		},
 		{
 			"answer-to-another-kind", "a reader sleeps because a Try to write was refused",
-			one("engine/queue.go", "case !q.meant(asked):", "case false:"),
-			"engine", "TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer", false,
+			one("engine/internal/lockstate/queue.go", "case !q.Meant(asked):", "case false:"),
+			"engine/internal/lockstate", "TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer", false,
 		},
 		{
 			"try-to-read-refused-by-readers", "a Try to read is refused although only readers have the lock",
-			one("engine/queue.go", "if op.try && (!reads || !readers) {", "if op.try {"),
+			one("engine/internal/lockstate/queue.go", "if w.Try && (!reads || !readers) {", "if w.Try {"),
 			waitSuite, "TestATryToReadBehindAnotherReadersAcquireIsAskedFor", false,
 		},
 		{
@@ -101,7 +101,7 @@ func company() []mutant {
 		},
 		{
 			"refusal-for-everybody", "a poisoned key of one kind fails who never touches it",
-			one("engine/attempt.go", "case v == keepWaiting, v == failServer && !entersAs(a.op.Family, op.set.family):", "case v == keepWaiting:"),
+			one("engine/attempt.go", "case v == lockstate.FailServer && !entersAs(a.op.Family, op.set.family):", "case false:"),
 			waitSuite, "TestARefusalOfOneKindsScriptFailsNobodyElse", false,
 		},
 	}

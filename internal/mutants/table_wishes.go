@@ -20,7 +20,7 @@ func wishes() []mutant {
 		},
 		{
 			"late-lowering-ignored", "a late copy takes from a handle what it was granted",
-			one("engine/reentry.go", "if n.lowers.until != 0 {", "if false {"),
+			one("engine/reentry.go", "if n.LowersUntil() != 0 {", "if false {"),
 			familySuite, "TestALateCopyOfALoweringTakesNothingThatIsTrusted", false,
 		},
 		{
@@ -30,7 +30,7 @@ func wishes() []mutant {
 		},
 		{
 			"first-lease-is-renewed", "a longer lease of the same hold is not kept",
-			one("engine/wish.go", "c.lease = max(c.lease, w.set.lease)", ""),
+			one("engine/wish.go", "c.lease = max(c.lease, w.set.Lease)", ""),
 			"engine", "TestANestedLongerWatchdogLeaseIsRenewedWithItsOwnLength|TestModelWishes", false,
 		},
 		{

@@ -1,4 +1,4 @@
-package engine
+package lockstate
 
 import (
 	"flag"
@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
-	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // checkModel runs a model test often enough for its rare interleavings. A failure is shrunk, and says
@@ -67,7 +66,7 @@ func (w *queueWorld) settle() {
 			w.leave()
 		case w.flying && w.ran:
 			w.reply(false, false, false)
-		case w.q.forceReleases > 0:
+		case w.q.Forcing():
 			w.forced()
 		case w.flying:
 			w.run()
@@ -82,7 +81,7 @@ func (w *queueWorld) settle() {
 			continue
 		default:
 			w.fatalIf(len(w.line) > 0, "%d are forgotten in the queue", len(w.line))
-			w.fatalIf(!w.q.empty() || w.q.wait != waitNot || w.holder != 0, "something is left behind")
+			w.fatalIf(!w.q.Empty() || w.q.wait != waitNot || w.holder != 0, "something is left behind")
 			return
 		}
 		w.check()
@@ -90,8 +89,8 @@ func (w *queueWorld) settle() {
 }
 
 func (w *queueWorld) force() {
-	w.q.forceReleases++
-	w.q.overtake()
+	w.q.ForceBegun()
+	w.q.Overtake()
 	w.overtaken = w.flying
 	if w.held != 0 {
 		w.lose()
@@ -100,15 +99,17 @@ func (w *queueWorld) force() {
 
 func (w *queueWorld) forced() {
 	w.free(w.holder)
-	w.q.forceReleases--
-	w.do(w.q.next())
+	w.q.ForceAnswered()
+	w.do(w.q.Next())
 }
 
 // events are what may happen next.
 func (w *queueWorld) events() []event {
 	waits, released := len(w.line) > 0, len(w.releases) > 0
 	return []event{
-		{"submit", len(w.line) < 6, func() { w.submit(w.seldom("try"), w.settings[max(0, rapid.IntRange(-3, 3).Draw(w.t, "kind"))]) }},
+		{"submit", len(w.line) < 6, func() {
+			w.submit(w.seldom("try"), w.terms[max(0, rapid.IntRange(-3, 3).Draw(w.t, "kind"))])
+		}},
 		{"give up", waits, func() { w.giveUp(w.line[rapid.IntRange(0, len(w.line)-1).Draw(w.t, "who")]) }},
 		{"leave", len(w.leaving) > 0, w.leave},
 		{"run", w.flying && !w.ran, w.run},
@@ -117,22 +118,26 @@ func (w *queueWorld) events() []event {
 		{"recalled", w.flying && w.cancel && !w.ran, func() { w.reply(false, false, false) }},
 		{"weather", true, func() { w.full, w.slow = w.oneIn(3, "full") == 1, w.oneIn(3, "slow") == 1 }},
 		{"other", w.holder <= 0, w.other},
-		{"message", w.mail > 0, func() { w.mail--; w.wake(wakeMessage) }},
-		{"message that leaves it to others", w.mail > 0, func() { w.mail--; w.wake(wakeLeft) }},
-		{"reconnect", w.subscribed, func() { w.wake(wakeLook) }},
+		{"message", w.mail > 0, func() { w.mail--; w.wake(WakeMessage) }},
+		{"message that leaves it to others", w.mail > 0, func() { w.mail--; w.wake(WakeLeft) }},
+		{"reconnect", w.subscribed, func() { w.wake(WakeLook) }},
 		{"release", w.held != 0, func() { w.release(w.oneIn(2, "hand over") == 1) }},
 		{"let go", released && !w.releases[0].ran, func() { w.releases[0].ran = true; w.free(w.releases[0].id) }},
 		{"released", released && w.releases[0].ran, func() {
-			w.released(rapid.Int64Range(0, 2).Draw(w.t, "heard"), rapid.Int64Range(0, 1).Draw(w.t, "us"), w.oneIn(2, "counted") == 0)
+			heard, us := rapid.Int64Range(0, 2).Draw(w.t, "heard"), rapid.Int64Range(0, 1).Draw(w.t, "us")
+			w.released(heard, us, w.oneIn(2, "counted") == 0)
 		}},
 		{"lost", w.held != 0, w.lose},
-		{"an older hold is lost", w.held != 0, func() { w.fatalIf(w.q.freed(&hold{}), "an older hold opened the queue") }},
+		{"an older hold is lost", w.held != 0, func() {
+			w.fatalIf(w.freed(&Grant{}) || w.q.Next() == StepSend, "an older hold opened the queue")
+		}},
 		{"force", w.q.forceReleases < 2, w.force},
 		// An acquire that ran before it is answered before it, if they travel on one connection.
-		{"forced", w.q.forceReleases > 0 && (!w.flying || !w.ran || w.set.ack != nil), w.forced},
+		{"forced", w.q.forceReleases > 0 && (!w.flying || !w.ran || w.set.Ack != nil), w.forced},
 		{"clean", len(w.ghosts) > 0, func() { w.free(w.ghosts[0]); w.ghosts = w.ghosts[1:] }},
 		{"time", true, func() {
-			w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{100, 1000, 60_000, 1_300_000}).Draw(w.t, "µs")) * time.Microsecond)
+			us := rapid.SampledFrom([]int{100, 1000, 60_000, 1_300_000}).Draw(w.t, "µs")
+			w.now = w.now.Add(time.Duration(us) * time.Microsecond)
 			for w.fire() {
 				w.check()
 			}
@@ -154,12 +159,15 @@ func (w *queueWorld) seldom(what string) bool { return w.oneIn(6, what) == 1 }
 // everybody who still waits is served although no message comes any more.
 func TestModelQueue(t *testing.T) {
 	checkModel(t, func(t *rapid.T) {
-		w := &queueWorld{t: t, now: clock.Instant(time.Hour), served: make(map[*acquireOp]string)}
-		w.settings = [4]*settings{
-			{lease: time.Second, watchdog: true},
-			{lease: 2 * time.Second, watchdog: true},
-			{lease: time.Second, watchdog: true, ack: &resp.Ack{Replicas: 1}},
-			{lease: time.Second, watchdog: true, spin: &spinning{4 * time.Second, 4 * time.Second}, family: resp.FamilySpin},
+		w := &queueWorld{t: t, now: clock.Instant(time.Hour), served: make(map[*testOp]string)}
+		w.terms = [4]*Terms{
+			{Family: lockTraits, Lease: time.Second, Watchdog: true},
+			{Family: lockTraits, Lease: 2 * time.Second, Watchdog: true},
+			{Family: lockTraits, Lease: time.Second, Watchdog: true, Ack: &Ack{Replicas: 1}},
+			{
+				Family: spinTraits, Lease: time.Second, Watchdog: true,
+				Spin: &Spin{4 * time.Second, 4 * time.Second},
+			},
 		}
 		happen(t, w.events, w.check)
 		if rapid.Bool().Draw(t, "close") {
@@ -171,86 +179,86 @@ func TestModelQueue(t *testing.T) {
 
 // What random events seldom reach.
 func TestQueueTellsTheFirstAfterThreeGrantsThatCameTooLate(t *testing.T) {
-	var q queue
-	op := &acquireOp{set: defaults[resp.FamilyLock]}
-	q.push(op)
+	var q Queue
+	op := opFor(lockTraits)
+	q.Push(&op.Waiter)
 	for range maxLate - 1 {
-		q.asking(nil)
-		q.sent()
-		q.landed()
-		require.Nil(t, q.grantedLate())
-		require.Equal(t, stepSend, q.next(), "it is asked for again")
+		beginAsking(&q)
+		q.Sent()
+		q.Landed()
+		require.Nil(t, q.GrantedLate())
+		require.Equal(t, StepSend, q.Next(), "it is asked for again")
 	}
-	require.Same(t, op, q.grantedLate())
+	require.Same(t, op, whose(q.GrantedLate()))
 }
 
 // A release passes a fair lock on in its answer, and a force-release that was sent after it runs before that is
 // read: it may have taken what was passed on.
 func TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay(t *testing.T) {
-	var q queue
-	op := &acquireOp{set: defaults[resp.FamilyFair]}
-	q.push(op)
-	q.forceReleases++
-	q.overtake()
-	q.asking(nil)
-	require.Nil(t, q.granted(op.set.lease, resp.FamilyFair, 0))
-	require.Equal(t, stepRest, q.next())
-	q.forceReleases--
-	require.Equal(t, stepSend, q.next(), "it is asked for again")
-	require.Same(t, op, q.granted(op.set.lease, resp.FamilyFair, 0))
+	var q Queue
+	op := opFor(fairTraits)
+	q.Push(&op.Waiter)
+	q.ForceBegun()
+	q.Overtake()
+	beginAsking(&q)
+	require.Nil(t, q.Granted(fairTraits, op.terms.Lease, 0))
+	require.Equal(t, StepRest, q.Next())
+	q.ForceAnswered()
+	require.Equal(t, StepSend, q.Next(), "it is asked for again")
+	require.Same(t, op, whose(q.Granted(fairTraits, op.terms.Lease, 0)))
 }
 
 func TestQueuePollsAfterAFifthMoreThanASecondAtMost(t *testing.T) {
-	q := queue{}
-	q.push(&acquireOp{set: defaults[resp.FamilyLock]})
+	q := Queue{}
+	q.Push(&opFor(lockTraits).Waiter)
 	now := clock.Instant(time.Hour)
 	for _, left := range []time.Duration{-1, 0, 10, 998, 999, 1000, 2000} {
 		for _, more := range []time.Duration{-1, 0, 1, 900_000} {
 			q.busyUntil = now.Add(left*time.Millisecond + more)
-			least, spread := q.pollSpan(now)
+			least, spread := q.PollSpan(now)
 			require.LessOrEqual(t, least+spread, 1200*time.Millisecond, "%v and %v left", left*time.Millisecond, more)
 		}
 	}
 }
 
 func TestQueueKeepsCourtesyWhateverTheAnswerToAnEarlierAcquire(t *testing.T) {
-	var q queue
-	q.push(&acquireOp{set: defaults[resp.FamilyLock]})
-	q.asking(nil)
-	q.sent()
-	q.yield()
-	q.landed()
-	q.busy(0, false)
-	require.Equal(t, stepPark, q.afterBusy(resp.FamilyLock), "the poll is armed")
-	s, _ := q.wake(wakeMessage)
-	require.Equal(t, stepRest, s, "nothing cuts a yield pause short")
-	s, _ = q.wake(wakePause)
-	require.Equal(t, stepSend, s)
+	var q Queue
+	q.Push(&opFor(lockTraits).Waiter)
+	beginAsking(&q)
+	q.Sent()
+	q.Yield()
+	q.Landed()
+	q.Busy(0, false)
+	require.Equal(t, StepPark, q.AfterBusy(lockTraits), "the poll is armed")
+	s, _, _ := q.Wake(WakeMessage)
+	require.Equal(t, StepRest, s, "nothing cuts a yield pause short")
+	s, _, _ = q.Wake(WakePause)
+	require.Equal(t, StepSend, s)
 }
 
 func TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer(t *testing.T) {
-	for _, asked := range []resp.Family{resp.FamilyWrite, resp.FamilyLock} {
-		var q queue
-		try := &acquireOp{set: defaults[asked], try: true}
-		reader := &acquireOp{set: defaults[resp.FamilyRead]}
-		q.push(try)
-		q.push(reader)
-		q.asking(nil)
-		q.sent()
-		q.landed()
-		q.busy(0, false)
-		require.Same(t, try, q.takeTries(asked, false))
-		require.False(t, q.meant(asked))
-		require.Equal(t, stepSend, q.afterBusy(asked), "nobody has asked for the reader yet")
+	for _, asked := range []*Traits{writeTraits, lockTraits} {
+		var q Queue
+		try := tryFor(asked)
+		reader := opFor(readTraits)
+		q.Push(&try.Waiter)
+		q.Push(&reader.Waiter)
+		beginAsking(&q)
+		q.Sent()
+		q.Landed()
+		q.Busy(0, false)
+		require.Equal(t, []*testOp{try}, taken(q.TakeTries(asked, false)))
+		require.False(t, q.Meant(asked))
+		require.Equal(t, StepSend, q.AfterBusy(asked), "nobody has asked for the reader yet")
 	}
 }
 
 func TestQueueAnswersATryToReadOnlyWithWhatAReaderWasTold(t *testing.T) {
-	const lock, read, write = resp.FamilyLock, resp.FamilyRead, resp.FamilyWrite
+	lock, read, write := lockTraits, readTraits, writeTraits
 	for _, c := range []struct {
-		asked   resp.Family
+		asked   *Traits
 		granted bool
-		before  resp.Family // of who waits before it, if not the plain lock's
+		before  *Traits // of who waits before it, if not the plain lock's
 		takes   bool
 	}{
 		{read, true, lock, false},
@@ -261,12 +269,14 @@ func TestQueueAnswersATryToReadOnlyWithWhatAReaderWasTold(t *testing.T) {
 		{write, false, lock, false},
 		{write, false, write, true},
 	} {
-		var q queue
-		try := &acquireOp{set: defaults[read], try: true}
+		var q Queue
+		try := tryFor(read)
 		if c.before != lock {
-			q.push(&acquireOp{set: defaults[c.before]})
+			q.Push(&opFor(c.before).Waiter)
 		}
-		q.push(try)
-		require.Equal(t, c.takes, q.takeTries(c.asked, c.granted) == try, "%+v", c)
+		q.Push(&try.Waiter)
+		tries := q.TakeTries(c.asked, c.granted)
+		require.Equal(t, c.takes, whose(tries.Take()) == try, "%+v", c)
+		require.True(t, tries.Empty(), "%+v", c)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package lockstate
 
 import (
 	"slices"
@@ -9,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
-	"github.com/seed-786ebc8c/holdfast/renew"
-	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
 // attemptLimit is how long a copy of a command may begin after it was sent.
@@ -20,10 +18,10 @@ const attemptLimit = 2 * time.Second
 type holdWorld struct {
 	t   *rapid.T
 	now clock.Instant
-	w   wirehold
+	w   Grant
 
-	handles int          // the twin: leases that callers have
-	wanted  []*acquireOp // those who want in once more
+	handles int       // the twin: leases that callers have
+	wanted  []*testOp // those who want in once more
 	done    map[any]string
 
 	field  int32 // the server's; 0: there is none
@@ -56,27 +54,27 @@ func (hw *holdWorld) answer(who any, result string) {
 		hw.t.Fatalf("one caller was told %q and then %q", was, result)
 	}
 	hw.done[who] = result
-	hw.wanted = slices.DeleteFunc(hw.wanted, func(op *acquireOp) bool { return op == who })
+	hw.wanted = slices.DeleteFunc(hw.wanted, func(op *testOp) bool { return op == who })
 }
 
 // next starts changes as the engine does.
 func (hw *holdWorld) next() {
 	for !hw.ended {
-		c, step := hw.w.nextChange()
+		c, step := hw.w.NextChange()
 		switch step {
-		case countRest:
+		case CountRest:
 			return
-		case countReleaseLast:
+		case CountReleaseLast:
 			hw.fatalIf(hw.handles > 0, "the last release is sent with %d handles out", hw.handles)
-			if c.release != nil {
-				hw.answer(c.release, "released")
+			if c.Leave != nil {
+				hw.answer(c.Leave, "released")
 			}
-			hw.over(holdReleased)
+			hw.over(Released)
 			return
-		case countSend:
+		case CountSend:
 			hw.fatalIf(hw.cur != nil || hw.again, "two changes at a time")
-			hw.fatalIf(c.acquire != nil && hw.done[c.acquire] != "", "a count is sent for one who has left")
-			hw.fatalIf(hw.w.reentry.target < 1, "a count of %d is asked for", hw.w.reentry.target)
+			hw.fatalIf(c.Enter != nil && hw.done[c.Enter] != "", "a count is sent for one who has left")
+			hw.fatalIf(hw.w.changes.Target() < 1, "a count of %d is asked for", hw.w.changes.Target())
 			hw.unsure = false
 			hw.send()
 		}
@@ -85,7 +83,7 @@ func (hw *holdWorld) next() {
 
 func (hw *holdWorld) send() {
 	hw.again = false
-	hw.cur = &copied{target: hw.w.reentry.target, sentAt: hw.now}
+	hw.cur = &copied{target: hw.w.changes.Target(), sentAt: hw.now}
 }
 
 // execute is the server's work on one sending.
@@ -101,18 +99,18 @@ func (hw *holdWorld) reply() {
 	c := *hw.cur
 	hw.cur = nil
 	if !c.ours {
-		hw.over(holdLost)
+		hw.over(Lost)
 		return
 	}
-	n := hw.w.reentry
-	switch ch := hw.w.confirmed(c.sentAt); {
-	case ch.acquire != nil && ch.acquire.claim():
-		hw.answer(ch.acquire, "entered")
+	n := hw.w.changes
+	switch ch := hw.w.Confirmed(c.sentAt, 0); {
+	case ch.Enter != nil && ch.Enter.Claim():
+		hw.answer(ch.Enter, "entered")
 		hw.handles++
-	case ch.acquire != nil:
-		n.undo()
-	case ch.release != nil:
-		hw.answer(ch.release, "released")
+	case ch.Enter != nil:
+		n.Undo()
+	case ch.Leave != nil:
+		hw.answer(ch.Leave, "released")
 	}
 	hw.next()
 }
@@ -124,7 +122,8 @@ func (hw *holdWorld) drop() {
 	if !c.ran {
 		hw.copies = append(hw.copies, c)
 	}
-	hw.fatalIf(!hw.w.reentry.failed(false, true, sending{c.sentAt, attemptLimit, time.Second}, hw.now), "a change of unknown outcome is given up")
+	again := hw.w.changes.Failed(false, true, Sending{c.sentAt, attemptLimit, time.Second}, hw.now)
+	hw.fatalIf(!again, "a change of unknown outcome is given up")
 	most := attemptLimit
 	if rapid.Bool().Draw(hw.t, "out of patience") {
 		most = -1
@@ -138,16 +137,17 @@ func (hw *holdWorld) drop() {
 
 // overdue tells who has waited for longer than most that nobody knows.
 func (hw *holdWorld) overdue(most time.Duration) {
-	for _, c := range hw.w.reentry.overdue(hw.now, most) {
-		if c.acquire != nil && c.acquire.claim() {
-			hw.answer(c.acquire, "unknown")
+	for _, c := range hw.w.changes.Overdue(hw.now, most) {
+		if c.Enter != nil && c.Enter.Claim() {
+			hw.answer(c.Enter, "unknown")
 		}
-		if c.release != nil {
-			hw.answer(c.release, "unknown")
+		if c.Leave != nil {
+			hw.answer(c.Leave, "unknown")
 		}
 	}
-	for _, c := range append(hw.w.reentry.queue, hw.w.reentry.cur) {
-		hw.fatalIf(hw.now.Sub(c.since) > most && (c.release != nil || c.acquire != nil && hw.done[c.acquire] == ""), "somebody waits on")
+	for _, c := range append(hw.w.changes.queue, hw.w.changes.cur) {
+		waits := c.Leave != nil || c.Enter != nil && hw.done[c.Enter] == ""
+		hw.fatalIf(hw.now.Sub(c.Since) > most && waits, "somebody waits on")
 	}
 }
 
@@ -155,17 +155,17 @@ func (hw *holdWorld) overdue(most time.Duration) {
 func (hw *holdWorld) refuse() {
 	c := *hw.cur
 	hw.cur = nil
-	if hw.w.reentry.failed(true, false, sending{c.sentAt, attemptLimit, time.Second}, hw.now) {
+	if hw.w.changes.Failed(true, false, Sending{c.sentAt, attemptLimit, time.Second}, hw.now) {
 		hw.again = true
 		return
 	}
 	hw.fatalIf(hw.unsure, "a change that may have been made is given up")
-	ch := hw.w.refused(hw.now)
-	if ch.acquire != nil && ch.acquire.claim() {
-		hw.answer(ch.acquire, "refused")
+	ch := hw.w.Refused(hw.now)
+	if ch.Enter != nil && ch.Enter.Claim() {
+		hw.answer(ch.Enter, "refused")
 	}
-	if ch.release != nil {
-		hw.answer(ch.release, "refused")
+	if ch.Leave != nil {
+		hw.answer(ch.Leave, "refused")
 	}
 	hw.next()
 }
@@ -180,31 +180,31 @@ func (hw *holdWorld) lateCopy() {
 }
 
 func (hw *holdWorld) enter() {
-	op := &acquireOp{set: defaults[resp.FamilyLock]}
+	op := opFor(lockTraits)
 	hw.wanted = append(hw.wanted, op)
-	hw.w.reentry.want(change{acquire: op})
+	hw.w.changes.Want(Change{Enter: op})
 	hw.next()
 }
 
 // giveBack releases one handle.
 func (hw *holdWorld) giveBack(handOver bool) {
 	hw.handles--
-	if !hw.w.lastHandle() {
-		hw.w.reentry.want(change{release: &releaseOp{}})
+	if !hw.w.LastHandle() {
+		hw.w.changes.Want(Change{Leave: &leaver{}})
 		hw.next()
 		return
 	}
-	hw.fatalIf((hw.cur != nil || hw.again) && !hw.w.reentry.cur.settles, "a release overtakes a change of the count")
+	hw.fatalIf((hw.cur != nil || hw.again) && !hw.w.changes.cur.Settles, "a release overtakes a change of the count")
 	hw.fatalIf(hw.handles != 0, "a release frees the lock with %d handles out", hw.handles)
 	if handOver && hw.handOver() {
 		return
 	}
-	hw.over(holdReleased)
+	hw.over(Released)
 }
 
 func (hw *holdWorld) handOver() bool {
-	with := handOffInput{now: hw.now, deadline: hw.now.Add(time.Second), lease: time.Second, renewing: true}
-	if hw.w.mayHandOff(with) != handOffSafe {
+	with := HandOffInput{Now: hw.now, Deadline: hw.now.Add(time.Second), Lease: time.Second, Renewing: true}
+	if hw.w.MayHandOff(with) != HandOffSafe {
 		return false
 	}
 	hw.fatalIf(hw.field > 1, "passed on with a count of %d on the wire", hw.field)
@@ -212,32 +212,33 @@ func (hw *holdWorld) handOver() bool {
 	for _, c := range hw.copies {
 		hw.fatalIf(hw.now.Before(c.sentAt.Add(attemptLimit)), "passed on while a copy may still change its count")
 	}
-	hw.w.passed(hw.w.set)
+	hw.w.Passed(hw.w.terms)
 	hw.handles = 1
 	return true
 }
 
 // over ends the hold, once, whoever says so.
-func (hw *holdWorld) over(as uint32) {
-	if !hw.w.end(as) {
+func (hw *holdWorld) over(as Status) {
+	if !hw.w.End(as) {
 		hw.fatalIf(!hw.ended, "the status moved without an end")
 		return
 	}
 	hw.fatalIf(hw.ended, "the status moved twice")
 	hw.ended = true
-	if as == holdReleased {
+	if as == Released {
 		hw.released++
 		hw.field = 0
 	}
-	for _, c := range hw.w.drain() {
-		if c.acquire != nil && c.acquire.claim() {
-			hw.answer(c.acquire, "over")
+	for _, c := range hw.w.Drain() {
+		if c.Enter != nil && c.Enter.Claim() {
+			hw.answer(c.Enter, "over")
 		}
-		if c.release != nil {
-			hw.answer(c.release, "over")
+		if c.Leave != nil {
+			hw.answer(c.Leave, "over")
 		}
 	}
-	hw.fatalIf(as == holdLost && int(hw.w.count) != hw.handles, "%d handles are out, %d are remembered", hw.handles, hw.w.count)
+	hw.fatalIf(as == Lost && int(hw.w.Count()) != hw.handles,
+		"%d handles are out, %d are remembered", hw.handles, hw.w.Count())
 	hw.cur, hw.again = nil, false
 }
 
@@ -247,17 +248,17 @@ func (hw *holdWorld) events() []event {
 		{"enter", in && hw.handles > 0 && hw.handles+len(hw.wanted) < 3, hw.enter},
 		{"leave the queue", len(hw.wanted) > 0, func() {
 			op := hw.wanted[rapid.IntRange(0, len(hw.wanted)-1).Draw(hw.t, "who")]
-			op.claim()
+			op.Claim()
 			hw.answer(op, "gave up")
 			if in {
-				hw.w.reentry.leaves()
+				hw.w.changes.Leaves()
 				left := 0
-				for _, c := range hw.w.reentry.queue {
-					if c.left() {
+				for _, c := range hw.w.changes.queue {
+					if c.Left() {
 						left++
 					}
 				}
-				hw.fatalIf(left > 0 && 2*left >= len(hw.w.reentry.queue), "%d that gave up still wait", left)
+				hw.fatalIf(left > 0 && 2*left >= len(hw.w.changes.queue), "%d that gave up still wait", left)
 			}
 		}},
 		{"release", in && hw.handles > 0, func() { hw.giveBack(rapid.Bool().Draw(hw.t, "hand over")) }},
@@ -273,8 +274,8 @@ func (hw *holdWorld) events() []event {
 		{"again", hw.again, hw.send},
 		{"late copy", len(hw.copies) > 0, hw.lateCopy},
 		{"settle", in && hw.due(), hw.settles},
-		{"lost", in && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.over(holdLost) }},
-		{"lost too late", hw.ended, func() { hw.over(holdLost) }},
+		{"lost", in && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.over(Lost) }},
+		{"lost too late", hw.ended, func() { hw.over(Lost) }},
 		{"anew", hw.ended && len(hw.wanted) == 0, hw.anew},
 		{"deleted", hw.field > 0 && rapid.IntRange(0, 9).Draw(hw.t, "luck") == 9, func() { hw.field = 0 }},
 		{"time", len(hw.copies) > 0, func() { hw.now = hw.now.Add(500 * time.Millisecond) }},
@@ -284,25 +285,25 @@ func (hw *holdWorld) events() []event {
 // anew is the next grant of the name, under another owner id.
 func (hw *holdWorld) anew() {
 	*hw = holdWorld{t: hw.t, now: hw.now, handles: 1, field: 1, done: make(map[any]string)}
-	hw.w.begin(&settings{lease: time.Second, watchdog: true}, clock.Instant(1<<62), 0)
-	hw.w.reentry = &reentry{}
+	hw.w.Begin(&Terms{Family: lockTraits, Lease: time.Second, Watchdog: true}, clock.Instant(1<<62), 0, nil)
+	hw.w.Counting(&Changes{})
 }
 
 // due reports whether it is time to settle the hold.
 func (hw *holdWorld) due() bool {
-	at := hw.w.reentry.settleAt()
+	at := hw.w.changes.SettleAt()
 	return at != 0 && !hw.now.Before(at)
 }
 
 func (hw *holdWorld) settles() {
-	hw.w.reentry.want(change{settles: true})
+	hw.w.changes.Want(Change{Settles: true})
 	hw.next()
 }
 
 // calm lets everything be answered, and the time of the last copies pass: then the count on the wire is that of the
 // handles.
 func (hw *holdWorld) calm() {
-	for rounds := 0; !hw.ended && !hw.w.reentry.settled(); rounds++ {
+	for rounds := 0; !hw.ended && !hw.w.changes.Settled(); rounds++ {
 		hw.fatalIf(rounds > 1000, "never settled")
 		hw.check()
 		switch {
@@ -320,22 +321,24 @@ func (hw *holdWorld) calm() {
 			hw.now = hw.now.Add(500 * time.Millisecond)
 		}
 	}
-	hw.fatalIf(!hw.ended && hw.field > 0 && int(hw.field) != hw.handles, "%d handles are out, and the count on the wire is %d for good", hw.handles, hw.field)
+	hw.fatalIf(!hw.ended && hw.field > 0 && int(hw.field) != hw.handles,
+		"%d handles are out, and the count on the wire is %d for good", hw.handles, hw.field)
 }
 
 // check is what holds between any two events.
 func (hw *holdWorld) check() {
-	n := hw.w.reentry
-	hw.fatalIf(hw.ended != (hw.w.status.Load() != holdHeld), "ended is %v, the status %d", hw.ended, hw.w.status.Load())
+	n := hw.w.changes
+	hw.fatalIf(hw.ended != (hw.w.Status() != Held), "ended is %v, the status %d", hw.ended, hw.w.Status())
 	if hw.ended {
 		hw.fatalIf(len(hw.wanted) > 0 || len(n.queue) > 0, "the hold is over and %d still wait", len(hw.wanted))
 		return
 	}
 	hw.fatalIf(n.busy != (hw.cur != nil || hw.again), "busy is %v", n.busy)
 	hw.fatalIf(hw.handles > 0 && !n.busy && len(n.queue) > 0, "changes wait and none is on its way")
-	if n.settled() {
+	if n.Settled() {
 		hw.fatalIf(int(hw.w.count) != hw.handles, "%d handles are out, %d are counted", hw.handles, hw.w.count)
-		hw.fatalIf(hw.field > 0 && hw.field != hw.w.onWire, "the count on the wire is %d, and should be %d", hw.field, hw.w.onWire)
+		hw.fatalIf(hw.field > 0 && hw.field != hw.w.onWire,
+			"the count on the wire is %d, and should be %d", hw.field, hw.w.onWire)
 	}
 }
 
@@ -360,13 +363,16 @@ func (hw *holdWorld) settle() {
 	for len(hw.copies) > 0 {
 		hw.lateCopy()
 	}
-	if hw.w.status.Load() == holdReleased {
+	if hw.w.Status() == Released {
 		hw.fatalIf(hw.field != 0 || hw.released != 1, "after %d releases the count on the wire is %d", hw.released, hw.field)
 	}
 	for _, op := range hw.wanted {
 		hw.fatalIf(true, "%p waits for a hold that is over", op)
 	}
 }
+
+// A leaver waits to be told that a handle was given back.
+type leaver struct{ _ byte } // one is not another, as it may be of no size
 
 // Whatever is dropped, refused, late or lost, and in whatever order: the count on the wire is what was
 // last confirmed, nobody is answered twice, nothing is passed on with another count than one, the last
@@ -387,42 +393,50 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 	const lease = 10 * time.Second
 	now := clock.Instant(time.Hour)
 	type state struct {
-		w    wirehold
-		with handOffInput
+		w    Grant
+		with HandOffInput
 	}
-	rows := map[handOff]func(*state){
-		handOffOff:           func(s *state) { s.with.off = true },
-		handOffReentered:     func(s *state) { s.w.onWire = 2 },
-		handOffCountChanging: func(s *state) { s.w.reentry.busy = true },
-		handOffFamily:        func(s *state) { s.with.family = resp.FamilyFenced },
-		handOffForceReleased: func(s *state) { s.w.forceReleased = true },
-		handOffNotRenewed:    func(s *state) { s.with.renewing = false },
-		handOffTenureOver:    func(s *state) { s.w.tenureUntil = now },
-		handOffLeaseShort:    func(s *state) { s.with.deadline = now.Add(lease/2 - 1) },
-		handOffIndeterminate: func(s *state) { s.w.copies = &indeterminate{until: now.Add(1)} },
-		handOffNotLowered:    func(s *state) { s.with.unlowered = true },
+	// of makes the terms another family's.
+	of := func(f *Traits) func(*state) {
+		return func(s *state) {
+			terms := *s.w.terms
+			terms.Family = f
+			s.w.SetTerms(&terms)
+		}
+	}
+	rows := map[HandOff]func(*state){
+		HandOffOff:           func(s *state) { s.with.Off = true },
+		HandOffReentered:     func(s *state) { s.w.onWire = 2 },
+		HandOffCountChanging: func(s *state) { s.w.changes.busy = true },
+		HandOffFamily:        of(fencedTraits),
+		HandOffForceReleased: func(s *state) { s.w.forceReleased = true },
+		HandOffNotRenewed:    func(s *state) { s.with.Renewing = false },
+		HandOffTenureOver:    func(s *state) { s.w.tenureUntil = now },
+		HandOffLeaseShort:    func(s *state) { s.with.Deadline = now.Add(lease/2 - 1) },
+		HandOffIndeterminate: func(s *state) { s.w.copies = &Indeterminate{Until: now.Add(1)} },
+		HandOffNotLowered:    func(s *state) { s.with.Unlowered = true },
 	}
 	others := []func(*state){
 		func(s *state) { s.w.count = 2 },
-		func(s *state) { s.w.reentry.want(change{}) },
-		func(s *state) { s.w.reentry.late.unanswered(now.Add(-time.Hour), attemptLimit, lease) },
-		func(s *state) { s.w.set = &settings{lease: lease} },
+		func(s *state) { s.w.changes.Want(Change{}) },
+		func(s *state) { s.w.changes.late.Unanswered(now.Add(-time.Hour), attemptLimit, lease) },
+		func(s *state) { s.w.SetTerms(&Terms{Family: s.w.terms.Family, Lease: lease}) },
 		func(s *state) { s.w.grants = tenureGrants },
-		func(s *state) { s.with.family = resp.FamilyRead },
-		func(s *state) { s.with.family = resp.FamilyFair },
-		func(s *state) { s.with.reads = true },
+		of(readTraits),
+		of(fairTraits),
+		func(s *state) { s.with.Reads = true },
 	}
 	good := func() *state {
-		s := &state{with: handOffInput{now: now, deadline: now.Add(lease / 2), lease: lease, renewing: true}}
-		s.w.begin(&settings{lease: lease, watchdog: true}, now.Add(1), 0)
-		s.w.reentry = &reentry{}
+		s := &state{with: HandOffInput{Now: now, Deadline: now.Add(lease / 2), Lease: lease, Renewing: true}}
+		s.w.Begin(&Terms{Family: lockTraits, Lease: lease, Watchdog: true}, now.Add(1), 0, nil)
+		s.w.Counting(&Changes{})
 		return s
 	}
 	for row, spoil := range rows {
 		s := good()
-		require.Equal(t, handOffSafe, s.w.mayHandOff(s.with))
+		require.Equal(t, HandOffSafe, s.w.MayHandOff(s.with))
 		spoil(s)
-		require.Equal(t, row, s.w.mayHandOff(s.with))
+		require.Equal(t, row, s.w.MayHandOff(s.with))
 		others = append(others, spoil)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -431,7 +445,7 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 		for range n {
 			others[rapid.IntRange(0, len(others)-1).Draw(t, "how")](s)
 		}
-		if got := s.w.mayHandOff(s.with); (got == handOffSafe) != (n == 0) {
+		if got := s.w.MayHandOff(s.with); (got == HandOffSafe) != (n == 0) {
 			t.Fatalf("%d conditions fail, and the answer is %d", n, got)
 		}
 	})
@@ -439,66 +453,65 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 
 // One turn is so many grants, however short they are.
 func TestTurnEndsAfterItsGrants(t *testing.T) {
-	var w wirehold
-	set := &settings{lease: time.Second, watchdog: true}
-	w.begin(set, clock.Instant(1<<62), 0)
-	with := handOffInput{now: 1, deadline: clock.Instant(time.Second), lease: time.Second, renewing: true}
+	var w Grant
+	terms := &Terms{Family: lockTraits, Lease: time.Second, Watchdog: true}
+	w.Begin(terms, clock.Instant(1<<62), 0, nil)
+	with := HandOffInput{Now: 1, Deadline: clock.Instant(time.Second), Lease: time.Second, Renewing: true}
 	grants := 1
-	for ; w.mayHandOff(with) == handOffSafe; grants++ {
-		w.passed(set)
+	for ; w.MayHandOff(with) == HandOffSafe; grants++ {
+		w.Passed(terms)
 	}
 	require.Equal(t, tenureGrants, grants)
-	require.Equal(t, handOffTenureOver, w.mayHandOff(with))
+	require.Equal(t, HandOffTenureOver, w.MayHandOff(with))
 }
 
 // What is sent for a hold that is over.
 func TestWireHoldEndings(t *testing.T) {
 	sent := clock.Instant(time.Hour)
-	var sure, unsure wirehold
-	unsure.copies = &indeterminate{}
-	unsure.copies.unanswered(sent, attemptLimit, time.Second)
-	closed := unsure.copies.until
+	var sure, unsure Grant
+	unsure.copies = &Indeterminate{}
+	unsure.copies.Unanswered(sent, attemptLimit, time.Second)
+	closed := unsure.copies.Until
 
-	require.Equal(t, followUpNone, sure.afterRelease(true, sent))
-	require.Equal(t, followUpRelease, sure.afterRelease(false, sent), "an unanswered release goes on")
-	require.Equal(t, followUpReleaseLater, unsure.afterRelease(true, closed-1), "a copy of the acquire may have run after it")
-	require.Equal(t, followUpNone, unsure.afterRelease(true, closed))
+	require.Equal(t, FollowUpNone, sure.AfterRelease(true, sent))
+	require.Equal(t, FollowUpRelease, sure.AfterRelease(false, sent), "an unanswered release goes on")
+	require.Equal(t, FollowUpReleaseLater, unsure.AfterRelease(true, closed-1),
+		"a copy of the acquire may have run after it")
+	require.Equal(t, FollowUpNone, unsure.AfterRelease(true, closed))
 
-	for cause, want := range map[renew.Cause][2]followUp{ // sure, unsure
-		renew.CauseDeadline:  {followUpRelease, followUpRelease},
-		renew.CauseNotOurs:   {followUpNone, followUpReleaseLater},
-		renew.CauseWrongType: {followUpNone, followUpReleaseLater},
-		renew.CauseForced:    {followUpNone, followUpReleaseLater},
-		renew.CauseClosed:    {followUpNone, followUpNone},
+	for why, want := range map[Loss][2]FollowUp{ // sure, unsure
+		LossDeadline: {FollowUpRelease, FollowUpRelease},
+		LossTaken:    {FollowUpNone, FollowUpReleaseLater}, // not ours, of another type, or forced
+		LossKept:     {FollowUpNone, FollowUpNone},
 	} {
-		require.Equal(t, want, [2]followUp{sure.afterLoss(cause), unsure.afterLoss(cause)}, "cause %d", cause)
+		require.Equal(t, want, [2]FollowUp{sure.AfterLoss(why), unsure.AfterLoss(why)}, "loss %d", why)
 	}
 }
 
 // What becomes of callers after a failure: a table of who they are and what is known.
 func TestVerdictAfterAFailedAcquire(t *testing.T) {
-	known, unknown := asking{}, asking{unknown: true}
+	known, unknown := Asking{}, Asking{unknown: true}
 	for _, c := range []struct {
-		a                asking
-		class            resp.Class
+		a                Asking
+		fault            Fault
 		parked, try, out bool
-		want             verdict
+		want             Verdict
 	}{
-		{known, resp.ClassUnreachable, true, false, true, keepWaiting}, // a waiter outlasts it
-		{known, resp.ClassOOM, true, false, true, keepWaiting},
-		{known, resp.ClassOOM, false, false, false, failServer},
-		{known, resp.ClassNoPerm, true, false, false, failServer},
-		{known, resp.ClassUnreachable, false, false, false, keepWaiting},
-		{known, resp.ClassUnreachable, false, true, false, failServer}, // a Try asks once
-		{known, resp.ClassUnreachable, false, false, true, failServer},
-		{known, resp.ClassTryAgain, false, false, true, keepWaiting}, // the slot moves: as if the lock were held
-		{known, resp.ClassTryAgain, false, true, false, keepWaiting},
-		{known, resp.ClassTryAgain, false, true, true, failServer},
-		{unknown, resp.ClassUnreachable, false, true, false, keepWaiting}, // the next answer is definite
-		{unknown, resp.ClassUnreachable, false, false, true, failUnknown},
-		{unknown, resp.ClassNoPerm, false, false, false, failUnknown},
-		{unknown, resp.ClassPartly, false, false, false, failUnknown},
+		{known, faultUnreachable, true, false, true, KeepWaiting}, // a waiter outlasts it
+		{known, faultOOM, true, false, true, KeepWaiting},
+		{known, faultOOM, false, false, false, FailServer},
+		{known, faultNoPerm, true, false, false, FailServer},
+		{known, faultUnreachable, false, false, false, KeepWaiting},
+		{known, faultUnreachable, false, true, false, FailServer}, // a Try asks once
+		{known, faultUnreachable, false, false, true, FailServer},
+		{known, faultTryAgain, false, false, true, KeepWaiting}, // the slot moves: as if the lock were held
+		{known, faultTryAgain, false, true, false, KeepWaiting},
+		{known, faultTryAgain, false, true, true, FailServer},
+		{unknown, faultUnreachable, false, true, false, KeepWaiting}, // the next answer is definite
+		{unknown, faultUnreachable, false, false, true, FailUnknown},
+		{unknown, faultNoPerm, false, false, false, FailUnknown},
+		{unknown, faultPartly, false, false, false, FailUnknown},
 	} {
-		require.Equal(t, c.want, c.a.verdict(c.class, c.parked, c.try, c.out), "%+v", c)
+		require.Equal(t, c.want, c.a.Judge(c.fault, c.parked, c.try, c.out), "%+v", c)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package lockstate
 
 import (
 	"slices"
@@ -13,12 +13,12 @@ import (
 // network of one request, timers that are instants, and the twin: who waits, in a slice.
 type queueWorld struct {
 	t   *rapid.T
-	q   queue
+	q   Queue
 	now clock.Instant
 
-	line    []*acquireOp // the twin: those still wanted, in order
-	leaving []*acquireOp // given up by their callers, and not yet out of the queue
-	served  map[*acquireOp]string
+	line    []*testOp // the twin: those still wanted, in order
+	leaving []*testOp // given up by their callers, and not yet out of the queue
+	served  map[*testOp]string
 
 	holder   int // at the server: an id, 0 nobody, -1 somebody else
 	ids      int
@@ -33,12 +33,12 @@ type queueWorld struct {
 	overtaken bool // a force-release began since
 	id        int
 	sentAt    clock.Instant
-	set       *settings // what it asks for
+	set       *Terms // what it asks for
 	ran       bool
 	code      int // answer, if it ran: the holder afterwards
 	cancel    bool
 	unknown   bool
-	doubt     indeterminate
+	doubt     Indeterminate
 	hint      bool // a hint came since it was sent
 
 	poll, pause, again clock.Instant // timers; 0: not armed
@@ -46,11 +46,12 @@ type queueWorld struct {
 	held               int // id of the local hold
 	closing            bool
 
-	settings [4]*settings
-	att      *attempt      // of the last sending
-	leftTo   clock.Instant // until when the lock is left to others
-	late     int           // grants in a row that came too late
-	heard    int           // messages since the lock was last had here
+	terms   [4]*Terms
+	attempt *testAttempt  // of the last sending
+	grant   *Grant        // the local hold, which closes the queue
+	leftTo  clock.Instant // until when the lock is left to others
+	late    int           // grants in a row that came too late
+	heard   int           // messages since the lock was last had here
 }
 
 // A wireRelease is a release of our own on its way.
@@ -68,7 +69,7 @@ func (w *queueWorld) fatalIf(bad bool, format string, args ...any) {
 }
 
 // answer notes a caller's result. Nobody gets two.
-func (w *queueWorld) answer(op *acquireOp, result string) {
+func (w *queueWorld) answer(op *testOp, result string) {
 	if was, twice := w.served[op]; twice {
 		w.t.Fatalf("one caller was told %q and then %q", was, result)
 	}
@@ -80,45 +81,49 @@ func (w *queueWorld) answer(op *acquireOp, result string) {
 }
 
 // do takes a step as the engine does.
-func (w *queueWorld) do(s step) {
-	for ; s == stepSend; s = w.q.next() {
+func (w *queueWorld) do(s Step) {
+	for ; s == StepSend; s = w.q.Next() {
 		w.mayAsk()
-		w.fatalIf(w.q.forceReleases > 0, "asks for what a force-release may take")
-		a := w.q.asking(nil)
-		w.fatalIf(w.unknown && a != w.att, "an acquire whose copies may still run is not asked for again")
-		w.att = a
+		w.fatalIf(w.q.Forcing(), "asks for what a force-release may take")
+		a := beginAsking(&w.q)
+		w.fatalIf(w.unknown && a != w.attempt, "an acquire whose copies may still run is not asked for again")
+		w.attempt = a
 		if !w.full {
 			w.send()
 			return
 		}
-		if w.q.refused() == stepPark {
-			s = stepPark
+		if w.q.Refused() == StepPark {
+			s = StepPark
 			break
 		}
 		w.drop()
-		op := w.q.head
-		w.fatalIf(op.told, "one who was waiting is told that nothing can be sent")
-		w.q.unlink(op)
-		if op.claim() {
+		op := w.first()
+		w.fatalIf(op.Told(), "one who was waiting is told that nothing can be sent")
+		w.q.Unlink(&op.Waiter)
+		if op.Claim() {
 			w.answer(op, "refused")
 		}
 	}
 	switch s {
-	case stepPark:
-		least, spread := w.q.pollSpan(w.now)
+	case StepPark:
+		least, spread := w.q.PollSpan(w.now)
 		w.fatalIf(least+spread > w.longestPoll()+1, "the poll may come after %v", least+spread)
-		w.fatalIf(w.q.head.set.spin == nil && w.q.busyUntil != 0 && w.now.Add(least).Before(min(w.q.busyUntil, w.now.Add(800*time.Millisecond))),
+		soonest := min(w.q.BusyUntil(), w.now.Add(800*time.Millisecond))
+		w.fatalIf(w.first().terms.Spin == nil && w.q.BusyUntil() != 0 && w.now.Add(least).Before(soonest),
 			"the poll may come before the holder's lease ends")
 		w.poll, w.subscribed = w.now.Add(least), true
-	case stepTidy:
+	case StepTidy:
 		w.idle()
 	}
 }
 
+// first is who is first in the queue, wanted or not; nil: nobody waits.
+func (w *queueWorld) first() *testOp { return whose(w.q.First()) }
+
 // longestPoll is how long the first may sleep while it is parked: what is said of its kind.
 func (w *queueWorld) longestPoll() time.Duration {
-	if spin := w.q.head.set.spin; spin != nil {
-		return spin.most + spin.most/4
+	if spin := w.first().terms.Spin; spin != nil {
+		return spin.Most + spin.Most/4
 	}
 	return 1200 * time.Millisecond
 }
@@ -126,7 +131,7 @@ func (w *queueWorld) longestPoll() time.Duration {
 // mayAsk is the twin's opinion on sending an acquire now.
 func (w *queueWorld) mayAsk() {
 	w.fatalIf(w.flying || w.again != 0, "a second acquire is sent")
-	w.fatalIf(len(w.releases) > 0 && w.q.head.set.ack != nil, "an acquire may overtake the release before it")
+	w.fatalIf(len(w.releases) > 0 && w.first().terms.Ack != nil, "an acquire may overtake the release before it")
 	w.fatalIf(w.held != 0, "an acquire is sent behind a hold of this engine")
 	w.fatalIf(w.cool, "an acquire is sent before the release it should follow is answered")
 	w.fatalIf(w.pause != 0 || w.now.Before(w.leftTo), "a pause is cut short")
@@ -138,30 +143,30 @@ func (w *queueWorld) send() {
 		w.ids++
 		w.id = w.ids
 	}
-	w.q.sent()
+	w.q.Sent()
 	w.flying, w.ran, w.cancel, w.hint, w.overtaken = true, false, false, false, false
-	w.sentAt, w.set = w.now, w.q.head.set
+	w.sentAt, w.set = w.now, w.first().terms
 }
 
 // drop forgets the acquire; what it may have taken is released.
 func (w *queueWorld) drop() {
 	w.fatalIf(w.flying, "an acquire that is on its way is forgotten")
-	w.q.settled()
+	w.q.Settled()
 	w.again = 0
 	if w.unknown {
 		w.ghosts = append(w.ghosts, w.id)
 	}
-	w.unknown, w.doubt = false, indeterminate{}
+	w.unknown, w.doubt = false, Indeterminate{}
 }
 
 func (w *queueWorld) unpark() {
-	w.q.unpark()
+	w.q.Unpark()
 	w.heard = 0
 	w.poll, w.pause, w.subscribed = 0, 0, false
 }
 
 func (w *queueWorld) idle() {
-	if !w.q.deserted() {
+	if !w.q.Deserted() {
 		return
 	}
 	w.unpark()
@@ -178,7 +183,7 @@ func (w *queueWorld) idle() {
 func (w *queueWorld) reply(lost, late, out bool) {
 	hint := w.hint
 	w.flying = false
-	w.q.landed()
+	w.q.Landed()
 	switch {
 	case lost:
 		w.failed(out)
@@ -187,26 +192,27 @@ func (w *queueWorld) reply(lost, late, out bool) {
 	case w.code == w.id && late:
 		w.forget(w.id)
 		w.late++
-		if op := w.q.grantedLate(); op != nil {
+		if op := whose(w.q.GrantedLate()); op != nil {
 			w.answer(op, "too late")
 			w.late = 0
 		}
 		w.fatalIf(w.late > maxLate && len(w.line) > 0 && len(w.leaving) == 0, "asked for ever, and never in time")
-		w.do(w.q.next())
+		w.do(w.q.Next())
 	case w.code == w.id:
 		w.granted()
 	default:
 		w.busy()
 		answered := w.flying || w.pause != 0 || w.cool || w.full
-		w.fatalIf(w.q.forceReleases == 0 && (hint && len(w.line) > 0 && !answered), "a busy answer older than the last hint is believed")
+		w.fatalIf(!w.q.Forcing() && hint && len(w.line) > 0 && !answered,
+			"a busy answer older than the last hint is believed")
 	}
 }
 
 func (w *queueWorld) cancelled() {
 	if !w.unknown {
-		w.q.settled()
+		w.q.Settled()
 	}
-	w.do(w.q.next())
+	w.do(w.q.Next())
 }
 
 // forget follows a definite answer with a grant that nobody believes. Its release mostly comes to the
@@ -217,55 +223,56 @@ func (w *queueWorld) forget(id int) {
 	} else {
 		w.free(id)
 	}
-	w.unknown, w.doubt = false, indeterminate{}
+	w.unknown, w.doubt = false, Indeterminate{}
 }
 
 func (w *queueWorld) failed(out bool) {
 	w.unknown = true
-	w.doubt.unanswered(w.sentAt, 2*time.Second, w.set.lease)
-	for op := w.q.head; op != nil; {
-		next := op.next
-		if out && !op.told {
-			w.q.unlink(op)
-			if op.claim() {
-				w.answer(op, "unknown")
+	w.doubt.Unanswered(w.sentAt, 2*time.Second, w.set.Lease)
+	for at := w.q.First(); at != nil; {
+		next := at.Next()
+		if out && !at.Told() {
+			w.q.Unlink(at)
+			if at.Of.Claim() {
+				w.answer(whose(at), "unknown")
 			}
 		}
-		op = next
+		at = next
 	}
-	if w.q.head == nil {
+	if w.q.First() == nil {
 		w.idle()
 		return
 	}
-	w.q.resend()
+	w.q.Resend()
 	w.again = w.now.Add(50 * time.Millisecond)
 }
 
 func (w *queueWorld) granted() {
 	seen := 0
-	if w.set.ack != nil {
+	if w.set.Ack != nil {
 		seen = rapid.IntRange(0, 1).Draw(w.t, "replicas")
 	}
-	var first *acquireOp
+	var first *testOp
 	if len(w.line) > 0 && !w.overtaken {
-		if want := w.line[0].set; want.lease == w.set.lease && want.family == w.set.family && want.replicas() <= seen {
+		want := w.line[0].terms
+		if want.Lease == w.set.Lease && want.Family == w.set.Family && want.Replicas() <= seen {
 			first = w.line[0]
 		}
 	}
 	w.late = 0
-	op := w.q.granted(w.set.lease, w.set.family, seen)
+	op := whose(w.q.Granted(w.set.Family, w.set.Lease, seen))
 	w.fatalIf(op != first, "the grant went to another than the first who still wants it")
 	if op == nil {
 		w.unused(seen)
 		return
 	}
-	w.unknown, w.doubt = false, indeterminate{}
+	w.unknown, w.doubt = false, Indeterminate{}
 	w.fatalIf(w.holder != w.id, "a caller has the lock and the server says %d", w.holder)
 	w.held = w.id
 	w.leftTo = 0
-	h := &hold{}
-	h.begin(op.set, 0, seen)
-	w.q.held(h)
+	w.grant = &Grant{}
+	w.grant.Begin(op.terms, 0, seen, nil)
+	w.q.Close()
 	w.answer(op, "granted")
 	w.tries(true)
 	w.unpark()
@@ -273,73 +280,72 @@ func (w *queueWorld) granted() {
 
 // unused gives back a grant nobody can use. Where its release may be overtaken, the next acquire waits.
 func (w *queueWorld) unused(seen int) {
-	if seen < w.set.replicas() {
-		if op := w.q.grantedUnseen(w.set.ack, w.set.family); op != nil {
+	if seen < w.set.Replicas() {
+		if op := whose(w.q.GrantedUnseen(*w.set.Ack, w.set.Family)); op != nil {
 			w.answer(op, "too few replicas")
 		}
 	}
-	if w.set.ack != nil {
-		w.unknown, w.doubt = false, indeterminate{}
-		w.cool = w.q.head != nil
-		w.q.releaseSent()
+	if w.set.Ack != nil {
+		w.unknown, w.doubt = false, Indeterminate{}
+		w.cool = w.q.First() != nil
+		w.q.ReleaseSent()
 		w.releases = append(w.releases, wireRelease{id: w.id, cleanup: true})
 	} else {
 		w.forget(w.id)
 	}
-	w.do(w.q.next())
+	w.do(w.q.Next())
 }
 
 // tries answers every Try: somebody has the lock.
 func (w *queueWorld) tries(granted bool) {
-	for op := w.q.takeTries(w.set.family, granted); op != nil; {
-		next := op.next
-		op.next = nil
+	for _, op := range taken(w.q.TakeTries(w.set.Family, granted)) {
 		w.answer(op, "held")
-		op = next
 	}
 	for _, op := range w.line {
-		w.fatalIf(op.try, "a Try goes on waiting behind a lock that is held")
+		w.fatalIf(op.Try, "a Try goes on waiting behind a lock that is held")
 	}
 }
 
 func (w *queueWorld) busy() {
-	keep := w.unknown && w.doubt.mayRunAfter(w.sentAt)
+	keep := w.unknown && w.doubt.MayRunAfter(w.sentAt)
 	if !keep {
-		w.unknown, w.doubt = false, indeterminate{}
+		w.unknown, w.doubt = false, Indeterminate{}
 	}
-	w.q.busy(w.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(w.t, "remaining ms"))*time.Millisecond), keep)
+	remaining := time.Duration(rapid.IntRange(0, 2000).Draw(w.t, "remaining ms")) * time.Millisecond
+	w.q.Busy(w.now.Add(remaining), keep)
 	w.tries(false)
-	for op := w.q.head; op.tellBusy(); op = op.next {
+	for at := w.q.First(); at.TellBusy(); at = at.Next() {
 	}
-	w.do(w.q.afterBusy(w.set.family))
+	w.do(w.q.AfterBusy(w.set.Family))
 }
 
-func (w *queueWorld) wake(kind wakeKind) {
-	if !w.subscribed && kind != wakePause && kind != wakePoll {
+func (w *queueWorld) wake(kind WakeKind) {
+	if !w.subscribed && kind != WakePause && kind != WakePoll {
 		return
 	}
-	if kind == wakeMessage || kind == wakeLeft || kind == wakeLook {
+	if kind == WakeMessage || kind == WakeLeft || kind == WakeLook {
 		w.hint = true
 	}
 	paused := w.pause != 0
 	due := time.Duration(0)
-	if kind == wakeMessage {
+	if kind == WakeMessage {
 		w.heard++
 		due = map[int]time.Duration{1: 600 * time.Microsecond, 2: 250 * time.Microsecond}[w.heard]
 	}
-	if kind == wakeLeft {
+	if kind == WakeLeft {
 		w.heard++
-		due = leftFor
+		due = LeftFor
 	}
 	before := w.q.wait
-	s, pause := w.q.wake(kind)
-	if w.q.wait == before {
+	s, pause, moved := w.q.Wake(kind)
+	w.fatalIf(moved != (w.q.wait != before), "it says moved: %v, from %d to %d", moved, before, w.q.wait)
+	if !moved {
 		return
 	}
 	w.fatalIf(paused, "a pause is cut short")
 	w.fatalIf(pause != due, "after %d messages the pause is %v", w.heard, pause)
 	w.poll = 0
-	if s == stepPause {
+	if s == StepPause {
 		w.pause = w.now.Add(pause)
 		return
 	}
@@ -358,33 +364,35 @@ func (w *queueWorld) fire() bool {
 	}
 	switch {
 	case due(&w.pause):
-		w.wake(wakePause)
+		w.wake(WakePause)
 	case due(&w.poll):
-		w.wake(wakePoll)
+		w.wake(WakePoll)
 	case due(&w.again):
-		w.fatalIf(!w.q.resendDue(w.q.att), "the timer of an acquire that is forgotten is still armed")
-		w.do(w.q.next())
+		w.fatalIf(!w.q.ResendDue(w.attempt), "the timer of an acquire that is forgotten is still armed")
+		w.do(w.q.Next())
 	default:
 		return false
 	}
 	return true
 }
 
-func (w *queueWorld) submit(try bool, set *settings) {
-	op := &acquireOp{set: set, try: try}
-	if try && w.q.refusesTry() {
-		w.fatalIf(w.held == 0 && len(w.line)+len(w.leaving) == 0, "a Try is refused while the lock may be free and nobody waits")
+func (w *queueWorld) submit(try bool, terms *Terms) {
+	op := newOp(terms)
+	op.Try = try
+	if try && w.q.RefusesTry() {
+		w.fatalIf(w.held == 0 && len(w.line)+len(w.leaving) == 0,
+			"a Try is refused while the lock may be free and nobody waits")
 		return
 	}
-	w.q.push(op)
+	w.q.Push(&op.Waiter)
 	w.line = append(w.line, op)
-	w.do(w.q.next())
+	w.do(w.q.Next())
 }
 
 // giveUp is the first half of what a caller does who leaves; leave is the second.
-func (w *queueWorld) giveUp(op *acquireOp) {
-	if op.claim() {
-		w.line = slices.DeleteFunc(w.line, func(o *acquireOp) bool { return o == op })
+func (w *queueWorld) giveUp(op *testOp) {
+	if op.Claim() {
+		w.line = slices.DeleteFunc(w.line, func(o *testOp) bool { return o == op })
 		w.leaving = append(w.leaving, op)
 	}
 }
@@ -392,64 +400,79 @@ func (w *queueWorld) giveUp(op *acquireOp) {
 func (w *queueWorld) leave() {
 	op := w.leaving[0]
 	w.leaving = w.leaving[1:]
-	if op.queued {
-		w.do(w.q.leave(op))
+	if op.Queued() {
+		w.do(w.q.Leave(&op.Waiter))
 	}
 }
 
 // release gives the local hold back: to the next one here, or to the server.
 func (w *queueWorld) release(handOver bool) {
-	h := w.q.hold
+	g := w.grant
 	if handOver {
-		var first *acquireOp
-		if len(w.line) > 0 && w.line[0].set.compatible(h.set) && w.line[0].set.replicas() <= int(h.seen) {
-			first = w.line[0]
+		var first *testOp
+		if len(w.line) > 0 {
+			if want := w.line[0].terms; want.Compatible(g.Terms()) && want.Replicas() <= g.SeenBy() {
+				first = w.line[0]
+			}
 		}
-		op := w.q.takeCompatible(h)
+		op := whose(w.q.TakeCompatible(g.Terms(), g.SeenBy()))
 		w.fatalIf(op != first, "the lock was handed to another than the first who still wants it")
 		if op != nil {
 			w.answer(op, "handed over")
 			return
 		}
 	}
-	w.q.freed(h)
+	w.freed(g)
 	id := w.held
 	w.held = 0
 	if w.full { // it expires by itself
 		w.ghosts = append(w.ghosts, id)
-		w.do(w.q.next())
+		w.do(w.q.Next())
 		return
 	}
-	w.cool = w.q.head != nil
-	w.q.releaseSent()
+	w.cool = w.q.First() != nil
+	w.q.ReleaseSent()
 	w.releases = append(w.releases, wireRelease{id: id})
 }
 
 func (w *queueWorld) released(heard, us int64, counted bool) {
 	turn := !w.releases[0].cleanup
 	w.releases = w.releases[1:]
-	w.q.releaseAnswered()
+	w.q.ReleaseAnswered()
 	if len(w.releases) == 0 {
 		w.cool = false
 	}
-	others := w.q.othersWait(counted, heard, us)
-	w.fatalIf(others && (counted && heard <= us || !counted && w.q.head == nil), "the lock is left to nobody")
+	others := w.q.OthersWait(counted, heard, us)
+	w.fatalIf(others && (counted && heard <= us || !counted && w.q.First() == nil), "the lock is left to nobody")
 	if turn && !w.closing && w.held == 0 && others {
-		w.q.yield()
+		w.q.Yield()
 		w.pause = w.now.Add(2 * time.Millisecond)
 		w.leftTo = w.pause
-		w.subscribed = w.subscribed || w.q.head != nil
-	} else if turn && !w.closing && w.held == 0 && w.q.endTenure(counted && heard == 1 && us == 1) {
+		w.subscribed = w.subscribed || w.q.First() != nil
+	} else if turn && !w.closing && w.held == 0 && w.q.EndTenure(counted && heard == 1 && us == 1) {
 		w.pause, w.poll = 0, 0
 	}
-	w.do(w.q.next())
+	w.do(w.q.Next())
 }
 
 func (w *queueWorld) lose() {
 	w.ghosts = append(w.ghosts, w.held)
 	w.held = 0
-	w.q.freed(w.q.hold)
-	w.do(w.q.next())
+	w.q.Lost()
+	w.fatalIf(w.q.Standing(), "somebody has the lock by a hold that is lost")
+	w.freed(w.grant)
+	w.do(w.q.Next())
+}
+
+// freed opens the queue again, if it was this hold that closed it. That is the engine's to ask: a queue does not know
+// by which hold it is closed.
+func (w *queueWorld) freed(g *Grant) bool {
+	mine := w.grant == g
+	if mine {
+		w.grant = nil
+		w.q.Reopen()
+	}
+	return mine
 }
 
 // free makes the server's lock free, and publishes that.
@@ -479,38 +502,40 @@ func (w *queueWorld) run() {
 
 // check is what holds between any two events.
 func (w *queueWorld) check() {
-	var live []*acquireOp
-	var before *acquireOp
-	for op := w.q.head; op != nil; before, op = op, op.next {
-		w.fatalIf(op.prev != before || !op.queued, "the queue's links are broken")
-		if !slices.Contains(w.leaving, op) {
+	var live []*testOp
+	var before *Waiter
+	for at := w.q.head; at != nil; before, at = at, at.next {
+		w.fatalIf(at.prev != before || !at.queued, "the queue's links are broken")
+		if op := whose(at); !slices.Contains(w.leaving, op) {
 			live = append(live, op)
 		}
 	}
 	w.fatalIf(w.q.tail != before, "the queue's tail is wrong")
 	w.fatalIf(!slices.Equal(live, w.line), "%d wait in the queue, %d should, or in another order", len(live), len(w.line))
-	w.fatalIf((w.q.att != nil) != (w.q.ask != askNot), "an acquire is there while ask is %d", w.q.ask)
+	w.fatalIf((w.q.attempt != nil) != (w.q.ask != askNot), "an acquire is there while ask is %d", w.q.ask)
 	w.fatalIf(w.flying != (w.q.ask == askInFlight) || (w.again != 0) != (w.q.ask == askResend), "ask is %d", w.q.ask)
-	w.fatalIf((w.held != 0) != (w.q.hold != nil) || w.held != 0 && w.flying, "a hold and an acquire at the same time")
+	w.fatalIf((w.held != 0) != (w.grant != nil) || (w.held != 0) != (w.q.closed == closedHeld) ||
+		w.q.closed == closedLost || w.held != 0 && w.flying, "a hold and an acquire at the same time")
 	w.fatalIf((w.pause != 0) != w.q.wait.paused(), "wait is %d with the pause at %d", w.q.wait, w.pause)
 	w.fatalIf(w.q.wait == waitParked && w.poll == 0, "parked without a poll")
 	w.fatalIf(w.q.wait == waitParked && w.poll > w.now.Add(w.longestPoll()), "parked at the pace of somebody who has left")
 	if len(w.line) > 0 && w.held == 0 {
-		due := w.flying || w.again != 0 || w.poll != 0 || w.pause != 0 || len(w.releases) > 0 || w.q.forceReleases > 0
+		due := w.flying || w.again != 0 || w.poll != 0 || w.pause != 0 || len(w.releases) > 0 || w.q.Forcing()
 		w.fatalIf(!due, "somebody waits and nothing is due")
 	}
-	if w.q.empty() && w.q.wait != waitYield {
-		w.fatalIf(w.poll != 0 || w.pause != 0 || w.again != 0 || w.subscribed || w.q.wait != waitNot, "an empty queue leaves something behind")
+	if w.q.Empty() && w.q.wait != waitYield {
+		w.fatalIf(w.poll != 0 || w.pause != 0 || w.again != 0 || w.subscribed || w.q.wait != waitNot,
+			"an empty queue leaves something behind")
 	}
 }
 
 // close ends the engine: nobody waits any more.
 func (w *queueWorld) close() {
 	w.closing, w.leftTo = true, 0
-	w.q.stopAdmitting()
-	for op := w.q.head; op != nil; op = w.q.head {
-		w.q.unlink(op)
-		if op.claim() {
+	w.q.StopAdmitting()
+	for op := w.first(); op != nil; op = w.first() {
+		w.q.Unlink(&op.Waiter)
+		if op.Claim() {
 			w.answer(op, "closed")
 		}
 	}

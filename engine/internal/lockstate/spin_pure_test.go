@@ -1,4 +1,4 @@
-package engine
+package lockstate
 
 import (
 	"testing"
@@ -7,9 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// maxLease is the longest that the engine lets anybody ask for.
+const maxLease = 10 * 365 * 24 * time.Hour
+
 // LockOptionsTest of Redisson: pauses double up to the most, and are spread.
 func TestRedissonLockOptions(t *testing.T) {
-	pauses := func(s *spinning, n int) (all []time.Duration) {
+	pauses := func(s *Spin, n int) (all []time.Duration) {
 		for i := range n {
 			least, spread := s.pause(i)
 			middle := least + spread/2
@@ -25,12 +28,12 @@ func TestRedissonLockOptions(t *testing.T) {
 		return ds
 	}
 	t.Run("testExponentialBackoff", func(t *testing.T) {
-		require.Equal(t, ms(10, 20, 40, 80, 100, 100), pauses(&spinning{10 * time.Millisecond, 100 * time.Millisecond}, 6))
-		least, spread := (&spinning{time.Millisecond, MaxLease}).pause(1 << 20)
+		require.Equal(t, ms(10, 20, 40, 80, 100, 100), pauses(&Spin{10 * time.Millisecond, 100 * time.Millisecond}, 6))
+		least, spread := (&Spin{time.Millisecond, maxLease}).pause(1 << 20)
 		require.Positive(t, least)
-		require.LessOrEqual(t, least+spread, 2*MaxLease)
+		require.LessOrEqual(t, least+spread, 2*maxLease)
 	})
 	t.Run("testConstantBackoff", func(t *testing.T) {
-		require.Equal(t, ms(30, 30, 30), pauses(&spinning{30 * time.Millisecond, 30 * time.Millisecond}, 3))
+		require.Equal(t, ms(30, 30, 30), pauses(&Spin{30 * time.Millisecond, 30 * time.Millisecond}, 3))
 	})
 }

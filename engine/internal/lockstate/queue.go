@@ -1,0 +1,709 @@
+package lockstate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A Queue is the local queue of one name: those who want the lock, in order, the one acquire they
+// have on its way, and what they wait for.
+//
+// It is a pure state machine: no mutex, no clock, no timer, no command. Events come in, with their
+// times where those matter; what is to be done comes out as a step, a waiter or a pause, and the engine
+// does it. The only thing others may change at the same time is whether an op is still wanted.
+//
+// What holds after every event whose step was done: if somebody waits and there is no hold here, then
+// an acquire is on its way, or is to be sent again, or a wake-up is due, or a release or a force-release is on its way.
+type Queue struct {
+	head, tail *Waiter       // those who want the lock, in order
+	attempt    Attempt       // there unless ask is askNot
+	name       *Queue        // of a child: the queue of its name, which counts for all of them; nil: this is it
+	busyUntil  clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
+
+	tenureUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
+	// of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
+	leftAt          clock.Instant
+	forceReleases   int32 // of a name: force-releases on their way: nothing is asked for meanwhile
+	releases        int32 // releases on their way; of a name: those of its children among them
+	telling         int32 // of a name: lost holds of it whose holders are not told yet
+	tenureSize      int16 // grants of the tenure
+	missedReleases  uint8 // releases that went by since this engine last had the lock, counted to mostMissed
+	others          uint8 // of a name: who heard the last release, but for this engine, counted to leaveTo
+	ask             askState
+	wait            waitState
+	closed          closing  // by a grant of this engine
+	by              WakeKind // what sent the acquire that is on its way, or the last
+	late            uint8    // grants in a row whose answers came too late to be trusted
+	spins           uint8    // polls of the first, if it is a spin lock's
+	hinted          bool     // since the last sending the lock may have been free: an older answer "busy" is not believed
+	releaseInFlight bool     // a release is on its way while others wait: they go when it is answered
+	resting         bool     // of a name: an acquire of a child waits for the answers to all releases
+	overtaken       bool     // a force-release began while the acquire was on its way: its grant may be gone
+}
+
+// Under makes it the queue of a child of a name: what it hears is meant for it.
+func (q *Queue) Under(name *Queue) { q.name, q.missedReleases = name, mostMissed }
+
+// An Attempt is an acquire that was sent, or is to be.
+type Attempt interface {
+	// Suits reports whether a grant of it would be what these terms ask for, seen by as many replicas.
+	Suits(t *Terms) bool
+}
+
+// closing says what keeps a queue closed.
+type closing uint8
+
+const (
+	closedNot  closing = iota
+	closedHeld         // a grant of this engine
+	closedLost         // one that is lost, and whose holder is not told yet
+)
+
+// String says where it is, for the eye.
+func (q *Queue) String() string {
+	return fmt.Sprintf("ask %d wait %d closed %d releases %d in flight %v forces %d",
+		q.ask, q.wait, q.closed, q.releases, q.releaseInFlight, q.forceReleases)
+}
+
+// whole is the queue that counts what concerns the whole name.
+func (q *Queue) whole() *Queue {
+	if q.name != nil {
+		return q.name
+	}
+	return q
+}
+
+// An askState says where a name's one acquire is.
+type askState uint8
+
+const (
+	askNot      askState = iota // nothing was asked, or the answer was the last word
+	askInFlight                 // in a lane
+	askResend                   // failed; a timer sends it again
+	askKept                     // at rest; if a copy may still run, the next sending keeps its owner id
+)
+
+// A waitState says what a queue waits for that has nothing on its way.
+type waitState uint8
+
+const (
+	waitNot    waitState = iota // it was never told "busy"
+	waitWoken                   // it was, and has been woken since
+	waitParked                  // a message, a reconnect or the poll sends the next acquire
+	waitTenure                  // in a short pause: others have waited longer
+	waitYield                   // in a short pause: this engine has just had its tenure
+)
+
+// paused reports whether nothing cuts the waiting short.
+func (w waitState) paused() bool { return w >= waitTenure }
+
+// The kinds of wake-up.
+type WakeKind uint8
+
+const (
+	WakeNone    WakeKind = iota
+	WakeMessage          // a release was published
+	WakeLook             // messages may have been missed: look now
+	WakePoll
+	WakePause // a short pause is over
+	WakeLeft  // a release was published that leaves the lock to others
+)
+
+// A Step is what the engine has to do after an event.
+type Step uint8
+
+const (
+	StepRest  Step = iota // nothing: something else is due
+	StepSend              // send an acquire for the head, then say sent or refused
+	StepPark              // subscribe, and arm the poll
+	StepPause             // arm the end of a short pause
+	StepTidy              // nobody waits: end what is only there for waiters
+)
+
+// maxLate is how often an acquire is tried whose answers take as long as its lease.
+const maxLate = 3
+
+// Push puts one at the end.
+func (q *Queue) Push(w *Waiter) {
+	w.prev = q.tail
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+	w.queued = true
+}
+
+// Unlink takes one out of the queue; nothing happens if it is not in it.
+func (q *Queue) Unlink(w *Waiter) {
+	if !w.queued {
+		return
+	}
+	w.queued = false
+	if w.prev == nil {
+		q.head, q.spins = w.next, 0
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+}
+
+// Leave takes one out that is not wanted any more, and says what follows: a parked queue waits as its
+// first does, so it parks anew where the next waits in another way.
+func (q *Queue) Leave(w *Waiter) Step {
+	first := q.head == w
+	q.Unlink(w)
+	switch {
+	case q.head == nil:
+		return StepTidy
+	case first && q.wait == waitParked && !q.terms().waitsAs(w.Of.Terms()):
+		return StepPark
+	default:
+		return StepRest
+	}
+}
+
+// First is who is first, wanted or not; nil: nobody waits.
+func (q *Queue) First() *Waiter { return q.head }
+
+// terms are the first's.
+func (q *Queue) terms() *Terms { return q.head.Of.Terms() }
+
+// WriterNext reports whether who is next waits to write. A writer behind a reader of this engine leaves no note:
+// it would keep that reader out, whom it waits for.
+func (q *Queue) WriterNext() bool {
+	w := q.Live()
+	return w != nil && w.Of.Terms().Family.Mark == MarkNote && !w.Try
+}
+
+// Live is the first that is still wanted: who has left may be in the queue for a moment longer.
+func (q *Queue) Live() *Waiter {
+	for q.head != nil && !q.head.Of.Pending() {
+		q.Unlink(q.head)
+	}
+	return q.head
+}
+
+// Standing reports whether a grant of this engine keeps others out. One that is lost closes the queue until its holder
+// is told, but nobody has the lock by it any more: who asks meanwhile waits for the telling, a Try too.
+func (q *Queue) Standing() bool { return q.closed == closedHeld }
+
+// RefusesTry reports whether a Try can be answered without asking the server: the lock is held here,
+// or others wait for it. Behind an acquire that is on its way it takes that answer instead.
+func (q *Queue) RefusesTry() bool {
+	return q.Standing() || q.head != nil && (q.wait != waitNot || q.ask != askInFlight)
+}
+
+// Next says what is to be done now. An acquire is sent unless something stands against it: one that
+// is on its way or will be sent again, a local hold, a release whose waiters take their turn, a force-release
+// that may still take the lock, or a wake-up that is still to come.
+func (q *Queue) Next() Step {
+	switch {
+	case q.head == nil:
+		return StepTidy
+	case q.terms().Ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
+		q.whole().resting = true
+		return StepRest
+	case q.Forcing(): // its grant would not be believed
+		return StepRest
+	case q.closed != closedNot, q.releaseInFlight, q.ask == askInFlight, q.ask == askResend, q.wait >= waitParked:
+		return StepRest
+	default:
+		return StepSend
+	}
+}
+
+// Attempt is the acquire that was asked for and has no final answer, or is to be: its owner id may have to be kept.
+// Nil: there is none.
+func (q *Queue) Attempt() Attempt { return q.attempt }
+
+// Begin makes an attempt the one that is to be sent next. There is none.
+func (q *Queue) Begin(a Attempt) { q.attempt, q.ask = a, askKept }
+
+// Asked reports whether there is one, and InFlight whether it is on its way.
+func (q *Queue) Asked() bool { return q.ask != askNot }
+
+func (q *Queue) InFlight() bool { return q.ask == askInFlight }
+
+// Sent follows a sending.
+func (q *Queue) Sent() { q.ask, q.hinted, q.overtaken = askInFlight, false, false }
+
+// ForceBegun follows the beginning of a force-release of the name, ForceAnswered its end, when no copy of it can run
+// any more.
+func (q *Queue) ForceBegun() { q.forceReleases++ }
+
+func (q *Queue) ForceAnswered() { q.forceReleases-- }
+
+// Forcing reports whether one is on its way: no grant is believed meanwhile.
+func (q *Queue) Forcing() bool { return q.whole().forceReleases > 0 }
+
+// Overtake follows the beginning of a force-release, for every queue of the name. Whatever travels on another
+// connection may be answered when that is long over.
+func (q *Queue) Overtake() { q.overtaken = q.ask == askInFlight }
+
+// Refused says what to do when nothing could be sent. A waiter that was told "busy" stays parked, whatever
+// came between: a hold of this engine, too; a new one is to be told (StepTidy), and the acquire forgotten.
+func (q *Queue) Refused() Step {
+	if q.head.told {
+		return q.park()
+	}
+	return StepTidy
+}
+
+// Landed follows every answer: nothing is on its way any more.
+func (q *Queue) Landed() { q.ask = askKept }
+
+// Settled forgets the acquire: its answer was the last word, or a cleanup sees to the rest.
+func (q *Queue) Settled() { q.attempt, q.ask = nil, askNot }
+
+// Granted takes the first who still wants what these terms ask for, seen by so many replicas, out of the queue.
+// Nobody: then the grant is to be given back. A force-release that began since it was asked for
+// may have taken the lock already, and one on its way what was passed on by a release.
+func (q *Queue) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
+	if !q.believed() {
+		return nil
+	}
+	return q.claim(func(t *Terms) bool {
+		return t.Lease == lease && t.Family == family && t.Replicas() <= seen
+	})
+}
+
+// believed follows a grant, and says whether it counts.
+func (q *Queue) believed() bool {
+	q.Settled()
+	q.late = 0
+	return !q.overtaken && !q.Forcing()
+}
+
+// claim takes the first who is still wanted out of the queue, if its terms suit. Nobody: nil.
+func (q *Queue) claim(suits func(*Terms) bool) *Waiter {
+	for w := q.Live(); w != nil; w = q.Live() {
+		if !suits(w.Of.Terms()) {
+			return nil
+		}
+		q.Unlink(w)
+		if w.Of.Claim() {
+			return w
+		}
+	}
+	return nil
+}
+
+// Serve follows a grant of so many units, seen by so many replicas, that may be for several, in order: for as many as
+// there is enough for, or for everybody. It returns them, and what is left, which is to be given back. Not for a family
+// that serves one.
+func (q *Queue) Serve(family *Traits, units int32, seen int) (served Chain, left int32) {
+	if !q.believed() {
+		return served, units
+	}
+	for left = units; ; {
+		w := q.claim(func(t *Terms) bool {
+			return t.Family == family && (family.Serves == ServesAll || t.Units <= left) && t.Replicas() <= seen
+		})
+		if w == nil {
+			return served, left
+		}
+		// A latch has no less for the next.
+		if served.Add(w); family.Serves != ServesAll {
+			left -= w.Of.Terms().Units
+		}
+	}
+}
+
+// GrantedUnseen follows a grant that fewer replicas have seen than were asked for. It returns who is to be
+// told: the first, if that is what it asked for. Otherwise the lock is asked for again.
+func (q *Queue) GrantedUnseen(ack Ack, family *Traits) *Waiter {
+	return q.claim(func(t *Terms) bool { return t.Ack != nil && *t.Ack == ack && t.Family == family })
+}
+
+// GrantedLate follows a grant whose answer took so long that its lease cannot be trusted. It returns
+// who is to be told, if it is time for that; otherwise the lock is asked for again.
+func (q *Queue) GrantedLate() *Waiter {
+	q.Settled()
+	w := q.Live()
+	if q.late++; w == nil || !w.Try && q.late < maxLate {
+		return nil
+	}
+	// Told once, and only the first: whoever is next has its own tries.
+	q.late = 0
+	q.Unlink(w)
+	if !w.Of.Claim() {
+		return nil
+	}
+	return w
+}
+
+// Busy follows the answer that somebody else has the lock, until an instant or for ever. keep: a
+// copy of the acquire may still run, so that the next must be the same.
+func (q *Queue) Busy(until clock.Instant, keep bool) {
+	if !keep {
+		q.Settled()
+	}
+	// It waits from now on; how is for AfterBusy to say, and a pause goes on.
+	if q.wait == waitNot {
+		q.wait = waitWoken
+	}
+	q.busyUntil, q.tenureUntil = until, 0
+}
+
+// Meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.
+// Who was asked for may have left since, or was a Try.
+func (q *Queue) Meant(asked *Traits) bool {
+	return q.head != nil && asked.EntersAs(q.terms().Family)
+}
+
+// AcksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant,
+// and wait for as many and as long itself.
+func (q *Queue) AcksSuit() bool {
+	return q.head == nil || q.ask != askInFlight || q.attempt.Suits(q.terms())
+}
+
+// AfterBusy says how the queue goes on: it is not to believe an answer older than the last hint, for
+// answer and message travel on different connections; nor one that was given to another kind of lock.
+func (q *Queue) AfterBusy(asked *Traits) Step {
+	switch {
+	case q.head == nil:
+		return StepTidy
+	case !q.Meant(asked):
+		// The answer says nothing about what the first wants: it is as if nothing had been asked.
+		if q.wait == waitWoken && !q.head.told {
+			q.wait, q.busyUntil = waitNot, 0
+		}
+		return q.Next()
+	// it has no place to park in yet
+	case q.hinted, q.attempt == nil && q.terms().Family.Mark == MarkPlace:
+		return q.Next()
+	default:
+		return q.park()
+	}
+}
+
+// ToldBusy reports whether the last answer, if there was one, was that somebody else has the lock. A poll that is on
+// its way takes nothing of that back.
+func (q *Queue) ToldBusy(now clock.Instant) bool {
+	polls := q.wait == waitWoken && q.by == WakePoll && now.Before(q.busyUntil)
+	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
+}
+
+// park makes the queue wait for somebody else's release. A pause goes on; the poll is armed beside it.
+func (q *Queue) park() Step {
+	if !q.wait.paused() {
+		q.wait = waitParked
+	}
+	return StepPark
+}
+
+// Resend waits for the acquire to be sent again; resendDue is the end of that. It says whether the
+// attempt is still the one meant.
+func (q *Queue) Resend() { q.ask = askResend }
+
+func (q *Queue) ResendDue(a Attempt) bool {
+	if q.attempt != a || q.ask != askResend {
+		return false
+	}
+	q.ask = askKept
+	return true
+}
+
+// TakeTries takes every Try that is still wanted out of the queue: they take the answer that somebody has the lock. But
+// readers let readers in, so neither a read grant nor a writer's "busy" is an
+// answer to a Try to read, unless somebody else waits before it.
+func (q *Queue) TakeTries(asked *Traits, granted bool) (tries Chain) {
+	// As long as nobody but readers stands before it, a Try to read may still get in.
+	readers := asked.Shared && granted || asked.ReadsToo && !granted
+	for w := q.head; w != nil; {
+		next := w.next
+		reads := w.Of.Terms().Family.Shared
+		readers = readers && (reads || w.Try)
+		if w.Try && (!reads || !readers) {
+			q.Unlink(w)
+			if w.Of.Claim() {
+				tries.Add(w)
+			}
+		}
+		w = next
+	}
+	return tries
+}
+
+// mostMissed is where counting the releases that went by ends: whoever has heard so many asks at once.
+const mostMissed = 3
+
+// Wake follows a hint that the lock may be free, the poll, or the end of a pause. It sends the head's
+// next acquire, or, if one is on its way, sees to it that its answer "busy" is not believed.
+//
+// A message does not always mean now. An engine that has had its tenure lately leaves a moment to those
+// who have heard more releases go by than it has: stepPause. Nothing cuts a pause short. A release that leaves the
+// lock to others (wakeLeft) makes every engine wait, however many it has heard.
+func (q *Queue) Wake(kind WakeKind) (s Step, pause time.Duration, moved bool) {
+	before := q.wait
+	s, pause = q.wake(kind)
+	return s, pause, q.wait != before
+}
+
+func (q *Queue) wake(kind WakeKind) (Step, time.Duration) {
+	left := kind == WakeLeft
+	if left {
+		kind = WakeMessage
+	}
+	// The poll and the end of a pause are no hints: they come by themselves.
+	if kind == WakeMessage || kind == WakeLook {
+		q.hinted = true
+	}
+	if kind == WakeMessage && q.missedReleases < mostMissed {
+		q.missedReleases++
+	}
+	if left && q.wait == waitWoken { // it may be asking: if the answer is "busy", it does not ask again at once
+		q.wait = waitTenure
+		return StepPause, LeftFor
+	}
+	// Who is not parked asks already, or is about to; nothing but its end cuts a pause short.
+	if q.wait < waitParked || q.wait.paused() && kind != WakePause {
+		return StepRest, 0
+	}
+	if kind != WakePause { // that is the second half of a wake-up by message
+		q.by = kind
+	}
+	pause := q.tenurePause()
+	if left {
+		pause = LeftFor
+	}
+	if kind == WakeMessage && pause > 0 {
+		q.wait = waitTenure
+		return StepPause, pause
+	}
+	q.wait = waitWoken
+	return q.Next(), 0
+}
+
+// tenurePause orders engines that wake by the same message: who has heard fewer releases since its own
+// last tenure leaves the others a head start. With nobody else about it costs one short pause at most
+// a release; whoever has waited for three goes at once.
+func (q *Queue) tenurePause() time.Duration {
+	switch q.missedReleases {
+	case 1:
+		return 600 * time.Microsecond
+	case 2:
+		return 250 * time.Microsecond
+	default:
+		return 0
+	}
+}
+
+// PollSpan is the time in which a parked queue looks for itself, in case no message comes: after
+// min(remaining lease, 1 s), spread by a fifth. Where the holder's lease ends first the poll comes
+// just after it, never before. If the first is a spin lock's, its own pauses are the polls.
+func (q *Queue) PollSpan(now clock.Instant) (least, spread time.Duration) {
+	if spin := q.terms().Spin; spin != nil {
+		least, spread = spin.pause(int(q.spins))
+		q.spins = min(q.spins+1, spinsMost)
+		return least, spread
+	}
+	if end := max(q.busyUntil.Sub(now), 0) + time.Millisecond; q.busyUntil != 0 && end < pollCap {
+		return end, max(end, 20*time.Millisecond) / 5
+	}
+	return pollCap * 4 / 5, pollCap * 2 / 5
+}
+
+// OthersWait reports whether somebody elsewhere is known to wait for a lock that was just released.
+// heard: who got the message, if the server could count them; us: how many of those are this engine.
+// Where nobody counts, somebody waiting here after a tenure stands for somebody waiting elsewhere.
+func (q *Queue) OthersWait(counted bool, heard, us int64) bool {
+	if !counted {
+		return q.head != nil
+	}
+	return heard > us
+}
+
+// ReleaseHeard notes who else heard a release of this engine: as OthersWait. Crowded reports whether they were so many
+// that a release may leave the lock to them.
+func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
+	q.others = leaveTo
+	if counted {
+		q.others = uint8(min(max(heard-us, 0), leaveTo)) //nolint:gosec // in range
+	}
+}
+
+func (q *Queue) Crowded() bool { return q.others >= leaveTo }
+
+// SawOthers notes when the lock was last left to others; of a spin lock: when somebody else was last found to have it.
+func (q *Queue) SawOthers(at clock.Instant) { q.leftAt = at }
+
+// Hinted follows word that the lock may have been passed on to who asks just now: an older "busy" is not believed.
+func (q *Queue) Hinted() { q.hinted = true }
+
+// WokenBy is what sent the acquire that is on its way, or the last.
+func (q *Queue) WokenBy() WakeKind { return q.by }
+
+// BusyUntil is what the last answer "busy" said; 0: there was none, or the lock was free since.
+func (q *Queue) BusyUntil() clock.Instant { return q.busyUntil }
+
+// Waited reports whether it was told "busy" and waits since, Parked whether for somebody else's release, Paused whether
+// in a pause that nothing cuts short.
+func (q *Queue) Waited() bool { return q.wait != waitNot }
+
+func (q *Queue) Parked() bool { return q.wait == waitParked }
+
+func (q *Queue) Paused() bool { return q.wait.paused() }
+
+// Yield leaves the name to others for a moment, whatever is heard meanwhile.
+func (q *Queue) Yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
+
+// Tenure counts a grant of the server's, and says until when this engine's tenure with the lock lasts. It
+// begins with the first grant after somebody else had the lock, or could have had it, or was not heard to
+// wait.
+func (q *Queue) Tenure(until clock.Instant) clock.Instant {
+	if q.tenureUntil == 0 {
+		q.tenureUntil, q.tenureSize = until, 0
+	}
+	q.tenureSize++
+	return q.tenureUntil
+}
+
+// Passed counts a grant that was handed over.
+func (q *Queue) Passed() { q.tenureSize++ }
+
+// EndTenure ends a tenure that nobody else waits for the end of. If the release was published, and heard by this
+// engine alone (told), it also wakes those who were waiting beside the hold: nobody is there whom they could
+// leave a head start. It says whether it did.
+func (q *Queue) EndTenure(told bool) (woken bool) {
+	q.tenureUntil = 0
+	// Who waits to yield goes on doing so: that is for those who were heard before.
+	if !told || q.wait != waitParked && q.wait != waitTenure {
+		return false
+	}
+	q.wait, q.by = waitWoken, WakeMessage
+	return true
+}
+
+// TenureOpen reports whether the tenure is not over: who waits here may ask again at once, whoever else waits.
+// Where a lock is not handed over, that is how a tenure is more than one grant.
+func (q *Queue) TenureOpen(now clock.Instant) bool {
+	return q.head != nil && now.Before(q.tenureUntil) && q.tenureSize < tenureGrants
+}
+
+// Unpark ends the waiting: the lock is held here, or nobody wants it.
+func (q *Queue) Unpark() { q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone }
+
+// Deserted reports whether what is only there for waiters can end. A yield pause outlives them: whoever
+// comes next keeps it, too.
+func (q *Queue) Deserted() bool { return q.head == nil && q.wait != waitYield }
+
+// Empty reports whether nothing goes on with the name any more.
+func (q *Queue) Empty() bool {
+	return q.head == nil && q.attempt == nil && q.closed == closedNot && q.releases == 0 && q.forceReleases == 0
+}
+
+// TakeCompatible takes the first live op out of the queue if it asks for the same kind of lease, and for no
+// more replicas than have seen what is held.
+func (q *Queue) TakeCompatible(held *Terms, seen int) *Waiter {
+	return q.claim(func(t *Terms) bool { return t.Compatible(held) && t.Replicas() <= seen })
+}
+
+// Close closes the queue: this engine has a grant that keeps others out.
+func (q *Queue) Close() { q.closed = closedHeld }
+
+// Lost follows the loss of that grant. The queue stays closed until Reopen: its holder is to be told first.
+func (q *Queue) Lost() {
+	if q.closed == closedHeld {
+		q.closed = closedLost
+	}
+}
+
+// Reopen follows its end.
+func (q *Queue) Reopen() { q.closed = closedNot }
+
+// LossBegun follows the loss of any grant of the name, LossTold that its holder was told.
+func (q *Queue) LossBegun() { q.whole().telling++ }
+
+func (q *Queue) LossTold() { q.whole().telling-- }
+
+// LossUntold reports whether holders of lost grants of the name are still to be told.
+func (q *Queue) LossUntold() bool { return q.whole().telling > 0 }
+
+// ReleaseSent lets those who were already waiting try when the release is answered: at the moment it
+// leaves, this engine's next acquire would win every race against waiters elsewhere.
+func (q *Queue) ReleaseSent() {
+	q.releases++
+	q.releaseInFlight = q.head != nil
+	if q.name != nil {
+		q.name.releases++
+	}
+}
+
+// SendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
+func (q *Queue) SendBehindRelease() { q.releaseInFlight = false }
+
+// ReleaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
+// have rested until now.
+func (q *Queue) ReleaseAnswered() (rested bool) {
+	if q.releases--; q.releases == 0 {
+		q.releaseInFlight = false
+		rested, q.resting = q.resting && q.name == nil, false
+	}
+	if q.name != nil {
+		return q.name.ReleaseAnswered()
+	}
+	return rested
+}
+
+// StopAdmitting ends a yield pause: the engine closes.
+func (q *Queue) StopAdmitting() {
+	if q.wait == waitYield {
+		q.wait = waitWoken
+	}
+}
+
+// An engine that is woken asks within a tenth of a millisecond. A JVM needs a millisecond or two, so where some engines
+// and a JVM want one lock, an engine would win every race. So now and then the release at the end of a tenure says that
+// the lock is left to others, and every engine that hears it waits. That is for nothing where nobody but engines waits,
+// so it is seldom, and only where at least two others were heard: one other has the yield pause to itself.
+const (
+	leaveEvery = 15 * time.Millisecond
+	LeftFor    = 3 * time.Millisecond
+	leaveTo    = 2
+)
+
+// Leaves reports whether a release that is sent now leaves the lock to others. It does not where who waits here goes
+// on.
+func (q *Queue) Leaves(now clock.Instant) bool {
+	if !q.Crowded() || q.TenureOpen(now) || now.Sub(q.leftAt) < leaveEvery {
+		return false
+	}
+	q.leftAt = now
+	return true
+}
+
+// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine
+// whose tenure with such a lock is over leaves it for spinsFor if it found somebody else to have it within rivalsFor.
+const (
+	SpinsFor  = 5 * time.Millisecond
+	rivalsFor = 10 * time.Second
+)
+
+// Rivals reports whether somebody else has had a spin lock lately.
+func (q *Queue) Rivals(now clock.Instant) bool { return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor }
+
+// Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
+// stays, the lease goes on, no command is sent; the new handle takes the hold's present deadline, so
+// belief ends when it would have ended anyway. A tenure bounds how long one engine may go on so.
+const (
+	TenureLeast  = 20 * time.Millisecond
+	TenureMost   = 200 * time.Millisecond
+	tenureGrants = 256
+	// yieldLeast is how long an engine that gave a wanted lock back leaves it to the others: its
+	// own next acquire would win every race against one that first has to hear the message.
+	YieldLeast = 2 * time.Millisecond
+	YieldMost  = 20 * time.Millisecond
+)
+
+// pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
+const pollCap = time.Second

@@ -21,7 +21,7 @@ func endings() []mutant {
 			"loss-remembered-when-told", "an owner that gives back while it is told is locked out, or enters anew",
 			[]edit{
 				{"engine/loss.go", "\th.owner.remember(sc.eng, h.ent.key, h.Count())\n\tif", "\tif"},
-				{"engine/loss.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(sc.eng, h.ent.key, h.count)\n"},
+				{"engine/loss.go", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n", "\tsc.eng.tell(EventLost, h, causeText(l.cause))\n\th.owner.remember(sc.eng, h.ent.key, h.Count())\n"},
 			},
 			"engine", "TestSimCorpus", false,
 		},

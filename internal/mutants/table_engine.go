@@ -125,7 +125,7 @@ func belonging() []mutant {
 		},
 		{
 			"prefix-forgets-read-write", "read-write locks are",
-			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && !traits(family).halved() {"),
+			one("engine/lock.go", "if e.cfg.Prefix != \"\" {", "if e.cfg.Prefix != \"\" && !traits(family).Halved() {"),
 			apiSuite, "TestPrefixIsPutBeforeEveryNameAndNowhereElse", false,
 		},
 		{

@@ -68,6 +68,11 @@ func fairOutages() []mutant {
 			familySuite, "TestFairWaitersKeepTheirOrderThroughAnOutage", false,
 		},
 		{
+			"fair-thread-counts-twice", "what is noted of a thread that stands in the queue twice counts twice",
+			one("resp/scripts/fair.lua", "if m == edge and front and not known then", "if m == edge and front then"),
+			"internal/twin", "TestDifferentialAThreadThatStandsInTheQueueTwice", false,
+		},
+		{
 			"fair-front-is-as-young-as-its-end", "what was noted of the last in front is believed of the first: Redisson takes live ones of ours out",
 			one(fair, "front = math.Min(front, older)", "_ = older"),
 			"internal/twin", "TestFairQueueWhoStoodInFrontIsOlder", false,

@@ -16,12 +16,12 @@ func moves() []mutant {
 		},
 		{
 			"passed-on-stays-parked", "a fair waiter whose grant was force-released listens as one it is no more, and crashes",
-			one("engine/release.go", "sc.unpark(child) // if it cannot", "child.by = wakeNone // if it cannot"),
+			one("engine/release.go", "sc.unpark(child) // if it cannot", "_ = child // if it cannot"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"resting-is-not-watched", "MaxWait and ctx do not end an acquire that rests behind a release",
-			one("engine/acquire.go", "if ent.First() != nil && !ent.InFlight() {", "if ent.First() != nil && !ent.InFlight() && ent.ask != askNot {"),
+			one("engine/acquire.go", "if ent.First() != nil && !ent.InFlight() {", "if ent.First() != nil && !ent.InFlight() && ent.Asked() {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

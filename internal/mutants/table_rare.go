@@ -33,7 +33,7 @@ func rare() []mutant {
 		},
 		{
 			"context-outlives-its-release", "what was given back just when Close or a loss ended it goes on",
-			one("engine/release.go", "ended = h.unwatch(ls) // whoever else", "if h.status.Load() == holdHeld {\n\t\tended = h.unwatch(ls)\n\t}\n\t// whoever else"),
+			one("engine/release.go", "ended = h.unwatch(ls) // whoever else", "if h.Held() {\n\t\tended = h.unwatch(ls)\n\t}\n\t// whoever else"),
 			"engine", "TestTheContextOfALeaseHasEndedWhenItsReleaseReturns", false,
 		},
 		{

@@ -25,7 +25,7 @@ func telling() []mutant {
 		},
 		{
 			"hand-off-is-not-told", "the stream of events knows nothing of who was handed a lock",
-			one("engine/core.go", "op.lock.eng.tell(EventHeld, ls.hold, \"\")", "if ls.hold.grants == 1 {\n\t\top.lock.eng.tell(EventHeld, ls.hold, \"\")\n\t}"),
+			one("engine/release.go", "releases++\n\tsc.grant(op, ls)\n", "releases++\n\top.value = ls\n\tsc.results.Add(&op.Waiter)\n"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
@@ -40,7 +40,7 @@ func telling() []mutant {
 		},
 		{
 			"jeopardy-of-what-is-over", "jeopardy is told of a lock that was given back or lost before",
-			one("engine/loss.go", "held := h.Held() && h.Handles() > 0", "held := h.handles > -1"),
+			one("engine/loss.go", "held := h.Held() && h.Handles() > 0", "held := h.Handles() > -1"),
 			"engine", "TestNoJeopardyIsToldOfWhatIsOver", false,
 		},
 	}
@@ -66,7 +66,7 @@ func tellingLate() []mutant {
 		},
 		{
 			"late-context-lives-on", "a context that is asked for when its lease is over has not ended",
-			one("engine/lease.go", "if ls.Lost() {\n\t\tc.cancel", "if ls.state.Load() == leaseLost || ls.hold.status.Load() == holdLost {\n\t\tc.cancel"),
+			one("engine/lease.go", "if ls.Lost() {\n\t\tc.cancel", "if ls.state.Load() == leaseLost || ls.hold.Status() == lockstate.Lost {\n\t\tc.cancel"),
 			"engine", "TestALeaseThatIsOverIsNotHeldAndHasNoContextBeforeTheWatchdogComesToIt", false,
 		},
 		{
@@ -147,7 +147,7 @@ func lasting() []mutant {
 		},
 		{
 			"close-forgets-what-it-has", "a closed engine says that it has given everything back, and the locks stay until they expire",
-			one("engine/loss.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.end(holdReleased)\n\tsc.eng.watchdog.Forget(h)\n\th.ent.freed(h) // nobody"),
+			one("engine/loss.go", "_, _ = sc.sendRelease(newReleaseOp(h)) // nobody", "h.End(lockstate.Released)\n\tsc.eng.watchdog.Forget(h)\n\th.ent.freed(h) // nobody"),
 			apiSuite, "TestC173_CloseEndsThousandHeldThousandWaitingAndThousandInFlight", false,
 		},
 	}

@@ -88,7 +88,7 @@ local function open()
           known = known or ours(m) -- then the base is that of those who are here
         end
         for _, m in ipairs(known and {} or all) do
-          if m == edge and front then -- somebody has stood here ever since one of ours did: b is what it was
+          if m == edge and front and not known then -- it has stood here ever since one of ours did: b is what it was
             if score(m) ~= note('score') then -- or it was served and has come again: then b is what it was, or later
               front = math.min(front, note('older') or front, note('left') or (note('base') or now) - grace)
             end

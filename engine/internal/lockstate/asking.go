@@ -79,7 +79,8 @@ func (a *Asking) Judge(f Fault, parked, try, out bool) Verdict {
 // Unknown reports whether the present owner id was sent without an answer.
 func (a *Asking) Unknown() bool { return a.unknown }
 
-// Tries is how many failures there were in a row, Since when the first of them was.
+// Tries is how many failures there were in a row.
 func (a *Asking) Tries() int { return a.tries }
 
+// Since is when the first of them was.
 func (a *Asking) Since() clock.Instant { return a.since }

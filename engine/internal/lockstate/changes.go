@@ -128,9 +128,10 @@ func (n *Changes) Busy() bool { return n.busy }
 // Waiting is how many wait.
 func (n *Changes) Waiting() int { return len(n.queue) }
 
-// Target is the count that it asks for, Tries how often it has failed.
+// Target is the count that it asks for.
 func (n *Changes) Target() int32 { return n.target }
 
+// Tries is how often it has failed.
 func (n *Changes) Tries() int { return n.tries }
 
 // Over follows the end of the hold, whose changes were drained: the one on its way is not sent again.

@@ -64,30 +64,35 @@ func (w *Grant) Seen(replicas int) { w.seen = max(w.seen, int16(min(replicas, mo
 // SeenBy is how many have, as far as was asked.
 func (w *Grant) SeenBy() int { return int(w.seen) }
 
-// Terms are those of the present lease, SetTerms makes them others.
+// Terms are those of the present lease.
 func (w *Grant) Terms() *Terms { return w.terms }
 
+// SetTerms makes them others.
 func (w *Grant) SetTerms(terms *Terms) { w.terms = terms }
 
 // Count is how many handles there are, those among them that are just given back.
 func (w *Grant) Count() int32 { return w.count }
 
-// Handles is how many are out; HandleJoined, HandleLeft and OnlyHandle count them.
+// Handles is how many are out.
 func (w *Grant) Handles() int32 { return w.handles }
 
+// HandleJoined counts one more.
 func (w *Grant) HandleJoined() { w.handles++ }
 
+// HandleLeft counts one less.
 func (w *Grant) HandleLeft() { w.handles-- }
 
+// OnlyHandle follows a grant to the next holder, who has one.
 func (w *Grant) OnlyHandle() { w.handles = 1 }
 
-// ShareJoined follows a further handle of a shared grant, ShareLeft the end of one of several. No command changes the
-// count. With several handles no one of them is missed.
+// ShareJoined follows a further handle of a shared grant. No command changes the count. With several handles no one of
+// them is missed.
 func (w *Grant) ShareJoined() {
 	w.count++
 	w.leak = true
 }
 
+// ShareLeft follows the end of one of several.
 func (w *Grant) ShareLeft() { w.count-- }
 
 // ForceBegun notes that a ForceRelease is on its way, which may take it.
@@ -218,8 +223,8 @@ const (
 	FollowUpReleaseLater                 // a release when no copy of the acquire can run any more
 )
 
-// AfterRelease: an answer to a release that was sent while a copy could run is not the last word; and one
-// that was never answered goes on without its caller.
+// AfterRelease says what is still to be sent after a release: an answer to one that was sent while a copy could run is
+// not the last word; and one that was never answered goes on without its caller.
 func (w *Grant) AfterRelease(answered bool, sentAt clock.Instant) FollowUp {
 	switch {
 	case !answered:
@@ -240,8 +245,8 @@ const (
 	LossKept                 // it is kept to expire
 )
 
-// AfterLoss: past its deadline the server may still have it, and what nobody believes here is given back,
-// never renewed. Otherwise it is gone, but a late copy could bring it back. A hold that is kept to expire
+// AfterLoss says the same of a loss: past its deadline the server may still have it, and what nobody believes here is
+// given back, never renewed. Otherwise it is gone, but a late copy could bring it back. A hold that is kept to expire
 // is left alone.
 func (w *Grant) AfterLoss(why Loss) FollowUp {
 	switch {

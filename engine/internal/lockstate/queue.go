@@ -99,7 +99,7 @@ const (
 // paused reports whether nothing cuts the waiting short.
 func (w waitState) paused() bool { return w >= waitTenure }
 
-// The kinds of wake-up.
+// A WakeKind says what wakes a queue.
 type WakeKind uint8
 
 const (
@@ -228,18 +228,19 @@ func (q *Queue) Attempt() Attempt { return q.attempt }
 // Begin makes an attempt the one that is to be sent next. There is none.
 func (q *Queue) Begin(a Attempt) { q.attempt, q.ask = a, askKept }
 
-// Asked reports whether there is one, and InFlight whether it is on its way.
+// Asked reports whether there is one.
 func (q *Queue) Asked() bool { return q.ask != askNot }
 
+// InFlight reports whether it is on its way.
 func (q *Queue) InFlight() bool { return q.ask == askInFlight }
 
 // Sent follows a sending.
 func (q *Queue) Sent() { q.ask, q.hinted, q.overtaken = askInFlight, false, false }
 
-// ForceBegun follows the beginning of a force-release of the name, ForceAnswered its end, when no copy of it can run
-// any more.
+// ForceBegun follows the beginning of a force-release of the name.
 func (q *Queue) ForceBegun() { q.forceReleases++ }
 
+// ForceAnswered follows its end, when no copy of it can run any more.
 func (q *Queue) ForceAnswered() { q.forceReleases-- }
 
 // Forcing reports whether one is on its way: no grant is believed meanwhile.
@@ -401,10 +402,10 @@ func (q *Queue) park() Step {
 	return StepPark
 }
 
-// Resend waits for the acquire to be sent again; resendDue is the end of that. It says whether the
-// attempt is still the one meant.
+// Resend waits for the acquire to be sent again.
 func (q *Queue) Resend() { q.ask = askResend }
 
+// ResendDue is the end of that. It says whether the attempt is still the one meant.
 func (q *Queue) ResendDue(a Attempt) bool {
 	if q.attempt != a || q.ask != askResend {
 		return false
@@ -523,8 +524,7 @@ func (q *Queue) OthersWait(counted bool, heard, us int64) bool {
 	return heard > us
 }
 
-// ReleaseHeard notes who else heard a release of this engine: as OthersWait. Crowded reports whether they were so many
-// that a release may leave the lock to them.
+// ReleaseHeard notes who else heard a release of this engine: as OthersWait.
 func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
 	q.others = leaveTo
 	if counted {
@@ -532,6 +532,7 @@ func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
 	}
 }
 
+// Crowded reports whether they were so many that a release may leave the lock to them.
 func (q *Queue) Crowded() bool { return q.others >= leaveTo }
 
 // SawOthers notes when the lock was last left to others; of a spin lock: when somebody else was last found to have it.
@@ -546,12 +547,13 @@ func (q *Queue) WokenBy() WakeKind { return q.by }
 // BusyUntil is what the last answer "busy" said; 0: there was none, or the lock was free since.
 func (q *Queue) BusyUntil() clock.Instant { return q.busyUntil }
 
-// Waited reports whether it was told "busy" and waits since, Parked whether for somebody else's release, Paused whether
-// in a pause that nothing cuts short.
+// Waited reports whether it was told "busy" and waits since.
 func (q *Queue) Waited() bool { return q.wait != waitNot }
 
+// Parked reports whether it waits for somebody else's release.
 func (q *Queue) Parked() bool { return q.wait == waitParked }
 
+// Paused reports whether it is in a pause that nothing cuts short.
 func (q *Queue) Paused() bool { return q.wait.paused() }
 
 // Yield leaves the name to others for a moment, whatever is heard meanwhile.
@@ -621,9 +623,10 @@ func (q *Queue) Lost() {
 // Reopen follows its end.
 func (q *Queue) Reopen() { q.closed = closedNot }
 
-// LossBegun follows the loss of any grant of the name, LossTold that its holder was told.
+// LossBegun follows the loss of any grant of the name.
 func (q *Queue) LossBegun() { q.whole().telling++ }
 
+// LossTold follows that its holder was told.
 func (q *Queue) LossTold() { q.whole().telling-- }
 
 // LossUntold reports whether holders of lost grants of the name are still to be told.

@@ -130,7 +130,7 @@ type entry struct {
 	inlineHoldUsed bool // inlineHold is taken
 
 	children   *children // mostly nil
-	wakeups    *wakeups  // there unless wait is waitNot
+	wakeups    *wakeups  // there if the queue has waited
 	chain      *entry    // the table's
 	inlineHold hold      // most entries see one hold
 }
@@ -259,7 +259,6 @@ type extra struct {
 	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
 	wishes  wishes           // what its handles want; nil: all the same, see allCompatible
 	extends int32            // Extends on their way
-	reentry *reentry         // changes of the count; nil: there never were any
 
 	extended lockstate.Indeterminate // copies of those that are answered may still run until then
 }
@@ -355,8 +354,9 @@ type acquireOp struct {
 	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
 	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
 
+	lockstate.Waiter // Of, Try and Async are set before anybody knows it; the rest is guarded by the shard
+
 	// Guarded by the shard.
-	lockstate.Waiter
 	watch *watching
 	att   attempt // used while the op is first
 }
@@ -412,13 +412,13 @@ type singleOp[T any] struct {
 	done   func()          // when no command of it is on its way any more
 	raises *extension      // an Extend's
 
-	bounded       bool                    // its copies change something until their not-after: it ends when none can
-	copies        bool                    // it asks for:
-	indeterminate lockstate.Indeterminate // copies without an answer
-	end           func()                  // its end, when that is waited for
+	bounded       bool // its copies change something until their not-after: it ends when none can
+	copies        bool // its copies without an answer are noted in:
+	indeterminate lockstate.Indeterminate
+	end           func() // its end, when that is waited for
 }
 
-// A reentry sends what a reentryCount decides. It exists only for holds that were ever entered twice.
+// A reentry sends what Changes decide. It exists only for holds that were ever entered twice.
 type reentry struct {
 	lockstate.Changes
 	hold      *hold

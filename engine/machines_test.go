@@ -107,3 +107,13 @@ func TestFaultsAsTheMachinesSeeThem(t *testing.T) {
 		require.False(t, got.Once, "every lock may be asked for again under its owner id")
 	}
 }
+
+// A grant to nobody's owner looks for nobody in the queue: it is as long as callers wait.
+func TestAGrantWithoutAnOwnerDoesNotGoThroughTheQueue(t *testing.T) {
+	ent := &entry{}
+	h := ent.newHold()
+	h.ensureReentry() // an owner had it before, and entered again
+	ent.Push(&lockstate.Waiter{})
+	sc := section{}
+	require.NotPanics(t, func() { sc.admitSameOwner(h) }, "who waits is looked at, and is nobody's")
+}

@@ -11,21 +11,21 @@ import (
 
 // reentry is what changes the hold's count; nil: nothing ever did.
 func (h *hold) reentry() *reentry {
-	if h.extra == nil {
-		return nil
+	if n := h.Changes(); n != nil {
+		return n.Of.(*reentry)
 	}
-	return h.extra.reentry
+	return nil
 }
 
 // ensureReentry makes that, if there is none.
 func (h *hold) ensureReentry() *reentry {
-	m := h.ensureExtra()
-	if m.reentry == nil {
-		m.reentry = &reentry{hold: h}
-		m.reentry.item.Owner = m.reentry
-		h.Counting(&m.reentry.Changes)
+	n := h.reentry()
+	if n == nil {
+		n = &reentry{hold: h}
+		n.item.Owner, n.Of = n, n
+		h.Counting(&n.Changes)
 	}
-	return m.reentry
+	return n
 }
 
 // Whose change of a count it is; nil: nobody's.
@@ -385,7 +385,8 @@ func (sc *section) tellOverdue(n *reentry, now clock.Instant, cause *resp.Server
 		case c.Leave != nil:
 			sc.released(leaving(&c), err)
 		case c.Extend != nil:
-			sc.more = append(sc.more, func() { c.Extend.(*singleOp[struct{}]).ends(struct{}{}, err) })
+			x := c.Extend.(*singleOp[struct{}])
+			sc.more = append(sc.more, func() { x.ends(struct{}{}, err) })
 		}
 	}
 }

@@ -309,7 +309,7 @@ func handOff() []mutant {
 		{
 			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
 			[]edit{
-				{"engine/internal/lockstate/grant.go", "case w.changes != nil && !w.changes.Settled():", "case false:"},
+				{"engine/internal/lockstate/grant.go", "case w.changes != nil && !w.changes.settled():", "case false:"},
 				{"engine/internal/lockstate/grant.go", "return w.count == 1 && (w.changes == nil || w.changes.settling())", "return w.count == 1"},
 			},
 			waitSuite, "TestHandOffIsRefusedWhileACountIsOnItsWay", false,

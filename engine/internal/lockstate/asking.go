@@ -6,7 +6,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// An Asking is a wire hold before its grant. Its outcome is unknown while its id was sent without an answer: then
+// An Asking is what becomes a grant. Its outcome is unknown while its id was sent without an answer: then
 // it is asked for again alone, under the same id, until an answer is definite.
 type Asking struct {
 	unknown bool          // the present owner id was sent without an answer

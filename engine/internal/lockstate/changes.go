@@ -11,6 +11,7 @@ import (
 // Changes are made one after the other, each by the count that is wanted, never by a step, so that sending
 // one again counts once.
 type Changes struct {
+	Of      any      // whose they are
 	queue   []Change // bound: the owner's callers
 	cur     Change   // on its way, if busy
 	busy    bool
@@ -46,8 +47,8 @@ func (c *Change) givesBack() int32 {
 	return 0
 }
 
-// Settled reports whether the count on the wire is what was last confirmed, and nothing is to change it.
-func (n *Changes) Settled() bool {
+// settled reports whether the count on the wire is what was last confirmed, and nothing is to change it.
+func (n *Changes) settled() bool {
 	return n.Quiet() && n.late.Until == 0 && n.rest == 0
 }
 
@@ -155,7 +156,7 @@ type CountStep uint8
 
 const (
 	CountRest        CountStep = iota // nothing, or an answer is due
-	CountSend                         // send the count in target
+	CountSend                         // send the count of Target
 	CountReleaseLast                  // the last handle is given back
 	CountExtend                       // send the Extend
 )
@@ -234,7 +235,7 @@ func (n *Changes) Take() Change {
 // Confirmed follows the answer that the count is the target, to what was sent at sentAt, seen by so many replicas.
 func (w *Grant) Confirmed(sentAt clock.Instant, seen int) Change {
 	n := w.changes
-	w.Seen(seen)
+	w.saw(seen)
 	w.count, w.onWire = n.target, n.target
 	n.answered(sentAt)
 	if copies := w.Indeterminate(); copies.MayRunAfter(sentAt) { // they raise what a change has lowered

@@ -48,18 +48,18 @@ func (w *Grant) Held() bool { return w.Status() == Held }
 func (w *Grant) End(as Status) bool { return w.status.CompareAndSwap(uint32(Held), uint32(as)) }
 
 // Begin follows the grant, seen by so many replicas. copies: those of the acquire that may still run; nil: none was
-// sent but the one that was answered.
+// sent but the one that was answered. It is kept, and AsksFor writes into it.
 func (w *Grant) Begin(terms *Terms, tenureUntil clock.Instant, seen int, copies *Indeterminate) {
 	w.terms, w.tenureUntil, w.grants, w.handles, w.copies = terms, tenureUntil, 1, 1, copies
 	w.count, w.onWire = 1, 1
-	w.Seen(seen)
+	w.saw(seen)
 }
 
 // mostSeen is where counting replicas ends.
 const mostSeen = 1000
 
-// Seen notes that so many replicas have what is held.
-func (w *Grant) Seen(replicas int) { w.seen = max(w.seen, int16(min(replicas, mostSeen))) } //nolint:gosec // in range
+// saw notes that so many replicas have what is held.
+func (w *Grant) saw(replicas int) { w.seen = max(w.seen, int16(min(replicas, mostSeen))) } //nolint:gosec // in range
 
 // SeenBy is how many have, as far as was asked.
 func (w *Grant) SeenBy() int { return int(w.seen) }
@@ -118,6 +118,9 @@ func (w *Grant) AsksFor(lease time.Duration) {
 	w.copies.Lease = max(w.copies.Lease, lease)
 }
 
+// Changes are those of its count; nil: it never changed.
+func (w *Grant) Changes() *Changes { return w.changes }
+
 // Counting makes its count one that changes.
 func (w *Grant) Counting(n *Changes) { w.changes = n }
 
@@ -129,7 +132,7 @@ func (w *Grant) Indeterminate() Indeterminate {
 	return *w.copies
 }
 
-// A HandOffInput is what a hand-off depends on beside the wire hold.
+// A HandOffInput is what a hand-off depends on beside the grant.
 type HandOffInput struct {
 	Now, Deadline clock.Instant
 	Lease         time.Duration
@@ -167,7 +170,7 @@ func (w *Grant) MayHandOff(h HandOffInput) HandOff {
 		return HandOffOff
 	case w.count != 1 || w.onWire != 1:
 		return HandOffReentered
-	case w.changes != nil && !w.changes.Settled():
+	case w.changes != nil && !w.changes.settled():
 		return HandOffCountChanging
 	case !w.terms.Family.HandsOff, h.Reads:
 		return HandOffFamily

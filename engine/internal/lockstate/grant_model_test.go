@@ -303,7 +303,7 @@ func (hw *holdWorld) settles() {
 // calm lets everything be answered, and the time of the last copies pass: then the count on the wire is that of the
 // handles.
 func (hw *holdWorld) calm() {
-	for rounds := 0; !hw.ended && !hw.w.changes.Settled(); rounds++ {
+	for rounds := 0; !hw.ended && !hw.w.changes.settled(); rounds++ {
 		hw.fatalIf(rounds > 1000, "never settled")
 		hw.check()
 		switch {
@@ -335,7 +335,7 @@ func (hw *holdWorld) check() {
 	}
 	hw.fatalIf(n.busy != (hw.cur != nil || hw.again), "busy is %v", n.busy)
 	hw.fatalIf(hw.handles > 0 && !n.busy && len(n.queue) > 0, "changes wait and none is on its way")
-	if n.Settled() {
+	if n.settled() {
 		hw.fatalIf(int(hw.w.count) != hw.handles, "%d handles are out, %d are counted", hw.handles, hw.w.count)
 		hw.fatalIf(hw.field > 0 && hw.field != hw.w.onWire,
 			"the count on the wire is %d, and should be %d", hw.field, hw.w.onWire)

@@ -12,7 +12,7 @@ const ClockSlack = 50 * time.Millisecond
 // An Indeterminate is what is not known of an owner id: copies of its acquires that were sent and never
 // answered. Each carries a not-after; until the last of them has passed, one may still run.
 //
-// It is a pure state machine: unanswered moves it, mayRunAfter asks it. The rules that follow from it are the
+// It is a pure state machine: Unanswered moves it, MayRunAfter asks it. The rules that follow from it are the
 // engine's: while a copy may run every further attempt keeps its owner id, an answer "not yours" is not final,
 // and a release is followed by one more when none can.
 type Indeterminate struct {

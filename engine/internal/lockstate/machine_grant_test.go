@@ -182,7 +182,7 @@ func TestMachineCountIsSureWhenNothingCanChangeIt(t *testing.T) {
 		require.Equal(t, c.quiet, w.changes.Quiet(), name)
 		require.Equal(t, c.settling, w.changes.settling(), name)
 		require.Equal(t, c.settleAt, w.changes.SettleAt(), name)
-		require.Equal(t, name == "nothing", w.changes.Settled(), name)
+		require.Equal(t, name == "nothing", w.changes.settled(), name)
 	}
 }
 

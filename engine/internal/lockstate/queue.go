@@ -442,8 +442,8 @@ const mostMissed = 3
 // next acquire, or, if one is on its way, sees to it that its answer "busy" is not believed.
 //
 // A message does not always mean now. An engine that has had its tenure lately leaves a moment to those
-// who have heard more releases go by than it has: stepPause. Nothing cuts a pause short. A release that leaves the
-// lock to others (wakeLeft) makes every engine wait, however many it has heard.
+// who have heard more releases go by than it has: StepPause. Nothing cuts a pause short. A release that leaves the
+// lock to others (WakeLeft) makes every engine wait, however many it has heard.
 func (q *Queue) Wake(kind WakeKind) (s Step, pause time.Duration, moved bool) {
 	before := q.wait
 	s, pause = q.wake(kind)
@@ -686,7 +686,7 @@ func (q *Queue) Leaves(now clock.Instant) bool {
 }
 
 // Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine
-// whose tenure with such a lock is over leaves it for spinsFor if it found somebody else to have it within rivalsFor.
+// whose tenure with such a lock is over leaves it for SpinsFor if it found somebody else to have it within rivalsFor.
 const (
 	SpinsFor  = 5 * time.Millisecond
 	rivalsFor = 10 * time.Second
@@ -702,7 +702,7 @@ const (
 	TenureLeast  = 20 * time.Millisecond
 	TenureMost   = 200 * time.Millisecond
 	tenureGrants = 256
-	// yieldLeast is how long an engine that gave a wanted lock back leaves it to the others: its
+	// YieldLeast is how long an engine that gave a wanted lock back leaves it to the others: its
 	// own next acquire would win every race against one that first has to hear the message.
 	YieldLeast = 2 * time.Millisecond
 	YieldMost  = 20 * time.Millisecond

@@ -452,6 +452,17 @@ func (s *sim) excuse(field, why string) {
 	}
 }
 
+// excuseNamed excuses those whose field a command names.
+func (s *sim) excuseNamed(args []string) {
+	for _, n := range s.names {
+		for _, h := range n.holds {
+			if slices.Contains(args, h.field) {
+				s.excuse(h.field, "the clock was stepped back, and a copy of a command runs for longer")
+			}
+		}
+	}
+}
+
 func hasField(fields []twin.Field, name string) bool {
 	for _, f := range fields {
 		if f.Name == name {

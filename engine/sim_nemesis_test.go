@@ -346,7 +346,7 @@ func (s *sim) failOver() {
 	})
 }
 
-// stepClock steps the server's clock. What has a TTL then ends early.
+// stepClock steps the server's clock. Forward, what has a TTL ends early; back, a copy may run later than it should.
 func (s *sim) stepClock() {
 	d := s.span(time.Millisecond, 3*time.Second)
 	if s.w.Int64N(2) == 0 {
@@ -359,6 +359,9 @@ func (s *sim) stepClock() {
 				s.excuse(f.Name, "the clock was stepped")
 			}
 		}
+	}
+	if d < 0 {
+		s.steppedBack++
 	}
 	s.server.skew += d
 	s.story("the server's clock is stepped by %v", d)

@@ -291,8 +291,12 @@ func (r *simRound) copyLater(from int, after time.Duration) {
 		}
 		v.s.late++
 		v.s.copies++
+		back := v.s.steppedBack
 		v.w.Outside(max(at, v.stopped), func() {
 			v.s.copies--
+			if v.s.steppedBack != back { // its not-after is later than anybody thought
+				v.s.excuseNamed(args)
+			}
 			v.s.story("a late copy runs: %s", simArgs(args))
 			v.run(args, r)
 		})

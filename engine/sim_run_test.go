@@ -242,6 +242,12 @@ func TestSimCorpus(t *testing.T) {
 			t.Errorf("seed %d without a profile: %v", seed, r.err)
 		}
 	}
+	// A copy of a change runs after the clock was stepped back behind its not-after.
+	late := drawEven(7001008, 400, nil)
+	late.yields = 700
+	if r := runSim(late, nil); r.err != nil {
+		t.Errorf("seed %d with %d yields: %v", late.seed, late.yields, r.err)
+	}
 	seeds := slices.Clone(simSeeds)
 	for seed := range uint64(60) {
 		seeds = append(seeds, seed)

@@ -17,6 +17,7 @@ func equivalentMachines() map[string]string {
 	return map[string]string{
 		machine + "indeterminate.go: number: return d.Until != 0 && sentAt.Before(d.Until) -> return d.Until != 1 && sentAt.Before(d.Until)": "no instant is before 0, and no doubt ends in the first nanosecond",
 		machine + "queue.go: number: if kind == WakeMessage && pause > 0 { -> if kind == WakeMessage && pause > 1 {":                         "a pause is 0, or a quarter of a millisecond at least",
+		machine + "terms.go: boundary: if d >= s.Most { -> if d > s.Most {":                                                                  "twice the longest pause is the longest pause",
 		machine + "changes.go: number: n.lowers.Unanswered(sentAt, limit, 0) -> n.lowers.Unanswered(sentAt, limit, 1)":                       "the lease is set in the next line",
 		wish + "boundary: if w.until != 0 && (c.until == 0 || w.until < c.until) { -> " +
 			"if w.until != 0 && (c.until == 0 || w.until <= c.until) {": "of two ends at one instant either is the first",

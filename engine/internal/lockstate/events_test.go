@@ -64,3 +64,38 @@ func TestAQueueSaysWhereItIs(t *testing.T) {
 	q := &Queue{ask: askInFlight, wait: waitParked, closed: closedLost, releases: 7, releaseInFlight: true, forceReleases: 9}
 	require.Equal(t, "ask 1 wait 2 closed 2 releases 7 in flight true forces 9", q.String())
 }
+
+func TestWhoElseHeardAReleaseIsCounted(t *testing.T) {
+	for _, c := range []struct {
+		counted   bool
+		heard, us int64
+		others    uint8
+		crowded   bool
+	}{
+		{false, 0, 0, leaveTo, true}, // as far as anybody knows
+		{true, 0, 1, 0, false},
+		{true, 1, 1, 0, false},
+		{true, 2, 1, 1, false},
+		{true, 3, 1, leaveTo, true},
+		{true, 900, 0, leaveTo, true},
+	} {
+		var q Queue
+		q.ReleaseHeard(c.counted, c.heard, c.us)
+		require.Equal(t, c.others, q.others, "%+v", c)
+		require.Equal(t, c.crowded, q.Crowded(), "%+v", c)
+	}
+}
+
+func TestALossClosesNoQueueThatIsOpen(t *testing.T) {
+	q := queueOf(opFor(lockTraits))
+	q.Lost()
+	require.Equal(t, StepSend, q.Next())
+}
+
+func TestWhoLeavesAsItIsToldOfALateGrantIsNotTold(t *testing.T) {
+	op := tryFor(lockTraits)
+	op.beaten = true
+	q := queueOf(op)
+	require.Nil(t, q.GrantedLate())
+	require.False(t, op.Queued())
+}

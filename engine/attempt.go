@@ -32,7 +32,7 @@ func (a *attempt) indeterminate() lockstate.Indeterminate {
 func (a *attempt) lease() time.Duration { return time.Duration(a.op.LeaseMs) * time.Millisecond }
 
 // Suits reports whether a grant of it would be what these terms ask for, seen by as many replicas, for which it waits
-// as long.
+// as long. Where it waits for none it suits everybody: nobody has to wait longer for its answer than for another.
 func (a *attempt) Suits(t *lockstate.Terms) bool {
 	ack := (*lockstate.Ack)(a.op.Ack)
 	return ack == nil || t.Ack != nil && *t.Ack == *ack && t.Lease == a.lease() && t.Family == &traits(a.op.Family).Traits

@@ -13,28 +13,28 @@ import (
 var families = [resp.MaxFamilies]family{
 	resp.FamilyLock: {
 		kind: slot.KindLock, channel: slot.LockChannel,
-		Traits: lockstate.Traits{Kind: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin,
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin,
 	},
 	resp.FamilySpin: { // what its release says differs, not what it is
 		kind: slot.KindLock, channel: slot.LockChannel,
-		Traits: lockstate.Traits{Kind: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin, unheard: true,
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin, unheard: true,
 	},
 	resp.FamilyFenced: { // each grant has a token of the server's, so none is handed over
 		kind: slot.KindFenced, channel: slot.LockChannel,
-		Traits: lockstate.Traits{Kind: uint8(resp.FamilyFenced)}, fenced: true,
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyFenced)}, fenced: true,
 	},
 	resp.FamilyRead: {
 		kind: slot.KindRW, channel: slot.RWChannel,
-		Traits: lockstate.Traits{Kind: uint8(resp.FamilyRead), Mode: resp.ModeRead, Shared: true},
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyRead), Mode: resp.ModeRead, Shared: true},
 	},
 	resp.FamilyWrite: {
 		kind: slot.KindRW, channel: slot.RWChannel,
 		Traits: lockstate.Traits{
-			Kind: uint8(resp.FamilyWrite), Mode: resp.ModeWrite, Mark: lockstate.MarkNote, HandsOff: true, ReadsToo: true,
+			Enters: uint8(resp.FamilyWrite), Mode: resp.ModeWrite, Mark: lockstate.MarkNote, HandsOff: true, ReadsToo: true,
 		},
 	},
 	resp.FamilyFair: { // who is next is the server's to say
 		kind: slot.KindFair, channel: slot.LockChannel, ownChannel: slot.FairWaiterChannel,
-		Traits: lockstate.Traits{Kind: uint8(resp.FamilyFair), Mark: lockstate.MarkPlace},
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyFair), Mark: lockstate.MarkPlace},
 	},
 }

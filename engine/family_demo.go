@@ -18,6 +18,6 @@ func (e *Engine) DemoLock(name string, opts ...Option) *Lock {
 func init() {
 	families[resp.FamilyDemo] = family{
 		kind: slot.KindLock, channel: slot.LockChannel,
-		Traits: lockstate.Traits{Kind: uint8(resp.FamilyDemo), HandsOff: true},
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyDemo), HandsOff: true},
 	}
 }

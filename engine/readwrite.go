@@ -253,7 +253,7 @@ func (sc *section) downgrade(h *hold, op *acquireOp) {
 	sc.besideLasts(h, op.set.Lease)
 	sc.limitWait(op)
 	op.moveTo(child)
-	op.Renew() // nobody is in its way any more: it waits for an answer, as a newcomer does
+	op.Newcomer() // nobody is in its way any more: it waits for an answer, as a newcomer does
 	child.Push(&op.Waiter)
 	sc.watchWait(op)
 	sc.advance(child)

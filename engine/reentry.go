@@ -54,7 +54,7 @@ func (sc *section) leaveReentry(ent *entry, op *acquireOp) {
 	for at := range ent.root().withChildren {
 		if h := at.hold; h != nil && h.reentry() != nil && h.owner == op.owner {
 			n := h.reentry()
-			n.Leaves()
+			n.GaveUp()
 			if n.inFlight && entering(n.Current()) == op && n.op.Ack != nil {
 				sc.takeBack(&n.op)
 			}

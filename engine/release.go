@@ -117,7 +117,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	if ent.First() != nil || root.Crowded() { // most releases meet nobody, and need not know the time
 		now = sc.eng.clock.Now()
 	}
-	op.op.Left = traits(h.Family).Mark != lockstate.MarkPlace && root.Leaves(now)
+	op.op.Left = traits(h.Family).Mark != lockstate.MarkPlace && root.LeavesToOthers(now)
 	if err := sc.eng.nodes.Submit(&op.op); err != nil {
 		sc.advanceAll(ent)
 		return true, fromServer(sc.eng.nameOf(h.ent.key), resp.AsServerError(err))

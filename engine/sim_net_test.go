@@ -291,10 +291,10 @@ func (r *simRound) copyLater(from int, after time.Duration) {
 		}
 		v.s.late++
 		v.s.copies++
-		back := v.s.steppedBack
+		back, sent := v.s.steppedBack, v.w.Now()
 		v.w.Outside(max(at, v.stopped), func() {
 			v.s.copies--
-			if v.s.steppedBack != back { // its not-after is later than anybody thought
+			if v.s.steppedBack != back && v.w.Now().Sub(sent) > simAttempt { // a step back prolongs a not-after
 				v.s.excuseNamed(args)
 			}
 			v.s.story("a late copy runs: %s", simArgs(args))

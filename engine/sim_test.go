@@ -31,7 +31,7 @@ type sim struct {
 	copies                 int         // late ones, still to run
 	ended                  int         // actors
 	over                   bool        // the run has come to its end
-	steppedBack            int         // how often the clock of the server was
+	steppedBack            int         // how often the clock of the server was stepped back
 	stepped                int         // steps that actors have begun
 	shards                 []uint64    // of an engine, those of the names
 	calmAt                 int         // after so many nothing goes wrong any more

@@ -5,7 +5,7 @@ func beside() []mutant {
 	return []mutant{
 		{
 			"beside-parked", "a release has no end while memory is full: a reading that was refused waits on",
-			one("engine/readwrite.go", "\top.Renew() // nobody", "\t// nobody"),
+			one("engine/readwrite.go", "\top.Newcomer() // nobody", "\t// nobody"),
 			familySuite, "TestAReleaseDoesNotWaitForAReadingThatIsRefused", true,
 		},
 		{

@@ -20,7 +20,7 @@ func handedOver() []mutant {
 		},
 		{
 			"no-head-start", "engines that wake by one message ask at once, all of them",
-			[]edit{{"engine/internal/lockstate/queue.go", "return 600 * time.Microsecond", "return 0"}, {"engine/internal/lockstate/queue.go", "return 250 * time.Microsecond", "return 0"}},
+			[]edit{{"engine/internal/lockstate/tenure.go", "return 600 * time.Microsecond", "return 0"}, {"engine/internal/lockstate/tenure.go", "return 250 * time.Microsecond", "return 0"}},
 			"engine/internal/lockstate", "TestMachineWakingKeepsItsOrderByWhatWasHeard", false,
 		},
 		{

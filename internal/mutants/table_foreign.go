@@ -11,11 +11,11 @@ func foreign() []mutant {
 	return []mutant{
 		{
 			"lock-is-never-left", "engines win every race against a JVM",
-			one("engine/internal/lockstate/queue.go", "if !q.Crowded() ||", "if true || !q.Crowded() ||"), "engine/internal/lockstate", left, false,
+			one("engine/internal/lockstate/tenure.go", "if !q.Crowded() ||", "if true || !q.Crowded() ||"), "engine/internal/lockstate", left, false,
 		},
 		{
 			"lock-is-left-within-a-turn", "a turn ends with each grant",
-			one("engine/internal/lockstate/queue.go", "|| q.TenureOpen(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine/internal/lockstate", left, false,
+			one("engine/internal/lockstate/tenure.go", "|| q.TenureOpen(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine/internal/lockstate", left, false,
 		},
 		{
 			"left-only-by-newcomers", "engines that have waited for long win every race against a JVM",
@@ -27,11 +27,11 @@ func foreign() []mutant {
 		},
 		{
 			"left-to-one", "a message that other clients may not know, for nothing",
-			one("engine/internal/lockstate/queue.go", "leaveTo    = 2", "leaveTo    = 1"), waitSuite, wire, true,
+			one("engine/internal/lockstate/tenure.go", "leaveTo    = 2", "leaveTo    = 1"), waitSuite, wire, true,
 		},
 		{
 			"spin-has-no-rivals", "who spins elsewhere is kept out",
-			one("engine/internal/lockstate/queue.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
+			one("engine/internal/lockstate/tenure.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
 			"engine/internal/lockstate", "TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt", false,
 		},
 		{

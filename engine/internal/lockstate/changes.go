@@ -85,9 +85,9 @@ func (n *Changes) Undo() { n.queue = slices.Insert(n.queue, 0, Change{}) }
 // Left reports whether a change is an entry that nobody wants any more.
 func (c *Change) Left() bool { return c.Enter != nil && !c.Enter.Pending() }
 
-// Leaves follows an entry that gave up: it leaves the queue. Those that left are taken out as soon as they may be half
+// GaveUp follows an entry that gave up: it leaves the queue. Those that left are taken out as soon as they may be half
 // of it, so that many that give up at once do not search for each other.
-func (n *Changes) Leaves() {
+func (n *Changes) GaveUp() {
 	n.gone++
 	if 2*n.gone >= len(n.queue) {
 		n.queue = slices.DeleteFunc(n.queue, func(c Change) bool { return c.Left() })

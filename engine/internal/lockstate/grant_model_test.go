@@ -251,7 +251,7 @@ func (hw *holdWorld) events() []event {
 			op.Claim()
 			hw.answer(op, "gave up")
 			if in {
-				hw.w.changes.Leaves()
+				hw.w.changes.GaveUp()
 				left := 0
 				for _, c := range hw.w.changes.queue {
 					if c.Left() {

@@ -12,16 +12,16 @@ import (
 func TestALockIsLeftToOthersNowAndThenIfThereAreSome(t *testing.T) {
 	now := clock.Instant(time.Hour)
 	q := Queue{others: 1}
-	require.False(t, q.Leaves(now), "one other has the yield pause to itself")
+	require.False(t, q.LeavesToOthers(now), "one other has the yield pause to itself")
 	q.others = leaveTo
-	require.True(t, q.Leaves(now))
-	require.False(t, q.Leaves(now.Add(leaveEvery-1)), "so soon again")
-	require.True(t, q.Leaves(now.Add(leaveEvery)))
+	require.True(t, q.LeavesToOthers(now))
+	require.False(t, q.LeavesToOthers(now.Add(leaveEvery-1)), "so soon again")
+	require.True(t, q.LeavesToOthers(now.Add(leaveEvery)))
 	now = now.Add(2 * leaveEvery)
 	q.Push(&opFor(fencedTraits).Waiter)
 	q.Tenure(now.Add(time.Millisecond))
-	require.False(t, q.Leaves(now), "the turn goes on")
-	require.True(t, q.Leaves(now.Add(time.Millisecond)))
+	require.False(t, q.LeavesToOthers(now), "the turn goes on")
+	require.True(t, q.LeavesToOthers(now.Add(time.Millisecond)))
 }
 
 // parkedQueue is a queue that was told busy, and has asked again after messages since.

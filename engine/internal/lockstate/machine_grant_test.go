@@ -202,13 +202,13 @@ func TestMachineEntriesThatLeftAreTakenOutAtHalf(t *testing.T) {
 	for _, c := range []Change{leftBehind(), leftBehind(), entering(1), givingBack(), settling()} {
 		n.Want(c)
 	}
-	n.Leaves()
+	n.GaveUp()
 	require.Equal(t, 1, n.gone)
-	n.Leaves()
+	n.GaveUp()
 	require.Len(t, n.queue, 5, "two of five are no half")
 	n.queue = n.queue[:4]
 	n.gone = 1
-	n.Leaves()
+	n.GaveUp()
 	require.Len(t, n.queue, 2)
 	require.Zero(t, n.gone)
 	require.NotNil(t, n.queue[0].Enter)

@@ -19,14 +19,14 @@ const machineNow = clock.Instant(time.Hour)
 //
 //nolint:gochecknoglobals // constants in all but name
 var (
-	lockTraits   = &Traits{Kind: 0, HandsOff: true}
-	spinTraits   = &Traits{Kind: 0, HandsOff: true}
-	fencedTraits = &Traits{Kind: 2}
-	readTraits   = &Traits{Kind: 3, Mode: "read", Shared: true}
-	writeTraits  = &Traits{Kind: 4, Mode: "write", Mark: MarkNote, HandsOff: true, ReadsToo: true}
-	fairTraits   = &Traits{Kind: 5, Mark: MarkPlace}
-	permitTraits = &Traits{Kind: 6, Serves: ServesSome, AskOnce: true}
-	latchTraits  = &Traits{Kind: 7, Serves: ServesAll}
+	lockTraits   = &Traits{Enters: 0, HandsOff: true}
+	spinTraits   = &Traits{Enters: 0, HandsOff: true}
+	fencedTraits = &Traits{Enters: 2}
+	readTraits   = &Traits{Enters: 3, Mode: "read", Shared: true}
+	writeTraits  = &Traits{Enters: 4, Mode: "write", Mark: MarkNote, HandsOff: true, ReadsToo: true}
+	fairTraits   = &Traits{Enters: 5, Mark: MarkPlace}
+	permitTraits = &Traits{Enters: 6, Serves: ServesSome, AskOnce: true}
+	latchTraits  = &Traits{Enters: 7, Serves: ServesAll}
 )
 
 // termsOf are those of a family without options.

@@ -443,7 +443,7 @@ const mostMissed = 3
 //
 // A message does not always mean now. An engine that has had its tenure lately leaves a moment to those
 // who have heard more releases go by than it has: StepPause. Nothing cuts a pause short. A release that leaves the
-// lock to others (WakeLeft) makes every engine wait, however many it has heard.
+// lock to others (WakeLeft) makes every engine wait, however many it has heard. tenure.go has for how long.
 func (q *Queue) Wake(kind WakeKind) (s Step, pause time.Duration, moved bool) {
 	before := q.wait
 	s, pause = q.wake(kind)
@@ -485,20 +485,6 @@ func (q *Queue) wake(kind WakeKind) (Step, time.Duration) {
 	return q.Next(), 0
 }
 
-// tenurePause orders engines that wake by the same message: who has heard fewer releases since its own
-// last tenure leaves the others a head start. With nobody else about it costs one short pause at most
-// a release; whoever has waited for three goes at once.
-func (q *Queue) tenurePause() time.Duration {
-	switch q.missedReleases {
-	case 1:
-		return 600 * time.Microsecond
-	case 2:
-		return 250 * time.Microsecond
-	default:
-		return 0
-	}
-}
-
 // PollSpan is the time in which a parked queue looks for itself, in case no message comes: after
 // min(remaining lease, 1 s), spread by a fifth. Where the holder's lease ends first the poll comes
 // just after it, never before. If the first is a spin lock's, its own pauses are the polls.
@@ -513,30 +499,6 @@ func (q *Queue) PollSpan(now clock.Instant) (least, spread time.Duration) {
 	}
 	return pollCap * 4 / 5, pollCap * 2 / 5
 }
-
-// OthersWait reports whether somebody elsewhere is known to wait for a lock that was just released.
-// heard: who got the message, if the server could count them; us: how many of those are this engine.
-// Where nobody counts, somebody waiting here after a tenure stands for somebody waiting elsewhere.
-func (q *Queue) OthersWait(counted bool, heard, us int64) bool {
-	if !counted {
-		return q.head != nil
-	}
-	return heard > us
-}
-
-// ReleaseHeard notes who else heard a release of this engine: as OthersWait.
-func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
-	q.others = leaveTo
-	if counted {
-		q.others = uint8(min(max(heard-us, 0), leaveTo)) //nolint:gosec // in range
-	}
-}
-
-// Crowded reports whether they were so many that a release may leave the lock to them.
-func (q *Queue) Crowded() bool { return q.others >= leaveTo }
-
-// SawOthers notes when the lock was last left to others; of a spin lock: when somebody else was last found to have it.
-func (q *Queue) SawOthers(at clock.Instant) { q.leftAt = at }
 
 // Hinted follows word that the lock may have been passed on to who asks just now: an older "busy" is not believed.
 func (q *Queue) Hinted() { q.hinted = true }
@@ -555,42 +517,6 @@ func (q *Queue) Parked() bool { return q.wait == waitParked }
 
 // Paused reports whether it is in a pause that nothing cuts short.
 func (q *Queue) Paused() bool { return q.wait.paused() }
-
-// Yield leaves the name to others for a moment, whatever is heard meanwhile.
-func (q *Queue) Yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
-
-// Tenure counts a grant of the server's, and says until when this engine's tenure with the lock lasts. It
-// begins with the first grant after somebody else had the lock, or could have had it, or was not heard to
-// wait.
-func (q *Queue) Tenure(until clock.Instant) clock.Instant {
-	if q.tenureUntil == 0 {
-		q.tenureUntil, q.tenureSize = until, 0
-	}
-	q.tenureSize++
-	return q.tenureUntil
-}
-
-// Passed counts a grant that was handed over.
-func (q *Queue) Passed() { q.tenureSize++ }
-
-// EndTenure ends a tenure that nobody else waits for the end of. If the release was published, and heard by this
-// engine alone (told), it also wakes those who were waiting beside the hold: nobody is there whom they could
-// leave a head start. It says whether it did.
-func (q *Queue) EndTenure(told bool) (woken bool) {
-	q.tenureUntil = 0
-	// Who waits to yield goes on doing so: that is for those who were heard before.
-	if !told || q.wait != waitParked && q.wait != waitTenure {
-		return false
-	}
-	q.wait, q.by = waitWoken, WakeMessage
-	return true
-}
-
-// TenureOpen reports whether the tenure is not over: who waits here may ask again at once, whoever else waits.
-// Where a lock is not handed over, that is how a tenure is more than one grant.
-func (q *Queue) TenureOpen(now clock.Instant) bool {
-	return q.head != nil && now.Before(q.tenureUntil) && q.tenureSize < tenureGrants
-}
 
 // Unpark ends the waiting: the lock is held here, or nobody wants it.
 func (q *Queue) Unpark() { q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone }
@@ -664,49 +590,6 @@ func (q *Queue) StopAdmitting() {
 		q.wait = waitWoken
 	}
 }
-
-// An engine that is woken asks within a tenth of a millisecond. A JVM needs a millisecond or two, so where some engines
-// and a JVM want one lock, an engine would win every race. So now and then the release at the end of a tenure says that
-// the lock is left to others, and every engine that hears it waits. That is for nothing where nobody but engines waits,
-// so it is seldom, and only where at least two others were heard: one other has the yield pause to itself.
-const (
-	leaveEvery = 15 * time.Millisecond
-	LeftFor    = 3 * time.Millisecond
-	leaveTo    = 2
-)
-
-// Leaves reports whether a release that is sent now leaves the lock to others. It does not where who waits here goes
-// on.
-func (q *Queue) Leaves(now clock.Instant) bool {
-	if !q.Crowded() || q.TenureOpen(now) || now.Sub(q.leftAt) < leaveEvery {
-		return false
-	}
-	q.leftAt = now
-	return true
-}
-
-// Who spins hears nothing and is not heard: it looks every now and then, Redisson every 128 ms at most. So an engine
-// whose tenure with such a lock is over leaves it for SpinsFor if it found somebody else to have it within rivalsFor.
-const (
-	SpinsFor  = 5 * time.Millisecond
-	rivalsFor = 10 * time.Second
-)
-
-// Rivals reports whether somebody else has had a spin lock lately.
-func (q *Queue) Rivals(now clock.Instant) bool { return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor }
-
-// Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
-// stays, the lease goes on, no command is sent; the new handle takes the hold's present deadline, so
-// belief ends when it would have ended anyway. A tenure bounds how long one engine may go on so.
-const (
-	TenureLeast  = 20 * time.Millisecond
-	TenureMost   = 200 * time.Millisecond
-	tenureGrants = 256
-	// YieldLeast is how long an engine that gave a wanted lock back leaves it to the others: its
-	// own next acquire would win every race against one that first has to hear the message.
-	YieldLeast = 2 * time.Millisecond
-	YieldMost  = 20 * time.Millisecond
-)
 
 // pollCap bounds how long a waiter relies on messages: pub/sub is a hint.
 const pollCap = time.Second

@@ -4,9 +4,9 @@ import "time"
 
 // Traits are what the machines have to know of a family of locks.
 type Traits struct {
-	Mode string // which half of a pair it is; "": none
-	Kind uint8  // whoever holds one family may enter again as every other of the same kind
-	Mark Mark   // what a waiter leaves on the server
+	Mode   string // which half of a pair it is; "": none
+	Enters uint8  // whoever holds one family may enter again as every other with the same number
+	Mark   Mark   // what a waiter leaves on the server
 
 	Shared   bool   // one grant may serve many handles
 	ReadsToo bool   // its owner may have a shared grant beside it, and keep that one
@@ -36,7 +36,7 @@ const (
 // What two families are to each other.
 
 // EntersAs reports whether the holder of one may enter as the other.
-func (t *Traits) EntersAs(wanted *Traits) bool { return t.Kind == wanted.Kind }
+func (t *Traits) EntersAs(wanted *Traits) bool { return t.Enters == wanted.Enters }
 
 // Halved reports whether it is half of a pair.
 func (t *Traits) Halved() bool { return t.Mode != "" }

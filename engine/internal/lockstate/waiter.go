@@ -34,8 +34,8 @@ func (w *Waiter) TellBusy() (news bool) {
 	return news
 }
 
-// Renew makes it one that was told nothing: it waits for something else from now on.
-func (w *Waiter) Renew() { w.told = false }
+// Newcomer makes it one that was told nothing: it waits for something else from now on.
+func (w *Waiter) Newcomer() { w.told = false }
 
 // Next is who waits behind it; nil: nobody does.
 func (w *Waiter) Next() *Waiter { return w.next }

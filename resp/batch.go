@@ -182,6 +182,9 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		return appendFields(appendKeys(args, inline), c.ops)
 	case OpExtend:
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
+	case OpCall:
+		return append(args, e.publish, first.Field, strconv.FormatInt(int64(first.Count), 10),
+			strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10))
 	case OpForce:
 		return append(args, first.Family.publish(e.publish), row.message, first.Field, row.forced,
 			strconv.FormatInt(e.notAfter, 10))
@@ -304,6 +307,8 @@ func (c *command) readKeys(w *wire, values []rueidis.RedisMessage) outcome {
 		}
 	case OpForce:
 		return c.readForce(w, values)
+	case OpCall:
+		return c.readCall(w, values)
 	case OpRelease:
 		return c.readSparse(w, values, CodeReleased)
 	default:
@@ -469,6 +474,33 @@ func (c *command) readForce(w *wire, values []rueidis.RedisMessage) outcome {
 		c.results[0].Code = CodeReleased
 	case code == -3:
 		c.results[0].Code = CodeWrongKind
+	default:
+		return c.malformed(w, values)
+	}
+	return settled
+}
+
+// readCall reads {now, code, v}.
+func (c *command) readCall(w *wire, values []rueidis.RedisMessage) outcome {
+	if len(values) == 1 {
+		return tooLate
+	}
+	if len(values) != 3 {
+		return c.malformed(w, values)
+	}
+	code, ok1 := number(&values[1])
+	v, ok2 := number(&values[2])
+	if !ok1 || !ok2 {
+		return c.malformed(w, values)
+	}
+	r := &c.results[0]
+	switch r.Value = v; code {
+	case 0:
+		r.Code = CodeNone
+	case 1:
+		r.Code = CodeDone
+	case -3:
+		r.Code = CodeWrongKind
 	default:
 		return c.malformed(w, values)
 	}

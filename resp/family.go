@@ -13,12 +13,13 @@ type Family uint8
 
 // The families.
 const (
-	FamilyLock   Family = iota // Redisson's RLock
-	FamilySpin                 // the same, but a release tells nobody
-	FamilyFenced               // the same, and a grant carries a token
-	FamilyRead                 // shared
-	FamilyWrite                // exclusive, on the same key as FamilyRead
-	FamilyFair                 // with a queue on the server
+	FamilyLock      Family = iota // Redisson's RLock
+	FamilySpin                    // the same, but a release tells nobody
+	FamilyFenced                  // the same, and a grant carries a token
+	FamilyRead                    // shared
+	FamilyWrite                   // exclusive, on the same key as FamilyRead
+	FamilyFair                    // with a queue on the server
+	FamilySemaphore               // Redisson's RSemaphore: permits that nobody owns
 	familyEnd
 )
 
@@ -65,7 +66,7 @@ const writerPatienceMs = "2500"
 // A row is what travels for one family: its scripts, and what their arguments and replies are like beside what all
 // have.
 type row struct {
-	acquire, reacquire, count, release, renew *script
+	acquire, reacquire, count, release, renew, call *script
 
 	field     func(w *world.World, id string) string        // for a batch of acquires; nil: newWireID
 	more      func(args []string, w *wire, op *Op) []string // appends what an acquire has behind the common arguments
@@ -114,6 +115,10 @@ var families = [MaxFamilies]row{
 		release: scriptFairRelease, renew: scriptRenew,
 		message: unlockMessage, forced: "fair", places: true, field: newFairID, otherKeys: otherKeysFair,
 	},
+	FamilySemaphore: {
+		acquire: scriptSemaphore, reacquire: scriptSemaphore, release: scriptSemaphoreRelease, call: scriptSemaphoreSet,
+		message: unlockMessage, tokens: true, more: wantedArgs, otherKeys: otherKeysCounted,
+	},
 }
 
 // row returns a family's. Allocates: never.
@@ -135,6 +140,8 @@ func scriptOf(k OpKind, f Family) *script {
 		return scriptInspect
 	case OpQueue:
 		return scriptQueue
+	case OpCall:
+		return row.call
 	default:
 		return scriptForce
 	}
@@ -189,6 +196,14 @@ func fencedArgs(args []string, w *wire, _ *Op) []string { return append(args, fl
 
 // readerArgs: the field that the reader is let in beside.
 func readerArgs(args []string, _ *wire, op *Op) []string { return append(args, op.insideField()) }
+
+// wantedArgs: how much each waiter wants.
+func wantedArgs(args []string, _ *wire, op *Op) []string {
+	for _, n := range op.Sink.(Demand).Wanted() {
+		args = append(args, strconv.FormatInt(int64(n), 10))
+	}
+	return args
+}
 
 // writerArgs: for how long readers are kept out. A note is at the source of a move, perhaps.
 func writerArgs(args []string, _ *wire, op *Op) []string {

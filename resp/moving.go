@@ -41,6 +41,13 @@ func otherKeysFenced(op *Op) []string {
 	return []string{slot.FenceToken(op.Key)}
 }
 
+func otherKeysCounted(op *Op) []string {
+	if op.Kind == OpCall { // it looks at no notes
+		return nil
+	}
+	return []string{slot.CountedRequests(op.Key)}
+}
+
 func otherKeysFair(op *Op) []string {
 	if !op.asks() {
 		return nil

@@ -21,6 +21,7 @@ const (
 	OpInspect                 // read; alone
 	OpForce                   // take the lock away from anybody; alone
 	OpQueue                   // read who waits for a fair lock; alone
+	OpCall                    // what only this family can be asked: Field says what; alone
 )
 
 // An Op is one key's command on its way through a lane. Its owner fills it, submits it, and must
@@ -29,10 +30,10 @@ type Op struct {
 	Sink    Sink
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
-	Field   string // the owner id; OpAcquire: the lane makes it, read it once answered; OpForce: the channel
+	Field   string // the owner id; OpAcquire: the lane makes it, read it once answered; OpForce: channel; OpCall: verb
 	LeaseMs int64
 	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
-	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count
+	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count; OpCall: a number
 	state   atomic.Uint32
 	Kind    OpKind
 	Slot    uint16 // of Key, where slots matter
@@ -96,6 +97,13 @@ type Insider interface {
 	Inside() string
 }
 
+// A Demand is the sink of an acquire of what is counted: one for several waiters.
+type Demand interface {
+	Sink
+	// Wanted returns how much each wants, in their order. It runs on the lane's goroutine.
+	Wanted() []int32
+}
+
 // A Bequest is the Sink of a release of FamilyFair that may give the lock to a waiter of this engine, if one
 // of those it names is next in the queue.
 type Bequest interface{ Heirs() []Heir }
@@ -112,7 +120,7 @@ type Code uint8
 // The codes.
 const (
 	CodeError     Code = iota // see Result.Err
-	CodeGranted               // the key is ours; FamilyFenced: Value is the token
+	CodeGranted               // the key is ours; Value: the token of a fenced lock, or how many permits were taken
 	CodeOurs                  // it was ours already, with its full lease again
 	CodeBusy                  // somebody else's; Value: remaining ms, -1 no expiry
 	CodeGone                  // a re-entry found no lock of ours
@@ -122,7 +130,8 @@ const (
 	CodeNotOurs               // our field is not there; nothing changed
 	CodeRenewed               // the TTL is at least the lease
 	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ...; OpQueue: see Result
-	CodeNone                  // there was no lock
+	CodeNone                  // there was no lock; OpCall: nothing was done
+	CodeDone                  // OpCall: it was done; Value: what came of it
 	CodeCancelled             // taken back before it was sent
 )
 

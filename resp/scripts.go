@@ -65,18 +65,28 @@ var (
 	//go:embed scripts/queue.lua
 	queueText string
 
+	//go:embed scripts/semaphore.lua
+	semaphoreText string
+	//go:embed scripts/semaphorerelease.lua
+	semaphoreReleaseText string
+	//go:embed scripts/semaphoreset.lua
+	semaphoreSetText string
+
 	//go:embed scripts/fragments/contents.lua
 	contentsText string
 	//go:embed scripts/fragments/longest.lua
 	longestText string
 	//go:embed scripts/fragments/fairqueue.lua
 	fairQueueText string
+	//go:embed scripts/fragments/requests.lua
+	requestsText string
 )
 
 var (
 	fragmentContents  = fragment{"contents", contentsText}
 	fragmentLongest   = fragment{"longest", longestText} // needs contents
 	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
+	fragmentRequests  = fragment{"requests", requestsText}
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
@@ -98,10 +108,15 @@ var (
 	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue)
 	scriptQueue        = newScript("queue", queueText)
 
+	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests)
+	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
+	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText)
+
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
 		scriptFenced, scriptRead, scriptReadRenew, scriptReadRelease, scriptWrite, scriptWriteRelease,
 		scriptFair, scriptFairRelease, scriptQueue,
+		scriptSemaphore, scriptSemaphoreRelease, scriptSemaphoreSet,
 	)
 )
 

@@ -25,12 +25,13 @@ import (
 //	WriterNote         string         {n}:rwlock_writer                      a{t}:rwlock_writer
 //	SemaphoreChannel   channel        redisson_sc:{n}                        redisson_sc:a{t}
 //	PermitTimeouts     zset           {n}:timeout                            a{t}:timeout
+//	CountedRequests    hash           {n}:counted_requests                   a{t}:counted_requests
 //	LatchChannel       channel        redisson_countdownlatch__channel__{n}  redisson_countdownlatch__channel__{a{t}}
 //	MapKeyLock         a raw name     {n}:H:lock                             a{t}:H:lock
 //
 // F is a field `<uuid>:<thread>`, R a request id of 32 hex digits, H the hash of
-// a map key. FairHeard, FairAsked, FairNotes and WriterNote are not Redisson's. LatchChannel always adds braces: the
-// channel of a latch whose name has a hash tag is in another slot than the latch.
+// a map key. FairHeard, FairAsked, FairNotes, WriterNote and CountedRequests are not Redisson's. LatchChannel always
+// adds braces: the channel of a latch whose name has a hash tag is in another slot than the latch.
 
 // LockChannel returns the channel on which releases of a lock are published.
 func LockChannel(name string) string {
@@ -84,6 +85,9 @@ func ReadHold(name, field string, n int) string {
 // WriterNote returns the key that says that a writer waits for a read/write lock.
 func WriterNote(name string) string { return suffixed(name, writerNote[1:]) }
 
+// CountedRequests returns the hash that notes each engine's last requests of what is counted: permits, a latch.
+func CountedRequests(name string) string { return suffixed(name, countedRequests[1:]) }
+
 // What no name of an object may hold beside a brace: a key that another object derives.
 const (
 	readHold   = ":rwlock_timeout:"
@@ -91,6 +95,8 @@ const (
 	fairHeard  = ":fair_heard"
 	fairAsked  = ":fair_asked"
 	fairNotes  = ":fair_notes"
+
+	countedRequests = ":counted_requests"
 )
 
 // SemaphoreChannel returns the channel of both kinds of semaphore.
@@ -170,7 +176,10 @@ func derivedOf(name string, kind Kind) []derived {
 			{what: "unlock latch", key: UnlockLatch(name, sampleRequest)},
 		}
 	case KindSemaphore:
-		return []derived{{what: "channel", key: SemaphoreChannel(name)}}
+		return []derived{
+			{what: "channel", key: SemaphoreChannel(name)},
+			{what: "notes of requests", key: CountedRequests(name)},
+		}
 	case KindPermitSemaphore:
 		return []derived{
 			{what: "channel", key: SemaphoreChannel(name)},
@@ -178,7 +187,10 @@ func derivedOf(name string, kind Kind) []derived {
 		}
 	case KindLatch:
 		// Of a name with a hash tag it is in another slot: a cluster refuses such latches.
-		return []derived{{what: "channel", key: LatchChannel(name)}}
+		return []derived{
+			{what: "channel", key: LatchChannel(name)},
+			{what: "notes of requests", key: CountedRequests(name)},
+		}
 	default:
 		return nil
 	}

@@ -26,6 +26,7 @@ func TestCatalogueIsRedissons(t *testing.T) {
 		{"FairHeard", FairHeard, "{n}:fair_heard", "a{t}:fair_heard"},
 		{"FairAsked", FairAsked, "{n}:fair_asked", "a{t}:fair_asked"},
 		{"FairNotes", FairNotes, "{n}:fair_notes", "a{t}:fair_notes"},
+		{"CountedRequests", CountedRequests, "{n}:counted_requests", "a{t}:counted_requests"},
 		{"FenceToken", FenceToken, "redisson_lock_token:{n}", "redisson_lock_token:a{t}"},
 		{
 			"UnlockLatch", func(n string) string { return UnlockLatch(n, request) },
@@ -74,9 +75,9 @@ func TestDerivedNamesOfEachKindInTheirOrder(t *testing.T) {
 		KindRW: {
 			{"channel", RWChannel("n")}, {"read hold", ReadHold("n", sampleField, 1)}, {"writer's note", WriterNote("n")}, latch,
 		},
-		KindSemaphore:       {{"channel", SemaphoreChannel("n")}},
+		KindSemaphore:       {{"channel", SemaphoreChannel("n")}, {"notes of requests", CountedRequests("n")}},
 		KindPermitSemaphore: {{"channel", SemaphoreChannel("n")}, {"timeout set", PermitTimeouts("n")}},
-		KindLatch:           {{"channel", LatchChannel("n")}},
+		KindLatch:           {{"channel", LatchChannel("n")}, {"notes of requests", CountedRequests("n")}},
 		kindEnd:             nil,
 	} {
 		require.Equal(t, want, derivedOf("n", kind), "%v", kind)

@@ -56,6 +56,8 @@ func flaw(name string) string {
 	case strings.HasSuffix(name, fairHeard), strings.HasSuffix(name, fairAsked), strings.HasSuffix(name, fairNotes):
 		return "the suffixes " + fairHeard + ", " + fairAsked + " and " + fairNotes +
 			" are reserved for the queues of fair locks"
+	case strings.HasSuffix(name, countedRequests):
+		return "the suffix " + countedRequests + " is reserved for the requests of semaphores and latches"
 	case strings.Contains(name, readHold):
 		return "the infix " + readHold + " is reserved for the expiries of read holds"
 	}

@@ -1,0 +1,84 @@
+-- semaphorerelease: gives permits back, and tells the waiters how many are free. A request is one of two: to give so
+-- many; or to give back what a request to take took, which nobody here wants.
+--
+-- KEYS     semaphores, all different; in a cluster none: then they follow in ARGV, of any slots
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[2]  says nothing here: the message is how many are free
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then request, n, request, n, ...: the request for the next n keys. '<engine>:<number>:<permits>'
+--          gives permits, '<engine>:<number>' gives back what that took
+-- returns  {now, released, i, v, i, v, ...} where a key that is not named was given back and heard
+--          by nobody, and v is: > 0 given back, heard by so many; -1 it took nothing; -2 given back, but publish was
+--          refused; or the error of this key alone.
+-- cost     hget, incrby, hset, pexpire, publish
+local call, match = redis.pcall, string.match
+local time = redis.call('TIME')
+local publish = ARGV[1]
+local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+
+-- needs: requests
+
+local function channel(key)
+  if string.find(key, '{', 1, true) then
+    return 'redisson_sc:' .. key
+  end
+  return 'redisson_sc:{' .. key .. '}'
+end
+
+local function give(key, what)
+  local notes = notes_of(key)
+  local who, request, permits = match(what, '^([^:]*):(%d+):?(%d*)$')
+  local said = request .. ' 0'
+  if permits ~= '' then
+    who, said = who .. ':given', request
+  end
+  local note = call('HGET', notes, who)
+  if type(note) == 'table' then
+    return note
+  end
+  local last, took = match(note or '', '^(%d+) ?(%d*)$')
+  if permits ~= '' then
+    if last and tonumber(last) >= tonumber(request) then
+      return 0
+    end
+  elseif last ~= request or took == '0' then
+    return -1
+  else
+    permits = took
+  end
+  local free = call('INCRBY', key, permits)
+  if type(free) == 'table' then
+    return free
+  end
+  local failed = keep(notes, who, said, note)
+  if failed then
+    if type(call('DECRBY', key, permits)) == 'table' then
+      return {err = 'HOLDFAST ' .. permits .. ' permits were given back and not noted, take them by hand: ' .. key}
+    end
+    return failed
+  end
+  local heard = call(publish, channel(key), string.format('%.0f', free))
+  return type(heard) == 'table' and -2 or heard
+end
+
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+end
+local at, left, what = 4 + tonumber(ARGV[3]), 0, nil
+for i = 1, n do
+  if left == 0 then
+    what, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
+  end
+  left = left - 1
+  local v = give(keys[skip + i], what)
+  if type(v) == 'number' and v ~= -1 then
+    released = released + 1
+  end
+  if v ~= 0 then
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = released
+return out

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -14,6 +16,14 @@ type watching struct {
 	giveUp clock.Instant // when MaxWait ends; 0: never
 	stop   func() bool   // ends the watch of ctx
 	at     *entry        // where the op waits, if its attempt is still on its way elsewhere
+}
+
+// heldError says that what it wants is not free.
+func (op *acquireOp) heldError(remaining time.Duration) error {
+	if traits(op.set.family).counted() {
+		return &NoPermitsError{Name: op.lock.Name(), Wanted: int(op.set.Units)}
+	}
+	return &HeldError{Name: op.lock.Name(), Remaining: remaining}
 }
 
 func (op *acquireOp) runner() *callback.Pool { return op.lock.eng.callbacks }
@@ -82,7 +92,7 @@ func (e *Engine) submit(op *acquireOp) {
 	case traits(op.set.family).Shared && sc.share(ent, op):
 	case op.Try && ent != nil && ent.takenHere(op):
 		op.claim()
-		sc.fail(op, &HeldError{Name: l.Name(), Remaining: sc.remaining(ent.busyAt(op), e.clock.Now())})
+		sc.fail(op, op.heldError(sc.remaining(ent.busyAt(op), e.clock.Now())))
 		sc.sh.counts.busy++
 	default:
 		// With it: behind whoever waits here already.

@@ -52,9 +52,12 @@ func (a *attempt) send(op *acquireOp) error {
 			a.ent.root().ensureChildren().acksApart = true
 		}
 	}
-	if a.kept() {
+	switch {
+	case traits(a.op.Family).counted():
+		a.demand()
+	case a.kept():
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
-	} else {
+	default:
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
 	}
 	return e.nodes.Submit(&a.op)
@@ -110,6 +113,10 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 // granted gives the lock to the first who still wants it; a grant nobody can use is released.
 func (sc *section) granted(a *attempt, r *resp.Result) {
 	ent := a.ent
+	if traits(a.op.Family).counted() {
+		sc.serve(a, r)
+		return
+	}
 	deadline := renew.TrustUntil(r.SentAt, a.lease())
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease())) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
@@ -242,7 +249,7 @@ func (sc *section) answerTries(a *attempt, r *resp.Result) {
 	for w := tries.Take(); w != nil; w = tries.Take() {
 		op := opOf(w)
 		sc.sh.counts.busy++
-		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(ent, now)})
+		sc.fail(op, op.heldError(sc.remaining(ent, now)))
 	}
 }
 
@@ -314,10 +321,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 		case v == lockstate.FailServer && !entersAs(a.op.Family, op.set.family): // its script uses other keys
 			return nil
 		case v == lockstate.FailUnknown:
-			return &UnknownError{
-				Name: op.lock.Name(), cause: r.Err,
-				FreeBy: e.clock.Wall(max(t.Open.Until, now).Add(max(a.lease(), t.Open.Lease))),
-			}
+			return a.unknownError(op, r.Err, now)
 		default:
 			return fromServer(op.lock.Name(), r.Err)
 		}
@@ -334,6 +338,15 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	}
 	ent.Resend()
 	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.Tries()))
+}
+
+// unknownError says that nobody knows what has become of the attempt, and by when it is over.
+func (a *attempt) unknownError(op *acquireOp, cause error, now clock.Instant) error {
+	err, t := &UnknownError{Name: op.lock.Name(), cause: cause}, a.retry
+	if !traits(a.op.Family).counted() { // no time ends that
+		err.FreeBy = a.ent.eng.clock.Wall(max(t.Open.Until, now).Add(max(a.lease(), t.Open.Lease)))
+	}
+	return err
 }
 
 // faultOf says what the machines have to know of an error.

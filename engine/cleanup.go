@@ -119,10 +119,17 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 // over after 5 s, but only once it is the first.
 const placeLasts = 5 * time.Minute
 
+// requestLasts is how long it is tried to give back what a request took of what is counted: for as long as its number
+// is noted.
+const requestLasts = time.Hour
+
 // keptBeyond reports whether the key may outlive what is to be released, and for how long it has to be gone on
 // with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The owner id of a
 // fair lock may have a place in its queue.
 func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
+	if traits(c.op.Family).counted() {
+		return now.Before(c.giveUp.Add(requestLasts))
+	}
 	if traits(c.op.Family).Mark == lockstate.MarkPlace {
 		return now.Before(c.giveUp.Add(placeLasts))
 	}

@@ -44,6 +44,8 @@ type Engine struct {
 	streamsMu    sync.Mutex                // for changes of streams
 	streamsEnded bool
 
+	requests atomic.Int64 // numbers of requests for what is counted
+
 	tickItem wheel.Item
 	overdue  []string      // scratch of tick
 	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
@@ -234,6 +236,8 @@ type children struct {
 	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
+
+	giver *giver // of what is counted
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
@@ -429,6 +433,32 @@ type reentry struct {
 	unlowered bool // the last handle that was taken off has left the key's expiry as it was
 }
 
+// A giveOp is one caller's giving back. It is detached from its caller: a number that was given is given.
+type giveOp struct {
+	Future[struct{}]
+	eng *Engine
+}
+
+// A gift is what is to be given back, and who waits for the answer.
+type gift struct {
+	units int64
+	ops   []*giveOp
+}
+
+// A giver gives back what is counted under one name: one command is on its way, and what comes meanwhile is the next.
+// No lease ends what is not given back, so it goes on until the server has taken it, or the engine is closed; callers
+// are told earlier that the outcome is unknown.
+type giver struct {
+	ent   *entry
+	op    resp.Op
+	item  wheel.Item
+	sent  gift // by the command on its way, or to be sent again
+	next  gift
+	busy  bool
+	tries int
+	since clock.Instant // of the first failure
+}
+
 // A loss is a hold that was lost just now, and whose holder is still to be told.
 type loss struct {
 	hold     *hold
@@ -498,7 +528,10 @@ func forces(by, there resp.Family) bool { return traits(by).Mode == traits(there
 func traits(f resp.Family) *family { return &families[f] }
 
 // apart reports whether each hold, or each waiter, has an owner id of its own: a child.
-func (f *family) apart() bool { return f.Shared || f.Mark == lockstate.MarkPlace }
+func (f *family) apart() bool { return f.Shared || f.Mark == lockstate.MarkPlace || f.counted() }
+
+// counted reports whether a grant leaves no hold: what is granted is a number.
+func (f *family) counted() bool { return f.Serves != lockstate.ServesOne }
 
 // A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a
 // timer. What changes names is a method of it, so that nobody can call that without the mutex. Results and calls to

@@ -16,6 +16,9 @@ var (
 	// ErrHeld is returned when somebody else holds the lock: at once by a Try, after MaxWait by an
 	// Acquire that was told so. See *HeldError for the remaining time.
 	ErrHeld = errors.New("holdfast: lock is held by another")
+	// ErrNoPermits is returned when a semaphore has too few permits that are free: at once by a Try, after MaxWait by an
+	// Acquire. It is ErrHeld, too.
+	ErrNoPermits = fmt.Errorf("%w: too few permits are free", ErrHeld)
 	// ErrLost is returned when a lease ended without its holder's will: it ran out, the server said
 	// it is somebody else's, or no renewal was answered in time. Stop touching the resource. It is
 	// also the cause of the end of such a lease's context.
@@ -74,12 +77,27 @@ func (e *HeldError) Error() string {
 // Unwrap makes it ErrHeld.
 func (e *HeldError) Unwrap() error { return ErrHeld }
 
+// A NoPermitsError says that a semaphore had too few permits, or that others waited for them before. It is ErrNoPermits
+// and ErrHeld.
+type NoPermitsError struct {
+	Name   string
+	Wanted int // permits
+}
+
+// Error says how many were asked for.
+func (e *NoPermitsError) Error() string {
+	return fmt.Sprintf("holdfast: semaphore %s: %d permits are not free", quote(e.Name), e.Wanted)
+}
+
+// Unwrap makes it ErrNoPermits.
+func (e *NoPermitsError) Unwrap() error { return ErrNoPermits }
+
 // An UnknownError says that an operation's answer never came. It is ErrUnknown; it is also the last error of
 // the server or the network, or context.DeadlineExceeded where MaxWait ended before there was any.
 type UnknownError struct {
 	Name string
 	// FreeBy is the latest time at which this operation can still hold the lock. The engine never renews it
-	// and goes on releasing it.
+	// and goes on releasing it. Zero for permits: what was taken is given back when the server answers again.
 	FreeBy time.Time
 	cause  error
 }
@@ -88,6 +106,9 @@ type UnknownError struct {
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("holdfast: outcome for lock %s is unknown, free by %s", quote(e.Name),
 		e.FreeBy.Format(time.RFC3339Nano))
+	if e.FreeBy.IsZero() {
+		text = fmt.Sprintf("holdfast: outcome for %s is unknown", quote(e.Name))
+	}
 	if e.cause != nil {
 		text += ": " + strings.TrimPrefix(e.cause.Error(), "holdfast: ")
 	}

@@ -25,16 +25,25 @@ var families = [resp.MaxFamilies]family{
 	},
 	resp.FamilyRead: {
 		kind: slot.KindRW, channel: slot.RWChannel,
-		Traits: lockstate.Traits{Enters: uint8(resp.FamilyRead), Mode: resp.ModeRead, Shared: true},
+		Traits: lockstate.Traits{
+			Enters: uint8(resp.FamilyRead), Object: lockstate.ObjectPair, Mode: resp.ModeRead, Shared: true,
+		},
 	},
 	resp.FamilyWrite: {
 		kind: slot.KindRW, channel: slot.RWChannel,
 		Traits: lockstate.Traits{
-			Enters: uint8(resp.FamilyWrite), Mode: resp.ModeWrite, Mark: lockstate.MarkNote, HandsOff: true, ReadsToo: true,
+			Enters: uint8(resp.FamilyWrite), Object: lockstate.ObjectPair, Mode: resp.ModeWrite, Mark: lockstate.MarkNote,
+			HandsOff: true, ReadsToo: true,
 		},
 	},
 	resp.FamilyFair: { // who is next is the server's to say
 		kind: slot.KindFair, channel: slot.LockChannel, ownChannel: slot.FairWaiterChannel,
 		Traits: lockstate.Traits{Enters: uint8(resp.FamilyFair), Mark: lockstate.MarkPlace},
+	},
+	resp.FamilySemaphore: { // a grant is for as many waiters as there are permits for, and leaves no hold
+		kind: slot.KindSemaphore, channel: slot.SemaphoreChannel,
+		Traits: lockstate.Traits{
+			Enters: uint8(resp.FamilySemaphore), Object: lockstate.ObjectSemaphore, Serves: lockstate.ServesSome,
+		},
 	},
 }

@@ -310,7 +310,7 @@ func (sc *section) besideBusy(child *entry) *loss {
 		root.Push(&op.Waiter)
 	case op.claim():
 		sc.sh.counts.busy++
-		sc.fail(op, &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(root, sc.eng.clock.Now())})
+		sc.fail(op, op.heldError(sc.remaining(root, sc.eng.clock.Now())))
 	}
 	sc.tidy(child)
 	sc.advance(root)

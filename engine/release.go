@@ -175,7 +175,11 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	// Who waits here goes on: at once, or after a pause for waiters elsewhere.
 	rested := ent.ReleaseAnswered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && traits(h.Family).Mark != lockstate.MarkPlace {
-		sc.yieldName(op, r)
+		least := lockstate.YieldLeast
+		if op.op.Left {
+			least = lockstate.LeftFor
+		}
+		sc.yieldName(root, h.Family, r, least)
 	}
 	if r.Code == resp.CodePassed {
 		sc.passedOn(ent.root(), op.op.Sink.(*fairRelease).heirs, r)
@@ -290,18 +294,16 @@ func (sc *section) handOff(h *hold) bool {
 
 // yieldName keeps this engine from asking for a name for a moment, if somebody else was heard
 // to wait for it. Without others nothing changes: one engine alone never waits.
-func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
-	h := op.hold
-	ent := h.ent.root()
+func (sc *section) yieldName(ent *entry, f resp.Family, r *resp.Result, least time.Duration) {
 	if sc.eng.closing.Load() {
 		return
 	}
 	us := int64(0)
-	if r.Value == 1 && ent.listens(h.Family) {
+	if r.Value == 1 && ent.listens(f) {
 		us = 1
 	}
 	ent.ReleaseHeard(sc.eng.nodes.Counted(), r.Value, us)
-	spins := traits(h.Family).unheard && ent.Rivals(r.ReceivedAt)
+	spins := traits(f).unheard && ent.Rivals(r.ReceivedAt)
 	switch {
 	case !spins && !ent.OthersWait(sc.eng.nodes.Counted(), r.Value, us):
 		if ent.EndTenure(us == 1) {
@@ -316,12 +318,8 @@ func (sc *section) yieldName(op *releaseOp, r *resp.Result) {
 	if ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
-	least := lockstate.YieldLeast
-	switch {
-	case spins:
+	if spins {
 		least = lockstate.SpinsFor
-	case op.op.Left:
-		least = lockstate.LeftFor
 	}
 	ent.Yield()
 	sc.pause(ent.wakeups, yieldEnd(r, least))

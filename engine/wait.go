@@ -168,7 +168,7 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 	if op.Queued() && ent.besideHold() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withChildren {
 			if at.keepsOut(op, now) {
-				return &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now)}
+				return op.heldError(sc.remaining(at, now))
 			}
 		}
 	}
@@ -197,7 +197,9 @@ func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) erro
 			}
 		}
 	}
-	err.FreeBy = sc.eng.clock.Wall(until.Add(lease))
+	if !traits(op.set.family).counted() { // no time ends that
+		err.FreeBy = sc.eng.clock.Wall(until.Add(lease))
+	}
 	return err
 }
 

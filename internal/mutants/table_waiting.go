@@ -66,7 +66,7 @@ func company() []mutant {
 		},
 		{
 			"courtesy-to-itself", "a writer waits for others that are not there",
-			one("engine/release.go", "ent.listens(h.Family)", "ent.listens(0)"),
+			one("engine/release.go", "ent.listens(f)", "ent.listens(0)"),
 			"engine", "TestAnEngineThatIsAlonePaysNoCourtesyToItself", false,
 		},
 		{

@@ -22,8 +22,8 @@ var (
 	lockTraits   = &Traits{Enters: 0, HandsOff: true}
 	spinTraits   = &Traits{Enters: 0, HandsOff: true}
 	fencedTraits = &Traits{Enters: 2}
-	readTraits   = &Traits{Enters: 3, Mode: "read", Shared: true}
-	writeTraits  = &Traits{Enters: 4, Mode: "write", Mark: MarkNote, HandsOff: true, ReadsToo: true}
+	readTraits   = &Traits{Enters: 3, Object: ObjectPair, Mode: "read", Shared: true}
+	writeTraits  = &Traits{Enters: 4, Object: ObjectPair, Mode: "write", Mark: MarkNote, HandsOff: true, ReadsToo: true}
 	fairTraits   = &Traits{Enters: 5, Mark: MarkPlace}
 	permitTraits = &Traits{Enters: 6, Serves: ServesSome, AskOnce: true}
 	latchTraits  = &Traits{Enters: 7, Serves: ServesAll}

@@ -305,6 +305,16 @@ func (q *Queue) Serve(family *Traits, units int32, seen int) (served Chain, left
 	if !q.believed() {
 		return served, units
 	}
+	return q.deal(family, units, seen)
+}
+
+// HandOut gives units that are given back here to those who wait here, in order, for as many as there is enough for:
+// no command is sent for them. What is left is to be given back.
+func (q *Queue) HandOut(family *Traits, units int32) (served Chain, left int32) {
+	return q.deal(family, units, 0)
+}
+
+func (q *Queue) deal(family *Traits, units int32, seen int) (served Chain, left int32) {
 	for left = units; ; {
 		w := q.claim(func(t *Terms) bool {
 			return t.Family == family && (family.Serves == ServesAll || t.Units <= left) && t.Replicas() <= seen

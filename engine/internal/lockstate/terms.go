@@ -5,6 +5,7 @@ import "time"
 // Traits are what the machines have to know of a family of locks.
 type Traits struct {
 	Mode   string // which half of a pair it is; "": none
+	Object Object // what stands under the name
 	Enters uint8  // whoever holds one family may enter again as every other with the same number
 	Mark   Mark   // what a waiter leaves on the server
 
@@ -14,6 +15,15 @@ type Traits struct {
 	Serves   Serves // whom one grant is for
 	AskOnce  bool   // an acquire that was sent twice may count twice: without an answer it is not sent again
 }
+
+// An Object says what stands under the name of a family: one excludes the others.
+type Object uint8
+
+const (
+	ObjectLock Object = iota
+	ObjectPair        // a read-write lock
+	ObjectSemaphore
+)
 
 // A Mark says what a waiter leaves on the server.
 type Mark uint8
@@ -42,7 +52,7 @@ func (t *Traits) EntersAs(wanted *Traits) bool { return t.Enters == wanted.Enter
 func (t *Traits) Halved() bool { return t.Mode != "" }
 
 // OtherKind reports whether two exclude each other's values: where one stands, the other is refused.
-func (t *Traits) OtherKind(other *Traits) bool { return t.Halved() != other.Halved() }
+func (t *Traits) OtherKind(other *Traits) bool { return t.Object != other.Object }
 
 // Terms are what somebody wants who waits. They do not change.
 type Terms struct {

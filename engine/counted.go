@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/resp"
+)
+
+// What is counted has no owner: a grant leaves no hold, no lease and nothing to renew, and may be for many waiters at
+// once. So an acquire asks for all who wait, and what comes of it is dealt out here. What is given back is a number,
+// too: it goes to who waits here as long as a tenure lasts, or to the server, everything that came meanwhile in one
+// command.
+//
+// Nothing on the server says whether a request was carried out, so each has a number of its own (resp/scripts/
+// fragments/requests.lua). One acquire and one giver of a name are on their way at a time: a copy that comes late is
+// known by its number.
+
+// newRequest names a request: its number rises.
+func newRequest(e *Engine) string {
+	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
+}
+
+// A demanding is an acquire of what is counted: it says how much everybody who waits wants.
+type demanding struct {
+	*attempt
+	wanted []int32
+}
+
+// Wanted runs on the lane.
+func (d *demanding) Wanted() []int32 { return d.wanted }
+
+// mostWanted is for how many waiters one command asks.
+const mostWanted = 128
+
+// demand makes the attempt ask for those who wait. What was sent without an answer is asked for under the same number.
+func (a *attempt) demand() {
+	d, sum := &demanding{attempt: a}, int64(0)
+	for op := range a.ent.ops {
+		sum += int64(op.set.Units)
+		if len(d.wanted) == mostWanted || sum > math.MaxInt32 || op.set.family != a.op.Family {
+			break
+		}
+		if op.Pending() {
+			d.wanted = append(d.wanted, op.set.Units)
+		}
+	}
+	if a.op.Sink = d; !a.kept() {
+		a.op.Field = newRequest(a.ent.eng)
+	}
+	a.op.Kind, a.op.Count = resp.OpReacquire, 1
+}
+
+// serve deals out what an acquire took. What nobody wants any more is given back.
+func (sc *section) serve(a *attempt, r *resp.Result) {
+	ent := a.ent
+	by := ent.WokenBy()
+	ent.Tenure(tenureEnd(r))
+	served, left := ent.Serve(&traits(a.op.Family).Traits, int32(r.Value), 0) //nolint:gosec // see demand
+	for w := served.Take(); w != nil; w = served.Take() {
+		sc.sh.counts.grants++
+		sc.sh.counts.origin(by)
+		sc.results.Add(w)
+	}
+	if left > 0 {
+		sc.sh.counts.unclaimed++
+		sc.give(ent, a.op.Family, gift{units: int64(left)})
+	}
+	sc.answerTries(a, r)
+	sc.advance(ent)
+}
+
+// handOut gives what is given back here to those who wait here, as long as the tenure lasts. It returns what is left.
+func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) {
+	if ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
+		return units
+	}
+	served, left := ent.HandOut(&traits(f).Traits, units)
+	for w := served.Take(); w != nil; w = served.Take() {
+		ent.Passed()
+		sc.sh.counts.grants++
+		sc.sh.counts.handOffs++
+		sc.results.Add(w)
+	}
+	return left
+}
+
+func (g *gift) add(more gift) { g.units, g.ops = g.units+more.units, append(g.ops, more.ops...) }
+
+func (op *giveOp) abandon(error) bool     { return false }
+func (op *giveOp) runner() *callback.Pool { return op.eng.callbacks }
+
+// give has so much given back.
+func (sc *section) give(ent *entry, f resp.Family, what gift) {
+	all := ent.ensureChildren()
+	if all.giver == nil {
+		all.giver = &giver{ent: ent}
+		all.giver.item.Owner = all.giver
+		all.giver.op = resp.Op{
+			Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: all.giver,
+		}
+	}
+	g := all.giver
+	g.next.add(what)
+	if !g.busy {
+		sc.sendGift(g)
+	}
+}
+
+// sendGift sends what has come together.
+func (sc *section) sendGift(g *giver) {
+	ent := g.ent
+	g.sent, g.next, g.busy, g.tries, g.since = g.next, gift{}, true, 0, 0
+	g.op.Field = newRequest(sc.eng) + ":" + strconv.FormatInt(g.sent.units, 10)
+	sc.sh.pending++
+	ent.ReleaseSent()
+	if err := sc.eng.nodes.Submit(&g.op); err != nil {
+		sc.given(g, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+		return
+	}
+	if ent.First() != nil && ent.TenureOpen(sc.eng.clock.Now()) {
+		ent.SendBehindRelease()
+		sc.advance(ent)
+	}
+}
+
+// due sends it again.
+func (g *giver) due(clock.Instant) {
+	if err := g.ent.eng.nodes.Submit(&g.op); err != nil {
+		g.Answered(&g.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+	}
+}
+
+// Answered takes the server's answer. It runs on the lane.
+func (g *giver) Answered(_ *resp.Op, r *resp.Result) {
+	e := g.ent.eng
+	sc := e.enter(g.ent.hash)
+	if r.Err == nil || !sc.giveAgain(g, r) {
+		sc.given(g, r)
+	}
+	sc.leaveAt("giver.Answered: decided | told")
+}
+
+// giveAgain has it sent again, if that may help, and says whether it does.
+func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
+	e := sc.eng
+	now := e.clock.Now()
+	g.tries++
+	if g.since == 0 {
+		g.since = now
+	}
+	passes := r.Err.Class.Transient() || faultOf(r, g.op.Family).Passes
+	if e.draining.Load() || r.Definite() && !passes {
+		return false
+	}
+	if now.Sub(g.since) > retryBudget*e.nodes.AttemptLimit() {
+		err := &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}
+		sc.tellGivers(&g.sent, err)
+		sc.tellGivers(&g.next, err)
+	}
+	e.timers.Schedule(&g.item, e.resendAt(g.op.Slot, now, g.tries))
+	return true
+}
+
+// given follows the last answer.
+func (sc *section) given(g *giver, r *resp.Result) {
+	e, ent := sc.eng, g.ent
+	var err error
+	switch {
+	case r.Err == nil:
+		sc.sh.counts.releases++
+		if r.Value > 0 {
+			sc.sh.counts.heard++
+		}
+	case r.Definite():
+		err = fromServer(e.nameOf(g.op.Key), r.Err)
+	default:
+		err = &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}
+	}
+	if err != nil && e.closing.Load() {
+		sc.sh.counts.abandoned++
+		e.givenUp.Add(1)
+	}
+	sc.tellGivers(&g.sent, err)
+	ent.ReleaseAnswered()
+	if r.Err == nil {
+		sc.yieldName(ent, g.op.Family, r, lockstate.YieldLeast)
+	}
+	if g.busy = false; g.next.units > 0 {
+		sc.sendGift(g)
+	}
+	sc.advance(ent)
+	sc.answered()
+}
+
+// tellGivers tells those who wait for the answer.
+func (sc *section) tellGivers(g *gift, err error) {
+	ops := g.ops
+	if g.ops = nil; len(ops) == 0 {
+		return
+	}
+	sc.more = append(sc.more, func() {
+		for _, op := range ops {
+			op.resolve(struct{}{}, err)
+		}
+	})
+}

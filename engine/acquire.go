@@ -20,10 +20,14 @@ type watching struct {
 
 // heldError says that what it wants is not free.
 func (op *acquireOp) heldError(remaining time.Duration) error {
-	if traits(op.set.family).counted() {
+	switch traits(op.set.family).Serves {
+	case lockstate.ServesSome:
 		return &NoPermitsError{Name: op.lock.Name(), Wanted: int(op.set.Units)}
+	case lockstate.ServesAll:
+		return &nameError{op.lock.Name(), ErrNotOpen}
+	default:
+		return &HeldError{Name: op.lock.Name(), Remaining: remaining}
 	}
-	return &HeldError{Name: op.lock.Name(), Remaining: remaining}
 }
 
 func (op *acquireOp) runner() *callback.Pool { return op.lock.eng.callbacks }
@@ -308,7 +312,7 @@ func (sc *section) dropAttempt(ent *entry) {
 	if a.retry != nil {
 		sc.eng.timers.Cancel(&a.retry.item)
 	}
-	if a.kept() {
+	if a.kept() && traits(a.op.Family).Serves != lockstate.ServesAll { // that takes nothing
 		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
 	}
 }

@@ -54,7 +54,7 @@ func (a *attempt) send(op *acquireOp) error {
 	}
 	switch {
 	case traits(a.op.Family).counted():
-		a.demand()
+		a.ask()
 	case a.kept():
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	default:
@@ -82,12 +82,17 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	// The queue may send again from here on: whoever decides below decides what.
 	ent.Landed()
 	switch r.Code {
+	case resp.CodeOpened, resp.CodeGone, resp.CodeDeleted:
+		sc.looked(a, r)
 	case resp.CodeGranted, resp.CodeOurs:
 		sc.granted(a, r)
 	case resp.CodeBusy:
-		if a.op.Inside {
+		switch {
+		case a.op.Inside:
 			sc.lost = sc.besideBusy(ent)
-		} else {
+		case traits(a.op.Family).Serves == lockstate.ServesAll:
+			sc.looked(a, r)
+		default:
 			sc.busy(a, r)
 		}
 	case resp.CodeCancelled:

@@ -237,7 +237,8 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver *giver // of what is counted
+	giver *giver     // of what is counted
+	latch latchState // of a latch
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
@@ -459,6 +460,14 @@ type giver struct {
 	since clock.Instant // of the first failure
 }
 
+// A latchState is what is known of a latch that is waited for.
+type latchState struct {
+	known int64         // the mark at which those who wait have seen it closed; -1: nobody has
+	heard int           // messages since then that it is open
+	hears bool          // it was still closed when more of them would have been heard
+	gone  clock.Instant // since when it is gone, though nobody was heard to say that it is open; 0: it is there
+}
+
 // A loss is a hold that was lost just now, and whose holder is still to be told.
 type loss struct {
 	hold     *hold
@@ -497,8 +506,9 @@ type family struct {
 	unheard bool        // a release tells nobody
 	spinsAs resp.Family // the family that it is with the option Spin; 0: it cannot spin
 
-	channel    func(key string) string        // where its releases are published
-	ownChannel func(key, field string) string // where a waiter hears that it is next; nil: all listen to channel
+	channel          func(key string) string        // where its releases are published
+	channelInCluster func(key string) string        // the same in a cluster; nil: channel
+	ownChannel       func(key, field string) string // where a waiter hears that it is next; nil: all listen to channel
 }
 
 // What two families are to each other.

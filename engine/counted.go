@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -36,6 +37,15 @@ func (d *demanding) Wanted() []int32 { return d.wanted }
 // mostWanted is for how many waiters one command asks.
 const mostWanted = 128
 
+// ask makes the attempt ask for those who wait.
+func (a *attempt) ask() {
+	if traits(a.op.Family).Serves == lockstate.ServesAll {
+		a.look()
+		return
+	}
+	a.demand()
+}
+
 // demand makes the attempt ask for those who wait. What was sent without an answer is asked for under the same number.
 func (a *attempt) demand() {
 	d, sum := &demanding{attempt: a}, int64(0)
@@ -56,6 +66,10 @@ func (a *attempt) demand() {
 
 // serve deals out what an acquire took. What nobody wants any more is given back.
 func (sc *section) serve(a *attempt, r *resp.Result) {
+	if traits(a.op.Family).Serves == lockstate.ServesAll {
+		sc.looked(a, r)
+		return
+	}
 	ent := a.ent
 	by := ent.WokenBy()
 	ent.Tenure(tenureEnd(r))
@@ -170,6 +184,8 @@ func (sc *section) given(g *giver, r *resp.Result) {
 	e, ent := sc.eng, g.ent
 	var err error
 	switch {
+	case r.Code == resp.CodeNotOurs:
+		err = &nameError{e.nameOf(g.op.Key), ErrWrongKind}
 	case r.Err == nil:
 		sc.sh.counts.releases++
 		if r.Value > 0 {
@@ -207,4 +223,152 @@ func (sc *section) tellGivers(g *gift, err error) {
 			op.resolve(struct{}{}, err)
 		}
 	})
+}
+
+// A latch is open, or not: an acquire of it takes nothing, and lets everybody in who asks.
+
+// A looking is the acquire of a latch: it takes nothing, and asks for all who wait when it is sent.
+type looking struct {
+	*attempt
+	known int64
+	heard int  // messages until then that it is open
+	hears bool // it would hear more of them
+	asks  []*acquireOp
+}
+
+// Known runs on the lane.
+func (k *looking) Known() int64 { return k.known }
+
+// look makes the attempt ask for those who wait. Those who come when it is on its way ask for themselves: what the
+// latch was before they came is nothing to them.
+func (a *attempt) look() {
+	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.sub != nil}
+	for op := range a.ent.ops {
+		if op.set.family != a.op.Family {
+			break
+		}
+		if op.SawClosed {
+			k.known, k.heard = a.ent.children.latch.known, a.ent.children.latch.heard
+		}
+		k.asks = append(k.asks, op)
+	}
+	a.op.Sink, a.op.Kind, a.op.Count = k, resp.OpReacquire, 1
+}
+
+// How long after a latch is gone it is waited for word that it was open, and how often it is looked at meanwhile. Who
+// opens it says so at the same moment, but by another connection.
+const (
+	goneFor  = time.Second
+	goneLook = 100 * time.Millisecond
+)
+
+// A lookVerdict says what becomes of who asked.
+type lookVerdict uint8
+
+const (
+	lookWaits lookVerdict = iota // it is closed
+	lookAgain                    // the answer says nothing about it
+	lookOpen
+	lookGone
+)
+
+// verdicts says what an answer means to those who have seen the latch closed, and to newcomers, who have not.
+// subscribes: who waits is to hear of openings.
+func (s *latchState) verdicts(k *looking, r *resp.Result, subscribes bool) (waiters, newcomers lookVerdict) {
+	gone := s.gone
+	s.gone = 0
+	switch r.Code {
+	case resp.CodeGranted:
+		return lookOpen, lookOpen
+	case resp.CodeOpened:
+		return lookOpen, lookAgain
+	case resp.CodeDeleted:
+		return lookGone, lookAgain
+	case resp.CodeGone: // to a newcomer that is open
+		if gone == 0 {
+			gone = r.ReceivedAt
+		}
+		switch {
+		case s.heard > 0, !s.hears && subscribes: // or it was opened before anybody here could hear of it
+			return lookOpen, lookOpen
+		case r.ReceivedAt.Sub(gone) >= goneFor:
+			return lookGone, lookOpen
+		}
+		s.gone = gone
+		return lookWaits, lookOpen
+	default:
+		if s.heard == k.heard { // what was heard was before this answer
+			s.heard = 0
+		}
+		s.hears = s.hears || k.hears
+		return lookWaits, lookWaits
+	}
+}
+
+// looked deals with the answer.
+func (sc *section) looked(a *attempt, r *resp.Result) {
+	ent, k := a.ent, a.op.Sink.(*looking)
+	latch, by := &ent.children.latch, ent.WokenBy()
+	if ent.Settled(); ent.wakeups == nil {
+		ent.wakeups = newWakeups(ent)
+	}
+	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked)
+	some := false
+	for _, op := range k.asks {
+		v := newcomers
+		if op.SawClosed {
+			v = waiters
+		}
+		switch {
+		case !op.Queued():
+		case v == lookWaits:
+			some = true
+			sc.sawClosed(op, r.Value)
+		case v != lookAgain:
+			ent.Unlink(&op.Waiter)
+			if !op.claim() {
+				break
+			}
+			if v == lookGone {
+				sc.sh.counts.errors++
+				sc.fail(op, &nameError{op.lock.Name(), ErrLatchGone})
+				break
+			}
+			sc.sh.counts.grants++
+			sc.sh.counts.origin(by)
+			sc.results.Add(&op.Waiter)
+		}
+	}
+	if !some {
+		*latch = latchState{}
+	}
+	sc.afterLook(a, r)
+}
+
+// sawClosed makes one wait for the next opening.
+func (sc *section) sawClosed(op *acquireOp, mark int64) {
+	if !op.SawClosed {
+		op.SawClosed = true
+		sc.entryOf(op).children.latch.known = mark
+	}
+	if op.TellBusy() {
+		sc.sh.counts.waits++
+		sc.watchWait(op)
+	}
+}
+
+// afterLook has the queue wait, or look again at once for those who have had no answer.
+func (sc *section) afterLook(a *attempt, r *resp.Result) {
+	ent, until := a.ent, forever
+	if ent.children.latch.gone != 0 {
+		until = r.ReceivedAt.Add(goneLook)
+	}
+	ent.Busy(until, false)
+	for op := range ent.ops {
+		if !op.SawClosed {
+			sc.advance(ent)
+			return
+		}
+	}
+	sc.applyStep(ent, ent.AfterBusy(&traits(a.op.Family).Traits))
 }

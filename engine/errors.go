@@ -19,6 +19,11 @@ var (
 	// ErrNoPermits is returned when a semaphore has too few permits that are free: at once by a Try, after MaxWait by an
 	// Acquire. It is ErrHeld, too.
 	ErrNoPermits = fmt.Errorf("%w: too few permits are free", ErrHeld)
+	// ErrNotOpen is returned when a latch was not open before MaxWait was over.
+	ErrNotOpen = errors.New("holdfast: latch is not open")
+	// ErrLatchGone is returned to those who wait for a latch that was deleted; or whose count is gone, because the server
+	// has lost it or somebody has deleted it, and nobody was heard to say that it was open.
+	ErrLatchGone = errors.New("holdfast: latch is gone, and was not seen to be open")
 	// ErrLost is returned when a lease ended without its holder's will: it ran out, the server said
 	// it is somebody else's, or no renewal was answered in time. Stop touching the resource. It is
 	// also the cause of the end of such a lease's context.
@@ -208,7 +213,8 @@ func SafeToRetry(err error) bool {
 	case errors.As(err, &server):
 		return server.Class.Transient() || server.Class == ClassOOM || server.Class == ClassMisconf ||
 			server.Class == ClassNoReplicas
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrOverloaded), errors.Is(err, ErrLost), errors.Is(err, ErrNotReplicated),
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrNotOpen), errors.Is(err, ErrOverloaded), errors.Is(err, ErrLost),
+		errors.Is(err, ErrNotReplicated),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return true
 	default:

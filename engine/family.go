@@ -46,4 +46,10 @@ var families = [resp.MaxFamilies]family{
 			Enters: uint8(resp.FamilySemaphore), Object: lockstate.ObjectSemaphore, Serves: lockstate.ServesSome,
 		},
 	},
+	resp.FamilyLatch: { // a grant takes nothing: it says that the latch is open
+		kind: slot.KindLatch, channel: slot.LatchChannel, channelInCluster: slot.LatchChannelInCluster,
+		Traits: lockstate.Traits{
+			Enters: uint8(resp.FamilyLatch), Object: lockstate.ObjectLatch, Serves: lockstate.ServesAll,
+		},
+	},
 }

@@ -46,8 +46,12 @@ func handleOfCounted(e *Engine, name string, f resp.Family, opts []Option) Lock 
 
 // With returns a handle on the same name with further options.
 func (s *Semaphore) With(opts ...Option) *Semaphore {
-	more := func(set *settings) { set.maxWait = s.one.set.maxWait }
-	return s.one.eng.Semaphore(s.Name(), append([]Option{more}, opts...)...)
+	return s.one.eng.Semaphore(s.Name(), s.more(opts)...)
+}
+
+// more are the options that it has, and further ones.
+func (s *Semaphore) more(opts []Option) []Option {
+	return append([]Option{func(set *settings) { set.maxWait = s.one.set.maxWait }}, opts...)
 }
 
 // Name returns the name without the engine's prefix.

@@ -40,7 +40,7 @@ func (sc *section) listenFor(p *wakeups) {
 	f := traits(p.ent.head().set.family)
 	switch {
 	case f.ownChannel == nil:
-		p.channel = f.channel(p.ent.key)
+		p.channel = p.ent.channelOf(f)
 	case p.ent.firstHere():
 		p.channel = f.ownChannel(p.ent.key, p.ent.attempt().op.Field)
 	default:
@@ -114,6 +114,7 @@ func (e *Engine) slotsMoved() {
 func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
 	switch cause {
 	case pubsub.WakeMessage:
+		p.heardOpen(message)
 		if resp.Left(message) {
 			p.wake(func(c *counts) { c.messages++ }, lockstate.WakeLeft)
 			return
@@ -126,6 +127,20 @@ func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
 	default: // no messages for now: the poll is there
 	}
 }
+
+// heardOpen notes that somebody has said that a latch is open. The message alone lets nobody in: it may have been on
+// its way for long.
+func (p *wakeups) heardOpen(message string) {
+	if traits(p.family).Serves != lockstate.ServesAll || message != openMessage {
+		return
+	}
+	sc := p.ent.eng.enter(p.ent.hash)
+	p.ent.children.latch.heard++
+	sc.leave()
+}
+
+// openMessage is what is published when a latch opens.
+const openMessage = "0"
 
 // wake tells the queue, and does what it says.
 func (p *wakeups) wake(count func(*counts), kind lockstate.WakeKind) {
@@ -221,7 +236,15 @@ func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
 
 // listens reports whether a release of a family's lock of the name is heard by this engine.
 func (ent *entry) listens(f resp.Family) bool {
-	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(traits(f).channel(ent.key))
+	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(ent.channelOf(traits(f)))
+}
+
+// channelOf is where releases of a family's lock of the name are published.
+func (ent *entry) channelOf(f *family) string {
+	if f.channelInCluster != nil && ent.eng.nodes.Cluster() {
+		return f.channelInCluster(ent.key)
+	}
+	return f.channel(ent.key)
 }
 
 // firstHere reports whether a child is the first of this engine's, and waits. Who asks for replicas travels on another

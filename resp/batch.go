@@ -173,7 +173,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
-		args = append(args, first.Family.publish(e.publish), first.releaseMessage(), strconv.Itoa(len(inline)))
+		args = append(args, first.Family.publish(e.publish), first.releaseMessage(e.cluster), strconv.Itoa(len(inline)))
 		if row.places {
 			heirs := heirsOf(c.ops)
 			args = append(args, strconv.Itoa(len(heirs)/3), fairGraceMs, fairPlaceMs)
@@ -184,7 +184,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
 	case OpCall:
 		return append(args, e.publish, first.Field, strconv.FormatInt(int64(first.Count), 10),
-			strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10))
+			strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10), first.releaseMessage(e.cluster))
 	case OpForce:
 		return append(args, first.Family.publish(e.publish), row.message, first.Field, row.forced,
 			strconv.FormatInt(e.notAfter, 10))
@@ -300,6 +300,8 @@ func (c *command) readKeys(w *wire, values []rueidis.RedisMessage) outcome {
 			return tooLate
 		case c.script == scriptReacquire:
 			return c.readReacquire(w, values)
+		case first.Family.row().opens:
+			return c.readLook(w, values)
 		case first.Family.row().tokens:
 			return c.readTokens(w, values)
 		default:
@@ -485,25 +487,28 @@ func (c *command) readCall(w *wire, values []rueidis.RedisMessage) outcome {
 	if len(values) == 1 {
 		return tooLate
 	}
+	return c.readCoded(w, values, map[int64]Code{0: CodeNone, 1: CodeDone, -3: CodeWrongKind})
+}
+
+// readLook reads {now, code, mark}.
+func (c *command) readLook(w *wire, values []rueidis.RedisMessage) outcome {
+	return c.readCoded(w, values, map[int64]Code{
+		0: CodeBusy, 1: CodeGranted, 2: CodeOpened, 3: CodeGone, 4: CodeDeleted, -3: CodeWrongKind,
+	})
+}
+
+// readCoded reads {now, code, v}, where code is one of these.
+func (c *command) readCoded(w *wire, values []rueidis.RedisMessage, codes map[int64]Code) outcome {
 	if len(values) != 3 {
 		return c.malformed(w, values)
 	}
 	code, ok1 := number(&values[1])
 	v, ok2 := number(&values[2])
-	if !ok1 || !ok2 {
+	known, ok3 := codes[code]
+	if !ok1 || !ok2 || !ok3 {
 		return c.malformed(w, values)
 	}
-	r := &c.results[0]
-	switch r.Value = v; code {
-	case 0:
-		r.Code = CodeNone
-	case 1:
-		r.Code = CodeDone
-	case -3:
-		r.Code = CodeWrongKind
-	default:
-		return c.malformed(w, values)
-	}
+	c.results[0].Code, c.results[0].Value = known, v
 	return settled
 }
 

@@ -20,6 +20,7 @@ const (
 	FamilyWrite                   // exclusive, on the same key as FamilyRead
 	FamilyFair                    // with a queue on the server
 	FamilySemaphore               // Redisson's RSemaphore: permits that nobody owns
+	FamilyLatch                   // Redisson's RCountDownLatch: a count that opens for everybody when it is zero
 	familyEnd
 )
 
@@ -73,12 +74,14 @@ type row struct {
 	otherKeys func(op *Op) []string                         // see Op.otherKeys
 
 	message string // what a release publishes
+	tagged  string // the same in a cluster, where the channel is to be in the slot of the key; "": message
 	silent  bool   // it publishes nothing
 	forced  string // what force.lua calls the family
 
 	tokens bool // an acquire is answered with a token for all keys that are not named; a named one has its own, or why not
 	places bool // waiters have places in a queue on the server: acquires and reacquires have arguments of their own
 	dumps  bool // what an acquire made of one key may be copied to a key of any slot
+	opens  bool // an acquire takes nothing: it is answered whether something is open
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
@@ -118,6 +121,10 @@ var families = [MaxFamilies]row{
 	FamilySemaphore: {
 		acquire: scriptSemaphore, reacquire: scriptSemaphore, release: scriptSemaphoreRelease, call: scriptSemaphoreSet,
 		message: unlockMessage, tokens: true, more: wantedArgs, otherKeys: otherKeysCounted,
+	},
+	FamilyLatch: {
+		acquire: scriptLatch, reacquire: scriptLatch, release: scriptLatchDown, call: scriptLatchSet,
+		message: unlockMessage, tagged: "tagged", opens: true, more: knownArgs, otherKeys: otherKeysCounted,
 	},
 }
 
@@ -173,7 +180,10 @@ func FairField(id string, number int64) string { return id + fairMark + strconv.
 const leftMark = "0"
 
 // releaseMessage is what the op publishes.
-func (op *Op) releaseMessage() string {
+func (op *Op) releaseMessage(cluster bool) string {
+	if cluster && op.Family.row().tagged != "" {
+		return op.Family.row().tagged
+	}
 	if op.Left {
 		return leftMark + op.Family.row().message
 	}
@@ -203,6 +213,11 @@ func wantedArgs(args []string, _ *wire, op *Op) []string {
 		args = append(args, strconv.FormatInt(int64(n), 10))
 	}
 	return args
+}
+
+// knownArgs: the mark that who asks knows.
+func knownArgs(args []string, _ *wire, op *Op) []string {
+	return append(args, strconv.FormatInt(op.Sink.(Looker).Known(), 10))
 }
 
 // writerArgs: for how long readers are kept out. A note is at the source of a move, perhaps.

@@ -104,6 +104,14 @@ type Demand interface {
 	Wanted() []int32
 }
 
+// A Looker is the sink of an acquire that takes nothing: it looks whether something is open.
+type Looker interface {
+	Sink
+	// Known returns the mark at which who asks saw it closed: Result.Value of that answer; -1: they have not seen it. It
+	// runs on the lane's goroutine.
+	Known() int64
+}
+
 // A Bequest is the Sink of a release of FamilyFair that may give the lock to a waiter of this engine, if one
 // of those it names is next in the queue.
 type Bequest interface{ Heirs() []Heir }
@@ -122,8 +130,10 @@ const (
 	CodeError     Code = iota // see Result.Err
 	CodeGranted               // the key is ours; Value: the token of a fenced lock, or how many permits were taken
 	CodeOurs                  // it was ours already, with its full lease again
-	CodeBusy                  // somebody else's; Value: remaining ms, -1 no expiry
-	CodeGone                  // a re-entry found no lock of ours
+	CodeOpened                // a Looker's: it was open since then, and is closed again; Value: its mark
+	CodeDeleted               // a Looker's: it was deleted since then
+	CodeBusy                  // somebody else's; Value: remaining ms, -1 no expiry; a Looker's: its mark
+	CodeGone                  // a re-entry found no lock of ours; a Looker: what was closed
 	CodeWrongKind             // a read-write hash in a mutex's place, or the reverse
 	CodeReleased              // given back; Value: how many heard the message, -1 publish refused
 	CodePassed                // given back, and given to the waiter of this engine with the number Value

@@ -71,6 +71,12 @@ var (
 	semaphoreReleaseText string
 	//go:embed scripts/semaphoreset.lua
 	semaphoreSetText string
+	//go:embed scripts/latch.lua
+	latchText string
+	//go:embed scripts/latchdown.lua
+	latchDownText string
+	//go:embed scripts/latchset.lua
+	latchSetText string
 
 	//go:embed scripts/fragments/contents.lua
 	contentsText string
@@ -111,12 +117,15 @@ var (
 	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests)
 	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
 	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText)
+	scriptLatch            = newScript("latch", latchText, fragmentRequests)
+	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests)
+	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests)
 
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
 		scriptFenced, scriptRead, scriptReadRenew, scriptReadRelease, scriptWrite, scriptWriteRelease,
 		scriptFair, scriptFairRelease, scriptQueue,
-		scriptSemaphore, scriptSemaphoreRelease, scriptSemaphoreSet,
+		scriptSemaphore, scriptSemaphoreRelease, scriptSemaphoreSet, scriptLatch, scriptLatchDown, scriptLatchSet,
 	)
 )
 

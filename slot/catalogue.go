@@ -114,6 +114,16 @@ func LatchChannel(name string) string {
 	return "redisson_countdownlatch__channel__{" + name + "}"
 }
 
+// LatchChannelInCluster returns the channel of a latch where channels have slots: Redisson's, unless the name has a
+// hash tag. Then Redisson's channel is in another slot than the count, and a cluster refuses its scripts: such a latch
+// is ours alone.
+func LatchChannelInCluster(name string) string {
+	if strings.IndexByte(name, '{') < 0 {
+		return LatchChannel(name)
+	}
+	return prefixed("redisson_countdownlatch__channel__", name)
+}
+
 // MapKeyLock returns the raw name of the lock object that belongs to one key of
 // the map called mapName: hash is the key's 128-bit hash in Base64, kind one of
 // lock, fairlock, rw_lock, semaphore, permitexpirablesemaphore, countdownlatch.
@@ -186,9 +196,8 @@ func derivedOf(name string, kind Kind) []derived {
 			{what: "timeout set", key: PermitTimeouts(name)},
 		}
 	case KindLatch:
-		// Of a name with a hash tag it is in another slot: a cluster refuses such latches.
 		return []derived{
-			{what: "channel", key: LatchChannel(name)},
+			{what: "channel", key: LatchChannelInCluster(name)},
 			{what: "notes of requests", key: CountedRequests(name)},
 		}
 	default:

@@ -127,11 +127,11 @@ func requireOneSlot(t require.TestingT, name string, kind Kind, field string) {
 			RWChannel(name), UnlockLatch(name, field), ReadHold(name, field, 1), ReadHold(name, field, 1000), WriterNote(name),
 		}
 	case KindSemaphore:
-		names = []string{SemaphoreChannel(name)}
+		names = []string{SemaphoreChannel(name), CountedRequests(name)}
 	case KindPermitSemaphore:
 		names = []string{SemaphoreChannel(name), PermitTimeouts(name)}
 	case KindLatch:
-		names = []string{LatchChannel(name)}
+		names = []string{LatchChannelInCluster(name), CountedRequests(name)}
 	}
 	require.NotEmpty(t, names)
 	for _, n := range names {

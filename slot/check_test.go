@@ -48,33 +48,18 @@ func TestCheckAccepts(t *testing.T) {
 
 func TestC151_BracesThatSplitTheKeysAreRefusedInAClusterOnly(t *testing.T) {
 	for _, name := range []string{"a{b", "a}b", "x{}y", "}{", "{}", "{", "}", "{}{a}"} {
-		for kind := KindLock; kind < KindLatch; kind++ {
+		for kind := KindLock; kind < kindEnd; kind++ {
 			require.NoError(t, Check(name, kind, false), "%v %q", kind, name)
 			require.ErrorIs(t, Check(name, kind, true), ErrName, "%v %q", kind, name)
 		}
 	}
 }
 
-// The latch channel alone adds its braces to any name. That puts a lone '{' right for the channel, not for the notes.
-func TestC151_LatchNamesWithBraces(t *testing.T) {
-	for name, accepted := range map[string]bool{
-		"a": true, "a{b": false, "{": false, "{a": false,
-		"a}b": false, "x{}y": false, "}{": false, "{}": false, "}": false, "{}{a}": false,
-	} {
-		require.NoError(t, Check(name, KindLatch, false), "%q", name)
-		err := Check(name, KindLatch, true)
-		require.Equal(t, accepted, err == nil, "%q: %v", name, err)
-	}
-}
-
 func TestCheckTags(t *testing.T) {
 	for _, name := range []string{"a{t}", "{t}", "{t}b", "a{t}b{u}", "a{{t}}", "}{t}"} {
-		for kind := KindLock; kind < KindLatch; kind++ {
+		for kind := KindLock; kind < kindEnd; kind++ {
 			require.NoError(t, Check(name, kind, true), "%v %q", kind, name)
 		}
-		// The latch channel wraps once more: redisson_countdownlatch__channel__{a{t}}.
-		require.ErrorIs(t, Check(name, KindLatch, true), ErrName, "%q", name)
-		require.NoError(t, Check(name, KindLatch, false), "%q", name)
 	}
 }
 
@@ -84,9 +69,9 @@ func TestCheckRefusesAnUnknownKind(t *testing.T) {
 }
 
 func TestNameErrorSaysWhichDerivedNameLeavesTheSlot(t *testing.T) {
-	require.EqualError(t, Check("a{tag}", KindLatch, true),
-		`holdfast: count-down latch name "a{tag}" refused: its channel `+
-			`"redisson_countdownlatch__channel__{a{tag}}" is in slot 3957, the name in slot 8338`)
+	require.EqualError(t, Check("a{b", KindLatch, true),
+		`holdfast: count-down latch name "a{b" refused: its channel `+
+			`"redisson_countdownlatch__channel__:a{b" is in slot 7071, the name in slot 13340`)
 }
 
 func TestNameErrorIsShort(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	ObjectLock Object = iota
 	ObjectPair        // a read-write lock
 	ObjectSemaphore
+	ObjectLatch
 )
 
 // A Mark says what a waiter leaves on the server.

@@ -1,0 +1,88 @@
+-- latchdown: counts latches down. One that reaches zero is gone, and who waits is told.
+--
+-- KEYS     latches, all different; in a cluster none: then they follow in ARGV, of any slots
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[2]  'tagged': the channel is in the slot of a key that has a hash tag; else it is Redisson's, which is not
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then request, n, request, n, ...: the request for the next n keys: '<engine>:<number>:<by>'
+-- returns  {now, counted, i, v, i, v, ...} where a key that is not named was counted down, or had no count, and was
+--          heard by nobody, and v is: > 0 it is open now, heard by so many; -1 what stands there is no number; -2 it is
+--          open, but publish was refused; or the error of this key alone.
+-- cost     get, hget, decrby, hset, pexpire; at zero hget, hset, del, publish on top
+local call, match = redis.pcall, string.match
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local publish = ARGV[1]
+local out, counted = {math.floor(micros / 1000), 0}, 0
+-- needs: requests
+
+-- Redisson's channel is that of the name in braces: of a key with a hash tag it is in another slot than the key.
+local function channel(key)
+  if ARGV[2] == 'tagged' and string.find(key, '{', 1, true) then
+    return 'redisson_countdownlatch__channel__:' .. key
+  end
+  return 'redisson_countdownlatch__channel__{' .. key .. '}'
+end
+
+local function down(key, what)
+  local notes = notes_of(key)
+  local who, request, by = match(what, '^([^:]*):(%d+):(%d+)$')
+  who = who .. ':given'
+  local note, ended, count = call('HGET', notes, who), call('HGET', notes, 'ended'), call('GET', key)
+  for _, read in ipairs({note or 0, ended or 0, count or 0}) do
+    if type(read) == 'table' then
+      return read
+    end
+  end
+  if not count or note and (tonumber(note) or 0) >= tonumber(request) then
+    return 0
+  elseif not tonumber(count) then
+    return -1
+  end
+  local done = keep(notes, who, request, note)
+  if done then
+    return done
+  end
+  local opens = tonumber(count) <= tonumber(by)
+  if opens then
+    local opened, deleted = match(ended or '', '^(%d+) (%d+)$')
+    local mark = math.max(tonumber(opened or 0) + 1, micros)
+    done = call('HSET', notes, 'ended', string.format('%.0f', mark) .. ' ' .. (deleted or 0))
+    if type(done) ~= 'table' then
+      done = call('DEL', key)
+    end
+  else
+    done = call('DECRBY', key, by)
+  end
+  if type(done) == 'table' then
+    call('HSET', notes, who, note or '0') -- refused or not: it was allowed a moment ago
+    call('HSET', notes, 'ended', ended or '0 0') -- refused or not: as above
+    return done
+  elseif not opens then
+    return 0
+  end
+  local heard = call(publish, channel(key), '0')
+  return type(heard) == 'table' and -2 or heard
+end
+
+local keys, skip, n = KEYS, 0, #KEYS
+if n == 0 then
+  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
+end
+local at, left, what = 4 + tonumber(ARGV[3]), 0, nil
+for i = 1, n do
+  if left == 0 then
+    what, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
+  end
+  left = left - 1
+  local v = down(keys[skip + i], what)
+  if type(v) == 'number' and v ~= -1 then
+    counted = counted + 1
+  end
+  if v ~= 0 then
+    out[#out + 1] = i
+    out[#out + 1] = v
+  end
+end
+out[2] = counted
+return out

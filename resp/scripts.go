@@ -80,6 +80,8 @@ var (
 	fairQueueText string
 	//go:embed scripts/fragments/requests.lua
 	requestsText string
+	//go:embed scripts/fragments/count.lua
+	countText string
 )
 
 var (
@@ -87,6 +89,7 @@ var (
 	fragmentLongest   = fragment{"longest", longestText} // needs contents
 	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
 	fragmentRequests  = fragment{"requests", requestsText}
+	fragmentCount     = fragment{"count", countText}
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
@@ -108,9 +111,9 @@ var (
 	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue)
 	scriptQueue        = newScript("queue", queueText)
 
-	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests)
+	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests, fragmentCount)
 	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
-	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText)
+	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText, fragmentCount)
 
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,

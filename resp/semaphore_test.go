@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -314,7 +315,9 @@ func TestWaitersAreToldHowManyPermitsAreFree(t *testing.T) {
 	require.NoError(t, err)
 	hears := func(message string) {
 		t.Helper()
-		got, err := conn.Receive(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), nodeLong)
+		defer cancel()
+		got, err := conn.Receive(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []any{"message", slot.SemaphoreChannel("k"), message}, got)
 	}

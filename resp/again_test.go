@@ -19,6 +19,9 @@ import (
 func TestAskingAgainGivesTheWholeLeaseAgain(t *testing.T) {
 	r := newFamilyRig(t)
 	for f := range familyEnd {
+		if f.row().renew == nil { // permits have no lease
+			continue
+		}
 		key := fmt.Sprint("k", f)
 		op, got := r.ask(OpAcquire, f, key)
 		require.Equal(t, CodeGranted, got.Code)

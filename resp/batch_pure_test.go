@@ -19,15 +19,17 @@ func bareWire(caps capabilities) *wire {
 	return &wire{client: mock.NewDedicatedClient(nil), caps: caps}
 }
 
-// heirSink is the sink of a release that may pass its lock on, or of a reader who is let in.
+// heirSink is the sink of a release that may pass its lock on, of a reader who is let in, or of some who want permits.
 type heirSink struct {
 	heirs  []Heir
 	inside string
+	wanted []int32
 }
 
 func (*heirSink) Answered(*Op, *Result) {}
 func (s *heirSink) Heirs() []Heir       { return s.heirs }
 func (s *heirSink) Inside() string      { return s.inside }
+func (s *heirSink) Wanted() []int32     { return s.wanted }
 
 // argued are the KEYS and ARGV with which ops of one command leave, each as one word.
 func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
@@ -52,7 +54,7 @@ func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
 // What every script is given, as its header asks for it.
 func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 	op := func(kind OpKind, f Family, changes ...func(*Op)) *Op {
-		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 21, Sink: &heirSink{inside: "mine"}}
+		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 21, Sink: &heirSink{inside: "mine", wanted: []int32{2, 1, 5}}}
 		for _, change := range changes {
 			change(o)
 		}
@@ -104,6 +106,9 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"force fair":         {[]*Op{op(OpForce, FamilyFair)}, "a SPUBLISH 0 F fair 77", ""},
 		"inspect":            {[]*Op{op(OpInspect, FamilyLock)}, "a", ""},
 		"queue":              {[]*Op{op(OpQueue, FamilyFair)}, "a", ""},
+		"take":               {[]*Op{op(OpReacquire, FamilySemaphore)}, "a 30000 F 77 0 2 1 5", ""},
+		"give":               {[]*Op{op(OpRelease, FamilySemaphore), op(OpRelease, FamilySemaphore, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
+		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77", ""},
 		"acquire for writes": {[]*Op{op(OpAcquire, FamilyWrite), op(OpAcquire, FamilyWrite)}, "a b 30000 F 77 1 0", "30000 F 77 0 0 a b"},
 	} {
 		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}
@@ -283,6 +288,16 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 		{OpInspect, FamilyLock, "*1 :-1", CodeInspected, -1},
 		{OpQueue, FamilyFair, "*1 :5", CodeInspected, 5},
 		{OpInspect, FamilyLock, "*1 :" + longest, CodeInspected, longestMs},
+		{OpReacquire, FamilySemaphore, "*3 :1 :1 :4", CodeGranted, 4},
+		{OpReacquire, FamilySemaphore, "*5 :1 :0 :0 :1 :-1", CodeBusy, -1},
+		{OpReacquire, FamilySemaphore, "*5 :1 :0 :0 :1 :-3", CodeWrongKind, 0},
+		{OpReacquire, FamilySemaphore, "*5 :1 :0 :0 :1 -OOM", CodeError, 0},
+		{OpRelease, FamilySemaphore, "*4 :1 :1 :1 :2", CodeReleased, 2},
+		{OpRelease, FamilySemaphore, "*4 :1 :0 :1 :-1", CodeNotOurs, 0},
+		{OpCall, FamilySemaphore, "*3 :1 :1 :-7", CodeDone, -7},
+		{OpCall, FamilySemaphore, "*3 :1 :0 :0", CodeNone, 0},
+		{OpCall, FamilySemaphore, "*3 :1 :-3 :0", CodeWrongKind, 0},
+		{OpCall, FamilySemaphore, "-OOM", CodeError, 0},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
 		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)
@@ -294,6 +309,9 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 	}
 	for _, kind := range []OpKind{OpAcquire, OpReacquire, OpCount, OpLeave, OpForce} {
 		require.Equal(t, tooLate, asking(kind, FamilyLock, 1).readReply(&wire{}, replyOf(t, "*1 :5"), 1, 2))
+	}
+	for _, kind := range []OpKind{OpReacquire, OpCall} {
+		require.Equal(t, tooLate, asking(kind, FamilySemaphore, 1).readReply(&wire{}, replyOf(t, "*1 :5"), 1, 2))
 	}
 	w := &wire{}
 	asking(OpRelease, FamilyLock, 1).readReply(w, replyOf(t, "*2 :5000 :1"), 1, clock.Instant(7))
@@ -330,6 +348,19 @@ func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
 		{OpAcquire, FamilyLock, "*4 :1 +x :1 :5"},
 		{OpAcquire, FamilyFenced, "*5 :1 +x :0 :1 :-1"},
 		{OpAcquire, FamilyFenced, "*5 :1 :0 +x :1 :-1"},
+		{OpReacquire, FamilySemaphore, "*2 :1 :1"},
+		{OpReacquire, FamilySemaphore, "*3 :1 :1 :0"},
+		{OpReacquire, FamilySemaphore, "*3 :1 :0 :0"},
+		{OpReacquire, FamilySemaphore, "*5 :1 :1 :2 :1 :-1"},
+		{OpReacquire, FamilySemaphore, "*5 :1 :0 :0 :2 :-1"},
+		{OpReacquire, FamilySemaphore, "*5 :1 :0 :0 :1 :-2"},
+		{OpRelease, FamilySemaphore, "*4 :1 :1 :1 :-15"},
+		{OpCall, FamilySemaphore, "*2 :1 :1"},
+		{OpCall, FamilySemaphore, "*3 :1 :2 :0"},
+		{OpCall, FamilySemaphore, "*3 :1 :-1 :0"},
+		{OpCall, FamilySemaphore, "*3 :1 +x :0"},
+		{OpCall, FamilySemaphore, "*3 :1 :1 +x"},
+		{OpCall, FamilySemaphore, "*4 :1 :1 :0 :0"},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
 		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)

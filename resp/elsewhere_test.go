@@ -302,14 +302,16 @@ func TestEachMarkInAMoveHasItsOwnAnswer(t *testing.T) {
 
 // Which keys have to be on one side, by family and what is asked for.
 func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
-	token, mark := []string{slot.FenceToken("k")}, []string{readMark("k", "f")}
+	token, mark, notes := []string{slot.FenceToken("k")}, []string{readMark("k", "f")}, []string{slot.CountedRequests("k")}
 	queue := []string{slot.FairQueue("k"), slot.FairTimeouts("k"), slot.FairHeard("k"), slot.FairAsked("k"), slot.FairNotes("k")}
-	kinds := []OpKind{OpAcquire, OpReacquire, OpRelease, OpExtend, OpForce, OpInspect, OpQueue, OpCount, OpLeave}
+	kinds := []OpKind{OpAcquire, OpReacquire, OpRelease, OpExtend, OpForce, OpInspect, OpQueue, OpCount, OpLeave, OpCall}
 	for family, want := range map[Family]map[OpKind][]string{
 		FamilyLock: nil, FamilySpin: nil, FamilyWrite: nil,
 		FamilyFenced: {OpAcquire: token, OpReacquire: token},
 		FamilyFair:   {OpAcquire: queue, OpReacquire: queue},
 		FamilyRead:   {OpReacquire: mark, OpExtend: mark},
+
+		FamilySemaphore: {OpAcquire: notes, OpReacquire: notes, OpRelease: notes},
 	} {
 		for _, kind := range kinds {
 			op := &Op{Kind: kind, Family: family, Key: "k", Field: "f"}

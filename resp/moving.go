@@ -42,7 +42,7 @@ func otherKeysFenced(op *Op) []string {
 }
 
 func otherKeysCounted(op *Op) []string {
-	if op.Kind == OpCall { // it looks at no notes
+	if !op.asks() && op.Kind != OpRelease { // the others look at no notes
 		return nil
 	}
 	return []string{slot.CountedRequests(op.Key)}

@@ -66,13 +66,16 @@ func TestFamiliesNameTheirFieldsAndMessages(t *testing.T) {
 		require.Equal(t, left, Left(message), "%q", message)
 	}
 	for f := FamilyLock; f < familyEnd; f++ {
-		require.Equal(t, f == FamilyFenced, f.row().tokens)
+		require.Equal(t, f == FamilyFenced || f == FamilySemaphore, f.row().tokens)
 	}
 	require.Same(t, scriptQueue, scriptOf(OpQueue, FamilyFair))
 	require.Same(t, scriptReadRenew, scriptOf(OpExtend, FamilyRead))
 	require.Same(t, scriptForce, scriptOf(OpForce, FamilyRead))
 	require.Same(t, scriptInspect, scriptOf(OpInspect, FamilyRead))
 	require.Same(t, scriptReacquire, scriptOf(OpLeave, FamilyWrite))
+	require.Same(t, scriptSemaphore, scriptOf(OpReacquire, FamilySemaphore))
+	require.Same(t, scriptSemaphoreRelease, scriptOf(OpRelease, FamilySemaphore))
+	require.Same(t, scriptSemaphoreSet, scriptOf(OpCall, FamilySemaphore))
 }
 
 func TestResendsShareTheNodesBucket(t *testing.T) {

@@ -148,6 +148,13 @@ func refusalStates(now int64) map[string][][]string {
 		"written and read by us": append(held("mode", "write", "e1:02:write", "1", "e1:03", "1"), mark("e1:03")),
 		"written, one waits":     append(held("mode", "write", "e1:02:write", "1"), []string{"SET", "{k}:rwlock_writer", "e1", "PX", refusalsTTL}),
 		"free, a writer waits":   {{"SET", "{k}:rwlock_writer", "x", "PX", refusalsTTL}},
+		"permits":                {{"SET", "k", "5"}},
+		"permits, none":          {{"SET", "k", "0"}},
+		"permits, none yet":      nil,
+		"permits, expiring":      {{"SET", "k", "5", "PX", refusalsTTL}},
+		"permits, noted":         append(append([][]string{{"SET", "k", "5"}}, []string{"HSET", "{k}:counted_requests", "e1", "6 2", "e1:given", "6"}), expire("{k}:counted_requests")...),
+		"permits, noted late":    append(append([][]string{{"SET", "k", "5"}}, []string{"HSET", "{k}:counted_requests", "e1", "9 2", "e1:given", "9"}), expire("{k}:counted_requests")...),
+		"permits, no number":     {{"SET", "k", "1e3"}},
 		"queue, dead, free":      queue("dead:01", "dead:5", "e1:02", "x:6"),
 		"queue, dead, held":      slices.Concat(held("e1:07", "1"), queue("dead:01", "dead:5", "e1:02", "x:6")),
 		"queue, held":            slices.Concat(held("e1:07", "1"), queue("e1:02", "x:6")),
@@ -177,6 +184,16 @@ func refusalCalls(ahead string) map[string][][]string {
 		"fair":         {ask("e1:02"), ask("e1:04")},
 		"fairrelease":  {give("e1:07"), give("e1:02"), {"PUBLISH", "0", "0", "1", "5000", "300000", "e1:07", "1", "1", "e1:02", "30000"}},
 		"queue":        {{}},
+
+		"semaphore": {{"0", "e1:7", ahead, "0", "2", "9"}, {"0", "e1:6", ahead, "0", "2"}, {"0", "e1:7", ahead, "0", "9", "2"}},
+		"semaphorerelease": {
+			{"PUBLISH", "0", "0", "e1:7:3", "1"}, {"PUBLISH", "0", "0", "e1:6", "1"}, {"PUBLISH", "0", "0", "e1:7", "1"},
+		},
+		"semaphoreset": {
+			{"PUBLISH", "get", "0", "0", ahead}, {"PUBLISH", "set", "7", "0", ahead}, {"PUBLISH", "set", "7", "90000", ahead},
+			{"PUBLISH", "add", "2", "0", ahead}, {"PUBLISH", "add", "-9", "0", ahead}, {"PUBLISH", "some", "2", "0", ahead},
+			{"PUBLISH", "drain", "0", "0", ahead}, {"PUBLISH", "delete", "0", "0", ahead},
+		},
 	}
 }
 
@@ -211,6 +228,11 @@ func (r *refusalRig) standing() (out []string) {
 		out = append(out, line.(string))
 	}
 	return out
+}
+
+// withoutLives are the lines of standing but for those that say how long a key lives.
+func withoutLives(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(line, " lives ") })
 }
 
 // errorsIn are the errors of a reply.
@@ -283,6 +305,8 @@ var silent = map[string]map[string]string{
 	},
 	"fair":        {"*": "what is granted is granted, and a place that is not asked for ends by itself"},
 	"fairrelease": {"*": "what is given back is given back; who waits polls"},
+
+	"semaphorerelease": {"hdel": "a note of no request stays where there was none"},
 }
 
 // Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it
@@ -329,13 +353,17 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 						if !slices.Contains(before, line) && !slices.Contains(after, line) && strings.HasPrefix(line, "k ") {
 							require.True(t, byHand || unsaid && reason, "%s stands there: %s", line, what)
 						}
-						require.False(t, strings.HasSuffix(line, " lives for ever") && !strings.HasPrefix(line, "redisson_"), "%s stands there: %s", line, what)
+						key, immortal := strings.CutSuffix(line, " lives for ever")
+						require.False(t, immortal && !mayStay(script, key), "%s stands there: %s", line, what)
+					}
+					if strings.HasPrefix(script, "semaphore") && !unsaid {
+						require.Equal(t, withoutLives(before), withoutLives(left), "%s", what)
 					}
 				}
 			}
 		}
 	}
-	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease"} {
+	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset"} {
 		for _, refusal := range serverRefusals {
 			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease"}, script)
 			require.True(t, met[script+" without "+refusal.name] || !needs, "%s was never refused: %s", script, refusal.name)
@@ -350,9 +378,9 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 	_, ahead := notAfters()
 	names := []string{
 		"k", "{k}:rwlock_writer", "{k}:e1:02:rwlock_timeout:1", "{k}:x:9:rwlock_timeout:1", "redisson_lock_token:{k}",
-		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes",
+		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes", "{k}:counted_requests",
 	}
-	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
+	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"HSET", "NAME", "e1", "text", "e1:given", "7"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
 	for script, calls := range refusalCalls(ahead) {
 		for state := range refusalStates(0) {
 			if !slices.Contains(refusalFamilies[script], refusalKind(state)) {
@@ -397,12 +425,15 @@ var refusalFamilies = map[string][]string{
 	"reacquire": {"lock", "read-write"}, "force": {"lock", "read-write", "fair"}, "read": {"lock", "read-write"}, "readrenew": {"read-write"},
 	"readrelease": {"read-write"}, "write": {"lock", "read-write"}, "writerelease": {"read-write"},
 	"fair": {"lock", "fair"}, "fairrelease": {"lock", "fair"}, "queue": {"fair"},
+	"semaphore": {"semaphore"}, "semaphorerelease": {"semaphore"}, "semaphoreset": {"semaphore"},
 }
 
 func refusalKind(state string) string {
 	switch {
 	case strings.HasPrefix(state, "queue"):
 		return "fair"
+	case strings.HasPrefix(state, "permits"):
+		return "semaphore"
 	case strings.Contains(state, "read") || strings.Contains(state, "writ"):
 		return "read-write"
 	default:

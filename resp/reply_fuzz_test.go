@@ -15,6 +15,7 @@ func FuzzReplyOfScripts(f *testing.F) {
 	for _, text := range []string{
 		"*2\r\n:1\r\n:3\r\n", "*6\r\n:1\r\n:0\r\n:1\r\n:500\r\n:1\r\n:500\r\n", "*8\r\n:1\r\n:1\r\n:1\r\n:5\r\n:0\r\n:0\r\n:3\r\n:-3\r\n",
 		"*5\r\n:1\r\n:2\r\n:7\r\n:1\r\n:-15\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n:2\r\n:2\r\n-NOPERM no\r\n", "*1\r\n:1\r\n",
+		"*3\r\n:1\r\n:-3\r\n:0\r\n", "*5\r\n:1\r\n:0\r\n:0\r\n:1\r\n:-1\r\n", "*3\r\n:1\r\n:1\r\n:4\r\n",
 		"-NOSCRIPT no\r\n", "-MOVED 5 a:1\r\n", "_\r\n", "*3\r\n:-1\r\n$1\r\na\r\n$1\r\n1\r\n",
 	} {
 		for which := range replyCommands {
@@ -78,6 +79,7 @@ var answersOf = map[OpKind][]Code{
 	OpForce:     {CodeError, CodeReleased, CodeNone, CodeWrongKind},
 	OpInspect:   {CodeError, CodeInspected},
 	OpQueue:     {CodeError, CodeInspected},
+	OpCall:      {CodeError, CodeNone, CodeDone, CodeWrongKind},
 }
 
 // FuzzReplyOfNodes reads anything as what nodes and sentinels say of each other.

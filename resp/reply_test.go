@@ -85,6 +85,9 @@ var replyCommands = []struct {
 	{"renew", OpExtend, FamilyLock, 3}, // by readRenewals, too
 	{"count", OpCount, FamilyLock, 1},
 	{"leave", OpLeave, FamilyWrite, 1},
+	{"take", OpReacquire, FamilySemaphore, 1},
+	{"give", OpRelease, FamilySemaphore, 3},
+	{"call", OpCall, FamilySemaphore, 1},
 }
 
 func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
@@ -109,7 +112,12 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 				"*3 :1 :-1 :0", "*3 :1 :0 :-3", "*3 :1 :0 :-9223372036854775808")
 		case "count", "leave": // of a lock that has to be ours: there is nothing to be had, nor to be waited for
 			replies = append(replies, "*3 :1 :1 :0", "*3 :1 :0 :5", "*3 :1 :0 :-1", "*3 :1 :3 :0", "*3 :1 :2 _")
-		case "release", "fair release":
+		case "take":
+			replies = append(replies, "*1 :-1", "*2 :1 :1", "*3 :1 :1 :0", "*3 :1 :1 :-4", "*3 :1 :2 :4", "*3 :1 :0 :4", "*5 :1 :1 :4 :1 :-1",
+				"*5 :1 :0 :0 :0 :-1", "*5 :1 :0 :0 :2 :-1", "*5 :1 :0 :0 :1 :-2", "*5 :1 :0 :0 :1 :0", "*7 :1 :0 :0 :1 :-1 :1 :-1")
+		case "call":
+			replies = append(replies, "*2 :1 :1", "*3 :1 :2 :0", "*3 :1 :-1 :0", "*3 :1 :1 _", "*4 :1 :1 :0 :0", "*3 :0 :1 :0")
+		case "release", "fair release", "give":
 			replies = append(replies, "*4 :1 :2 :1 :-18", "*4 :1 :2 :1 :-9223372036854775808", // passed on to nobody who was named
 				"*1 :1", "*4 :1 :2 :1 :-3", "*4 :1 :2 :1 :0", "*4 :1 :3 :0 :0", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :1")
 		case "extend", "renew":

@@ -86,6 +86,8 @@ var (
 	fairQueueText string
 	//go:embed scripts/fragments/requests.lua
 	requestsText string
+	//go:embed scripts/fragments/count.lua
+	countText string
 )
 
 var (
@@ -93,6 +95,7 @@ var (
 	fragmentLongest   = fragment{"longest", longestText} // needs contents
 	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
 	fragmentRequests  = fragment{"requests", requestsText}
+	fragmentCount     = fragment{"count", countText}
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
@@ -114,12 +117,12 @@ var (
 	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue)
 	scriptQueue        = newScript("queue", queueText)
 
-	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests)
+	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests, fragmentCount)
 	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
-	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText)
-	scriptLatch            = newScript("latch", latchText, fragmentRequests)
-	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests)
-	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests)
+	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText, fragmentCount)
+	scriptLatch            = newScript("latch", latchText, fragmentRequests, fragmentCount)
+	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount)
+	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount)
 
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,

@@ -123,7 +123,7 @@ func places() []mutant {
 func aliases() []mutant {
 	const tests = "TestC035_NoScriptCanRaiseAnErrorAfterAWrite"
 	var all []mutant
-	for script := range strings.FieldsSeq("acquire fair fairrelease fenced read readrelease readrenew reacquire release renew write writerelease") {
+	for script := range strings.FieldsSeq("acquire fair fairrelease fenced read readrelease readrenew reacquire release renew write writerelease semaphore semaphorerelease semaphoreset") {
 		all = append(all, in(script, "raises-in-"+script, "a refusal ends the script after a write, and what it has done is unknown",
 			" = redis.pcall", " = redis.call", tests))
 	}

@@ -12,9 +12,11 @@ type scriptID uint8
 var scriptNames = [...]string{
 	"", "acquire", "reacquire", "release", "renew", "inspect", "force", "fenced",
 	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
+	"semaphore", "semaphorerelease", "semaphoreset",
 	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
 	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
+	"redisson semtry", "redisson semrelease", "redisson semset", "redisson semadd", "redisson semdrain",
 }
 
 const (
@@ -33,6 +35,9 @@ const (
 	idFair
 	idFairRelease
 	idQueue
+	idSemaphore
+	idSemaphoreRelease
+	idSemaphoreSet
 	idRedissonLock
 	idRedissonUnlock
 	idRedissonForce
@@ -46,6 +51,11 @@ const (
 	idRedissonReadRenew
 	idRedissonWriteLock
 	idRedissonWriteUnlock
+	idRedissonSemTry
+	idRedissonSemRelease
+	idRedissonSemSet
+	idRedissonSemAdd
+	idRedissonSemDrain
 	idLast
 )
 
@@ -130,6 +140,12 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 		return s.inspect(KEYS)
 	case idQueue:
 		return s.queue(KEYS)
+	case idSemaphore:
+		return (&semaphore{Server: s}).run(KEYS, ARGV)
+	case idSemaphoreRelease:
+		return (&semaphorerelease{Server: s}).run(KEYS, ARGV)
+	case idSemaphoreSet:
+		return (&semaphoreset{Server: s}).run(KEYS, ARGV)
 	default:
 		return s.startRedisson(id, KEYS, ARGV)
 	}
@@ -161,7 +177,17 @@ func (s *Server) startRedisson(id scriptID, KEYS, ARGV list) Reply {
 		return s.redissonReadRenew(KEYS, ARGV)
 	case idRedissonWriteLock:
 		return s.redissonWriteLock(KEYS, ARGV)
-	default:
+	case idRedissonWriteUnlock:
 		return s.redissonWriteUnlock(KEYS, ARGV)
+	case idRedissonSemTry:
+		return s.redissonSemTry(KEYS, ARGV)
+	case idRedissonSemRelease:
+		return s.redissonSemRelease(KEYS, ARGV)
+	case idRedissonSemSet:
+		return s.redissonSemSet(KEYS, ARGV)
+	case idRedissonSemAdd:
+		return s.redissonSemAdd(KEYS, ARGV)
+	default:
+		return s.redissonSemDrain(KEYS)
 	}
 }

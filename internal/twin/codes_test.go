@@ -29,6 +29,10 @@ var expected = map[string][]string{
 	"fair":         {"too late", "granted", "busy", "no expiry", "another kind", "error of a key"},
 	"fairrelease":  {"released", "heard", "not ours", "publish refused", "passed on", "error of a key"},
 	"queue":        {"waiting", "nobody", "error"},
+
+	"semaphore":        {"too late", "granted", "too few", "another kind", "error of a key"},
+	"semaphorerelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"semaphoreset":     {"too late", "done", "nothing done", "another kind", "error"},
 }
 
 // everyCode lists what the differential test has to see: of Redisson's scripts that each is called and refused.
@@ -74,6 +78,13 @@ func codesOf(script string, r Reply) []string {
 			return []string{"too late"}
 		}
 		return []string{map[int64]string{1: "released", 0: "none", -3: "another kind"}[r.Array[1].Int]}
+	case "semaphore":
+		return semaphoreCodes(r.Array)
+	case "semaphoreset":
+		if len(r.Array) == 1 {
+			return []string{"too late"}
+		}
+		return []string{map[int64]string{1: "done", 0: "nothing done", -3: "another kind"}[r.Array[1].Int]}
 	case "inspect":
 		if len(r.Array) == 1 {
 			return []string{"no key"}
@@ -151,4 +162,19 @@ func reacquireCodes(words []Reply) []string {
 		return []string{"no expiry"}
 	}
 	return []string{"busy"}
+}
+
+func semaphoreCodes(words []Reply) []string {
+	switch len(words) {
+	case 1:
+		return []string{"too late"}
+	case 3:
+		return []string{"granted"}
+	}
+	if v := words[4]; v.Kind == Error {
+		return []string{"error of a key"}
+	} else if v.Int == -3 {
+		return []string{"another kind"}
+	}
+	return []string{"too few"}
 }

@@ -28,15 +28,18 @@ type theme struct {
 	scripts []string
 	field   func(*generator) string
 	foreign int
+	others  func(*generator) action // what somebody else does; nil: foreign
 }
 
 var themes = []theme{
-	{lockScripts, (*generator).id, 4},
-	{rwScripts, (*generator).rwField, 3},
-	{rwScripts, (*generator).rwField, 12},
-	{fairScripts, (*generator).fairID, 2},
-	{fairScripts, (*generator).fairID, 10},
-	{slices.Concat(lockScripts, rwScripts, fairScripts), (*generator).anyField, 15},
+	{scripts: lockScripts, field: (*generator).id, foreign: 4},
+	{scripts: rwScripts, field: (*generator).rwField, foreign: 3},
+	{scripts: rwScripts, field: (*generator).rwField, foreign: 12},
+	{scripts: fairScripts, field: (*generator).fairID, foreign: 2},
+	{scripts: fairScripts, field: (*generator).fairID, foreign: 10},
+	{scripts: semaphoreScripts, field: (*generator).request, foreign: 5, others: (*generator).foreignPermits},
+	{scripts: semaphoreScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignPermits},
+	{scripts: slices.Concat(lockScripts, rwScripts, fairScripts, semaphoreScripts), field: (*generator).anyField, foreign: 15},
 }
 
 var (
@@ -52,6 +55,10 @@ var (
 	fairScripts = []string{
 		"fair", "fair", "fair", "fairrelease", "fairrelease", "renew", "reacquire", "force", "queue",
 		"redisson fairlock", "redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
+	}
+	semaphoreScripts = []string{
+		"semaphore", "semaphore", "semaphore", "semaphorerelease", "semaphorerelease", "semaphorerelease", "semaphoreset",
+		"semaphoreset", "redisson semtry", "redisson semrelease", "redisson semset", "redisson semadd", "redisson semdrain",
 	}
 )
 
@@ -95,6 +102,8 @@ func (g *generator) action() action {
 	switch n := g.IntN(100); {
 	case n < 5:
 		return action{step: quantum * (1 + g.Int64N(20))}
+	case n < 5+g.theme.foreign && g.theme.others != nil:
+		return g.theme.others(g)
 	case n < 5+g.theme.foreign:
 		return g.foreign()
 	}
@@ -127,6 +136,22 @@ func (g *generator) fairID() string { return g.one(g.fairIDs...) }
 
 func (g *generator) anyField() string {
 	return g.one(g.id(), g.id(), g.rwField(), g.fairID())
+}
+
+// request is one to take permits, by one of two engines. Its number is of few, so that some come again or too late.
+func (g *generator) request() string {
+	return g.one("e1", "e1", "e2") + ":" + strconv.Itoa(1+g.IntN(6)+g.IntN(6))
+}
+
+// giving is a request to give permits back, or to give back what one took.
+func (g *generator) giving() string { return g.request() + g.one("", "", ":1", ":2", ":3", ":") }
+
+// wants are how many permits each of some waiters wants.
+func (g *generator) wants() (out []string) {
+	for range 1 + g.IntN(4) {
+		out = append(out, g.one("1", "1", "2", "3", "5"))
+	}
+	return out
 }
 
 // lease is a multiple of quantum, and rarely none that can be used.
@@ -237,6 +262,13 @@ func (g *generator) call(name string) action {
 		args = []string{"1", keys[0], g.one("", g.publish()), "0", "channel", g.one("", "read", "write", "fair"), g.notAfter()}
 	case "inspect":
 		args = []string{"1", keys[0]}
+	case "semaphore":
+		args = slices.Concat([]string{"1", keys[0], "0", g.request(), g.notAfter(), "0"}, g.wants())
+	case "semaphorerelease":
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), g.giving))...)
+	case "semaphoreset":
+		verb := g.one("get", "set", "set", "add", "add", "some", "some", "drain", "delete")
+		args = []string{"1", keys[0], g.publish(), verb, g.one("1", "3", "5", "10", "-2"), g.one("0", "0", "30000"), g.notAfter()}
 	case "queue":
 		args = []string{"1", slot.FairQueue(keys[0])}
 	case "fenced":
@@ -268,6 +300,7 @@ func (g *generator) redisson(name string) []string {
 	r := Redisson{
 		Name: g.key(), Field: g.theme.field(g), LeaseMs: lease, WaitMs: quantum * (1 + g.Int64N(60)),
 		NowMs: g.now() + g.Int64N(2000) - 1000, Publish: g.publish(), Request: g.one("q1", "q2", "q3", "q4"), LatchMs: 2 * quantum,
+		Permits: g.Int64N(5),
 	}
 	if field := g.id(); name[9] == 'r' && name != "redisson renew" || name[9] == 'w' {
 		r.Field = field
@@ -277,6 +310,8 @@ func (g *generator) redisson(name string) []string {
 		"redisson fairlock": r.FairLock, "redisson fairtry": r.FairTryLock, "redisson fairgiveup": r.FairGiveUp,
 		"redisson fairunlock": r.FairUnlock, "redisson readlock": r.ReadLock, "redisson readunlock": r.ReadUnlock,
 		"redisson readrenew": r.ReadRenew, "redisson writelock": r.WriteLock, "redisson writeunlock": r.WriteUnlock,
+		"redisson semtry": r.SemaphoreTry, "redisson semrelease": r.SemaphoreRelease, "redisson semset": r.SemaphoreSet,
+		"redisson semadd": r.SemaphoreAdd, "redisson semdrain": r.SemaphoreDrain,
 	}[name]()
 }
 
@@ -285,7 +320,7 @@ func (g *generator) derived(key string) string {
 	tag := tagged(key)
 	return g.one(tag+":rwlock_writer", tag+":"+g.id()+":rwlock_timeout:1", tag+":"+g.id()+":rwlock_timeout:2",
 		"redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag, "redisson_lock_token:"+tag,
-		"redisson_unlock_latch:"+tag+":q1", tag+":fair_heard", tag+":fair_asked", tag+":fair_notes")
+		"redisson_unlock_latch:"+tag+":q1", tag+":fair_heard", tag+":fair_asked", tag+":fair_notes", notesOf(key))
 }
 
 // foreign is a plain command: somebody who is not of ours, or an operator.
@@ -318,5 +353,34 @@ func (g *generator) foreign() action {
 		return plain("PERSIST", g.key())
 	default:
 		return plain("DEL", g.key())
+	}
+}
+
+// foreignPermits is what somebody else does with a semaphore, or with the notes beside it.
+func (g *generator) foreignPermits() action {
+	key := g.key()
+	notes := notesOf(key)
+	plain := func(args ...string) action { return action{args: args} }
+	switch g.IntN(12) {
+	case 0, 1, 2:
+		return plain("SET", key, g.one("0", "1", "2", "5", "10", "100"))
+	case 3:
+		return plain("SET", key, g.one("7", "3"), "PX", "60000")
+	case 4, 5:
+		return plain("SET", key, g.one("1e3", " 5", "5 ", "0x10", "nan", "inf", "-3", "-0", "+5", "007", "", "text", "2.5",
+			"9007199254740991", "9007199254740992", "-9007199254740992", "9223372036854775807", "-9223372036854775807", "99999999999999999999"))
+	case 6:
+		return plain(g.one("DEL", "PERSIST"), g.one(key, notes))
+	case 7:
+		return plain("PEXPIRE", g.one(key, notes), g.one("5000", "60000"))
+	case 8:
+		return plain("HSET", notes, g.one("e1", "e2", "e1:given", "e2:given"), g.one("x", "", "5", "5 ", "5 0", "5 2", "5 2 1", "6 007",
+			"7 9007199254740993", "8 99999999999999999999", "99999999999999999999 1", "-1 2", "4 -2", "0 0"))
+	case 9:
+		return plain("HSET", key, "e1", "1")
+	case 10:
+		return plain("SET", notes, "text")
+	default:
+		return plain("HDEL", notes, g.one("e1", "e2", "e1:given"))
 	}
 }

@@ -164,8 +164,8 @@ func (s *Server) incrby(args []string) Reply {
 		if len(args) < 3 {
 			return arity(strings.ToLower(args[0]))
 		}
-		n, err := strconv.ParseInt(args[2], 10, 64)
-		if err != nil {
+		n, is := integral(args[2])
+		if !is {
 			return notNumber
 		}
 		by = n
@@ -181,8 +181,8 @@ func (s *Server) incrby(args []string) Reply {
 		s.put(args[1], &value{kind: TypeString, text: strconv.FormatInt(by, 10)})
 		return number(by)
 	}
-	n, err := strconv.ParseInt(v.text, 10, 64)
-	if err != nil {
+	n, is := integral(v.text)
+	if !is {
 		return notNumber
 	}
 	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
@@ -190,6 +190,12 @@ func (s *Server) incrby(args []string) Reply {
 	}
 	v.text = strconv.FormatInt(n+by, 10)
 	return number(n + by)
+}
+
+// integral reads a number that can be counted with: one that is written as the server would write it.
+func integral(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
 // copy is COPY from to: value and expiry.

@@ -267,7 +267,7 @@ var users = map[string]user{
 	"no-hset": without("HSET"), "no-pexpire": without("PEXPIRE"), "no-copy": without("COPY"), "no-dump": without("DUMP"),
 	"no-restore": without("RESTORE"), "no-publish": without("PUBLISH"), "no-hdel": without("HDEL"),
 	"no-pttl": without("PTTL"), "no-exists": without("EXISTS"), "no-hexists": without("HEXISTS"), "no-set": without("SET"),
-	"no-get": without("GET"), "no-hget": without("HGET"), "no-hlen": without("HLEN"), "no-del": without("DEL"),
+	"no-get": without("GET"), "no-decrby": without("DECRBY"), "no-incrby": without("INCRBY"), "no-hget": without("HGET"), "no-hlen": without("HLEN"), "no-del": without("DEL"),
 	"no-rpush": without("RPUSH"), "no-zadd": without("ZADD"), "no-lpos": without("LPOS"), "no-zscore": without("ZSCORE"),
 	"no-lrem": without("LREM"), "no-lindex": without("LINDEX"), "no-zrange": without("ZRANGE"), "no-lpop": without("LPOP"),
 	"no-undo-of-expiry": without("PEXPIRE", "HDEL"), "no-undo-of-token": without("SET", "HDEL"),

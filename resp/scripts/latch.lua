@@ -16,6 +16,7 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 -- needs: requests
+-- needs: count
 local notes, known = notes_of(KEYS[1]), tonumber(ARGV[5])
 local count = call('GET', KEYS[1])
 if type(count) == 'table' then
@@ -25,7 +26,8 @@ local note = call('HGET', notes, 'ended')
 if type(note) == 'table' then
   return note
 end
-if count and not tonumber(count) then
+local left = count_of(count or '0')
+if not left then
   return {now, -3, 0}
 end
 if note then
@@ -33,7 +35,7 @@ if note then
 end
 local opened, deleted = string.match(note or '', '^(%d+) (%d+)$')
 opened, deleted = tonumber(opened or 0), tonumber(deleted or 0)
-local open = not count or tonumber(count) <= 0
+local open = left <= 0
 if known >= 0 and opened > known then
   return {now, open and 1 or 2, opened}
 elseif not open then

@@ -15,6 +15,7 @@ local micros = time[1] * 1000000 + time[2]
 local publish = ARGV[1]
 local out, counted = {math.floor(micros / 1000), 0}, 0
 -- needs: requests
+-- needs: count
 
 -- Redisson's channel is that of the name in braces: of a key with a hash tag it is in another slot than the key.
 local function channel(key)
@@ -36,14 +37,16 @@ local function down(key, what)
   end
   if not count or note and (tonumber(note) or 0) >= tonumber(request) then
     return 0
-  elseif not tonumber(count) then
+  end
+  local left = count_of(count)
+  if not left then
     return -1
   end
   local done = keep(notes, who, request, note)
   if done then
     return done
   end
-  local opens = tonumber(count) <= tonumber(by)
+  local opens = left <= tonumber(by)
   if opens then
     local opened, deleted = match(ended or '', '^(%d+) (%d+)$')
     local mark = math.max(tonumber(opened or 0) + 1, micros)
@@ -55,8 +58,10 @@ local function down(key, what)
     done = call('DECRBY', key, by)
   end
   if type(done) == 'table' then
-    call('HSET', notes, who, note or '0') -- refused or not: it was allowed a moment ago
-    call('HSET', notes, 'ended', ended or '0 0') -- refused or not: as above
+    forget(notes, who, note)
+    if opens then
+      forget(notes, 'ended', ended)
+    end
     return done
   elseif not opens then
     return 0

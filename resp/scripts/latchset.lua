@@ -18,12 +18,13 @@ if now > tonumber(ARGV[5]) then
   return {now}
 end
 -- needs: requests
+-- needs: count
 local key, what, notes = KEYS[1], ARGV[2], notes_of(KEYS[1])
 local count, ended = call('GET', key), call('HGET', notes, 'ended')
 if type(count) == 'table' or type(ended) == 'table' then
   return type(count) == 'table' and count or ended
 end
-local number = tonumber(count or 0)
+local number = count_of(count or '0')
 if not number then
   return {now, -3, 0}
 end
@@ -55,7 +56,7 @@ elseif what == 'delete' and count then
   if type(done) ~= 'table' then
     return changed()
   end
-  call('HSET', notes, 'ended', ended or '0 0') -- refused or not: it was allowed a moment ago
+  forget(notes, 'ended', ended)
   return done
 end
 return {now, 0, 0}

@@ -7,7 +7,7 @@
 -- ARGV[5+] how many permits each wants
 -- returns  {now} when the not-after has passed; else {now, 1, taken}, or {now, 0, 0, 1, v} with v: -1 too few are free
 --          for the first; -3 what stands there is no number; or the error
--- cost     hget, get; if there are enough: decrby, hset, pexpire
+-- cost     hget, get; if there are enough: hset, pexpire, decrby
 local call, match = redis.pcall, string.match
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -15,6 +15,7 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 -- needs: requests
+-- needs: count
 local key, notes = KEYS[1], notes_of(KEYS[1])
 
 -- Answers what was taken, or nil and why nothing was.
@@ -25,8 +26,9 @@ local function take()
     return nil, note
   end
   local last, took = match(note or '', '^(%d+) (%d+)$')
-  if last == request and took ~= '0' then
-    return tonumber(took)
+  took = count_of(took or '0') or 0
+  if last == request and took > 0 then
+    return took
   elseif last and tonumber(last) >= tonumber(request) then -- a late copy, of what was given back or is over
     return nil, -1
   end
@@ -34,7 +36,7 @@ local function take()
   if not free or type(free) == 'table' then
     return nil, free or -1
   end
-  free = tonumber(free)
+  free = count_of(free)
   if not free then
     return nil, -3
   end
@@ -48,15 +50,17 @@ local function take()
   if sum == 0 then
     return nil, -1
   end
-  local left = call('DECRBY', key, sum)
+  local taking = string.format('%.0f', sum)
+  local failed = keep(notes, who, request .. ' ' .. taking, note)
+  if failed then
+    return nil, failed
+  end
+  local left = call('DECRBY', key, taking)
   if type(left) == 'table' then
+    forget(notes, who, note)
     return nil, left
   end
-  local failed = keep(notes, who, request .. ' ' .. sum, note)
-  if failed and type(call('INCRBY', key, sum)) == 'table' then
-    failed = {err = 'HOLDFAST ' .. sum .. ' permits were taken and could not be given back, add them by hand: ' .. key}
-  end
-  return not failed and sum or nil, failed
+  return sum
 end
 
 local taken, why = take()

@@ -1,5 +1,6 @@
 -- semaphorerelease: gives permits back, and tells the waiters how many are free. A request is one of two: to give so
--- many; or to give back what a request to take took, which nobody here wants.
+-- many; or to give back what a request to take took, which nobody here wants. One that took nothing takes nothing later
+-- either, when a copy of it comes late.
 --
 -- KEYS     semaphores, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
@@ -10,7 +11,7 @@
 -- returns  {now, released, i, v, i, v, ...} where a key that is not named was given back and heard
 --          by nobody, and v is: > 0 given back, heard by so many; -1 it took nothing; -2 given back, but publish was
 --          refused; or the error of this key alone.
--- cost     hget, incrby, hset, pexpire, publish
+-- cost     hget, hset, pexpire, incrby, publish
 local call, match = redis.pcall, string.match
 local time = redis.call('TIME')
 local publish = ARGV[1]
@@ -37,25 +38,24 @@ local function give(key, what)
     return note
   end
   local last, took = match(note or '', '^(%d+) ?(%d*)$')
-  if permits ~= '' then
-    if last and tonumber(last) >= tonumber(request) then
-      return 0
-    end
-  elseif last ~= request or took == '0' then
-    return -1
-  else
+  local over = last and tonumber(last) >= tonumber(request)
+  if permits == '' and last == request and (tonumber(took) or 0) > 0 then
     permits = took
-  end
-  local free = call('INCRBY', key, permits)
-  if type(free) == 'table' then
-    return free
+  elseif permits == '' then
+    return not over and keep(notes, who, said, note) or -1
+  elseif over then
+    return 0
   end
   local failed = keep(notes, who, said, note)
   if failed then
-    if type(call('DECRBY', key, permits)) == 'table' then
-      return {err = 'HOLDFAST ' .. permits .. ' permits were given back and not noted, take them by hand: ' .. key}
-    end
     return failed
+  end
+  local free = call('INCRBY', key, permits)
+  if type(free) == 'table' then
+    forget(notes, who, note)
+    return free
+  elseif free < 1 then -- nobody can take any
+    return 0
   end
   local heard = call(publish, channel(key), string.format('%.0f', free))
   return type(heard) == 'table' and -2 or heard

@@ -17,20 +17,23 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[5]) then
   return {now}
 end
+-- needs: count
 local key, what, many = KEYS[1], ARGV[2], ARGV[3]
 local free = call('GET', key)
 if type(free) == 'table' then
   return free
 end
-local number = tonumber(free or 0)
+local number = count_of(free or '0')
 if not number then
   return {now, -3, 0}
 end
 
--- Waiters are told by how many are free. That publish may be refused matters to none of ours: they ask again.
+-- Waiters are told how many are free, if there are any.
 local function told(v)
-  local channel = string.find(key, '{', 1, true) and 'redisson_sc:' .. key or 'redisson_sc:{' .. key .. '}'
-  call(ARGV[1], channel, string.format('%.0f', v)) -- refused or not: waiters ask again by themselves
+  if v > 0 then
+    local channel = string.find(key, '{', 1, true) and 'redisson_sc:' .. key or 'redisson_sc:{' .. key .. '}'
+    call(ARGV[1], channel, string.format('%.0f', v)) -- refused or not: waiters ask again by themselves
+  end
   return {now, 1, v}
 end
 

@@ -84,7 +84,16 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 		sc.give(ent, a.op.Family, gift{units: int64(left)})
 	}
 	sc.answerTries(a, r)
+	sc.tellRest(ent)
 	sc.advance(ent)
+}
+
+// tellRest notes that others were served before those who go on waiting.
+func (sc *section) tellRest(ent *entry) {
+	for w := ent.First(); w.TellBusy(); w = w.Next() {
+		sc.sh.counts.waits++
+		sc.watchWait(opOf(w))
+	}
 }
 
 // handOut gives what is given back here to those who wait here, as long as the tenure lasts. It returns what is left.
@@ -99,6 +108,7 @@ func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) 
 		sc.sh.counts.handOffs++
 		sc.results.Add(w)
 	}
+	sc.tellRest(ent)
 	return left
 }
 
@@ -187,7 +197,7 @@ func (sc *section) given(g *giver, r *resp.Result) {
 	case r.Code == resp.CodeNotOurs:
 		err = &nameError{e.nameOf(g.op.Key), ErrWrongKind}
 	case r.Err == nil:
-		sc.sh.counts.releases++
+		sc.sh.counts.releases += int64(len(g.sent.ops))
 		if r.Value > 0 {
 			sc.sh.counts.heard++
 		}

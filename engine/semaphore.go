@@ -111,7 +111,9 @@ func (s *Semaphore) ReleaseAsync(n int) *Future[struct{}] {
 	}
 	ent := sc.makeEntry(l)
 	left := sc.handOut(ent, l.set.family, int32(n)) //nolint:gosec // checked
-	if left > 0 {
+	if left == 0 {
+		sc.sh.counts.releases++
+	} else {
 		sc.give(ent, l.set.family, gift{int64(left), []*giveOp{op}})
 	}
 	sc.advance(ent)

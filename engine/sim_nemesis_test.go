@@ -16,6 +16,9 @@ func (s *sim) setUp() {
 	if s.healthy() {
 		s.quietAt = s.w.Now().Add(-time.Minute)
 	}
+	if s.counts {
+		s.counted = newSimCounted(s)
+	}
 	for n := range s.simPlan.engines {
 		se := &simEngine{s: s, n: n, giving: make(map[simGiving][]*simHold)}
 		s.engines = append(s.engines, se)
@@ -56,6 +59,7 @@ func (s *sim) conduct() {
 			s.calmDown()
 		}
 		s.checkWaiting()
+		s.counted.checkWaiting()
 		s.checkCounts()
 		s.checkLives()
 		s.checkSpare()
@@ -80,6 +84,7 @@ func (s *sim) conduct() {
 	s.settle()
 	s.checkReleases()
 	s.checkEmpty()
+	s.counted.checkEnd()
 	s.checkWatched()
 	s.checkOwners()
 	s.closeAll()
@@ -117,7 +122,7 @@ func (s *sim) somethingLeft() bool {
 		}
 	}
 	for _, e := range s.server.twin.Keys() {
-		if !strings.HasPrefix(e.Key, "redisson_lock_token:") && !strings.HasSuffix(e.Key, ":fair_notes") { // the place of a dead waiter stays, but keeps others out only for a while
+		if !s.counted.keeps(e.Key) && !strings.HasPrefix(e.Key, "redisson_lock_token:") && !strings.HasSuffix(e.Key, ":fair_notes") { // the place of a dead waiter stays, but keeps others out only for a while
 			return true
 		}
 	}
@@ -145,6 +150,7 @@ func (se *simEngine) unanswered() int {
 				s.shards = append(s.shards, i)
 			}
 		}
+		s.shards = append(s.shards, s.counted.shards()...)
 	}
 	for _, i := range s.shards {
 		n += se.eng.shards[i].pending
@@ -308,6 +314,9 @@ func (s *sim) failOver() {
 		}
 		old := v.twin
 		v.adopt(replica)
+		if s.counted != nil {
+			s.counted.excused = true
+		}
 		s.forced = nil // they may be there again
 		s.story("the master fails over to it")
 		for _, n := range s.names {
@@ -384,6 +393,7 @@ func (s *sim) crash() {
 	s.story("process %d dies", se.n)
 	s.w.Kill(se.proc)
 	se.dead = true
+	s.counted.died(se)
 	for _, n := range s.names {
 		for _, h := range append([]*simHold(nil), n.holds...) {
 			if h.se == se {

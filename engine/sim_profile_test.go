@@ -72,10 +72,13 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	if name == "" && rand.New(rand.NewPCG(p.seed, 13)).IntN(10) == 0 || name == simQueueProfile.name { //nolint:gosec // as above
 		even, f = false, simQueueProfile
 	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 17)).IntN(8) == 0 || name == simCountedProfile.name { //nolint:gosec // as above
+		even, f = false, simCountedProfile
+	}
 	if even {
 		return
 	}
-	p.profile = f.name
+	p.profile, p.counts = f.name, f.name == simCountedProfile.name
 	p.rate, p.fates, p.mixed, p.java, p.nests, p.users = 0, nil, false, false, false, false
 	p.force, p.closes, p.crashes, p.blows, p.clocks = false, false, false, false, false
 	p.engines, p.actors, p.owners, p.nested, p.calm = 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(2), 50+r.IntN(51), 100
@@ -218,7 +221,7 @@ func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	if r.IntN(100) < p.nested {
 		st.owner = r.IntN(p.owners)
 	}
-	if st.do != doAcquire {
+	if st.do != doAcquire && st.do != doPermits {
 		return st
 	}
 	st.try = r.IntN(100) < h.tries

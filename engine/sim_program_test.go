@@ -29,6 +29,7 @@ const (
 	doClose
 	doPause
 	doDo
+	doPermits
 	simDos // how many there are
 )
 
@@ -179,6 +180,7 @@ type simActor struct {
 	gen   int // of the engine that its holds are of
 	held  []*simHold
 	past  []*Lease // given back
+	gives int      // permits that it is giving back, how often
 	done  bool
 	name0 string
 }
@@ -219,7 +221,7 @@ func (a *simActor) finish() {
 	for a.turn(); len(a.held) > 0; a.turn() {
 		a.release(a.held[0], false)
 	}
-	for a.se.closing {
+	for a.se.closing || a.gives > 0 {
 		a.s.w.Sleep(time.Millisecond)
 	}
 	a.done = true
@@ -241,6 +243,8 @@ func (a *simActor) step(st *simStep) {
 		a.close()
 	case doDo:
 		a.do(st)
+	case doPermits:
+		a.permits(st)
 	default:
 		if len(a.held) > 0 {
 			a.withHeld(st, a.held[st.pick%len(a.held)])
@@ -787,6 +791,9 @@ func (a *simActor) close() {
 	others, id := se.others, se.eng.ID()
 	err := a.closeAs(ctx)
 	cancel()
+	if err != nil {
+		s.counted.leaks()
+	}
 	others.checkTold()
 	s.story("engine %d is closed: %v", se.n, err)
 	if took := s.w.Now().Sub(began); took > 20*time.Second {

@@ -28,6 +28,8 @@ type sim struct {
 	faults  bool // they go on
 	quietAt clock.Instant
 
+	counted *simCounted
+
 	copies                 int         // late ones, still to run
 	ended                  int         // actors
 	over                   bool        // the run has come to its end
@@ -83,6 +85,7 @@ type simPlan struct {
 	nested  int           // of 100 acquires, how many have an owner
 	calm    int           // of 100 steps, after how many nothing goes wrong any more
 	profile string        // its name; "": none
+	counts  bool          // there are semaphores
 	habit   *simHabit     // how its actors behave; nil: everything is drawn evenly
 	line    time.Duration // how much longer everything travels, each way
 	outage  time.Duration // how long the server is not there, once

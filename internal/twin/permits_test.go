@@ -63,7 +63,7 @@ func (r *permitsRun) until(script scriptID, argv ...string) (v Reply, refused bo
 	for try := 0; ; try++ {
 		r.refuse(try < 10)
 		answer := r.send(script, argv...)
-		if answer.Array == nil || answer.Array[len(answer.Array)-1].err() {
+		if len(answer.Array) == 0 || answer.Array[len(answer.Array)-1].err() {
 			r.late()
 			if refused = true; script == idSemaphore {
 				return answer, true

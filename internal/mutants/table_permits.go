@@ -1,7 +1,7 @@
 package main
 
-// permits: requests for permits that come again, or late. What is counted has no owner: a request that is carried out twice, or
-// that is noted and not carried out, makes permits or loses them for ever.
+// permits: requests for permits that come again, or late. What is counted has no owner: a request that is carried out
+// twice, or that is noted and not carried out, makes permits or loses them for ever.
 func permits() []mutant {
 	const (
 		twice = "TestATakeThatIsSentTwiceTakesOnce"

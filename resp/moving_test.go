@@ -3,7 +3,11 @@ package resp
 import (
 	"testing"
 
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/mock"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // While its slot is on its way a read hold's mark is made and raised by single commands. One that lives for longer, by a
@@ -48,4 +52,29 @@ func TestAReadHoldThatIsAskedForAgainStaysIfItsMarkCannotBeWritten(t *testing.T)
 	}
 	_, got = r.ask(OpReacquire, FamilyRead, "rw", as(op.Field))
 	require.Equal(t, CodeGranted, got.Code)
+}
+
+// A take or a give goes to the target of a slot on its way only when its notes are not left at the source: the target would
+// see none, and carry out what was carried out before.
+func TestARequestGoesToTheTargetWhenItsNotesHaveGone(t *testing.T) {
+	ask := &ServerError{Class: ClassAsk, Text: "ASK 5 b:1"}
+	for _, kind := range []OpKind{OpReacquire, OpRelease, OpCall} {
+		for answer, stays := range map[rueidis.RedisResult]bool{
+			mock.Result(mock.RedisInt64(1)): true, mock.Result(mock.RedisInt64(0)): true, mock.Result(mock.RedisError("NOPERM no")): true,
+			mock.Result(mock.RedisError("ASK 5 b:1")): false,
+		} {
+			op := &Op{Kind: kind, Family: FamilySemaphore, Key: "k", alone: true}
+			c := &command{ops: []*Op{op}, results: []Result{{Code: CodeError, Err: ask}}}
+			probes := c.appendProbes(nil, bareWire(capabilities{}))
+			if kind == OpCall {
+				require.Empty(t, probes, "it looks at no notes")
+				break
+			}
+			require.Len(t, probes, 1)
+			require.Equal(t, []string{"EXISTS", slot.CountedRequests("k")}, probes[0].Commands())
+			c.probed([]rueidis.RedisResult{answer})
+			want := map[bool]*ServerError{true: errSplit, false: ask}[stays]
+			require.Equal(t, want, c.results[0].Err, "kind %v, answered %v", kind, answer.Error())
+		}
+	}
 }

@@ -190,9 +190,14 @@ func refusalCalls(ahead string) map[string][][]string {
 			{"PUBLISH", "0", "0", "e1:7:3", "1"}, {"PUBLISH", "0", "0", "e1:6", "1"}, {"PUBLISH", "0", "0", "e1:7", "1"},
 		},
 		"semaphoreset": {
-			{"PUBLISH", "get", "0", "0", ahead}, {"PUBLISH", "set", "7", "0", ahead}, {"PUBLISH", "set", "7", "90000", ahead},
-			{"PUBLISH", "add", "2", "0", ahead}, {"PUBLISH", "add", "-9", "0", ahead}, {"PUBLISH", "some", "2", "0", ahead},
-			{"PUBLISH", "drain", "0", "0", ahead}, {"PUBLISH", "delete", "0", "0", ahead},
+			{"PUBLISH", "get", "0", "0", ahead},
+			{"PUBLISH", "set", "7", "0", ahead},
+			{"PUBLISH", "set", "7", "90000", ahead},
+			{"PUBLISH", "add", "2", "0", ahead},
+			{"PUBLISH", "add", "-9", "0", ahead},
+			{"PUBLISH", "some", "2", "0", ahead},
+			{"PUBLISH", "drain", "0", "0", ahead},
+			{"PUBLISH", "delete", "0", "0", ahead},
 		},
 	}
 }

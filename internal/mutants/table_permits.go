@@ -1,16 +1,16 @@
 package main
 
-// permits: what the scripts of a semaphore promise. What is counted has no owner: a request that is carried out twice, or
-// that is noted and not carried out, makes permits or loses them for ever.
+// permits: requests for permits that come again, or late. What is counted has no owner: a request that is carried out
+// twice, or that is noted and not carried out, makes permits or loses them for ever.
 func permits() []mutant {
-	const take, give, set = "semaphore", "semaphorerelease", "semaphoreset"
-	const notes, count = "fragments/requests", "fragments/count"
-	const twice, gives, back = "TestATakeThatIsSentTwiceTakesOnce", "TestPermitsThatAreGivenTwiceAreGivenOnce", "TestATakeThatNobodyWantsIsGivenBackOnce"
-	const order, numbers = "TestPermitsAreTakenForAsManyAsThereAreEnoughForInTheirOrder", "TestWhatIsNoNumberOfPermitsIsLeftAlone"
-	const refused, halves = "TestWhereTheCountIsRefusedTheNoteIsWhatItWas", "TestARefusalEndsItsScriptAndLeavesNothingHalfDone"
-	const told, changed, late = "TestWaitersAreToldHowManyPermitsAreFree", "TestASemaphoreIsSetOnceAndChangedAsAsked", "TestC029_NoScriptTakesAKeyAfterItsNotAfter"
+	const (
+		twice = "TestATakeThatIsSentTwiceTakesOnce"
+		gives = "TestPermitsThatAreGivenTwiceAreGivenOnce"
+		back  = "TestATakeThatNobodyWantsIsGivenBackOnce"
+		take  = "semaphore"
+		give  = "semaphorerelease"
+	)
 	return []mutant{
-		// Requests that come again, or late.
 		in(take, "permits-taken-twice", "a take that is sent again takes again, and nobody has what it took first",
 			"if last == request and took > 0 then", "if false then", twice),
 		in(take, "permits-of-the-same-number", "a take that was given back takes again when a copy of it comes late",
@@ -37,8 +37,18 @@ func permits() []mutant {
 			"(tonumber(took) or 0) > 0", "took ~= '0'", "TestNotesOfOthersGiveNothing"),
 		in(take, "permits-of-a-foreign-number", "a grant of as many permits as somebody has written",
 			"took = count_of(took or '0') or 0", "took = tonumber(took or '0')", "TestNotesOfOthersGiveNothing"),
+	}
+}
 
-		// Who gets them.
+// permitsTaken: who gets them.
+func permitsTaken() []mutant {
+	const (
+		order = "TestPermitsAreTakenForAsManyAsThereAreEnoughForInTheirOrder"
+		late  = "TestC029_NoScriptTakesAKeyAfterItsNotAfter"
+		take  = "semaphore"
+		set   = "semaphoreset"
+	)
+	return []mutant{
 		in(take, "permits-overtaken", "whoever wants few overtakes whoever wants many, who never gets them",
 			"      break\n", "", order),
 		in(take, "permits-one-at-a-time", "of those who wait one is served, and the others poll",
@@ -53,8 +63,20 @@ func permits() []mutant {
 			"if now > tonumber(ARGV[3]) then", "if false then", late),
 		in(set, "permits-late-set", "permits that were set are set again by a copy that comes late",
 			"if now > tonumber(ARGV[5]) then", "if false then", late),
+	}
+}
 
-		// Notes.
+// permitsNoted: what is left where something is refused, and for how long.
+func permitsNoted() []mutant {
+	const (
+		twice   = "TestATakeThatIsSentTwiceTakesOnce"
+		refused = "TestWhereTheCountIsRefusedTheNoteIsWhatItWas"
+		halves  = "TestARefusalEndsItsScriptAndLeavesNothingHalfDone"
+		take    = "semaphore"
+		give    = "semaphorerelease"
+		notes   = "fragments/requests"
+	)
+	return []mutant{
 		in(take, "permits-note-after-a-refusal", "a take that was refused is noted: asked again it answers permits that it has not",
 			"    forget(notes, who, note)\n", "", refused),
 		in(give, "permits-given-note-after-a-refusal", "a give that was refused is noted: asked again it changes nothing, and the permits are lost",
@@ -77,8 +99,20 @@ func permits() []mutant {
 			"  if type(noted) == 'table' then\n    return noted\n  end\n", "", halves),
 		in(take, "permits-note-unread", "a note that may not be read is taken for none",
 			"  if type(note) == 'table' then\n    return nil, note\n  end\n", "  note = type(note) == 'string' and note\n", halves),
+	}
+}
 
-		// What stands there.
+// permitsCounted: what stands there, and who is told.
+func permitsCounted() []mutant {
+	const (
+		numbers = "TestWhatIsNoNumberOfPermitsIsLeftAlone"
+		told    = "TestWaitersAreToldHowManyPermitsAreFree"
+		changed = "TestASemaphoreIsSetOnceAndChangedAsAsked"
+		give    = "semaphorerelease"
+		set     = "semaphoreset"
+		count   = "fragments/count"
+	)
+	return []mutant{
 		in(count, "permits-of-lua", "what INCRBY cannot count is counted: get answers it, and every take is an error",
 			"string.match(text, '^-?[1-9]%d*$')", "tonumber(text)", numbers),
 		in(count, "permits-of-zeros", "007 is no number to INCRBY",
@@ -86,7 +120,6 @@ func permits() []mutant {
 		in(count, "permits-beyond-53-bits", "more permits than Lua can count are rounded up",
 			"< 2 ^ 53", "< 2 ^ 63", numbers),
 
-		// Who is told.
 		in(give, "permits-given-in-silence", "waiters sleep until their poll",
 			"local heard = call(publish, channel(key), string.format('%.0f', free))", "local heard = 0", told),
 		in(give, "permits-message", "Redisson's waiters are told of fewer permits than there are",

@@ -1,6 +1,7 @@
 -- What is counted has no owner, so nothing that stands there says whether a request was carried out. So each engine's
 -- last request is noted: its number, which rises, and what it took. Asked again it changes nothing, nor does a
--- copy that comes late: its number is lower than the one that is noted.
+-- copy that comes late: its number is lower than the one that is noted. So a request is over before its engine sends
+-- the next of its kind: answered, or given back.
 --
 -- A note is written before the count is changed: of the two it is the one that can be undone whatever is refused.
 local KEPT = 3600000 -- ms: for longer than any engine asks again without an answer

@@ -312,7 +312,11 @@ func (sc *section) dropAttempt(ent *entry) {
 	if a.retry != nil {
 		sc.eng.timers.Cancel(&a.retry.item)
 	}
-	if a.kept() && traits(a.op.Family).Serves != lockstate.ServesAll { // that takes nothing
+	switch {
+	case !a.kept(), traits(a.op.Family).Serves == lockstate.ServesAll: // that takes nothing
+	case traits(a.op.Family).counted():
+		sc.undo(ent, a)
+	default:
 		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
 	}
 }

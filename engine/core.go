@@ -237,8 +237,9 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver *giver     // of what is counted
-	latch latchState // of a latch
+	giver     *giver     // of what is counted
+	unclaimed int64      // the number from which on requests had no answer, and nobody has what they took; 0: none
+	latch     latchState // of a latch
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
@@ -450,14 +451,15 @@ type gift struct {
 // No lease ends what is not given back, so it goes on until the server has taken it, or the engine is closed; callers
 // are told earlier that the outcome is unknown.
 type giver struct {
-	ent   *entry
-	op    resp.Op
-	item  wheel.Item
-	sent  gift // by the command on its way, or to be sent again
-	next  gift
-	busy  bool
-	tries int
-	since clock.Instant // of the first failure
+	ent     *entry
+	op      resp.Op
+	item    wheel.Item
+	sent    gift // by the command on its way, or to be sent again
+	next    gift
+	busy    bool
+	unknown bool // an earlier sending got no answer
+	tries   int
+	since   clock.Instant // of the first failure
 }
 
 // A latchState is what is known of a latch that is waited for.
@@ -488,6 +490,7 @@ type cleanup struct {
 	tries         int
 	lease         time.Duration
 	first         *entry // its waiters go on when this has had an answer; nil: they need not wait
+	undoes        *entry // of what is counted: it stays until the last answer
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -25,14 +27,50 @@ func newRequest(e *Engine) string {
 	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
 }
 
+// numberOf is the number of a request that newRequest has named.
+func numberOf(request string) int64 {
+	n, _ := strconv.ParseInt(request[strings.LastIndexByte(request, ':')+1:], 10, 64)
+	return n
+}
+
 // A demanding is an acquire of what is counted: it says how much everybody who waits wants.
 type demanding struct {
 	*attempt
-	wanted []int32
+	wanted    []int32
+	unclaimed int64
 }
 
-// Wanted runs on the lane.
+// Wanted and Unclaimed run on the lane.
 func (d *demanding) Wanted() []int32 { return d.wanted }
+
+// Unclaimed is what the server gives back by itself: the next acquire is noted in place of the last one, and what that
+// took could not be found any more.
+func (d *demanding) Unclaimed() int64 { return d.unclaimed }
+
+// undo has given back what an acquire without an answer may have taken. The entry stays meanwhile: the next acquire has
+// to say so, too.
+func (sc *section) undo(ent *entry, a *attempt) {
+	last := numberOf(a.op.Field)
+	if ent.children.unclaimed == 0 {
+		ent.children.unclaimed = last
+	}
+	c := sc.newCleanup(ent, a.lockRef(), a.indeterminate(), 0)
+	c.op.Field = fmt.Sprintf("%s:%d-%d", sc.eng.id, ent.children.unclaimed, last)
+	c.undoes = ent
+	ent.ReleaseSent()
+	ent.SendBehindRelease()
+	sc.sh.pending++
+	sc.sendCleanup(c)
+}
+
+// undone follows the end of that.
+func (sc *section) undone(c *cleanup) {
+	if ent := c.undoes; ent != nil {
+		c.undoes = nil
+		ent.ReleaseAnswered()
+		sc.advance(ent)
+	}
+}
 
 // mostWanted is for how many waiters one command asks.
 const mostWanted = 128
@@ -48,7 +86,7 @@ func (a *attempt) ask() {
 
 // demand makes the attempt ask for those who wait. What was sent without an answer is asked for under the same number.
 func (a *attempt) demand() {
-	d, sum := &demanding{attempt: a}, int64(0)
+	d, sum := &demanding{attempt: a, unclaimed: a.ent.children.unclaimed}, int64(0)
 	for op := range a.ent.ops {
 		sum += int64(op.set.Units)
 		if len(d.wanted) == mostWanted || sum > math.MaxInt32 || op.set.family != a.op.Family {
@@ -71,6 +109,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 		return
 	}
 	ent := a.ent
+	ent.children.unclaimed = 0
 	by := ent.WokenBy()
 	ent.Tenure(tenureEnd(r))
 	served, left := ent.Serve(&traits(a.op.Family).Traits, int32(r.Value), 0) //nolint:gosec // see demand
@@ -137,7 +176,7 @@ func (sc *section) give(ent *entry, f resp.Family, what gift) {
 // sendGift sends what has come together.
 func (sc *section) sendGift(g *giver) {
 	ent := g.ent
-	g.sent, g.next, g.busy, g.tries, g.since = g.next, gift{}, true, 0, 0
+	g.sent, g.next, g.busy, g.unknown, g.tries, g.since = g.next, gift{}, true, false, 0, 0
 	g.op.Field = newRequest(sc.eng) + ":" + strconv.FormatInt(g.sent.units, 10)
 	sc.sh.pending++
 	ent.ReleaseSent()
@@ -173,6 +212,7 @@ func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
 	e := sc.eng
 	now := e.clock.Now()
 	g.tries++
+	g.unknown = g.unknown || !r.Definite()
 	if g.since == 0 {
 		g.since = now
 	}
@@ -201,7 +241,7 @@ func (sc *section) given(g *giver, r *resp.Result) {
 		if r.Value > 0 {
 			sc.sh.counts.heard++
 		}
-	case r.Definite():
+	case r.Definite() && !g.unknown:
 		err = fromServer(e.nameOf(g.op.Key), r.Err)
 	default:
 		err = &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}

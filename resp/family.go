@@ -209,7 +209,9 @@ func readerArgs(args []string, _ *wire, op *Op) []string { return append(args, o
 
 // wantedArgs: how much each waiter wants.
 func wantedArgs(args []string, _ *wire, op *Op) []string {
-	for _, n := range op.Sink.(Demand).Wanted() {
+	d := op.Sink.(Demand)
+	args = append(args, strconv.FormatInt(d.Unclaimed(), 10))
+	for _, n := range d.Wanted() {
 		args = append(args, strconv.FormatInt(int64(n), 10))
 	}
 	return args

@@ -312,11 +312,7 @@ func (sc *section) dropAttempt(ent *entry) {
 	if a.retry != nil {
 		sc.eng.timers.Cancel(&a.retry.item)
 	}
-	switch {
-	case !a.kept(), traits(a.op.Family).Serves == lockstate.ServesAll: // that takes nothing
-	case traits(a.op.Family).counted():
-		sc.undo(ent, a)
-	default:
+	if a.kept() && traits(a.op.Family).Serves != lockstate.ServesAll { // that takes nothing
 		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
 	}
 }

@@ -269,9 +269,6 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	if ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
-	if traits(a.op.Family).counted() {
-		ent.children.unclaimed = 0
-	}
 	// Until when it is held: a key without an expiry is held for ever, as far as anybody knows.
 	until := forever
 	if r.Value >= 0 {

@@ -84,7 +84,6 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 
 func (sc *section) sendCleanup(c *cleanup) {
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
-		sc.undone(c)
 		if c.first != nil {
 			c.first.ReleaseAnswered()
 			c.first = nil
@@ -109,9 +108,6 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.sh.counts.ghosts++
 	}
 	sc.cleanedFirst(c)
-	if c.undoes != nil && r.Err == nil { // no copy takes anything any more
-		c.indeterminate = lockstate.Indeterminate{}
-	}
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {
 		sc.readEnded(root, c.lease)
 	}
@@ -161,7 +157,6 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 			sc.sh.counts.abandoned++
 			e.givenUp.Add(1)
 		}
-		sc.undone(c)
 		sc.answered()
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
@@ -172,7 +167,6 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 		if r.Err != nil {
 			sc.sh.counts.abandoned++
 		}
-		sc.undone(c)
 		sc.answered()
 	}
 }

@@ -237,9 +237,8 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver     *giver     // of what is counted
-	unclaimed int64      // the number from which on requests had no answer, and nobody has what they took; 0: none
-	latch     latchState // of a latch
+	giver *giver     // of what is counted
+	latch latchState // of a latch
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
@@ -490,7 +489,6 @@ type cleanup struct {
 	tries         int
 	lease         time.Duration
 	first         *entry // its waiters go on when this has had an answer; nil: they need not wait
-	undoes        *entry // of what is counted: it stays until the last answer
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

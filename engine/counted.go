@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -27,50 +25,14 @@ func newRequest(e *Engine) string {
 	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
 }
 
-// numberOf is the number of a request that newRequest has named.
-func numberOf(request string) int64 {
-	n, _ := strconv.ParseInt(request[strings.LastIndexByte(request, ':')+1:], 10, 64)
-	return n
-}
-
 // A demanding is an acquire of what is counted: it says how much everybody who waits wants.
 type demanding struct {
 	*attempt
-	wanted    []int32
-	unclaimed int64
+	wanted []int32
 }
 
-// Wanted and Unclaimed run on the lane.
+// Wanted runs on the lane.
 func (d *demanding) Wanted() []int32 { return d.wanted }
-
-// Unclaimed is what the server gives back by itself: the next acquire is noted in place of the last one, and what that
-// took could not be found any more.
-func (d *demanding) Unclaimed() int64 { return d.unclaimed }
-
-// undo has given back what an acquire without an answer may have taken. The entry stays meanwhile: the next acquire has
-// to say so, too.
-func (sc *section) undo(ent *entry, a *attempt) {
-	last := numberOf(a.op.Field)
-	if ent.children.unclaimed == 0 {
-		ent.children.unclaimed = last
-	}
-	c := sc.newCleanup(ent, a.lockRef(), a.indeterminate(), 0)
-	c.op.Field = fmt.Sprintf("%s:%d-%d", sc.eng.id, ent.children.unclaimed, last)
-	c.undoes = ent
-	ent.ReleaseSent()
-	ent.SendBehindRelease()
-	sc.sh.pending++
-	sc.sendCleanup(c)
-}
-
-// undone follows the end of that.
-func (sc *section) undone(c *cleanup) {
-	if ent := c.undoes; ent != nil {
-		c.undoes = nil
-		ent.ReleaseAnswered()
-		sc.advance(ent)
-	}
-}
 
 // mostWanted is for how many waiters one command asks.
 const mostWanted = 128
@@ -86,7 +48,7 @@ func (a *attempt) ask() {
 
 // demand makes the attempt ask for those who wait. What was sent without an answer is asked for under the same number.
 func (a *attempt) demand() {
-	d, sum := &demanding{attempt: a, unclaimed: a.ent.children.unclaimed}, int64(0)
+	d, sum := &demanding{attempt: a}, int64(0)
 	for op := range a.ent.ops {
 		sum += int64(op.set.Units)
 		if len(d.wanted) == mostWanted || sum > math.MaxInt32 || op.set.family != a.op.Family {
@@ -109,7 +71,6 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 		return
 	}
 	ent := a.ent
-	ent.children.unclaimed = 0
 	by := ent.WokenBy()
 	ent.Tenure(tenureEnd(r))
 	served, left := ent.Serve(&traits(a.op.Family).Traits, int32(r.Value), 0) //nolint:gosec // see demand

@@ -29,7 +29,6 @@ type heirSink struct {
 func (*heirSink) Answered(*Op, *Result) {}
 func (s *heirSink) Heirs() []Heir       { return s.heirs }
 func (s *heirSink) Inside() string      { return s.inside }
-func (s *heirSink) Unclaimed() int64    { return 7 }
 func (s *heirSink) Wanted() []int32     { return s.wanted }
 
 // argued are the KEYS and ARGV with which ops of one command leave, each as one word.
@@ -107,9 +106,9 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"force fair":         {[]*Op{op(OpForce, FamilyFair)}, "a SPUBLISH 0 F fair 77", ""},
 		"inspect":            {[]*Op{op(OpInspect, FamilyLock)}, "a", ""},
 		"queue":              {[]*Op{op(OpQueue, FamilyFair)}, "a", ""},
-		"take":               {[]*Op{op(OpReacquire, FamilySemaphore)}, "a 30000 F 77 0 7 2 1 5", ""},
+		"take":               {[]*Op{op(OpReacquire, FamilySemaphore)}, "a 30000 F 77 0 2 1 5", ""},
 		"give":               {[]*Op{op(OpRelease, FamilySemaphore), op(OpRelease, FamilySemaphore, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
-		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77 0", ""},
+		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77", ""},
 		"acquire for writes": {[]*Op{op(OpAcquire, FamilyWrite), op(OpAcquire, FamilyWrite)}, "a b 30000 F 77 1 0", "30000 F 77 0 0 a b"},
 	} {
 		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}

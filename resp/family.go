@@ -209,9 +209,7 @@ func readerArgs(args []string, _ *wire, op *Op) []string { return append(args, o
 
 // wantedArgs: how much each waiter wants.
 func wantedArgs(args []string, _ *wire, op *Op) []string {
-	d := op.Sink.(Demand)
-	args = append(args, strconv.FormatInt(d.Unclaimed(), 10))
-	for _, n := range d.Wanted() {
+	for _, n := range op.Sink.(Demand).Wanted() {
 		args = append(args, strconv.FormatInt(int64(n), 10))
 	}
 	return args

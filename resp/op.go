@@ -102,8 +102,6 @@ type Demand interface {
 	Sink
 	// Wanted returns how much each wants, in their order. It runs on the lane's goroutine.
 	Wanted() []int32
-	// Unclaimed returns the number from which on requests had no answer, and nobody has what they took; 0: none.
-	Unclaimed() int64
 }
 
 // A Looker is the sink of an acquire that takes nothing: it looks whether something is open.

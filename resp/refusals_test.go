@@ -185,7 +185,7 @@ func refusalCalls(ahead string) map[string][][]string {
 		"fairrelease":  {give("e1:07"), give("e1:02"), {"PUBLISH", "0", "0", "1", "5000", "300000", "e1:07", "1", "1", "e1:02", "30000"}},
 		"queue":        {{}},
 
-		"semaphore": {{"0", "e1:7", ahead, "0", "0", "2", "9"}, {"0", "e1:6", ahead, "0", "0", "2"}, {"0", "e1:7", ahead, "0", "0", "9", "2"}, {"0", "e1:7", ahead, "0", "1", "2"}},
+		"semaphore": {{"0", "e1:7", ahead, "0", "2", "9"}, {"0", "e1:6", ahead, "0", "2"}, {"0", "e1:7", ahead, "0", "9", "2"}},
 		"semaphorerelease": {
 			{"PUBLISH", "0", "0", "e1:7:3", "1"}, {"PUBLISH", "0", "0", "e1:6", "1"}, {"PUBLISH", "0", "0", "e1:7", "1"},
 		},

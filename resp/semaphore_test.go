@@ -18,8 +18,7 @@ type demand struct {
 	wants []int32
 }
 
-func (d demand) Unclaimed() int64 { return 0 }
-func (d demand) Wanted() []int32  { return d.wants }
+func (d demand) Wanted() []int32 { return d.wants }
 
 func wanting(wants ...int32) func(*Op) { return func(op *Op) { op.Sink = demand{op.Sink, wants} } }
 func counted(n int32) func(*Op)        { return func(op *Op) { op.Count = n } }
@@ -33,7 +32,7 @@ func newPermitRig(t *testing.T) permitRig { return permitRig{newScriptRig(t)} }
 func (r permitRig) take(request int, wants ...string) any {
 	r.Helper()
 	_, ahead := notAfters()
-	v := r.call("semaphore", append([]string{"0", fmt.Sprint("e:", request), ahead, "0", "0"}, wants...)).([]any)
+	v := r.call("semaphore", append([]string{"0", fmt.Sprint("e:", request), ahead, "0"}, wants...)).([]any)
 	if len(v) == 5 {
 		require.Equal(r, []any{int64(0), int64(0), int64(1)}, v[1:4])
 		return v[4]
@@ -374,12 +373,12 @@ func TestLongNotesKeepNoServerBusy(t *testing.T) {
 	_, ahead := notAfters()
 	for request, long := range map[string]string{"1": "x", "2": strings.Repeat("9", 1_000_000), "3": strings.Repeat("9", 1_000_000) + " 1"} {
 		r.do("HSET", notes, "e", long, "e:given", long)
-		r.shortly("semaphore", "k", "0", "e:"+request, ahead, "0", "1", "1")
+		r.shortly("semaphore", "k", "0", "e:"+request, ahead, "0", "1")
 		r.shortly("semaphorerelease", "k", "PUBLISH", "0", "0", "e:"+request+":1", "1")
 		r.shortly("semaphorerelease", "k", "PUBLISH", "0", "0", "e:"+request, "1")
 	}
 	r.do("SET", "k", strings.Repeat("9", 1_000_000))
-	r.shortly("semaphore", "k", "0", "e:4", ahead, "0", "0", "1")
+	r.shortly("semaphore", "k", "0", "e:4", ahead, "0", "1")
 	r.shortly("semaphoreset", "k", "PUBLISH", "get", "0", "0", ahead)
 	r.shortly("semaphorerelease", "k", "PUBLISH", "0", "0", "e:4:1", "1")
 }

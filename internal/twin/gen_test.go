@@ -144,9 +144,7 @@ func (g *generator) request() string {
 }
 
 // giving is a request to give permits back, or to give back what one took.
-func (g *generator) giving() string {
-	return g.request() + g.one("", "-", "-3", "-6", ":1", ":2", ":3", ":")
-}
+func (g *generator) giving() string { return g.request() + g.one("", "", ":1", ":2", ":3", ":") }
 
 // wants are how many permits each of some waiters wants.
 func (g *generator) wants() (out []string) {
@@ -265,7 +263,7 @@ func (g *generator) call(name string) action {
 	case "inspect":
 		args = []string{"1", keys[0]}
 	case "semaphore":
-		args = slices.Concat([]string{"1", keys[0], "0", g.request(), g.notAfter(), "0", g.one("0", "0", "1", "3", "6")}, g.wants())
+		args = slices.Concat([]string{"1", keys[0], "0", g.request(), g.notAfter(), "0"}, g.wants())
 	case "semaphorerelease":
 		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), g.giving))...)
 	case "semaphoreset":

@@ -17,11 +17,11 @@ func (s *semaphore) take() (float64, Reply) {
 		return 0, note
 	}
 	last, text, spaced, is := noteOf(note.Text)
-	hasNote := is && spaced && text != ""
+	is = is && spaced && text != ""
 	took, _ := countOf(text)
-	if hasNote && last == request && took > 0 {
+	if is && last == request && took > 0 {
 		return took, Reply{}
-	} else if hasNote && notLess(last, request) {
+	} else if is && notLess(last, request) {
 		return 0, number(-1)
 	}
 	stands := s.pcall("GET", s.key)
@@ -34,19 +34,14 @@ func (s *semaphore) take() (float64, Reply) {
 	if !is {
 		return 0, number(-3)
 	}
-	back, unclaimed := 0.0, want(s.ARGV.at(5))
-	if hasNote && unclaimed > 0 && want(last) >= unclaimed {
-		back = took
-	}
-	free += back
 	sum := 0.0
-	for i := 6; i <= len(s.ARGV); i++ {
+	for i := 5; i <= len(s.ARGV); i++ {
 		if sum+want(s.ARGV.at(i)) > free {
 			break
 		}
 		sum += want(s.ARGV.at(i))
 	}
-	if sum == 0 && back == 0 {
+	if sum == 0 {
 		return 0, number(-1)
 	}
 	taking := format0f(sum)
@@ -54,13 +49,10 @@ func (s *semaphore) take() (float64, Reply) {
 	if failed.Kind != Nil {
 		return 0, failed
 	}
-	left := s.pcall("DECRBY", s.key, format0f(sum-back))
+	left := s.pcall("DECRBY", s.key, taking)
 	if left.table() {
 		s.forget(s.notes, who, note)
 		return 0, left
-	}
-	if sum == 0 {
-		return 0, number(-1)
 	}
 	return sum, Reply{}
 }

@@ -12,15 +12,10 @@ func permitsChannel(name string) string { return "redisson_sc:" + tagged(name) }
 
 func (s *semaphorerelease) give(key, what string) Reply {
 	notes := notesOf(key)
-	who, from, _ := strings.Cut(what, ":")
-	from, permits, _ := strings.Cut(from, ":")
-	from, till, _ := strings.Cut(from, "-")
-	gives, request := permits != "", from
-	if till != "" {
-		request = till
-	}
+	who, request, _ := strings.Cut(what, ":")
+	request, permits, _ := strings.Cut(request, ":")
 	said := request + " 0"
-	if gives {
+	if permits != "" {
 		who, said = who+":given", request
 	}
 	note := s.pcall("HGET", notes, who)
@@ -30,10 +25,9 @@ func (s *semaphorerelease) give(key, what string) Reply {
 	last, took, _, is := noteOf(note.Text)
 	over := is && notLess(last, request)
 	n, _ := tonumber(took)
-	within := is && notLess(last, from) && notLess(request, last)
-	if !gives && within && n > 0 {
+	if permits == "" && is && last == request && n > 0 {
 		permits = took
-	} else if !gives {
+	} else if permits == "" {
 		if over {
 			return number(-1)
 		}

@@ -4,8 +4,7 @@
 -- ARGV[1]  says nothing here, as ARGV[4]
 -- ARGV[2]  the request: '<engine>:<number>'
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
--- ARGV[5]  from this number on, requests of this engine that had no answer, and whose permits nobody has; 0: none
--- ARGV[6+] how many permits each wants
+-- ARGV[5+] how many permits each wants
 -- returns  {now} when the not-after has passed; else {now, 1, taken}, or {now, 0, 0, 1, v} with v: -1 too few are free
 --          for the first; -3 what stands there is no number; or the error
 -- cost     hget, get; if there are enough: hset, pexpire, decrby
@@ -41,19 +40,14 @@ local function take()
   if not free then
     return nil, -3
   end
-  local back, unclaimed = 0, tonumber(ARGV[5])
-  if last and unclaimed > 0 and tonumber(last) >= unclaimed then
-    back = took
-  end
-  free = free + back
   local sum = 0
-  for i = 6, #ARGV do
+  for i = 5, #ARGV do
     if sum + tonumber(ARGV[i]) > free then
       break
     end
     sum = sum + tonumber(ARGV[i])
   end
-  if sum == 0 and back == 0 then
+  if sum == 0 then
     return nil, -1
   end
   local taking = string.format('%.0f', sum)
@@ -61,12 +55,12 @@ local function take()
   if failed then
     return nil, failed
   end
-  local left = call('DECRBY', key, string.format('%.0f', sum - back))
+  local left = call('DECRBY', key, taking)
   if type(left) == 'table' then
     forget(notes, who, note)
     return nil, left
   end
-  return sum > 0 and sum or nil, -1
+  return sum
 end
 
 local taken, why = take()

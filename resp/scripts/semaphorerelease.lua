@@ -7,7 +7,7 @@
 -- ARGV[2]  says nothing here: the message is how many are free
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[4+] those keys, then request, n, request, n, ...: the request for the next n keys. '<engine>:<number>:<permits>'
---          gives permits, '<engine>:<number>' gives back what that took, '<engine>:<from>-<number>' what the last of those
+--          gives permits, '<engine>:<number>' gives back what that took
 -- returns  {now, released, i, v, i, v, ...} where a key that is not named was given back and heard
 --          by nobody, and v is: > 0 given back, heard by so many; -1 it took nothing; -2 given back, but publish was
 --          refused; or the error of this key alone.
@@ -28,14 +28,9 @@ end
 
 local function give(key, what)
   local notes = notes_of(key)
-  local who, from, kind, more = match(what, '^([^:]*):(%d+)([:-]?)(%d*)$')
-  local gives = kind == ':' and more ~= ''
-  local request, permits = from, more
-  if not gives and more ~= '' then
-    request = more
-  end
+  local who, request, permits = match(what, '^([^:]*):(%d+):?(%d*)$')
   local said = request .. ' 0'
-  if gives then
+  if permits ~= '' then
     who, said = who .. ':given', request
   end
   local note = call('HGET', notes, who)
@@ -44,10 +39,9 @@ local function give(key, what)
   end
   local last, took = match(note or '', '^(%d+) ?(%d*)$')
   local over = last and tonumber(last) >= tonumber(request)
-  local within = last and tonumber(last) >= tonumber(from) and tonumber(last) <= tonumber(request)
-  if not gives and within and (tonumber(took) or 0) > 0 then
+  if permits == '' and last == request and (tonumber(took) or 0) > 0 then
     permits = took
-  elseif not gives then
+  elseif permits == '' then
     return not over and keep(notes, who, said, note) or -1
   elseif over then
     return 0

@@ -218,6 +218,8 @@ type wakeups struct {
 	sub       pubsub.Subscription
 	at        *resp.Node // where sub is
 	pauseItem wheel.Item // the end of a short pause
+	hears     bool       // it was confirmed that messages are heard
+	lost      bool       // messages may have been missed since it was asked for
 	asked     bool       // a subscription was asked for, of:
 	channel   string
 	family    resp.Family // of who asked
@@ -462,7 +464,7 @@ type giver struct {
 
 // A latchState is what is known of a latch that is waited for.
 type latchState struct {
-	known int64         // the mark at which those who wait have seen it closed; -1: nobody has
+	known int64         // the mark at which those who wait have seen it closed
 	heard int           // messages since then that it is open
 	hears bool          // it was still closed when more of them would have been heard
 	gone  clock.Instant // since when it is gone, though nobody was heard to say that it is open; 0: it is there

@@ -89,7 +89,8 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 
 // handOut gives what is given back here to those who wait here, as long as the tenure lasts. It returns what is left.
 func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) {
-	if ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
+	all := traits(f).Serves == lockstate.ServesAll // then what is given is not for those who wait
+	if all || ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
 		return units
 	}
 	served, left := ent.HandOut(&traits(f).Traits, units)
@@ -242,15 +243,19 @@ func (k *looking) Known() int64 { return k.known }
 // look makes the attempt ask for those who wait. Those who come when it is on its way ask for themselves: what the
 // latch was before they came is nothing to them.
 func (a *attempt) look() {
-	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.sub != nil}
+	latch, waits := &a.ent.ensureChildren().latch, false
+	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.hears}
 	for op := range a.ent.ops {
 		if op.set.family != a.op.Family {
 			break
 		}
-		if op.SawClosed {
-			k.known, k.heard = a.ent.children.latch.known, a.ent.children.latch.heard
-		}
+		waits = waits || op.SawClosed
 		k.asks = append(k.asks, op)
+	}
+	if waits {
+		k.known, k.heard = latch.known, latch.heard
+	} else { // what is known was for those who waited before them
+		*latch = latchState{}
 	}
 	a.op.Sink, a.op.Kind, a.op.Count = k, resp.OpReacquire, 1
 }
@@ -273,7 +278,7 @@ const (
 )
 
 // verdicts says what an answer means to those who have seen the latch closed, and to newcomers, who have not.
-// subscribes: who waits is to hear of openings.
+// subscribes: who waits is to hear of openings, and has missed none since it asked for that.
 func (s *latchState) verdicts(k *looking, r *resp.Result, subscribes bool) (waiters, newcomers lookVerdict) {
 	gone := s.gone
 	s.gone = 0
@@ -312,8 +317,7 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 	if ent.Settled(); ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
-	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked)
-	some := false
+	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked && !ent.wakeups.lost)
 	for _, op := range k.asks {
 		v := newcomers
 		if op.SawClosed {
@@ -322,7 +326,6 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 		switch {
 		case !op.Queued():
 		case v == lookWaits:
-			some = true
 			sc.sawClosed(op, r.Value)
 		case v != lookAgain:
 			ent.Unlink(&op.Waiter)
@@ -338,9 +341,6 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 			sc.sh.counts.origin(by)
 			sc.results.Add(&op.Waiter)
 		}
-	}
-	if !some {
-		*latch = latchState{}
 	}
 	sc.afterLook(a, r)
 }
@@ -365,6 +365,9 @@ func (sc *section) afterLook(a *attempt, r *resp.Result) {
 	}
 	ent.Busy(until, false)
 	for op := range ent.ops {
+		if op.set.family != a.op.Family { // they wait until the latch is open
+			break
+		}
 		if !op.SawClosed {
 			sc.advance(ent)
 			return

@@ -239,7 +239,9 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver *giver     // of what is counted
+	giver   *giver   // of what is counted
+	undoing []string // takers whose last take is being given back
+
 	latch latchState // of a latch
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -23,6 +25,22 @@ import (
 // newRequest names a request: its number rises.
 func newRequest(e *Engine) string {
 	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
+}
+
+// takerOf is under whose name a request is noted.
+func takerOf(request string) string {
+	taker, _, _ := strings.Cut(request, ":")
+	return taker
+}
+
+// newTake names a take. The note of one that is being given back must stay until that is done: meanwhile the engine takes
+// under another name.
+func (ent *entry) newTake() string {
+	request, taker := newRequest(ent.eng), ent.eng.id
+	for i := 1; slices.Contains(ent.ensureChildren().undoing, taker); i++ {
+		taker = ent.eng.id + "." + strconv.Itoa(i)
+	}
+	return taker + request[len(ent.eng.id):]
 }
 
 // A demanding is an acquire of what is counted: it says how much everybody who waits wants.
@@ -59,7 +77,7 @@ func (a *attempt) demand() {
 		}
 	}
 	if a.op.Sink = d; !a.kept() {
-		a.op.Field = newRequest(a.ent.eng)
+		a.op.Field = a.ent.newTake()
 	}
 	a.op.Kind, a.op.Count = resp.OpReacquire, 1
 }

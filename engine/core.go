@@ -218,6 +218,8 @@ type wakeups struct {
 	sub       pubsub.Subscription
 	at        *resp.Node // where sub is
 	pauseItem wheel.Item // the end of a short pause
+	hears     bool       // it was confirmed that messages are heard
+	lost      bool       // messages may have been missed since it was asked for
 	asked     bool       // a subscription was asked for, of:
 	channel   string
 	family    resp.Family // of who asked
@@ -237,7 +239,9 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver *giver     // of what is counted
+	giver   *giver   // of what is counted
+	undoing []string // takers whose last take is being given back
+
 	latch latchState // of a latch
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
@@ -463,7 +467,7 @@ type giver struct {
 
 // A latchState is what is known of a latch that is waited for.
 type latchState struct {
-	known int64         // the mark at which those who wait have seen it closed; -1: nobody has
+	known int64         // the mark at which those who wait have seen it closed
 	heard int           // messages since then that it is open
 	hears bool          // it was still closed when more of them would have been heard
 	gone  clock.Instant // since when it is gone, though nobody was heard to say that it is open; 0: it is there

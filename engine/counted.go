@@ -2,7 +2,9 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -23,6 +25,22 @@ import (
 // newRequest names a request: its number rises.
 func newRequest(e *Engine) string {
 	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
+}
+
+// takerOf is under whose name a request is noted.
+func takerOf(request string) string {
+	taker, _, _ := strings.Cut(request, ":")
+	return taker
+}
+
+// newTake names a take. The note of one that is being given back must stay until that is done: meanwhile the engine takes
+// under another name.
+func (ent *entry) newTake() string {
+	request, taker := newRequest(ent.eng), ent.eng.id
+	for i := 1; slices.Contains(ent.ensureChildren().undoing, taker); i++ {
+		taker = ent.eng.id + "." + strconv.Itoa(i)
+	}
+	return taker + request[len(ent.eng.id):]
 }
 
 // A demanding is an acquire of what is counted: it says how much everybody who waits wants.
@@ -59,7 +77,7 @@ func (a *attempt) demand() {
 		}
 	}
 	if a.op.Sink = d; !a.kept() {
-		a.op.Field = newRequest(a.ent.eng)
+		a.op.Field = a.ent.newTake()
 	}
 	a.op.Kind, a.op.Count = resp.OpReacquire, 1
 }
@@ -98,7 +116,8 @@ func (sc *section) tellRest(ent *entry) {
 
 // handOut gives what is given back here to those who wait here, as long as the tenure lasts. It returns what is left.
 func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) {
-	if ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
+	all := traits(f).Serves == lockstate.ServesAll // then what is given is not for those who wait
+	if all || ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
 		return units
 	}
 	served, left := ent.HandOut(&traits(f).Traits, units)
@@ -253,15 +272,19 @@ func (k *looking) Known() int64 { return k.known }
 // look makes the attempt ask for those who wait. Those who come when it is on its way ask for themselves: what the
 // latch was before they came is nothing to them.
 func (a *attempt) look() {
-	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.sub != nil}
+	latch, waits := &a.ent.ensureChildren().latch, false
+	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.hears}
 	for op := range a.ent.ops {
 		if op.set.family != a.op.Family {
 			break
 		}
-		if op.SawClosed {
-			k.known, k.heard = a.ent.children.latch.known, a.ent.children.latch.heard
-		}
+		waits = waits || op.SawClosed
 		k.asks = append(k.asks, op)
+	}
+	if waits {
+		k.known, k.heard = latch.known, latch.heard
+	} else { // what is known was for those who waited before them
+		*latch = latchState{}
 	}
 	a.op.Sink, a.op.Kind, a.op.Count = k, resp.OpReacquire, 1
 }
@@ -284,7 +307,7 @@ const (
 )
 
 // verdicts says what an answer means to those who have seen the latch closed, and to newcomers, who have not.
-// subscribes: who waits is to hear of openings.
+// subscribes: who waits is to hear of openings, and has missed none since it asked for that.
 func (s *latchState) verdicts(k *looking, r *resp.Result, subscribes bool) (waiters, newcomers lookVerdict) {
 	gone := s.gone
 	s.gone = 0
@@ -323,8 +346,7 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 	if ent.Settled(); ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
-	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked)
-	some := false
+	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked && !ent.wakeups.lost)
 	for _, op := range k.asks {
 		v := newcomers
 		if op.SawClosed {
@@ -333,7 +355,6 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 		switch {
 		case !op.Queued():
 		case v == lookWaits:
-			some = true
 			sc.sawClosed(op, r.Value)
 		case v != lookAgain:
 			ent.Unlink(&op.Waiter)
@@ -349,9 +370,6 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 			sc.sh.counts.origin(by)
 			sc.results.Add(&op.Waiter)
 		}
-	}
-	if !some {
-		*latch = latchState{}
 	}
 	sc.afterLook(a, r)
 }
@@ -376,6 +394,9 @@ func (sc *section) afterLook(a *attempt, r *resp.Result) {
 	}
 	ent.Busy(until, false)
 	for op := range ent.ops {
+		if op.set.family != a.op.Family { // they wait until the latch is open
+			break
+		}
 		if !op.SawClosed {
 			sc.advance(ent)
 			return

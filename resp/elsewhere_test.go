@@ -312,6 +312,7 @@ func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
 		FamilyRead:   {OpReacquire: mark, OpExtend: mark},
 
 		FamilySemaphore: {OpAcquire: notes, OpReacquire: notes, OpRelease: notes},
+		FamilyLatch:     {OpAcquire: notes, OpReacquire: notes, OpRelease: notes, OpCall: notes},
 	} {
 		for _, kind := range kinds {
 			op := &Op{Kind: kind, Family: family, Key: "k", Field: "f"}

@@ -48,6 +48,14 @@ func otherKeysCounted(op *Op) []string {
 	return []string{slot.CountedRequests(op.Key)}
 }
 
+// otherKeysLatch: whoever sets one or deletes it looks at its notes, too.
+func otherKeysLatch(op *Op) []string {
+	if op.Kind != OpCall {
+		return otherKeysCounted(op)
+	}
+	return []string{slot.CountedRequests(op.Key)}
+}
+
 func otherKeysFair(op *Op) []string {
 	if !op.asks() {
 		return nil

@@ -155,6 +155,12 @@ func refusalStates(now int64) map[string][][]string {
 		"permits, noted":         append(append([][]string{{"SET", "k", "5"}}, []string{"HSET", "{k}:counted_requests", "e1", "6 2", "e1:given", "6"}), expire("{k}:counted_requests")...),
 		"permits, noted late":    append(append([][]string{{"SET", "k", "5"}}, []string{"HSET", "{k}:counted_requests", "e1", "9 2", "e1:given", "9"}), expire("{k}:counted_requests")...),
 		"permits, no number":     {{"SET", "k", "1e3"}},
+		"latch":                  {{"SET", "k", "5"}},
+		"latch, the last":        {{"SET", "k", "1"}},
+		"latch, open":            nil,
+		"latch, noted":           append([][]string{{"SET", "k", "1"}, {"HSET", "{k}:counted_requests", "e1:given", "6", "ended", "3 2"}}, expire("{k}:counted_requests")...),
+		"latch, noted late":      append([][]string{{"SET", "k", "5"}, {"HSET", "{k}:counted_requests", "e1:given", "9", "ended", "2 3"}}, expire("{k}:counted_requests")...),
+		"latch, no number":       {{"SET", "k", "1e3"}},
 		"queue, dead, free":      queue("dead:01", "dead:5", "e1:02", "x:6"),
 		"queue, dead, held":      slices.Concat(held("e1:07", "1"), queue("dead:01", "dead:5", "e1:02", "x:6")),
 		"queue, held":            slices.Concat(held("e1:07", "1"), queue("e1:02", "x:6")),
@@ -198,6 +204,11 @@ func refusalCalls(ahead string) map[string][][]string {
 			{"PUBLISH", "some", "2", "0", ahead},
 			{"PUBLISH", "drain", "0", "0", ahead},
 			{"PUBLISH", "delete", "0", "0", ahead},
+		},
+		"latch":     {{"0", "0", ahead, "0", "-1"}, {"0", "0", ahead, "0", "2"}, {"0", "0", ahead, "0", "5"}},
+		"latchdown": {{"PUBLISH", "0", "0", "e1:7:1", "1"}, {"PUBLISH", "tagged", "0", "e1:7:9", "1"}},
+		"latchset": {
+			{"PUBLISH", "get", "0", "0", ahead, "0"}, {"PUBLISH", "set", "7", "0", ahead, "0"}, {"PUBLISH", "delete", "0", "0", ahead, "tagged"},
 		},
 	}
 }
@@ -312,6 +323,7 @@ var silent = map[string]map[string]string{
 	"fairrelease": {"*": "what is given back is given back; who waits polls"},
 
 	"semaphorerelease": {"hdel": "a note of no request stays where there was none"},
+	"latch":            {"*": "the notes keep their time"},
 }
 
 // Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it
@@ -361,16 +373,16 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 						key, immortal := strings.CutSuffix(line, " lives for ever")
 						require.False(t, immortal && !mayStay(script, key), "%s stands there: %s", line, what)
 					}
-					if strings.HasPrefix(script, "semaphore") && !unsaid {
+					if counts(script) && !unsaid {
 						require.Equal(t, withoutLives(before), withoutLives(left), "%s", what)
 					}
 				}
 			}
 		}
 	}
-	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset"} {
+	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset"} {
 		for _, refusal := range serverRefusals {
-			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease"}, script)
+			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "latch"}, script)
 			require.True(t, met[script+" without "+refusal.name] || !needs, "%s was never refused: %s", script, refusal.name)
 		}
 	}
@@ -385,7 +397,7 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 		"k", "{k}:rwlock_writer", "{k}:e1:02:rwlock_timeout:1", "{k}:x:9:rwlock_timeout:1", "redisson_lock_token:{k}",
 		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes", "{k}:counted_requests",
 	}
-	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"HSET", "NAME", "e1", "text", "e1:given", "7"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
+	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"HSET", "NAME", "e1", "text", "e1:given", "7"}, {"HSET", "NAME", "e1:given", "text", "ended", "text"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
 	for script, calls := range refusalCalls(ahead) {
 		for state := range refusalStates(0) {
 			if !slices.Contains(refusalFamilies[script], refusalKind(state)) {
@@ -431,6 +443,7 @@ var refusalFamilies = map[string][]string{
 	"readrelease": {"read-write"}, "write": {"lock", "read-write"}, "writerelease": {"read-write"},
 	"fair": {"lock", "fair"}, "fairrelease": {"lock", "fair"}, "queue": {"fair"},
 	"semaphore": {"semaphore"}, "semaphorerelease": {"semaphore"}, "semaphoreset": {"semaphore"},
+	"latch": {"latch"}, "latchdown": {"latch"}, "latchset": {"latch"},
 }
 
 func refusalKind(state string) string {
@@ -439,6 +452,8 @@ func refusalKind(state string) string {
 		return "fair"
 	case strings.HasPrefix(state, "permits"):
 		return "semaphore"
+	case strings.HasPrefix(state, "latch"):
+		return "latch"
 	case strings.Contains(state, "read") || strings.Contains(state, "writ"):
 		return "read-write"
 	default:

@@ -88,6 +88,8 @@ var (
 	requestsText string
 	//go:embed scripts/fragments/count.lua
 	countText string
+	//go:embed scripts/fragments/marks.lua
+	marksText string
 )
 
 var (
@@ -96,6 +98,7 @@ var (
 	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
 	fragmentRequests  = fragment{"requests", requestsText}
 	fragmentCount     = fragment{"count", countText}
+	fragmentMarks     = fragment{"marks", marksText} // needs count
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
@@ -120,9 +123,9 @@ var (
 	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests, fragmentCount)
 	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
 	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText, fragmentCount)
-	scriptLatch            = newScript("latch", latchText, fragmentRequests, fragmentCount)
-	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount)
-	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount)
+	scriptLatch            = newScript("latch", latchText, fragmentRequests, fragmentCount, fragmentMarks)
+	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount, fragmentMarks)
+	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount, fragmentMarks)
 
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,

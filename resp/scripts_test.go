@@ -43,7 +43,7 @@ func TestC029_NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 			carry = append(carry, name)
 		}
 	}
-	require.ElementsMatch(t, []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "force", "semaphore", "semaphoreset"}, carry)
+	require.ElementsMatch(t, []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "force", "semaphore", "semaphoreset", "latch", "latchset"}, carry)
 	r := newScriptRig(t)
 	passed, ahead := notAfters()
 	for _, script := range carry {
@@ -63,9 +63,14 @@ func TestC029_NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 	}
 }
 
-// mayStay reports whether a key without an expiry is one that Redisson gives none: queues, counters, permits.
+// mayStay reports whether a key without an expiry is one that Redisson gives none: queues, counters, permits, a latch.
 func mayStay(script, key string) bool {
-	return strings.HasPrefix(key, "redisson_lock_") || strings.HasPrefix(script, "semaphore") && key == "k"
+	return strings.HasPrefix(key, "redisson_lock_") || counts(script) && key == "k"
+}
+
+// counts reports whether a script is of what is counted.
+func counts(script string) bool {
+	return strings.HasPrefix(script, "semaphore") || strings.HasPrefix(script, "latch")
 }
 
 // Of each script, in each state.

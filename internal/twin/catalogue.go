@@ -12,11 +12,12 @@ type scriptID uint8
 var scriptNames = [...]string{
 	"", "acquire", "reacquire", "release", "renew", "inspect", "force", "fenced",
 	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
-	"semaphore", "semaphorerelease", "semaphoreset",
+	"semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset",
 	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
 	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
 	"redisson semtry", "redisson semrelease", "redisson semset", "redisson semadd", "redisson semdrain",
+	"redisson latchset", "redisson latchdown", "redisson latchdelete",
 }
 
 const (
@@ -38,6 +39,9 @@ const (
 	idSemaphore
 	idSemaphoreRelease
 	idSemaphoreSet
+	idLatch
+	idLatchDown
+	idLatchSet
 	idRedissonLock
 	idRedissonUnlock
 	idRedissonForce
@@ -56,6 +60,9 @@ const (
 	idRedissonSemSet
 	idRedissonSemAdd
 	idRedissonSemDrain
+	idRedissonLatchSet
+	idRedissonLatchDown
+	idRedissonLatchDelete
 	idLast
 )
 
@@ -146,6 +153,12 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 		return (&semaphorerelease{Server: s}).run(KEYS, ARGV)
 	case idSemaphoreSet:
 		return (&semaphoreset{Server: s}).run(KEYS, ARGV)
+	case idLatch:
+		return s.latch(KEYS, ARGV)
+	case idLatchDown:
+		return (&latchdown{Server: s}).run(KEYS, ARGV)
+	case idLatchSet:
+		return (&latchset{Server: s}).run(KEYS, ARGV)
 	default:
 		return s.startRedisson(id, KEYS, ARGV)
 	}
@@ -187,7 +200,13 @@ func (s *Server) startRedisson(id scriptID, KEYS, ARGV list) Reply {
 		return s.redissonSemSet(KEYS, ARGV)
 	case idRedissonSemAdd:
 		return s.redissonSemAdd(KEYS, ARGV)
-	default:
+	case idRedissonSemDrain:
 		return s.redissonSemDrain(KEYS)
+	case idRedissonLatchSet:
+		return s.redissonLatchSet(KEYS, ARGV)
+	case idRedissonLatchDown:
+		return s.redissonLatchDown(KEYS, ARGV)
+	default:
+		return s.redissonLatchDelete(KEYS, ARGV)
 	}
 }

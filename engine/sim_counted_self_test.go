@@ -40,7 +40,12 @@ var simCountedSabotages = []struct {
 		return true
 	}},
 	{"permits that are free are granted", "one waits that nobody asks for", func(s *sim, sem *simSem) bool {
-		sem.takers = append([]*simTaker{{who: "nobody", se: s.engines[0], gen: s.engines[0].gen, n: 1}}, sem.takers...)
+		if s.counted.free(sem) == 0 {
+			return false
+		}
+		since := s.w.Now().Add(-simSoon - time.Second)
+		sem.takers = append([]*simTaker{{who: "nobody", se: s.engines[0], gen: s.engines[0].gen, n: 1, could: since}}, sem.takers...)
+		s.counted.checkWaiting()
 		return true
 	}},
 	{"MaxWait ends", "a result comes late", func(s *sim, sem *simSem) bool {

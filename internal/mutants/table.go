@@ -65,7 +65,7 @@ func table() []mutant {
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		planted(), hunting(), makingWay(),
+		planted(), hunting(), makingWay(), plantedPermits(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(),
 	} {

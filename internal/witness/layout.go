@@ -50,8 +50,8 @@ type process struct {
 	grants     atomic.Int64
 	violations atomic.Int64
 	abandoned  atomic.Int64
-	permits    atomic.Int64 // that it holds
-	unsettled  atomic.Int64 // permits that it has asked for or is giving back
+	permits    atomic.Int64  // that it holds
+	unsettled  atomic.Int64  // permits that it has asked for or is giving back
 	p50        atomic.Uint64 // float64 bits, microseconds
 	p99        atomic.Uint64
 	longest    atomic.Uint64

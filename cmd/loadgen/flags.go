@@ -32,6 +32,7 @@ const (
 	maxRounds   = 101
 	maxPrefix   = 64
 	maxHold     = 10 * time.Second
+	maxPermits  = 1 << 20
 	maxWait     = time.Hour
 
 	keysPerSlot  = 16 // distinct keys for each operation in flight
@@ -56,7 +57,7 @@ func newFlags(c *config.Config) []flagGroup {
 		set.SortFlags = false
 		return flagGroup{title, set}
 	}
-	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw)")
+	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw, semaphore)")
 	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
 	addChaosFlags(havoc.set, c)
 
@@ -75,7 +76,7 @@ func newFlags(c *config.Config) []flagGroup {
 	l.StringVarP(&c.Scenario, "scenario", "s", "lock",
 		"`name`: lock (uncontended pairs), hold (take --locks, keep, verify),\n"+
 			"contend (--clients callers on --keys locks);\nthe same callers, looked at more closely:\n"+
-			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?)")
+			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?),\nsemaphore (permits: never too many held, none lost?)")
 	l.StringVarP(&c.Kind, "kind", "k", config.KindLock,
 		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
 	l.StringVar(&c.API, "api", "async", "async (futures) or sync (blocking callers; default where callers contend)")
@@ -96,6 +97,7 @@ func newFlags(c *config.Config) []flagGroup {
 	h.DurationVar(&c.Hold, "hold", 0,
 		"how long each holder keeps its lock; from 50µs it sleeps, below it spins")
 	h.Float64Var(&c.ReadShare, "read-share", defaultReadShare, "rw: how many of the turns read, from 0 to 1")
+	addSemaphoreFlags(h, c)
 	h.BoolVar(&c.Mutex, "mutex", false,
 		"run the same callers on a sync.Mutex and the scenario in turn, and show the ratio")
 	h.BoolVar(&c.NoHandOff, "no-handoff", false, "make every release a release in Redis")
@@ -178,6 +180,8 @@ func (c *flags) checkNumbers() error {
 		between("keys", c.Keys, 0, maxKeys),
 		between("locks", c.Locks, 0, maxLocks),
 		between("rounds", c.Rounds, 1, maxRounds),
+		between("permits", c.Permits, 1, maxPermits),
+		between("take", c.Take, 0, c.Permits),
 		between("witness-procs", c.WitnessProcs, 1, witness.MaxProcesses),
 	}
 	if c.Duration <= 0 {
@@ -262,7 +266,10 @@ func (c *flags) settleContend() error {
 		c.Keys = 1
 	}
 	c.Inflight = c.Clients
+	c.settleSemaphore()
 	switch {
+	case c.Scenario == config.KindSemaphore && c.KillsClient() && c.Permits < 2*c.Take:
+		return fmt.Errorf("--chaos client: what the killed client had is missing from then on: --permits must be at least twice --take, %d, not %d", 2*c.Take, c.Permits)
 	case c.Keys > c.Clients:
 		return fmt.Errorf("--keys %d is more than --clients %d: each key needs a caller", c.Keys, c.Clients)
 	case c.Engines > c.Clients:
@@ -311,6 +318,9 @@ func (c *flags) settleScenario(changed func(string) bool) error {
 func refuse(changed func(string) bool, scenario string) error {
 	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
 	alone := []string{"yardstick", "rate", "inflight", "locks"}
+	if scenario != config.KindSemaphore {
+		alone, contention = append(alone, "permits", "take"), append(contention, "permits", "take")
+	}
 	foreign := map[string][]string{
 		"lock":    append(contention, "read-share"),
 		"hold":    append(contention, "read-share", "yardstick", "rate", "keys", "kind"),
@@ -318,6 +328,8 @@ func refuse(changed func(string) bool, scenario string) error {
 		"fenced":  append(alone, "read-share", "kind"),
 		"fair":    append(alone, "read-share", "kind"),
 		"rw":      append(alone, "kind", "mutex", "witness-procs", "witness-wait"),
+
+		config.KindSemaphore: append(alone, "read-share", "kind", "mutex", "keys", "lease"),
 	}
 	for _, flag := range foreign[scenario] {
 		if changed(flag) {

@@ -66,7 +66,7 @@ func table() []mutant {
 		permits(), permitsTaken(), permitsNoted(), permitsCounted(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		planted(), hunting(), makingWay(),
+		planted(), hunting(), makingWay(), plantedPermits(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(),
 	} {

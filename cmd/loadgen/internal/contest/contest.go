@@ -53,6 +53,14 @@ func (l EngineLock) Acquire(ctx context.Context) (Held, error) {
 	return lease, err
 }
 
+// A later lock answers by callback.
+type later interface {
+	AcquireLater(ctx context.Context, then func(Held, error))
+}
+
+// heldLater is what it answers with.
+type heldLater interface{ ReleaseLater(then func(error)) }
+
 // Contest is so many callers on fewer keys, each always on its own: who takes, keeps and frees
 // in turn, and how often each was served.
 type Contest struct {
@@ -62,6 +70,7 @@ type Contest struct {
 	Ledger   *meter.Ledger
 	Witness  *witness.File // nil: none
 	Observer Observer      // nil: none
+	Counted  bool          // many may hold a key at once: the locks count them
 	Gaps     *meter.Gaps   // by name, and behind those by name of readers; nil: nobody asks
 
 	Readers   []Lock  // rw: the shared half, by caller; nil: locks are all there is
@@ -239,7 +248,9 @@ func (c *Contender) begin(asked, granted time.Duration, got Held) (mark uint64) 
 		c.noted = c.contest.Ledger.TakeShared(c.key, uint64(c.n)+1)
 		c.contest.Gaps.Granted(c.contest.keys + c.key)
 	} else {
-		c.contest.Ledger.Take(c.key, uint64(c.n)+1)
+		if !c.contest.Counted {
+			c.contest.Ledger.Take(c.key, uint64(c.n)+1)
+		}
 		c.contest.Gaps.Granted(c.key)
 	}
 	if lease, ok := got.(*engine.Lease); ok && c.contest.Observer != nil {
@@ -261,6 +272,7 @@ func (c *Contender) end(mark uint64) {
 		w.Give(c.key, mark)
 	}
 	switch {
+	case c.contest.Counted:
 	case !c.reading:
 		c.contest.Ledger.Give(c.key, uint64(c.n)+1)
 	case c.noted:
@@ -285,7 +297,7 @@ type chain struct {
 	waited  time.Duration
 	freeing time.Duration // the release was submitted
 	mark    uint64
-	lease   *engine.Lease
+	held    Held
 }
 
 // CallBack is the asynchronous caller.
@@ -300,21 +312,26 @@ func (s *chain) submit() {
 		s.done.Done()
 		return
 	}
-	wanted, ok := s.choose().(EngineLock)
-	if !ok {
+	switch wanted := s.choose().(type) {
+	case EngineLock:
+		wanted.AcquireAsync(s.ctx).OnComplete(s.leased)
+	case later:
+		wanted.AcquireLater(s.ctx, s.granted)
+	default:
 		panic(fmt.Sprintf("a %T has no futures", s.lock))
 	}
-	wanted.AcquireAsync(s.ctx).OnComplete(s.granted)
 }
 
-func (s *chain) granted(lease *engine.Lease, err error) {
+func (s *chain) leased(lease *engine.Lease, err error) { s.granted(lease, err) }
+
+func (s *chain) granted(held Held, err error) {
 	now := s.phase.Elapsed()
 	s.waited = now - s.since
 	if err != nil {
 		s.over(false, err)
 		return
 	}
-	s.lease, s.mark = lease, s.begin(s.since, now, lease)
+	s.held, s.mark = held, s.begin(s.since, now, held)
 	if s.contest.hold >= spinBelow { // without keeping the engine's worker
 		time.AfterFunc(s.contest.hold, s.free)
 		return
@@ -326,7 +343,12 @@ func (s *chain) granted(lease *engine.Lease, err error) {
 func (s *chain) free() {
 	s.end(s.mark)
 	s.freeing = s.phase.Elapsed()
-	s.lease.ReleaseAsync().OnComplete(func(_ struct{}, err error) { s.over(true, err) })
+	switch held := s.held.(type) {
+	case *engine.Lease:
+		held.ReleaseAsync().OnComplete(func(_ struct{}, err error) { s.over(true, err) })
+	case heldLater:
+		held.ReleaseLater(func(err error) { s.over(true, err) })
+	}
 }
 
 func (s *chain) over(granted bool, err error) {

@@ -41,6 +41,8 @@ type Contend struct {
 	Order  *Order  `json:"order"`  // scenario fair
 	RW     *RW     `json:"rw"`     // scenario rw
 
+	Permits *Permits `json:"permits"` // scenario semaphore
+
 	Mutex        *Mutex   `json:"mutex"` // --mutex
 	RatioToMutex *float64 `json:"ratio_to_mutex"`
 
@@ -59,6 +61,7 @@ func (c *Contend) rows(f *Fairness) [][2]string {
 	rows = append(rows, c.Tokens.rows()...)
 	rows = append(rows, c.Order.rows()...)
 	rows = append(rows, c.RW.rows()...)
+	rows = append(rows, c.Permits.rows()...)
 	if f != nil {
 		rows = append(rows, [2]string{"grants a caller", f.text()})
 	}

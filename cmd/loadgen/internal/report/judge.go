@@ -56,6 +56,8 @@ func judge(mode string, r Round) verdict {
 		return verdict{note: "not checked (--check-server off)"}
 	case r.Kind == config.KindRW:
 		return verdict{note: "not checked: readers of one engine share what the server counts"}
+	case r.Kind == config.KindSemaphore:
+		return verdict{note: "not checked: one command takes permits for many callers"}
 	case !before.Known || !after.Known:
 		return verdict{note: "not available (the server has no command counters to show)"}
 	case mode == "auto" && (!before.Alone || !after.Alone):

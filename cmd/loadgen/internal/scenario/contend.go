@@ -28,6 +28,8 @@ type contendScenario struct {
 	tokens *tokenCheck // scenario fenced
 	order  *orderCheck // scenario fair
 	rw     *rwTally    // scenario rw
+
+	permits *permitCheck // scenario semaphore
 }
 
 // origins say what brought the grants, by the engines' own count.
@@ -53,10 +55,17 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	if kind == config.KindRW {
 		kind = config.KindWrite
 	}
-	locks := locksOf(kind)
+	var locks []contest.Lock
+	if s.permits != nil {
+		locks = s.permits.open(&s.Stage, name(0))
+	} else {
+		locks = locksOf(kind)
+	}
 	s.contest = contest.New(s.Cfg, locks, name)
 	s.contest.Witness = s.Witness.File()
 	switch {
+	case s.permits != nil:
+		s.contest.Counted, s.contest.Witness = true, nil
 	case s.tokens != nil:
 		s.contest.Observer = s.tokens
 	case s.order != nil:
@@ -67,6 +76,9 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	}
 	s.served = make([]int64, len(locks))
 	s.begun.Store(true)
+	if err := s.permits.give(ctx); err != nil {
+		return err
+	}
 	return s.Witness.Gather(ctx)
 }
 
@@ -78,6 +90,7 @@ func (s *contendScenario) drive(ctx context.Context, length time.Duration, count
 		run = contest.CallBack
 	}
 	defer s.order.watch(ctx)()
+	defer s.permits.watch(ctx)()
 	return s.contest.Drive(ctx, length, s.contest.GraceOf(s.Witness.Processes()), counting, run)
 }
 
@@ -155,6 +168,12 @@ func (s *contendScenario) Finish(ctx context.Context, r *report.Report) error {
 	c.FairnessEngines = report.FairnessOf(s.servedByEngine())
 	if err := s.Witness.Conclude(ctx, r, report.NewLatency(s.waits.Acquires)); err != nil || s.Witness.GaveUp() {
 		return err
+	}
+	if err := s.permits.addTo(ctx, r); err != nil {
+		return err
+	}
+	if s.permits != nil && !s.permits.set { // the process that made it takes it away, and looks
+		return nil
 	}
 	return s.addLeftover(ctx, r, s.Cfg.Keys, s.contest.Ledger.Name)
 }

@@ -90,6 +90,7 @@ type joints struct {
 type partWatch interface {
 	asks(l *Lock, o *Owner, try bool) func(*Future[*Lease])
 	givesBack(ls *Lease) func(*Future[struct{}])
+	extends(ls *Lease, d time.Duration) func(*Future[struct{}])
 }
 
 // A joint is an operation on several locks, of one or of several engines. It goes on with their answers. Whoever makes
@@ -351,22 +352,25 @@ func (h *hold) contexts() []*leaseContext {
 // watchOf finds the context of one lease.
 func (h *hold) watchOf(ls *Lease) *leaseContext {
 	for c := h.watch; c != nil; c = c.next {
-		if c.lease == ls {
+		if c.lease == ls && c.group == nil {
 			return c
 		}
 	}
 	return nil
 }
 
-// unwatch takes the context of one lease out.
-func (h *hold) unwatch(ls *Lease) *leaseContext {
-	for at := &h.watch; *at != nil; at = &(*at).next {
-		if c := *at; c.lease == ls {
-			*at = c.next
-			return c
+// unwatch takes the context of one lease out, and with it the one that it shares with others.
+func (h *hold) unwatch(ls *Lease) (ended *leaseContext) {
+	for at := &h.watch; *at != nil; {
+		c := *at
+		if c.lease != ls {
+			at = &c.next
+			continue
 		}
+		*at = c.next
+		c.next, ended = ended, c
 	}
-	return nil
+	return ended
 }
 
 // An attempt is the one acquire of a name that has no final answer. Its owner id changes with every

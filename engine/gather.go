@@ -106,7 +106,7 @@ func (op *multiOp) step() {
 func (op *multiOp) next() {
 	switch op.phase {
 	case multiBegins:
-		op.try(0)
+		op.tryFrom(0)
 	case multiTries:
 		op.judge()
 	case multiWaits:
@@ -121,8 +121,8 @@ func (op *multiOp) next() {
 	}
 }
 
-// try asks for the parts from one on, for as many at once as the lanes take without refusing others.
-func (op *multiOp) try(from int) {
+// tryFrom asks for the parts from one on, for as many at once as the lanes take without refusing others.
+func (op *multiOp) tryFrom(from int) {
 	op.phase, op.from = multiTries, from
 	op.to = min(len(op.parts), from+piece(op.lead.cfg.QueueMax))
 	op.expect(op.to - from)
@@ -167,7 +167,7 @@ func (op *multiOp) judge() {
 	switch {
 	case broken >= 0:
 		op.fail(named(op.parts[broken].lock, failure))
-	case busy >= 0 && op.asking.try:
+	case busy >= 0 && op.try:
 		op.fail(held)
 	case busy >= 0:
 		op.giveBack(busy)
@@ -180,7 +180,7 @@ func (op *multiOp) judge() {
 // onward goes on when the parts before one are held.
 func (op *multiOp) onward(to int) {
 	if to < len(op.parts) {
-		op.try(to)
+		op.tryFrom(to)
 		return
 	}
 	op.raise()
@@ -222,7 +222,7 @@ func (op *multiOp) startOver(before int) bool {
 		return false
 	}
 	op.giveBack(lost)
-	op.try(lost)
+	op.tryFrom(lost)
 	return true
 }
 
@@ -261,31 +261,25 @@ func (op *multiOp) fail(err error) {
 
 // quitNow gives everything back because the caller, its ctx, MaxWait or Close has ended the operation.
 func (op *multiOp) quitNow() {
-	err := op.given
-	if err == errMaxWait { //nolint:errorlint // it is that one
-		err = op.waitedError()
+	if op.given == errMaxWait { //nolint:errorlint // it is that one
+		op.given = op.waitedError()
 	}
-	// A cancelled acquire never has a lease; one that was claimed by a grant just now may be about to have one.
 	for i := len(op.parts) - 1; i >= 0; i-- {
-		p := &op.parts[i]
-		if p.op != nil && !p.op.Cancel() {
-			giveBackLater(&p.op.Future)
+		if p := &op.parts[i]; p.op != nil {
+			p.op.Cancel()
 		}
-		if p.lease != nil {
-			givePart(p.lease)
-		}
-		p.op, p.lease = nil, nil
 	}
-	op.end(nil, err)
-}
-
-// giveBackLater releases what an acquire was granted that cannot be cancelled any more.
-func giveBackLater(f *Future[*Lease]) {
-	f.then(func() {
-		if f.err == nil {
-			givePart(f.value)
+	// Who was claimed by a grant before is told of it in a moment: until then its lock cannot be given back.
+	if op.left.Load() > 0 && (op.phase == multiTries || op.phase == multiWaits) {
+		return
+	}
+	for i := range op.parts {
+		if p := &op.parts[i]; p.op != nil && p.op.err == nil {
+			p.lease = p.op.value
 		}
-	})
+	}
+	op.giveBack(0)
+	op.end(nil, op.given)
 }
 
 // waitedError is what a caller is told when MaxWait is over: of the first lock that somebody has, else of the first
@@ -326,7 +320,7 @@ func (op *multiOp) raise() {
 	worn := op.worn()
 	op.expect(len(worn))
 	for _, ls := range worn {
-		f := ls.extend(op.ctx, ls.lock.set.Lease)
+		f := extendPart(ls, ls.lock.set.Lease)
 		op.raising = append(op.raising, f)
 		f.then(op.answered)
 	}
@@ -418,7 +412,7 @@ func (k *keeper) look() {
 		return
 	}
 	for _, ls := range k.op.worn() {
-		ls.extend(k.op.ctx, ls.lock.set.Lease)
+		extendPart(ls, ls.lock.set.Lease)
 	}
 	k.again()
 }

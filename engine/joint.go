@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 )
@@ -202,6 +203,18 @@ func givePart(ls *Lease) *Future[struct{}] {
 	given := w.givesBack(ls)
 	f := ls.ReleaseAsync()
 	given(f)
+	return f
+}
+
+// extendPart extends one of several fixed leases.
+func extendPart(ls *Lease, d time.Duration) *Future[struct{}] {
+	w := ls.lock.eng.joints.watch
+	if w == nil {
+		return ls.extend(context.Background(), d)
+	}
+	began := w.extends(ls, d)
+	f := ls.extend(context.Background(), d)
+	began(f)
 	return f
 }
 

@@ -149,7 +149,7 @@ func (ml *MultiLease) Extend(ctx context.Context, d time.Duration) error {
 	}
 	sum := newSummary(ml.lead, len(ml.leases), nil)
 	for _, ls := range slices.Backward(ml.leases) {
-		sum.add(ls, ls.extend(context.WithoutCancel(ctx), d))
+		sum.add(ls, extendPart(ls, d))
 	}
 	_, err := sum.Await(ctx)
 	return err

@@ -23,6 +23,7 @@ const (
 	faultSuite    = "engine/internal/suite/fault"
 	redissonSuite = "engine/internal/suite/redisson"
 	securitySuite = "engine/internal/suite/security"
+	severalSuite  = "engine/internal/suite/several"
 	waitSuite     = "engine/internal/suite/wait"
 )
 
@@ -67,7 +68,7 @@ func table() []mutant {
 		onTime(),
 		planted(), hunting(), makingWay(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
-		unseen(),
+		unseen(), several(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// partOrder notes the order in which parts are asked for and given back.
+type partOrder struct{ asked, given []string }
+
+func (p *partOrder) asks(l *Lock, _ *Owner, _ bool) func(*Future[*Lease]) {
+	p.asked = append(p.asked, l.Name())
+	return func(*Future[*Lease]) {}
+}
+
+func (p *partOrder) givesBack(ls *Lease) func(*Future[struct{}]) {
+	p.given = append(p.given, ls.Name())
+	return func(*Future[struct{}]) {}
+}
+
+func (p *partOrder) extends(*Lease, time.Duration) func(*Future[struct{}]) {
+	return func(*Future[struct{}]) {}
+}
+
+// Who waits for several locks waits for the first that is held: if the first were given back first, it would find the
+// second held, wait for that, and so on for as many as there are.
+func TestMultiGivesTheLastBackFirst(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e, err := Open(context.Background(), Config{Addrs: []string{s.Addr()}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(context.Background())) }()
+	order := &partOrder{}
+	e.joints.watch = order
+	ls, err := e.MultiLock("c", "a", "d", "b").Acquire(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, ls.Release(context.Background()))
+	require.Equal(t, []string{"a", "b", "c", "d"}, order.asked)
+	slices.Reverse(order.given)
+	require.Equal(t, order.asked, order.given)
+	other, err := e.Lock("c").Acquire(context.Background())
+	require.NoError(t, err)
+	order.given = nil
+	_, err = e.MultiLock("c", "a", "d", "b").TryAcquire(context.Background())
+	require.ErrorIs(t, err, ErrHeld)
+	require.Equal(t, []string{"d", "b", "a"}, order.given)
+	require.NoError(t, other.Release(context.Background()))
+}

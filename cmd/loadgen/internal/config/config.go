@@ -58,6 +58,7 @@ type Config struct {
 	Seed        uint64
 
 	ReadShare    float64       // rw: of the turns
+	MultiNames   int           // multi: keys that a turn takes
 	Hold         time.Duration // contend: how long a holder keeps its lock
 	NoHandOff    bool
 	Witness      string        // file, or empty

@@ -14,5 +14,5 @@ const (
 
 // OwnKind is the kind of locks that a scenario brings along; "" if --kind says it.
 func OwnKind(scenario string) string {
-	return map[string]string{"fenced": KindFenced, "fair": KindFair, "rw": KindRW}[scenario]
+	return map[string]string{"fenced": KindFenced, "fair": KindFair, "rw": KindRW, "multi": KindLock}[scenario]
 }

@@ -52,6 +52,7 @@ func All() map[string]func(Stage) Scenario {
 		"fenced":  newFencedScenario,
 		"fair":    newFairScenario,
 		"rw":      newRWScenario,
+		"multi":   newMultiScenario,
 	}
 }
 

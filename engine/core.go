@@ -352,7 +352,7 @@ func (h *hold) contexts() []*leaseContext {
 // watchOf finds the context of one lease.
 func (h *hold) watchOf(ls *Lease) *leaseContext {
 	for c := h.watch; c != nil; c = c.next {
-		if c.lease == ls && c.group == nil {
+		if c.lease == ls && c.tell == nil {
 			return c
 		}
 	}

@@ -61,17 +61,23 @@ var errMaxWait = errors.New("holdfast: MaxWait is over")
 func (op *multiOp) prepare(ctx context.Context) {
 	op.ctx = context.WithoutCancel(ctx)
 	op.answered = op.answer
-	op.parts = make([]part, len(op.lock.sorted))
-	value := ctx.Value(ownerKey{})
-	for i, l := range op.lock.sorted {
-		owner := l.ownerBy(value)
-		if owner == nil {
-			owner = op.by
-		}
-		op.parts[i] = part{lock: l, owner: owner}
-	}
+	op.parts = partsOf(ctx, op.lock.sorted, op.by)
 	op.keeper.op = op
 	op.keeper.item.Owner = &op.keeper
+}
+
+// partsOf makes the parts of locks, with whose each acquire is: by is who has those that are nobody's.
+func partsOf(ctx context.Context, locks []*Lock, by *Owner) []part {
+	parts := make([]part, len(locks))
+	value := ctx.Value(ownerKey{})
+	for i, l := range locks {
+		owner := l.ownerBy(value)
+		if owner == nil {
+			owner = by
+		}
+		parts[i] = part{lock: l, owner: owner}
+	}
+	return parts
 }
 
 // abandon gives the operation up: everything that it took is on its way back before its result is published.

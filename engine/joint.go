@@ -234,13 +234,3 @@ func (j *joint) runner() *callback.Pool {
 	}
 	return j.lead.callbacks
 }
-
-// sameEngine reports whether two of the locks are of one engine.
-func sameEngine(locks []*Lock) (*Lock, bool) {
-	for i, l := range locks {
-		if slices.ContainsFunc(locks[:i], func(other *Lock) bool { return other.eng == l.eng }) {
-			return l, true
-		}
-	}
-	return nil, false
-}

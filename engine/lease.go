@@ -166,7 +166,7 @@ type leaseContext struct {
 	end             context.CancelCauseFunc
 	lease           *Lease        // keeps the lease alive: whoever watches its context still holds it
 	next            *leaseContext // of the same hold; guarded by the shard
-	group           *groupContext // it ends with this one; then it is no context of its own
+	tell            func(error)   // of one of several leases: it is no context of its own, and calls this at its end
 }
 
 func newLeaseContext(ls *Lease) *leaseContext {
@@ -175,14 +175,14 @@ func newLeaseContext(ls *Lease) *leaseContext {
 }
 
 func (c *leaseContext) cancel(cause error) {
-	if c.group != nil {
-		c.group.end(cause)
+	if c.tell != nil {
+		c.tell(cause)
 		return
 	}
 	c.end(cause)
 }
 
-// watchFor has the end of the lease end a context of several leases. It returns the cause if the lease has ended.
+// watchFor has the end of the lease told to who has it among others. It returns the cause if the lease has ended.
 func (ls *Lease) watchFor(c *leaseContext) error {
 	sc := ls.lock.eng.enter(ls.lock.hash)
 	defer sc.leave()
@@ -230,7 +230,7 @@ func newGroupContext(ctx context.Context, lost func() bool) *groupContext {
 func (c *groupContext) watch(leases []*Lease) {
 	watches := make([]leaseContext, len(leases))
 	for i, ls := range leases {
-		watches[i].group = c
+		watches[i].tell = c.end
 		if cause := ls.watchFor(&watches[i]); cause != nil {
 			c.end(cause)
 			return

@@ -315,6 +315,7 @@ func TestTheMutexOfAShardIsTheSections(t *testing.T) {
 	mutexes := map[string][]string{
 		"engine/core.go":  {"sh", "sc.at"},
 		"engine/stats.go": {"s"}, "engine/lock.go": {"o"}, "engine/joint.go": {"js", "e.joints"}, "engine/multilease.go": {"ml"},
+		"engine/redlease.go": {"rl", "v"},
 	}
 	files, err := filepath.Glob(filepath.Join(root, "engine", "*.go"))
 	require.NoError(t, err)

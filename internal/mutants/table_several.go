@@ -48,5 +48,33 @@ func several() []mutant {
 			"multi-floods-a-lane", "many names at once are more than an engine lets in",
 			one(gather, "return min(max(queueMax/share, 1), most)", "return most"), severalSuite, "TestTenThousandNamesThroughASmallQueue", false,
 		},
+		{
+			"red-of-a-minority", "two hold a RedLock, each on some of the servers",
+			one("engine/redlock.go", "return len(r.all.sorted)/2 + 1", "return len(r.all.sorted) / 2"), severalSuite, "TestRedLockNeedsAMajorityOnly|TestRedLockExcludes", false,
+		},
+		{
+			"red-waits-for-the-silent", "one server that is silent delays everybody",
+			one("engine/redlock.go", "case granted+failed == len(op.parts) && granted >= quorum, op.graced && op.passed():", "case granted+failed == len(op.parts) && granted >= quorum:"), severalSuite, "TestRedLockWithASilentServer", false,
+		},
+		{
+			"red-keeps-a-minority", "who has no majority keeps what it has, and so does everybody else",
+			one("engine/redlock.go", "\top.giveBack()\n\top.phase = redPauses", "\top.phase = redPauses"), severalSuite, "TestRedLockExcludes|TestRedLockNeedsAMajorityOnly|TestCloseEndsARedLockThatWaits", false,
+		},
+		{
+			"red-ignores-the-drift", "several clocks are trusted as if they were one",
+			one("engine/redlease.go", "return lease/100 + 2*time.Millisecond", "return 0 * lease"), severalSuite, "TestRedLockIsHeldOnEveryServerThatAnswers", false,
+		},
+		{
+			"red-outlives-its-majority", "the context of a RedLock outlives its majority",
+			one("engine/redlease.go", "\trl.lost.Store(true)\n\trl.group.end(ErrLost)", "\trl.lost.Store(true)"), severalSuite, "TestRedLockOutlivesAMinorityAndNotTheMajority", false,
+		},
+		{
+			"red-late-grant-is-nobodys", "what a silent server grants when the lock is given back is held for as long as the engine lives",
+			one("engine/redlock.go", "\t\t\tif !p.op.Cancel() {\n\t\t\t\tgiveBackLater(&p.op.Future)\n\t\t\t}\n", ""), severalSuite, "TestRedLockWithASilentServer|TestRedLockNeedsAMajorityOnly", false,
+		},
+		{
+			"red-of-one-engine", "a RedLock is the same server's word several times",
+			one("engine/redlock.go", "if l.eng == sorted[i].eng {", "if false {"), severalSuite, "TestRedLockRefusesTooFewAndTwoOfOneEngine", false,
+		},
 	}
 }

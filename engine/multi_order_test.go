@@ -12,7 +12,10 @@ import (
 )
 
 // partOrder notes the order in which parts are asked for and given back.
-type partOrder struct{ asked, given []string }
+type partOrder struct {
+	asked, given []string
+	answers      []*Future[struct{}] // of those that were given back
+}
 
 func (p *partOrder) asks(l *Lock, _ *Owner, _ bool) func(*Future[*Lease]) {
 	p.asked = append(p.asked, l.Name())
@@ -21,7 +24,7 @@ func (p *partOrder) asks(l *Lock, _ *Owner, _ bool) func(*Future[*Lease]) {
 
 func (p *partOrder) givesBack(ls *Lease) func(*Future[struct{}]) {
 	p.given = append(p.given, ls.Name())
-	return func(*Future[struct{}]) {}
+	return func(f *Future[struct{}]) { p.answers = append(p.answers, f) }
 }
 
 func (p *partOrder) extends(*Lease, time.Duration) func(*Future[struct{}]) {
@@ -45,9 +48,20 @@ func TestMultiGivesTheLastBackFirst(t *testing.T) {
 	require.Equal(t, order.asked, order.given)
 	other, err := e.Lock("c").Acquire(context.Background())
 	require.NoError(t, err)
-	order.given = nil
-	_, err = e.MultiLock("c", "a", "d", "b").TryAcquire(context.Background())
-	require.ErrorIs(t, err, ErrHeld)
+	order.given, order.answers = nil, nil
+	f := e.MultiLock("c", "a", "d", "b").TryAcquireAsync(context.Background())
+	told := make(chan int, 1)
+	f.then(func() {
+		unanswered := 0
+		for _, given := range order.answers {
+			if _, _, ok := given.Result(); !ok {
+				unanswered++
+			}
+		}
+		told <- unanswered
+	})
+	require.Zero(t, <-told, "a Try that fails leaves nothing behind")
+	require.ErrorIs(t, f.err, ErrHeld)
 	require.Equal(t, []string{"d", "b", "a"}, order.given)
 	require.NoError(t, other.Release(context.Background()))
 }

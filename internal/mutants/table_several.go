@@ -14,7 +14,7 @@ func several() []mutant {
 		},
 		{
 			"multi-try-leaves-something", "a Try that failed is answered while the server still has what it took",
-			one(gather, "givePart(p.lease).then(op.answered)", "givePart(p.lease)\n\t\top.answer()"), severalSuite, "TestMultiTryLeavesNothingBehind", false,
+			one(gather, "givePart(p.lease).then(op.answered)", "givePart(p.lease)\n\t\top.answer()"), "engine", "TestMultiGivesTheLastBackFirst", false,
 		},
 		{
 			"multi-lost-looks-at-one", "several locks are held while one of them is somebody else's",

@@ -234,7 +234,8 @@ func (op *multiOp) startOver(before int) bool {
 
 // firstLost finds the first part whose lease was lost; -1: none was.
 func firstLost(parts []part) int {
-	return slices.IndexFunc(parts, func(p part) bool { return p.lease.Lost() })
+	c := engineClock{}
+	return slices.IndexFunc(parts, func(p part) bool { return c.lost(p.lease) })
 }
 
 // giveBack releases what is held from one part on, the last first: who waits for several locks waits for the first
@@ -335,17 +336,13 @@ func (op *multiOp) raise() {
 
 // worn are the fixed leases that have less than three quarters of themselves left.
 func (op *multiOp) worn() (worn []*Lease) {
-	now, at := clock.Instant(0), (*Engine)(nil)
+	c := engineClock{}
 	for i := range op.parts {
 		ls := op.parts[i].lease
 		if ls == nil || ls.lock.set.Watchdog {
 			continue
 		}
-		if ls.lock.eng != at {
-			at = ls.lock.eng
-			now = at.clock.Now()
-		}
-		if whole := ls.lock.set.Lease; ls.hold.Deadline().Sub(now) < whole-whole/4 {
+		if whole := ls.lock.set.Lease; ls.hold.Deadline().Sub(c.at(ls)) < whole-whole/4 {
 			worn = append(worn, ls)
 		}
 	}

@@ -156,11 +156,15 @@ func (m *MultiLock) Err() error { return m.err }
 //
 // Errors: as Lock.Acquire, of the first lock that is in the way. Whatever the error, nothing is left held: what the
 // server may still grant, or has not given back when the call returns, is on its way.
-func (m *MultiLock) Acquire(ctx context.Context) (*MultiLease, error) { return m.wait(ctx, false) }
+func (m *MultiLock) Acquire(ctx context.Context) (*MultiLease, error) {
+	return m.begin(ctx, asking{}).wait(ctx)
+}
 
 // TryAcquire takes all locks if all are free: one attempt, else *HeldError of the first that somebody has or waits for,
 // when what was taken of the others has been given back. Errors: as Acquire.
-func (m *MultiLock) TryAcquire(ctx context.Context) (*MultiLease, error) { return m.wait(ctx, true) }
+func (m *MultiLock) TryAcquire(ctx context.Context) (*MultiLease, error) {
+	return m.begin(ctx, asking{try: true}).wait(ctx)
+}
 
 // AcquireAsync is Acquire as a future. ctx bounds the operation. Cancelling it gives everything back. Blocks: never.
 func (m *MultiLock) AcquireAsync(ctx context.Context) *Future[*MultiLease] {
@@ -176,7 +180,7 @@ func (m *MultiLock) TryAcquireAsync(ctx context.Context) *Future[*MultiLease] {
 // several of them, enters again.
 func (m *MultiLock) Do(ctx context.Context, fn func(context.Context) error) error {
 	d := newDoing(ctx)
-	ls, err := m.await(ctx, asking{by: &d.made})
+	ls, err := m.begin(ctx, asking{by: &d.made}).wait(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,13 +188,8 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context) error) erro
 	return d.run(ctx, ls, ls.lead.world, fn)
 }
 
-func (m *MultiLock) wait(ctx context.Context, try bool) (*MultiLease, error) {
-	return m.await(ctx, asking{try: try})
-}
-
-// await is the blocking form: as Lock.wait, it watches ctx itself.
-func (m *MultiLock) await(ctx context.Context, how asking) (*MultiLease, error) {
-	op := m.begin(ctx, how)
+// wait is the blocking form: as Lock.wait, it watches ctx itself.
+func (op *multiOp) wait(ctx context.Context) (*MultiLease, error) {
 	if ls, err, ok := op.Result(); ok {
 		return ls, err
 	}

@@ -74,17 +74,38 @@ func (ml *MultiLease) Lost() bool {
 
 // lostOf finds the first of several leases, in canonical order, that is lost; -1: none is.
 func lostOf(leases []*Lease) int {
-	now, at := clock.Instant(0), (*Engine)(nil)
-	for i, ls := range leases {
-		if ls.lock.eng != at {
-			at = ls.lock.eng
-			now = at.clock.Now()
-		}
-		if over, lost := ls.decided(); lost || !over && !now.Before(ls.hold.Deadline()) {
-			return i
+	c := engineClock{}
+	return slices.IndexFunc(leases, c.lost)
+}
+
+// allLost are those of several leases that are lost.
+func allLost(leases []*Lease) (lost []*Lease) {
+	c := engineClock{}
+	for _, ls := range leases {
+		if c.lost(ls) {
+			lost = append(lost, ls)
 		}
 	}
-	return -1
+	return lost
+}
+
+// An engineClock reads the clock of each engine once, for leases that stand together by engine.
+type engineClock struct {
+	eng *Engine
+	now clock.Instant
+}
+
+func (c *engineClock) at(ls *Lease) clock.Instant {
+	if ls.lock.eng != c.eng {
+		c.eng, c.now = ls.lock.eng, ls.lock.eng.clock.Now()
+	}
+	return c.now
+}
+
+// lost is Lease.Lost at that time.
+func (c *engineClock) lost(ls *Lease) bool {
+	over, lost := ls.decided()
+	return lost || !over && !c.at(ls).Before(ls.hold.Deadline())
 }
 
 // Deadline returns until when all locks are trusted if nothing renews them: the least of their deadlines.
@@ -166,12 +187,7 @@ func (ml *MultiLease) Release(ctx context.Context) error {
 
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the releases are on their way.
 func (ml *MultiLease) ReleaseAsync() *Future[struct{}] {
-	var lost []*Lease
-	for _, ls := range ml.leases {
-		if ls.Lost() {
-			lost = append(lost, ls)
-		}
-	}
+	lost := allLost(ml.leases)
 	sum := newSummary(ml.lead, len(ml.leases), lost)
 	end, cause := leaseReleased, ErrReleased
 	if len(lost) > 0 {

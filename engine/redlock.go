@@ -69,12 +69,14 @@ func (r *RedLock) quorum() int { return len(r.all.sorted)/2 + 1 }
 //
 // Errors: ctx's own; *HeldError after MaxWait; ErrUnknown, ErrClosed, ErrName, ErrLease; and what waiting does not
 // mend, ErrWrongKind for instance, if so many servers say so that there is no majority without them.
-func (r *RedLock) Acquire(ctx context.Context) (*RedLease, error) { return r.await(ctx, asking{}) }
+func (r *RedLock) Acquire(ctx context.Context) (*RedLease, error) {
+	return r.begin(ctx, asking{}).wait(ctx)
+}
 
 // TryAcquire takes the lock if a majority of the servers is free: one attempt, else the error of the first that is
 // not. Errors: as Acquire.
 func (r *RedLock) TryAcquire(ctx context.Context) (*RedLease, error) {
-	return r.await(ctx, asking{try: true})
+	return r.begin(ctx, asking{try: true}).wait(ctx)
 }
 
 // AcquireAsync is Acquire as a future. Blocks: never.
@@ -90,7 +92,7 @@ func (r *RedLock) TryAcquireAsync(ctx context.Context) *Future[*RedLease] {
 // Do runs fn while holding the lock, as Lock.Do.
 func (r *RedLock) Do(ctx context.Context, fn func(context.Context) error) error {
 	d := newDoing(ctx)
-	ls, err := r.await(ctx, asking{by: &d.made})
+	ls, err := r.begin(ctx, asking{by: &d.made}).wait(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,8 +100,8 @@ func (r *RedLock) Do(ctx context.Context, fn func(context.Context) error) error 
 	return d.run(ctx, ls, ls.lead.world, fn)
 }
 
-func (r *RedLock) await(ctx context.Context, how asking) (*RedLease, error) {
-	op := r.begin(ctx, how)
+// wait is the blocking form.
+func (op *redOp) wait(ctx context.Context) (*RedLease, error) {
 	if ls, err, ok := op.Result(); ok {
 		return ls, err
 	}

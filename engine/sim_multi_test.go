@@ -132,16 +132,22 @@ func (a *simActor) multi(st *simStep) {
 	}
 	s.ops++
 	began, gen := s.w.Now(), a.gen
-	ask := lock.AcquireAsync
-	if st.try {
-		ask = lock.TryAcquireAsync
-	}
-	f := ask(ctx)
-	done := s.w.NewLatch()
+	blocks := st.pick%3 == 0 && ends != endsCancel
+	op := lock.begin(ctx, asking{try: st.try, async: !blocks})
+	f, done := &op.Future, s.w.NewLatch()
 	f.then(func() {
 		s.judgeMulti(m, f)
 		done.Open()
 	})
+	if blocks { // and its ctx may end meanwhile
+		if ends == endsCtx {
+			defer s.w.After(after, cancel).Stop()
+		}
+		if ml, err := op.wait(ctx); ml != f.value || err != f.err || !done.IsOpen() {
+			s.fail("all or none", "%s is told %v, and its future %v", m.who, err, f.err)
+		}
+		ends = endsResult
+	}
 	if ends != endsResult && !done.WaitUntil(s.w.Now().Add(after)) {
 		s.story("%s gives up waiting for all of %q", m.who, lock.Names())
 		if ends == endsCancel {

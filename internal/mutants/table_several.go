@@ -18,7 +18,7 @@ func several() []mutant {
 		},
 		{
 			"multi-lost-looks-at-one", "several locks are held while one of them is somebody else's",
-			one(lease, "for i, ls := range leases {", "for i, ls := range leases[:1] {"), severalSuite, "TestMultiIsLostAsAWhole", false,
+			one(lease, "return slices.IndexFunc(leases, c.lost)", "return slices.IndexFunc(leases[:1], c.lost)"), severalSuite, "TestMultiIsLostAsAWhole", false,
 		},
 		{
 			"multi-context-of-one", "the context of several locks outlives one of them",

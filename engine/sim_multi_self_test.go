@@ -47,7 +47,7 @@ var simMultiSabotages = []simSabotage{
 	{"several locks are lost as a whole", "their context goes on", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		m, f := s.multiOf(h)
 		h.ls.state.Store(leaseLost)
-		s.checkWhole(m, f.value, context.Background())
+		s.checkWhole(m, f.value, func() error { return nil })
 	})},
 }
 

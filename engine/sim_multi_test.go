@@ -143,7 +143,7 @@ func (a *simActor) multi(st *simStep) {
 		if ends == endsCtx {
 			defer s.w.After(after, cancel).Stop()
 		}
-		if ml, err := op.wait(ctx); ml != f.value || err != f.err || !done.IsOpen() {
+		if ml, err := op.wait(ctx); ml != f.value || !errors.Is(err, f.err) || !done.IsOpen() {
 			s.fail("all or none", "%s is told %v, and its future %v", m.who, err, f.err)
 		}
 		ends = endsResult
@@ -174,9 +174,15 @@ func (a *simActor) multi(st *simStep) {
 // keeps has several locks for a while.
 func (a *simActor) keeps(st *simStep, m *simMulti, ml *MultiLease) {
 	s, gen := a.s, a.gen
-	ctx := context.Context(nil)
+	cause := (func() error)(nil)
 	if st.pick%2 == 0 {
-		ctx = ml.Context()
+		ctx := ml.Context()
+		cause = func() error {
+			if ctx.Err() == nil {
+				return nil
+			}
+			return context.Cause(ctx)
+		}
 	}
 	s.w.Sleep(min(st.keep, 2*time.Second) / 2)
 	here := func() bool { return gen == a.se.gen && !a.se.closing }
@@ -188,7 +194,7 @@ func (a *simActor) keeps(st *simStep, m *simMulti, ml *MultiLease) {
 	if !here() {
 		return
 	}
-	s.checkWhole(m, ml, ctx)
+	s.checkWhole(m, ml, cause)
 	if !here() {
 		return
 	}
@@ -239,24 +245,25 @@ func (s *sim) judgeMulti(m *simMulti, f *Future[*MultiLease]) {
 	}
 }
 
-// checkWhole: several locks are lost if any of them is, and else all of them are believed.
-func (s *sim) checkWhole(m *simMulti, ml *MultiLease, ctx context.Context) {
+// checkWhole: several locks are lost if any of them is, and else all of them are believed. cause is why their context
+// has ended; nil: nobody asked for it.
+func (s *sim) checkWhole(m *simMulti, ml *MultiLease, cause func() error) {
 	if ml.lead.closing.Load() {
 		return
 	}
-	any := slices.ContainsFunc(ml.leases, (*Lease).Lost)
-	if lost := ml.Lost(); lost != any {
-		s.fail("several locks are lost as a whole", "%s has several, of which one is lost: %v, and all are: %v", m.who, any, lost)
+	one := slices.ContainsFunc(ml.leases, (*Lease).Lost)
+	if lost := ml.Lost(); lost != one {
+		s.fail("several locks are lost as a whole", "%s has several, of which one is lost: %v, and all are: %v", m.who, one, lost)
 	}
 	for _, ls := range ml.leases {
-		if h := m.live[ls]; h != nil && !any {
+		if h := m.live[ls]; h != nil && !one {
 			s.checkBelief(h)
 		}
 	}
-	if ctx == nil || !any {
+	if cause == nil || !one {
 		return
 	}
-	if ctx.Err() == nil || !errors.Is(context.Cause(ctx), ErrLost) {
-		s.fail("several locks are lost as a whole", "%s has lost one of several, and their context goes on: %v", m.who, context.Cause(ctx))
+	if err := cause(); !errors.Is(err, ErrLost) {
+		s.fail("several locks are lost as a whole", "%s has lost one of several, and their context goes on: %v", m.who, err)
 	}
 }

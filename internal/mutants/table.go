@@ -68,7 +68,7 @@ func table() []mutant {
 		onTime(),
 		planted(), hunting(), makingWay(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
-		unseen(), several(),
+		unseen(), several(), majorities(),
 	} {
 		all = append(all, part...)
 	}

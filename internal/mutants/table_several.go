@@ -48,6 +48,12 @@ func several() []mutant {
 			"multi-floods-a-lane", "many names at once are more than an engine lets in",
 			one(gather, "return min(max(queueMax/share, 1), most)", "return most"), severalSuite, "TestTenThousandNamesThroughASmallQueue", false,
 		},
+	}
+}
+
+// majorities: locks on several servers.
+func majorities() []mutant {
+	return []mutant{
 		{
 			"red-of-a-minority", "two hold a RedLock, each on some of the servers",
 			one("engine/redlock.go", "return len(r.all.sorted)/2 + 1", "return len(r.all.sorted) / 2"), severalSuite, "TestRedLockNeedsAMajorityOnly|TestRedLockExcludes", false,

@@ -2,6 +2,7 @@ package several_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -156,7 +157,7 @@ func TestC139_MultiGivesEverythingBackHoweverItEnds(t *testing.T) {
 			c.end(f, cancel, s, t)
 			err := testkit.GetError(t, f)
 			require.ErrorIs(t, err, c.is)
-			if c.is == engine.ErrWrongKind {
+			if errors.Is(c.is, engine.ErrWrongKind) {
 				require.ErrorContains(t, err, `"d"`)
 			}
 			testkit.Eventually(t, "everything is given back", func() bool { return len(s.Keys(t)) <= 1 })
@@ -453,4 +454,58 @@ func BenchmarkMultiLock(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestMultiLostAllocatesNothing(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls, err := e.MultiLock(numbered(1000)...).Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	require.Zero(t, testing.AllocsPerRun(10, func() { _ = ls.Lost() }))
+	require.NoError(t, ls.Release(testkit.Limited(t)))
+}
+
+func TestMultiWithTooFewReplicasNamesTheLock(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	_, err := engine.Multi(e.Lock("a"), e.Lock("b", engine.WaitReplicas(1, 10*time.Millisecond))).Acquire(testkit.Limited(t))
+	var few *engine.NotReplicatedError
+	require.ErrorAs(t, err, &few)
+	require.Equal(t, "b", few.Name)
+	testkit.Eventually(t, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+}
+
+// A thousand locks are renewed in as few commands as those of as many callers.
+func TestMultiIsRenewedInBatches(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls, err := e.MultiLock(numbered(10_000)...).With(engine.WatchdogLease(3 * time.Second)).Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	testkit.ResetCalls(t, s)
+	testkit.Eventually(t, "each is renewed", func() bool { return e.Stats().Renewals.Sent >= 10_000 })
+	require.Less(t, testkit.CallsOf(t, s, "evalsha"), int64(1000))
+	t.Log(testkit.CallsOf(t, s, "evalsha"), "commands for", e.Stats().Renewals.Sent, "renewals")
+	require.False(t, ls.Lost())
+	require.NoError(t, ls.Release(testkit.Limited(t)))
+	testkit.NoKeys(t, s)
+}
+
+func BenchmarkMultiLeaseLost(b *testing.B) {
+	s := redistest.Run(b, redistest.Options{})
+	e := testkit.Open(b, s.Addr())
+	defer func() { require.NoError(b, testkit.Close(e)) }()
+	ls, err := e.MultiLock(numbered(10_000)...).Acquire(context.Background())
+	require.NoError(b, err)
+	ctx := ls.Context()
+	b.Run("Lost", func(b *testing.B) {
+		for b.Loop() {
+			_ = ls.Lost()
+		}
+	})
+	b.Run("Err", func(b *testing.B) {
+		for b.Loop() {
+			_ = ctx.Err()
+		}
+	})
+	require.NoError(b, ls.Release(context.Background()))
 }

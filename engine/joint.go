@@ -18,8 +18,8 @@ import (
 // begin registers a joint with its engines. Close of any of them ends it from then on.
 func (j *joint) begin(work jointWork, locks []*Lock) error {
 	j.work = work
-	for _, l := range locks { // in canonical order, so that an engine's stand together
-		if n := len(j.engines); n == 0 || j.engines[n-1] != l.eng {
+	for _, l := range locks { // mostly of one engine
+		if n := len(j.engines); (n == 0 || j.engines[n-1] != l.eng) && !slices.Contains(j.engines, l.eng) {
 			j.engines = append(j.engines, l.eng)
 		}
 	}

@@ -65,3 +65,23 @@ func TestMultiGivesTheLastBackFirst(t *testing.T) {
 	require.Equal(t, []string{"d", "b", "a"}, order.given)
 	require.NoError(t, other.Release(context.Background()))
 }
+
+// Each process has engines with ids of their own. If those decided, two processes would take the same locks in other
+// orders, and each would wait for what the other has.
+func TestTheOrderOfLocksIsTheSameInEveryProcess(t *testing.T) {
+	of := func(id, key string, addrs ...string) *Lock {
+		return &Lock{eng: &Engine{id: id, cfg: Config{Addrs: addrs}}, key: key}
+	}
+	order := func(a, b *Lock) int {
+		require.Equal(t, a.compare(b), -b.compare(a))
+		return a.compare(b)
+	}
+	require.Negative(t, order(of("2", "x", "one"), of("1", "y", "two")))
+	require.Negative(t, order(of("1", "x", "two"), of("2", "y", "one")))
+	require.Negative(t, order(of("2", "x", "one"), of("1", "x", "two")))
+	require.Negative(t, order(of("1", "x", "one"), of("2", "x", "two")))
+	require.Negative(t, order(of("2", "x", "one", "three"), of("1", "x", "three", "two")), "by the least of them")
+	require.Negative(t, order(of("1", "x"), of("2", "x")), "nothing else tells them apart")
+	one := of("1", "x")
+	require.Zero(t, one.compare(&Lock{eng: one.eng, key: "x"}))
+}

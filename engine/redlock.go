@@ -39,16 +39,18 @@ func Red(locks ...*Lock) *RedLock {
 // redLeast is how many servers a majority is worth its cost with.
 const redLeast = 3
 
-// checkApart finds what is wrong with the locks of a RedLock, which are in canonical order.
+// checkApart finds what is wrong with the locks of a RedLock.
 func checkApart(sorted []*Lock) error {
 	if len(sorted) < redLeast {
 		return fmt.Errorf("%w: a RedLock of %d locks has no majority that outlives a loss, it needs %d", ErrName, len(sorted),
 			redLeast)
 	}
-	for i, l := range sorted[1:] {
-		if l.eng == sorted[i].eng {
-			return &nameError{l.Name(), fmt.Errorf("%w: it and %s are locks of one engine", ErrName, quote(sorted[i].Name()))}
+	of := make(map[*Engine]*Lock)
+	for _, l := range sorted {
+		if other := of[l.eng]; other != nil {
+			return &nameError{l.Name(), fmt.Errorf("%w: it and %s are locks of one engine", ErrName, quote(other.Name()))}
 		}
+		of[l.eng] = l
 	}
 	return nil
 }

@@ -33,6 +33,11 @@ func several() []mutant {
 			one(gather, "\t\textendPart(ls, ls.lock.set.Lease)\n\t}\n\tk.again()", "\t\t_ = ls\n\t}\n\tk.again()"), severalSuite, "TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited", false,
 		},
 		{
+			"multi-order-of-one-process", "callers in two processes wait for each other for ever, whose engines have other ids",
+			one("engine/lock.go", "\tif byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {\n\t\treturn byKey\n\t}\n", "\tif l.eng == other.eng {\n\t\treturn cmp.Compare(l.key, other.key)\n\t}\n"),
+			"engine", "TestTheOrderOfLocksIsTheSameInEveryProcess", false,
+		},
+		{
 			"multi-takes-a-name-twice", "a lock is named twice, and its second acquire waits for the first",
 			one("engine/multi.go", "if to > 0 && l.compare(m.sorted[to-1]) == 0 {", "if false {"), severalSuite, "TestMultiLockRefusesBadNamesAndOptionsAndSendsNothing", false,
 		},
@@ -80,7 +85,7 @@ func majorities() []mutant {
 		},
 		{
 			"red-of-one-engine", "a RedLock is the same server's word several times",
-			one("engine/redlock.go", "if l.eng == sorted[i].eng {", "if false {"), severalSuite, "TestRedLockRefusesTooFewAndTwoOfOneEngine", false,
+			one("engine/redlock.go", "if other := of[l.eng]; other != nil {", "if other := of[l.eng]; false {"), severalSuite, "TestRedLockRefusesTooFewAndTwoOfOneEngine", false,
 		},
 	}
 }

@@ -348,6 +348,32 @@ func TestCallersOfTwoEnginesInOtherOrdersNeverWaitForEachOther(t *testing.T) {
 	testkit.NoKeys(t, s)
 }
 
+func TestTwoProcessesWithTwoServersEach(t *testing.T) {
+	servers := []*redistest.Server{redistest.Run(t, redistest.Options{}), redistest.Run(t, redistest.Options{})}
+	var all sync.WaitGroup
+	for process := range 4 { // each with engines of its own: ids in any order
+		one, two := testkit.OpenChecked(t, servers[0].Addr()), testkit.OpenChecked(t, servers[1].Addr())
+		locks := []*engine.Lock{one.Lock("a"), two.Lock("b"), one.Lock("c"), two.Lock("c")}
+		for range 4 {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(process), 2))
+				for range 20 {
+					var mine []*engine.Lock
+					for _, at := range r.Perm(len(locks))[:2+r.IntN(3)] {
+						mine = append(mine, locks[at])
+					}
+					if err := engine.Multi(mine...).Do(testkit.Limited(t), func(context.Context) error { return nil }); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	testkit.NoKeys(t, servers[0])
+	testkit.NoKeys(t, servers[1])
+}
+
 func TestC138_MultiLocksInThreeOrders(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())

@@ -15,12 +15,11 @@ import (
 // does Redisson's MultiLock of the same names.
 //
 // The order in which callers name the locks does not matter: two that name the same ones in other orders never wait
-// for each other. Who waits holds only locks that come before the one it waits for, in an order that all callers share.
-// It stands in that one's queue as any caller does, and asks for the rest when it has it. The order is that of the names;
-// of one name on several servers it is that of their addresses, which all processes are to configure alike. Of two
-// engines on one server the same name must not be taken: the second acquire waits for the first. And it is no promise
-// for what a caller takes one after the other: who holds one lock and waits for several others can wait for somebody who does
-// the reverse.
+// for each other. Who waits holds only locks that come before the one it waits for, in an order that all callers
+// share, and stands in that one's queue as any caller does. The order is that of the names; of one name on several
+// servers it is that of their addresses, which all processes are to configure alike. Two engines of one server must
+// not be asked for the same name: the second acquire waits for the first. And it is no promise for what a caller takes
+// one after the other: who holds one lock and waits for several others can wait for somebody who does the reverse.
 type MultiLock struct {
 	given  []*Lock // as the caller named them
 	sorted []*Lock // in canonical order, without MaxWait

@@ -8,6 +8,7 @@
 //	loadgen run --scenario contend --mutex            one lock that 64 callers want
 //	loadgen run --scenario rw --read-share 0.9        readers that share and writers that do not
 //	loadgen run --scenario semaphore --permits 8      permits: never too many held, none lost
+//	loadgen run --scenario multi --multi-names 4      several locks at once, all or none
 //	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //
 // The way of a run (session.go): the flags are read and checked (flags*.go); a server is found or

@@ -44,6 +44,7 @@ Examples:
   loadgen run --scenario fair --engines 4                who asks first is served first
   loadgen run --scenario rw --read-share 0.9 --hold 1ms  readers share, writers do not
   loadgen run --scenario semaphore --permits 8 --take 3  64 callers that want permits of one semaphore
+  loadgen run --scenario multi --keys 20 --multi-names 4 several locks at once, in any order
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
@@ -57,7 +58,7 @@ Examples:
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
 was not handed from holder to holder inside the engine; fewer PUBLISH for spin and fair locks.
-That is done whenever no other client is connected; not for rw, where readers share, nor for semaphore. The collector
+That is done whenever no other client is connected; not for rw, where readers share, nor for multi and semaphore. The collector
 runs at GOGC=200, the yardstick's too, unless the environment names another.
 
 fenced compares each token with the last one of its name in this process: it must be greater.

@@ -125,6 +125,9 @@ func victimArgs(cfg *config.Config, srv *topology.Server) []string {
 	if cfg.Scenario == "rw" {
 		args = append(args, "--read-share", strconv.FormatFloat(cfg.ReadShare, 'g', -1, 64))
 	}
+	if cfg.Scenario == "multi" {
+		args = append(args, "--multi-names", strconv.Itoa(cfg.MultiNames))
+	}
 	if !cfg.Contends() {
 		return append(args, "--inflight", strconv.Itoa(cfg.Inflight))
 	}

@@ -66,6 +66,7 @@ type Config struct {
 	ReadShare    float64       // rw: of the turns
 	Permits      int           // semaphore
 	Take         int           // semaphore: the most permits of one turn
+	MultiNames   int           // multi: keys that a turn takes
 	Hold         time.Duration // contend: how long a holder keeps its lock
 	NoHandOff    bool
 	Witness      string        // file, or empty

@@ -16,5 +16,5 @@ const (
 
 // OwnKind is the kind of locks that a scenario brings along; "" if --kind says it.
 func OwnKind(scenario string) string {
-	return map[string]string{"fenced": KindFenced, "fair": KindFair, "rw": KindRW, KindSemaphore: KindSemaphore}[scenario]
+	return map[string]string{"fenced": KindFenced, "fair": KindFair, "rw": KindRW, "multi": KindLock, KindSemaphore: KindSemaphore}[scenario]
 }

@@ -29,7 +29,8 @@ type contendScenario struct {
 	order  *orderCheck // scenario fair
 	rw     *rwTally    // scenario rw
 
-	permits *permitCheck // scenario semaphore
+	permits *permitCheck     // scenario semaphore
+	several *contest.Several // scenario multi
 }
 
 // origins say what brought the grants, by the engines' own count.
@@ -46,7 +47,7 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	locksOf := func(kind string) []contest.Lock {
 		locks := make([]contest.Lock, s.Cfg.Clients)
 		for i := range locks {
-			eng := s.Engines[i/s.Cfg.Keys%len(s.Engines)]
+			eng := s.Engines[s.engineOf(i)]
 			locks[i] = contest.EngineLock{Lock: load.NewLock(eng, kind, name(i%s.Cfg.Keys), s.Cfg.Lease)}
 		}
 		return locks
@@ -66,6 +67,8 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	switch {
 	case s.permits != nil:
 		s.contest.Counted, s.contest.Witness = true, nil
+	case s.several != nil:
+		s.openSeveral(name)
 	case s.tokens != nil:
 		s.contest.Observer = s.tokens
 	case s.order != nil:
@@ -98,7 +101,7 @@ func (s *contendScenario) Measure(ctx context.Context) (report.Round, error) {
 	if err := s.Witness.Align(ctx); err != nil {
 		return report.Round{}, err
 	}
-	r := report.Round{Contended: true, Kind: s.Cfg.Kind}
+	r := report.Round{Contended: true, Several: s.several != nil, Kind: s.Cfg.Kind}
 	r.Before = s.Srv.Snapshot(ctx)
 	stats := s.readOrigins()
 	began := s.Meter.Read()
@@ -164,6 +167,7 @@ func (s *contendScenario) Finish(ctx context.Context, r *report.Report) error {
 	s.tokens.addTo(r)
 	s.order.addTo(r, s.Cfg.Chaos)
 	s.rw.addTo(r, s.contest.Ledger)
+	s.addSeveral(r)
 	r.Fairness = report.FairnessOf(s.served)
 	c.FairnessEngines = report.FairnessOf(s.servedByEngine())
 	if err := s.Witness.Conclude(ctx, r, report.NewLatency(s.waits.Acquires)); err != nil || s.Witness.GaveUp() {
@@ -181,7 +185,7 @@ func (s *contendScenario) Finish(ctx context.Context, r *report.Report) error {
 func (s *contendScenario) servedByEngine() []int64 {
 	sums := make([]int64, len(s.Engines))
 	for i, n := range s.served {
-		sums[i/s.Cfg.Keys%len(sums)] += n
+		sums[s.engineOf(i)] += n
 	}
 	return sums
 }

@@ -14,12 +14,13 @@ import (
 // partOrder notes the order in which parts are asked for and given back.
 type partOrder struct {
 	asked, given []string
+	futures      []*Future[*Lease]   // of those that were asked for
 	answers      []*Future[struct{}] // of those that were given back
 }
 
 func (p *partOrder) asks(l *Lock, _ *Owner, _ bool) func(*Future[*Lease]) {
 	p.asked = append(p.asked, l.Name())
-	return func(*Future[*Lease]) {}
+	return func(f *Future[*Lease]) { p.futures = append(p.futures, f) }
 }
 
 func (p *partOrder) givesBack(ls *Lease) func(*Future[struct{}]) {

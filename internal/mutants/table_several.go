@@ -38,6 +38,18 @@ func several() []mutant {
 			"engine", "TestTheOrderOfLocksIsTheSameInEveryProcess", false,
 		},
 		{
+			"multi-forgets-a-claimed-grant", "who gives up is told so while a lock is just granted to it",
+			one(gather, "op.left.Load() > 0 && (op.phase == multiTries || op.phase == multiWaits)", "false"), "engine", "TestMultiIsToldThatItHasEndedWhenAllItsAcquiresHave", false,
+		},
+		{
+			"multi-fixed-lease-is-old", "a fixed lease has only half of itself left when the call returns",
+			one(gather, "\tworn := op.worn()\n", "\tworn := op.worn()[:0]\n"), "engine", "TestMultiExtendsAtTheEndWhatHasRunForAWhile", false,
+		},
+		{
+			"multi-goes-on-with-what-is-lost", "several locks are granted, of which one was lost while another was waited for",
+			one(gather, "\tlost := firstLost(op.parts[:before])\n", "\tlost := -1\n"), "engine", "TestMultiStartsOverWithWhatWasLostWhileItWaited", false,
+		},
+		{
 			"multi-takes-a-name-twice", "a lock is named twice, and its second acquire waits for the first",
 			one("engine/multi.go", "if to > 0 && l.compare(m.sorted[to-1]) == 0 {", "if false {"), severalSuite, "TestMultiLockRefusesBadNamesAndOptionsAndSendsNothing", false,
 		},

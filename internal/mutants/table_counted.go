@@ -106,7 +106,7 @@ func counting() []mutant {
 		at("give-under-another-number", "a give whose answer is lost gives again: there are more permits than were set",
 			counted, "func (g *giver) due(clock.Instant) {\n", "func (g *giver) due(clock.Instant) {\n\tg.op.Field = newRequest(g.ent.eng) + \":\" + strconv.FormatInt(g.sent.units, 10)\n", lost+"|TestAnswersToCountDownsAreLost", false),
 		at("give-not-again", "a give whose answer is lost is not sent again: its permits may be lost",
-			counted, "if e.draining.Load() || r.Definite() && !passes {", "if true {", lost, false),
+			counted, "if e.draining.Load() || r.Definite() && !passes {", "if passes || !passes {", lost, false),
 		at("undo-by-a-note-that-is-gone", "what a take took is lost for good if another take comes before it is given back",
 			counted, "taker = ent.eng.id + \".\" + strconv.Itoa(i)", "break", undone, true),
 		at("undo-forgotten-with-its-entry", "the same, where nobody else waits just then",

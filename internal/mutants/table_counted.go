@@ -156,6 +156,11 @@ func counting() []mutant {
 			counted, "		if op.set.family != a.op.Family { // they wait until the latch is open\n			break\n		}\n", "", "TestALockBehindALatchOfItsNameIsPatient", false),
 		at("latch-without-room", "a latch behind a lock of its name ends the process",
 			counted, "&a.ent.ensureChildren().latch, false", "&a.ent.children.latch, false", "TestALatchBehindALockOfItsName", false),
+		{
+			"latch-unheard-in-a-cluster", "in a cluster nobody hears that a latch with a hash tag is open",
+			one("engine/family.go", "channelInCluster: slot.LatchChannelInCluster,", ""),
+			clusterSuite, "TestClusterSemaphoresAndLatchesAreHeardOf", true,
+		},
 		at("latch-look-given-back", "a look whose answer is lost is given back as if it had counted",
 			"engine/acquire.go", "if a.kept() && traits(a.op.Family).Serves != lockstate.ServesAll {", "if a.kept() {", "TestALookThatNobodyWaitsForLeavesNothing", true),
 	}

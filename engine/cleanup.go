@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -43,6 +44,12 @@ func (sc *section) undo(ent *entry, w lockRef, d lockstate.Indeterminate, lease 
 	all.undoing = append(all.undoing, takerOf(w.field))
 	sc.cleanFirst(ent, w, d, lease)
 	ent.SendBehindRelease()
+}
+
+// takerOf is under whose name a request is noted.
+func takerOf(request string) string {
+	taker, _, _ := strings.Cut(request, ":")
+	return taker
 }
 
 // cleanedFirst lets those who waited for the first answer go on.

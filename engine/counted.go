@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -27,14 +26,8 @@ func newRequest(e *Engine) string {
 	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
 }
 
-// takerOf is under whose name a request is noted.
-func takerOf(request string) string {
-	taker, _, _ := strings.Cut(request, ":")
-	return taker
-}
-
-// newTake names a take. The note of one that is being given back must stay until that is done: meanwhile the engine takes
-// under another name.
+// newTake names a take. The note of one that is being given back must stay until that is done: meanwhile the engine
+// takes under another name.
 func (ent *entry) newTake() string {
 	request, taker := newRequest(ent.eng), ent.eng.id
 	for i := 1; slices.Contains(ent.ensureChildren().undoing, taker); i++ {

@@ -179,6 +179,22 @@ func TestALatchThatWasDeletedIsNotOpen(t *testing.T) {
 	r.looks(open, known, "they were not told when it was deleted: then it is the opening that they see")
 }
 
+// Whatever ends it, the note of how it ended before stays.
+func TestALatchThatWasDeletedAndOpenedKeepsBothMarks(t *testing.T) {
+	t.Parallel()
+	r := newLatchRig(t)
+	r.setTo("1")
+	r.set("delete", "0")
+	r.setTo("1")
+	_, known := r.look(newcomer)
+	require.Equal(t, int64(0), r.down("1:1"))
+	_, opened := r.look(known)
+	require.Equal(t, fmt.Sprint(opened, " ", known), r.note("ended"))
+	r.setTo("1")
+	r.set("delete", "0")
+	require.Regexp(t, fmt.Sprintf(`^%d \d+$`, opened), r.note("ended"))
+}
+
 // Marks rise, though the server's clock was set back, or another server has taken its place.
 func TestMarksOfALatchRiseWhateverTheClockSays(t *testing.T) {
 	t.Parallel()

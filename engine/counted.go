@@ -84,6 +84,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	ent := a.ent
 	by := ent.WokenBy()
 	ent.Tenure(tenureEnd(r))
+	// In their order; who has left meanwhile takes nothing.
 	served, left := ent.Serve(&traits(a.op.Family).Traits, int32(r.Value), 0) //nolint:gosec // see demand
 	for w := served.Take(); w != nil; w = served.Take() {
 		sc.sh.counts.grants++
@@ -139,6 +140,7 @@ func (sc *section) give(ent *entry, f resp.Family, what gift) {
 			Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: all.giver,
 		}
 	}
+	// What comes while a command is on its way is the next one's.
 	g := all.giver
 	g.next.add(what)
 	if !g.busy {
@@ -189,6 +191,7 @@ func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
 	if g.since == 0 {
 		g.since = now
 	}
+	// A number that is not given back stays missing: nothing ends that but the server's word, or Close.
 	passes := r.Err.Class.Transient() || faultOf(r, g.op.Family).Passes
 	if e.draining.Load() || r.Definite() && !passes {
 		return false
@@ -219,6 +222,7 @@ func (sc *section) given(g *giver, r *resp.Result) {
 	default:
 		err = &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}
 	}
+	// Whoever closes is told of what nobody knows of.
 	if err != nil && e.closing.Load() {
 		sc.sh.counts.abandoned++
 		e.givenUp.Add(1)
@@ -339,6 +343,7 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 	if ent.Settled(); ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
+	// Each by what it has seen.
 	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked && !ent.wakeups.lost)
 	for _, op := range k.asks {
 		v := newcomers

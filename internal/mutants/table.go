@@ -64,7 +64,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), latches(), counting(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), latches(), counting(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(),

@@ -82,7 +82,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 		return
 	}
 	ent := a.ent
-	by := ent.WokenBy()
+	by, few := ent.WokenBy(), r.Value < a.op.Sink.(*demanding).sum()
 	ent.Tenure(tenureEnd(r))
 	// In their order; who has left meanwhile takes nothing.
 	served, left := ent.Serve(&traits(a.op.Family).Traits, int32(r.Value), 0) //nolint:gosec // see demand
@@ -97,7 +97,24 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	}
 	sc.answerTries(a, r)
 	sc.tellRest(ent)
+	// Where there were too few for all that were asked for there are none for those who are left.
+	if few && ent.First() != nil && !ent.Asked() { // what is given back may have asked already
+		if ent.wakeups == nil {
+			ent.wakeups = newWakeups(ent)
+		}
+		ent.Busy(forever, false)
+		sc.applyStep(ent, ent.AfterBusy(&traits(a.op.Family).Traits))
+		return
+	}
 	sc.advance(ent)
+}
+
+// sum is how much all of them want.
+func (d *demanding) sum() (all int64) {
+	for _, n := range d.wanted {
+		all += int64(n)
+	}
+	return all
 }
 
 // tellRest notes that others were served before those who go on waiting.

@@ -164,6 +164,9 @@ func (q *Queue) Leave(w *Waiter) Step {
 	switch {
 	case q.head == nil:
 		return StepTidy
+	case first && q.wait == waitParked && q.terms().Family.Serves == ServesSome: // there may be enough for the next
+		q.wait, q.by = waitWoken, WakeLook
+		return q.Next()
 	case first && q.wait == waitParked && !q.terms().waitsAs(w.Of.Terms()):
 		return StepPark
 	default:
@@ -362,7 +365,10 @@ func (q *Queue) Busy(until clock.Instant, keep bool) {
 	if q.wait == waitNot {
 		q.wait = waitWoken
 	}
-	q.busyUntil, q.tenureUntil = until, 0
+	// Of permits this engine may have some, and give them to who waits here: that goes on until its time.
+	if q.busyUntil = until; q.head == nil || q.terms().Family.Serves != ServesSome {
+		q.tenureUntil = 0
+	}
 }
 
 // Meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.

@@ -316,6 +316,7 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 	}
 	s.afterResults(args, b, r)
 	s.counted.afterCommand(simKeysOf(args))
+	s.counted.latched(args)
 	for i, key := range simKeysOf(args) {
 		n := s.byKey[key]
 		if n == nil {

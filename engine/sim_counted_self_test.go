@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,42 @@ var simCountedSabotages = []struct {
 		s.took(sem, &simTaker{who: "nobody", se: s.engines[0], tally: newTally(), n: 1}, 5*time.Millisecond, ErrNoPermits)
 		return true
 	}},
+	{"a latch lets nobody in early", "one is let in by a latch that is closed", onLatch(func(s *sim, l *simLatch) {
+		s.awaited(l, &simAwait{who: "nobody", se: s.engines[0], tally: newTally(), since: s.w.Now()}, 0, nil)
+	})},
+	{"a latch that is counted down is open", "one is told that it is gone", onLatch(func(s *sim, l *simLatch) {
+		s.awaited(l, &simAwait{who: "nobody", se: s.engines[0], tally: newTally(), since: s.w.Now()}, 0, ErrLatchGone)
+	})},
+	{"a latch lets everybody in", "one waits since before it was opened", onLatch(func(s *sim, l *simLatch) {
+		l.opened = s.w.Now().Add(-simSoon - time.Second)
+		l.waiters = append(l.waiters, &simAwait{who: "nobody", se: s.engines[0], gen: s.engines[0].gen, since: l.opened.Add(-simSoon)})
+		s.counted.checkLatches()
+	})},
+	{"a request counts once", "one counts twice", onLatch(func(s *sim, l *simLatch) {
+		for range 2 {
+			s.server.twin.Do([]string{"SET", l.name, "9"})
+			s.counted.look(l, "")
+			s.server.twin.Do([]string{"SET", l.name, "8"})
+			s.counted.look(l, "somebody:1:1")
+		}
+	})},
+	{"a count is above zero", "it is below", onLatch(func(s *sim, l *simLatch) {
+		s.server.twin.Do([]string{"SET", l.name, "-1"})
+		s.counted.look(l, "")
+	})},
+}
+
+// onLatch waits until a latch is closed, and has been for a moment.
+func onLatch(do func(*sim, *simLatch)) func(*sim, *simSem) bool {
+	return func(s *sim, _ *simSem) bool {
+		for _, l := range s.counted.latches {
+			if s.counted.look(l, ""); l.count > 0 && l.openAt < s.w.Now() {
+				do(s, l)
+				return true
+			}
+		}
+		return false
+	}
 }
 
 func TestSimNoticesWhatIsCounted(t *testing.T) {
@@ -61,6 +98,8 @@ func TestSimNoticesWhatIsCounted(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed < 30; seed++ { // until one has the moment
 				p := drawProfile(seed, 300, nil, "counted")
+				p.habit.odds[doLatch] = 50
+				p.steps = p.drawSteps(rand.New(rand.NewPCG(seed, 7)), 300) //nolint:gosec // it must repeat
 				p.rate, p.fates, p.crashes, p.blows, p.clocks, p.closes = 0, nil, false, false, false, false
 				s := newSim(p, nil)
 				done := false

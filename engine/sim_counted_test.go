@@ -22,6 +22,7 @@ import (
 type simCounted struct {
 	s       *sim
 	sems    []*simSem
+	latches []*simLatch
 	excused bool // a failover has lost what was written, or brought it back
 }
 
@@ -52,7 +53,7 @@ type simTaker struct {
 }
 
 func newSimCounted(s *sim) *simCounted {
-	c := &simCounted{s: s}
+	c := &simCounted{s: s, latches: []*simLatch{newSimLatch("l0"), newSimLatch("l1")}}
 	for i, limit := range []int{1, 3} {
 		sem := &simSem{name: "s" + strconv.Itoa(i), limit: limit, by: make(map[*simEngine]int)}
 		c.sems = append(c.sems, sem)
@@ -63,9 +64,11 @@ func newSimCounted(s *sim) *simCounted {
 
 // keeps reports whether a key stays when all is over.
 func (c *simCounted) keeps(key string) bool {
-	return c != nil && slices.ContainsFunc(c.sems, func(sem *simSem) bool {
+	return c != nil && (slices.ContainsFunc(c.sems, func(sem *simSem) bool {
 		return key == sem.name || strings.HasPrefix(key, "{"+sem.name+"}:")
-	})
+	}) || slices.ContainsFunc(c.latches, func(l *simLatch) bool {
+		return key == l.name || strings.HasPrefix(key, "{"+l.name+"}:")
+	}))
 }
 
 // shards are those of the names.
@@ -74,6 +77,7 @@ func (c *simCounted) shards() (all []uint64) {
 		for _, sem := range c.sems {
 			all = append(all, xxhash.Sum64String(sem.name)%shardCount)
 		}
+		all = append(all, c.latchShards()...)
 	}
 	return all
 }
@@ -117,6 +121,9 @@ func (c *simCounted) died(se *simEngine) {
 		sem.lost, sem.held = sem.lost+sem.by[se], sem.held-sem.by[se]
 		delete(sem.by, se)
 		sem.takers = slices.DeleteFunc(sem.takers, func(w *simTaker) bool { return w.se == se })
+	}
+	for _, l := range c.latches {
+		l.waiters = slices.DeleteFunc(l.waiters, func(w *simAwait) bool { return w.se == se })
 	}
 	for _, a := range se.crew {
 		a.gives = 0
@@ -245,6 +252,7 @@ func (c *simCounted) checkWaiting() {
 	if c == nil {
 		return
 	}
+	c.checkLatches()
 	now := c.s.w.Now()
 	quiet := c.s.quietAt != 0 && now.Sub(c.s.quietAt) >= simCalm
 	for _, sem := range c.sems {
@@ -318,7 +326,7 @@ var simCountedProfile = simProfile{"counted", [][]simKind{{simLock}}, shapeCount
 // shapeCounted: callers take and give back permits, and everything goes wrong that may.
 func shapeCounted(p *simPlan, r *rand.Rand) {
 	h := p.habit
-	h.odds = simOdds{doPermits: 80, doPause: 10, doClose: r.IntN(3)}
+	h.odds = simOdds{doPermits: 50, doLatch: []int{0, 30, 90}[r.IntN(3)], doPause: 10, doClose: r.IntN(3)}
 	h.spans = simSpans{10 * time.Microsecond, []time.Duration{2, 50, 1000}[r.IntN(3)] * time.Millisecond}
 	h.waits, h.quits, h.tries = 30, 30, 20
 	p.engines, p.actors, p.calm = 1+r.IntN(3), 1+r.IntN(5), []int{30, 70, 100}[r.IntN(3)]

@@ -221,7 +221,7 @@ func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	if r.IntN(100) < p.nested {
 		st.owner = r.IntN(p.owners)
 	}
-	if st.do != doAcquire && st.do != doMulti && st.do != doPermits {
+	if st.do != doAcquire && st.do != doMulti && st.do != doPermits && st.do != doLatch {
 		return st
 	}
 	st.try = r.IntN(100) < h.tries

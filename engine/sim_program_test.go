@@ -31,6 +31,7 @@ const (
 	doDo
 	doMulti
 	doPermits
+	doLatch
 	simDos // how many there are
 )
 
@@ -252,6 +253,8 @@ func (a *simActor) step(st *simStep) {
 		a.multi(st)
 	case doPermits:
 		a.permits(st)
+	case doLatch:
+		a.latch(st)
 	default:
 		if len(a.held) > 0 {
 			a.withHeld(st, a.held[st.pick%len(a.held)])

@@ -41,7 +41,9 @@ func TestWhatALookAtALatchMeans(t *testing.T) {
 		"gone, where nobody ever hears":  {code: resp.CodeGone, deaf: true, waiters: lookWaits, newcomers: lookOpen, after: latchState{gone: at}},
 		"gone without a word":            {latchState{hears: true}, looking{}, resp.CodeGone, false, lookWaits, lookOpen, latchState{hears: true, gone: at}},
 		"gone without a word, for a while": {
-			latchState{hears: true, gone: at.Add(-goneFor + 1)}, looking{}, resp.CodeGone, false, lookWaits, lookOpen,
+			latchState{hears: true, gone: at.Add(-goneFor + 1)},
+			looking{},
+			resp.CodeGone, false, lookWaits, lookOpen,
 			latchState{hears: true, gone: at.Add(-goneFor + 1)},
 		},
 		"gone without a word, for long": {

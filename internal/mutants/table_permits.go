@@ -4,11 +4,8 @@ package main
 // that is noted and not carried out, makes permits or loses them for ever.
 func permits() []mutant {
 	const take, give, set = "semaphore", "semaphorerelease", "semaphoreset"
-	const notes, count = "fragments/requests", "fragments/count"
 	const twice, gives, back = "TestATakeThatIsSentTwiceTakesOnce", "TestPermitsThatAreGivenTwiceAreGivenOnce", "TestATakeThatNobodyWantsIsGivenBackOnce"
-	const order, numbers = "TestPermitsAreTakenForAsManyAsThereAreEnoughForInTheirOrder", "TestWhatIsNoNumberOfPermitsIsLeftAlone"
-	const refused, halves = "TestWhereTheCountIsRefusedTheNoteIsWhatItWas", "TestARefusalEndsItsScriptAndLeavesNothingHalfDone"
-	const told, changed, late = "TestWaitersAreToldHowManyPermitsAreFree", "TestASemaphoreIsSetOnceAndChangedAsAsked", "TestC029_NoScriptTakesAKeyAfterItsNotAfter"
+	const order, late = "TestPermitsAreTakenForAsManyAsThereAreEnoughForInTheirOrder", "TestC029_NoScriptTakesAKeyAfterItsNotAfter"
 	return []mutant{
 		// Requests that come again, or late.
 		in(take, "permits-taken-twice", "a take that is sent again takes again, and nobody has what it took first",
@@ -53,7 +50,17 @@ func permits() []mutant {
 			"if now > tonumber(ARGV[3]) then", "if false then", late),
 		in(set, "permits-late-set", "permits that were set are set again by a copy that comes late",
 			"if now > tonumber(ARGV[5]) then", "if false then", late),
+	}
+}
 
+// permitNotes: what is noted, what stands there, and who is told.
+func permitNotes() []mutant {
+	const take, give, set = "semaphore", "semaphorerelease", "semaphoreset"
+	const notes, count = "fragments/requests", "fragments/count"
+	const twice, numbers = "TestATakeThatIsSentTwiceTakesOnce", "TestWhatIsNoNumberOfPermitsIsLeftAlone"
+	const refused, halves = "TestWhereTheCountIsRefusedTheNoteIsWhatItWas", "TestARefusalEndsItsScriptAndLeavesNothingHalfDone"
+	const told, changed = "TestWaitersAreToldHowManyPermitsAreFree", "TestASemaphoreIsSetOnceAndChangedAsAsked"
+	return []mutant{
 		// Notes.
 		in(take, "permits-note-after-a-refusal", "a take that was refused is noted: asked again it answers permits that it has not",
 			"    forget(notes, who, note)\n", "", refused),

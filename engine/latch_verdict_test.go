@@ -57,3 +57,31 @@ func TestWhatALookAtALatchMeans(t *testing.T) {
 		require.Equal(t, c.after, state, name)
 	}
 }
+
+// What is known of a latch is for those who wait: who comes when they have gone begins anew.
+func TestALookKnowsWhatThoseKnowWhoAsk(t *testing.T) {
+	known := latchState{known: 5, heard: 1, hears: true, gone: 3}
+	ent := newParent(nil, "l", 0, 0)
+	ent.wakeups = &wakeups{ent: ent, hears: true}
+	a := &attempt{ent: ent}
+	a.op.Family = resp.FamilyLatch
+	op := &acquireOp{lock: &Lock{set: defaults[resp.FamilyLatch]}}
+	op.set = op.lock.set
+	op.Of = op
+	ent.Push(&op.Waiter)
+	for _, saw := range []bool{true, false} {
+		op.SawClosed = saw
+		ent.children.latch = known
+		a.look()
+		k := a.op.Sink.(*looking)
+		require.Equal(t, []*acquireOp{op}, k.asks)
+		require.True(t, k.hears)
+		if saw {
+			require.Equal(t, []int64{5, 1}, []int64{k.known, int64(k.heard)})
+			require.Equal(t, known, ent.children.latch)
+			continue
+		}
+		require.Equal(t, []int64{-1, 0}, []int64{k.known, int64(k.heard)})
+		require.Equal(t, latchState{}, ent.children.latch)
+	}
+}

@@ -129,7 +129,7 @@ func counting() []mutant {
 		at("unclaimed-permits-kept", "permits that nobody wants any more are missing for ever",
 			counted, "		sc.give(ent, a.op.Family, gift{units: int64(left)})\n", "", "TestASemaphoreGetsBackWhatNobodyWantsAnyMore", true),
 		at("permits-handed-out-and-given", "permits that were handed out are given back, too",
-			semaphore, "gift{int64(left), []*giveOp{op}}", "gift{int64(n), []*giveOp{op}}", limited, false),
+			semaphore, "gift{int64(left), []*giveOp{op}}", "gift{int64(n), []*giveOp{op}}", "TestWhatIsHandedOutIsNotGivenBack", true),
 		at("permits-kept-by-one-engine", "others never get permits while an engine hands them out",
 			counted, " || !ent.TenureOpen(sc.eng.clock.Now()) {\n\t\treturn units", " {\n\t\treturn units", "TestASemaphoreIsNotKeptByOneEngine", true),
 		at("gifts-meanwhile-lost", "what is given back while a give is on its way is never sent",

@@ -135,8 +135,6 @@ func counting() []mutant {
 		at("gifts-meanwhile-lost", "what is given back while a give is on its way is never sent",
 			counted, "if g.busy = false; g.next.units > 0 {", "if g.busy = false; false {", limited, true),
 		at("givers-untold", "whoever gives back waits for ever", counted, "	sc.tellGivers(&g.sent, err)\n	ent.ReleaseAnswered()\n", "	ent.ReleaseAnswered()\n", "TestASemaphoreServesItsEngineInOrder", true),
-		at("give-after-close", "what is given back after Close is neither sent nor refused",
-			semaphore, "	if l.eng.closing.Load() {\n", "	if false {\n", "TestCloseEndsWaitersOfASemaphore", true),
 		at("wrong-kind-counted", "a count of what is no latch passes for done",
 			counted, "	case r.Code == resp.CodeNotOurs:\n", "	case false:\n", "TestALatchRefusesWhatCannotBeAskedFor", false),
 
@@ -161,8 +159,6 @@ func counting() []mutant {
 			counted, "ent.wakeups.asked && !ent.wakeups.lost)", "ent.wakeups.asked)", "TestALatchThatIsLostToOneWhoHearsNothing", false),
 		at("latch-any-message-opens", "a message that the latch has another count opens it where that is lost",
 			wait, "case message == openMessage:", "case message != \"\":", gone, false),
-		at("latch-looked-at-without-a-pause", "a lock that waits behind a latch has it looked at as fast as the server answers",
-			counted, "		if op.set.family != a.op.Family { // they wait until the latch is open\n			break\n		}\n", "", "TestALockBehindALatchOfItsNameIsPatient", false),
 		at("latch-without-room", "a latch behind a lock of its name ends the process",
 			counted, "&a.ent.ensureChildren().latch, false", "&a.ent.children.latch, false", "TestALatchBehindALockOfItsName", false),
 		{

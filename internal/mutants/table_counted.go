@@ -2,11 +2,10 @@ package main
 
 // latches: what the scripts of a latch promise: they open for nobody early, and for everybody who saw it closed.
 func latches() []mutant {
-	const look, down, set, marks = "latch", "latchdown", "latchset", "fragments/marks"
+	const look, down = "latch", "latchdown"
 	const opens, twice, early = "TestALatchIsCountedDownToItsOpening", "TestACountDownThatIsSentTwiceCountsOnce", "TestACountDownOfAnOpenLatchOpensNoLaterOne"
 	const deleted, rise, foreign = "TestALatchThatWasDeletedIsNotOpen", "TestMarksOfALatchRiseWhateverTheClockSays", "TestNotesOfOthersOpenNoLatch"
-	const refused, told, changed = "TestWhereTheCountOfALatchIsRefusedTheNotesAreWhatTheyWere", "TestWaitersOfALatchAreTold", "TestALatchIsSetOnceAndDeletedOnce"
-	const numbers, empty, tag = "TestWhatIsNoNumberIsNoLatch", "TestALatchIsOpenWhenItHasNoCount", "TestTheChannelOfALatchWithAHashTag"
+	const refused, told, empty = "TestWhereTheCountOfALatchIsRefusedTheNotesAreWhatTheyWere", "TestWaitersOfALatchAreTold", "TestALatchIsOpenWhenItHasNoCount"
 	const late = "TestC029_NoScriptTakesAKeyAfterItsNotAfter"
 	return []mutant{
 		// Who is let in.
@@ -55,7 +54,17 @@ func latches() []mutant {
 		in(down, "latch-opens-in-silence", "Redisson's waiters wait for ever", "local heard = call(publish, channel_of(key, ARGV[2]), '0')", "local heard = 0", told),
 		in(down, "latch-unpublished", "an opening whose message is refused passes for an error: it is sent again for ever",
 			"return type(heard) == 'table' and -2 or heard", "return heard", told),
+	}
+}
 
+// latchMarks: what is noted of a latch's openings and deletions, and who is told.
+func latchMarks() []mutant {
+	const set, marks = "latchset", "fragments/marks"
+	const deleted, rise, foreign = "TestALatchThatWasDeletedIsNotOpen", "TestMarksOfALatchRiseWhateverTheClockSays", "TestNotesOfOthersOpenNoLatch"
+	const refused, told, changed = "TestWhereTheCountOfALatchIsRefusedTheNotesAreWhatTheyWere", "TestWaitersOfALatchAreTold", "TestALatchIsSetOnceAndDeletedOnce"
+	const numbers, tag = "TestWhatIsNoNumberIsNoLatch", "TestTheChannelOfALatchWithAHashTag"
+	const late = "TestC029_NoScriptTakesAKeyAfterItsNotAfter"
+	return []mutant{
 		// Marks.
 		in(marks, "latch-marks-by-the-clock", "after a clock was set back an opening is older than what who waits has seen",
 			"return math.max(opened + 1, deleted + 1, micros)", "return micros", rise),
@@ -120,14 +129,12 @@ func counting() []mutant {
 		at("unclaimed-permits-kept", "permits that nobody wants any more are missing for ever",
 			counted, "		sc.give(ent, a.op.Family, gift{units: int64(left)})\n", "", "TestASemaphoreGetsBackWhatNobodyWantsAnyMore", true),
 		at("permits-handed-out-and-given", "permits that were handed out are given back, too",
-			semaphore, "gift{int64(left), []*giveOp{op}}", "gift{int64(n), []*giveOp{op}}", limited, false),
+			semaphore, "gift{int64(left), []*giveOp{op}}", "gift{int64(n), []*giveOp{op}}", "TestWhatIsHandedOutIsNotGivenBack", true),
 		at("permits-kept-by-one-engine", "others never get permits while an engine hands them out",
 			counted, " || !ent.TenureOpen(sc.eng.clock.Now()) {\n\t\treturn units", " {\n\t\treturn units", "TestASemaphoreIsNotKeptByOneEngine", true),
 		at("gifts-meanwhile-lost", "what is given back while a give is on its way is never sent",
 			counted, "if g.busy = false; g.next.units > 0 {", "if g.busy = false; false {", limited, true),
 		at("givers-untold", "whoever gives back waits for ever", counted, "	sc.tellGivers(&g.sent, err)\n	ent.ReleaseAnswered()\n", "	ent.ReleaseAnswered()\n", "TestASemaphoreServesItsEngineInOrder", true),
-		at("give-after-close", "what is given back after Close is neither sent nor refused",
-			semaphore, "	if l.eng.closing.Load() {\n", "	if false {\n", "TestCloseEndsWaitersOfASemaphore", true),
 		at("wrong-kind-counted", "a count of what is no latch passes for done",
 			counted, "	case r.Code == resp.CodeNotOurs:\n", "	case false:\n", "TestALatchRefusesWhatCannotBeAskedFor", false),
 
@@ -152,8 +159,6 @@ func counting() []mutant {
 			counted, "ent.wakeups.asked && !ent.wakeups.lost)", "ent.wakeups.asked)", "TestALatchThatIsLostToOneWhoHearsNothing", false),
 		at("latch-any-message-opens", "a message that the latch has another count opens it where that is lost",
 			wait, "case message == openMessage:", "case message != \"\":", gone, false),
-		at("latch-looked-at-without-a-pause", "a lock that waits behind a latch has it looked at as fast as the server answers",
-			counted, "		if op.set.family != a.op.Family { // they wait until the latch is open\n			break\n		}\n", "", "TestALockBehindALatchOfItsNameIsPatient", false),
 		at("latch-without-room", "a latch behind a lock of its name ends the process",
 			counted, "&a.ent.ensureChildren().latch, false", "&a.ent.children.latch, false", "TestALatchBehindALockOfItsName", false),
 		{

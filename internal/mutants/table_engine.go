@@ -30,8 +30,19 @@ func handedOver() []mutant {
 		},
 		{
 			"turn-outlasts-others", "an engine goes on with a turn in which somebody else had the lock",
-			one("engine/internal/lockstate/queue.go", "q.busyUntil, q.tenureUntil = until, 0\n", "q.busyUntil = until\n"),
+			one("engine/internal/lockstate/queue.go", "if q.busyUntil = until; q.head == nil ||", "if q.busyUntil = until; false &&"),
 			"engine/internal/lockstate", "TestMachineBusyEndsTheTurn", false,
+		},
+		{
+			"tenure-of-permits-ends-with-too-few", "permits go from hand to hand only until the next waiter is told that there are too few",
+			one("engine/internal/lockstate/queue.go", "if q.busyUntil = until; q.head == nil || q.terms().Family.Serves != ServesSome {",
+				"if q.busyUntil = until; true {"),
+			"engine/internal/suite/family", "TestPermitsGoFromHandToHandThoughTheNextWaiterWasRefused", false,
+		},
+		{
+			"who-is-left-behind-polls", "where who waits for many permits leaves, those behind who would find enough wait for their poll",
+			one("engine/internal/lockstate/queue.go", "q.terms().Family.Serves == ServesSome: // there may", "false: // there may"),
+			"engine/internal/lockstate", "TestWhoStandsBehindOneThatLeavesIsAskedFor", false,
 		},
 		{
 			"releases-heard-without-end", "who has waited for longest begins to leave the others a head start",

@@ -146,7 +146,7 @@ func (g *generator) anyField() string {
 
 // request is one to take permits, by one of two engines. Its number is of few, so that some come again or too late.
 func (g *generator) request() string {
-	return g.one("e1", "e1", "e2") + ":" + strconv.Itoa(1+g.IntN(6)+g.IntN(6))
+	return g.one("e1", "e1", "e1.1", "e2") + ":" + strconv.Itoa(1+g.IntN(6)+g.IntN(6))
 }
 
 // giving is a request to give permits back, or to give back what one took.

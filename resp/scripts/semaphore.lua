@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  how many permits are free
 -- ARGV[1]  says nothing here, as ARGV[4]
--- ARGV[2]  the request: '<engine>:<number>'
+-- ARGV[2]  the request: '<engine>:<number>'; or '<engine>.<n>:<number>' while a take of the engine is being given back
 -- ARGV[3]  not-after: the server's time in ms after which this call must change nothing
 -- ARGV[5+] how many permits each wants
 -- returns  {now} when the not-after has passed; else {now, 1, taken}, or {now, 0, 0, 1, v} with v: -1 too few are free

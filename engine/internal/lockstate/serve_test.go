@@ -203,3 +203,26 @@ func TestFaultOfWhatMayCountTwiceIsOneOfManyWhileNothingIsUnknown(t *testing.T) 
 		}
 	}
 }
+
+// Permits that were too few for who was first may be enough for the next.
+func TestWhoStandsBehindOneThatLeavesIsAskedFor(t *testing.T) {
+	many, one := wanting(permitTraits, 3), wanting(permitTraits, 1)
+	q := queueOf(many, one)
+	beginAsking(q)
+	q.Sent()
+	q.Landed()
+	q.Busy(0, false)
+	require.Equal(t, StepPark, q.AfterBusy(permitTraits))
+	require.Equal(t, StepSend, q.Leave(&many.Waiter))
+	require.Equal(t, []*testOp{one}, inLine(t, q))
+
+	// Of a lock there is no more for the next.
+	a, b := opFor(lockTraits), opFor(lockTraits)
+	q = queueOf(a, b)
+	beginAsking(q)
+	q.Sent()
+	q.Landed()
+	q.Busy(0, false)
+	require.Equal(t, StepPark, q.AfterBusy(lockTraits))
+	require.Equal(t, StepRest, q.Leave(&a.Waiter))
+}

@@ -254,10 +254,10 @@ func TestACountIsNotHandedToThoseWhoWait(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	l, ctx := e.CountDownLatch("l"), testkit.Limited(t)
-	for range 20 {
+	for range 100 {
 		s.Do(t, "SET", "l", "5")
-		require.NoError(t, e.Semaphore("l").Acquire(ctx, 1)) // a tenure of it begins
-		waits := l.AwaitAsync(ctx)
+		takes, waits := e.Semaphore("l").AcquireAsync(ctx, 1), l.AwaitAsync(ctx)
+		testkit.Get(t, takes) // its tenure begins
 		require.NoError(t, l.CountDown(ctx))
 		testkit.Pending(t, waits)
 		requireCount(t, l, 3)

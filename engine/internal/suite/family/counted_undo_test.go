@@ -155,3 +155,25 @@ func TestALookThatNobodyWaitsForLeavesNothing(t *testing.T) {
 	s.Do(t, "DEL", "l")
 	testkit.Finish(t, s)
 }
+
+// Of what is released some goes to those who wait here; the rest is given back, and no more.
+func TestWhatIsHandedOutIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.Open(t, s.Addr())
+	sem, ctx := e.Semaphore("s"), testkit.Limited(t)
+	setPermits(t, sem, 4)
+	for rounds := 0; e.Stats().GrantsByHandOff < 5; rounds++ {
+		require.Less(t, rounds, 5000, "nothing is handed out")
+		all, waits := sem.AcquireAsync(ctx, 4), sem.AcquireAsync(ctx, 1)
+		testkit.Get(t, all)
+		require.NoError(t, sem.Release(ctx, 4))
+		testkit.Get(t, waits)
+		require.NoError(t, sem.Release(ctx, 1))
+		testkit.Eventually(t, "all are free, and no more", func() bool {
+			free, err := sem.AvailablePermits(ctx)
+			return err == nil && free == 4
+		})
+	}
+	semaphoreIsOver(t, s, "s", e)
+}

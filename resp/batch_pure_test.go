@@ -109,6 +109,10 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"take":               {[]*Op{op(OpReacquire, FamilySemaphore)}, "a 30000 F 77 0 2 1 5", ""},
 		"give":               {[]*Op{op(OpRelease, FamilySemaphore), op(OpRelease, FamilySemaphore, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
 		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77", ""},
+		"permits":            {[]*Op{op(OpReacquire, FamilyPermits)}, "a 30000 F 77 0 SPUBLISH", ""},
+		"permits given back": {[]*Op{op(OpRelease, FamilyPermits), op(OpRelease, FamilyPermits, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
+		"permits extended":   {[]*Op{op(OpExtend, FamilyPermits)}, "{a}:timeout 30000 1 0 F", ""},
+		"permits listed":     {[]*Op{op(OpQueue, FamilyPermits)}, "{a}:timeout", ""},
 		"acquire for writes": {[]*Op{op(OpAcquire, FamilyWrite), op(OpAcquire, FamilyWrite)}, "a b 30000 F 77 1 0", "30000 F 77 0 0 a b"},
 	} {
 		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}

@@ -277,6 +277,16 @@ func (q *Queue) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
 	})
 }
 
+// GrantedMany is Granted for a family of which many are granted at a time: asked are the terms that the grant is for.
+func (q *Queue) GrantedMany(asked Terms, seen int) *Waiter {
+	if !q.believed() {
+		return nil
+	}
+	return q.claim(func(t *Terms) bool {
+		return t.Lease == asked.Lease && t.Family == asked.Family && t.Units == asked.Units && t.Replicas() <= seen
+	})
+}
+
 // believed follows a grant, and says whether it counts.
 func (q *Queue) believed() bool {
 	q.Settled()
@@ -426,8 +436,11 @@ func (q *Queue) ResendDue(a Attempt) bool {
 
 // TakeTries takes every Try that is still wanted out of the queue: they take the answer that somebody has the lock. But
 // readers let readers in, so neither a read grant nor a writer's "busy" is an
-// answer to a Try to read, unless somebody else waits before it.
+// answer to a Try to read, unless somebody else waits before it. Nor is the grant of one of many.
 func (q *Queue) TakeTries(asked *Traits, granted bool) (tries Chain) {
+	if asked.Many && granted {
+		return tries
+	}
 	// As long as nobody but readers stands before it, a Try to read may still get in.
 	readers := asked.Shared && granted || asked.ReadsToo && !granted
 	for w := q.head; w != nil; {

@@ -13,6 +13,7 @@ var scriptNames = [...]string{
 	"", "acquire", "reacquire", "release", "renew", "inspect", "force", "fenced",
 	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
 	"semaphore", "semaphorerelease", "semaphoreset",
+	"permits", "permitsrelease", "permitsrenew", "permitsset", "permitsleased",
 	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
 	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
@@ -38,6 +39,11 @@ const (
 	idSemaphore
 	idSemaphoreRelease
 	idSemaphoreSet
+	idPermits
+	idPermitsRelease
+	idPermitsRenew
+	idPermitsSet
+	idPermitsLeased
 	idRedissonLock
 	idRedissonUnlock
 	idRedissonForce
@@ -146,6 +152,16 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 		return (&semaphorerelease{Server: s}).run(KEYS, ARGV)
 	case idSemaphoreSet:
 		return (&semaphoreset{Server: s}).run(KEYS, ARGV)
+	case idPermits:
+		return (&permits{Server: s}).run(KEYS, ARGV)
+	case idPermitsRelease:
+		return (&permitsrelease{Server: s}).run(KEYS, ARGV)
+	case idPermitsRenew:
+		return (&permitsrenew{Server: s}).run(KEYS, ARGV)
+	case idPermitsSet:
+		return (&permitsset{Server: s}).run(KEYS, ARGV)
+	case idPermitsLeased:
+		return s.permitsLeased(KEYS)
 	default:
 		return s.startRedisson(id, KEYS, ARGV)
 	}

@@ -33,6 +33,12 @@ var expected = map[string][]string{
 	"semaphore":        {"too late", "granted", "too few", "another kind", "error of a key"},
 	"semaphorerelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
 	"semaphoreset":     {"too late", "done", "nothing done", "another kind", "error"},
+
+	"permits":        {"too late", "granted", "busy", "no expiry", "another kind", "error of a key", "error"},
+	"permitsrelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"permitsrenew":   {"renewed", "not ours", "error of a key"},
+	"permitsset":     {"too late", "done", "nothing done", "another kind", "error"},
+	"permitsleased":  {"waiting", "nobody", "error"},
 }
 
 // everyCode lists what the differential test has to see: of Redisson's scripts that each is called and refused.
@@ -80,7 +86,7 @@ func codesOf(script string, r Reply) []string {
 		return []string{map[int64]string{1: "released", 0: "none", -3: "another kind"}[r.Array[1].Int]}
 	case "semaphore":
 		return semaphoreCodes(r.Array)
-	case "semaphoreset":
+	case "semaphoreset", "permitsset":
 		if len(r.Array) == 1 {
 			return []string{"too late"}
 		}
@@ -90,7 +96,7 @@ func codesOf(script string, r Reply) []string {
 			return []string{"no key"}
 		}
 		return []string{"fields"}
-	case "queue":
+	case "queue", "permitsleased":
 		if len(r.Array) == 1 {
 			return []string{"nobody"}
 		}

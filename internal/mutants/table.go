@@ -63,7 +63,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), permitsTaken(), permitsNoted(), permitsCounted(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(),

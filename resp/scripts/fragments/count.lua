@@ -1,6 +1,6 @@
 -- count_of reads how many there are, as INCRBY would: "1e3", " 5", "0x10" and "nan" are numbers to Lua alone. Nil: it is
 -- none, or none that Lua can calculate with.
 local function count_of(text)
-  local n = (text == '0' or string.match(text, '^-?[1-9]%d*$')) and tonumber(text)
-  return n and math.abs(n) < 2 ^ 53 and n or nil
+  local count = (text == '0' or string.match(text, '^-?[1-9]%d*$')) and tonumber(text)
+  return count and math.abs(count) < 2 ^ 53 and count or nil
 end

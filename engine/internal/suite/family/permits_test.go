@@ -341,6 +341,17 @@ func TestALeaseOfPermitsIsExtendedAndReadAndChanged(t *testing.T) {
 	permitsAreOver(t, s, e)
 }
 
+func TestPermitsAreNotRenewedUnlessAsked(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e, sem := permitsOf(t, s, 5)
+	ctx := testkit.Limited(t)
+	p := take(t, sem, 1)
+	require.InDelta(t, engine.DefaultLease.Seconds(), time.Until(p.Deadline()).Seconds(), 5)
+	require.NoError(t, p.Extend(ctx, time.Minute), "what is renewed cannot be extended")
+	require.NoError(t, p.Release(ctx))
+	permitsAreOver(t, s, e)
+}
+
 // By their ids, permits are given back all or none, whoever has them.
 func TestPermitsAreReleasedByTheirIDs(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
@@ -555,8 +566,9 @@ func TestPermitsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 			all = append(all, sem.AcquireAsync(ctx, 1+i%2))
 		}
 		cancel()
-		for _, f := range all {
+		for i, f := range all {
 			if p, err := f.Await(t.Context()); err == nil {
+				require.Len(t, p.IDs(), 1+i%2)
 				require.NoError(t, p.Release(t.Context()))
 			} else {
 				require.ErrorIs(t, err, context.Canceled)
@@ -590,6 +602,27 @@ func TestPermitsWhoseAnswersAreLostCountOnce(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrUnknown, "it might count twice")
 	testkit.Await(t, lost.C(), "the answer is lost")
 	requirePermits(t, sem, 6, 0, 6)
+	permitsAreOver(t, s, e)
+}
+
+// Who asked has left, and nobody knows what it was granted: who waits behind it asks for as many as it wants itself.
+func TestWhoWaitsBehindAnAcquireWithoutAnAnswerGetsWhatItWants(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := testkit.Open(t, p.Addr())
+	sem := e.PermitSemaphore("s")
+	_, err := sem.TrySetPermits(t.Context(), 5)
+	require.NoError(t, err)
+	for range 3 {
+		lost := p.DropReply(testkit.ScriptCall("permits"), 1, faultproxy.Hang)
+		leaves, wants := sem.AcquireAsync(t.Context(), 2), sem.AcquireAsync(t.Context(), 3)
+		testkit.Await(t, lost.C(), "the answer is lost")
+		require.True(t, leaves.Cancel())
+		got := testkit.Get(t, wants)
+		require.Len(t, got.IDs(), 3)
+		require.NoError(t, got.Release(testkit.Limited(t)))
+		testkit.Eventually(t, "all are free", func() bool { return s.Do(t, "GET", "s") == "5" })
+	}
 	permitsAreOver(t, s, e)
 }
 

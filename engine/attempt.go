@@ -179,7 +179,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		}
 	}
 	// Others go on: the owner's other callers enter, who only tried is told, a writer that is next asks.
-	if f.Many { // there may be more
+	if f.Many { // there may be more: it is no answer to tries
 		sc.advance(root)
 		return
 	}

@@ -66,6 +66,13 @@ func TestLeasedPermitsLiveAsLongAsTheirSemaphore(t *testing.T) {
 	_, got = r.ask(OpRelease, FamilyPermits, "k", as(permitIDs('a', 2)))
 	require.Equal(t, CodeNotOurs, got.Code)
 	require.Equal(t, "7", r.do("GET", "k"))
+	// A release makes no semaphore.
+	_, got = r.ask(OpReacquire, FamilyPermits, "k", as(permitIDs('a', 2)))
+	require.Equal(t, CodeGranted, got.Code)
+	r.do("DEL", "k")
+	_, got = r.ask(OpRelease, FamilyPermits, "k", as(permitIDs('a', 2)))
+	require.Equal(t, CodeReleased, got.Code)
+	require.Empty(t, r.s.Keys(t))
 }
 
 // Under memory pressure what is held is renewed, and given back.

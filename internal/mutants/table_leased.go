@@ -27,7 +27,7 @@ func leasedPermits() []mutant {
 			"local left = not there and call('DEL', timeouts)", "local left = nil", lives),
 		in("permitsrelease", "leased-made-of-nothing", "a release makes a semaphore, or permits of one that is gone",
 			"give_back(key, timeouts, members, free)", "give_back(key, timeouts, members, true)",
-			"TestARefusalEndsItsScriptAndLeavesNothingHalfDone"),
+			lives),
 		in("permitsrenew", "leased-lost-in-full-memory", "permits that are held are lost when the server's memory is full",
 			"string.find(set.err, 'OOM', 1, true)", "false", full),
 		in("fragments/permits", "leased-kept-in-full-memory", "no permit is given back when the server's memory is full",
@@ -70,7 +70,7 @@ func leasedPermits() []mutant {
 		},
 		{
 			"leased-tries-refused", "tries are refused though there are permits",
-			one("engine/internal/lockstate/queue.go", "if asked.Many && granted {", "if false {"),
+			one("engine/attempt.go", "		sc.advance(root)\n		return\n	}\n	sc.admit", "		sc.answerTries(a, r)\n		sc.advance(root)\n		return\n	}\n	sc.admit"),
 			familySuite, "TestTriesForPermitsAtOnceAreAllServed", false,
 		},
 		{
@@ -81,7 +81,7 @@ func leasedPermits() []mutant {
 		},
 		{
 			"leased-nobody-is-next", "after a grant nobody asks for the next, though there are permits",
-			one("engine/attempt.go", "	if f.Many { // there may be more\n		sc.advance(root)\n", "	if f.Many {\n"),
+			one("engine/attempt.go", "	if f.Many { // there may be more: it is no answer to tries\n		sc.advance(root)\n", "	if f.Many {\n"),
 			familySuite, "TestTriesForPermitsAtOnceAreAllServed", true,
 		},
 		{

@@ -436,11 +436,8 @@ func (q *Queue) ResendDue(a Attempt) bool {
 
 // TakeTries takes every Try that is still wanted out of the queue: they take the answer that somebody has the lock. But
 // readers let readers in, so neither a read grant nor a writer's "busy" is an
-// answer to a Try to read, unless somebody else waits before it. Nor is the grant of one of many.
+// answer to a Try to read, unless somebody else waits before it.
 func (q *Queue) TakeTries(asked *Traits, granted bool) (tries Chain) {
-	if asked.Many && granted {
-		return tries
-	}
 	// As long as nobody but readers stands before it, a Try to read may still get in.
 	readers := asked.Shared && granted || asked.ReadsToo && !granted
 	for w := q.head; w != nil; {

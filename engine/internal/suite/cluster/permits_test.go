@@ -89,9 +89,15 @@ func TestPermitsInASlotThatStaysHalfMoved(t *testing.T) {
 			})
 			require.False(t, held.Lost())
 			gave := held.ReleaseAsync()
+			from := e.Stats().Slots.Redirects
+			testkit.Eventually(t, "it is asked for, and waits for the rest", func() bool {
+				return moved == "neither" || e.Stats().Slots.Redirects > from+3
+			})
 			h.carryAll()
 			h.finish()
-			testkit.Get(t, gave)
+			if _, err := gave.Await(testkit.Limited(t)); err != nil {
+				require.ErrorIs(t, err, engine.ErrLost, "it has waited for longer than the lease")
+			}
 			require.NoError(t, testkit.Get(t, wanted).Release(testkit.Limited(t)))
 			for range 2 {
 				p, err := sem.TryAcquire(testkit.Limited(t), 4)

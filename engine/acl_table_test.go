@@ -45,6 +45,7 @@ var aclFamilies = map[string]struct {
 		func(e *engine.Engine, n string, o ...engine.Option) *engine.Lock { return e.RWLock(n, o...).ReadLock() },
 	}},
 	"semaphore": {[]string{"semaphore", "semaphorerelease", "semaphoreset"}, nil},
+	"latch":     {[]string{"latch", "latchdown", "latchset"}, nil},
 	"permits":   {[]string{"permits", "permitsrelease", "permitsrenew", "permitsset", "permitsleased"}, nil},
 }
 
@@ -208,24 +209,51 @@ func TestC159_TheRightsOfLeasedPermitsAreEnough(t *testing.T) {
 	s.Do(t, "FLUSHALL")
 }
 
-// The rights of a semaphore's column are enough for its scripts.
-func TestTheRightsOfASemaphoreAreEnoughForItsScripts(t *testing.T) {
-	t.Parallel()
-	s := redistest.Run(t, redistest.Options{})
+// aclScripts runs scripts as one who has the rights of a column.
+func aclScripts(t *testing.T, family string, s *redistest.Server) func(script, key string, args ...string) []any {
+	t.Helper()
 	families, _ := aclTable(t)
-	aclUser(t, "semaphore", append([]string{"on", ">secret", "resetkeys", "resetchannels"}, families["semaphore"]...), s)
+	aclUser(t, family, append([]string{"on", ">secret", "resetkeys", "resetchannels"}, families[family]...), s)
 	conn, err := s.Dial(t.Context())
 	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Do(t.Context(), "AUTH", "semaphore", "secret")
+	t.Cleanup(func() { conn.Close() })
+	_, err = conn.Do(t.Context(), "AUTH", family, "secret")
 	require.NoError(t, err)
-	run := func(script, key string, args ...string) []any {
+	return func(script, key string, args ...string) []any {
 		sha, err := conn.Do(t.Context(), "SCRIPT", "LOAD", resp.ScriptTexts()[script])
 		require.NoError(t, err)
 		v, err := conn.Do(t.Context(), append([]string{"EVALSHA", redistest.Text(sha), "1", key}, args...)...)
 		require.NoError(t, err)
 		return v.([]any)
 	}
+}
+
+// The rights of a latch's column are enough for its scripts.
+func TestTheRightsOfALatchAreEnoughForItsScripts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	run := aclScripts(t, "latch", s)
+	const ahead = "99999999999999"
+	for _, key := range []string{"app:l", "app:{l}"} {
+		for i, tagged := range []string{"0", "tagged"} {
+			for _, what := range []string{"get", "set", "get", "delete", "set"} {
+				run("latchset", key, "PUBLISH", what, "3", "0", ahead, tagged)
+			}
+			require.Equal(t, int64(0), run("latch", key, "0", "0", ahead, "0", "-1")[1])
+			for j := range 3 {
+				run("latchdown", key, "PUBLISH", tagged, "0", fmt.Sprintf("e:%d:1", 3*i+j+1), "1")
+			}
+			require.Equal(t, int64(1), run("latch", key, "0", "0", ahead, "0", "5")[1])
+		}
+	}
+	require.Empty(t, refusedTo(t, "latch", s))
+}
+
+// The rights of a semaphore's column are enough for its scripts.
+func TestTheRightsOfASemaphoreAreEnoughForItsScripts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	run := aclScripts(t, "semaphore", s)
 	const ahead = "99999999999999"
 	for _, key := range []string{"app:s", "app:{s}"} {
 		for _, what := range []string{"get", "set", "add", "some"} {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -10,6 +12,10 @@ import (
 
 // clean starts a cleanup now. Whoever is first and travels on another connection waits for it.
 func (sc *section) clean(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
+	if traits(w.family).counted() {
+		sc.undo(ent, w, d, lease)
+		return
+	}
 	for _, at := range [...]*entry{ent, ent.root()} {
 		if at.First() != nil && at.head().set.Ack != nil {
 			sc.cleanFirst(at, w, d, lease)
@@ -31,11 +37,31 @@ func (sc *section) cleanFirst(ent *entry, w lockRef, d lockstate.Indeterminate, 
 	sc.sendCleanup(c)
 }
 
+// undo gives back what a take may have taken. The server notes the last take of each taker alone: until this one is
+// given back, others are made under another taker's name (entry.newTake), and the entry stays.
+func (sc *section) undo(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
+	all := ent.ensureChildren()
+	all.undoing = append(all.undoing, takerOf(w.field))
+	sc.cleanFirst(ent, w, d, lease)
+	ent.SendBehindRelease()
+}
+
+// takerOf is under whose name a request is noted.
+func takerOf(request string) string {
+	taker, _, _ := strings.Cut(request, ":")
+	return taker
+}
+
 // cleanedFirst lets those who waited for the first answer go on.
 func (sc *section) cleanedFirst(c *cleanup) {
 	ent := c.first
 	if c.first = nil; ent == nil {
 		return
+	}
+	if all := ent.children; traits(c.op.Family).counted() {
+		if i := slices.Index(all.undoing, takerOf(c.op.Field)); i >= 0 {
+			all.undoing = slices.Delete(all.undoing, i, i+1)
+		}
 	}
 	rested := ent.ReleaseAnswered()
 	sc.advanceAll(ent) // the name's own queue may have waited for the last of its children' answers
@@ -107,7 +133,9 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodeReleased {
 		sc.sh.counts.ghosts++
 	}
-	sc.cleanedFirst(c)
+	if r.Err == nil || !traits(c.op.Family).counted() {
+		sc.cleanedFirst(c)
+	}
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {
 		sc.readEnded(root, c.lease)
 	}
@@ -157,6 +185,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 			sc.sh.counts.abandoned++
 			e.givenUp.Add(1)
 		}
+		sc.cleanedFirst(c)
 		sc.answered()
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
@@ -167,6 +196,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 		if r.Err != nil {
 			sc.sh.counts.abandoned++
 		}
+		sc.cleanedFirst(c)
 		sc.answered()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -470,4 +471,9 @@ func borrow(client rueidis.Client, o resp.Options) (*resp.Nodes, error) {
 		addrs, o.Follows = addrs[:1], true
 	}
 	return resp.Open(addrs, find, true, o)
+}
+
+// place is what the configuration says of where the servers are; "" where a client was given.
+func (cfg *Config) place() string {
+	return cfg.MasterName + " " + strings.Join(slices.Sorted(slices.Values(cfg.Addrs)), " ")
 }

@@ -40,6 +40,7 @@ type Engine struct {
 	shortTimers *wheel.Set // short pauses, which a wide cohort would stretch
 	callbacks   *callback.Pool
 	shards      [shardCount]shard
+	joints      joints
 
 	streams      atomic.Pointer[[]*Events] // nil: nobody listens
 	streamsMu    sync.Mutex                // for changes of streams
@@ -76,6 +77,46 @@ type shard struct {
 	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
 
 	_ [64]byte // keeps neighbours off this cache line
+}
+
+// joints are an engine's operations on several locks at once. Its mutex is the last one: nothing is called under it.
+type joints struct {
+	mu      sync.Mutex
+	open    map[*joint]uint64 // those that have no result yet, in the order of asking; Close waits for them
+	asked   uint64            // how many ever were
+	due     []*joint          // there is something to do for them: they lead with this engine
+	driving bool              // a goroutine works at due
+	watch   partWatch         // mostly nil: the simulation's
+}
+
+// A partWatch is told of each of several locks that an operation asks for or gives back, before and after.
+type partWatch interface {
+	asks(l *Lock, o *Owner, try bool) func(*Future[*Lease])
+	givesBack(ls *Lease) func(*Future[struct{}])
+	extends(ls *Lease, d time.Duration) func(*Future[struct{}])
+}
+
+// A joint is an operation on several locks, of one or of several engines. It goes on with their answers. Whoever makes
+// turns more than 0 works at it until they are 0 again: one goroutine at a time, so that what it does needs no mutex.
+type joint struct {
+	work    jointWork
+	lead    *Engine   // whose goroutine, timers and callbacks serve it
+	engines []*Engine // of all its locks
+	turns   atomic.Int32
+	left    atomic.Int32                // answers that its present step waits for
+	quit    atomic.Bool                 // somebody has given it up: given is set
+	given   error                       // with this error
+	over    bool                        // it has its result
+	stop    atomic.Pointer[func() bool] // ends the watch of its ctx
+	item    wheel.Item                  // the end of MaxWait
+}
+
+// jointWork is what a kind of joint does.
+type jointWork interface {
+	// step goes on as far as possible without waiting.
+	step()
+	// abandon ends it with err, unless it has its result already.
+	abandon(err error) bool
 }
 
 // counts are a shard's counters, guarded by its mutex.
@@ -219,6 +260,8 @@ type wakeups struct {
 	sub       pubsub.Subscription
 	at        *resp.Node // where sub is
 	pauseItem wheel.Item // the end of a short pause
+	hears     bool       // it was confirmed that messages are heard
+	lost      bool       // messages may have been missed since it was asked for
 	asked     bool       // a subscription was asked for, of:
 	channel   string
 	family    resp.Family // of who asked
@@ -238,7 +281,9 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver *giver     // of what is counted
+	giver   *giver   // of what is counted
+	undoing []string // takers whose last take is being given back
+
 	latch latchState // of a latch
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
@@ -326,22 +371,25 @@ func (h *hold) contexts() []*leaseContext {
 // watchOf finds the context of one lease.
 func (h *hold) watchOf(ls *Lease) *leaseContext {
 	for c := h.watch; c != nil; c = c.next {
-		if c.lease == ls {
+		if c.lease == ls && c.tell == nil {
 			return c
 		}
 	}
 	return nil
 }
 
-// unwatch takes the context of one lease out.
-func (h *hold) unwatch(ls *Lease) *leaseContext {
-	for at := &h.watch; *at != nil; at = &(*at).next {
-		if c := *at; c.lease == ls {
-			*at = c.next
-			return c
+// unwatch takes the context of one lease out, and with it the one that it shares with others.
+func (h *hold) unwatch(ls *Lease) (ended *leaseContext) {
+	for at := &h.watch; *at != nil; {
+		c := *at
+		if c.lease != ls {
+			at = &c.next
+			continue
 		}
+		*at = c.next
+		c.next, ended = ended, c
 	}
-	return nil
+	return ended
 }
 
 // An attempt is the one acquire of a name that has no final answer. Its owner id changes with every
@@ -460,19 +508,20 @@ type gift struct {
 // No lease ends what is not given back, so it goes on until the server has taken it, or the engine is closed; callers
 // are told earlier that the outcome is unknown.
 type giver struct {
-	ent   *entry
-	op    resp.Op
-	item  wheel.Item
-	sent  gift // by the command on its way, or to be sent again
-	next  gift
-	busy  bool
-	tries int
-	since clock.Instant // of the first failure
+	ent     *entry
+	op      resp.Op
+	item    wheel.Item
+	sent    gift // by the command on its way, or to be sent again
+	next    gift
+	busy    bool
+	unknown bool // an earlier sending got no answer
+	tries   int
+	since   clock.Instant // of the first failure
 }
 
 // A latchState is what is known of a latch that is waited for.
 type latchState struct {
-	known int64         // the mark at which those who wait have seen it closed; -1: nobody has
+	known int64         // the mark at which those who wait have seen it closed
 	heard int           // messages since then that it is open
 	hears bool          // it was still closed when more of them would have been heard
 	gone  clock.Instant // since when it is gone, though nobody was heard to say that it is open; 0: it is there

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,16 @@ import (
 // newRequest names a request: its number rises.
 func newRequest(e *Engine) string {
 	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
+}
+
+// newTake names a take. The note of one that is being given back must stay until that is done: meanwhile the engine
+// takes under another name.
+func (ent *entry) newTake() string {
+	request, taker := newRequest(ent.eng), ent.eng.id
+	for i := 1; slices.Contains(ent.ensureChildren().undoing, taker); i++ {
+		taker = ent.eng.id + "." + strconv.Itoa(i)
+	}
+	return taker + request[len(ent.eng.id):]
 }
 
 // A demanding is an acquire of what is counted: it says how much everybody who waits wants.
@@ -62,7 +73,7 @@ func (a *attempt) demand() {
 		}
 	}
 	if a.op.Sink = d; !a.kept() {
-		a.op.Field = newRequest(a.ent.eng)
+		a.op.Field = a.ent.newTake()
 	}
 	a.op.Kind, a.op.Count = resp.OpReacquire, 1
 }
@@ -76,6 +87,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	ent := a.ent
 	by := ent.WokenBy()
 	ent.Tenure(tenureEnd(r))
+	// In their order; who has left meanwhile takes nothing.
 	served, left := ent.Serve(&traits(a.op.Family).Traits, int32(r.Value), 0) //nolint:gosec // see demand
 	for w := served.Take(); w != nil; w = served.Take() {
 		sc.sh.counts.grants++
@@ -101,7 +113,8 @@ func (sc *section) tellRest(ent *entry) {
 
 // handOut gives what is given back here to those who wait here, as long as the tenure lasts. It returns what is left.
 func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) {
-	if ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
+	all := traits(f).Serves == lockstate.ServesAll // then what is given is not for those who wait
+	if all || ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
 		return units
 	}
 	served, left := ent.HandOut(&traits(f).Traits, units)
@@ -130,6 +143,7 @@ func (sc *section) give(ent *entry, f resp.Family, what gift) {
 			Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: all.giver,
 		}
 	}
+	// What comes while a command is on its way is the next one's.
 	g := all.giver
 	g.next.add(what)
 	if !g.busy {
@@ -140,7 +154,7 @@ func (sc *section) give(ent *entry, f resp.Family, what gift) {
 // sendGift sends what has come together.
 func (sc *section) sendGift(g *giver) {
 	ent := g.ent
-	g.sent, g.next, g.busy, g.tries, g.since = g.next, gift{}, true, 0, 0
+	g.sent, g.next, g.busy, g.unknown, g.tries, g.since = g.next, gift{}, true, false, 0, 0
 	g.op.Field = newRequest(sc.eng) + ":" + strconv.FormatInt(g.sent.units, 10)
 	sc.sh.pending++
 	ent.ReleaseSent()
@@ -176,9 +190,11 @@ func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
 	e := sc.eng
 	now := e.clock.Now()
 	g.tries++
+	g.unknown = g.unknown || !r.Definite()
 	if g.since == 0 {
 		g.since = now
 	}
+	// A number that is not given back stays missing: nothing ends that but the server's word, or Close.
 	passes := r.Err.Class.Transient() || faultOf(r, g.op.Family).Passes
 	if e.draining.Load() || r.Definite() && !passes {
 		return false
@@ -204,11 +220,12 @@ func (sc *section) given(g *giver, r *resp.Result) {
 		if r.Value > 0 {
 			sc.sh.counts.heard++
 		}
-	case r.Definite():
+	case r.Definite() && !g.unknown:
 		err = fromServer(e.nameOf(g.op.Key), r.Err)
 	default:
 		err = &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}
 	}
+	// Whoever closes is told of what nobody knows of.
 	if err != nil && e.closing.Load() {
 		sc.sh.counts.abandoned++
 		e.givenUp.Add(1)
@@ -275,15 +292,19 @@ func (k *looking) Known() int64 { return k.known }
 // look makes the attempt ask for those who wait. Those who come when it is on its way ask for themselves: what the
 // latch was before they came is nothing to them.
 func (a *attempt) look() {
-	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.sub != nil}
+	latch, waits := &a.ent.ensureChildren().latch, false
+	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.hears}
 	for op := range a.ent.ops {
 		if op.set.family != a.op.Family {
 			break
 		}
-		if op.SawClosed {
-			k.known, k.heard = a.ent.children.latch.known, a.ent.children.latch.heard
-		}
+		waits = waits || op.SawClosed
 		k.asks = append(k.asks, op)
+	}
+	if waits {
+		k.known, k.heard = latch.known, latch.heard
+	} else { // what is known was for those who waited before them
+		*latch = latchState{}
 	}
 	a.op.Sink, a.op.Kind, a.op.Count = k, resp.OpReacquire, 1
 }
@@ -306,7 +327,7 @@ const (
 )
 
 // verdicts says what an answer means to those who have seen the latch closed, and to newcomers, who have not.
-// subscribes: who waits is to hear of openings.
+// subscribes: who waits is to hear of openings, and has missed none since it asked for that.
 func (s *latchState) verdicts(k *looking, r *resp.Result, subscribes bool) (waiters, newcomers lookVerdict) {
 	gone := s.gone
 	s.gone = 0
@@ -345,8 +366,8 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 	if ent.Settled(); ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
-	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked)
-	some := false
+	// Each by what it has seen.
+	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked && !ent.wakeups.lost)
 	for _, op := range k.asks {
 		v := newcomers
 		if op.SawClosed {
@@ -355,7 +376,6 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 		switch {
 		case !op.Queued():
 		case v == lookWaits:
-			some = true
 			sc.sawClosed(op, r.Value)
 		case v != lookAgain:
 			ent.Unlink(&op.Waiter)
@@ -371,9 +391,6 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 			sc.sh.counts.origin(by)
 			sc.results.Add(&op.Waiter)
 		}
-	}
-	if !some {
-		*latch = latchState{}
 	}
 	sc.afterLook(a, r)
 }
@@ -398,6 +415,9 @@ func (sc *section) afterLook(a *attempt, r *resp.Result) {
 	}
 	ent.Busy(until, false)
 	for op := range ent.ops {
+		if op.set.family != a.op.Family { // they wait until the latch is open
+			break
+		}
 		if !op.SawClosed {
 			sc.advance(ent)
 			return

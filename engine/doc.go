@@ -2,7 +2,7 @@
 // thousands a second from a few goroutines. On the wire it is Redisson, so that Go and Java
 // services contend for the very same locks.
 //
-// # Five ways to hold a lock
+// # Ways to hold a lock
 //
 // Run a function while holding it. Its context ends when the lock is lost:
 //
@@ -23,7 +23,9 @@
 //	f := lock.AcquireAsync(ctx)
 //	lease, err := f.Await(ctx)
 //
-// Take several, all or none: [AllLeases]. Take whichever comes first: [AnyLease].
+// Take several, all or none, in any order and without a deadlock; take whichever comes first: [AnyLease].
+//
+//	leases, err := eng.MultiLock("account:1", "account:2").Acquire(ctx)
 //
 // A [Lock] is a cheap handle on a name with options. Make it once and use it from any number of
 // goroutines: an operation allocates nothing for its options.
@@ -68,6 +70,8 @@
 // older ones. [Engine.RWLock] lets readers share, and does not starve writers. [Engine.FairLock] is granted
 // in the order of asking, across all processes. [NonReentrant] and [Spin] change how a Lock behaves. All are
 // Redisson's on the wire, and everything said here holds for each: leases, owners, loss, waiting, futures.
+// [Multi] takes locks of any kind together, and what it has is lost as a whole. [Red] holds a lock on a majority of
+// independent servers; it says when not to use it.
 // One name is one kind of lock. A read-write lock in the place of any other, or the reverse, is [ErrWrongKind], and so
 // is an owner's own lock, if it asks for it as another kind. Lock, spin, fenced and fair are one kind on the
 // wire, as in Redisson: who asks as one of them waits for who holds the name as another, but tokens and order

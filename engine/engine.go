@@ -214,6 +214,7 @@ func (e *Engine) unfinished(cause error) error {
 
 // stopAdmitting ends what can be ended at once: closing lets nobody in any more.
 func (e *Engine) stopAdmitting() {
+	e.joints.close() // they give back what they have
 	for i := range e.shards {
 		e.closeShard(&e.shards[i])
 	}
@@ -313,7 +314,7 @@ func (e *Engine) unanswered() int {
 		sc.leave()
 		n += int(e.shards[i].telling.Load())
 	}
-	return n
+	return n + e.joints.unfinished()
 }
 
 // newUUID makes a random (version 4) UUID in its canonical form, as Java's UUID.randomUUID.

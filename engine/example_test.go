@@ -108,6 +108,36 @@ func ExampleAnyLease() {
 	defer lease.Release(ctx)
 }
 
+// Two accounts at once. Whoever names them in the other order waits, and never for ever.
+func ExampleEngine_MultiLock() {
+	err := eng.MultiLock("account:1", "account:2").Do(context.Background(), func(ctx context.Context) error {
+		work(ctx) // it ends when either lock is lost
+		return nil
+	})
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// One lock on three servers that share nothing.
+func ExampleRed() {
+	var locks []*engine.Lock
+	for _, addr := range []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"} {
+		e, err := engine.Open(context.Background(), engine.Config{Addrs: []string{addr}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer e.Close(context.Background())
+		locks = append(locks, e.Lock("migration"))
+	}
+	lease, err := engine.Red(locks...).Acquire(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	fmt.Println("held on", lease.Held(), "of 3 servers")
+}
+
 func ExampleFixedLease() {
 	ctx := context.Background()
 	lease, err := eng.Lock("upload", engine.FixedLease(10*time.Second)).Acquire(ctx)

@@ -284,7 +284,7 @@ func joined[T any](fs []*Future[T]) error {
 // every lease that was or will be granted is released. Cancelling it does the same.
 //
 // Two callers that ask for the same locks in different orders can wait for each other for ever: give
-// them a MaxWait or a ctx, or sort the names.
+// them a MaxWait or a ctx, or use Multi, which orders them.
 func AllLeases(fs ...*Future[*Lease]) *Future[[]*Lease] {
 	fs = slices.Clone(fs)
 	all := All(fs...)

@@ -75,19 +75,25 @@ func (ls *Lease) Deadline() time.Time { return ls.lock.eng.clock.Wall(ls.hold.De
 // suspend on every call and is exact: false means that no other holder can see the lock as held,
 // under the assumptions of the package page. Blocks: never. Allocates: never.
 func (ls *Lease) Lost() bool {
+	over, lost := ls.decided()
+	return lost || !over && !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())
+}
+
+// decided reports whether the lease is over, and whether it was lost then. Else its deadline decides.
+func (ls *Lease) decided() (over, lost bool) {
 	switch ls.state.Load() {
 	case leaseReleased:
-		return false
+		return true, false
 	case leaseLost:
-		return true
+		return true, true
 	}
 	switch ls.hold.Status() {
 	case lockstate.Lost:
-		return true
+		return true, true
 	case lockstate.Released: // by Close
-		return false
+		return true, false
 	default:
-		return !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())
+		return false, false
 	}
 }
 
@@ -160,6 +166,7 @@ type leaseContext struct {
 	end             context.CancelCauseFunc
 	lease           *Lease        // keeps the lease alive: whoever watches its context still holds it
 	next            *leaseContext // of the same hold; guarded by the shard
+	tell            func(error)   // of one of several leases: it is no context of its own, and calls this at its end
 }
 
 func newLeaseContext(ls *Lease) *leaseContext {
@@ -167,7 +174,28 @@ func newLeaseContext(ls *Lease) *leaseContext {
 	return &leaseContext{Context: inner, end: end, lease: ls}
 }
 
-func (c *leaseContext) cancel(cause error) { c.end(cause) }
+func (c *leaseContext) cancel(cause error) {
+	if c.tell != nil {
+		c.tell(cause)
+		return
+	}
+	c.end(cause)
+}
+
+// watchFor has the end of the lease told to who has it among others. It returns the cause if the lease has ended.
+func (ls *Lease) watchFor(c *leaseContext) error {
+	sc := ls.lock.eng.enter(ls.lock.hash)
+	defer sc.leave()
+	switch over, lost := ls.decided(); {
+	case lost:
+		return ErrLost
+	case over:
+		return ErrReleased
+	}
+	// A loss that is decided from here on finds it among the hold's contexts.
+	c.lease, c.next, ls.hold.watch = ls, ls.hold.watch, c
+	return nil
+}
 
 // Err looks at the clock first: past the deadline the lease is lost, whether or not the cohort has
 // noticed. The inner context ends before the answer, so that Err is never ahead of Done.
@@ -183,6 +211,46 @@ func (c *leaseContext) Err() error {
 
 // Deadline says there is none: a deadline that renewals move must not be frozen into children.
 func (c *leaseContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// A groupContext is the context of several leases. As that of one it tells the truth about their end, and has no
+// deadline.
+type groupContext struct {
+	callback.Own
+	context.Context //nolint:containedctx // it is one
+	end             context.CancelCauseFunc
+	lost            func() bool
+}
+
+func newGroupContext(ctx context.Context, lost func() bool) *groupContext {
+	inner, end := context.WithCancelCause(ctx)
+	return &groupContext{Context: inner, end: end, lost: lost}
+}
+
+// watch has the end of each lease end it.
+func (c *groupContext) watch(leases []*Lease) {
+	watches := make([]leaseContext, len(leases))
+	for i, ls := range leases {
+		watches[i].tell = c.end
+		if cause := ls.watchFor(&watches[i]); cause != nil {
+			c.end(cause)
+			return
+		}
+	}
+}
+
+// Err looks at the clock first, as leaseContext.Err does.
+func (c *groupContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if c.lost() {
+		c.end(ErrLost)
+	}
+	return c.Context.Err()
+}
+
+// Deadline says there is none.
+func (c *groupContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // What a hold's handles want is decided in wish.go; here the watchdog is told. Most holds have one handle, or
 // several that want the very same: those have no list of wishes.

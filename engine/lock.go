@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -126,16 +129,27 @@ func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
 // lock inside; taking any other lock with it excludes whoever else takes that, inside fn, too, unless the
 // caller's ctx carries an owner. A panic releases the lock and goes on. If the lease is lost, ErrLost is
 // joined with fn's error: what fn did then may have overlapped with another holder.
-func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
+func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	d, owner := l.newDoing(ctx)
 	ls, err := l.wait(ctx, owner, false)
 	if err != nil {
 		return err
 	}
 	d.lease = ls
+	return d.run(ctx, ls, l.eng.world, fn)
+}
+
+// A held is what a Do holds while it runs.
+type held interface {
+	Context() context.Context
+	Release(ctx context.Context) error
+}
+
+// run runs fn while what the Do has acquired is held, and gives it back.
+func (d *doing) run(ctx context.Context, ls held, w *world.World, fn func(context.Context) error) (err error) {
 	held, cancel := context.WithCancelCause(context.WithValue(ls.Context(), ownerKey{}, d))
 	deadline, limited := ctx.Deadline()
-	stop := l.eng.world.AfterFunc(ctx, func() {
+	stop := w.AfterFunc(ctx, func() {
 		if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) { // held has a timer of its own
 			cancel(context.Cause(ctx))
 		}
@@ -205,13 +219,14 @@ func NewOwner() *Owner { return &Owner{} }
 // ownerKey is the key under which a context has an *Owner, by WithOwner, or a *doing, by Do.
 type ownerKey struct{}
 
-// A doing is a Do that runs. It is an owner of its own lock only: who takes another one inside must exclude
+// A doing is a Do that runs. It is an owner of its own locks only: who takes another one inside must exclude
 // whoever else does so inside.
 type doing struct {
 	lease   *Lease
-	outer   *doing // the Do around it
-	general *Owner // of every other lock: WithOwner's; nil: none
-	made    Owner  // of the lock, if nobody had named one
+	several []*Lease // of a Do of several locks, instead: in canonical order
+	outer   *doing   // the Do around it
+	general *Owner   // of every other lock: WithOwner's; nil: none
+	made    Owner    // of the lock, if nobody had named one
 }
 
 // WithOwner returns a context whose acquires are the owner's, whatever the lock. A nil owner takes it away
@@ -234,11 +249,14 @@ func OwnerFrom(ctx context.Context) (*Owner, bool) {
 }
 
 // ownerIn returns whose an acquire of the lock with ctx is; nil: nobody's.
-func (l *Lock) ownerIn(ctx context.Context) *Owner {
+func (l *Lock) ownerIn(ctx context.Context) *Owner { return l.ownerBy(ctx.Value(ownerKey{})) }
+
+// ownerBy is ownerIn with what the context has for ownerKey.
+func (l *Lock) ownerBy(value any) *Owner {
 	if l.set.owner != nil {
 		return l.set.owner
 	}
-	switch v := ctx.Value(ownerKey{}).(type) {
+	switch v := value.(type) {
 	case *Owner:
 		return v
 	case *doing:
@@ -252,15 +270,46 @@ func (l *Lock) ownerIn(ctx context.Context) *Owner {
 // though a context of it may live on.
 func (d *doing) ownerOf(l *Lock) *Owner {
 	for at := d; at != nil; at = at.outer {
-		if ls := at.lease; ls.lock.key == l.key && ls.lock.eng == l.eng && ls.state.Load() == leaseActive {
+		if ls := at.leaseOf(l); ls != nil && ls.state.Load() == leaseActive {
 			return ls.owner
 		}
 	}
 	return d.general
 }
 
+// leaseOf returns the lease that a Do has of a lock; nil: it has none.
+func (d *doing) leaseOf(l *Lock) *Lease {
+	if ls := d.lease; ls != nil && ls.lock.compare(l) == 0 {
+		return ls
+	}
+	at, found := slices.BinarySearchFunc(d.several, l, func(ls *Lease, l *Lock) int { return ls.lock.compare(l) })
+	if !found {
+		return nil
+	}
+	return d.several[at]
+}
+
+// compare puts locks in canonical order: all callers take several locks in the same one, also those in other processes,
+// whose engines have ids of their own. So it goes by the keys first; where several servers have the same, by what
+// the engines were told of their servers. It is 0 for handles on the same name of one engine.
+func (l *Lock) compare(other *Lock) int {
+	if byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {
+		return byKey
+	}
+	return cmp.Or(cmp.Compare(l.eng.cfg.place(), other.eng.cfg.place()), cmp.Compare(l.eng.id, other.eng.id))
+}
+
 // newDoing prepares a Do of the lock with ctx, and says whose its acquire is.
 func (l *Lock) newDoing(ctx context.Context) (*doing, *Owner) {
+	d := newDoing(ctx)
+	if o := l.ownerIn(ctx); o != nil {
+		return d, o
+	}
+	return d, &d.made
+}
+
+// newDoing prepares a Do of any locks with ctx.
+func newDoing(ctx context.Context) *doing {
 	d := &doing{}
 	switch v := ctx.Value(ownerKey{}).(type) {
 	case *Owner:
@@ -268,10 +317,7 @@ func (l *Lock) newDoing(ctx context.Context) (*doing, *Owner) {
 	case *doing:
 		d.general, d.outer = v.general, v
 	}
-	if o := l.ownerIn(ctx); o != nil {
-		return d, o
-	}
-	return d, &d.made
+	return d
 }
 
 // remember notes that handles of a lost hold are still out: entering again would quietly start anew.

@@ -73,9 +73,9 @@ func (op *releaseOp) giveBack(ls *Lease) {
 	}
 	sc.owe()
 	sc.unlock()
-	if ended != nil {
+	for c := ended; c != nil; c = c.next {
 		e.world.Yield("releaseOp.giveBack: decided | a context ended")
-		ended.cancel(cause)
+		c.cancel(cause)
 	}
 	sc.tellLoss()
 	e.world.Yield("releaseOp.giveBack: contexts ended | effects")

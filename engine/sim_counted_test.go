@@ -34,6 +34,8 @@ type simSem struct {
 	lost   int                // by processes that have died
 	leaky  bool               // more may be lost: what had no answer when a process died, or an engine gave up
 	takers []*simTaker
+
+	missing clock.Instant // since when some were missing, whenever nobody asked; 0: they are not
 }
 
 // A simTaker is a caller that wants permits.
@@ -100,6 +102,7 @@ func (c *simCounted) afterCommand(keys []string) {
 	}
 	for _, sem := range c.sems {
 		if slices.Contains(keys, sem.name) {
+			sem.missing = 0
 			c.check(sem)
 		}
 	}
@@ -258,6 +261,38 @@ func (c *simCounted) checkWaiting() {
 				c.s.fail("permits that are free are granted", "%s has waited for %d permits of %q for %v, and %d are free", w.who, w.n, sem.name,
 					now.Sub(w.could), free)
 			}
+		}
+	}
+}
+
+// checkRest: where nobody asks, and nothing is unanswered, what is not free is somebody's.
+func (c *simCounted) checkRest() {
+	if c == nil || c.excused || c.s.crashes || c.s.unanswered() > 0 {
+		return
+	}
+	for _, se := range c.s.engines {
+		for _, a := range se.crew {
+			if a.gives > 0 {
+				return
+			}
+		}
+	}
+	for _, sem := range c.sems {
+		asked := slices.ContainsFunc(c.s.engines, func(se *simEngine) bool {
+			hash := xxhash.Sum64String(sem.name)
+			ent := se.eng.shard(hash).names.get(hash, sem.name)
+			return ent != nil && ent.attempt() != nil
+		})
+		free, now := c.free(sem), c.s.w.Now()
+		switch {
+		case asked || sem.leaky:
+		case free+sem.held+sem.lost == sem.limit:
+			sem.missing = 0
+		case sem.missing == 0: // a result may be about to be told
+			sem.missing = now
+		case now.Sub(sem.missing) > 200*time.Millisecond:
+			c.s.fail("no permit is lost", "%q: %d are free, callers have %d, %d are lost with their processes, and there are %d", sem.name, free,
+				sem.held, sem.lost, sem.limit)
 		}
 	}
 }

@@ -60,6 +60,7 @@ func (s *sim) conduct() {
 		}
 		s.checkWaiting()
 		s.counted.checkWaiting()
+		s.counted.checkRest()
 		s.checkCounts()
 		s.checkLives()
 		s.checkSpare()

@@ -83,7 +83,7 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	p.force, p.closes, p.crashes, p.blows, p.clocks = false, false, false, false, false
 	p.engines, p.actors, p.owners, p.nested, p.calm = 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(2), 50+r.IntN(51), 100
 	p.habit = &simHabit{
-		odds:   simOdds{doAcquire: 50, doRelease: 30, doExtend: 5, doStop: 2, doContext: 5, doLook: 1, doDo: 2, doPause: 5},
+		odds:   simOdds{doAcquire: 50, doRelease: 30, doExtend: 5, doStop: 2, doContext: 5, doLook: 1, doDo: 2, doMulti: 3, doPause: 5},
 		spans:  simSpans{time.Millisecond, time.Second},
 		leases: []int{0, 2, 3, 5, 6}, waits: 30, quits: 30, limits: 5, tries: 20, acks: 3, again: 8, steps: 80,
 	}
@@ -183,7 +183,7 @@ func shapeSquatters(p *simPlan, r *rand.Rand) {
 func shapeCrowd(p *simPlan, r *rand.Rand) {
 	h := p.habit
 	p.actors, p.nested = 1+r.IntN(5), r.IntN(2)*(20+r.IntN(60))
-	h.odds = simOdds{doAcquire: 50, doRelease: 40, doExtend: 2, doStop: 1, doDo: 2, doPause: 5}
+	h.odds = simOdds{doAcquire: 50, doRelease: 40, doExtend: 2, doStop: 1, doDo: 2, doMulti: 4, doPause: 5}
 	h.spans = simSpans{10 * time.Microsecond, []time.Duration{1, 20}[r.IntN(2)] * time.Millisecond}
 	h.tries, h.acks, h.again, h.sole = 40, r.IntN(3)*15, 40, r.IntN(2) == 0
 	if p.force = r.IntN(4) == 0; p.force {
@@ -221,7 +221,7 @@ func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	if r.IntN(100) < p.nested {
 		st.owner = r.IntN(p.owners)
 	}
-	if st.do != doAcquire && st.do != doPermits {
+	if st.do != doAcquire && st.do != doMulti && st.do != doPermits {
 		return st
 	}
 	st.try = r.IntN(100) < h.tries

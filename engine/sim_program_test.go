@@ -29,6 +29,7 @@ const (
 	doClose
 	doPause
 	doDo
+	doMulti
 	doPermits
 	simDos // how many there are
 )
@@ -153,8 +154,12 @@ func (p *simPlan) drawStep(r *rand.Rand, leases int) simStep {
 		st.do = doLook
 	case n < 94 && p.closes:
 		st.do = doClose
-	case n < 97:
+	case n < 96:
 		st.do = doDo
+	case n < 98:
+		st.do = doMulti
+		st.wait, st.try = r.IntN(len(simWaits)), r.IntN(4) == 0
+		st.ends = []simEnds{endsResult, endsResult, endsCancel, endsCtx}[r.IntN(4)]
 	default:
 		st.do = doPause
 	}
@@ -243,6 +248,8 @@ func (a *simActor) step(st *simStep) {
 		a.close()
 	case doDo:
 		a.do(st)
+	case doMulti:
+		a.multi(st)
 	case doPermits:
 		a.permits(st)
 	default:
@@ -261,24 +268,10 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 			return
 		}
 		d := simLeaseTimes[st.lease]
-		h.n.longest = max(h.n.longest, d)
-		h.n.extends++
-		h.extends++
-		h.extended = max(h.extended, d)
-		a.s.story("%s extends hold %d to %v", a.who(), h.id, d)
 		a.s.ops++
-		began := a.s.w.Now()
+		extends := a.s.extends(h, d)
 		f := h.ls.extend(context.Background(), d)
-		f.then(func() {
-			h.n.extends--
-			h.until = max(h.until, a.s.w.Now().Add(d))
-			if h.extends--; h.extends == 0 {
-				h.extended = 0
-			}
-			h.n.stoppedAt = a.s.w.Now()
-			_, err, _ := f.Result()
-			a.s.checkExtended(h, d, began, err)
-		})
+		extends(f)
 		if !st.loose {
 			await(a.s, f)
 		}
@@ -331,8 +324,11 @@ func (a *simActor) name(st *simStep) *simName {
 }
 
 // lock makes the handle of a step.
-func (a *simActor) lock(st *simStep) *Lock {
-	e, name := a.se.eng, a.name(st).name
+func (a *simActor) lock(st *simStep) *Lock { return a.lockOf(st, a.name(st).name) }
+
+// lockOf is lock of a name.
+func (a *simActor) lockOf(st *simStep, name string) *Lock {
+	e := a.se.eng
 	opts := append(make([]Option, 0, 6), simLeases[st.lease])
 	if st.owner >= 0 {
 		opts = append(opts, As(a.se.owners[st.owner]))
@@ -655,36 +651,13 @@ func (a *simActor) release(h *simHold, loose bool) {
 			break
 		}
 	}
-	if h.ls.Lost() {
-		s.checkEnded(h, ErrLost)
-	}
-	if h.plain && h.ls.Lost() {
-		s.lostOne(h)
-	}
-	s.endBelief(h)
-	g := simGiving{h.owner, h.n}
-	giving := a.se.giving
-	giving[g] = append(giving[g], h)
 	s.ops++
-	s.stopBeside(h)
+	given := s.beginsGiving(h)
 	f := h.ls.ReleaseAsync()
-	h.given = true
 	a.past = append(a.past[:min(len(a.past), 3)], h.ls)
 	done := s.w.NewLatch()
-	f.then(func() {
-		if _, err, _ := f.Result(); s.text != nil {
-			s.story("%s has given back hold %d: %v", h.who, h.id, err)
-		}
-		s.checkReleased(h, f)
-		for i, other := range giving[g] {
-			if other == h {
-				giving[g] = slices.Delete(giving[g], i, i+1)
-				break
-			}
-		}
-		done.Open()
-	})
-	s.releases = append(s.releases, simRelease{f, h.id, a.se})
+	given(f)
+	f.then(done.Open)
 	if !loose {
 		done.WaitIn(context.Background())
 	}
@@ -697,6 +670,61 @@ func (a *simActor) release(h *simHold, loose bool) {
 			h.ls.ReleaseAsync()
 		})
 		f.OnComplete(func(struct{}, error) { told() })
+	}
+}
+
+// beginsGiving notes that a hold is about to be given back. What it returns is to be called with what came of that.
+func (s *sim) beginsGiving(h *simHold) func(*Future[struct{}]) {
+	if h.ls.Lost() {
+		s.checkEnded(h, ErrLost)
+	}
+	if h.plain && h.ls.Lost() {
+		s.lostOne(h)
+	}
+	s.endBelief(h)
+	g := simGiving{h.owner, h.n}
+	giving := h.se.giving
+	giving[g] = append(giving[g], h)
+	s.stopBeside(h)
+	return func(f *Future[struct{}]) {
+		h.given = true
+		f.then(func() {
+			if _, err, _ := f.Result(); s.text != nil {
+				s.story("%s has given back hold %d: %v", h.who, h.id, err)
+			}
+			s.checkReleased(h, f)
+			for i, other := range giving[g] {
+				if other == h {
+					giving[g] = slices.Delete(giving[g], i, i+1)
+					break
+				}
+			}
+		})
+		s.releases = append(s.releases, simRelease{f, h.id, h.se})
+	}
+}
+
+// extends notes that a hold is about to be extended. What it returns is to be called with what came of that.
+func (s *sim) extends(h *simHold, d time.Duration) func(*Future[struct{}]) {
+	h.n.longest = max(h.n.longest, d)
+	h.n.extends++
+	h.extends++
+	h.extended = max(h.extended, d)
+	if s.text != nil {
+		s.story("%s extends hold %d to %v", h.who, h.id, d)
+	}
+	began := s.w.Now()
+	return func(f *Future[struct{}]) {
+		f.then(func() {
+			h.n.extends--
+			h.until = max(h.until, s.w.Now().Add(d))
+			if h.extends--; h.extends == 0 {
+				h.extended = 0
+			}
+			h.n.stoppedAt = s.w.Now()
+			_, err, _ := f.Result()
+			s.checkExtended(h, d, began, err)
+		})
 	}
 }
 

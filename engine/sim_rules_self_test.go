@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -111,10 +110,10 @@ var simRuleSabotages = []simSabotage{
 	}},
 	{"no note stays behind its writer", "but does", []simKind{simRead, simWrite}, func(s *sim) bool {
 		n, se := s.names[0], s.engines[0]
-		if s.pending(se, n) > 0 || slices.ContainsFunc(n.waiters, func(w *simWait) bool { return w.kind == simWrite }) {
+		if s.pending(se, n) > 0 || s.uses(n, func(k simKind, _ *simEngine) bool { return k == simWrite }) || len(n.known.hidden) > 0 {
 			return false
 		}
-		n.known.crowd = nil
+		n.known.crowd, n.known.wroteAt = nil, 0
 		s.server.twin.Do([]string{"SET", "{" + n.name + "}:rwlock_writer", se.eng.ID(), "PX", "2500"})
 		s.checkNote(n)
 		return true

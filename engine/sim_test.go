@@ -53,6 +53,7 @@ type sim struct {
 	offered                []simOffer               // to the release that runs
 	revived                map[string]bool          // fields that nobody has, and a failover or a late renewal brought back
 	releases               []simRelease
+	parts                  map[*Lock]*simMulti // of multis, and whose they are
 	forced                 []*simForced
 	watched                []simWatched
 	blocks                 time.Duration // for so long code of others may yet block
@@ -201,6 +202,7 @@ func (se *simEngine) open() error {
 	}
 	se.eng, se.opened, se.closing = eng, se.gen, false
 	others.eng, se.others = eng, others
+	eng.joints.watch = &simParts{s, se, se.gen}
 	se.owners, se.doing, se.did = nil, nil, simDoing{}
 	se.events, se.tally = eng.Events(250), newTally()
 	for range s.simPlan.owners {
@@ -251,7 +253,7 @@ func newSim(p simPlan, text *strings.Builder) *sim { return newSimWith(nil, p, t
 
 // newSimWith makes it of coroutines of a crew.
 func newSimWith(crew *world.Crew, p simPlan, text *strings.Builder) *sim {
-	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), told: make(map[simField]bool), faults: true, blocks: 4 * time.Second}
+	s := &sim{simPlan: p, w: crew.New(p.seed, p.yields), text: text, byKey: make(map[string]*simName), excused: make(map[string]bool), taken: make(map[simField]bool), born: make(map[string]clock.Instant), uncounted: make(map[string]bool), revived: make(map[string]bool), seen: make(map[string]*Owner), told: make(map[simField]bool), parts: make(map[*Lock]*simMulti), faults: true, blocks: 4 * time.Second}
 	s.server, s.progress = newSimServer(s), s.w.NewBell()
 	if p.stops {
 		s.stopping = rand.New(rand.NewPCG(p.seed, 23)) //nolint:gosec // it must repeat

@@ -112,9 +112,11 @@ func (e *Engine) slotsMoved() {
 
 // Wake is the multiplexer's call: a message came, or it is time to look again. Blocks: never.
 func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
+	if traits(p.family).Serves == lockstate.ServesAll {
+		p.hearsOfLatch(cause, message)
+	}
 	switch cause {
 	case pubsub.WakeMessage:
-		p.heardOpen(message)
 		if resp.Left(message) {
 			p.wake(func(c *counts) { c.messages++ }, lockstate.WakeLeft)
 			return
@@ -128,14 +130,19 @@ func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
 	}
 }
 
-// heardOpen notes that somebody has said that a latch is open. The message alone lets nobody in: it may have been on
-// its way for long.
-func (p *wakeups) heardOpen(message string) {
-	if traits(p.family).Serves != lockstate.ServesAll || message != openMessage {
-		return
-	}
+// hearsOfLatch notes whether messages are heard, and that somebody has said that a latch is open. That message alone
+// lets nobody in: it may have been on its way for long.
+func (p *wakeups) hearsOfLatch(cause pubsub.WakeCause, message string) {
 	sc := p.ent.eng.enter(p.ent.hash)
-	p.ent.children.latch.heard++
+	switch {
+	case p.ent.wakeups != p: // it was for those who waited before
+	case cause == pubsub.WakeSubscribed, cause == pubsub.WakeReconnect:
+		p.hears = true
+	case cause == pubsub.WakeLost:
+		p.lost = true
+	case message == openMessage:
+		p.ent.children.latch.heard++
+	}
 	sc.leave()
 }
 

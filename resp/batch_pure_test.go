@@ -19,17 +19,20 @@ func bareWire(caps capabilities) *wire {
 	return &wire{client: mock.NewDedicatedClient(nil), caps: caps}
 }
 
-// heirSink is the sink of a release that may pass its lock on, of a reader who is let in, or of some who want permits.
+// heirSink is the sink of a release that may pass its lock on, of a reader who is let in, of some who want permits, or who
+// wait for a latch.
 type heirSink struct {
 	heirs  []Heir
 	inside string
 	wanted []int32
+	known  int64
 }
 
 func (*heirSink) Answered(*Op, *Result) {}
 func (s *heirSink) Heirs() []Heir       { return s.heirs }
 func (s *heirSink) Inside() string      { return s.inside }
 func (s *heirSink) Wanted() []int32     { return s.wanted }
+func (s *heirSink) Known() int64        { return s.known }
 
 // argued are the KEYS and ARGV with which ops of one command leave, each as one word.
 func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
@@ -54,7 +57,7 @@ func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
 // What every script is given, as its header asks for it.
 func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 	op := func(kind OpKind, f Family, changes ...func(*Op)) *Op {
-		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 21, Sink: &heirSink{inside: "mine", wanted: []int32{2, 1, 5}}}
+		o := &Op{Kind: kind, Family: f, LeaseMs: 30000, Field: "F", Count: 21, Sink: &heirSink{inside: "mine", wanted: []int32{2, 1, 5}, known: 9007199254740991}}
 		for _, change := range changes {
 			change(o)
 		}
@@ -108,7 +111,10 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"queue":              {[]*Op{op(OpQueue, FamilyFair)}, "a", ""},
 		"take":               {[]*Op{op(OpReacquire, FamilySemaphore)}, "a 30000 F 77 0 2 1 5", ""},
 		"give":               {[]*Op{op(OpRelease, FamilySemaphore), op(OpRelease, FamilySemaphore, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
-		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77", ""},
+		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77 0", ""},
+		"look":               {[]*Op{op(OpReacquire, FamilyLatch)}, "a 30000 F 77 0 9007199254740991", ""},
+		"count down":         {[]*Op{op(OpRelease, FamilyLatch), op(OpRelease, FamilyLatch, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH tagged 2 a b F 1 G 1"},
+		"call of a latch":    {[]*Op{op(OpCall, FamilyLatch)}, "a SPUBLISH F 21 30000 77 0", "a SPUBLISH F 21 30000 77 tagged"},
 		"permits":            {[]*Op{op(OpReacquire, FamilyPermits)}, "a 30000 F 77 0 SPUBLISH", ""},
 		"permits given back": {[]*Op{op(OpRelease, FamilyPermits), op(OpRelease, FamilyPermits, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
 		"permits extended":   {[]*Op{op(OpExtend, FamilyPermits)}, "{a}:timeout 30000 1 0 F", ""},
@@ -127,7 +133,7 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 			continue
 		}
 		require.Equal(t, c.cluster, args, name)
-		require.Zero(t, keys, name)
+		require.Equal(t, map[bool]int{true: 1}[strings.HasPrefix(c.cluster, "a ")], keys, name)
 	}
 	old := envelope{wire: bareWire(capabilities{}), publish: "PUBLISH", notAfter: 77}
 	_, args := argued(t, old, op(OpExtend, FamilyLock))
@@ -302,6 +308,17 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 		{OpCall, FamilySemaphore, "*3 :1 :0 :0", CodeNone, 0},
 		{OpCall, FamilySemaphore, "*3 :1 :-3 :0", CodeWrongKind, 0},
 		{OpCall, FamilySemaphore, "-OOM", CodeError, 0},
+		{OpReacquire, FamilyLatch, "*3 :1 :0 :7", CodeBusy, 7},
+		{OpReacquire, FamilyLatch, "*3 :1 :1 :7", CodeGranted, 7},
+		{OpReacquire, FamilyLatch, "*3 :1 :2 :7", CodeOpened, 7},
+		{OpReacquire, FamilyLatch, "*3 :1 :3 :7", CodeGone, 7},
+		{OpReacquire, FamilyLatch, "*3 :1 :4 :7", CodeDeleted, 7},
+		{OpReacquire, FamilyLatch, "*3 :1 :-3 :0", CodeWrongKind, 0},
+		{OpReacquire, FamilyLatch, "-OOM", CodeError, 0},
+		{OpRelease, FamilyLatch, "*4 :1 :1 :1 :2", CodeReleased, 2},
+		{OpRelease, FamilyLatch, "*4 :1 :1 :1 :-2", CodeReleased, -1},
+		{OpRelease, FamilyLatch, "*4 :1 :0 :1 :-1", CodeNotOurs, 0},
+		{OpCall, FamilyLatch, "*3 :1 :1 :7", CodeDone, 7},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
 		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)
@@ -316,6 +333,7 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 	}
 	for _, kind := range []OpKind{OpReacquire, OpCall} {
 		require.Equal(t, tooLate, asking(kind, FamilySemaphore, 1).readReply(&wire{}, replyOf(t, "*1 :5"), 1, 2))
+		require.Equal(t, tooLate, asking(kind, FamilyLatch, 1).readReply(&wire{}, replyOf(t, "*1 :5"), 1, 2))
 	}
 	w := &wire{}
 	asking(OpRelease, FamilyLock, 1).readReply(w, replyOf(t, "*2 :5000 :1"), 1, clock.Instant(7))
@@ -365,6 +383,14 @@ func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
 		{OpCall, FamilySemaphore, "*3 :1 +x :0"},
 		{OpCall, FamilySemaphore, "*3 :1 :1 +x"},
 		{OpCall, FamilySemaphore, "*4 :1 :1 :0 :0"},
+		{OpReacquire, FamilyLatch, "*2 :1 :1"},
+		{OpReacquire, FamilyLatch, "*3 :1 :5 :0"},
+		{OpReacquire, FamilyLatch, "*3 :1 :-1 :0"},
+		{OpReacquire, FamilyLatch, "*3 :1 +x :0"},
+		{OpReacquire, FamilyLatch, "*3 :1 :1 +x"},
+		{OpReacquire, FamilyLatch, "*5 :1 :0 :0 :1 :-1"},
+		{OpRelease, FamilyLatch, "*4 :1 :1 :1 :-15"},
+		{OpCall, FamilyLatch, "*3 :1 :2 :0"},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
 		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)

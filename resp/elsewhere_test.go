@@ -314,6 +314,7 @@ func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
 
 		FamilyPermits:   {OpAcquire: set, OpReacquire: set, OpRelease: set, OpForce: set, OpInspect: set, OpCount: set, OpLeave: set, OpCall: set},
 		FamilySemaphore: {OpAcquire: notes, OpReacquire: notes, OpRelease: notes},
+		FamilyLatch:     {OpAcquire: notes, OpReacquire: notes, OpRelease: notes, OpCall: notes},
 	} {
 		for _, kind := range kinds {
 			op := &Op{Kind: kind, Family: family, Key: "k", Field: "f"}

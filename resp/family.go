@@ -129,7 +129,7 @@ var families = [MaxFamilies]row{
 	},
 	FamilyLatch: {
 		acquire: scriptLatch, reacquire: scriptLatch, release: scriptLatchDown, call: scriptLatchSet,
-		message: unlockMessage, tagged: "tagged", opens: true, more: knownArgs, otherKeys: otherKeysCounted,
+		message: unlockMessage, tagged: "tagged", opens: true, more: knownArgs, otherKeys: otherKeysLatch,
 	},
 	FamilyPermits: {
 		acquire: scriptPermits, reacquire: scriptPermits, release: scriptPermitsRelease, renew: scriptPermitsRenew,

@@ -48,6 +48,14 @@ func otherKeysCounted(op *Op) []string {
 	return []string{slot.CountedRequests(op.Key)}
 }
 
+// otherKeysLatch: whoever sets one or deletes it looks at its notes, too.
+func otherKeysLatch(op *Op) []string {
+	if op.Kind != OpCall {
+		return otherKeysCounted(op)
+	}
+	return []string{slot.CountedRequests(op.Key)}
+}
+
 // otherKeysPermits has the key itself, too: the set may have arrived before it, and the script asks for that first.
 func otherKeysPermits(op *Op) []string {
 	if op.Kind == OpExtend || op.Kind == OpQueue { // those are about the set alone

@@ -76,6 +76,9 @@ func TestFamiliesNameTheirFieldsAndMessages(t *testing.T) {
 	require.Same(t, scriptSemaphore, scriptOf(OpReacquire, FamilySemaphore))
 	require.Same(t, scriptSemaphoreRelease, scriptOf(OpRelease, FamilySemaphore))
 	require.Same(t, scriptSemaphoreSet, scriptOf(OpCall, FamilySemaphore))
+	require.Same(t, scriptLatch, scriptOf(OpReacquire, FamilyLatch))
+	require.Same(t, scriptLatchDown, scriptOf(OpRelease, FamilyLatch))
+	require.Same(t, scriptLatchSet, scriptOf(OpCall, FamilyLatch))
 }
 
 func TestResendsShareTheNodesBucket(t *testing.T) {

@@ -159,6 +159,12 @@ func refusalStates(now int64) map[string][][]string {
 		"permits, noted":         append(append([][]string{{"SET", "k", "5"}}, []string{"HSET", "{k}:counted_requests", "e1", "6 2", "e1:given", "6"}), expire("{k}:counted_requests")...),
 		"permits, noted late":    append(append([][]string{{"SET", "k", "5"}}, []string{"HSET", "{k}:counted_requests", "e1", "9 2", "e1:given", "9"}), expire("{k}:counted_requests")...),
 		"permits, no number":     {{"SET", "k", "1e3"}},
+		"latch":                  {{"SET", "k", "5"}},
+		"latch, the last":        {{"SET", "k", "1"}},
+		"latch, open":            nil,
+		"latch, noted":           append([][]string{{"SET", "k", "1"}, {"HSET", "{k}:counted_requests", "e1:given", "6", "ended", "3 2"}}, expire("{k}:counted_requests")...),
+		"latch, noted late":      append([][]string{{"SET", "k", "5"}, {"HSET", "{k}:counted_requests", "e1:given", "9", "ended", "2 3"}}, expire("{k}:counted_requests")...),
+		"latch, no number":       {{"SET", "k", "1e3"}},
 		"leased, free":           {{"SET", "k", "5"}},
 		"leased, none yet":       nil,
 		"leased, ours":           {{"SET", "k", "1"}, {"ZADD", "{k}:timeout", at(60), idA, at(60), idB}},
@@ -213,6 +219,11 @@ func refusalCalls(ahead string) map[string][][]string {
 			{"PUBLISH", "some", "2", "0", ahead},
 			{"PUBLISH", "drain", "0", "0", ahead},
 			{"PUBLISH", "delete", "0", "0", ahead},
+		},
+		"latch":     {{"0", "0", ahead, "0", "-1"}, {"0", "0", ahead, "0", "2"}, {"0", "0", ahead, "0", "5"}},
+		"latchdown": {{"PUBLISH", "0", "0", "e1:7:1", "1"}, {"PUBLISH", "tagged", "0", "e1:7:9", "1"}},
+		"latchset": {
+			{"PUBLISH", "get", "0", "0", ahead, "0"}, {"PUBLISH", "set", "7", "0", ahead, "0"}, {"PUBLISH", "delete", "0", "0", ahead, "tagged"},
 		},
 	}
 	maps.Copy(calls, permitCalls(ahead))
@@ -368,10 +379,10 @@ var silent = map[string]map[string]string{
 	"fairrelease": {"*": "what is given back is given back; who waits polls"},
 
 	"semaphorerelease": {"hdel": "a note of no request stays where there was none"},
-
-	"permits":        {"publish": "who waits polls"},
-	"permitsrelease": {"publish": "who waits polls"},
-	"permitsset":     {"publish": "who waits polls"},
+	"latch":            {"*": "the notes keep their time"},
+	"permits":          {"publish": "who waits polls"},
+	"permitsrelease":   {"publish": "who waits polls"},
+	"permitsset":       {"publish": "who waits polls"},
 }
 
 // Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it
@@ -424,16 +435,16 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 					if strings.HasPrefix(script, "permits") {
 						require.Contains(t, []string{permitsIn(before), permitsIn(after)}, permitsIn(left), "%s", what)
 					}
-					if strings.HasPrefix(script, "semaphore") && !unsaid {
+					if counts(script) && !unsaid {
 						require.Equal(t, withoutLives(before), withoutLives(left), "%s", what)
 					}
 				}
 			}
 		}
 	}
-	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "permits", "permitsrelease", "permitsrenew", "permitsset"} {
+	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset", "permits", "permitsrelease", "permitsrenew", "permitsset"} {
 		for _, refusal := range serverRefusals {
-			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "permitsrelease", "permitsrenew"}, script)
+			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "latch", "permitsrelease", "permitsrenew"}, script)
 			require.True(t, met[script+" without "+refusal.name] || !needs, "%s was never refused: %s", script, refusal.name)
 		}
 	}
@@ -448,7 +459,7 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 		"k", "{k}:rwlock_writer", "{k}:e1:02:rwlock_timeout:1", "{k}:x:9:rwlock_timeout:1", "redisson_lock_token:{k}",
 		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes", "{k}:counted_requests", "{k}:timeout",
 	}
-	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"HSET", "NAME", "e1", "text", "e1:given", "7"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
+	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"HSET", "NAME", "e1", "text", "e1:given", "7"}, {"HSET", "NAME", "e1:given", "text", "ended", "text"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
 	for script, calls := range refusalCalls(ahead) {
 		for state := range refusalStates(0) {
 			if !slices.Contains(refusalFamilies[script], refusalKind(state)) {
@@ -494,6 +505,7 @@ var refusalFamilies = map[string][]string{
 	"readrelease": {"read-write"}, "write": {"lock", "read-write"}, "writerelease": {"read-write"},
 	"fair": {"lock", "fair"}, "fairrelease": {"lock", "fair"}, "queue": {"fair"},
 	"semaphore": {"semaphore"}, "semaphorerelease": {"semaphore"}, "semaphoreset": {"semaphore"},
+	"latch": {"latch"}, "latchdown": {"latch"}, "latchset": {"latch"},
 	"permits": {"permits"}, "permitsrelease": {"permits"}, "permitsrenew": {"permits"}, "permitsset": {"permits"}, "permitsleased": {"permits"},
 }
 
@@ -505,6 +517,8 @@ func refusalKind(state string) string {
 		return "permits"
 	case strings.HasPrefix(state, "permits"):
 		return "semaphore"
+	case strings.HasPrefix(state, "latch"):
+		return "latch"
 	case strings.Contains(state, "read") || strings.Contains(state, "writ"):
 		return "read-write"
 	default:

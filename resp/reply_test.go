@@ -88,6 +88,8 @@ var replyCommands = []struct {
 	{"take", OpReacquire, FamilySemaphore, 1},
 	{"give", OpRelease, FamilySemaphore, 3},
 	{"call", OpCall, FamilySemaphore, 1},
+	{"look", OpReacquire, FamilyLatch, 1},
+	{"count down", OpRelease, FamilyLatch, 3},
 }
 
 func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
@@ -115,9 +117,11 @@ func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {
 		case "take":
 			replies = append(replies, "*1 :-1", "*2 :1 :1", "*3 :1 :1 :0", "*3 :1 :1 :-4", "*3 :1 :2 :4", "*3 :1 :0 :4", "*5 :1 :1 :4 :1 :-1",
 				"*5 :1 :0 :0 :0 :-1", "*5 :1 :0 :0 :2 :-1", "*5 :1 :0 :0 :1 :-2", "*5 :1 :0 :0 :1 :0", "*7 :1 :0 :0 :1 :-1 :1 :-1")
+		case "look":
+			replies = append(replies, "*1 :-1", "*2 :1 :1", "*3 :1 :5 :0", "*3 :1 :-1 :0", "*3 :1 :1 _", "*3 :0 :1 :0", "*4 :1 :1 :0 :0", "*5 :1 :0 :0 :1 :-1")
 		case "call":
 			replies = append(replies, "*2 :1 :1", "*3 :1 :2 :0", "*3 :1 :-1 :0", "*3 :1 :1 _", "*4 :1 :1 :0 :0", "*3 :0 :1 :0")
-		case "release", "fair release", "give":
+		case "release", "fair release", "give", "count down":
 			replies = append(replies, "*4 :1 :2 :1 :-18", "*4 :1 :2 :1 :-9223372036854775808", // passed on to nobody who was named
 				"*1 :1", "*4 :1 :2 :1 :-3", "*4 :1 :2 :1 :0", "*4 :1 :3 :0 :0", "*6 :1 :1 :1 :-1 :1 :-1", "*2 :1 :1")
 		case "extend", "renew":

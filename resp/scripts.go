@@ -99,6 +99,8 @@ var (
 	requestsText string
 	//go:embed scripts/fragments/count.lua
 	countText string
+	//go:embed scripts/fragments/marks.lua
+	marksText string
 	//go:embed scripts/fragments/permits.lua
 	permitsFragmentText string
 )
@@ -109,6 +111,7 @@ var (
 	fragmentFairQueue = fragment{"fairqueue", fairQueueText}
 	fragmentRequests  = fragment{"requests", requestsText}
 	fragmentCount     = fragment{"count", countText}
+	fragmentMarks     = fragment{"marks", marksText} // needs count
 	fragmentPermits   = fragment{"permits", permitsFragmentText}
 )
 
@@ -134,9 +137,9 @@ var (
 	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests, fragmentCount)
 	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
 	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText, fragmentCount)
-	scriptLatch            = newScript("latch", latchText, fragmentRequests, fragmentCount)
-	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount)
-	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount)
+	scriptLatch            = newScript("latch", latchText, fragmentRequests, fragmentCount, fragmentMarks)
+	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount, fragmentMarks)
+	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount, fragmentMarks)
 
 	scriptPermits        = newScript("permits", permitsText, fragmentPermits, fragmentCount)
 	scriptPermitsRelease = newScript("permitsrelease", permitsReleaseText, fragmentPermits, fragmentCount)

@@ -21,6 +21,7 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 		"--scenario fenced --clients 8 --engines 2 --keys 3 --cluster 3",
 		"--scenario fair --clients 8 --engines 2",
 		"--scenario rw --clients 8 --api async --hold 1ms",
+		"--scenario multi --clients 8 --multi-names 2 --hold 1ms",
 		"--scenario contend --clients 4 --sentinel",
 	} {
 		t.Run(args, func(t *testing.T) {

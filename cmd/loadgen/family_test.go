@@ -15,7 +15,7 @@ import (
 func TestFamilyScenarios(t *testing.T) {
 	needServer(t)
 	t.Parallel()
-	for _, scenario := range []string{"fenced", "fair", "rw"} {
+	for _, scenario := range []string{"fenced", "fair", "rw", "multi"} {
 		for _, args := range []string{
 			"--keys 2 --clients 12 --engines 3 --hold 200us",
 			"--keys 3 --clients 12 --engines 2 --api async --cluster 3",
@@ -27,6 +27,9 @@ func TestFamilyScenarios(t *testing.T) {
 				all := append([]string{
 					"run", "--scenario", scenario, "--duration", "400ms", "--warmup", "20ms", "--json", "-",
 				}, strings.Fields(args)...)
+				if scenario == "multi" {
+					all = append(all, "--multi-names", "2")
+				}
 				status, stdout, stderr := invoke(t, all...)
 				require.Equal(t, report.StatusOK, status, stderr)
 				r := requireContendReport(t, []byte(stdout))
@@ -42,7 +45,7 @@ func TestFamilyScenarios(t *testing.T) {
 // others are null.
 func requireFamilyReport(t *testing.T, scenario string, r map[string]any) {
 	t.Helper()
-	for name, part := range map[string]string{"fenced": "tokens", "fair": "order", "rw": "rw"} {
+	for name, part := range map[string]string{"fenced": "tokens", "fair": "order", "rw": "rw", "multi": "multi"} {
 		require.Contains(t, r, part)
 		require.Equal(t, scenario == name, r[part] != nil, part)
 	}
@@ -60,6 +63,11 @@ func requireFamilyReport(t *testing.T, scenario string, r map[string]any) {
 		}
 		require.Contains(t, order, "overtaken_us")
 		require.Equal(t, map[bool]string{true: "queue", false: "queue and clock"}[r["chaos"] != nil], order["judged"])
+	case "multi":
+		multi := r["multi"].(map[string]any)
+		require.InDelta(t, grants, multi["grants"], 0)
+		require.EqualValues(t, 2, multi["names"])
+		require.EqualValues(t, 0, multi["torn"])
 	case "rw":
 		rw := r["rw"].(map[string]any)
 		require.InDelta(t, grants, rw["reads"].(float64)+rw["writes"].(float64), 0)
@@ -100,11 +108,14 @@ func TestFamilyAcrossProcesses(t *testing.T) {
 	needServer(t)
 	t.Parallel()
 	addr := redistest.Run(t, redistest.Options{}).Addr()
-	for _, scenario := range []string{"fenced", "fair"} {
+	for _, scenario := range []string{"fenced", "fair", "multi"} {
 		t.Run(scenario, func(t *testing.T) {
 			args := []string{
 				"run", "--scenario", scenario, "--addr", addr, "--clients", "4", "--duration", "500ms", "--warmup", "20ms", "--json", "-",
 				"--witness", filepath.Join(t.TempDir(), "w"), "--witness-procs", "2",
+			}
+			if scenario == "multi" {
+				args = append(args, "--multi-names", "2")
 			}
 			one, two := startChild(t, args...), startChild(t, args...)
 			for _, c := range []*child{one, two} {
@@ -123,6 +134,7 @@ func TestFamilyTables(t *testing.T) {
 	for scenario, rows := range map[string][]string{
 		"fenced": {"tokens", "0 did not rise"},
 		"fair":   {"order in the queue", "order of asking", "is judged"},
+		"multi":  {"locks at once", "0 were not of all of them"},
 		"rw":     {"reads/s", "writes/s", "readers at once"},
 	} {
 		status, stdout, stderr := invoke(t, "run", "--scenario", scenario, "--clients", "8", "--duration", "200ms", "--warmup", "0s")

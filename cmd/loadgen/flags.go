@@ -32,6 +32,7 @@ const (
 	maxRounds   = 101
 	maxPrefix   = 64
 	maxHold     = 10 * time.Second
+	maxPermits  = 1 << 20
 	maxWait     = time.Hour
 
 	keysPerSlot  = 16 // distinct keys for each operation in flight
@@ -40,7 +41,9 @@ const (
 	asyncClients = 2
 	defaultHeld  = 10_000
 
-	defaultReadShare = 0.9
+	defaultReadShare  = 0.9
+	defaultMultiNames = 4
+	maxMultiNames     = 100_000
 )
 
 // flagGroup is one heading of the usage text and its flags.
@@ -56,7 +59,7 @@ func newFlags(c *config.Config) []flagGroup {
 		set.SortFlags = false
 		return flagGroup{title, set}
 	}
-	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw)")
+	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw, multi, semaphore)")
 	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
 	addChaosFlags(havoc.set, c)
 
@@ -75,7 +78,7 @@ func newFlags(c *config.Config) []flagGroup {
 	l.StringVarP(&c.Scenario, "scenario", "s", "lock",
 		"`name`: lock (uncontended pairs), hold (take --locks, keep, verify),\n"+
 			"contend (--clients callers on --keys locks);\nthe same callers, looked at more closely:\n"+
-			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?)")
+			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?), multi (are several locks taken together?),\nsemaphore (permits: never too many held, none lost?)")
 	l.StringVarP(&c.Kind, "kind", "k", config.KindLock,
 		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
 	l.StringVar(&c.API, "api", "async", "async (futures) or sync (blocking callers; default where callers contend)")
@@ -85,7 +88,7 @@ func newFlags(c *config.Config) []flagGroup {
 	l.IntVar(&c.Engines, "engines", 1, "engines, each with connections of its own")
 	l.Float64VarP(&c.Rate, "rate", "r", 0,
 		"pairs a second, open loop: latency counts from the intended start\n(0: closed loop, as fast as answers come)")
-	l.IntVar(&c.Keys, "keys", 0, "distinct locks (default 16 for each in flight; where callers contend: 1)")
+	l.IntVar(&c.Keys, "keys", 0, "distinct locks (default 16 for each in flight; where callers contend: 1; multi: 4 for each that a turn takes)")
 	l.IntVar(&c.Locks, "locks", 0,
 		"locks held meanwhile under the watchdog (hold: locks to take, default 10000)")
 	l.BoolVar(&c.Yardstick, "yardstick", false,
@@ -96,6 +99,8 @@ func newFlags(c *config.Config) []flagGroup {
 	h.DurationVar(&c.Hold, "hold", 0,
 		"how long each holder keeps its lock; from 50µs it sleeps, below it spins")
 	h.Float64Var(&c.ReadShare, "read-share", defaultReadShare, "rw: how many of the turns read, from 0 to 1")
+	addSemaphoreFlags(h, c)
+	h.IntVar(&c.MultiNames, "multi-names", defaultMultiNames, "multi: how many of the keys each turn takes")
 	h.BoolVar(&c.Mutex, "mutex", false,
 		"run the same callers on a sync.Mutex and the scenario in turn, and show the ratio")
 	h.BoolVar(&c.NoHandOff, "no-handoff", false, "make every release a release in Redis")
@@ -178,7 +183,10 @@ func (c *flags) checkNumbers() error {
 		between("keys", c.Keys, 0, maxKeys),
 		between("locks", c.Locks, 0, maxLocks),
 		between("rounds", c.Rounds, 1, maxRounds),
+		between("permits", c.Permits, 1, maxPermits),
+		between("take", c.Take, 0, c.Permits),
 		between("witness-procs", c.WitnessProcs, 1, witness.MaxProcesses),
+		between("multi-names", c.MultiNames, 1, maxMultiNames),
 	}
 	if c.Duration <= 0 {
 		errs = append(errs, fmt.Errorf("--duration must be more than 0, not %v", c.Duration))
@@ -258,12 +266,21 @@ func (c *flags) settleContend() error {
 	if c.Clients == 0 {
 		c.Clients = hotCallers
 	}
-	if c.Keys == 0 {
+	several := c.Scenario == "multi"
+	switch {
+	case c.Keys == 0 && several:
+		c.Keys = 4 * c.MultiNames
+	case c.Keys == 0:
 		c.Keys = 1
 	}
 	c.Inflight = c.Clients
+	c.settleSemaphore()
 	switch {
-	case c.Keys > c.Clients:
+	case c.Scenario == config.KindSemaphore && c.KillsClient() && c.Permits < 2*c.Take:
+		return fmt.Errorf("--chaos client: what the killed client had is missing from then on: --permits must be at least twice --take, %d, not %d", 2*c.Take, c.Permits)
+	case several && c.MultiNames > c.Keys:
+		return fmt.Errorf("--multi-names %d is more than --keys %d", c.MultiNames, c.Keys)
+	case c.Keys > c.Clients && !several:
 		return fmt.Errorf("--keys %d is more than --clients %d: each key needs a caller", c.Keys, c.Clients)
 	case c.Engines > c.Clients:
 		return fmt.Errorf("--engines %d is more than --clients %d", c.Engines, c.Clients)
@@ -311,6 +328,10 @@ func (c *flags) settleScenario(changed func(string) bool) error {
 func refuse(changed func(string) bool, scenario string) error {
 	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
 	alone := []string{"yardstick", "rate", "inflight", "locks"}
+	if scenario != config.KindSemaphore {
+		alone, contention = append(alone, "permits", "take"), append(contention, "permits", "take")
+	}
+	alone, contention = slices.Clip(alone), slices.Clip(contention) // no two of them share what is appended
 	foreign := map[string][]string{
 		"lock":    append(contention, "read-share"),
 		"hold":    append(contention, "read-share", "yardstick", "rate", "keys", "kind"),
@@ -318,6 +339,12 @@ func refuse(changed func(string) bool, scenario string) error {
 		"fenced":  append(alone, "read-share", "kind"),
 		"fair":    append(alone, "read-share", "kind"),
 		"rw":      append(alone, "kind", "mutex", "witness-procs", "witness-wait"),
+
+		config.KindSemaphore: append(alone, "read-share", "kind", "mutex", "keys", "lease"),
+		"multi":              append(alone, "read-share", "kind", "mutex"),
+	}
+	if scenario != "multi" && changed("multi-names") {
+		return fmt.Errorf("--multi-names has no effect with --scenario %s", scenario)
 	}
 	for _, flag := range foreign[scenario] {
 		if changed(flag) {

@@ -98,7 +98,9 @@ func (c *flags) checkKillClient() error {
 		return errors.New("--chaos client starts a second process by itself, leave --witness-procs away")
 	case c.Locks > 0:
 		return errors.New("--chaos client: the other client would want the --locks that are kept")
-	case c.Duration < c.Lease+clientMargin:
+	case c.Scenario == config.KindSemaphore && c.Duration < 2*clientMargin:
+		return fmt.Errorf("--chaos client: the other client takes a while to begin, so --duration must be at least %v, not %v", 2*clientMargin, c.Duration)
+	case c.Scenario != config.KindSemaphore && c.Duration < c.Lease+clientMargin:
 		return fmt.Errorf("--chaos client: the others wait for the lease of the one that was killed, so --duration must be at least --lease and %v, not %v", clientMargin, c.Duration)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
 
@@ -21,4 +23,22 @@ func (c *flags) checkKind() error {
 		return fmt.Errorf("--kind %s: readers do not exclude each other, so nobody would contend", c.Kind)
 	}
 	return nil
+}
+
+// defaultTake is the most permits of one turn, where there are as many.
+const (
+	defaultPermits = 8
+	defaultTake    = 3
+)
+
+func addSemaphoreFlags(f *pflag.FlagSet, c *config.Config) {
+	f.IntVar(&c.Permits, "permits", defaultPermits, "semaphore: how many permits there are")
+	f.IntVar(&c.Take, "take", 0,
+		fmt.Sprintf("semaphore: each turn takes one to so many of them, by chance\n(default %d, or all if there are fewer)", defaultTake))
+}
+
+func (c *flags) settleSemaphore() {
+	if c.Take == 0 {
+		c.Take = min(defaultTake, c.Permits)
+	}
 }

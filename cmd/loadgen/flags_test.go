@@ -64,6 +64,12 @@ func TestParseFlags(t *testing.T) {
 			require.InDelta(t, 0.9, c.ReadShare, 0)
 		}},
 		{"FencedBesideAMutex", "--scenario fenced --mutex --engines 4", func(t *testing.T, c config.Config) { require.Equal(t, "fenced", c.Kind) }},
+		{"Semaphore", "--scenario semaphore --chaos client", func(t *testing.T, c config.Config) {
+			require.Equal(t, []int{8, 3, 64, 1}, []int{c.Permits, c.Take, c.Clients, c.Keys})
+			require.Equal(t, []string{"semaphore", "sync"}, []string{c.Kind, c.API})
+			require.Equal(t, 2*time.Second, c.GapBound())
+		}},
+		{"SemaphoreOfTwo", "--scenario semaphore --permits 2", func(t *testing.T, c config.Config) { require.Equal(t, 2, c.Take) }},
 		{"Kind", "--kind fair --yardstick", func(t *testing.T, c config.Config) { require.Equal(t, "fair", c.Kind) }},
 		{"Yardstick", "--yardstick", func(t *testing.T, c config.Config) { require.Equal(t, 5, c.Rounds) }},
 		{"PprofPortIsOnLoopback", "--pprof :6060", func(t *testing.T, c config.Config) {
@@ -102,6 +108,15 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"now", `unexpected argument "now"`},
 		{"--nonsense", "unknown flag"},
 		{"--duration 5", "duration"},
+		{"--permits 3", "--permits has no effect with --scenario lock"},
+		{"--scenario contend --take 3", "--take has no effect with --scenario contend"},
+		{"--scenario semaphore --permits 0", "--permits must be between 1"},
+		{"--scenario semaphore --permits 3 --take 4", "--take must be between 0 and 3"},
+		{"--scenario semaphore --lease 5s", "--lease has no effect"},
+		{"--scenario semaphore --keys 2", "--keys has no effect"},
+		{"--scenario semaphore --mutex", "--mutex has no effect"},
+		{"--scenario semaphore --chaos client --permits 5", "--permits must be at least twice --take, 6, not 5"},
+		{"--scenario semaphore --chaos client --duration 3s", "--duration must be at least 4s, not 3s"},
 		{"--duration 0s", "--duration must be more than 0"},
 		{"--duration -1s", "--duration must be more than 0"},
 		{"--warmup -1s", "--warmup"},
@@ -126,7 +141,7 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--rate 1e12", "--rate"},
 		{"--rounds 3", "needs --yardstick or --mutex"},
 		{"--yardstick --rounds 0", "--rounds"},
-		{"--scenario nap", "--scenario must be one of contend, fair, fenced, hold, lock, rw"},
+		{"--scenario nap", "--scenario must be one of contend, fair, fenced, hold, lock, multi, rw"},
 		{"--scenario hold --locks 0", "--locks must be at least 1"},
 		{"--scenario hold --yardstick", "--yardstick has no effect"},
 		{"--scenario hold --rate 3", "--rate has no effect"},
@@ -135,6 +150,11 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--scenario hold --kind fair", "--kind has no effect"},
 		{"--scenario fair --kind fair", "--kind has no effect"},
 		{"--scenario fenced --yardstick", "--yardstick has no effect"},
+		{"--scenario multi --mutex", "--mutex has no effect"},
+		{"--scenario multi --kind fair", "--kind has no effect"},
+		{"--scenario contend --multi-names 2", "--multi-names has no effect"},
+		{"--scenario multi --multi-names 5 --keys 4", "--multi-names 5 is more than --keys 4"},
+		{"--scenario multi --multi-names 0", "--multi-names must be"},
 		{"--scenario rw --mutex", "--mutex has no effect"},
 		{"--scenario rw --witness w", "it knows one holder of a key, and readers share"},
 		{"--scenario rw --read-share 1.1", "--read-share must be between 0 and 1"},

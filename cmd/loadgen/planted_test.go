@@ -179,7 +179,11 @@ func plants(dir string) []*plant {
 	witnessed := func() []string { return []string{"--witness", filepath.Join(dir, "w-"+config.RandomID())} }
 	disturbed := func() []string { return []string{"--chaos", config.ChaosFlush, "--chaos-every", "20ms"} }
 	unwitnessed := absent{"the flag is refused", "--witness has no effect", report.StatusUsage}
+	several := absent{"a turn gives some locks back while it waits for others", "not checked: who waits for several locks", report.StatusOK}
 	uncounted := absent{"readers of one engine share what the server counts", "not checked: readers of one engine share", report.StatusOK}
+	shared := absent{reason: "nobody holds a semaphore alone: TooManyHeld, TooManyHeldElsewhere, PermitsFromNowhere"}
+	unleased := absent{reason: "a permit has no lease: PermitsLost"}
+	unjudged := absent{"one command takes permits for many callers", "not checked: one command takes permits", report.StatusOK}
 	own := absent{reason: "each key has one caller: nobody else could be granted it"}
 	all := []*plant{
 		{name: "Nothing", status: report.StatusOK},
@@ -194,6 +198,7 @@ func plants(dir string) []*plant {
 				}
 				return true, nil
 			},
+			absent: map[string]absent{config.KindSemaphore: shared},
 		},
 		{
 			name: "HolderElsewhere", what: "violation", status: report.StatusViolation,
@@ -204,12 +209,12 @@ func plants(dir string) []*plant {
 				}
 				return true, nil
 			},
-			args: witnessed, absent: map[string]absent{"lock": unwitnessed, "hold": unwitnessed, "rw": unwitnessed},
+			args: witnessed, absent: map[string]absent{"lock": unwitnessed, "hold": unwitnessed, "rw": unwitnessed, config.KindSemaphore: shared},
 		},
 		{
 			name: "Ghost", what: "violation", status: report.StatusViolation,
 			says: "some lock was granted without being taken", beside: "releases, but the server ran",
-			spoil: sends("CONFIG", "RESETSTAT"), absent: map[string]absent{"rw": uncounted},
+			spoil: sends("CONFIG", "RESETSTAT"), absent: map[string]absent{"rw": uncounted, "multi": several, config.KindSemaphore: unjudged},
 		},
 		// The server grants to another what somebody holds.
 		{
@@ -222,21 +227,21 @@ func plants(dir string) []*plant {
 				}
 				return p.ledger().Violations.Load() > 0, err
 			},
-			absent: map[string]absent{"lock": own, "hold": own},
+			absent: map[string]absent{"lock": own, "hold": own, config.KindSemaphore: shared},
 		},
 		{
 			name: "Losses", what: "loss", status: report.StatusFailed,
 			says: "leases were lost", beside: "operations failed: lost|not on the server|not one pair",
-			spoil: hits("DEL", "NAME"), alone: true,
+			spoil: hits("DEL", "NAME"), alone: true, absent: map[string]absent{config.KindSemaphore: unleased},
 		},
 		{
 			name: "Squatter", what: "error", status: report.StatusFailed,
-			says: "operations failed: .*wrong", beside: "lost|not one pair|still on the server", spoil: sends("SET", "NAME", "no lock"),
+			says: "operations failed: .*wrong", beside: "lost|not one pair|still on the server|ask how many permits", spoil: sends("SET", "NAME", "no lock"),
 		},
 		{
 			name: "Mismatch", what: "mismatch", status: report.StatusFailed,
 			says: "releases, but the server ran [0-9]+ HDEL", spoil: sends("HDEL", "nothing", "of it"),
-			absent: map[string]absent{"hold": {reason: "it asks for every lock itself: NoExpiry"}, "rw": uncounted},
+			absent: map[string]absent{"hold": {reason: "it asks for every lock itself: NoExpiry"}, "rw": uncounted, "multi": several, config.KindSemaphore: unjudged},
 		},
 		{
 			name: "Leftover", what: "leftover", status: report.StatusFailed,
@@ -252,20 +257,22 @@ func plants(dir string) []*plant {
 			spoil: sends("ACL", "SETUSER", "default", "-script|flush"), args: disturbed,
 		},
 	}
-	return append(all, plantsOfOne()...)
+	return slices.Concat(all, plantsOfOne(), plantsOfSemaphores(witnessed))
+}
+
+// only says why no scenario but one has a plant.
+func only(one, reason string) map[string]absent {
+	all := map[string]absent{}
+	for _, name := range scenario.Names() {
+		if name != one {
+			all[name] = absent{reason: reason}
+		}
+	}
+	return all
 }
 
 // plantsOfOne are those of a check that one scenario alone has.
 func plantsOfOne() []*plant {
-	only := func(one, reason string) map[string]absent {
-		all := map[string]absent{}
-		for _, name := range scenario.Names() {
-			if name != one {
-				all[name] = absent{reason: reason}
-			}
-		}
-		return all
-	}
 	return []*plant{
 		{
 			name: "NoExpiry", what: "mismatch", status: report.StatusFailed,
@@ -326,10 +333,17 @@ func planting(scenario, api string, pl *plant) []string {
 		}
 	case scenario == "hold":
 		args = append(args, "--locks", "20")
+	case scenario == "multi" && pl.alone:
+		args = append(args, "--clients", "1", "--keys", "4", "--multi-names", "2", "--hold", "2ms")
+	case scenario == "multi":
+		args = append(args, "--clients", "6", "--engines", "2", "--keys", "4", "--multi-names", "2", "--hold", "2ms")
 	case pl.alone:
 		args = append(args, "--clients", "4", "--keys", "4", "--hold", "2ms")
 	default:
 		args = append(args, "--clients", "6", "--engines", "2", "--hold", "2ms")
+	}
+	if scenario == config.KindSemaphore {
+		args = append(args, "--permits", "3", "--take", "2")
 	}
 	if scenario == "rw" {
 		args = append(args, "--read-share", "0.3")
@@ -408,7 +422,7 @@ func TestWhatIsPlantedEndsInItsStatus(t *testing.T) {
 		}
 	}
 	// Its readers share what the server counts, and it holds nothing that the server could be asked for.
-	require.Equal(t, map[string]bool{"rw mismatch": true}, missing)
+	require.Equal(t, map[string]bool{"rw mismatch": true, "multi mismatch": true}, missing)
 	for _, pl := range all {
 		require.Subset(t, scenario.Names(), slices.Collect(maps.Keys(pl.absent)), pl.name)
 	}

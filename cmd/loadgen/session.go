@@ -99,7 +99,7 @@ func (s *session) fail(err error, status int) (*report.Report, int) {
 
 // play takes the scenario through its acts. What goes wrong ends up in the report.
 func (s *session) play(ctx context.Context) {
-	s.chaos = chaos.New(s.cfg, s.srv, s.engines)
+	s.chaos = chaos.New(s.cfg, s.srv, s.engines, s.witness)
 	s.scenario = s.scenarios[s.cfg.Scenario](scenario.Stage{
 		Cfg: s.cfg, Srv: s.srv, Engines: s.engines, Meter: meter.NewCostMeter(), Chaos: s.chaos, Witness: s.witness,
 	})

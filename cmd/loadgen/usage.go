@@ -43,6 +43,8 @@ Examples:
   loadgen run --scenario fenced --engines 4 --keys 2     tokens rise across engines
   loadgen run --scenario fair --engines 4                who asks first is served first
   loadgen run --scenario rw --read-share 0.9 --hold 1ms  readers share, writers do not
+  loadgen run --scenario semaphore --permits 8 --take 3  64 callers that want permits of one semaphore
+  loadgen run --scenario multi --keys 20 --multi-names 4 several locks at once, in any order
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
@@ -56,7 +58,7 @@ Examples:
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
 was not handed from holder to holder inside the engine; fewer PUBLISH for spin and fair locks.
-That is done whenever no other client is connected; not for rw, where readers share. The collector
+That is done whenever no other client is connected; not for rw, where readers share, nor for multi and semaphore. The collector
 runs at GOGC=200, the yardstick's too, unless the environment names another.
 
 fenced compares each token with the last one of its name in this process: it must be greater.
@@ -68,6 +70,13 @@ somebody who asked for the same name more than a second later, by our clock. Whe
 disturbed only the queue counts, since a request whose answer was lost is sent again; with failover
 and kill neither does, since a replica may not know the whole queue. The report says what counted.
 
+semaphore has each caller take one to --take of --permits permits, and give them back. Loadgen counts those that
+are held, in this process and in all that share a --witness file: never more than there are. At the end the
+server is asked past the engine: all must be free. Fifty times a second it is asked how many are free: there may
+not be --take of them for two seconds while a caller waits. What a killed client had nobody gives back; the
+report says how many those were, and they alone may be missing. It stops the client to be killed at a moment at which
+that number is known exactly: that client has one caller, which keeps its permits for 50ms at least.
+
 With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
 Redis replicates asynchronously: a failover can lose a lock that was granted just before, and kill
@@ -77,8 +86,8 @@ With --chaos client the servers are left alone, so it works with --addr, too. A 
 process runs the same scenario on the same names, and is killed while it holds some of them. The
 report shows the longest time that a name (rw: its readers, or its writers; lock: a caller) was
 without a grant to this process. That may be one lease and two seconds; for fair locks at least seven
-seconds, since a waiter that died keeps its place for five. contend, fenced and fair check exclusion
-between both processes as well.
+seconds, since a waiter that died keeps its place for five; for a semaphore two seconds. contend, fenced, fair and
+semaphore check exclusion between both processes as well.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
 once, or a token that did not rise; 130 interrupted twice. One interrupt ends the run early, with a report.

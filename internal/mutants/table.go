@@ -23,6 +23,7 @@ const (
 	faultSuite    = "engine/internal/suite/fault"
 	redissonSuite = "engine/internal/suite/redisson"
 	securitySuite = "engine/internal/suite/security"
+	severalSuite  = "engine/internal/suite/several"
 	waitSuite     = "engine/internal/suite/wait"
 )
 
@@ -63,12 +64,12 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), latches(), counting(), leasedPermits(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		planted(), hunting(), makingWay(),
+		planted(), hunting(), makingWay(), plantedPermits(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
-		unseen(),
+		unseen(), several(), majorities(),
 	} {
 		all = append(all, part...)
 	}
@@ -105,7 +106,7 @@ func trust() []mutant {
 		},
 		{
 			"lost-ignores-the-clock", "Lost says no after the deadline while the watchdog has not noticed",
-			one("engine/lease.go", "return !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())", "return false"),
+			one("engine/lease.go", "return lost || !over && !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())", "return lost || over && lost"),
 			"engine", "TestLostLooksAtTheClock", false,
 		},
 		{

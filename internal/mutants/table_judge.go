@@ -79,8 +79,8 @@ func judgingHolders() []mutant {
 		},
 		{
 			"witness-counts-what-it-tells", "the sixth violation is not counted",
-			one(witness, "\tw.me.violations.Add(1)\n\tw.mu.Lock()\n\tdefer w.mu.Unlock()\n\tif len(w.told) == violationsTold {\n\t\treturn\n\t}\n",
-				"\tw.mu.Lock()\n\tdefer w.mu.Unlock()\n\tif len(w.told) == violationsTold {\n\t\treturn\n\t}\n\tw.me.violations.Add(1)\n"),
+			one(witness, "\tw.me.violations.Add(1)\n\tw.mu.Lock()\n\tdefer w.mu.Unlock()\n\tif len(w.told) < violationsTold {\n",
+				"\tw.mu.Lock()\n\tdefer w.mu.Unlock()\n\tif len(w.told) < violationsTold {\n\t\tw.me.violations.Add(1)\n"),
 			"internal/witness", "TestTake/AllAreCountedAndTheFirstAreTold", false,
 		},
 		{
@@ -130,14 +130,14 @@ func judgingRuns() []mutant {
 		m("gone-not-blamed", "a process that died unnoticed is no failure",
 			one(lg+"internal/witness/witness.go", "if out.Gone > 0 && !o.cfg.KillsClient() {", "if false {"), elsewhere),
 		m("contend-without-ledger", "two holders at once are not seen", []edit{
-			{lg + "internal/contest/contest.go", "\t\tc.contest.Ledger.Take(c.key, uint64(c.n)+1)\n", ""},
-			{lg + "internal/contest/contest.go", "\t\tc.contest.Ledger.Give(c.key, uint64(c.n)+1)\n", "\t\t_ = c\n"},
+			{lg + "internal/contest/contest.go", "\t\t\tc.contest.Ledger.Take(key, uint64(c.n)+1)\n", ""},
+			{lg + "internal/contest/contest.go", "\t\t\tc.contest.Ledger.Give(key, uint64(c.n)+1)\n", "\t\t\t_ = key\n"},
 		}, plants+"/contend_sync_SecondHolder"),
 		m("sync-without-ledger", "the same of blocking callers",
 			one(lg+"internal/load/sync.go", "\t\tc.load.Ledger.Take(key, holder)\n\t\tc.load.Ledger.Give(key, holder)\n", "\t\t_ = holder\n"), plants+"/lock_sync_SecondHolder"),
 		m("contend-without-witness", "two processes that hold at once are not seen", []edit{
-			{lg + "internal/contest/contest.go", "\t\tmark = w.Take(c.key, c.n)\n", "\t\t_ = w\n"},
-			{lg + "internal/contest/contest.go", "\t\tw.Give(c.key, mark)\n", "\t\t_ = w\n"},
+			{lg + "internal/contest/contest.go", "\t\t\tc.marks = append(c.marks, w.Take(key, c.n))\n", "\t\t\t_, _ = w, key\n"},
+			{lg + "internal/contest/contest.go", "\t\tc.contest.Witness.Give(c.keys[i], mark)\n", "\t\t_, _ = i, mark\n"},
 		}, plants+"/contend_sync_HolderElsewhere"),
 		m("hold-without-ledger", "the same lock taken twice is not seen", []edit{
 			{lg + "internal/load/held.go", "\t\th.Ledger.Take(i, uint64(i)+1)\n", ""},

@@ -12,12 +12,13 @@ type scriptID uint8
 var scriptNames = [...]string{
 	"", "acquire", "reacquire", "release", "renew", "inspect", "force", "fenced",
 	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
-	"semaphore", "semaphorerelease", "semaphoreset",
+	"semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset",
 	"permits", "permitsrelease", "permitsrenew", "permitsset", "permitsleased",
 	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
 	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
 	"redisson semtry", "redisson semrelease", "redisson semset", "redisson semadd", "redisson semdrain",
+	"redisson latchset", "redisson latchdown", "redisson latchdelete",
 }
 
 const (
@@ -39,6 +40,9 @@ const (
 	idSemaphore
 	idSemaphoreRelease
 	idSemaphoreSet
+	idLatch
+	idLatchDown
+	idLatchSet
 	idPermits
 	idPermitsRelease
 	idPermitsRenew
@@ -62,6 +66,9 @@ const (
 	idRedissonSemSet
 	idRedissonSemAdd
 	idRedissonSemDrain
+	idRedissonLatchSet
+	idRedissonLatchDown
+	idRedissonLatchDelete
 	idLast
 )
 
@@ -152,6 +159,12 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 		return (&semaphorerelease{Server: s}).run(KEYS, ARGV)
 	case idSemaphoreSet:
 		return (&semaphoreset{Server: s}).run(KEYS, ARGV)
+	case idLatch:
+		return s.latch(KEYS, ARGV)
+	case idLatchDown:
+		return (&latchdown{Server: s}).run(KEYS, ARGV)
+	case idLatchSet:
+		return (&latchset{Server: s}).run(KEYS, ARGV)
 	case idPermits:
 		return (&permits{Server: s}).run(KEYS, ARGV)
 	case idPermitsRelease:
@@ -203,7 +216,13 @@ func (s *Server) startRedisson(id scriptID, KEYS, ARGV list) Reply {
 		return s.redissonSemSet(KEYS, ARGV)
 	case idRedissonSemAdd:
 		return s.redissonSemAdd(KEYS, ARGV)
-	default:
+	case idRedissonSemDrain:
 		return s.redissonSemDrain(KEYS)
+	case idRedissonLatchSet:
+		return s.redissonLatchSet(KEYS, ARGV)
+	case idRedissonLatchDown:
+		return s.redissonLatchDown(KEYS, ARGV)
+	default:
+		return s.redissonLatchDelete(KEYS, ARGV)
 	}
 }

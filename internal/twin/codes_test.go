@@ -34,6 +34,9 @@ var expected = map[string][]string{
 	"semaphorerelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
 	"semaphoreset":     {"too late", "done", "nothing done", "another kind", "error"},
 
+	"latch":          {"too late", "open", "opened", "closed", "gone", "deleted", "another kind", "error"},
+	"latchdown":      {"counted", "heard", "another kind", "publish refused", "error of a key"},
+	"latchset":       {"too late", "done", "nothing done", "another kind", "error"},
 	"permits":        {"too late", "granted", "busy", "no expiry", "another kind", "error of a key", "error"},
 	"permitsrelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
 	"permitsrenew":   {"renewed", "not ours", "error of a key"},
@@ -86,7 +89,11 @@ func codesOf(script string, r Reply) []string {
 		return []string{map[int64]string{1: "released", 0: "none", -3: "another kind"}[r.Array[1].Int]}
 	case "semaphore":
 		return semaphoreCodes(r.Array)
-	case "semaphoreset", "permitsset":
+	case "latch":
+		return latchCodes(r.Array)
+	case "latchdown":
+		return countDownCodes(r.Array)
+	case "semaphoreset", "latchset", "permitsset":
 		if len(r.Array) == 1 {
 			return []string{"too late"}
 		}
@@ -183,4 +190,30 @@ func semaphoreCodes(words []Reply) []string {
 		return []string{"another kind"}
 	}
 	return []string{"too few"}
+}
+
+func latchCodes(words []Reply) []string {
+	if len(words) == 1 {
+		return []string{"too late"}
+	}
+	return []string{map[int64]string{0: "closed", 1: "open", 2: "opened", 3: "gone", 4: "deleted", -3: "another kind"}[words[1].Int]}
+}
+
+func countDownCodes(words []Reply) (out []string) {
+	if words[1].Int > 0 {
+		out = append(out, "counted")
+	}
+	for i := 2; i+1 < len(words); i += 2 {
+		switch v := words[i+1]; {
+		case v.Kind == Error:
+			out = append(out, "error of a key")
+		case v.Int == -1:
+			out = append(out, "another kind")
+		case v.Int == -2:
+			out = append(out, "publish refused")
+		default:
+			out = append(out, "heard")
+		}
+	}
+	return out
 }

@@ -41,7 +41,9 @@ var themes = []theme{
 	{scripts: semaphoreScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignPermits},
 	{scripts: permitScripts, field: (*generator).permits, foreign: 5, others: (*generator).foreignLeases},
 	{scripts: permitScripts, field: (*generator).permits, foreign: 15, others: (*generator).foreignLeases},
-	{scripts: slices.Concat(lockScripts, rwScripts, fairScripts, semaphoreScripts), field: (*generator).anyField, foreign: 15},
+	{scripts: latchScripts, field: (*generator).request, foreign: 5, others: (*generator).foreignLatch},
+	{scripts: latchScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignLatch},
+	{scripts: slices.Concat(lockScripts, rwScripts, fairScripts, semaphoreScripts, latchScripts), field: (*generator).anyField, foreign: 15},
 }
 
 var (
@@ -61,6 +63,10 @@ var (
 	semaphoreScripts = []string{
 		"semaphore", "semaphore", "semaphore", "semaphorerelease", "semaphorerelease", "semaphorerelease", "semaphoreset",
 		"semaphoreset", "redisson semtry", "redisson semrelease", "redisson semset", "redisson semadd", "redisson semdrain",
+	}
+	latchScripts = []string{
+		"latch", "latch", "latch", "latchdown", "latchdown", "latchdown", "latchset", "latchset", "latchset",
+		"redisson latchset", "redisson latchdown", "redisson latchdelete",
 	}
 )
 
@@ -151,6 +157,16 @@ func (g *generator) request() string {
 
 // giving is a request to give permits back, or to give back what one took.
 func (g *generator) giving() string { return g.request() + g.one("", "", ":1", ":2", ":3", ":") }
+
+// countingDown is a request to count a latch down.
+func (g *generator) countingDown() string { return g.request() + g.one(":1", ":1", ":2", ":7") }
+
+// mark is when somebody has seen a latch closed: never, long ago, or a moment before or after now.
+func (g *generator) mark() string {
+	return g.one("-1", "-1", "0", "5", strconv.FormatInt(g.micros-quantum*1000*g.Int64N(20), 10), strconv.FormatInt(g.micros+quantum*1000, 10))
+}
+
+func (g *generator) tag() string { return g.one("0", "tagged") }
 
 // wants are how many permits each of some waiters wants.
 func (g *generator) wants() (out []string) {
@@ -275,6 +291,13 @@ func (g *generator) call(name string) action {
 	case "semaphoreset":
 		verb := g.one("get", "set", "set", "add", "add", "some", "some", "drain", "delete")
 		args = []string{"1", keys[0], g.publish(), verb, g.one("1", "3", "5", "10", "-2"), g.one("0", "0", "30000"), g.notAfter()}
+	case "latch":
+		args = []string{"1", keys[0], "0", "0", g.notAfter(), "0", g.mark()}
+	case "latchdown":
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), g.tag(), "N", "KEYS"}, g.stretches(len(keys), g.countingDown))...)
+	case "latchset":
+		verb := g.one("get", "set", "set", "set", "delete", "delete")
+		args = []string{"1", keys[0], g.publish(), verb, g.one("1", "2", "3", "5"), "0", g.notAfter(), g.tag()}
 	case "permits":
 		args = []string{"1", keys[0], g.one("30000", "60000", "90000"), g.permits(), g.notAfter(), "0", g.publish()}
 	case "permitsrelease":
@@ -332,6 +355,7 @@ func (g *generator) redisson(name string) []string {
 		"redisson readrenew": r.ReadRenew, "redisson writelock": r.WriteLock, "redisson writeunlock": r.WriteUnlock,
 		"redisson semtry": r.SemaphoreTry, "redisson semrelease": r.SemaphoreRelease, "redisson semset": r.SemaphoreSet,
 		"redisson semadd": r.SemaphoreAdd, "redisson semdrain": r.SemaphoreDrain,
+		"redisson latchset": r.LatchSet, "redisson latchdown": r.LatchDown, "redisson latchdelete": r.LatchDelete,
 	}[name]()
 }
 
@@ -449,5 +473,35 @@ func (g *generator) foreignPermits() action {
 		return plain("SET", notes, "text")
 	default:
 		return plain("HDEL", notes, g.one("e1", "e2", "e1:given"))
+	}
+}
+
+// foreignLatch is what somebody else does with a latch, or with the notes beside it.
+func (g *generator) foreignLatch() action {
+	key := g.key()
+	notes := notesOf(key)
+	plain := func(args ...string) action { return action{args: args} }
+	switch g.IntN(10) {
+	case 0, 1:
+		return plain("SET", key, g.one("0", "1", "2", "5"))
+	case 2:
+		return plain("SET", key, g.one("1e3", " 5", "0x10", "nan", "-3", "-0", "007", "", "text", "9007199254740991", "9007199254740992",
+			"-9007199254740992", "9223372036854775807", "-9223372036854775807", "99999999999999999999"))
+	case 3:
+		return plain(g.one("DEL", "PERSIST"), g.one(key, notes))
+	case 4:
+		return plain("PEXPIRE", g.one(key, notes), g.one("5000", "60000"))
+	case 5, 6:
+		return plain("HSET", notes, "ended", g.one("x", "", "5", "5 ", " 5", "5 5", "5 5 5", "0 0", "007 3", "9007199254740991 0", "0 9007199254740991",
+			"9007199254740990 9007199254740990", "99999999999999999999 1", "1 99999999999999999999", "-1 2", strconv.FormatInt(g.micros+5e6, 10)+" 3"))
+	case 7:
+		return plain("HSET", notes, g.one("e1:given", "e2:given"), g.one("x", "", "5", "5 ", "007", "0x10", "nan", "inf", "99999999999999999999", "-1"))
+	case 8:
+		if g.chance(50) {
+			return plain("HSET", key, "e1", "1")
+		}
+		return plain("SET", notes, "text")
+	default:
+		return plain("HDEL", notes, g.one("e1:given", "e2:given", "ended"))
 	}
 }

@@ -37,7 +37,7 @@ type Redisson struct {
 	Publish string // PUBLISH or SPUBLISH
 	Request string // of one unlock, the same for all its copies
 	LatchMs int64  // how long the server remembers it
-	Permits int64  // a semaphore's: how many
+	Permits int64  // a semaphore's, or a latch's: how many
 }
 
 // Lock is RLock's, of a lock or a fenced lock's hash. Nil: it is ours; a number: the remaining ms.

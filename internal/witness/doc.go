@@ -13,6 +13,7 @@
 // what all of them did ([Witness.Summary]): how fairly they were served above all.
 //
 // The mark of a process that is gone is no violation, since its lock expired or will: it is
-// taken over and counted as abandoned. All words are atomic; only joining takes a lock, on
+// taken over and counted as abandoned. Permits of a semaphore have no marks: they are counted
+// ([Witness.Enter]). All words are atomic; only joining takes a lock, on
 // the file.
 package witness

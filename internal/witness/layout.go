@@ -17,7 +17,7 @@ const (
 
 	bins    = 1 << 14 // more than an hour; what comes later is in no bin
 	magic   = 0x484f_4c44_5749_544e
-	version = 1
+	version = 2
 )
 
 // The life of a process in a run.
@@ -37,6 +37,7 @@ type header struct {
 	prefixLen uint64
 	prefix    [MaxPrefix]byte
 	begun     atomic.Uint64 // how many the start barrier let go; 0: not yet, or there is none
+	permits   atomic.Int64  // that all processes hold, the dead ones too
 	rival     [MaxRounds]atomic.Uint64
 }
 
@@ -49,6 +50,8 @@ type process struct {
 	grants     atomic.Int64
 	violations atomic.Int64
 	abandoned  atomic.Int64
+	permits    atomic.Int64  // that it holds
+	unsettled  atomic.Int64  // permits that it has asked for or is giving back
 	p50        atomic.Uint64 // float64 bits, microseconds
 	p99        atomic.Uint64
 	longest    atomic.Uint64

@@ -221,18 +221,22 @@ func (w *Witness) abandonedBy(mark uint64) bool {
 }
 
 func (w *Witness) violation(key, caller int, other uint64, what string) {
-	w.me.violations.Add(1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.told) == violationsTold {
-		return
-	}
 	holder := "nobody"
 	if other != 0 {
 		index, of := markedBy(other)
 		holder = fmt.Sprintf("caller %d of process %d", of, w.pidOf(index))
 	}
-	w.told = append(w.told, fmt.Sprintf("key %d was %s caller %d of process %d while %s has it", key, what, caller, w.me.pid, holder))
+	w.tell(fmt.Sprintf("key %d was %s caller %d of process %d while %s has it", key, what, caller, w.me.pid, holder))
+}
+
+// tell counts a violation, and keeps the words of the first few.
+func (w *Witness) tell(words string) {
+	w.me.violations.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.told) < violationsTold {
+		w.told = append(w.told, words)
+	}
 }
 
 func (w *Witness) pidOf(index int) uint64 {

@@ -6,8 +6,8 @@
 -- ARGV[5]  who asks saw it closed, when it had last been opened at this mark; -1: they have not seen it yet
 -- returns  {now} when the not-after has passed; else {now, code, mark}, mark: when it was last opened, in µs, 0: never, as
 --          far as is noted. code: 1 it is open; 2 it was opened since then, and is closed again; 0 it is closed; 3 it is
---          gone since then, and was not opened by one of ours; 4 it was deleted since then; -3 what stands there is no
---          number. Or the error.
+--          gone since then, and was not opened by one of ours; 4 it was deleted since then by one of ours, and may have been
+--          set again; -3 what stands there is no number. Or the error.
 -- cost     get, hget; pexpire where something is noted
 local call = redis.pcall
 local time = redis.call('TIME')
@@ -17,6 +17,7 @@ if now > tonumber(ARGV[3]) then
 end
 -- needs: requests
 -- needs: count
+-- needs: marks
 local notes, known = notes_of(KEYS[1]), tonumber(ARGV[5])
 local count = call('GET', KEYS[1])
 if type(count) == 'table' then
@@ -33,14 +34,15 @@ end
 if note then
   call('PEXPIRE', notes, KEPT) -- refused or not: it has an expiry
 end
-local opened, deleted = string.match(note or '', '^(%d+) (%d+)$')
-opened, deleted = tonumber(opened or 0), tonumber(deleted or 0)
+local opened, deleted = marks_of(note)
 local open = left <= 0
 if known >= 0 and opened > known then
   return {now, open and 1 or 2, opened}
+elseif known >= 0 and deleted > known then
+  return {now, 4, opened}
 elseif not open then
   return {now, 0, math.max(opened, deleted)}
 elseif known < 0 or count then
   return {now, 1, opened}
 end
-return {now, deleted > known and 4 or 3, opened}
+return {now, 3, opened}

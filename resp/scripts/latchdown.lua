@@ -8,7 +8,7 @@
 -- returns  {now, counted, i, v, i, v, ...} where a key that is not named was counted down, or had no count, and was
 --          heard by nobody, and v is: > 0 it is open now, heard by so many; -1 what stands there is no number; -2 it is
 --          open, but publish was refused; or the error of this key alone.
--- cost     get, hget, decrby, hset, pexpire; at zero hget, hset, del, publish on top
+-- cost     get, hget twice, hset, pexpire, decrby; at zero hset, del, publish in place of that
 local call, match = redis.pcall, string.match
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -16,14 +16,7 @@ local publish = ARGV[1]
 local out, counted = {math.floor(micros / 1000), 0}, 0
 -- needs: requests
 -- needs: count
-
--- Redisson's channel is that of the name in braces: of a key with a hash tag it is in another slot than the key.
-local function channel(key)
-  if ARGV[2] == 'tagged' and string.find(key, '{', 1, true) then
-    return 'redisson_countdownlatch__channel__:' .. key
-  end
-  return 'redisson_countdownlatch__channel__{' .. key .. '}'
-end
+-- needs: marks
 
 local function down(key, what)
   local notes = notes_of(key)
@@ -35,22 +28,23 @@ local function down(key, what)
       return read
     end
   end
-  if not count or note and (tonumber(note) or 0) >= tonumber(request) then
+  if (tonumber(match(note or '', '^%d+$')) or 0) >= tonumber(request) then
     return 0
   end
-  local left = count_of(count)
+  local left = count_of(count or '0')
   if not left then
     return -1
   end
   local done = keep(notes, who, request, note)
   if done then
     return done
+  elseif not count then -- noted all the same: a copy that comes late does not count a latch down that was set since
+    return 0
   end
   local opens = left <= tonumber(by)
   if opens then
-    local opened, deleted = match(ended or '', '^(%d+) (%d+)$')
-    local mark = math.max(tonumber(opened or 0) + 1, micros)
-    done = call('HSET', notes, 'ended', string.format('%.0f', mark) .. ' ' .. (deleted or 0))
+    local opened, deleted = marks_of(ended)
+    done = call('HSET', notes, 'ended', marked(mark_after(opened, deleted, micros), deleted))
     if type(done) ~= 'table' then
       done = call('DEL', key)
     end
@@ -66,7 +60,7 @@ local function down(key, what)
   elseif not opens then
     return 0
   end
-  local heard = call(publish, channel(key), '0')
+  local heard = call(publish, channel_of(key, ARGV[2]), '0')
   return type(heard) == 'table' and -2 or heard
 end
 

@@ -9,7 +9,7 @@
 -- ARGV[6]  'tagged': as latchdown
 -- returns  {now} when the not-after has passed; else {now, code, v}. code: 1 done; 0 there was one (set), or none (get,
 --          delete); -3 what stands there is no number. v: get, the count. Or the error.
--- cost     get; then set and publish, or hget, hset, pexpire, del and publish
+-- cost     get, hget; then set and publish, or hset, pexpire, del and publish
 local call = redis.pcall
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -19,6 +19,7 @@ if now > tonumber(ARGV[5]) then
 end
 -- needs: requests
 -- needs: count
+-- needs: marks
 local key, what, notes = KEYS[1], ARGV[2], notes_of(KEYS[1])
 local count, ended = call('GET', key), call('HGET', notes, 'ended')
 if type(count) == 'table' or type(ended) == 'table' then
@@ -29,13 +30,9 @@ if not number then
   return {now, -3, 0}
 end
 
--- Who waits looks again. That publish may be refused matters to none of ours: they look by themselves.
+-- Who waits looks again.
 local function changed()
-  local channel = 'redisson_countdownlatch__channel__{' .. key .. '}'
-  if ARGV[6] == 'tagged' and string.find(key, '{', 1, true) then
-    channel = 'redisson_countdownlatch__channel__:' .. key
-  end
-  call(ARGV[1], channel, '1') -- refused or not: waiters look again by themselves
+  call(ARGV[1], channel_of(key, ARGV[6]), '1') -- refused or not: waiters look again by themselves
   return {now, 1, 0}
 end
 
@@ -46,9 +43,8 @@ elseif what == 'set' and not count then
   done = call('SET', key, ARGV[3])
   return done.err and done or changed()
 elseif what == 'delete' and count then
-  local opened, deleted = string.match(ended or '', '^(%d+) (%d+)$')
-  local mark = string.format('%.0f', math.max(tonumber(deleted or 0) + 1, micros))
-  done = keep(notes, 'ended', (opened or 0) .. ' ' .. mark, ended)
+  local opened, deleted = marks_of(ended)
+  done = keep(notes, 'ended', marked(opened, mark_after(opened, deleted, micros)), ended)
   if done then
     return done
   end

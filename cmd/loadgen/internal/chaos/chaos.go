@@ -13,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/witness"
 	"github.com/seed-786ebc8c/holdfast/engine"
 	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 	"github.com/seed-786ebc8c/holdfast/slot"
@@ -23,6 +24,7 @@ import (
 type Chaos struct {
 	cfg     *config.Config
 	srv     *topology.Server
+	witness *witness.Observer
 	engines []*engine.Engine // of this process
 	rng     *rand.Rand
 	kinds   []string // still to be chosen from: a master is killed once
@@ -63,12 +65,12 @@ const askAgain = 2500 * time.Millisecond
 const longestPause = time.Second
 
 // New makes the disturbances that cfg asks for; nil for none.
-func New(cfg *config.Config, srv *topology.Server, engines []*engine.Engine) *Chaos {
+func New(cfg *config.Config, srv *topology.Server, engines []*engine.Engine, w *witness.Observer) *Chaos {
 	if len(cfg.Chaos) == 0 {
 		return nil
 	}
 	return &Chaos{
-		cfg: cfg, srv: srv, engines: engines, kinds: slices.Clone(cfg.Chaos),
+		cfg: cfg, srv: srv, engines: engines, witness: w, kinds: slices.Clone(cfg.Chaos),
 		rng: rand.New(rand.NewPCG(cfg.ChaosSeed, 0)), done: make(map[string]int64),
 	}
 }

@@ -54,7 +54,7 @@ func TestAGapThatIsTooLongIsAFailure(t *testing.T) {
 		{"ServersAreDisturbed", []string{config.ChaosClient, config.ChaosPause}, config.KindLock, 4 * time.Second, report.StatusOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := New(&config.Config{Chaos: tc.chaos, Kind: tc.kind, Lease: time.Second}, nil, nil)
+			c := New(&config.Config{Chaos: tc.chaos, Kind: tc.kind, Lease: time.Second}, nil, nil, nil)
 			c.done[config.ChaosClient], c.client.Killed = 1, 1
 			c.WatchGaps(2).GrantedAt(1, tc.gap)
 			r := new(report.Report)

@@ -45,6 +45,10 @@ func (c *Chaos) killClient(ctx, early context.Context) error {
 		return err
 	}
 	c.client.Killed++
+	if c.cfg.Scenario == config.KindSemaphore {
+		c.client.Held, _ = c.witness.File().Permits(true)
+		return nil
+	}
 	c.client.Held, err = c.heldByOthers(ctx)
 	return err
 }
@@ -72,8 +76,16 @@ func (c *Chaos) stopHolding(ctx context.Context, v *victim) error {
 	}
 }
 
-// heldByOthers counts the locks of the load that no engine of this process holds.
+// heldByOthers counts the locks of the load that no engine of this process holds. Of a semaphore it counts the permits
+// that the other client says it has, once it is sure of them: what it has just asked for, or is giving back, may be
+// anybody's.
 func (c *Chaos) heldByOthers(ctx context.Context) (n int64, err error) {
+	if c.cfg.Scenario == config.KindSemaphore {
+		if held, unsettled := c.witness.File().Permits(false); unsettled == 0 {
+			return held, nil
+		}
+		return 0, nil
+	}
 	for first := 0; first < c.cfg.Keys; first += topology.Batch {
 		cmds := make([]rueidis.Completed, 0, topology.Batch)
 		for key := first; key < min(first+topology.Batch, c.cfg.Keys); key++ {
@@ -113,6 +125,9 @@ func (c *Chaos) addClient(r *report.Report, out *report.Chaos) {
 		return
 	}
 	one := c.client
+	if one.What = "lock"; c.cfg.Scenario == config.KindSemaphore {
+		one.What = "permit"
+	}
 	bound := c.cfg.GapBound()
 	one.Gap, one.Bound, one.Judged = c.gaps.Longest().Seconds(), bound.Seconds(), c.cfg.OnlyKillsClient()
 	out.Client = &one

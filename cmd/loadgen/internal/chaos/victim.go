@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
@@ -20,6 +21,10 @@ import (
 
 // Measuring is what a victim says on standard error when its load begins.
 const Measuring = "measuring"
+
+// victimHold is how long a victim keeps permits at least. It has one caller, so that what it has while it keeps them
+// is known to the last permit: nothing else of it is on its way.
+const victimHold = 50 * time.Millisecond
 
 // victim is another loadgen process with the same scenario on the same names, there to be killed.
 type victim struct {
@@ -93,10 +98,17 @@ func (v *victim) kill() error {
 func victimArgs(cfg *config.Config, srv *topology.Server) []string {
 	args := []string{
 		"run", "--victim", "--scenario", cfg.Scenario, "--api", cfg.API,
-		"--clients", strconv.Itoa(cfg.Clients), "--engines", strconv.Itoa(cfg.Engines), "--keys", strconv.Itoa(cfg.Keys),
-		"--lease", cfg.Lease.String(), "--prefix", cfg.Prefix, "--seed", strconv.FormatUint(cfg.Seed+1, 10),
+		"--prefix", cfg.Prefix, "--seed", strconv.FormatUint(cfg.Seed+1, 10),
 		"--duration", (2*cfg.Duration + LongestStep).String(), "--warmup", "0s",
 		"--check-server", "off", "--no-progress", "--json", "-",
+	}
+	hold := cfg.Hold
+	if cfg.Scenario == config.KindSemaphore {
+		hold = max(hold, victimHold)
+		args = append(args, "--clients", "1", "--permits", strconv.Itoa(cfg.Permits), "--take", strconv.Itoa(cfg.Take))
+	} else {
+		args = append(args, "--clients", strconv.Itoa(cfg.Clients), "--engines", strconv.Itoa(cfg.Engines),
+			"--keys", strconv.Itoa(cfg.Keys), "--lease", cfg.Lease.String())
 	}
 	for _, addr := range victimAddrs(srv) {
 		args = append(args, "--addr", addr)
@@ -113,10 +125,13 @@ func victimArgs(cfg *config.Config, srv *topology.Server) []string {
 	if cfg.Scenario == "rw" {
 		args = append(args, "--read-share", strconv.FormatFloat(cfg.ReadShare, 'g', -1, 64))
 	}
+	if cfg.Scenario == "multi" {
+		args = append(args, "--multi-names", strconv.Itoa(cfg.MultiNames))
+	}
 	if !cfg.Contends() {
 		return append(args, "--inflight", strconv.Itoa(cfg.Inflight))
 	}
-	args = append(args, "--hold", cfg.Hold.String(), fmt.Sprintf("--no-handoff=%v", cfg.NoHandOff))
+	args = append(args, "--hold", hold.String(), fmt.Sprintf("--no-handoff=%v", cfg.NoHandOff))
 	if cfg.Witness != "" {
 		args = append(args, "--witness", cfg.Witness)
 	}

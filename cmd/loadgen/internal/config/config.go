@@ -14,8 +14,14 @@ const (
 	gapSlack  = 2 * time.Second
 )
 
+// IdleMost is how long enough permits may be free while somebody waits for them.
+const IdleMost = 2 * time.Second
+
 // GapBound is how long a name may go without a grant when a client is killed.
 func (c *Config) GapBound() time.Duration {
+	if c.Kind == KindSemaphore { // which has no lease
+		return gapSlack
+	}
 	if c.Kind == KindFair {
 		return max(c.Lease, deadPlace) + gapSlack
 	}
@@ -58,6 +64,9 @@ type Config struct {
 	Seed        uint64
 
 	ReadShare    float64       // rw: of the turns
+	Permits      int           // semaphore
+	Take         int           // semaphore: the most permits of one turn
+	MultiNames   int           // multi: keys that a turn takes
 	Hold         time.Duration // contend: how long a holder keeps its lock
 	NoHandOff    bool
 	Witness      string        // file, or empty

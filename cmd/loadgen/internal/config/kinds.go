@@ -9,10 +9,12 @@ const (
 	KindRead   = "read"
 	KindWrite  = "write"
 
-	KindRW = "rw" // both halves, in the scenario rw; no value of --kind
+	// No values of --kind:
+	KindRW        = "rw" // both halves, in the scenario rw
+	KindSemaphore = "semaphore"
 )
 
 // OwnKind is the kind of locks that a scenario brings along; "" if --kind says it.
 func OwnKind(scenario string) string {
-	return map[string]string{"fenced": KindFenced, "fair": KindFair, "rw": KindRW}[scenario]
+	return map[string]string{"fenced": KindFenced, "fair": KindFair, "rw": KindRW, "multi": KindLock, KindSemaphore: KindSemaphore}[scenario]
 }

@@ -53,6 +53,19 @@ func (l EngineLock) Acquire(ctx context.Context) (Held, error) {
 	return lease, err
 }
 
+// A later lock answers by callback.
+type later interface {
+	AcquireLater(ctx context.Context, then func(Held, error))
+}
+
+// asyncHeld is what is given back by a future.
+type asyncHeld interface {
+	ReleaseAsync() *engine.Future[struct{}]
+}
+
+// heldLater is what a later lock may answer with.
+type heldLater interface{ ReleaseLater(then func(error)) }
+
 // Contest is so many callers on fewer keys, each always on its own: who takes, keeps and frees
 // in turn, and how often each was served.
 type Contest struct {
@@ -62,11 +75,13 @@ type Contest struct {
 	Ledger   *meter.Ledger
 	Witness  *witness.File // nil: none
 	Observer Observer      // nil: none
+	Counted  bool          // many may hold a key at once: the locks count them
 	Gaps     *meter.Gaps   // by name, and behind those by name of readers; nil: nobody asks
 
 	Readers   []Lock  // rw: the shared half, by caller; nil: locks are all there is
 	ReadShare float64 // rw: how many of the turns are a reader's
 	Seed      uint64
+	Several   *Several // multi; nil: a turn takes one key
 
 	mu     sync.Mutex
 	recs   []*meter.Recorder // of the phase that runs; mu: the progress line looks in from outside
@@ -117,8 +132,12 @@ func (c *Contest) Drive(
 		callers[i] = Contender{
 			contest: c, n: i, key: i % c.keys, lock: c.Locks[i], rec: recs[i%len(recs)], phase: p, round: round, done: &wg,
 		}
+		callers[i].keys = []int{callers[i].key}
+		if c.Readers != nil || c.Several != nil {
+			callers[i].rng = rand.New(rand.NewPCG(c.Seed, uint64(i)))
+		}
 		if c.Readers != nil {
-			callers[i].readRec, callers[i].rng = readRecs[i%len(recs)], rand.New(rand.NewPCG(c.Seed, uint64(i)))
+			callers[i].readRec = readRecs[i%len(recs)]
 		}
 		wg.Add(1)
 	}
@@ -179,13 +198,15 @@ type Contender struct {
 	contest *Contest
 	n       int // of the caller
 	key     int
+	keys    []int // that this turn takes: key, but for multi
 	lock    Lock
 	rec     *meter.Recorder // shared with other callers, under its mutex
 	phase   *pace.Phase
-	rng     *rand.Rand      // rw
+	rng     *rand.Rand      // rw, multi
 	readRec *meter.Recorder // rw
 	reading bool            // rw: this turn is a reader's
 	noted   bool            // rw: the ledger has this reader
+	marks   []uint64        // of the witness, by key of this turn
 	round   *witness.Round  // nil: nobody counts over time
 	done    *sync.WaitGroup
 	served  int64
@@ -206,6 +227,9 @@ func Block(ctx context.Context, c *Contender) {
 
 // choose settles what the next turn takes.
 func (c *Contender) choose() Lock {
+	if s := c.contest.Several; s != nil {
+		return s.choose(c)
+	}
 	if c.rng == nil {
 		return c.lock
 	}
@@ -222,9 +246,9 @@ func (c *Contender) turn(ctx context.Context) error {
 	granted := c.phase.Elapsed()
 	var freeing time.Duration
 	if err == nil {
-		mark := c.begin(since, granted, got)
+		c.begin(since, granted, got)
 		holdFor(c.contest.hold)
-		c.end(mark)
+		c.end()
 		freeing = c.phase.Elapsed()
 		err = got.Release(ctx)
 	}
@@ -233,38 +257,47 @@ func (c *Contender) turn(ctx context.Context) error {
 	return err
 }
 
-// begin notes everywhere that this caller holds its key.
-func (c *Contender) begin(asked, granted time.Duration, got Held) (mark uint64) {
-	if c.reading {
-		c.noted = c.contest.Ledger.TakeShared(c.key, uint64(c.n)+1)
-		c.contest.Gaps.Granted(c.contest.keys + c.key)
-	} else {
-		c.contest.Ledger.Take(c.key, uint64(c.n)+1)
-		c.contest.Gaps.Granted(c.key)
+// begin notes everywhere that this caller holds its keys.
+func (c *Contender) begin(asked, granted time.Duration, got Held) {
+	for _, key := range c.keys {
+		if c.reading {
+			c.noted = c.contest.Ledger.TakeShared(key, uint64(c.n)+1)
+			c.contest.Gaps.Granted(c.contest.keys + key)
+		} else {
+			if !c.contest.Counted {
+				c.contest.Ledger.Take(key, uint64(c.n)+1)
+			}
+			c.contest.Gaps.Granted(key)
+		}
 	}
 	if lease, ok := got.(*engine.Lease); ok && c.contest.Observer != nil {
 		c.contest.Observer.Granted(c.key, c.phase.Began.Add(asked), c.phase.Began.Add(granted), lease)
 	}
+	c.marks = c.marks[:0]
 	if w := c.contest.Witness; w != nil {
-		mark = w.Take(c.key, c.n)
+		for _, key := range c.keys {
+			c.marks = append(c.marks, w.Take(key, c.n))
+		}
 	}
 	c.served++
 	if c.round != nil {
 		c.round.Granted(granted)
 	}
-	return mark
 }
 
 // end notes that it is about to let go.
-func (c *Contender) end(mark uint64) {
-	if w := c.contest.Witness; w != nil {
-		w.Give(c.key, mark)
+func (c *Contender) end() {
+	for i, mark := range c.marks {
+		c.contest.Witness.Give(c.keys[i], mark)
 	}
-	switch {
-	case !c.reading:
-		c.contest.Ledger.Give(c.key, uint64(c.n)+1)
-	case c.noted:
-		c.contest.Ledger.GiveShared(c.key, uint64(c.n)+1)
+	for _, key := range c.keys {
+		switch {
+		case c.contest.Counted:
+		case !c.reading:
+			c.contest.Ledger.Give(key, uint64(c.n)+1)
+		case c.noted:
+			c.contest.Ledger.GiveShared(key, uint64(c.n)+1)
+		}
 	}
 }
 
@@ -284,8 +317,7 @@ type chain struct {
 	since   time.Duration   // the acquire was submitted
 	waited  time.Duration
 	freeing time.Duration // the release was submitted
-	mark    uint64
-	lease   *engine.Lease
+	held    Held
 }
 
 // CallBack is the asynchronous caller.
@@ -300,21 +332,27 @@ func (s *chain) submit() {
 		s.done.Done()
 		return
 	}
-	wanted, ok := s.choose().(EngineLock)
-	if !ok {
+	switch wanted := s.choose().(type) {
+	case EngineLock:
+		wanted.AcquireAsync(s.ctx).OnComplete(s.leased)
+	case later:
+		wanted.AcquireLater(s.ctx, s.granted)
+	default:
 		panic(fmt.Sprintf("a %T has no futures", s.lock))
 	}
-	wanted.AcquireAsync(s.ctx).OnComplete(s.granted)
 }
 
-func (s *chain) granted(lease *engine.Lease, err error) {
+func (s *chain) leased(lease *engine.Lease, err error) { s.granted(lease, err) }
+
+func (s *chain) granted(held Held, err error) {
 	now := s.phase.Elapsed()
 	s.waited = now - s.since
 	if err != nil {
 		s.over(false, err)
 		return
 	}
-	s.lease, s.mark = lease, s.begin(s.since, now, lease)
+	s.held = held
+	s.begin(s.since, now, held)
 	if s.contest.hold >= spinBelow { // without keeping the engine's worker
 		time.AfterFunc(s.contest.hold, s.free)
 		return
@@ -324,9 +362,14 @@ func (s *chain) granted(lease *engine.Lease, err error) {
 }
 
 func (s *chain) free() {
-	s.end(s.mark)
+	s.end()
 	s.freeing = s.phase.Elapsed()
-	s.lease.ReleaseAsync().OnComplete(func(_ struct{}, err error) { s.over(true, err) })
+	switch held := s.held.(type) {
+	case asyncHeld:
+		held.ReleaseAsync().OnComplete(func(_ struct{}, err error) { s.over(true, err) })
+	case heldLater:
+		held.ReleaseLater(func(err error) { s.over(true, err) })
+	}
 }
 
 func (s *chain) over(granted bool, err error) {

@@ -47,9 +47,10 @@ func (c *Chaos) rows() [][2]string {
 // Client says what the death of a client did to the others. It is part of the report of --chaos.
 type Client struct {
 	Killed int64   `json:"killed"`
-	Held   int64   `json:"held"` // locks that it had when it died
+	Held   int64   `json:"held"` // locks, or permits, that it had when it died
 	Gap    float64 `json:"longest_gap_s"`
 	Bound  float64 `json:"gap_bound_s"`
+	What   string  `json:"-"`
 	Judged bool    `json:"judged"` // a longer gap is a failure; not so if servers are disturbed as well
 }
 
@@ -58,7 +59,7 @@ func (c *Client) rows() [][2]string {
 		return nil
 	}
 	return [][2]string{
-		{"client killed", "it had " + format.Plural(int(c.Held), "lock")},
+		{"client killed", "it had " + format.Plural(int(c.Held), c.What)},
 		{"longest gap", fmt.Sprintf("%.2f s without a grant, may be %g s", c.Gap, c.Bound)},
 	}
 }

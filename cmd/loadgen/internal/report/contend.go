@@ -40,6 +40,9 @@ type Contend struct {
 	Tokens *Tokens `json:"tokens"` // scenario fenced
 	Order  *Order  `json:"order"`  // scenario fair
 	RW     *RW     `json:"rw"`     // scenario rw
+	Multi  *Multi  `json:"multi"`  // scenario multi
+
+	Permits *Permits `json:"permits"` // scenario semaphore
 
 	Mutex        *Mutex   `json:"mutex"` // --mutex
 	RatioToMutex *float64 `json:"ratio_to_mutex"`
@@ -59,6 +62,8 @@ func (c *Contend) rows(f *Fairness) [][2]string {
 	rows = append(rows, c.Tokens.rows()...)
 	rows = append(rows, c.Order.rows()...)
 	rows = append(rows, c.RW.rows()...)
+	rows = append(rows, c.Permits.rows()...)
+	rows = append(rows, c.Multi.rows()...)
 	if f != nil {
 		rows = append(rows, [2]string{"grants a caller", f.text()})
 	}
@@ -114,6 +119,20 @@ func (t *Tokens) rows() [][2]string {
 		return nil
 	}
 	return [][2]string{{"tokens", fmt.Sprintf("%s, each compared with the one before of its name: %s did not rise", count(t.Checked), count(t.NotRising))}}
+}
+
+// Multi is what callers had that take several locks at once. It is part of the report of the scenario multi.
+type Multi struct {
+	Names  int   `json:"names"`  // of each turn
+	Grants int64 `json:"grants"` // of all of them
+	Torn   int64 `json:"torn"`   // not of all of them
+}
+
+func (m *Multi) rows() [][2]string {
+	if m == nil {
+		return nil
+	}
+	return [][2]string{{"locks at once", fmt.Sprintf("%d a turn, %s grants: %s were not of all of them", m.Names, count(m.Grants), count(m.Torn))}}
 }
 
 // RW is what readers and writers had. It is part of the report of the scenario rw.

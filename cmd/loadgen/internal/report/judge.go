@@ -54,8 +54,12 @@ func judge(mode string, r Round) verdict {
 	switch {
 	case mode == "off":
 		return verdict{note: "not checked (--check-server off)"}
+	case r.Several:
+		return verdict{note: "not checked: who waits for several locks gives some back meanwhile"}
 	case r.Kind == config.KindRW:
 		return verdict{note: "not checked: readers of one engine share what the server counts"}
+	case r.Kind == config.KindSemaphore:
+		return verdict{note: "not checked: one command takes permits for many callers"}
 	case !before.Known || !after.Known:
 		return verdict{note: "not available (the server has no command counters to show)"}
 	case mode == "auto" && (!before.Alone || !after.Alone):

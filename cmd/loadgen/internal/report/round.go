@@ -18,6 +18,7 @@ type Round struct {
 	Disturbed []string // kinds of chaos meanwhile
 
 	HandedOver int64 // grants that the server did not see
+	Several    bool  // each pair is of several locks
 	Contended  bool
 	Kind       string // of the locks
 }

@@ -28,6 +28,9 @@ type contendScenario struct {
 	tokens *tokenCheck // scenario fenced
 	order  *orderCheck // scenario fair
 	rw     *rwTally    // scenario rw
+
+	permits *permitCheck     // scenario semaphore
+	several *contest.Several // scenario multi
 }
 
 // origins say what brought the grants, by the engines' own count.
@@ -44,7 +47,7 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	locksOf := func(kind string) []contest.Lock {
 		locks := make([]contest.Lock, s.Cfg.Clients)
 		for i := range locks {
-			eng := s.Engines[i/s.Cfg.Keys%len(s.Engines)]
+			eng := s.Engines[s.engineOf(i)]
 			locks[i] = contest.EngineLock{Lock: load.NewLock(eng, kind, name(i%s.Cfg.Keys), s.Cfg.Lease)}
 		}
 		return locks
@@ -53,10 +56,19 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	if kind == config.KindRW {
 		kind = config.KindWrite
 	}
-	locks := locksOf(kind)
+	var locks []contest.Lock
+	if s.permits != nil {
+		locks = s.permits.open(&s.Stage, name(0))
+	} else {
+		locks = locksOf(kind)
+	}
 	s.contest = contest.New(s.Cfg, locks, name)
 	s.contest.Witness = s.Witness.File()
 	switch {
+	case s.permits != nil:
+		s.contest.Counted, s.contest.Witness = true, nil
+	case s.several != nil:
+		s.openSeveral(name)
 	case s.tokens != nil:
 		s.contest.Observer = s.tokens
 	case s.order != nil:
@@ -67,6 +79,9 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 	}
 	s.served = make([]int64, len(locks))
 	s.begun.Store(true)
+	if err := s.permits.give(ctx); err != nil {
+		return err
+	}
 	return s.Witness.Gather(ctx)
 }
 
@@ -78,6 +93,7 @@ func (s *contendScenario) drive(ctx context.Context, length time.Duration, count
 		run = contest.CallBack
 	}
 	defer s.order.watch(ctx)()
+	defer s.permits.watch(ctx)()
 	return s.contest.Drive(ctx, length, s.contest.GraceOf(s.Witness.Processes()), counting, run)
 }
 
@@ -85,7 +101,7 @@ func (s *contendScenario) Measure(ctx context.Context) (report.Round, error) {
 	if err := s.Witness.Align(ctx); err != nil {
 		return report.Round{}, err
 	}
-	r := report.Round{Contended: true, Kind: s.Cfg.Kind}
+	r := report.Round{Contended: true, Several: s.several != nil, Kind: s.Cfg.Kind}
 	r.Before = s.Srv.Snapshot(ctx)
 	stats := s.readOrigins()
 	began := s.Meter.Read()
@@ -151,10 +167,17 @@ func (s *contendScenario) Finish(ctx context.Context, r *report.Report) error {
 	s.tokens.addTo(r)
 	s.order.addTo(r, s.Cfg.Chaos)
 	s.rw.addTo(r, s.contest.Ledger)
+	s.addSeveral(r)
 	r.Fairness = report.FairnessOf(s.served)
 	c.FairnessEngines = report.FairnessOf(s.servedByEngine())
 	if err := s.Witness.Conclude(ctx, r, report.NewLatency(s.waits.Acquires)); err != nil || s.Witness.GaveUp() {
 		return err
+	}
+	if err := s.permits.addTo(ctx, r); err != nil {
+		return err
+	}
+	if s.permits != nil && !s.permits.set { // the process that made it takes it away, and looks
+		return nil
 	}
 	return s.addLeftover(ctx, r, s.Cfg.Keys, s.contest.Ledger.Name)
 }
@@ -162,7 +185,7 @@ func (s *contendScenario) Finish(ctx context.Context, r *report.Report) error {
 func (s *contendScenario) servedByEngine() []int64 {
 	sums := make([]int64, len(s.Engines))
 	for i, n := range s.served {
-		sums[i/s.Cfg.Keys%len(sums)] += n
+		sums[s.engineOf(i)] += n
 	}
 	return sums
 }

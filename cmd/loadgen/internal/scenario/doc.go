@@ -4,4 +4,5 @@
 //	hold                    many locks under the watchdog, compared with what the server says
 //	contend                 callers that want the same few locks
 //	fenced, fair, rw        the same callers, looked at more closely
+//	semaphore               callers that want permits of one semaphore
 package scenario

@@ -67,25 +67,11 @@ func (o *orderCheck) watch(ctx context.Context) (end func()) {
 	if o == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	gone := make(chan struct{})
-	go func() { // ends with end
-		defer close(gone)
-		ticker := time.NewTicker(lookPause)
-		defer ticker.Stop()
-		for key := 0; ; key++ {
-			o.look(ctx, key%len(o.keys))
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-gone
-	}
+	key := 0
+	return every(ctx, lookPause, func(ctx context.Context) {
+		o.look(ctx, key%len(o.keys))
+		key++
+	})
 }
 
 func (o *orderCheck) look(ctx context.Context, key int) {

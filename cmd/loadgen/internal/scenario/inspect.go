@@ -17,6 +17,9 @@ func LedgerOf(s Scenario) *meter.Ledger {
 	}
 }
 
+// PermitsOf returns the count of s of the permits that are held.
+func PermitsOf(s Scenario) *meter.Permits { return s.(*contendScenario).permits.count.Held }
+
 // LostPlaces is how many places in the queue of its first name s has seen lost so far; 0 where it keeps no queue.
 func LostPlaces(s Scenario) int64 {
 	c, ok := s.(*contendScenario)

@@ -46,12 +46,14 @@ type Stage struct {
 // All are those there are, by name.
 func All() map[string]func(Stage) Scenario {
 	return map[string]func(Stage) Scenario{
-		"lock":    newLockScenario,
-		"hold":    newHoldScenario,
-		"contend": newContendScenario,
-		"fenced":  newFencedScenario,
-		"fair":    newFairScenario,
-		"rw":      newRWScenario,
+		"lock":               newLockScenario,
+		"hold":               newHoldScenario,
+		"contend":            newContendScenario,
+		"fenced":             newFencedScenario,
+		"fair":               newFairScenario,
+		"rw":                 newRWScenario,
+		config.KindSemaphore: newSemaphoreScenario,
+		"multi":              newMultiScenario,
 	}
 }
 

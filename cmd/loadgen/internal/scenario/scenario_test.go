@@ -81,6 +81,49 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
+func TestPermitsThatAreFreeBesideAWaiter(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	since := func(ms int) func() (time.Time, bool) { return func() (time.Time, bool) { return at(ms), true } }
+	nobody := func() (time.Time, bool) { return time.Time{}, false }
+	for _, tc := range []struct {
+		name string
+		play func(p *idlePermits)
+		want time.Duration
+	}{
+		{"FreeAndNobodyWaits", func(p *idlePermits) {
+			p.look(at(0), true, nobody)
+			p.look(at(9000), true, nobody)
+		}, 0},
+		{"FromWhenSomebodyWaits", func(p *idlePermits) {
+			p.look(at(0), true, nobody)
+			p.look(at(9000), true, since(8000))
+		}, time.Second},
+		{"FromWhenTheyAreFree", func(p *idlePermits) {
+			p.look(at(1000), false, since(0))
+			p.look(at(2000), true, since(0))
+			p.look(at(5000), true, since(0))
+		}, 3 * time.Second},
+		{"NotBeyondALookAtWhichTheyWereNot", func(p *idlePermits) {
+			p.look(at(0), true, since(0))
+			p.look(at(1000), true, since(0))
+			p.look(at(2000), false, since(0))
+			p.look(at(3000), true, since(0))
+			p.look(at(3500), true, since(0))
+		}, time.Second},
+		{"AnotherOneWaits", func(p *idlePermits) {
+			p.look(at(0), true, since(0))
+			p.look(at(500), true, since(400))
+			p.look(at(1000), true, since(900))
+		}, 100 * time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var p idlePermits
+			tc.play(&p)
+			require.Equal(t, tc.want, p.longest)
+		})
+	}
+}
+
 func TestTokensThatDoNotRiseAreAViolation(t *testing.T) {
 	check := newTokenCheck(&config.Config{Keys: 2, Prefix: "p"})
 	for _, token := range []int64{5, 6, 9} {

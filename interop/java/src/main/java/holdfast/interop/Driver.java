@@ -83,6 +83,8 @@ public final class Driver {
             case "cycle" -> new Locks(clients).cycle(args);
             case "hot" -> new Hot(clients).run(args);
             case "mix" -> new Mix(clients).run(args);
+            case "permits" -> new Semaphores(clients).call(args);
+            case "wantPermits" -> new Semaphores(clients).run(args);
             default -> throw new IllegalArgumentException("no command " + verb);
         });
     }

@@ -1,0 +1,105 @@
+package contest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/witness"
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+// Counter counts the permits that callers hold: in this process, and in all that share a witness file.
+type Counter struct {
+	Permits int // that there are
+	Take    int // the most that one turn takes
+	Held    *meter.Permits
+	Witness *witness.File // nil: this process runs alone
+}
+
+// Semaphore is what one caller uses: it takes one to so many permits, by chance, one turn at a time.
+type Semaphore struct {
+	*Counter
+	of     *engine.Semaphore
+	caller int
+	rng    *rand.Rand
+	n      int
+	asked  atomic.Int64 // Unix time in nanoseconds; 0: it does not wait
+}
+
+// NewSemaphore makes that of a caller.
+func (c *Counter) NewSemaphore(of *engine.Semaphore, caller int, seed uint64) *Semaphore {
+	return &Semaphore{Counter: c, of: of, caller: caller, rng: rand.New(rand.NewPCG(seed, uint64(caller)))}
+}
+
+// WaitsSince is since when its caller waits; false: it does not.
+func (s *Semaphore) WaitsSince() (since time.Time, waits bool) {
+	at := s.asked.Load()
+	return time.Unix(0, at), at != 0
+}
+
+// Acquire takes some.
+func (s *Semaphore) Acquire(ctx context.Context) (Held, error) {
+	s.ask()
+	return s.answered(s.of.Acquire(ctx, s.n))
+}
+
+// AcquireLater takes some, and calls then.
+func (s *Semaphore) AcquireLater(ctx context.Context, then func(Held, error)) {
+	s.ask()
+	s.of.AcquireAsync(ctx, s.n).OnComplete(func(_ struct{}, err error) { then(s.answered(err)) })
+}
+
+// Release gives back what Acquire took.
+func (s *Semaphore) Release(ctx context.Context) error {
+	s.giving()
+	err := s.of.Release(ctx, s.n)
+	s.settled()
+	return err
+}
+
+// ReleaseLater gives it back, and calls then.
+func (s *Semaphore) ReleaseLater(then func(error)) {
+	s.giving()
+	s.of.ReleaseAsync(s.n).OnComplete(func(_ struct{}, err error) {
+		s.settled()
+		then(err)
+	})
+}
+
+func (s *Semaphore) ask() {
+	s.n = 1 + s.rng.IntN(s.Take)
+	s.asked.Store(time.Now().UnixNano())
+	if s.Witness != nil {
+		s.Witness.Ask(s.n)
+	}
+}
+
+func (s *Semaphore) answered(err error) (Held, error) {
+	s.asked.Store(0)
+	defer s.settled()
+	if err != nil {
+		return nil, err
+	}
+	s.Held.Take(s.n, s.caller)
+	if s.Witness != nil {
+		s.Witness.Enter(s.n, s.Permits, s.caller)
+	}
+	return s, nil
+}
+
+func (s *Semaphore) giving() {
+	if s.Witness != nil {
+		s.Witness.Ask(s.n)
+		s.Witness.Exit(s.n)
+	}
+	s.Held.Give(s.n)
+}
+
+func (s *Semaphore) settled() {
+	if s.Witness != nil {
+		s.Witness.Settled(s.n)
+	}
+}

@@ -1,0 +1,172 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/contest"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+// freePause is how often the server is asked how many permits are free.
+const freePause = 20 * time.Millisecond
+
+// newSemaphoreScenario is contend on one semaphore: callers take permits, and never hold more than there are. At the
+// end all of them are free again, but for those that a killed client had.
+func newSemaphoreScenario(s Stage) Scenario {
+	return &contendScenario{Stage: s, waits: meter.NewRecorder(), permits: new(permitCheck)}
+}
+
+// permitCheck compares what callers hold with what there is; nil checks nothing.
+type permitCheck struct {
+	s       *Stage
+	name    string
+	count   *contest.Counter
+	callers []*contest.Semaphore
+	set     bool // the semaphore is there
+	idle    idlePermits
+}
+
+// open makes the semaphore of each caller.
+func (c *permitCheck) open(s *Stage, name string) []contest.Lock {
+	c.s, c.name = s, name
+	c.count = &contest.Counter{
+		Permits: s.Cfg.Permits, Take: s.Cfg.Take, Held: meter.NewPermits(s.Cfg.Permits), Witness: s.Witness.File(),
+	}
+	locks := make([]contest.Lock, s.Cfg.Clients)
+	for i := range locks {
+		one := c.count.NewSemaphore(s.Engines[i%len(s.Engines)].Semaphore(name), i, s.Cfg.Seed)
+		c.callers, locks[i] = append(c.callers, one), one
+	}
+	return locks
+}
+
+// give gives the semaphore its permits; nil gives none.
+func (c *permitCheck) give(ctx context.Context) error {
+	if c == nil || !c.s.Witness.First() {
+		return nil
+	}
+	set, err := c.semaphore().TrySetPermits(ctx, c.s.Cfg.Permits)
+	if err != nil {
+		return fmt.Errorf("give the semaphore its permits: %w", err)
+	}
+	if !set {
+		return fmt.Errorf("there is a semaphore %q already: give another --prefix", c.name)
+	}
+	c.set = true
+	return nil
+}
+
+func (c *permitCheck) semaphore() *engine.Semaphore { return c.s.Engines[0].Semaphore(c.name) }
+
+// watch looks at the server until the function it returns is called; nil looks at nothing.
+func (c *permitCheck) watch(ctx context.Context) (end func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.idle.since = time.Time{}
+	return every(ctx, freePause, func(ctx context.Context) {
+		free, err := c.s.Srv.Client.Do(ctx, c.s.Srv.Client.B().Get().Key(c.name).Build()).AsInt64()
+		now := time.Now()
+		c.idle.look(now, err == nil && free >= int64(c.s.Cfg.Take), func() (oldest time.Time, waits bool) {
+			for _, one := range c.callers {
+				if since, ok := one.WaitsSince(); ok && (!waits || since.Before(oldest)) {
+					oldest, waits = since, true
+				}
+			}
+			return oldest, waits
+		})
+	})
+}
+
+// every calls look again and again, until the function it returns is called.
+func every(ctx context.Context, pause time.Duration, look func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	gone := make(chan struct{})
+	go func() { // ends with end
+		defer close(gone)
+		ticker := time.NewTicker(pause)
+		defer ticker.Stop()
+		for {
+			look(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-gone
+	}
+}
+
+// idlePermits is how long a caller waited while there were enough free permits for whoever it is.
+type idlePermits struct {
+	since   time.Time // there were enough at every look since then; zero: not at the last one
+	longest time.Duration
+}
+
+// look notes what was seen at now: are there enough, and if so, who has waited longest?
+func (p *idlePermits) look(now time.Time, enough bool, oldest func() (since time.Time, waits bool)) {
+	switch {
+	case !enough:
+		p.since = time.Time{}
+		return
+	case p.since.IsZero():
+		p.since = now
+	}
+	since, waits := oldest()
+	if since.Before(p.since) {
+		since = p.since
+	}
+	if waits {
+		p.longest = max(p.longest, now.Sub(since))
+	}
+}
+
+// addTo reports, when every process has released what it had, and takes the semaphore away; nil was not asked.
+func (c *permitCheck) addTo(ctx context.Context, r *report.Report) error {
+	if c == nil {
+		return nil
+	}
+	out := &report.Permits{
+		Permits: c.s.Cfg.Permits, Take: c.s.Cfg.Take, Most: c.count.Held.Most.Load(),
+		Idle: c.idle.longest.Seconds(), Bound: config.IdleMost.Seconds(), Judged: !config.ChangesServers(c.s.Cfg.Chaos),
+	}
+	r.Contend.Permits = out
+	r.AddOverdrawn(c.count.Held)
+	if w := c.count.Witness; w != nil {
+		out.KilledHeld, out.KilledUnsettled = w.Permits(true)
+	}
+	free, err := c.free(ctx)
+	if err != nil {
+		err = fmt.Errorf("ask how many permits are free: %s", c.s.Srv.Hide(err))
+	} else {
+		out.Free = free
+		out.AddTo(r)
+	}
+	if late := c.s.Witness.Align(ctx); late != nil || !c.set { // the others ask, too
+		return errors.Join(err, late)
+	}
+	_, gone := c.semaphore().Delete(ctx)
+	return errors.Join(err, gone)
+}
+
+// free asks the server past the engine.
+func (c *permitCheck) free(ctx context.Context) (int64, error) {
+	client := c.s.Srv.Client
+	free, err := client.DoMulti(ctx, client.B().Get().Key(c.name).Build())[0].AsInt64()
+	if rueidis.IsRedisNil(err) {
+		return 0, nil
+	}
+	return free, err
+}

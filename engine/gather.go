@@ -1,0 +1,429 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// How several locks are acquired. All are tried at once, so that they travel in batches. If some are held elsewhere,
+// only those before the first of them, in canonical order, are kept; it is waited for in its own queue, and then the
+// rest is tried again. So whoever waits holds nothing behind what it waits for: there is no circle, and somebody always
+// goes on.
+
+// A multiOp is one acquire of several locks. What it has is always the first of its parts.
+type multiOp struct {
+	Future[*MultiLease]
+	joint
+	asking
+	lock *MultiLock
+	ctx  context.Context //nolint:containedctx // the caller's, for the values of the leases' contexts
+
+	// Owned by whoever has the joint's turn.
+	phase    multiPhase
+	parts    []part
+	from, to int    // those that are being tried, or waited for
+	answered func() // joint.answer
+	failure  error  // it is told when what was taken has been given back
+	raising  []*Future[struct{}]
+	keeper   keeper
+}
+
+// A part is one of several locks.
+type part struct {
+	lock  *Lock
+	owner *Owner
+	op    *acquireOp // that has not been judged yet
+	lease *Lease     // what is held
+}
+
+// multiPhase is what a multiOp is at.
+type multiPhase uint8
+
+const (
+	multiBegins   multiPhase = iota
+	multiTries               // from..to were tried
+	multiWaits               // for from
+	multiRaises              // fixed leases that are older than others are extended
+	multiReturns             // it has failed, and gives back
+	multiFinished            // it has its result
+)
+
+// errMaxWait stands for what a caller is told when its MaxWait is over. It is made when its parts may be looked at.
+var errMaxWait = errors.New("holdfast: MaxWait is over")
+
+// prepare makes the parts. It asks the caller's ctx for the last time but for its end.
+func (op *multiOp) prepare(ctx context.Context) {
+	op.ctx = context.WithoutCancel(ctx)
+	op.answered = op.answer
+	op.parts = partsOf(ctx, op.lock.sorted, op.by)
+	op.keeper.op = op
+	op.keeper.item.Owner = &op.keeper
+}
+
+// partsOf makes the parts of locks, with whose each acquire is: by is who has those that are nobody's.
+func partsOf(ctx context.Context, locks []*Lock, by *Owner) []part {
+	parts := make([]part, len(locks))
+	value := ctx.Value(ownerKey{})
+	for i, l := range locks {
+		owner := l.ownerBy(value)
+		if owner == nil {
+			owner = by
+		}
+		parts[i] = part{lock: l, owner: owner}
+	}
+	return parts
+}
+
+// abandon gives the operation up: everything that it took is on its way back before its result is published.
+func (op *multiOp) abandon(err error) bool {
+	if !op.claim() {
+		return false
+	}
+	op.giveUp(err)
+	return true
+}
+
+// due is MaxWait's end.
+func (op *multiOp) due(clock.Instant) {
+	if op.claim() {
+		op.giveUpLater(errMaxWait)
+	}
+}
+
+// step goes on with the answers that are there.
+func (op *multiOp) step() {
+	switch {
+	case op.over:
+	case op.quit.Load():
+		op.quitNow()
+	case op.left.Load() > 0:
+		op.keeper.look()
+	default:
+		op.next()
+	}
+}
+
+func (op *multiOp) next() {
+	switch op.phase {
+	case multiBegins:
+		op.tryFrom(0)
+	case multiTries:
+		op.judge()
+	case multiWaits:
+		op.waited()
+	case multiRaises:
+		op.raised()
+	case multiReturns:
+		if op.claim() { // else it was given up just now, and that is on its way here
+			op.end(nil, op.failure)
+		}
+	case multiFinished:
+	}
+}
+
+// tryFrom asks for the parts from one on, for as many at once as the lanes take without refusing others.
+func (op *multiOp) tryFrom(from int) {
+	op.phase, op.from = multiTries, from
+	op.to = min(len(op.parts), from+piece(op.lead.cfg.QueueMax))
+	op.expect(op.to - from)
+	// Any of them may be answered before the next is asked for: the last answer is the one below.
+	for i := from; i < op.to; i++ {
+		p := &op.parts[i]
+		p.op = askPart(op.ctx, p.lock, p.owner, true)
+		p.op.then(op.answered)
+	}
+	op.answer()
+}
+
+// piece is how many acquires of one operation may be on their way at a time.
+func piece(queueMax int) int {
+	const share, most = 8, 32768
+	if queueMax == 0 {
+		return most
+	}
+	return min(max(queueMax/share, 1), most)
+}
+
+// judge looks at what became of those that were tried.
+func (op *multiOp) judge() {
+	busy, broken := -1, -1
+	var held, failure error
+	for i := op.from; i < op.to; i++ {
+		p := &op.parts[i]
+		ls, err := p.op.value, p.op.err
+		p.op = nil
+		switch {
+		case err == nil:
+			p.lease = ls
+		case errors.Is(err, ErrHeld):
+			if busy < 0 {
+				busy, held = i, err
+			}
+		case broken < 0:
+			broken, failure = i, err
+		}
+	}
+	// An error that waiting does not mend ends the whole, whoever else is in the way.
+	switch {
+	case broken >= 0:
+		op.fail(named(op.parts[broken].lock, failure))
+	case busy >= 0 && op.try:
+		op.fail(held)
+	case busy >= 0:
+		op.giveBack(busy)
+		op.waitFor(busy)
+	default:
+		op.onward(op.to)
+	}
+}
+
+// onward goes on when the parts before one are held.
+func (op *multiOp) onward(to int) {
+	if to < len(op.parts) {
+		op.tryFrom(to)
+		return
+	}
+	op.raise()
+}
+
+// waitFor waits for one part, holding those before it.
+func (op *multiOp) waitFor(i int) {
+	op.phase, op.from, op.to = multiWaits, i, i+1
+	p := &op.parts[i]
+	op.expect(1)
+	p.op = askPart(op.ctx, p.lock, p.owner, false)
+	p.op.then(op.answered)
+	op.keeper.keep(i)
+	op.answer()
+}
+
+// waited takes the lock that was waited for.
+func (op *multiOp) waited() {
+	op.keeper.rest()
+	p := &op.parts[op.from]
+	ls, err := p.op.value, p.op.err
+	p.op = nil
+	if err != nil {
+		op.fail(named(p.lock, err))
+		return
+	}
+	p.lease = ls
+	// What was kept may have been lost in the time that this took.
+	if !op.startOver(op.from + 1) {
+		op.onward(op.from + 1)
+	}
+}
+
+// startOver goes back to the first part that was lost meanwhile, if there is one, of those before an index: it keeps
+// nothing behind it.
+func (op *multiOp) startOver(before int) bool {
+	lost := firstLost(op.parts[:before])
+	if lost < 0 {
+		return false
+	}
+	op.giveBack(lost)
+	op.tryFrom(lost)
+	return true
+}
+
+// firstLost finds the first part whose lease was lost; -1: none was.
+func firstLost(parts []part) int {
+	c := engineClock{}
+	return slices.IndexFunc(parts, func(p part) bool { return c.lost(p.lease) })
+}
+
+// giveBack releases what is held from one part on, the last first: who waits for several locks waits for the first
+// that is held, and finds the others free when it has that. Nobody waits for the answers: what is asked for again
+// travels behind them.
+func (op *multiOp) giveBack(from int) {
+	for i := len(op.parts) - 1; i >= from; i-- {
+		if p := &op.parts[i]; p.lease != nil {
+			givePart(p.lease)
+			p.lease = nil
+		}
+	}
+}
+
+// fail gives everything back, and has the result follow the answers to that.
+func (op *multiOp) fail(err error) {
+	op.phase, op.failure = multiReturns, err
+	op.expect(len(op.parts))
+	for i := len(op.parts) - 1; i >= 0; i-- {
+		p := &op.parts[i]
+		if p.lease == nil {
+			op.answer()
+			continue
+		}
+		givePart(p.lease).then(op.answered)
+		p.lease = nil
+	}
+	op.answer()
+}
+
+// quitNow gives everything back because the caller, its ctx, MaxWait or Close has ended the operation.
+func (op *multiOp) quitNow() {
+	if op.given == errMaxWait { //nolint:errorlint // it is that one
+		op.given = op.waitedError()
+	}
+	for i := len(op.parts) - 1; i >= 0; i-- {
+		if p := &op.parts[i]; p.op != nil {
+			p.op.Cancel()
+		}
+	}
+	// Who was claimed by a grant before is told of it in a moment: until then its lock cannot be given back.
+	if op.left.Load() > 0 && (op.phase == multiTries || op.phase == multiWaits) {
+		return
+	}
+	for i := range op.parts {
+		if p := &op.parts[i]; p.op != nil && p.op.err == nil {
+			p.lease = p.op.value
+		}
+	}
+	op.giveBack(0)
+	op.end(nil, op.given)
+}
+
+// waitedError is what a caller is told when MaxWait is over: of the first lock that somebody has, else of the first
+// that nobody knows anything of.
+func (op *multiOp) waitedError() error {
+	if op.failure != nil {
+		return op.failure
+	}
+	var unknown error
+	for i := range op.parts {
+		p := &op.parts[i]
+		if p.op == nil {
+			continue
+		}
+		_, err, told := p.op.Result()
+		if !told {
+			err = p.op.waitedError(p.lock.eng.clock.Now())
+		}
+		if errors.Is(err, ErrHeld) {
+			return err
+		}
+		if unknown == nil {
+			unknown = err
+		}
+	}
+	if unknown != nil {
+		return unknown
+	}
+	first := op.parts[0].lock // all were granted, and it is not known yet whether those that are old were extended
+	return &UnknownError{
+		Name: first.Name(), FreeBy: first.eng.clock.Wall(first.eng.clock.Now().Add(first.set.Lease)), cause: errNoAnswer,
+	}
+}
+
+// raise extends fixed leases that have run for longer than the others, so that each has nearly all of itself left.
+func (op *multiOp) raise() {
+	op.phase, op.raising = multiRaises, op.raising[:0]
+	worn := op.worn()
+	op.expect(len(worn))
+	for _, ls := range worn {
+		f := extendPart(ls, ls.lock.set.Lease)
+		op.raising = append(op.raising, f)
+		f.then(op.answered)
+	}
+	op.answer()
+}
+
+// worn are the fixed leases that have less than three quarters of themselves left.
+func (op *multiOp) worn() (worn []*Lease) {
+	c := engineClock{}
+	for i := range op.parts {
+		ls := op.parts[i].lease
+		if ls == nil || ls.lock.set.Watchdog {
+			continue
+		}
+		if whole := ls.lock.set.Lease; ls.hold.Deadline().Sub(c.at(ls)) < whole-whole/4 {
+			worn = append(worn, ls)
+		}
+	}
+	return worn
+}
+
+// raised ends the operation, unless something was lost meanwhile.
+func (op *multiOp) raised() {
+	for _, f := range op.raising {
+		if f.err != nil && !errors.Is(f.err, ErrLost) {
+			op.fail(f.err)
+			return
+		}
+	}
+	if op.startOver(len(op.parts)) || !op.claim() {
+		return
+	}
+	leases := make([]*Lease, len(op.parts))
+	for i := range op.parts {
+		leases[i] = op.parts[i].lease
+	}
+	op.end(&MultiLease{lock: op.lock, ctx: op.ctx, lead: op.lead, leases: leases}, nil)
+}
+
+// end publishes the result. Close may return now.
+func (op *multiOp) end(ls *MultiLease, err error) {
+	op.phase, op.parts, op.raising = multiFinished, nil, nil
+	op.keeper.rest()
+	op.finish(op.ctx)
+	op.lead.world.Yield("multiOp.end: ended | told")
+	op.publish(ls, err)
+	op.leave(op.engines)
+}
+
+// A keeper extends fixed leases while their operation waits for another lock: they would run out.
+type keeper struct {
+	op    *multiOp
+	item  wheel.Item
+	every time.Duration
+	tired atomic.Bool
+}
+
+// keep begins with the parts before an index, which are held.
+func (k *keeper) keep(before int) {
+	k.every = 0
+	for i := range before {
+		if set := k.op.parts[i].lock.set; !set.Watchdog && (k.every == 0 || set.Lease/4 < k.every) {
+			k.every = set.Lease / 4
+		}
+	}
+	k.again()
+}
+
+func (k *keeper) again() {
+	if k.every > 0 {
+		k.op.lead.timers.Schedule(&k.item, k.op.lead.clock.Now().Add(k.every))
+	}
+}
+
+// due has the joint look.
+func (k *keeper) due(clock.Instant) {
+	k.tired.Store(true)
+	k.op.wake()
+}
+
+// look extends what has run for a while. Nobody waits for the answers: what was not extended runs out, and then the
+// operation starts over.
+func (k *keeper) look() {
+	if k.op.phase != multiWaits || !k.tired.Swap(false) {
+		return
+	}
+	for _, ls := range k.op.worn() {
+		extendPart(ls, ls.lock.set.Lease)
+	}
+	k.again()
+}
+
+// rest ends that.
+func (k *keeper) rest() {
+	if k.every > 0 {
+		k.op.lead.timers.Cancel(&k.item)
+		k.every = 0
+	}
+}

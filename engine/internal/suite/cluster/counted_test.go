@@ -1,0 +1,70 @@
+package cluster_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
+	"github.com/seed-786ebc8c/holdfast/slot"
+)
+
+// Permits are taken and given, and latches open, on every node; whoever waits elsewhere hears of it, hash tag or not.
+func TestClusterSemaphoresAndLatchesAreHeardOf(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
+	ctx := testkit.Limited(t)
+	var names []string
+	for _, of := range testkit.NamesOf(c, 2) {
+		names = append(names, of...)
+	}
+	for _, name := range append(names, "a{t}", "{t}b", "{t}{u}", "a{x}b") {
+		la, lb := a.CountDownLatch("l"+name), b.CountDownLatch("l"+name)
+		require.NoError(t, la.Err(), name)
+		set, err := la.TrySetCount(ctx, 2)
+		require.NoError(t, err, name)
+		require.True(t, set)
+		waits := lb.AwaitAsync(ctx)
+		owner, err := c.Owner(ctx, slot.Of("l"+name))
+		require.NoError(t, err)
+		channel := slot.LatchChannelInCluster("l" + name)
+		testkit.Eventually(t, "it hears", func() bool {
+			return owner.Do(t, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1"
+		})
+		testkit.Get(t, la.CountDownAsync(1))
+		testkit.Pending(t, waits)
+		began := time.Now()
+		require.NoError(t, lb.CountDown(ctx))
+		testkit.Get(t, waits)
+		require.Less(t, time.Since(began), testkit.Soon, name)
+		set, err = la.TrySetCount(ctx, 1)
+		require.NoError(t, err)
+		require.True(t, set)
+		gone, err := lb.Delete(ctx)
+		require.NoError(t, err)
+		require.True(t, gone)
+
+		sa, sb := a.Semaphore("s"+name), b.Semaphore("s"+name)
+		set, err = sa.TrySetPermits(ctx, 3)
+		require.NoError(t, err, name)
+		require.True(t, set)
+		require.NoError(t, sb.Acquire(ctx, 2))
+		require.ErrorIs(t, sa.TryAcquire(ctx, 2), engine.ErrNoPermits)
+		given := sa.AcquireAsync(ctx, 3)
+		require.NoError(t, sb.Release(ctx, 2))
+		testkit.Get(t, given)
+		gone, err = sa.Delete(ctx)
+		require.NoError(t, err)
+		require.True(t, gone)
+		for _, key := range []string{slot.CountedRequests("l" + name), slot.CountedRequests("s" + name)} {
+			owner, err := c.Owner(ctx, slot.Of(key))
+			require.NoError(t, err)
+			owner.Do(t, "DEL", key)
+		}
+	}
+	testkit.FinishCluster(t, c, a, b)
+}

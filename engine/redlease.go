@@ -1,0 +1,344 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/callback"
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
+	"github.com/seed-786ebc8c/holdfast/wheel"
+)
+
+// A RedLease is a RedLock that is held: on a majority of its servers. Each server's part is renewed by its own engine.
+// A minority that is lost changes nothing but Held; the lease is lost when fewer than a majority are left, for good.
+//
+// All methods may be called by any goroutine.
+type RedLease struct {
+	lock  *RedLock
+	lead  *Engine
+	group *groupContext
+	state atomic.Uint32
+	lost  atomic.Bool
+	item  wheel.Item // when the majority may end
+	parts []redPart  // in canonical order
+
+	mu sync.Mutex // against a part that is joined while all are given back
+}
+
+// A redPart is what one server has granted.
+type redPart struct {
+	lease atomic.Pointer[Lease] // nil: nothing yet
+	watch leaseContext
+}
+
+// drift is what a majority on several servers is trusted less than each of them: the page on Redlock takes off a
+// hundredth of the lease, for clocks that run apart, and two milliseconds, for expiries that are rounded. That is on
+// top of what an engine takes off any lease, for the same reasons: a hundredth, at least 10 ms, from the sending of the
+// answered command on.
+func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+
+// begin has the lease watched.
+func (rl *RedLease) begin() {
+	for i := range rl.parts {
+		if ls := rl.parts[i].lease.Load(); ls != nil {
+			rl.watch(i, ls)
+		}
+	}
+	rl.item.Owner = rl
+	rl.schedule()
+}
+
+// watch has the loss of one part looked at.
+func (rl *RedLease) watch(i int, ls *Lease) {
+	c := &rl.parts[i].watch
+	c.tell = func(error) { rl.look() }
+	_ = ls.watchFor(c) // one that has ended is counted by the next look
+}
+
+// join adds what a server has granted late.
+func (rl *RedLease) join(i int, ls *Lease) {
+	if ls == nil {
+		return
+	}
+	rl.mu.Lock()
+	over := rl.state.Load() != leaseActive
+	if !over {
+		rl.parts[i].lease.Store(ls)
+	}
+	rl.mu.Unlock()
+	if over {
+		givePart(ls)
+		return
+	}
+	rl.watch(i, ls)
+}
+
+// granted are the parts that were granted, in canonical order.
+func (rl *RedLease) granted() []*Lease {
+	all := make([]*Lease, 0, len(rl.parts))
+	for i := range rl.parts {
+		if ls := rl.parts[i].lease.Load(); ls != nil {
+			all = append(all, ls)
+		}
+	}
+	return all
+}
+
+// heldAt counts the parts that can be trusted at an instant.
+func (rl *RedLease) heldAt(at clock.Instant) (n int) {
+	for i := range rl.parts {
+		ls := rl.parts[i].lease.Load()
+		if ls == nil {
+			continue
+		}
+		if over, _ := ls.decided(); !over && at.Before(ls.trusted()) {
+			n++
+		}
+	}
+	return n
+}
+
+// trusted is until when a part counts.
+func (ls *Lease) trusted() clock.Instant { return ls.hold.Deadline().Add(-drift(ls.lock.set.Lease)) }
+
+// validity is until when a majority counts, if nothing is renewed and nothing lost; 0: there is none.
+func (rl *RedLease) validity() clock.Instant {
+	var until []clock.Instant
+	for _, ls := range rl.granted() {
+		if over, _ := ls.decided(); !over {
+			until = append(until, ls.trusted())
+		}
+	}
+	quorum := rl.lock.quorum()
+	if len(until) < quorum {
+		return 0
+	}
+	slices.Sort(until)
+	return until[len(until)-quorum]
+}
+
+// schedule waits for the end of the majority. As that of a Lease it is told early.
+func (rl *RedLease) schedule() {
+	rl.lead.timers.Schedule(&rl.item, rl.signal())
+}
+
+func (rl *RedLease) signal() clock.Instant {
+	return renew.SignalAt(rl.validity(), rl.parts[rl.first()].lease.Load().lock.set.Lease)
+}
+
+// first is one of the parts that were granted.
+func (rl *RedLease) first() int {
+	for i := range rl.parts {
+		if rl.parts[i].lease.Load() != nil {
+			return i
+		}
+	}
+	return 0 // a majority was granted
+}
+
+// due looks whether renewals have come.
+func (rl *RedLease) due(now clock.Instant) {
+	switch {
+	case rl.state.Load() != leaseActive:
+	case now.Before(rl.signal()):
+		rl.schedule()
+	default:
+		rl.lose()
+	}
+}
+
+// look follows the end of one part.
+func (rl *RedLease) look() {
+	if rl.state.Load() == leaseActive && rl.heldAt(rl.lead.clock.Now()) < rl.lock.quorum() {
+		rl.lose()
+	}
+}
+
+// lose makes the lease lost, for good.
+func (rl *RedLease) lose() {
+	rl.lost.Store(true)
+	rl.group.end(ErrLost)
+}
+
+// Names returns the names of the locks, as they were given.
+func (rl *RedLease) Names() []string { return rl.lock.Names() }
+
+// Held returns on how many of the servers the lock is held and trusted now. Blocks: never.
+func (rl *RedLease) Held() int {
+	if rl.state.Load() != leaseActive {
+		return 0
+	}
+	return rl.heldAt(rl.lead.clock.Now())
+}
+
+// Leases returns a look at each part that was granted, in the order of Names.
+func (rl *RedLease) Leases() []LeaseView {
+	var views []LeaseView
+	for _, at := range rl.lock.all.at {
+		if ls := rl.parts[at].lease.Load(); ls != nil {
+			views = append(views, LeaseView{ls})
+		}
+	}
+	return views
+}
+
+// Lost reports whether the majority was lost. Once it is, it stays so. It is exact: false means that a majority of the
+// servers has the lock for this holder, under the assumptions of the package page. Blocks: never.
+func (rl *RedLease) Lost() bool {
+	switch rl.state.Load() {
+	case leaseReleased:
+		return false
+	case leaseLost:
+		return true
+	}
+	if rl.lost.Load() {
+		return true
+	}
+	if rl.heldAt(rl.lead.clock.Now()) < rl.lock.quorum() {
+		rl.lost.Store(true) // a renewal that comes now is too late
+		return true
+	}
+	return false
+}
+
+// Deadline returns until when the lock is trusted if nothing renews it: the least deadline of the majority that lasts
+// longest, less what clocks may drift. Informative, as Lease.Deadline.
+func (rl *RedLease) Deadline() time.Time { return rl.lead.clock.Wall(rl.validity()) }
+
+// Context returns a context as that of a Lease: it ends with cause ErrReleased, or with ErrLost when the majority is
+// lost.
+func (rl *RedLease) Context() context.Context {
+	_ = rl.group.Err()
+	return rl.group
+}
+
+// StopRenewing ends the watchdog's care for all parts, as that of Lease.
+func (rl *RedLease) StopRenewing() {
+	if rl.state.Load() != leaseActive {
+		return
+	}
+	for _, ls := range rl.granted() {
+		ls.StopRenewing()
+	}
+}
+
+// Extend raises the remaining time of every part to d, where all have fixed leases. It succeeds if a majority has done
+// so. Errors: as Lease.Extend.
+func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
+	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
+		return err
+	}
+	all := rl.granted()
+	for _, ls := range all {
+		if ls.lock.set.Watchdog {
+			return &nameError{ls.Name(), fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)}
+		}
+	}
+	switch {
+	case rl.state.Load() != leaseActive:
+		return newSeveralError(all, ErrNotHeld)
+	case rl.Lost():
+		return newSeveralError(all, ErrLost)
+	}
+	v := rl.newVote(len(all))
+	for _, ls := range all {
+		v.add(extendPart(ls, d))
+	}
+	if _, err := v.Await(ctx); err != nil {
+		return err
+	}
+	if rl.Lost() {
+		return newSeveralError(all, ErrLost)
+	}
+	return nil
+}
+
+// Release gives all parts back. It is detached, and answered when a majority is free: a server that is silent is asked
+// again by its engine.
+//
+// Errors: ErrLost if the majority was lost before; ErrNotHeld the second time; those of Lease.Release where so many
+// failed that no majority is known to be free.
+func (rl *RedLease) Release(ctx context.Context) error {
+	_, err := rl.ReleaseAsync().Await(ctx)
+	return err
+}
+
+// ReleaseAsync is Release as a future. Cancelling it changes nothing.
+func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
+	end, cause := leaseReleased, ErrReleased
+	if rl.Lost() {
+		end, cause = leaseLost, ErrLost
+	}
+	rl.mu.Lock()
+	mine := rl.state.CompareAndSwap(leaseActive, end)
+	rl.mu.Unlock()
+	all := rl.granted() // nothing is joined any more
+	v := rl.newVote(len(all))
+	if !mine {
+		v.resolve(struct{}{}, newSeveralError(all, ErrNotHeld))
+		return &v.Future
+	}
+	rl.lead.timers.Cancel(&rl.item)
+	rl.group.end(cause)
+	if end == leaseLost {
+		v.lost = newSeveralError(all, ErrLost)
+	}
+	for _, ls := range all {
+		v.add(givePart(ls))
+	}
+	return &v.Future
+}
+
+// A vote is the future of what was asked of several servers: it is there as soon as a majority agrees.
+type vote struct {
+	Future[struct{}]
+	eng  *Engine
+	lost error // what is told in any case
+
+	mu     sync.Mutex
+	left   int
+	needed int
+	errs   []error
+}
+
+func (rl *RedLease) newVote(n int) *vote {
+	v := &vote{eng: rl.lead, left: n, needed: rl.lock.quorum()}
+	v.Future.op = v
+	return v
+}
+
+func (v *vote) runner() *callback.Pool { return v.eng.callbacks }
+
+// abandon changes nothing: what was asked is on its way.
+func (v *vote) abandon(error) bool { return false }
+
+// add takes one of them.
+func (v *vote) add(f *Future[struct{}]) {
+	f.then(func() {
+		// The result is told without the mutex: whoever waits for it may be called by that.
+		v.mu.Lock()
+		v.left--
+		if f.err == nil {
+			v.needed--
+		} else {
+			v.errs = append(v.errs, f.err)
+		}
+		agreed, over := v.needed <= 0, v.left == 0
+		err := errors.Join(v.errs...)
+		v.mu.Unlock()
+		switch {
+		case v.lost != nil && (over || agreed):
+			v.resolve(struct{}{}, v.lost)
+		case agreed:
+			v.resolve(struct{}{}, nil)
+		case over:
+			v.resolve(struct{}{}, err)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package main
+
+// several: locks that are acquired together.
+func several() []mutant {
+	const gather, lease = "engine/gather.go", "engine/multilease.go"
+	return []mutant{
+		{
+			"multi-keeps-what-comes-behind", "two callers that name locks in other orders wait for each other for ever",
+			one(gather, "\t\top.giveBack(busy)\n", ""), severalSuite, "TestMultiKeepsOnlyWhatComesBeforeTheLockItWaitsFor", false,
+		},
+		{
+			"multi-gives-the-first-back-first", "who waits for all of them has one after the other, in as many rounds",
+			one(lease, "i := len(ml.leases) - 1; i >= 0; i--", "i := 0; i < len(ml.leases); i++"), "engine", "TestMultiGivesTheLastBackFirst", false,
+		},
+		{
+			"multi-try-leaves-something", "a Try that failed is answered while the server still has what it took",
+			one(gather, "givePart(p.lease).then(op.answered)", "givePart(p.lease)\n\t\top.answer()"), "engine", "TestMultiGivesTheLastBackFirst", false,
+		},
+		{
+			"multi-lost-looks-at-one", "several locks are held while one of them is somebody else's",
+			one(lease, "return slices.IndexFunc(leases, c.lost)", "return slices.IndexFunc(leases[:1], c.lost)"), severalSuite, "TestMultiIsLostAsAWhole", false,
+		},
+		{
+			"multi-context-of-one", "the context of several locks outlives one of them",
+			one(lease, "c.watch(ml.leases)", "c.watch(ml.leases[:1])"), severalSuite, "TestMultiIsLostAsAWhole", false,
+		},
+		{
+			"multi-lost-in-silence", "who gives back several locks, of which one was lost by then, is told that all is well",
+			one(lease, "\tif len(lost) > 0 {\n\t\tothers", "\tif len(lost) > 1 {\n\t\tothers"), severalSuite, "TestMultiIsLostAsAWhole|TestMultiWhoseLeaseRunsOutIsLostByTheClock", false,
+		},
+		{
+			"multi-fixed-lease-runs-out", "what is kept runs out while another lock is waited for",
+			one(gather, "\t\textendPart(ls, ls.lock.set.Lease)\n\t}\n\tk.again()", "\t\t_ = ls\n\t}\n\tk.again()"), severalSuite, "TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited", false,
+		},
+		{
+			"multi-order-of-one-process", "callers in two processes wait for each other for ever, whose engines have other ids",
+			one("engine/lock.go", "\tif byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {\n\t\treturn byKey\n\t}\n", "\tif l.eng == other.eng {\n\t\treturn cmp.Compare(l.key, other.key)\n\t}\n"),
+			"engine", "TestTheOrderOfLocksIsTheSameInEveryProcess", false,
+		},
+		{
+			"multi-forgets-a-claimed-grant", "who gives up is told so while a lock is just granted to it",
+			one(gather, "op.left.Load() > 0 && (op.phase == multiTries || op.phase == multiWaits)", "false"), "engine", "TestMultiIsToldThatItHasEndedWhenAllItsAcquiresHave", false,
+		},
+		{
+			"multi-fixed-lease-is-old", "a fixed lease has only half of itself left when the call returns",
+			one(gather, "\tworn := op.worn()\n", "\tworn := op.worn()[:0]\n"), "engine", "TestMultiExtendsAtTheEndWhatHasRunForAWhile", false,
+		},
+		{
+			"multi-goes-on-with-what-is-lost", "several locks are granted, of which one was lost while another was waited for",
+			one(gather, "\tlost := firstLost(op.parts[:before])\n", "\tlost := -1\n"), "engine", "TestMultiStartsOverWithWhatWasLostWhileItWaited", false,
+		},
+		{
+			"multi-takes-a-name-twice", "a lock is named twice, and its second acquire waits for the first",
+			one("engine/multi.go", "if to > 0 && l.compare(m.sorted[to-1]) == 0 {", "if false {"), severalSuite, "TestMultiLockRefusesBadNamesAndOptionsAndSendsNothing", false,
+		},
+		{
+			"multi-outlives-close", "Close returns while somebody waits for several locks, of which one is the engine's",
+			one("engine/engine.go", "\te.joints.close() // they give back what they have\n", ""), severalSuite, "TestCloseEndsAMultiThatWaits", false,
+		},
+		{
+			"multi-do-owns-nothing", "what runs in a Do of several locks waits for itself",
+			one("engine/multi.go", "\td.several = ls.leases\n", ""), severalSuite, "TestMultiDoEntersAgainWhatItHolds", false,
+		},
+		{
+			"multi-floods-a-lane", "many names at once are more than an engine lets in",
+			one(gather, "return min(max(queueMax/share, 1), most)", "return most"), severalSuite, "TestTenThousandNamesThroughASmallQueue", false,
+		},
+	}
+}
+
+// majorities: locks on several servers.
+func majorities() []mutant {
+	return []mutant{
+		{
+			"red-of-a-minority", "two hold a RedLock, each on some of the servers",
+			one("engine/redlock.go", "return len(r.all.sorted)/2 + 1", "return len(r.all.sorted) / 2"), severalSuite, "TestRedLockNeedsAMajorityOnly|TestRedLockExcludes", false,
+		},
+		{
+			"red-waits-for-the-silent", "one server that is silent delays everybody",
+			one("engine/redlock.go", "case granted+failed == len(op.parts) && granted >= quorum, op.graced && op.passed():", "case granted+failed == len(op.parts) && granted >= quorum:"), severalSuite, "TestRedLockWithASilentServer", false,
+		},
+		{
+			"red-keeps-a-minority", "who has no majority keeps what it has, and so does everybody else",
+			one("engine/redlock.go", "\top.giveBack()\n\top.phase = redPauses", "\top.phase = redPauses"), severalSuite, "TestRedLockExcludes|TestRedLockNeedsAMajorityOnly|TestCloseEndsARedLockThatWaits", false,
+		},
+		{
+			"red-ignores-the-drift", "several clocks are trusted as if they were one",
+			one("engine/redlease.go", "return lease/100 + 2*time.Millisecond", "return 0 * lease"), severalSuite, "TestRedLockIsHeldOnEveryServerThatAnswers", false,
+		},
+		{
+			"red-outlives-its-majority", "the context of a RedLock outlives its majority",
+			one("engine/redlease.go", "\trl.lost.Store(true)\n\trl.group.end(ErrLost)", "\trl.lost.Store(true)"), severalSuite, "TestRedLockOutlivesAMinorityAndNotTheMajority", false,
+		},
+		{
+			"red-late-grant-is-nobodys", "what a silent server grants when the lock is given back is held for as long as the engine lives",
+			one("engine/redlock.go", "\t\t\tif !p.op.Cancel() {\n\t\t\t\tgiveBackLater(&p.op.Future)\n\t\t\t}\n", ""), severalSuite, "TestRedLockWithASilentServer|TestRedLockNeedsAMajorityOnly", false,
+		},
+		{
+			"red-of-one-engine", "a RedLock is the same server's word several times",
+			one("engine/redlock.go", "if other := of[l.eng]; other != nil {", "if other := of[l.eng]; false {"), severalSuite, "TestRedLockRefusesTooFewAndTwoOfOneEngine", false,
+		},
+	}
+}

@@ -34,7 +34,7 @@ func TestClusterPermitsOnEverySlot(t *testing.T) {
 		if i%3 == 0 {
 			name = "a{" + name + "}b"
 		}
-		sem := a.PermitSemaphore(name, engine.WatchdogLease(time.Second))
+		sem := a.PermitSemaphore(name, engine.WatchdogLease(5*time.Second))
 		set, err := sem.TrySetPermits(testkit.Limited(t), 3)
 		require.NoError(t, err)
 		require.True(t, set)
@@ -43,9 +43,9 @@ func TestClusterPermitsOnEverySlot(t *testing.T) {
 		sems, held = append(sems, sem), append(held, p)
 	}
 	sent := a.Stats().Renewals.Sent
-	testkit.Eventually(t, "all are renewed", func() bool { return a.Stats().Renewals.Sent >= sent+450 })
+	testkit.Eventually(t, "all are renewed", func() bool { return a.Stats().Renewals.Sent >= sent+150 })
 	waits := b.PermitSemaphore(sems[0].Name()).AcquireAsync(testkit.Limited(t), 3)
-	testkit.Eventually(t, "it waits", func() bool { return b.Stats().WokenBySubscribe > 0 })
+	testkit.Eventually(t, "it waits", func() bool { return b.Stats().Waits > 0 })
 	for _, p := range held {
 		require.NoError(t, p.Release(testkit.Limited(t)))
 	}

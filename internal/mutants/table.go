@@ -64,7 +64,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), permitsTaken(), permitsNoted(), permitsCounted(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(),
 		latches(), latchMarks(), counting(),
 		handedOver(), sharing(), belonging(),
 		onTime(),

@@ -46,6 +46,7 @@ var aclFamilies = map[string]struct {
 	}},
 	"semaphore": {[]string{"semaphore", "semaphorerelease", "semaphoreset"}, nil},
 	"latch":     {[]string{"latch", "latchdown", "latchset"}, nil},
+	"permits":   {[]string{"permits", "permitsrelease", "permitsrenew", "permitsset", "permitsleased"}, nil},
 }
 
 // aclTable reads the two tables of rights: by family, and all rights that a topology needs.
@@ -164,6 +165,48 @@ func TestC159_TheRightsOfEachFamilyAreEnough(t *testing.T) {
 	for family := range aclFamilies {
 		require.Empty(t, refusedTo(t, family, s), family)
 	}
+}
+
+// The rights of the column of leased permits are enough for all that they can do.
+func TestC159_TheRightsOfLeasedPermitsAreEnough(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{Args: []string{"--acllog-max-len", "10000"}})
+	families, _ := aclTable(t)
+	as := aclUser(t, "permits", append([]string{"on", ">secret", "resetkeys", "resetchannels"}, families["permits"]...), s)
+	a, b := testkit.Open(t, s.Addr(), as), testkit.Open(t, s.Addr(), as)
+	ctx := testkit.Limited(t)
+	sem := a.PermitSemaphore("app:s", engine.WatchdogLease(time.Second))
+	_, err := sem.AddPermits(ctx, 1)
+	require.NoError(t, err)
+	_, err = sem.SetPermits(ctx, 2)
+	require.NoError(t, err)
+	held, err := sem.Acquire(ctx, 2)
+	require.NoError(t, err)
+	for _, read := range []func(context.Context) (int, error){sem.AvailablePermits, sem.AcquiredPermits, sem.Permits} {
+		_, err = read(ctx)
+		require.NoError(t, err)
+	}
+	waits := b.PermitSemaphore("app:s").AcquireAsync(ctx, 1)
+	sent := a.Stats().Renewals.Sent
+	testkit.Eventually(t, "it is renewed", func() bool { return a.Stats().Renewals.Sent > sent+1 })
+	holders, err := sem.Holders(ctx)
+	require.NoError(t, err)
+	require.Len(t, holders, 2)
+	changed, err := sem.UpdateLease(ctx, holders[0].ID, time.Minute)
+	require.NoError(t, err)
+	require.True(t, changed)
+	_, err = sem.LeaseTime(ctx, holders[0].ID)
+	require.NoError(t, err)
+	require.NoError(t, sem.Release(ctx, holders[0].ID))
+	require.NoError(t, testkit.Get(t, waits).Extend(ctx, time.Minute))
+	require.ErrorIs(t, held.Release(ctx), engine.ErrLost)
+	gone, err := sem.Delete(ctx)
+	require.NoError(t, err)
+	require.True(t, gone)
+	_, err = sem.TrySetPermits(ctx, 1)
+	require.NoError(t, err)
+	require.Empty(t, refusedTo(t, "permits", s))
+	s.Do(t, "FLUSHALL")
 }
 
 // aclScripts runs scripts as one who has the rights of a column.

@@ -20,10 +20,10 @@ type watching struct {
 
 // heldError says that what it wants is not free.
 func (op *acquireOp) heldError(remaining time.Duration) error {
-	switch traits(op.set.family).Serves {
-	case lockstate.ServesSome:
+	switch f := traits(op.set.family); {
+	case f.Many, f.Serves == lockstate.ServesSome:
 		return &NoPermitsError{Name: op.lock.Name(), Wanted: int(op.set.Units)}
-	case lockstate.ServesAll:
+	case f.Serves == lockstate.ServesAll:
 		return &nameError{op.lock.Name(), ErrNotOpen}
 	default:
 		return &HeldError{Name: op.lock.Name(), Remaining: remaining}
@@ -231,8 +231,8 @@ func (sc *section) advance(ent *entry) {
 func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 	// Send. Who cannot be sent leaves the queue, and the next one is tried.
 	for ; s == lockstate.StepSend; s = ent.Next() {
-		if a := ent.attempt(); a != nil && a.kept() && !entersAs(a.op.Family, ent.head().set.family) {
-			sc.dropAttempt(ent) // a reader's owner id is no writer's
+		if a := ent.attempt(); a != nil && a.kept() && !a.fits(ent.head()) {
+			sc.dropAttempt(ent) // a reader's owner id is no writer's, and so many ids are no more permits
 			continue
 		}
 		err := ent.beginAsking().send(ent.head())

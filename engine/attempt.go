@@ -35,7 +35,16 @@ func (a *attempt) lease() time.Duration { return time.Duration(a.op.LeaseMs) * t
 // as long. Where it waits for none it suits everybody: nobody has to wait longer for its answer than for another.
 func (a *attempt) Suits(t *lockstate.Terms) bool {
 	ack := (*lockstate.Ack)(a.op.Ack)
-	return ack == nil || t.Ack != nil && *t.Ack == *ack && t.Lease == a.lease() && t.Family == &traits(a.op.Family).Traits
+	return ack == nil || t.Ack != nil && *t.Ack == *ack && t.Lease == a.lease() &&
+		t.Family == &traits(a.op.Family).Traits && (!t.Family.Many || t.Units == a.permits())
+}
+
+// permits is how many an attempt asks for, if it asks for any.
+func (a *attempt) permits() int32 { return int32(len(a.op.Field) / resp.PermitID) } //nolint:gosec // a few
+
+// fits reports whether what may be held under the attempt's owner id is what an op wants.
+func (a *attempt) fits(op *acquireOp) bool {
+	return entersAs(a.op.Family, op.set.family) && (!op.set.Family.Many || a.permits() == op.set.Units)
 }
 
 // send submits the attempt for the head's lock. While a copy under the present owner id may still
@@ -55,6 +64,8 @@ func (a *attempt) send(op *acquireOp) error {
 	switch {
 	case traits(a.op.Family).counted():
 		a.ask()
+	case traits(a.op.Family).Many:
+		a.name(l.set.Units)
 	case a.kept():
 		a.op.Kind, a.op.Count = resp.OpReacquire, 1
 	default:
@@ -140,7 +151,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		ent.Unlink(&op.Waiter)
 		sc.refuse(op, ErrLost)
 	}
-	op := opOf(ent.Granted(&traits(a.op.Family).Traits, a.lease(), int(r.ReplicaAcks)))
+	op := a.claim(int(r.ReplicaAcks))
 	if op == nil {
 		sc.unused(a, r)
 		return
@@ -149,7 +160,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	sc.sh.counts.grants++
 	sc.sh.counts.origin(ent.WokenBy())
 	f := traits(a.op.Family)
-	if f.Shared && ent == root {
+	if f.Many || f.Shared && ent == root {
 		ent = ent.newChild()
 	}
 	h := ent.newHold()
@@ -168,6 +179,10 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		}
 	}
 	// Others go on: the owner's other callers enter, who only tried is told, a writer that is next asks.
+	if f.Many { // there may be more: it is no answer to tries
+		sc.advance(root)
+		return
+	}
 	sc.admitSameOwner(h)
 	sc.answerTries(a, r)
 	if f.Mark == lockstate.MarkNote && root.children != nil {
@@ -178,6 +193,15 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		sc.advance(root)
 	}
 	sc.downgradeAnswered(ent)
+}
+
+// claim takes the first who still wants what was granted, seen by so many replicas; nil: nobody does.
+func (a *attempt) claim(seen int) *acquireOp {
+	f := &traits(a.op.Family).Traits
+	if f.Many {
+		return opOf(a.ent.GrantedMany(lockstate.Terms{Family: f, Lease: a.lease(), Units: a.permits()}, seen))
+	}
+	return opOf(a.ent.Granted(f, a.lease(), seen))
 }
 
 // startHold makes a hold its first holder's, and the watchdog's.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"strings"
 	"sync"
@@ -307,6 +308,7 @@ type hold struct {
 type extra struct {
 	token   int64            // of a fenced lock; set before anybody has a lease
 	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
+	shown   bool             // of permits: their ids were told
 	wishes  wishes           // what its handles want; nil: all the same, see allCompatible
 	extends int32            // Extends on their way
 
@@ -326,6 +328,14 @@ func (h *hold) Key() string { return h.ent.key }
 
 // Watched makes a hold the watchdog's subject.
 func (h *hold) Watched() *renew.Hold { return &h.Hold }
+
+// ownerID is how the field is shown: of permits the first id, as Redisson shows it.
+func (h *hold) ownerID() string {
+	if traits(h.Family).Many {
+		return hex.EncodeToString([]byte(h.Field[:resp.PermitID]))
+	}
+	return h.Field
+}
 
 // lockRef returns the owner id, and its family, under which the key is held.
 func (h *hold) lockRef() lockRef { return lockRef{h.Field, h.Family} }
@@ -553,6 +563,7 @@ type family struct {
 	kind    slot.Kind   // what its names must be like
 	fenced  bool        // a grant carries a token
 	unheard bool        // a release tells nobody
+	fixed   bool        // without an option for it a lease is not renewed
 	spinsAs resp.Family // the family that it is with the option Spin; 0: it cannot spin
 
 	channel          func(key string) string        // where its releases are published
@@ -581,13 +592,17 @@ func beside(held, wanted resp.Family) bool {
 func upgrades(held, wanted resp.Family) bool { return traits(held).Shared && traits(wanted).ReadsToo }
 
 // forces reports whether a ForceRelease of one family takes away what another has there.
-func forces(by, there resp.Family) bool { return traits(by).Mode == traits(there).Mode }
+func forces(by, there resp.Family) bool {
+	return traits(by).Mode == traits(there).Mode && !(traits(there).Many && !traits(by).Many)
+}
 
 // traits returns the row of a family. Allocates: never.
 func traits(f resp.Family) *family { return &families[f] }
 
 // apart reports whether each hold, or each waiter, has an owner id of its own: a child.
-func (f *family) apart() bool { return f.Shared || f.Mark == lockstate.MarkPlace || f.counted() }
+func (f *family) apart() bool {
+	return f.Shared || f.Mark == lockstate.MarkPlace || f.counted() || f.Many
+}
 
 // counted reports whether a grant leaves no hold: what is granted is a number.
 func (f *family) counted() bool { return f.Serves != lockstate.ServesOne }

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -251,6 +254,26 @@ func (sc *section) tellGivers(g *gift, err error) {
 		}
 	})
 }
+
+// name gives an attempt the ids of so many permits, unless those it has must be kept.
+func (a *attempt) name(units int32) {
+	if !a.kept() {
+		a.op.Field = newPermits(a.ent.eng, units)
+	}
+	a.op.Kind, a.op.Count = resp.OpReacquire, 1
+}
+
+// newPermits makes ids: the first half of each says which engine has it, the other one is random.
+func newPermits(e *Engine, n int32) string {
+	ids := make([]byte, 0, n*resp.PermitID)
+	for range n {
+		ids = binary.BigEndian.AppendUint64(ids, permitMark(e))
+		ids = binary.BigEndian.AppendUint64(ids, uint64(e.world.Int64())) //nolint:gosec // bits
+	}
+	return string(ids)
+}
+
+func permitMark(e *Engine) uint64 { return xxhash.Sum64String(e.id) }
 
 // A latch is open, or not: an acquire of it takes nothing, and lets everybody in who asks.
 

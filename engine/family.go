@@ -40,6 +40,12 @@ var families = [resp.MaxFamilies]family{
 		kind: slot.KindFair, channel: slot.LockChannel, ownChannel: slot.FairWaiterChannel,
 		Traits: lockstate.Traits{Enters: uint8(resp.FamilyFair), Mark: lockstate.MarkPlace},
 	},
+	resp.FamilyPermits: { // each grant has ids of its own, and a lease
+		kind: slot.KindPermitSemaphore, channel: slot.SemaphoreChannel, fixed: true,
+		Traits: lockstate.Traits{
+			Enters: uint8(resp.FamilyPermits), Object: lockstate.ObjectPermits, HandsOff: true, Many: true,
+		},
+	},
 	resp.FamilySemaphore: { // a grant is for as many waiters as there are permits for, and leaves no hold
 		kind: slot.KindSemaphore, channel: slot.SemaphoreChannel,
 		Traits: lockstate.Traits{

@@ -98,7 +98,7 @@ func (ls *Lease) decided() (over, lost bool) {
 }
 
 // OwnerID returns the owner id, the field in Redis: it names the engine and this hold, not the caller.
-func (ls *Lease) OwnerID() string { return ls.hold.Field }
+func (ls *Lease) OwnerID() string { return ls.hold.ownerID() }
 
 // Name returns the lock's name.
 func (ls *Lease) Name() string { return ls.lock.Name() }

@@ -37,7 +37,7 @@ type settings struct {
 //nolint:gochecknoglobals // a constant in all but name
 var defaults = func() (all [resp.MaxFamilies]*settings) {
 	for f := range all {
-		all[f] = &settings{Terms: lockstate.Terms{Lease: DefaultLease, Watchdog: true, Units: 1}}
+		all[f] = &settings{Terms: lockstate.Terms{Lease: DefaultLease, Watchdog: !traits(resp.Family(f)).fixed, Units: 1}}
 		all[f].is(resp.Family(f))
 	}
 	return all

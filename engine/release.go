@@ -252,7 +252,10 @@ func tenureEnd(r *resp.Result) clock.Instant {
 // of lease.
 func (sc *section) handOff(h *hold) bool {
 	ent := h.ent
-	if ent.First() == nil {
+	if traits(h.Family).Many { // who waits waits for any of them, and has its own
+		ent = ent.root()
+	}
+	if ent.First() == nil || h.extra != nil && h.extra.shown { // who was told the ids may use them later
 		return false
 	}
 	with := lockstate.HandOffInput{

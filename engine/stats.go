@@ -118,7 +118,8 @@ func (e *Engine) Held() []HeldInfo {
 				continue
 			}
 			h := ent.hold
-			info := HeldInfo{Name: e.nameOf(h.ent.key), OwnerID: h.Field, Lease: h.Lease(), Deadline: e.clock.Wall(h.Deadline())}
+			info := HeldInfo{Name: e.nameOf(h.ent.key), OwnerID: h.ownerID(), Lease: h.Lease()}
+			info.Deadline = e.clock.Wall(h.Deadline())
 			for range ent.ops {
 				info.Waiters++
 			}
@@ -254,7 +255,7 @@ func (e *Engine) tell(kind EventKind, h *hold, cause string) {
 	if all == nil {
 		return
 	}
-	ev := Event{Kind: kind, Name: e.nameOf(h.ent.key), OwnerID: h.Field, At: e.clock.Wall(e.clock.Now()), Cause: cause}
+	ev := Event{Kind: kind, Name: e.nameOf(h.ent.key), OwnerID: h.ownerID(), At: e.clock.Wall(e.clock.Now()), Cause: cause}
 	for _, s := range *all {
 		s.put(ev)
 	}

@@ -70,9 +70,12 @@ func batchLen(ops []*Op, start int) int {
 	if first.alone || first.Inside {
 		return start + 1
 	}
-	end := start
+	end, work := start, 0
 	for end < len(ops) && end-start < maxKeys {
 		op := ops[end]
+		if work += op.Family.work(op.Field); work > maxKeys && end > start {
+			break
+		}
 		if op.alone || op.Inside || op.Kind != first.Kind || op.Family != first.Family || op.Left != first.Left {
 			break
 		}
@@ -162,6 +165,9 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	case first.Kind == OpAcquire, first.Kind == OpReacquire && row.reacquire == row.acquire:
 		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
 			flag(c.copies(w, inline != nil)))
+		if row.tells {
+			args = append(args, e.publish)
+		}
 		if row.more != nil {
 			args = row.more(args, w, first)
 		}
@@ -215,9 +221,17 @@ func reacquireMode(k OpKind) string {
 
 func appendKeys(args []string, ops []*Op) []string {
 	for _, op := range ops {
-		args = append(args, op.Key)
+		args = append(args, op.key())
 	}
 	return args
+}
+
+// key is the key that the op's script is called for.
+func (op *Op) key() string {
+	if op.Kind == OpExtend || op.Kind == OpQueue {
+		return op.Family.renewKey(op.Key)
+	}
+	return op.Key
 }
 
 // appendFields lists the fields of ops in runs: a field, and how many keys in a row it is for.

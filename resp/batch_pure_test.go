@@ -115,6 +115,10 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"look":               {[]*Op{op(OpReacquire, FamilyLatch)}, "a 30000 F 77 0 9007199254740991", ""},
 		"count down":         {[]*Op{op(OpRelease, FamilyLatch), op(OpRelease, FamilyLatch, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH tagged 2 a b F 1 G 1"},
 		"call of a latch":    {[]*Op{op(OpCall, FamilyLatch)}, "a SPUBLISH F 21 30000 77 0", "a SPUBLISH F 21 30000 77 tagged"},
+		"permits":            {[]*Op{op(OpReacquire, FamilyPermits)}, "a 30000 F 77 0 SPUBLISH", ""},
+		"permits given back": {[]*Op{op(OpRelease, FamilyPermits), op(OpRelease, FamilyPermits, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
+		"permits extended":   {[]*Op{op(OpExtend, FamilyPermits)}, "{a}:timeout 30000 1 0 F", ""},
+		"permits listed":     {[]*Op{op(OpQueue, FamilyPermits)}, "{a}:timeout", ""},
 		"acquire for writes": {[]*Op{op(OpAcquire, FamilyWrite), op(OpAcquire, FamilyWrite)}, "a b 30000 F 77 1 0", "30000 F 77 0 0 a b"},
 	} {
 		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}

@@ -304,6 +304,7 @@ func TestEachMarkInAMoveHasItsOwnAnswer(t *testing.T) {
 func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
 	token, mark, notes := []string{slot.FenceToken("k")}, []string{readMark("k", "f")}, []string{slot.CountedRequests("k")}
 	queue := []string{slot.FairQueue("k"), slot.FairTimeouts("k"), slot.FairHeard("k"), slot.FairAsked("k"), slot.FairNotes("k")}
+	set := []string{"k", slot.PermitTimeouts("k")}
 	kinds := []OpKind{OpAcquire, OpReacquire, OpRelease, OpExtend, OpForce, OpInspect, OpQueue, OpCount, OpLeave, OpCall}
 	for family, want := range map[Family]map[OpKind][]string{
 		FamilyLock: nil, FamilySpin: nil, FamilyWrite: nil,
@@ -311,6 +312,7 @@ func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
 		FamilyFair:   {OpAcquire: queue, OpReacquire: queue},
 		FamilyRead:   {OpReacquire: mark, OpExtend: mark},
 
+		FamilyPermits:   {OpAcquire: set, OpReacquire: set, OpRelease: set, OpForce: set, OpInspect: set, OpCount: set, OpLeave: set, OpCall: set},
 		FamilySemaphore: {OpAcquire: notes, OpReacquire: notes, OpRelease: notes},
 		FamilyLatch:     {OpAcquire: notes, OpReacquire: notes, OpRelease: notes, OpCall: notes},
 	} {

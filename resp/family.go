@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // Family says which lock an op is about: what its commands do and whom they tell. All else, lanes,
@@ -21,6 +22,7 @@ const (
 	FamilyFair                    // with a queue on the server
 	FamilySemaphore               // Redisson's RSemaphore: permits that nobody owns
 	FamilyLatch                   // Redisson's RCountDownLatch: a count that opens for everybody when it is zero
+	FamilyPermits                 // Redisson's RPermitExpirableSemaphore: permits that are leased, each under an id
 	familyEnd
 )
 
@@ -67,11 +69,12 @@ const writerPatienceMs = "2500"
 // A row is what travels for one family: its scripts, and what their arguments and replies are like beside what all
 // have.
 type row struct {
-	acquire, reacquire, count, release, renew, call *script
+	acquire, reacquire, count, release, renew, call, list *script
 
 	field     func(w *world.World, id string) string        // for a batch of acquires; nil: newWireID
 	more      func(args []string, w *wire, op *Op) []string // appends what an acquire has behind the common arguments
 	otherKeys func(op *Op) []string                         // see Op.otherKeys
+	renewKey  func(key string) string                       // what renewals and lists are about, if not the key itself
 
 	message string // what a release publishes
 	tagged  string // the same in a cluster, where the channel is to be in the slot of the key; "": message
@@ -82,6 +85,8 @@ type row struct {
 	places bool // waiters have places in a queue on the server: acquires and reacquires have arguments of their own
 	dumps  bool // what an acquire made of one key may be copied to a key of any slot
 	opens  bool // an acquire takes nothing: it is answered whether something is open
+	tells  bool // an acquire may publish, too
+	ids    bool // a field is so many ids, and a command for it as much work
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
@@ -116,7 +121,7 @@ var families = [MaxFamilies]row{
 	FamilyFair: {
 		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire,
 		release: scriptFairRelease, renew: scriptRenew,
-		message: unlockMessage, forced: "fair", places: true, field: newFairID, otherKeys: otherKeysFair,
+		list: scriptQueue, message: unlockMessage, forced: "fair", places: true, field: newFairID, otherKeys: otherKeysFair,
 	},
 	FamilySemaphore: {
 		acquire: scriptSemaphore, reacquire: scriptSemaphore, release: scriptSemaphoreRelease, call: scriptSemaphoreSet,
@@ -125,6 +130,11 @@ var families = [MaxFamilies]row{
 	FamilyLatch: {
 		acquire: scriptLatch, reacquire: scriptLatch, release: scriptLatchDown, call: scriptLatchSet,
 		message: unlockMessage, tagged: "tagged", opens: true, more: knownArgs, otherKeys: otherKeysLatch,
+	},
+	FamilyPermits: {
+		acquire: scriptPermits, reacquire: scriptPermits, release: scriptPermitsRelease, renew: scriptPermitsRenew,
+		call: scriptPermitsSet, list: scriptPermitsLeased,
+		message: unlockMessage, tells: true, ids: true, otherKeys: otherKeysPermits, renewKey: slot.PermitTimeouts,
 	},
 }
 
@@ -146,7 +156,7 @@ func scriptOf(k OpKind, f Family) *script {
 	case OpInspect:
 		return scriptInspect
 	case OpQueue:
-		return scriptQueue
+		return row.list
 	case OpCall:
 		return row.call
 	default:
@@ -192,6 +202,25 @@ func (op *Op) releaseMessage(cluster bool) string {
 
 // Left reports whether a message is one of a release that leaves the lock to others.
 func Left(message string) bool { return len(message) > 1 && message[:1] == leftMark }
+
+// PermitID is how many bytes the id of a permit has.
+const PermitID = 16
+
+// work is how many keys' work a command for a field is.
+func (f Family) work(field string) int {
+	if f.row().ids {
+		return len(field) / PermitID
+	}
+	return 1
+}
+
+// renewKey is the key that a renewal of one is about.
+func (f Family) renewKey(key string) string {
+	if own := f.row().renewKey; own != nil {
+		return own(key)
+	}
+	return key
+}
 
 // publish is the command a release tells the waiters with.
 func (f Family) publish(command string) string {

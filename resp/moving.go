@@ -56,6 +56,14 @@ func otherKeysLatch(op *Op) []string {
 	return []string{slot.CountedRequests(op.Key)}
 }
 
+// otherKeysPermits has the key itself, too: the set may have arrived before it, and the script asks for that first.
+func otherKeysPermits(op *Op) []string {
+	if op.Kind == OpExtend || op.Kind == OpQueue { // those are about the set alone
+		return nil
+	}
+	return []string{op.Key, slot.PermitTimeouts(op.Key)}
+}
+
 func otherKeysFair(op *Op) []string {
 	if !op.asks() {
 		return nil

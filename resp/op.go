@@ -20,7 +20,7 @@ const (
 	OpExtend                  // raise the TTL of what the field holds; alone
 	OpInspect                 // read; alone
 	OpForce                   // take the lock away from anybody; alone
-	OpQueue                   // read who waits for a fair lock; alone
+	OpQueue                   // read who waits for a fair lock, or which permits are leased; alone
 	OpCall                    // what only this family can be asked: Field says what; alone
 )
 
@@ -30,7 +30,7 @@ type Op struct {
 	Sink    Sink
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
-	Field   string // the owner id; OpAcquire: the lane makes it, read it once answered; OpForce: channel; OpCall: verb
+	Field   string // the owner id; OpAcquire: the lane makes it, read it once answered; OpForce: channel; OpCall: what
 	LeaseMs int64
 	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
 	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count; OpCall: a number

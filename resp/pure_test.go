@@ -170,7 +170,7 @@ func TestWireIDIsAUUIDAndAPositiveLong(t *testing.T) {
 // keysOf, args and the like are what a script's header must say: STYLE section 3.
 func TestEveryScriptBeginsWithItsContractAndHasNoShebang(t *testing.T) {
 	texts := ScriptTexts()
-	require.Len(t, texts, 21)
+	require.Len(t, texts, 26)
 	for name, text := range texts {
 		require.True(t, strings.HasPrefix(text, "-- "+name+": "), "%s: the first line says what it does", name)
 		require.NotContains(t, text, "#!lua", "%s: a shebang breaks cluster batches, OOM and miniredis", name)

@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -99,6 +100,9 @@ func rightsOf(script string) (refusals []refusal) {
 	return refusals
 }
 
+// Two ids of permits.
+const idA, idB = "ours: 0123456789", "ours: abcdefghij"
+
 const refusalsTTL = "60000"
 
 // refusalStates are what may stand under the name k when a script is called.
@@ -161,6 +165,17 @@ func refusalStates(now int64) map[string][][]string {
 		"latch, noted":           append([][]string{{"SET", "k", "1"}, {"HSET", "{k}:counted_requests", "e1:given", "6", "ended", "3 2"}}, expire("{k}:counted_requests")...),
 		"latch, noted late":      append([][]string{{"SET", "k", "5"}, {"HSET", "{k}:counted_requests", "e1:given", "9", "ended", "2 3"}}, expire("{k}:counted_requests")...),
 		"latch, no number":       {{"SET", "k", "1e3"}},
+		"leased, free":           {{"SET", "k", "5"}},
+		"leased, none yet":       nil,
+		"leased, ours":           {{"SET", "k", "1"}, {"ZADD", "{k}:timeout", at(60), idA, at(60), idB}},
+		"leased, ours, forever":  {{"SET", "k", "-1"}, {"ZADD", "{k}:timeout", "922337203685477", idA, "922337203685477", idB}},
+		"leased, one is ours":    {{"SET", "k", "3"}, {"ZADD", "{k}:timeout", at(60), idA, at(60), "somebody else's "}},
+		"leased, expired":        {{"SET", "k", "0"}, {"ZADD", "{k}:timeout", at(-5), "somebody else's ", at(-4), "and another one "}},
+		"leased, ours, expired":  {{"SET", "k", "0"}, {"ZADD", "{k}:timeout", at(-5), idA, at(-4), idB}},
+		"leased, for a while":    append([][]string{{"SET", "k", "3"}, {"ZADD", "{k}:timeout", at(60), idA, at(60), idB}}, expire("k", "{k}:timeout")...),
+		"leased, no set yet":     append([][]string{{"SET", "k", "3"}}, expire("k")...),
+		"leased, gone":           {{"ZADD", "{k}:timeout", at(60), idA, at(60), idB}},
+		"leased, no number":      {{"SET", "k", "1e3"}, {"ZADD", "{k}:timeout", at(60), idA, at(-5), idB}},
 		"queue, dead, free":      queue("dead:01", "dead:5", "e1:02", "x:6"),
 		"queue, dead, held":      slices.Concat(held("e1:07", "1"), queue("dead:01", "dead:5", "e1:02", "x:6")),
 		"queue, held":            slices.Concat(held("e1:07", "1"), queue("e1:02", "x:6")),
@@ -174,7 +189,7 @@ func refusalCalls(ahead string) map[string][][]string {
 		return []string{"30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, "1"}
 	}
 	give := func(field string) []string { return []string{"PUBLISH", "0", "0", "0", "5000", "300000", field, "1"} }
-	return map[string][][]string{
+	calls := map[string][][]string{
 		"acquire":      {{"30000", "e1:02", ahead, "1"}, {"30000", "e1:02", ahead, "0"}},
 		"reacquire":    {{"30000", "e1:02", ahead, "1", "0"}, {"90000", "e1:02", ahead, "3", "1"}, {"30000", "e1:02", ahead, "1", "2"}},
 		"release":      {{"PUBLISH", "0", "0", "e1:02", "1"}},
@@ -211,6 +226,26 @@ func refusalCalls(ahead string) map[string][][]string {
 			{"PUBLISH", "get", "0", "0", ahead, "0"}, {"PUBLISH", "set", "7", "0", ahead, "0"}, {"PUBLISH", "delete", "0", "0", ahead, "tagged"},
 		},
 	}
+	maps.Copy(calls, permitCalls(ahead))
+	return calls
+}
+
+// permitCalls are the calls of a semaphore's scripts whose permits are leased.
+func permitCalls(ahead string) map[string][][]string {
+	calls := map[string][][]string{
+		"permits":        {{"30000", idA + idB, ahead, "0", "PUBLISH"}, {"90000", idA, ahead, "0", "PUBLISH"}},
+		"permitsrelease": {{"PUBLISH", "0", "0", idA + idB, "1"}, {"PUBLISH", "0", "0", idB, "1"}},
+		"permitsrenew":   {{"90000", "1", "0", idA + idB}, {"90000", "1", "0", idA}},
+		"permitsleased":  {{}},
+	}
+	for _, what := range []string{
+		"free 0", "leased 0", "total 0", "set 7", "resize 7", "resize 1", "add 2", "add -9", "delete 0", "give:" + idA + idB + " 0",
+		"give:" + idB + " 0", "left:" + idA + " 0", "lease:" + idA + " 0",
+	} {
+		at := strings.LastIndexByte(what, ' ')
+		calls["permitsset"] = append(calls["permitsset"], []string{"PUBLISH", what[:at], what[at+1:], "90000", ahead})
+	}
+	return calls
 }
 
 // standingScript lists each field and member of each key, but for times, which differ from run to run.
@@ -236,6 +271,25 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 table.sort(out)
 return out`
+
+// permitsIn is how many permits there are in all, free and leased, by what stands there.
+func permitsIn(standing []string) string {
+	leased, free := 0, ""
+	for _, line := range standing {
+		switch {
+		case strings.Contains(line, " lives "):
+		case strings.HasPrefix(line, "{k}:timeout "):
+			leased++
+		case strings.HasPrefix(line, "k "):
+			free = line[2:]
+		}
+	}
+	n, err := strconv.Atoi(free)
+	if err != nil {
+		return "none"
+	}
+	return strconv.Itoa(n + leased)
+}
 
 // standing is what stands on the server.
 func (r *refusalRig) standing() (out []string) {
@@ -282,6 +336,8 @@ func (r *refusalRig) call(script string, args []string) any {
 	r.Helper()
 	keys := []string{"1", "k"}
 	switch script {
+	case "permitsrenew", "permitsleased":
+		keys[1] = "{k}:timeout"
 	case "queue":
 		keys[1] = "redisson_lock_queue:{k}"
 	case "acquire", "read", "write", "fenced":
@@ -324,6 +380,10 @@ var silent = map[string]map[string]string{
 
 	"semaphorerelease": {"hdel": "a note of no request stays where there was none"},
 	"latch":            {"*": "the notes keep their time"},
+
+	"permits":        {"publish": "who waits polls"},
+	"permitsrelease": {"publish": "who waits polls"},
+	"permitsset":     {"publish": "who waits polls"},
 }
 
 // Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it
@@ -367,11 +427,14 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 						require.Equal(t, before, left, "%s", what)
 					}
 					for _, line := range left {
-						if !slices.Contains(before, line) && !slices.Contains(after, line) && strings.HasPrefix(line, "k ") {
+						if !slices.Contains(before, line) && !slices.Contains(after, line) && strings.HasPrefix(line, "k ") && script != "permits" { // see permitsIn
 							require.True(t, byHand || unsaid && reason, "%s stands there: %s", line, what)
 						}
 						key, immortal := strings.CutSuffix(line, " lives for ever")
 						require.False(t, immortal && !mayStay(script, key), "%s stands there: %s", line, what)
+					}
+					if strings.HasPrefix(script, "permits") {
+						require.Contains(t, []string{permitsIn(before), permitsIn(after)}, permitsIn(left), "%s", what)
 					}
 					if counts(script) && !unsaid {
 						require.Equal(t, withoutLives(before), withoutLives(left), "%s", what)
@@ -380,9 +443,9 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 			}
 		}
 	}
-	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset"} {
+	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset", "permits", "permitsrelease", "permitsrenew", "permitsset"} {
 		for _, refusal := range serverRefusals {
-			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "latch"}, script)
+			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "latch", "permitsrelease", "permitsrenew"}, script)
 			require.True(t, met[script+" without "+refusal.name] || !needs, "%s was never refused: %s", script, refusal.name)
 		}
 	}
@@ -395,7 +458,7 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 	_, ahead := notAfters()
 	names := []string{
 		"k", "{k}:rwlock_writer", "{k}:e1:02:rwlock_timeout:1", "{k}:x:9:rwlock_timeout:1", "redisson_lock_token:{k}",
-		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes", "{k}:counted_requests",
+		"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "{k}:fair_heard", "{k}:fair_asked", "{k}:fair_notes", "{k}:counted_requests", "{k}:timeout",
 	}
 	values := [][]string{{"SET", "NAME", "text"}, {"HSET", "NAME", "e1:02", "text"}, {"HSET", "NAME", "e1", "text", "e1:given", "7"}, {"HSET", "NAME", "e1:given", "text", "ended", "text"}, {"RPUSH", "NAME", "e1:02", "dead:01"}, {"ZADD", "NAME", "1", "e1:02"}}
 	for script, calls := range refusalCalls(ahead) {
@@ -444,12 +507,15 @@ var refusalFamilies = map[string][]string{
 	"fair": {"lock", "fair"}, "fairrelease": {"lock", "fair"}, "queue": {"fair"},
 	"semaphore": {"semaphore"}, "semaphorerelease": {"semaphore"}, "semaphoreset": {"semaphore"},
 	"latch": {"latch"}, "latchdown": {"latch"}, "latchset": {"latch"},
+	"permits": {"permits"}, "permitsrelease": {"permits"}, "permitsrenew": {"permits"}, "permitsset": {"permits"}, "permitsleased": {"permits"},
 }
 
 func refusalKind(state string) string {
 	switch {
 	case strings.HasPrefix(state, "queue"):
 		return "fair"
+	case strings.HasPrefix(state, "leased"):
+		return "permits"
 	case strings.HasPrefix(state, "permits"):
 		return "semaphore"
 	case strings.HasPrefix(state, "latch"):

@@ -27,6 +27,9 @@ func suspiciousAnswer(r Renewal) bool { return r.Err != nil && r.Err.Class.suspi
 
 func (r *Renewal) script() *script { return r.Family.row().renew }
 
+// work is how many keys' work it is.
+func (r *Renewal) work() int { return r.Family.work(r.Field) }
+
 // sameKind reports whether two renewals may share a command.
 func (r *Renewal) sameKind(other *Renewal) bool {
 	return r.script() == other.script() && r.LeaseMs == other.LeaseMs
@@ -52,8 +55,11 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	// The commands: neighbours of one kind share one, unless this node wants every key declared.
 	pending := make([][]Renewal, 0, len(batch)/maxKeys+1)
 	for start := 0; start < len(batch); {
-		end := start + 1
-		for !n.declares.Load() && end < len(batch) && end-start < maxKeys && batch[end].sameKind(&batch[start]) {
+		end, work := start+1, batch[start].work()
+		for !n.declares.Load() && end < len(batch) && batch[end].sameKind(&batch[start]) {
+			if work += batch[end].work(); work > maxKeys {
+				break
+			}
 			end++
 		}
 		pending = append(pending, batch[start:end])
@@ -169,8 +175,11 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 		// One key a command: ASKING holds for one, and keys of several slots may be on their way here.
 		cmds := make([]rueidis.Completed, 0, 2*len(round))
 		for _, part := range round {
-			// Of no family: only the hash is renewed, for a read hold's mark may be elsewhere.
+			// Of a read hold only the hash is renewed, for its mark may be elsewhere.
 			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}}
+			if !part[0].Family.row().marks {
+				hash[0].Family = part[0].Family
+			}
 			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, hash))
 		}
 		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
@@ -263,7 +272,7 @@ func (n *Node) renewRound(
 func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	keys, fields := make([]string, len(part)), make([]string, len(part))
 	for i := range part {
-		keys[i], fields[i] = part[i].Key, part[i].Field
+		keys[i], fields[i] = part[i].Family.renewKey(part[i].Key), part[i].Field
 	}
 	sha := w.client.B().Evalsha().Sha1(part[0].script().sha)
 	lease, greater := strconv.FormatInt(part[0].LeaseMs, 10), flag(w.caps.Greater)

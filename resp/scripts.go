@@ -78,6 +78,17 @@ var (
 	//go:embed scripts/latchset.lua
 	latchSetText string
 
+	//go:embed scripts/permits.lua
+	permitsText string
+	//go:embed scripts/permitsrelease.lua
+	permitsReleaseText string
+	//go:embed scripts/permitsrenew.lua
+	permitsRenewText string
+	//go:embed scripts/permitsset.lua
+	permitsSetText string
+	//go:embed scripts/permitsleased.lua
+	permitsLeasedText string
+
 	//go:embed scripts/fragments/contents.lua
 	contentsText string
 	//go:embed scripts/fragments/longest.lua
@@ -90,6 +101,8 @@ var (
 	countText string
 	//go:embed scripts/fragments/marks.lua
 	marksText string
+	//go:embed scripts/fragments/permits.lua
+	permitsFragmentText string
 )
 
 var (
@@ -99,6 +112,7 @@ var (
 	fragmentRequests  = fragment{"requests", requestsText}
 	fragmentCount     = fragment{"count", countText}
 	fragmentMarks     = fragment{"marks", marksText} // needs count
+	fragmentPermits   = fragment{"permits", permitsFragmentText}
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
@@ -127,11 +141,18 @@ var (
 	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount, fragmentMarks)
 	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount, fragmentMarks)
 
+	scriptPermits        = newScript("permits", permitsText, fragmentPermits, fragmentCount)
+	scriptPermitsRelease = newScript("permitsrelease", permitsReleaseText, fragmentPermits, fragmentCount)
+	scriptPermitsRenew   = newScript("permitsrenew", permitsRenewText, fragmentPermits)
+	scriptPermitsSet     = newScript("permitsset", permitsSetText, fragmentPermits, fragmentCount)
+	scriptPermitsLeased  = newScript("permitsleased", permitsLeasedText)
+
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
 		scriptFenced, scriptRead, scriptReadRenew, scriptReadRelease, scriptWrite, scriptWriteRelease,
 		scriptFair, scriptFairRelease, scriptQueue,
 		scriptSemaphore, scriptSemaphoreRelease, scriptSemaphoreSet, scriptLatch, scriptLatchDown, scriptLatchSet,
+		scriptPermits, scriptPermitsRelease, scriptPermitsRenew, scriptPermitsSet, scriptPermitsLeased,
 	)
 )
 

@@ -43,7 +43,7 @@ func TestC029_NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 			carry = append(carry, name)
 		}
 	}
-	require.ElementsMatch(t, []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "force", "semaphore", "semaphoreset", "latch", "latchset"}, carry)
+	require.ElementsMatch(t, []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "force", "semaphore", "semaphoreset", "latch", "latchset", "permits", "permitsset"}, carry)
 	r := newScriptRig(t)
 	passed, ahead := notAfters()
 	for _, script := range carry {
@@ -65,7 +65,8 @@ func TestC029_NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 
 // mayStay reports whether a key without an expiry is one that Redisson gives none: queues, counters, permits, a latch.
 func mayStay(script, key string) bool {
-	return strings.HasPrefix(key, "redisson_lock_") || counts(script) && key == "k"
+	return strings.HasPrefix(key, "redisson_lock_") || counts(script) && key == "k" ||
+		strings.HasPrefix(script, "permits") && (key == "k" || key == "{k}:timeout")
 }
 
 // counts reports whether a script is of what is counted.

@@ -21,7 +21,7 @@ import (
 //     value could do so for ever.
 //   - A for in goes over ipairs or pairs.
 //   - A command that answers with as much as there is says on its line why that is not much: "-- at most ...".
-//     LRANGE ends at another place than -1, ZRANGEBYSCORE has a LIMIT, and HSCAN a COUNT.
+//     LRANGE and ZRANGE end at another place than -1, ZRANGEBYSCORE has a LIMIT, and HSCAN a COUNT.
 //
 // And what is refused must not go unseen:
 //
@@ -282,6 +282,11 @@ func (l *luaText) answers() {
 			l.fault(k.line, "%s without a COUNT", command)
 		case command == "LRANGE" && l.at(end-2) == "-" && l.at(end-3) == ",":
 			l.fault(k.line, "LRANGE to the end")
+		case command == "ZRANGE":
+			to := l.until(l.until(i+4, ",")+1, ",") + 1
+			if to < end && l.at(to) == "-" {
+				l.fault(k.line, "ZRANGE to the end")
+			}
 		case strings.HasPrefix(command, "ZRANGE") && !slices.ContainsFunc(words, func(w luaToken) bool { return w.text == "'LIMIT'" }):
 			l.fault(k.line, "%s without a LIMIT", command)
 		}
@@ -299,7 +304,7 @@ func (l *luaText) statement(i int) bool {
 }
 
 // luaReads are the commands that change nothing.
-var luaReads = strings.Fields("EXISTS GET HEXISTS HGET HGETALL HLEN HSCAN LINDEX LPOS LRANGE PTTL PUBSUB TIME ZCARD ZRANGEBYSCORE ZSCORE DUMP")
+var luaReads = strings.Fields("EXISTS GET HEXISTS HGET HGETALL HLEN HSCAN LINDEX LPOS LRANGE PTTL PUBSUB TIME ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZSCORE DUMP")
 
 // calls looks for a redis.call behind a command that writes.
 func (l *luaText) calls() {
@@ -328,6 +333,7 @@ func TestLuaFaultsAreFound(t *testing.T) {
 		"local function f()\n  if x then\n    f()\n  end\nend":         "calls itself",
 		"local v = call('LRANGE', key, 0, -1)":                         "LRANGE",
 		"local v = call('ZRANGEBYSCORE', key, '-inf', '+inf')":         "LIMIT",
+		"local v = call('ZRANGE', keys[1], n, -1, 'WITHSCORES')":       "ZRANGE to the end",
 		"local v = call('HGETALL', key)":                               "HGETALL",
 		"local v = call('HSCAN', key, cursor)":                         "COUNT",
 		"call('LPOP', key)":                                            "nobody looks",

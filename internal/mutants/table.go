@@ -64,7 +64,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), permitsTaken(), permitsNoted(), permitsCounted(), latches(), counting(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(), latches(), counting(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(),

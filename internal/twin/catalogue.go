@@ -13,6 +13,7 @@ var scriptNames = [...]string{
 	"", "acquire", "reacquire", "release", "renew", "inspect", "force", "fenced",
 	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
 	"semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset",
+	"permits", "permitsrelease", "permitsrenew", "permitsset", "permitsleased",
 	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
 	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
@@ -42,6 +43,11 @@ const (
 	idLatch
 	idLatchDown
 	idLatchSet
+	idPermits
+	idPermitsRelease
+	idPermitsRenew
+	idPermitsSet
+	idPermitsLeased
 	idRedissonLock
 	idRedissonUnlock
 	idRedissonForce
@@ -159,6 +165,16 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 		return (&latchdown{Server: s}).run(KEYS, ARGV)
 	case idLatchSet:
 		return (&latchset{Server: s}).run(KEYS, ARGV)
+	case idPermits:
+		return (&permits{Server: s}).run(KEYS, ARGV)
+	case idPermitsRelease:
+		return (&permitsrelease{Server: s}).run(KEYS, ARGV)
+	case idPermitsRenew:
+		return (&permitsrenew{Server: s}).run(KEYS, ARGV)
+	case idPermitsSet:
+		return (&permitsset{Server: s}).run(KEYS, ARGV)
+	case idPermitsLeased:
+		return s.permitsLeased(KEYS)
 	default:
 		return s.startRedisson(id, KEYS, ARGV)
 	}

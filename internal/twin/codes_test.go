@@ -34,9 +34,14 @@ var expected = map[string][]string{
 	"semaphorerelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
 	"semaphoreset":     {"too late", "done", "nothing done", "another kind", "error"},
 
-	"latch":     {"too late", "open", "opened", "closed", "gone", "deleted", "another kind", "error"},
-	"latchdown": {"counted", "heard", "another kind", "publish refused", "error of a key"},
-	"latchset":  {"too late", "done", "nothing done", "another kind", "error"},
+	"latch":          {"too late", "open", "opened", "closed", "gone", "deleted", "another kind", "error"},
+	"latchdown":      {"counted", "heard", "another kind", "publish refused", "error of a key"},
+	"latchset":       {"too late", "done", "nothing done", "another kind", "error"},
+	"permits":        {"too late", "granted", "busy", "no expiry", "another kind", "error of a key", "error"},
+	"permitsrelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"permitsrenew":   {"renewed", "not ours", "error of a key"},
+	"permitsset":     {"too late", "done", "nothing done", "another kind", "error"},
+	"permitsleased":  {"waiting", "nobody", "error"},
 }
 
 // everyCode lists what the differential test has to see: of Redisson's scripts that each is called and refused.
@@ -88,7 +93,7 @@ func codesOf(script string, r Reply) []string {
 		return latchCodes(r.Array)
 	case "latchdown":
 		return countDownCodes(r.Array)
-	case "semaphoreset", "latchset":
+	case "semaphoreset", "latchset", "permitsset":
 		if len(r.Array) == 1 {
 			return []string{"too late"}
 		}
@@ -98,7 +103,7 @@ func codesOf(script string, r Reply) []string {
 			return []string{"no key"}
 		}
 		return []string{"fields"}
-	case "queue":
+	case "queue", "permitsleased":
 		if len(r.Array) == 1 {
 			return []string{"nobody"}
 		}

@@ -42,6 +42,7 @@ const (
 	opZRem
 	opZScore
 	opZCard
+	opZCount
 	opZRange
 	opZRangeByScore
 	opZIncrBy
@@ -129,6 +130,8 @@ func lessCommon(name string) op {
 		return opZScore
 	case "ZCARD":
 		return opZCard
+	case "ZCOUNT":
+		return opZCount
 	case "ZRANGE":
 		return opZRange
 	case "ZRANGEBYSCORE":
@@ -394,6 +397,6 @@ var least = [opLast]int{
 	opGet: 2, opSet: 3, opIncrBy: 2,
 	opHSet: 4, opHGet: 3, opHDel: 3, opHExists: 3, opHLen: 2, opHGetAll: 2, opHScan: 3, opHIncrBy: 4,
 	opLLen: 2, opLIndex: 3, opLRange: 4, opLPos: 3, opLRem: 4, opLPop: 2, opRPush: 3, opLInsert: 5,
-	opZAdd: 4, opZRem: 3, opZScore: 3, opZCard: 2, opZRange: 4, opZRangeByScore: 4, opZIncrBy: 4,
+	opZAdd: 4, opZRem: 3, opZScore: 3, opZCard: 2, opZCount: 4, opZRange: 4, opZRangeByScore: 4, opZIncrBy: 4,
 	opCopy: 3, opDump: 2, opRestore: 4, opPublish: 3, opPubSub: 2, opFlushAll: 1,
 }

@@ -53,8 +53,8 @@ var commandForms = []string{
 	"HSET k f v", "HSET k f v f v", "HSET k f", "HSET k f v f", "HGET k f", "HDEL k f", "HDEL k f f", "HEXISTS k f", "HLEN k", "HGETALL k", "HSCAN k 0 COUNT 1", "HSCAN k x COUNT 1",
 	"HINCRBY k f i", "LLEN k", "LINDEX k i", "LRANGE k i i", "LPOS k f", "LREM k i f", "LPOP k", "RPUSH k f", "RPUSH k f f",
 	"LINSERT k BEFORE f f", "LINSERT k AFTER f f", "LINSERT k SO f f",
-	"ZADD k s f", "ZADD k s f s f", "ZADD k NX s f s f", "ZREM k f", "ZREM k f f", "ZSCORE k f", "ZCARD k", "ZRANGE k i i", "ZRANGE k i i WITHSCORES",
-	"ZRANGEBYSCORE k s s", "ZRANGEBYSCORE k (s s", "ZRANGEBYSCORE k -inf (s", "ZINCRBY k s f",
+	"ZADD k s f", "ZADD k s f s f", "ZADD k NX s f s f", "ZADD k XX s f s f", "ZREM k f", "ZREM k f f", "ZSCORE k f", "ZCARD k", "ZRANGE k i i", "ZRANGE k i i WITHSCORES",
+	"ZRANGEBYSCORE k s s", "ZRANGEBYSCORE k (s s", "ZRANGEBYSCORE k -inf (s", "ZRANGEBYSCORE k s s WITHSCORES LIMIT 1 2", "ZRANGEBYSCORE k -inf s LIMIT 0 3", "ZCOUNT k s s", "ZCOUNT k (s +inf", "ZINCRBY k s f",
 	"COPY k k", "PUBLISH f v", "SPUBLISH f v", "PUBSUB NUMSUB f", "PUBSUB SHARDNUMSUB f", "PTTL none",
 }
 

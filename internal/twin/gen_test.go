@@ -41,6 +41,8 @@ var themes = []theme{
 	{scripts: semaphoreScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignPermits},
 	{scripts: latchScripts, field: (*generator).request, foreign: 5, others: (*generator).foreignLatch},
 	{scripts: latchScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignLatch},
+	{scripts: permitScripts, field: (*generator).permits, foreign: 5, others: (*generator).foreignLeases},
+	{scripts: permitScripts, field: (*generator).permits, foreign: 15, others: (*generator).foreignLeases},
 	{scripts: slices.Concat(lockScripts, rwScripts, fairScripts, semaphoreScripts, latchScripts), field: (*generator).anyField, foreign: 15},
 }
 
@@ -67,6 +69,10 @@ var (
 		"redisson latchset", "redisson latchdown", "redisson latchdelete",
 	}
 )
+
+var permitScripts = []string{
+	"permits", "permits", "permits", "permitsrelease", "permitsrelease", "permitsrenew", "permitsset", "permitsset", "permitsleased",
+}
 
 func newGenerator(seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
@@ -292,6 +298,20 @@ func (g *generator) call(name string) action {
 	case "latchset":
 		verb := g.one("get", "set", "set", "set", "delete", "delete")
 		args = []string{"1", keys[0], g.publish(), verb, g.one("1", "2", "3", "5"), "0", g.notAfter(), g.tag()}
+	case "permits":
+		args = []string{"1", keys[0], g.one("30000", "60000", "90000"), g.permits(), g.notAfter(), "0", g.publish()}
+	case "permitsrelease":
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), g.permits))...)
+	case "permitsrenew":
+		argv, sets := []string{g.one("30000", "60000", "90000"), g.flag(), "N", "KEYS"}, []string(nil)
+		for _, key := range keys {
+			argv, sets = append(argv, g.permits()), append(sets, permitTimeouts(key))
+		}
+		args = g.keyed(sets, argv...)
+	case "permitsset":
+		args = []string{"1", keys[0], g.publish(), g.permitVerb(), g.one("0", "1", "3", "5", "10", "-2"), g.one("30000", "90000"), g.notAfter()}
+	case "permitsleased":
+		args = []string{"1", permitTimeouts(keys[0])}
 	case "queue":
 		args = []string{"1", slot.FairQueue(keys[0])}
 	case "fenced":
@@ -377,6 +397,53 @@ func (g *generator) foreign() action {
 		return plain("PERSIST", g.key())
 	default:
 		return plain("DEL", g.key())
+	}
+}
+
+// permits are the ids of some permits, mostly different.
+func (g *generator) permits() string {
+	ids := ""
+	for range 1 + g.IntN(3) {
+		ids += "permit, number " + strconv.Itoa(1+g.IntN(7))
+	}
+	return ids
+}
+
+func (g *generator) permitVerb() string {
+	switch verb := g.one("free", "leased", "total", "set", "set", "set", "resize", "add", "delete", "give", "give", "left", "lease"); verb {
+	case "give":
+		return verb + ":" + g.permits()
+	case "left", "lease":
+		return verb + ":" + g.permits()[:permitID]
+	default:
+		return verb
+	}
+}
+
+// foreignLeases is what somebody else does with a semaphore whose permits are leased.
+func (g *generator) foreignLeases() action {
+	key := g.key()
+	set := permitTimeouts(key)
+	plain := func(args ...string) action { return action{args: args} }
+	switch g.IntN(12) {
+	case 0, 1, 2:
+		return plain("SET", key, g.one("0", "1", "2", "5", "10", "100"))
+	case 3:
+		return plain("SET", key, g.one("7", "3"), "PX", "60000")
+	case 4:
+		return plain("SET", key, g.one("1e3", " 5", "-3", "007", "", "text", "9007199254740992", "9007199254740990", "9223372036854775807"))
+	case 5:
+		return plain(g.one("DEL", "PERSIST"), g.one(key, set))
+	case 6:
+		return plain("PEXPIRE", g.one(key, set), g.one("5000", "60000"))
+	case 7, 8:
+		return plain("ZADD", set, strconv.FormatInt(g.now()+quantum*(g.Int64N(30)-10), 10), g.permits()[:permitID])
+	case 9:
+		return plain("ZADD", set, g.one("922337203685477", "inf", "-inf", "0.5", "1700000000000.5"), g.one(g.permits()[:permitID], "short"))
+	case 10:
+		return plain("ZREM", set, g.permits()[:permitID])
+	default:
+		return plain(g.one("SET", "RPUSH"), g.one(key, set), "text")
 	}
 }
 

@@ -270,7 +270,8 @@ var users = map[string]user{
 	"no-get": without("GET"), "no-decrby": without("DECRBY"), "no-incrby": without("INCRBY"), "no-hget": without("HGET"), "no-hlen": without("HLEN"), "no-del": without("DEL"),
 	"no-rpush": without("RPUSH"), "no-zadd": without("ZADD"), "no-lpos": without("LPOS"), "no-zscore": without("ZSCORE"),
 	"no-lrem": without("LREM"), "no-lindex": without("LINDEX"), "no-zrange": without("ZRANGE"), "no-lpop": without("LPOP"),
-	"no-undo-of-expiry": without("PEXPIRE", "HDEL"), "no-undo-of-token": without("SET", "HDEL"),
+	"no-zrem": without("ZREM"), "no-zcard": without("ZCARD"), "no-zcount": without("ZCOUNT"), "no-zrangebyscore": without("ZRANGEBYSCORE"),
+	"no-undo-of-permits": without("INCRBY", "ZADD"), "no-undo-of-expiry": without("PEXPIRE", "HDEL"), "no-undo-of-token": without("SET", "HDEL"),
 	"no-fence": without("GET", "HDEL"),
 }
 

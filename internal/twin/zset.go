@@ -19,7 +19,7 @@ func (s *Server) zsetCommand(o op, args []string) Reply {
 		if no := numbers(opLRange, args); no.err() {
 			return no
 		}
-	case opZRangeByScore:
+	case opZRangeByScore, opZCount:
 		if !isBound(args[2]) || !isBound(args[3]) {
 			return failure("ERR min or max is not a float")
 		}
@@ -59,6 +59,8 @@ func (s *Server) zsetCommand(o op, args []string) Reply {
 	case opZRange:
 		from, to := bounds(args[2], args[3], len(v.zset))
 		return members(v.zset[from:to], len(args) > 4 && strings.ToUpper(args[4]) == "WITHSCORES")
+	case opZCount:
+		return number(int64(len(v.between(args[2], args[3]))))
 	default:
 		return v.zrangebyscore(args)
 	}
@@ -86,8 +88,8 @@ func scoreOf(word string) (float64, bool) {
 
 // zadd is ZADD key score member ...: how many members are new.
 func (s *Server) zadd(key string, pairs []string) Reply {
-	onlyNew := pairs[0] == "NX"
-	if onlyNew {
+	onlyNew, onlyOld := pairs[0] == "NX", pairs[0] == "XX"
+	if onlyNew || onlyOld {
 		pairs = pairs[1:]
 	}
 	if len(pairs)%2 != 0 {
@@ -98,6 +100,9 @@ func (s *Server) zadd(key string, pairs []string) Reply {
 			return notFloat
 		}
 	}
+	if onlyOld && s.find(key) == nil {
+		return number(0)
+	}
 	v := s.open(key, TypeZSet)
 	if v == nil {
 		return wrongType
@@ -107,6 +112,8 @@ func (s *Server) zadd(key string, pairs []string) Reply {
 		n, _ := scoreOf(pairs[i])
 		at := v.member(pairs[i+1])
 		switch {
+		case at < 0 && onlyOld:
+			continue
 		case at < 0:
 			fresh++
 		case onlyNew:
@@ -145,21 +152,32 @@ func isBound(word string) bool {
 	return is
 }
 
-// zrangebyscore lists the members from one score to another; '(' in front leaves the bound itself out. LIMIT is from 0 on.
+// zrangebyscore lists the members from one score to another. What follows is LIMIT, and before it perhaps WITHSCORES.
 func (v *value) zrangebyscore(args []string) Reply {
-	from, openFrom := strings.CutPrefix(args[2], "(")
-	to, openTo := strings.CutPrefix(args[3], "(")
-	limit := len(v.zset)
-	if len(args) > 6 {
-		limit, _ = strconv.Atoi(args[6])
+	out := v.between(args[2], args[3])
+	rest, scores := args[4:], false
+	if len(rest) > 0 && rest[0] == "WITHSCORES" {
+		rest, scores = rest[1:], true
 	}
+	if len(rest) > 2 {
+		from, _ := strconv.Atoi(rest[1])
+		limit, _ := strconv.Atoi(rest[2])
+		out = out[min(from, len(out)):]
+		out = out[:min(limit, len(out))]
+	}
+	return members(out, scores)
+}
+
+// between are the members from one score to another; '(' in front leaves the bound itself out.
+func (v *value) between(low, high string) (out []Member) {
+	from, openFrom := strings.CutPrefix(low, "(")
+	to, openTo := strings.CutPrefix(high, "(")
 	least, _ := scoreOf(from)
 	most, _ := scoreOf(to)
-	var out []Member
 	for _, m := range v.zset {
 		if (m.Score > least || m.Score == least && !openFrom) && (m.Score < most || m.Score == most && !openTo) {
 			out = append(out, m)
 		}
 	}
-	return members(out[:min(len(out), limit)], false)
+	return out
 }

@@ -277,6 +277,16 @@ func (q *Queue) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
 	})
 }
 
+// GrantedMany is Granted for a family of which many are granted at a time: asked are the terms that the grant is for.
+func (q *Queue) GrantedMany(asked Terms, seen int) *Waiter {
+	if !q.believed() {
+		return nil
+	}
+	return q.claim(func(t *Terms) bool {
+		return t.Lease == asked.Lease && t.Family == asked.Family && t.Units == asked.Units && t.Replicas() <= seen
+	})
+}
+
 // believed follows a grant, and says whether it counts.
 func (q *Queue) believed() bool {
 	q.Settled()

@@ -13,6 +13,7 @@ type Traits struct {
 	ReadsToo bool   // its owner may have a shared grant beside it, and keep that one
 	HandsOff bool   // a release may give it to the next waiter here without a command
 	Serves   Serves // whom one grant is for
+	Many     bool   // a grant keeps nobody out of the queue: each has an id of its own, and nobody enters by it
 	AskOnce  bool   // an acquire that was sent twice may count twice: without an answer it is not sent again
 }
 
@@ -24,6 +25,7 @@ const (
 	ObjectPair        // a read-write lock
 	ObjectSemaphore
 	ObjectLatch
+	ObjectPermits // a semaphore whose permits are leased
 )
 
 // A Mark says what a waiter leaves on the server.
@@ -83,7 +85,7 @@ func (t *Terms) Replicas() int {
 // Compatible reports whether leases of both may follow each other under one hold.
 func (t *Terms) Compatible(o *Terms) bool {
 	return t == o ||
-		t.Family == o.Family && t.Lease == o.Lease && t.Watchdog == o.Watchdog && t.MaxHold == o.MaxHold
+		t.Family == o.Family && t.Lease == o.Lease && t.Watchdog == o.Watchdog && t.MaxHold == o.MaxHold && t.Units == o.Units
 }
 
 // Plain reports whether they ask for nothing but renewals without end.

@@ -100,11 +100,6 @@ func leasedPermits() []mutant {
 			clusterSuite, "TestPermitsInASlotThatStaysHalfMoved", false,
 		},
 		{
-			"leased-released-in-halves", "permits that are given back while their slot moves are lost",
-			one("resp/moving.go", "return []string{op.Key, slot.PermitTimeouts(op.Key)}", "return []string{slot.PermitTimeouts(op.Key)}"),
-			clusterSuite, "TestPermitsInASlotThatStaysHalfMoved", false,
-		},
-		{
 			"leased-many-in-one-command", "one command gives back so many permits that the server answers nobody else",
 			one("resp/batch.go", "if work += op.Family.work(op.Field); work > maxKeys && end > start {", "if work += op.Family.work(op.Field); false {"),
 			"resp", "TestOneCommandIsForSoManyPermits", false,

@@ -64,7 +64,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(), latches(), counting(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(), leasedHolds(), latches(), latchesTold(), counting(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(),

@@ -593,7 +593,7 @@ func upgrades(held, wanted resp.Family) bool { return traits(held).Shared && tra
 
 // forces reports whether a ForceRelease of one family takes away what another has there.
 func forces(by, there resp.Family) bool {
-	return traits(by).Mode == traits(there).Mode && !(traits(there).Many && !traits(by).Many)
+	return traits(by).Mode == traits(there).Mode && (traits(by).Many || !traits(there).Many)
 }
 
 // traits returns the row of a family. Allocates: never.

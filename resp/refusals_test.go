@@ -380,9 +380,10 @@ var silent = map[string]map[string]string{
 
 	"semaphorerelease": {"hdel": "a note of no request stays where there was none"},
 	"latch":            {"*": "the notes keep their time"},
-	"permits":          {"publish": "who waits polls"},
-	"permitsrelease":   {"publish": "who waits polls"},
-	"permitsset":       {"publish": "who waits polls"},
+
+	"permits":        {"publish": "who waits polls"},
+	"permitsrelease": {"publish": "who waits polls"},
+	"permitsset":     {"publish": "who waits polls"},
 }
 
 // Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it

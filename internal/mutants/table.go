@@ -64,7 +64,7 @@ func table() []mutant {
 		hostile(),
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
-		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(),
+		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(), leasedHolds(),
 		latches(), latchMarks(), counting(),
 		handedOver(), sharing(), belonging(),
 		onTime(),

@@ -1,11 +1,10 @@
 package main
 
-// leasedPermits: permits that are leased, each under an id.
+// leasedPermits: what the scripts promise of permits that are leased, each under an id.
 func leasedPermits() []mutant {
 	const (
 		expire = "TestPermitsExpireAndAreFreeThen"
 		byID   = "TestPermitsAreReleasedByTheirIDs"
-		lease  = "TestALeaseOfPermitsIsExtendedAndReadAndChanged"
 		again  = "TestPermitsThatAreAskedForAgainAreLeasedForNoShorter"
 		lives  = "TestLeasedPermitsLiveAsLongAsTheirSemaphore"
 		full   = "TestLeasedPermitsAreKeptAndGivenBackWhenMemoryIsFull"
@@ -48,6 +47,12 @@ func leasedPermits() []mutant {
 		black("permitsset", "leased-some-of-the-ids", "of permits that are released by their ids some are given back",
 			"    elseif not score or tonumber(score) <= now then\n      return nil\n    end\n    out[#out + 1] = score\n    out[#out + 1] = id\n",
 			"    elseif score then\n      out[#out + 1] = score\n      out[#out + 1] = id\n    end\n", byID),
+	}
+}
+
+// leasedHolds: what the engine makes of them.
+func leasedHolds() []mutant {
+	return []mutant{
 		{
 			"leased-as-many-as-others", "who wants one permit is given what was asked for by who wants two",
 			one("engine/internal/lockstate/queue.go", "t.Family == asked.Family && t.Units == asked.Units &&", "t.Family == asked.Family &&"),
@@ -75,7 +80,7 @@ func leasedPermits() []mutant {
 		},
 		{
 			"leased-forced-by-a-lock", "a ForceRelease of a lock tells who has permits of that name that they are lost",
-			one("engine/core.go", "traits(by).Mode == traits(there).Mode && !(traits(there).Many && !traits(by).Many)",
+			one("engine/core.go", "traits(by).Mode == traits(there).Mode && (traits(by).Many || !traits(there).Many)",
 				"traits(by).Mode == traits(there).Mode"),
 			familySuite, "TestPermitsAndALockOfTheSameNameAreApart", false,
 		},
@@ -87,7 +92,7 @@ func leasedPermits() []mutant {
 		{
 			"leased-mine-is-everybodys", "every permit is said to be this engine's",
 			one("engine/permits.go", "mine := len(id) == resp.PermitID && id[:len(mark)] == mark", "mine := len(id) > 0 && mark != \"\""),
-			familySuite, lease, false,
+			familySuite, "TestALeaseOfPermitsIsExtendedAndReadAndChanged", false,
 		},
 		{
 			"leased-renewed-by-default", "a permit without an option is renewed for as long as its process lives",

@@ -39,10 +39,10 @@ var themes = []theme{
 	{scripts: fairScripts, field: (*generator).fairID, foreign: 10},
 	{scripts: semaphoreScripts, field: (*generator).request, foreign: 5, others: (*generator).foreignPermits},
 	{scripts: semaphoreScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignPermits},
-	{scripts: permitScripts, field: (*generator).permits, foreign: 5, others: (*generator).foreignLeases},
-	{scripts: permitScripts, field: (*generator).permits, foreign: 15, others: (*generator).foreignLeases},
 	{scripts: latchScripts, field: (*generator).request, foreign: 5, others: (*generator).foreignLatch},
 	{scripts: latchScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignLatch},
+	{scripts: permitScripts, field: (*generator).permits, foreign: 5, others: (*generator).foreignLeases},
+	{scripts: permitScripts, field: (*generator).permits, foreign: 15, others: (*generator).foreignLeases},
 	{scripts: slices.Concat(lockScripts, rwScripts, fairScripts, semaphoreScripts, latchScripts), field: (*generator).anyField, foreign: 15},
 }
 

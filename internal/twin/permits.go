@@ -166,10 +166,11 @@ func (p *permits) run(KEYS, ARGV list) Reply {
 	} else if stands.Kind == Nil {
 		return busy(number(-1))
 	}
-	is := false
-	if p.free, is = countOf(stands.Text); !is {
+	free, is := countOf(stands.Text)
+	if !is {
 		return busy(number(-3))
 	}
+	p.free = free
 	refused, collected := p.collect()
 	if refused.err() {
 		return refused

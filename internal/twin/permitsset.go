@@ -47,10 +47,11 @@ func (p *permitsset) members() (out []string, refused Reply, all bool) {
 
 // begin answers Nil, or the refusal.
 func (p *permitsset) begin() Reply {
-	if left := (Reply{}); !p.there {
-		if left = p.pcall("DEL", p.timeouts); left.table() {
-			return left
-		}
+	if p.there {
+		return Reply{}
+	}
+	if left := p.pcall("DEL", p.timeouts); left.table() {
+		return left
 	}
 	return Reply{}
 }
@@ -68,7 +69,7 @@ func (p *permitsset) counted(n Reply) Reply {
 }
 
 func (p *permitsset) number(what, many string) Reply {
-	done := Reply{}
+	var done Reply
 	switch what {
 	case "free":
 		return p.counted(p.pcall("ZCOUNT", p.timeouts, "-inf", argument(float64(p.now))))
@@ -129,17 +130,18 @@ func (p *permitsset) run(KEYS, ARGV list) Reply {
 		return array([]Reply{number(p.now)})
 	}
 	p.key, p.timeouts = KEYS.at(1), permitTimeouts(KEYS.at(1))
-	what := ""
-	what, p.ids, _ = strings.Cut(ARGV.at(2), ":")
+	what, ids, _ := strings.Cut(ARGV.at(2), ":")
+	p.ids = ids
 	stands := p.pcall("GET", p.key)
 	if stands.table() {
 		return stands
 	}
 	if p.there = stands.Kind == Text; p.there {
-		is := false
-		if p.free, is = countOf(stands.Text); !is {
+		free, is := countOf(stands.Text)
+		if !is {
 			return p.answer(-3, 0)
 		}
+		p.free = free
 	}
 	switch what {
 	case "give", "left", "lease":

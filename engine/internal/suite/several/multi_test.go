@@ -39,7 +39,8 @@ func TestMultiLockTakesAllAndGivesAllBack(t *testing.T) {
 	for i, view := range ls.Leases() {
 		require.Equal(t, m.Names()[i], view.Name())
 		require.Equal(t, "1", s.Do(t, "HGET", view.Name(), view.OwnerID()))
-		require.False(t, ls.Deadline().After(view.Deadline()))
+		// Each Deadline reads two clocks, one after the other, so two of the same instant differ by a little.
+		require.False(t, ls.Deadline().After(view.Deadline().Add(time.Second)))
 	}
 	ctx := ls.Context()
 	require.NoError(t, ls.Release(testkit.Limited(t)))

@@ -108,6 +108,9 @@ func (e *Engine) submit(op *acquireOp) {
 		behind := ent.First() != nil || ent.attempt() != nil
 		ent.Push(&op.Waiter)
 		sc.limitWait(op)
+		if traits(op.set.family).Serves == lockstate.ServesAll && ent.Parked() {
+			sc.wake(ent.wakeups, func(*counts) {}, lockstate.WakeLook) // what those who wait know is nothing to it
+		}
 		if behind { // else it is sent now, or rests: applyStep sees to that
 			sc.watchWait(op)
 		}

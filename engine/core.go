@@ -281,7 +281,7 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	giver   *giver   // of what is counted
+	givers  []*giver // of what is counted, one for each family
 	undoing []string // takers whose last take is being given back
 
 	latch latchState // of a latch
@@ -495,12 +495,15 @@ type reentry struct {
 // A giveOp is one caller's giving back. It is detached from its caller: a number that was given is given.
 type giveOp struct {
 	Future[struct{}]
-	eng *Engine
+	eng  *Engine
+	name string
+	part bool // part of it was handed to who waits here: a refusal is of the rest
 }
 
 // A gift is what is to be given back, and who waits for the answer.
 type gift struct {
 	units int64
+	owed  int64 // of them, those that nobody waits for: they are given back whatever the server says
 	ops   []*giveOp
 }
 

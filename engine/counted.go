@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -96,11 +97,14 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	}
 	if left > 0 {
 		sc.sh.counts.unclaimed++
-		sc.give(ent, a.op.Family, gift{units: int64(left)})
+		sc.give(ent, a.op.Family, gift{units: int64(left), owed: int64(left)})
 	}
-	sc.answerTries(a, r)
-	sc.tellRest(ent)
-	// Where there were too few for all that were asked for there are none for those who are left.
+	// Where there were too few for all that were asked for there are none for those who are left. Else those who have
+	// come since are asked for.
+	if few {
+		sc.answerTries(a, r)
+		sc.tellRest(ent)
+	}
 	if few && ent.First() != nil && !ent.Asked() { // what is given back may have asked already
 		if ent.wakeups == nil {
 			ent.wakeups = newWakeups(ent)
@@ -145,27 +149,37 @@ func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) 
 	return left
 }
 
-func (g *gift) add(more gift) { g.units, g.ops = g.units+more.units, append(g.ops, more.ops...) }
+func (g *gift) add(more gift) {
+	g.units, g.owed, g.ops = g.units+more.units, g.owed+more.owed, append(g.ops, more.ops...)
+}
 
 func (op *giveOp) abandon(error) bool     { return false }
 func (op *giveOp) runner() *callback.Pool { return op.eng.callbacks }
 
 // give has so much given back.
 func (sc *section) give(ent *entry, f resp.Family, what gift) {
-	all := ent.ensureChildren()
-	if all.giver == nil {
-		all.giver = &giver{ent: ent}
-		all.giver.item.Owner = all.giver
-		all.giver.op = resp.Op{
-			Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: all.giver,
-		}
-	}
+	g := ent.giverOf(f)
 	// What comes while a command is on its way is the next one's.
-	g := all.giver
 	g.next.add(what)
 	if !g.busy {
 		sc.sendGift(g)
 	}
+}
+
+// giverOf finds a family's, or makes it: somebody may ask for a latch by a semaphore's name, and each is refused for
+// itself.
+func (ent *entry) giverOf(f resp.Family) *giver {
+	all := ent.ensureChildren()
+	for _, g := range all.givers {
+		if g.op.Family == f {
+			return g
+		}
+	}
+	g := &giver{ent: ent}
+	g.item.Owner = g
+	g.op = resp.Op{Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: g}
+	all.givers = append(all.givers, g)
+	return g
 }
 
 // sendGift sends what has come together.
@@ -211,18 +225,29 @@ func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
 	if g.since == 0 {
 		g.since = now
 	}
-	// A number that is not given back stays missing: nothing ends that but the server's word, or Close.
-	passes := r.Err.Class.Transient() || faultOf(r, g.op.Family).Passes
-	if e.draining.Load() || r.Definite() && !passes {
+	// A number that is not given back stays missing: nothing ends that but the server's word, or Close. What callers give
+	// back is theirs again if it is refused; what nobody waits for is nobody's.
+	refused := r.Definite() && !r.Err.Class.Transient() && !faultOf(r, g.op.Family).Passes && !g.unknown
+	switch {
+	case e.draining.Load(), refused && g.sent.owed == 0, now.Sub(g.since) > requestLasts:
 		return false
-	}
-	if now.Sub(g.since) > retryBudget*e.nodes.AttemptLimit() {
-		err := &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}
+	case refused && g.sent.units > g.sent.owed:
+		sc.tellGivers(&g.sent, fromServer(e.nameOf(g.op.Key), r.Err))
+		g.sent.units = g.sent.owed
+		g.op.Field = newRequest(e) + ":" + strconv.FormatInt(g.sent.units, 10)
+	case now.Sub(g.since) > retryBudget*e.nodes.AttemptLimit():
+		err := g.unknownError(r)
 		sc.tellGivers(&g.sent, err)
 		sc.tellGivers(&g.next, err)
+		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
 	e.timers.Schedule(&g.item, e.resendAt(g.op.Slot, now, g.tries))
 	return true
+}
+
+// unknownError says that nobody knows whether it was given, and that it may yet be.
+func (g *giver) unknownError(r *resp.Result) error {
+	return &UnknownError{Name: g.ent.eng.nameOf(g.op.Key), cause: r.Err, applies: true}
 }
 
 // given follows the last answer.
@@ -240,7 +265,7 @@ func (sc *section) given(g *giver, r *resp.Result) {
 	case r.Definite() && !g.unknown:
 		err = fromServer(e.nameOf(g.op.Key), r.Err)
 	default:
-		err = &UnknownError{Name: e.nameOf(g.op.Key), cause: r.Err}
+		err = g.unknownError(r)
 	}
 	// Whoever closes is told of what nobody knows of.
 	if err != nil && e.closing.Load() {
@@ -267,7 +292,11 @@ func (sc *section) tellGivers(g *gift, err error) {
 	}
 	sc.more = append(sc.more, func() {
 		for _, op := range ops {
-			op.resolve(struct{}{}, err)
+			told := err
+			if err != nil && op.part && !errors.Is(err, ErrUnknown) {
+				told = &UnknownError{Name: op.name, cause: err, applies: true}
+			}
+			op.resolve(struct{}{}, told)
 		}
 	})
 }

@@ -284,7 +284,8 @@ func (e *Engine) shutDown(ctx context.Context) {
 	e.world.Yield("Engine.shutDown: the wheel stopped | the nodes closed")
 	e.nodes.Close()
 	if left := e.givenUp.Load(); left > 0 {
-		e.endErr = fmt.Errorf("holdfast: close: %d releases had no answer, their locks expire by themselves", left)
+		e.endErr = fmt.Errorf("holdfast: close: %d releases had no answer: locks expire by themselves, "+
+			"permits of semaphores do not", left)
 	}
 	e.ended.Open()
 	e.world.Yield("Engine.shutDown: all but callbacks ended | they have returned")

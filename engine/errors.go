@@ -105,6 +105,8 @@ type UnknownError struct {
 	// and goes on releasing it. Zero for permits: what was taken is given back when the server answers again.
 	FreeBy time.Time
 	cause  error
+
+	applies bool // what was asked for may have been done, or may yet be: to ask again could count twice
 }
 
 // Error says by when the lock is free.
@@ -198,13 +200,18 @@ func quote(name string) string {
 }
 
 // SafeToRetry reports whether the operation that returned err may simply be tried again: nothing
-// was changed by it, or the engine cleans up what was, and the trouble is not in the request.
+// was changed by it, or the engine cleans up what was, and the trouble is not in the request. What counts is not
+// cleaned up: an unknown outcome of giving permits back, of counting a latch down or of changing either is no reason to
+// do so again.
 func SafeToRetry(err error) bool {
 	if err == nil {
 		return false
 	}
 	var server *ServerError
+	var unknown *UnknownError
 	switch {
+	case errors.As(err, &unknown) && unknown.applies:
+		return false
 	case errors.Is(err, ErrName), errors.Is(err, ErrLease), errors.Is(err, ErrClosed),
 		errors.Is(err, ErrNotHeld), errors.Is(err, ErrWrongKind), errors.Is(err, ErrConfig):
 		return false

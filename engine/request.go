@@ -100,7 +100,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	case r.Definite():
 		err = fromServer(op.name, r.Err)
 	default:
-		err = &UnknownError{Name: op.name, FreeBy: e.clock.Wall(max(e.clock.Now(), op.indeterminate.Until)), cause: r.Err}
+		err = op.unknownError(r)
 	}
 	// A copy may still run and undo what the caller does next: nobody is told before that is over.
 	if op.bounded && op.indeterminate.MayRunAfter(e.clock.Now()) && !e.draining.Load() {
@@ -110,6 +110,15 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 		return
 	}
 	op.ends(v, err)
+}
+
+// unknownError says by when it is over. What is not sent again may have been done.
+func (op *singleOp[T]) unknownError(r *resp.Result) error {
+	if op.op.Kind == resp.OpCall {
+		return &UnknownError{Name: op.name, cause: r.Err, applies: !op.repeat}
+	}
+	now := op.eng.clock.Now()
+	return &UnknownError{Name: op.name, FreeBy: op.eng.clock.Wall(max(now, op.indeterminate.Until)), cause: r.Err}
 }
 
 // ends gives the op its result.

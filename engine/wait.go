@@ -140,7 +140,7 @@ func (p *wakeups) hearsOfLatch(cause pubsub.WakeCause, message string) {
 		p.hears = true
 	case cause == pubsub.WakeLost:
 		p.lost = true
-	case message == openMessage:
+	case message == openMessage && p.ent.children != nil: // or nobody has looked yet
 		p.ent.children.latch.heard++
 	}
 	sc.leave()

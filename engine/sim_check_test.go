@@ -317,6 +317,7 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 	s.afterResults(args, b, r)
 	s.counted.afterCommand(simKeysOf(args))
 	s.counted.latched(args)
+	s.leased.afterCommand(simKeysOf(args))
 	for i, key := range simKeysOf(args) {
 		n := s.byKey[key]
 		if n == nil {
@@ -656,7 +657,7 @@ func (s *sim) checkEmpty() {
 	for _, e := range s.server.twin.Keys() {
 		dead := (s.crashes || s.blows || s.clocks) && (strings.HasPrefix(e.Key, "redisson_lock_queue:") || strings.HasPrefix(e.Key, "redisson_lock_timeout:") ||
 			e.TTL > 0 && (strings.HasSuffix(e.Key, ":fair_heard") || strings.HasSuffix(e.Key, ":fair_asked") || strings.HasSuffix(e.Key, ":fair_notes")))
-		if s.counted.keeps(e.Key) || s.java && e.TTL > 0 && strings.HasSuffix(e.Key, ":fair_notes") { // Redisson's clients were seen
+		if s.counted.keeps(e.Key) || s.leased.keeps(e.Key) || s.java && e.TTL > 0 && strings.HasSuffix(e.Key, ":fair_notes") { // Redisson's clients were seen
 			continue
 		}
 		if !dead && !strings.HasPrefix(e.Key, "redisson_lock_token:") { // a dead waiter's place stays until somebody else asks, and so does one that a failover brings back
@@ -816,6 +817,9 @@ func (args simArgs) String() string {
 		return strings.Join(args, " ")
 	}
 	name := simScriptNames[args[1]]
+	if strings.HasPrefix(name, "permits") { // ids are bytes
+		return fmt.Sprintf("%s %q", name, args[3:])
+	}
 	return fmt.Sprintf("%s %s", name, strings.Join(args[3:], " "))
 }
 

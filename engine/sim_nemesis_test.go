@@ -19,6 +19,9 @@ func (s *sim) setUp() {
 	if s.counts {
 		s.counted = newSimCounted(s)
 	}
+	if s.leases {
+		s.leased = newSimLeased(s)
+	}
 	for n := range s.simPlan.engines {
 		se := &simEngine{s: s, n: n, giving: make(map[simGiving][]*simHold)}
 		s.engines = append(s.engines, se)
@@ -60,6 +63,7 @@ func (s *sim) conduct() {
 		}
 		s.checkWaiting()
 		s.counted.checkWaiting()
+		s.leased.checkWaiting()
 		s.counted.checkRest()
 		s.checkCounts()
 		s.checkLives()
@@ -86,6 +90,7 @@ func (s *sim) conduct() {
 	s.checkReleases()
 	s.checkEmpty()
 	s.counted.checkEnd()
+	s.leased.checkEnd()
 	s.checkWatched()
 	s.checkOwners()
 	s.closeAll()
@@ -122,8 +127,11 @@ func (s *sim) somethingLeft() bool {
 			return true
 		}
 	}
+	if s.leased.left() {
+		return true
+	}
 	for _, e := range s.server.twin.Keys() {
-		if !s.counted.keeps(e.Key) && !strings.HasPrefix(e.Key, "redisson_lock_token:") && !strings.HasSuffix(e.Key, ":fair_notes") { // the place of a dead waiter stays, but keeps others out only for a while
+		if !s.counted.keeps(e.Key) && !s.leased.keeps(e.Key) && !strings.HasPrefix(e.Key, "redisson_lock_token:") && !strings.HasSuffix(e.Key, ":fair_notes") { // the place of a dead waiter stays, but keeps others out only for a while
 			return true
 		}
 	}
@@ -151,7 +159,7 @@ func (se *simEngine) unanswered() int {
 				s.shards = append(s.shards, i)
 			}
 		}
-		s.shards = append(s.shards, s.counted.shards()...)
+		s.shards = append(append(s.shards, s.counted.shards()...), s.leased.shards()...)
 	}
 	for _, i := range s.shards {
 		n += se.eng.shards[i].pending
@@ -318,6 +326,7 @@ func (s *sim) failOver() {
 		if s.counted != nil {
 			s.counted.excused = true
 		}
+		s.leased.failedOver(old, replica)
 		s.forced = nil // they may be there again
 		s.story("the master fails over to it")
 		for _, n := range s.names {
@@ -395,6 +404,7 @@ func (s *sim) crash() {
 	s.w.Kill(se.proc)
 	se.dead = true
 	s.counted.died(se)
+	s.leased.died(se)
 	for _, n := range s.names {
 		for _, h := range append([]*simHold(nil), n.holds...) {
 			if h.se == se {

@@ -75,10 +75,13 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	if name == "" && rand.New(rand.NewPCG(p.seed, 17)).IntN(8) == 0 || name == simCountedProfile.name { //nolint:gosec // as above
 		even, f = false, simCountedProfile
 	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 19)).IntN(16) == 0 || name == simLeasedProfile.name { //nolint:gosec // as above
+		even, f = false, simLeasedProfile
+	}
 	if even {
 		return
 	}
-	p.profile, p.counts = f.name, f.name == simCountedProfile.name
+	p.profile, p.counts, p.leases = f.name, f.name == simCountedProfile.name, f.name == simLeasedProfile.name
 	p.rate, p.fates, p.mixed, p.java, p.nests, p.users = 0, nil, false, false, false, false
 	p.force, p.closes, p.crashes, p.blows, p.clocks = false, false, false, false, false
 	p.engines, p.actors, p.owners, p.nested, p.calm = 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(2), 50+r.IntN(51), 100

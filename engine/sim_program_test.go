@@ -255,6 +255,11 @@ func (a *simActor) step(st *simStep) {
 		a.permits(st)
 	case doLatch:
 		a.latch(st)
+		if a.s.leased != nil {
+			a.leased(st)
+		} else {
+			a.permits(st)
+		}
 	default:
 		if len(a.held) > 0 {
 			a.withHeld(st, a.held[st.pick%len(a.held)])
@@ -833,6 +838,7 @@ func (a *simActor) close() {
 	s.checkClosed(se)
 	if err == nil {
 		s.checkFreed(id)
+		s.leased.checkClosed(id)
 		se.checkNews()
 	}
 	se.reopen()

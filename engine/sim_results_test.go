@@ -394,7 +394,7 @@ func (s *sim) checkFreed(id string) {
 		return
 	}
 	for _, e := range s.server.twin.Keys() {
-		if s.counted.keeps(e.Key) { // notes of requests end by themselves
+		if s.counted.keeps(e.Key) || s.leased.keeps(e.Key) { // notes of requests end by themselves
 			continue
 		}
 		left := strings.Contains(e.Key, id) && !s.force || strings.Contains(e.Text, id) || // a ForceRelease leaves a read hold's mark, which nobody looks at any more, to expire

@@ -29,6 +29,7 @@ type sim struct {
 	quietAt clock.Instant
 
 	counted *simCounted
+	leased  *simLeased
 
 	copies                 int         // late ones, still to run
 	ended                  int         // actors
@@ -87,6 +88,7 @@ type simPlan struct {
 	calm    int           // of 100 steps, after how many nothing goes wrong any more
 	profile string        // its name; "": none
 	counts  bool          // there are semaphores
+	leases  bool          // there are semaphores with leased permits
 	habit   *simHabit     // how its actors behave; nil: everything is drawn evenly
 	line    time.Duration // how much longer everything travels, each way
 	outage  time.Duration // how long the server is not there, once

@@ -212,7 +212,9 @@ func TestCountingDownAnOpenLatchKeepsItOpen(t *testing.T) {
 	})
 }
 
-// TestOneOpeningLetsInTheWaitersOfBothSides: one side opens, then the other, and each time everybody is let in.
+// TestOneOpeningLetsInTheWaitersOfBothSides: one side opens, then the other, and each time everybody is let in. Who waits
+// for longer than a second may find it by the poll, which can meet the opening: TestLatchThatJavaCountsDownLetsGoIn
+// checks the message.
 func TestOneOpeningLetsInTheWaitersOfBothSides(t *testing.T) {
 	const threads, callers = 8, 50
 	eachLatch(t, 0, func(t *testing.T, p latchPlay) {
@@ -236,8 +238,6 @@ func TestOneOpeningLetsInTheWaitersOfBothSides(t *testing.T) {
 			p.requireLetIn(t, opened, java, golang)
 			p.requireCount(t, 0)
 		}
-		p.requireWokenByMessage(t, p.e)
-		p.requireWokenByMessage(t, other)
 	})
 }
 

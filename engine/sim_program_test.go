@@ -252,14 +252,13 @@ func (a *simActor) step(st *simStep) {
 	case doMulti:
 		a.multi(st)
 	case doPermits:
-		a.permits(st)
-	case doLatch:
-		a.latch(st)
 		if a.s.leased != nil {
 			a.leased(st)
 		} else {
 			a.permits(st)
 		}
+	case doLatch:
+		a.latch(st)
 	default:
 		if len(a.held) > 0 {
 			a.withHeld(st, a.held[st.pick%len(a.held)])

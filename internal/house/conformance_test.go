@@ -27,9 +27,9 @@ func page(t *testing.T, name string) string {
 }
 
 var (
-	conformClass = regexp.MustCompile(`(?m)^\*\*(\w+)\*\*, asserted by ((?:` + "`" + `\w+` + "`" + `(?:, )?)+):\n((?:test\w+(?:,\s|\.\n))+)(?:Different: ([\w, ]+)\.\n)?`)
+	conformClass = regexp.MustCompile(`(?m)^\*\*(\w+)\*\*, asserted by ((?:` + "`" + `\w+` + "`" + `(?:, )?)+):\n((?:test\w*(?:,\s|\.\n))+)(?:Different: ([\w, ]+)\.\n)?`)
 	conformCount = regexp.MustCompile(`(?m)^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|$`)
-	conformTest  = regexp.MustCompile(`test\w+`)
+	conformTest  = regexp.MustCompile(`test\w*`)
 )
 
 // TestConformanceTableIsTrue: docs/REDISSON.md names only tests that exist in the suite, under the

@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
+import org.redisson.misc.ReclosableLatch;
 
 /**
  * Reads commands from standard input, one a line, and answers each on standard output:
@@ -85,6 +86,9 @@ public final class Driver {
             case "mix" -> new Mix(clients).run(args);
             case "permits" -> new Semaphores(clients).call(args);
             case "wantPermits" -> new Semaphores(clients).run(args);
+            case "latch" -> new Latches(clients).call(args);
+            case "several" -> new Several(clients).call(args);
+            case "wantSeveral" -> new Several(clients).run(args);
             default -> throw new IllegalArgumentException("no command " + verb);
         });
     }
@@ -126,10 +130,10 @@ public final class Driver {
         private volatile Thread thread;
         private final ExecutorService queue;
 
-        /** Does it wait for a message? Redisson parks it on a semaphore then, and nowhere else. */
+        /** Does it wait for a message? Redisson parks it on a semaphore then, or on the latch of a latch, and nowhere else. */
         boolean parked() {
-            return thread != null && Arrays.stream(thread.getStackTrace())
-                    .anyMatch(f -> f.getClassName().equals(Semaphore.class.getName()));
+            return thread != null && Arrays.stream(thread.getStackTrace()).map(StackTraceElement::getClassName)
+                    .anyMatch(c -> c.equals(Semaphore.class.getName()) || c.equals(ReclosableLatch.class.getName()));
         }
 
         Worker(String name, Args args) {

@@ -56,7 +56,7 @@ final class Locks {
         return new Args("").set("nanos", System.nanoTime() - began).set("value", value);
     }
 
-    private static Object run(RLock lock, String op, long wait, long lease) throws InterruptedException {
+    static Object run(RLock lock, String op, long wait, long lease) throws InterruptedException {
         switch (op) {
             case "lock" -> {
                 if (lease < 0) {

@@ -19,12 +19,12 @@ import (
 //
 // Waiters of one engine are served in the order in which they asked: one that wants many permits waits for its turn
 // only, and those behind it wait with it. Between engines, and Redisson, there is no order: who asks first when
-// permits are free gets them, and nobody keeps them together for one that wants many. What is released goes to the next waiters of this engine without a command, for a tenure
-// of at least 20 ms; then others come first.
+// permits are free gets them, and nobody keeps them together for one that wants many. What is released goes to the next
+// waiters of this engine without a command, for a tenure of at least 20 ms; then others come first.
 //
 // Each request counts once, though its answer may be lost and the request sent again: the server notes the number of
-// each engine's last request, for an hour after the last request of any. Redisson's own requests have no such number. A failover may lose what the
-// replica has not seen: permits that were taken may be free, or given ones missing.
+// each engine's last request, for an hour after the last request of any. Redisson's own requests have no such number. A
+// failover may lose what the replica has not seen: permits that were taken may be free, or given ones missing.
 type Semaphore struct{ one Lock }
 
 // Semaphore returns a handle on a semaphore. The only option is MaxWait. Errors: as Lock.

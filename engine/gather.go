@@ -31,6 +31,7 @@ type multiOp struct {
 	answered func() // joint.answer
 	failure  error  // it is told when what was taken has been given back
 	raising  []*Future[struct{}]
+	raises   int // how often
 	keeper   keeper
 }
 
@@ -349,6 +350,10 @@ func (op *multiOp) worn() (worn []*Lease) {
 	return worn
 }
 
+// mostRaises is how often fixed leases are extended at the end: on a line that is slower than they are long each would
+// wear out the others.
+const mostRaises = 3
+
 // raised ends the operation, unless something was lost meanwhile.
 func (op *multiOp) raised() {
 	for _, f := range op.raising {
@@ -357,7 +362,15 @@ func (op *multiOp) raised() {
 			return
 		}
 	}
-	if op.startOver(len(op.parts)) || !op.claim() {
+	if op.startOver(len(op.parts)) {
+		return
+	}
+	// What was not worn may be by now: an Extend that waits behind other changes takes its time.
+	if op.raises++; op.raises < mostRaises && len(op.worn()) > 0 {
+		op.raise()
+		return
+	}
+	if !op.claim() {
 		return
 	}
 	leases := make([]*Lease, len(op.parts))

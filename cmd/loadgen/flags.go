@@ -59,7 +59,7 @@ func newFlags(c *config.Config) []flagGroup {
 		set.SortFlags = false
 		return flagGroup{title, set}
 	}
-	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw, multi, semaphore)")
+	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw, multi, semaphore, permits)")
 	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
 	addChaosFlags(havoc.set, c)
 
@@ -78,7 +78,7 @@ func newFlags(c *config.Config) []flagGroup {
 	l.StringVarP(&c.Scenario, "scenario", "s", "lock",
 		"`name`: lock (uncontended pairs), hold (take --locks, keep, verify),\n"+
 			"contend (--clients callers on --keys locks);\nthe same callers, looked at more closely:\n"+
-			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?), multi (are several locks taken together?),\nsemaphore (permits: never too many held, none lost?)")
+			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?), multi (are several locks taken together?),\nsemaphore (permits: never too many held, none lost?),\npermits (the same, under leases)")
 	l.StringVarP(&c.Kind, "kind", "k", config.KindLock,
 		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
 	l.StringVar(&c.API, "api", "async", "async (futures) or sync (blocking callers; default where callers contend)")
@@ -328,7 +328,7 @@ func (c *flags) settleScenario(changed func(string) bool) error {
 func refuse(changed func(string) bool, scenario string) error {
 	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
 	alone := []string{"yardstick", "rate", "inflight", "locks"}
-	if scenario != config.KindSemaphore {
+	if scenario != config.KindSemaphore && scenario != config.KindPermits {
 		alone, contention = append(alone, "permits", "take"), append(contention, "permits", "take")
 	}
 	alone, contention = slices.Clip(alone), slices.Clip(contention) // no two of them share what is appended
@@ -341,6 +341,7 @@ func refuse(changed func(string) bool, scenario string) error {
 		"rw":      append(alone, "kind", "mutex", "witness-procs", "witness-wait"),
 
 		config.KindSemaphore: append(alone, "read-share", "kind", "mutex", "keys", "lease"),
+		config.KindPermits:   append(alone, "read-share", "kind", "mutex", "keys"),
 		"multi":              append(alone, "read-share", "kind", "mutex"),
 	}
 	if scenario != "multi" && changed("multi-names") {

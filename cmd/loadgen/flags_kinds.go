@@ -32,9 +32,9 @@ const (
 )
 
 func addSemaphoreFlags(f *pflag.FlagSet, c *config.Config) {
-	f.IntVar(&c.Permits, "permits", defaultPermits, "semaphore: how many permits there are")
+	f.IntVar(&c.Permits, "permits", defaultPermits, "semaphore, permits: how many permits there are")
 	f.IntVar(&c.Take, "take", 0,
-		fmt.Sprintf("semaphore: each turn takes one to so many of them, by chance\n(default %d, or all if there are fewer)", defaultTake))
+		fmt.Sprintf("semaphore, permits: each turn takes one to so many of them, by chance\n(default %d, or all if there are fewer)", defaultTake))
 }
 
 func (c *flags) settleSemaphore() {

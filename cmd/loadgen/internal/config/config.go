@@ -64,8 +64,8 @@ type Config struct {
 	Seed        uint64
 
 	ReadShare    float64       // rw: of the turns
-	Permits      int           // semaphore
-	Take         int           // semaphore: the most permits of one turn
+	Permits      int           // semaphore, permits
+	Take         int           // semaphore, permits: the most of them in one turn
 	MultiNames   int           // multi: keys that a turn takes
 	Hold         time.Duration // contend: how long a holder keeps its lock
 	NoHandOff    bool
@@ -91,6 +91,11 @@ type Config struct {
 
 // Contends reports whether the scenario has callers that want the same locks.
 func (c *Config) Contends() bool { return c.Scenario == "contend" || OwnKind(c.Scenario) != "" }
+
+// CountsPermits reports whether callers hold permits of a semaphore, leased or not.
+func (c *Config) CountsPermits() bool {
+	return c.Scenario == KindSemaphore || c.Scenario == KindPermits
+}
 
 // LockName is the name of the i-th lock of a kind: 24 bytes, unless the prefix is long.
 func (c *Config) LockName(kind byte, i int) string {

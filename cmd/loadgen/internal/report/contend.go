@@ -42,7 +42,7 @@ type Contend struct {
 	RW     *RW     `json:"rw"`     // scenario rw
 	Multi  *Multi  `json:"multi"`  // scenario multi
 
-	Permits *Permits `json:"permits"` // scenario semaphore
+	Permits *Permits `json:"permits"` // scenarios semaphore, permits
 
 	Mutex        *Mutex   `json:"mutex"` // --mutex
 	RatioToMutex *float64 `json:"ratio_to_mutex"`

@@ -29,7 +29,7 @@ type contendScenario struct {
 	order  *orderCheck // scenario fair
 	rw     *rwTally    // scenario rw
 
-	permits *permitCheck     // scenario semaphore
+	permits *permitCheck     // scenarios semaphore, permits
 	several *contest.Several // scenario multi
 }
 

@@ -53,6 +53,7 @@ func All() map[string]func(Stage) Scenario {
 		"fair":               newFairScenario,
 		"rw":                 newRWScenario,
 		config.KindSemaphore: newSemaphoreScenario,
+		config.KindPermits:   newSemaphoreScenario,
 		"multi":              newMultiScenario,
 	}
 }

@@ -9,6 +9,7 @@
 //	loadgen run --scenario rw --read-share 0.9        readers that share and writers that do not
 //	loadgen run --scenario semaphore --permits 8      permits: never too many held, none lost
 //	loadgen run --scenario permits --lease 3s         the same, and each permit is leased
+//	loadgen run --scenario latch --count 8            latches: nobody let in early, nobody left waiting
 //	loadgen run --scenario multi --multi-names 4      several locks at once, all or none
 //	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //

@@ -46,6 +46,7 @@ Examples:
   loadgen run --scenario semaphore --permits 8 --take 3  64 callers that want permits of one semaphore
   loadgen run --scenario permits --lease 3s --chaos client
                                                          the same under leases: what a dead client had comes back
+  loadgen run --scenario latch --keys 4 --count 8        who waits for a latch goes on when it is counted down
   loadgen run --scenario multi --keys 20 --multi-names 4 several locks at once, in any order
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
@@ -60,8 +61,8 @@ Examples:
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
 was not handed from holder to holder inside the engine; fewer PUBLISH for spin and fair locks.
-That is done whenever no other client is connected; not for rw, where readers share, nor for multi, semaphore
-and permits. The collector
+That is done whenever no other client is connected; not for rw, where readers share, nor for multi, semaphore,
+permits and latch. The collector
 runs at GOGC=200, the yardstick's too, unless the environment names another.
 
 fenced compares each token with the last one of its name in this process: it must be greater.
@@ -83,6 +84,11 @@ that number is known exactly: that client has one caller, which keeps its permit
 permits is semaphore with leases of --lease, which the watchdog renews: none may be over while its holder has the
 permits. At the end all permits must be free, those that a killed client had, too, once its leases have run out; what
 it had counts as held no longer from its death on.
+
+latch has the callers of each of --keys latches wait for it, round after round: one gives it --count, all wait, and
+all count it down in turn. The last count is held back until the others were answered, and for --hold: whoever is let
+in before it was begun is early. Two seconds after it was opened nobody may still wait. A release in the table is a
+count. A killed client would have nothing that could stay, so --chaos client is refused.
 
 With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.

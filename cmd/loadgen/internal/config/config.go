@@ -17,6 +17,9 @@ const (
 // IdleMost is how long enough permits may be free while somebody waits for them.
 const IdleMost = 2 * time.Second
 
+// OpenMost is how long after a latch was opened somebody may still wait for it.
+const OpenMost = 2 * time.Second
+
 // GapBound is how long a name may go without a grant when a client is killed.
 func (c *Config) GapBound() time.Duration {
 	if c.Kind == KindSemaphore { // which has no lease
@@ -66,6 +69,7 @@ type Config struct {
 	ReadShare    float64       // rw: of the turns
 	Permits      int           // semaphore, permits
 	Take         int           // semaphore, permits: the most of them in one turn
+	Count        int           // latch: how often it is counted down
 	MultiNames   int           // multi: keys that a turn takes
 	Hold         time.Duration // contend: how long a holder keeps its lock
 	NoHandOff    bool

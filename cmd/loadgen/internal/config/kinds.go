@@ -12,6 +12,7 @@ const (
 	// No values of --kind:
 	KindRW        = "rw" // both halves, in the scenario rw
 	KindSemaphore = "semaphore"
+	KindLatch     = "latch"
 	KindPermits   = "permits" // those of a semaphore that are leased
 )
 
@@ -19,6 +20,6 @@ const (
 func OwnKind(scenario string) string {
 	return map[string]string{
 		"fenced": KindFenced, "fair": KindFair, "rw": KindRW, "multi": KindLock,
-		KindSemaphore: KindSemaphore, KindPermits: KindPermits,
+		KindSemaphore: KindSemaphore, KindPermits: KindPermits, KindLatch: KindLatch,
 	}[scenario]
 }

@@ -44,6 +44,8 @@ type Contend struct {
 
 	Permits *Permits `json:"permits"` // scenarios semaphore, permits
 
+	Latch *Latch `json:"latch"` // scenario latch
+
 	Mutex        *Mutex   `json:"mutex"` // --mutex
 	RatioToMutex *float64 `json:"ratio_to_mutex"`
 
@@ -64,6 +66,7 @@ func (c *Contend) rows(f *Fairness) [][2]string {
 	rows = append(rows, c.RW.rows()...)
 	rows = append(rows, c.Permits.rows()...)
 	rows = append(rows, c.Multi.rows()...)
+	rows = append(rows, c.Latch.rows()...)
 	if f != nil {
 		rows = append(rows, [2]string{"grants a caller", f.text()})
 	}

@@ -54,6 +54,7 @@ func All() map[string]func(Stage) Scenario {
 		"rw":                 newRWScenario,
 		config.KindSemaphore: newSemaphoreScenario,
 		config.KindPermits:   newSemaphoreScenario,
+		config.KindLatch:     newLatchScenario,
 		"multi":              newMultiScenario,
 	}
 }

@@ -99,8 +99,7 @@ func newFlags(c *config.Config) []flagGroup {
 	h.DurationVar(&c.Hold, "hold", 0,
 		"how long each holder keeps its lock; from 50µs it sleeps, below it spins")
 	h.Float64Var(&c.ReadShare, "read-share", defaultReadShare, "rw: how many of the turns read, from 0 to 1")
-	addSemaphoreFlags(h, c)
-	addLatchFlags(h, c)
+	addCountedFlags(h, c)
 	h.IntVar(&c.MultiNames, "multi-names", defaultMultiNames, "multi: how many of the keys each turn takes")
 	h.BoolVar(&c.Mutex, "mutex", false,
 		"run the same callers on a sync.Mutex and the scenario in turn, and show the ratio")

@@ -32,13 +32,10 @@ const (
 	defaultCount   = 8
 )
 
-func addSemaphoreFlags(f *pflag.FlagSet, c *config.Config) {
+func addCountedFlags(f *pflag.FlagSet, c *config.Config) {
 	f.IntVar(&c.Permits, "permits", defaultPermits, "semaphore, permits: how many permits there are")
 	f.IntVar(&c.Take, "take", 0,
 		fmt.Sprintf("semaphore, permits: each turn takes one to so many of them, by chance\n(default %d, or all if there are fewer)", defaultTake))
-}
-
-func addLatchFlags(f *pflag.FlagSet, c *config.Config) {
 	f.IntVar(&c.Count, "count", defaultCount, "latch: how often each is counted down until it opens")
 }
 

@@ -22,6 +22,7 @@ type latchScenario struct {
 	begun   atomic.Bool      // latches exist; the progress line looks in from outside
 	rates   []float64        // of each round
 	waits   *meter.Recorder
+	origins origins
 	counted atomic.Bool // a latch had a count that nobody here gave it
 }
 
@@ -85,6 +86,7 @@ func (s *latchScenario) Measure(ctx context.Context) (report.Round, error) {
 	r := report.Round{Contended: true, Kind: s.Cfg.Kind}
 	s.renew()
 	r.Before = s.Srv.Snapshot(ctx)
+	stats := s.readOrigins()
 	began := s.Meter.Read()
 	end := s.Chaos.Begin(ctx)
 	r.Rec = s.drive(ctx, s.Cfg.Duration)
@@ -92,13 +94,18 @@ func (s *latchScenario) Measure(ctx context.Context) (report.Round, error) {
 	end()
 	r.Cost = s.Meter.Read().Minus(began)
 	r.After = s.Srv.Snapshot(context.WithoutCancel(ctx))
+	s.origins = s.origins.plus(s.readOrigins().minus(stats))
 	s.rates = append(s.rates, float64(r.Rec.Granted)/r.Cost.Wall.Seconds())
 	s.waits.Merge(r.Rec)
 	return r, nil
 }
 
 func (s *latchScenario) Finish(ctx context.Context, r *report.Report) error {
-	c := &report.Contend{HoldS: s.Cfg.Hold.Seconds(), Grants: s.waits.Granted}
+	c := &report.Contend{
+		HoldS: s.Cfg.Hold.Seconds(), Grants: s.waits.Granted,
+		ByHandOff: s.origins.handOff, ByMessage: s.origins.message, ByPoll: s.origins.poll,
+		BySubscribe: s.origins.subscribe, ByReconnect: s.origins.reconnect,
+	}
 	if m := report.Median(s.rates); m != nil {
 		c.GrantsPerS = *m
 	}

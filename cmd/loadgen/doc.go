@@ -8,6 +8,8 @@
 //	loadgen run --scenario contend --mutex            one lock that 64 callers want
 //	loadgen run --scenario rw --read-share 0.9        readers that share and writers that do not
 //	loadgen run --scenario semaphore --permits 8      permits: never too many held, none lost
+//	loadgen run --scenario permits --lease 3s         the same, and each permit is leased
+//	loadgen run --scenario latch --count 8            latches: nobody let in early, nobody left waiting
 //	loadgen run --scenario multi --multi-names 4      several locks at once, all or none
 //	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //
@@ -16,7 +18,7 @@
 // scenario prepares, warms up, measures and finishes (internal/scenario); what
 // it saw becomes one report (internal/report), printed as a table or as JSON.
 //
-// Several processes may run the scenarios contend, fenced, fair and semaphore over one witness file (internal/witness): they
+// Several processes may run the scenarios contend, fenced, fair, semaphore and permits over one witness file (internal/witness): they
 // begin together, exclusion is checked across them, and each reports what all did.
 //
 // This package has the commands, the flags and the outputs. The parts of a run are packages below internal, and each

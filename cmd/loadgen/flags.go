@@ -59,7 +59,7 @@ func newFlags(c *config.Config) []flagGroup {
 		set.SortFlags = false
 		return flagGroup{title, set}
 	}
-	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw, multi, semaphore)")
+	server, load, hot := group("Server"), group("Load"), group("Contention (--scenario contend, fenced, fair, rw, multi, semaphore, permits, latch)")
 	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
 	addChaosFlags(havoc.set, c)
 
@@ -78,7 +78,7 @@ func newFlags(c *config.Config) []flagGroup {
 	l.StringVarP(&c.Scenario, "scenario", "s", "lock",
 		"`name`: lock (uncontended pairs), hold (take --locks, keep, verify),\n"+
 			"contend (--clients callers on --keys locks);\nthe same callers, looked at more closely:\n"+
-			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?), multi (are several locks taken together?),\nsemaphore (permits: never too many held, none lost?)")
+			"fenced (do tokens rise?), fair (is the order kept?),\nrw (do readers and writers keep apart?), multi (are several locks taken together?),\nsemaphore (permits: never too many held, none lost?),\npermits (the same, under leases),\nlatch (nobody let in early, nobody left waiting?)")
 	l.StringVarP(&c.Kind, "kind", "k", config.KindLock,
 		"lock and contend: `kind` of the locks: lock, spin, fenced, fair, read (not contend) or write")
 	l.StringVar(&c.API, "api", "async", "async (futures) or sync (blocking callers; default where callers contend)")
@@ -99,7 +99,7 @@ func newFlags(c *config.Config) []flagGroup {
 	h.DurationVar(&c.Hold, "hold", 0,
 		"how long each holder keeps its lock; from 50µs it sleeps, below it spins")
 	h.Float64Var(&c.ReadShare, "read-share", defaultReadShare, "rw: how many of the turns read, from 0 to 1")
-	addSemaphoreFlags(h, c)
+	addCountedFlags(h, c)
 	h.IntVar(&c.MultiNames, "multi-names", defaultMultiNames, "multi: how many of the keys each turn takes")
 	h.BoolVar(&c.Mutex, "mutex", false,
 		"run the same callers on a sync.Mutex and the scenario in turn, and show the ratio")
@@ -185,6 +185,7 @@ func (c *flags) checkNumbers() error {
 		between("rounds", c.Rounds, 1, maxRounds),
 		between("permits", c.Permits, 1, maxPermits),
 		between("take", c.Take, 0, c.Permits),
+		between("count", c.Count, 1, maxPermits),
 		between("witness-procs", c.WitnessProcs, 1, witness.MaxProcesses),
 		between("multi-names", c.MultiNames, 1, maxMultiNames),
 	}
@@ -328,7 +329,7 @@ func (c *flags) settleScenario(changed func(string) bool) error {
 func refuse(changed func(string) bool, scenario string) error {
 	contention := []string{"hold", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"}
 	alone := []string{"yardstick", "rate", "inflight", "locks"}
-	if scenario != config.KindSemaphore {
+	if scenario != config.KindSemaphore && scenario != config.KindPermits {
 		alone, contention = append(alone, "permits", "take"), append(contention, "permits", "take")
 	}
 	alone, contention = slices.Clip(alone), slices.Clip(contention) // no two of them share what is appended
@@ -341,7 +342,12 @@ func refuse(changed func(string) bool, scenario string) error {
 		"rw":      append(alone, "kind", "mutex", "witness-procs", "witness-wait"),
 
 		config.KindSemaphore: append(alone, "read-share", "kind", "mutex", "keys", "lease"),
+		config.KindLatch:     append(alone, "read-share", "kind", "lease", "mutex", "no-handoff", "witness", "witness-procs", "witness-wait"),
+		config.KindPermits:   append(alone, "read-share", "kind", "mutex", "keys"),
 		"multi":              append(alone, "read-share", "kind", "mutex"),
+	}
+	if scenario != config.KindLatch && changed("count") {
+		return fmt.Errorf("--count has no effect with --scenario %s", scenario)
 	}
 	if scenario != "multi" && changed("multi-names") {
 		return fmt.Errorf("--multi-names has no effect with --scenario %s", scenario)

@@ -90,6 +90,8 @@ func (c *flags) checkKillClient() error {
 	switch {
 	case c.Scenario == "hold":
 		return errors.New("--chaos client has no effect with --scenario hold: nobody waits for what the other client had")
+	case c.Scenario == config.KindLatch:
+		return errors.New("--chaos client has no effect with --scenario latch: nobody has a latch, so nothing of the killed client's could stay")
 	case c.Rate > 0:
 		return errors.New("--chaos client: with --rate callers rest, which would look like a gap")
 	case c.Mutex:

@@ -29,12 +29,14 @@ func (c *flags) checkKind() error {
 const (
 	defaultPermits = 8
 	defaultTake    = 3
+	defaultCount   = 8
 )
 
-func addSemaphoreFlags(f *pflag.FlagSet, c *config.Config) {
-	f.IntVar(&c.Permits, "permits", defaultPermits, "semaphore: how many permits there are")
+func addCountedFlags(f *pflag.FlagSet, c *config.Config) {
+	f.IntVar(&c.Permits, "permits", defaultPermits, "semaphore, permits: how many permits there are")
 	f.IntVar(&c.Take, "take", 0,
-		fmt.Sprintf("semaphore: each turn takes one to so many of them, by chance\n(default %d, or all if there are fewer)", defaultTake))
+		fmt.Sprintf("semaphore, permits: each turn takes one to so many of them, by chance\n(default %d, or all if there are fewer)", defaultTake))
+	f.IntVar(&c.Count, "count", defaultCount, "latch: how often each is counted down until it opens")
 }
 
 func (c *flags) settleSemaphore() {

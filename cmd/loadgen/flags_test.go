@@ -69,6 +69,11 @@ func TestParseFlags(t *testing.T) {
 			require.Equal(t, []string{"semaphore", "sync"}, []string{c.Kind, c.API})
 			require.Equal(t, 2*time.Second, c.GapBound())
 		}},
+		{"Permits", "--scenario permits --lease 3s --chaos client --permits 5", func(t *testing.T, c config.Config) {
+			require.Equal(t, []int{5, 3, 64, 1}, []int{c.Permits, c.Take, c.Clients, c.Keys})
+			require.Equal(t, []string{"permits", "sync"}, []string{c.Kind, c.API})
+			require.Equal(t, 5*time.Second, c.GapBound())
+		}},
 		{"SemaphoreOfTwo", "--scenario semaphore --permits 2", func(t *testing.T, c config.Config) { require.Equal(t, 2, c.Take) }},
 		{"Kind", "--kind fair --yardstick", func(t *testing.T, c config.Config) { require.Equal(t, "fair", c.Kind) }},
 		{"Yardstick", "--yardstick", func(t *testing.T, c config.Config) { require.Equal(t, 5, c.Rounds) }},
@@ -113,6 +118,15 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--scenario semaphore --permits 0", "--permits must be between 1"},
 		{"--scenario semaphore --permits 3 --take 4", "--take must be between 0 and 3"},
 		{"--scenario semaphore --lease 5s", "--lease has no effect"},
+		{"--count 3", "--count has no effect with --scenario lock"},
+		{"--scenario latch --count 0", "--count must be between 1"},
+		{"--scenario latch --witness w", "--witness has no effect"},
+		{"--scenario latch --lease 5s", "--lease has no effect"},
+		{"--scenario latch --chaos client", "--chaos client has no effect with --scenario latch"},
+		{"--scenario permits --keys 2", "--keys has no effect"},
+		{"--scenario permits --mutex", "--mutex has no effect"},
+		{"--scenario permits --kind fair", "--kind has no effect"},
+		{"--scenario permits --chaos client --lease 9s", "--duration must be at least --lease and 2s, not 10s"},
 		{"--scenario semaphore --keys 2", "--keys has no effect"},
 		{"--scenario semaphore --mutex", "--mutex has no effect"},
 		{"--scenario semaphore --chaos client --permits 5", "--permits must be at least twice --take, 6, not 5"},
@@ -141,7 +155,7 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--rate 1e12", "--rate"},
 		{"--rounds 3", "needs --yardstick or --mutex"},
 		{"--yardstick --rounds 0", "--rounds"},
-		{"--scenario nap", "--scenario must be one of contend, fair, fenced, hold, lock, multi, rw"},
+		{"--scenario nap", "--scenario must be one of contend, fair, fenced, hold, latch, lock, multi, permits, rw"},
 		{"--scenario hold --locks 0", "--locks must be at least 1"},
 		{"--scenario hold --yardstick", "--yardstick has no effect"},
 		{"--scenario hold --rate 3", "--rate has no effect"},

@@ -8,9 +8,11 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
 )
 
-// plantsOfSemaphores are those of the scenario semaphore, which counts permits where the others know holders.
+// plantsOfSemaphores are those of the scenarios that count permits where the others know holders.
 func plantsOfSemaphores(witnessed func() []string) []*plant {
 	absent := only(config.KindSemaphore, "its locks have no permits")
+	delete(absent, config.KindPermits)
+	leased := only(config.KindPermits, "its permits, if it has any, have no lease")
 	return []*plant{
 		{
 			name: "TooManyHeld", what: "violation", status: report.StatusViolation,
@@ -61,5 +63,34 @@ func plantsOfSemaphores(witnessed func() []string) []*plant {
 			says: "ask how many permits are free: NOPERM", beside: "still on the server",
 			spoil: sends("ACL", "SETUSER", "default", "-get"), before: "GET", absent: absent,
 		},
+		{
+			name: "LeaseThatNobodyHas", what: "loss", status: report.StatusFailed,
+			says: "^1 of 3 permits are missing: 2 are free", spoil: leases("99999999999999"), before: "GET", absent: leased,
+		},
+		{
+			name: "LeaseThatIsOver", what: "mismatch", status: report.StatusFailed,
+			says: "^1 permits too many: 4 of 3 are free", spoil: sends("ZADD", "{NAME}:timeout", "1", "0123456789abcdef"), before: "GET",
+			absent: leased,
+		},
+		{
+			name: "LostWhileHeld", what: "loss", status: report.StatusFailed,
+			says: "leases of permits were over while they were held", beside: "lost|missing|not one pair|more permits were held|was granted",
+			spoil: func(ctx context.Context, p *planted) (bool, error) {
+				_, err := p.server(ctx, "DEL", "{NAME}:timeout")
+				return true, err
+			},
+			args: func() []string { return []string{"--lease", "1s", "--hold", "700ms", "--duration", "300ms"} }, absent: leased,
+		},
+	}
+}
+
+// leases is a plant of a permit that is leased until then, and that nobody has.
+func leases(until string) func(context.Context, *planted) (bool, error) {
+	return func(ctx context.Context, p *planted) (bool, error) {
+		_, err := p.server(ctx, "DECRBY", "NAME", "1")
+		if err == nil {
+			_, err = p.server(ctx, "ZADD", "{NAME}:timeout", until, "0123456789abcdef")
+		}
+		return true, err
 	}
 }

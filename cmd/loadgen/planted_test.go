@@ -181,9 +181,12 @@ func plants(dir string) []*plant {
 	unwitnessed := absent{"the flag is refused", "--witness has no effect", report.StatusUsage}
 	several := absent{"a turn gives some locks back while it waits for others", "not checked: who waits for several locks", report.StatusOK}
 	uncounted := absent{"readers of one engine share what the server counts", "not checked: readers of one engine share", report.StatusOK}
-	shared := absent{reason: "nobody holds a semaphore alone: TooManyHeld, TooManyHeldElsewhere, PermitsFromNowhere"}
+	shared := absent{reason: "nobody holds it alone: TooManyHeld, TooManyHeldElsewhere, PermitsFromNowhere, LetInEarly, NeverOpened"}
 	unleased := absent{reason: "a permit has no lease: PermitsLost"}
+	beside := absent{reason: "its leases do not stand under its name: LostWhileHeld"}
 	unjudged := absent{"one command takes permits for many callers", "not checked: one command takes permits", report.StatusOK}
+	uncompared := absent{"they are not taken by the commands that are counted", "not checked: leased permits are not taken", report.StatusOK}
+	uncounting := absent{"they are not taken by the commands that are counted", "not checked: latches are not taken", report.StatusOK}
 	own := absent{reason: "each key has one caller: nobody else could be granted it"}
 	all := []*plant{
 		{name: "Nothing", status: report.StatusOK},
@@ -198,7 +201,7 @@ func plants(dir string) []*plant {
 				}
 				return true, nil
 			},
-			absent: map[string]absent{config.KindSemaphore: shared},
+			absent: map[string]absent{config.KindSemaphore: shared, config.KindPermits: shared, config.KindLatch: shared},
 		},
 		{
 			name: "HolderElsewhere", what: "violation", status: report.StatusViolation,
@@ -209,12 +212,12 @@ func plants(dir string) []*plant {
 				}
 				return true, nil
 			},
-			args: witnessed, absent: map[string]absent{"lock": unwitnessed, "hold": unwitnessed, "rw": unwitnessed, config.KindSemaphore: shared},
+			args: witnessed, absent: map[string]absent{"lock": unwitnessed, "hold": unwitnessed, "rw": unwitnessed, config.KindSemaphore: shared, config.KindPermits: shared, config.KindLatch: shared},
 		},
 		{
 			name: "Ghost", what: "violation", status: report.StatusViolation,
 			says: "some lock was granted without being taken", beside: "releases, but the server ran",
-			spoil: sends("CONFIG", "RESETSTAT"), absent: map[string]absent{"rw": uncounted, "multi": several, config.KindSemaphore: unjudged},
+			spoil: sends("CONFIG", "RESETSTAT"), absent: map[string]absent{"rw": uncounted, "multi": several, config.KindSemaphore: unjudged, config.KindPermits: uncompared, config.KindLatch: uncounting},
 		},
 		// The server grants to another what somebody holds.
 		{
@@ -227,12 +230,12 @@ func plants(dir string) []*plant {
 				}
 				return p.ledger().Violations.Load() > 0, err
 			},
-			absent: map[string]absent{"lock": own, "hold": own, config.KindSemaphore: shared},
+			absent: map[string]absent{"lock": own, "hold": own, config.KindSemaphore: shared, config.KindPermits: shared, config.KindLatch: shared},
 		},
 		{
 			name: "Losses", what: "loss", status: report.StatusFailed,
 			says: "leases were lost", beside: "operations failed: lost|not on the server|not one pair",
-			spoil: hits("DEL", "NAME"), alone: true, absent: map[string]absent{config.KindSemaphore: unleased},
+			spoil: hits("DEL", "NAME"), alone: true, absent: map[string]absent{config.KindSemaphore: unleased, config.KindPermits: beside, config.KindLatch: shared},
 		},
 		{
 			name: "Squatter", what: "error", status: report.StatusFailed,
@@ -241,7 +244,7 @@ func plants(dir string) []*plant {
 		{
 			name: "Mismatch", what: "mismatch", status: report.StatusFailed,
 			says: "releases, but the server ran [0-9]+ HDEL", spoil: sends("HDEL", "nothing", "of it"),
-			absent: map[string]absent{"hold": {reason: "it asks for every lock itself: NoExpiry"}, "rw": uncounted, "multi": several, config.KindSemaphore: unjudged},
+			absent: map[string]absent{"hold": {reason: "it asks for every lock itself: NoExpiry"}, "rw": uncounted, "multi": several, config.KindSemaphore: unjudged, config.KindPermits: uncompared, config.KindLatch: uncounting},
 		},
 		{
 			name: "Leftover", what: "leftover", status: report.StatusFailed,
@@ -257,7 +260,7 @@ func plants(dir string) []*plant {
 			spoil: sends("ACL", "SETUSER", "default", "-script|flush"), args: disturbed,
 		},
 	}
-	return slices.Concat(all, plantsOfOne(), plantsOfSemaphores(witnessed))
+	return slices.Concat(all, plantsOfOne(), plantsOfSemaphores(witnessed), plantsOfLatches())
 }
 
 // only says why no scenario but one has a plant.
@@ -342,7 +345,7 @@ func planting(scenario, api string, pl *plant) []string {
 	default:
 		args = append(args, "--clients", "6", "--engines", "2", "--hold", "2ms")
 	}
-	if scenario == config.KindSemaphore {
+	if scenario == config.KindSemaphore || scenario == config.KindPermits {
 		args = append(args, "--permits", "3", "--take", "2")
 	}
 	if scenario == "rw" {

@@ -31,6 +31,12 @@ func TestSemaphore(t *testing.T) {
 		"--clients 8 --engines 2 --chaos pause,kill-conn,script-flush --chaos-every 50ms --duration 600ms",
 		"--clients 12 --cluster 2 --chaos slots,script-flush --chaos-every 50ms --duration 600ms",
 		"--clients 8 --no-handoff",
+		"--scenario permits",
+		"--scenario permits --permits 5 --take 5 --clients 12 --engines 3 --hold 1ms",
+		"--scenario permits --api async --clients 12 --engines 2 --cluster 3",
+		"--scenario permits --clients 8 --engines 2 --chaos pause,kill-conn,script-flush --chaos-every 50ms --duration 600ms",
+		"--scenario permits --clients 12 --cluster 2 --chaos slots,script-flush --chaos-every 50ms --duration 600ms",
+		"--scenario permits --clients 4 --permits 2 --take 1 --lease 1s --hold 600ms",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
@@ -54,17 +60,22 @@ func TestSemaphore(t *testing.T) {
 func TestSemaphoreAcrossProcesses(t *testing.T) {
 	needServer(t)
 	t.Parallel()
-	addr := redistest.Run(t, redistest.Options{}).Addr()
-	args := []string{
-		"run", "--scenario", "semaphore", "--addr", addr, "--clients", "6", "--duration", "500ms", "--warmup", "20ms", "--json", "-",
-		"--witness", filepath.Join(t.TempDir(), "w"), "--witness-procs", "2",
-	}
-	one, two := startChild(t, args...), startChild(t, args...)
-	for _, c := range []*child{one, two} {
-		require.Equal(t, report.StatusOK, c.wait(), c.stderr.String())
-		r := requireContendReport(t, c.stdout.Bytes())
-		require.EqualValues(t, 8, permitsOf(t, r)["free"])
-		require.Len(t, r["witness"].(map[string]any)["processes"], 2)
+	for _, scenario := range []string{config.KindSemaphore, config.KindPermits} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			addr := redistest.Run(t, redistest.Options{}).Addr()
+			args := []string{
+				"run", "--scenario", scenario, "--addr", addr, "--clients", "6", "--duration", "500ms", "--warmup", "20ms", "--json", "-",
+				"--witness", filepath.Join(t.TempDir(), "w"), "--witness-procs", "2",
+			}
+			one, two := startChild(t, args...), startChild(t, args...)
+			for _, c := range []*child{one, two} {
+				require.Equal(t, report.StatusOK, c.wait(), c.stderr.String())
+				r := requireContendReport(t, c.stdout.Bytes())
+				require.EqualValues(t, 8, permitsOf(t, r)["free"])
+				require.Len(t, r["witness"].(map[string]any)["processes"], 2)
+			}
+		})
 	}
 }
 
@@ -91,6 +102,32 @@ func TestPermitsOfAKilledClientAreAccountedFor(t *testing.T) {
 			require.Equal(t, p["killed_held"], client["held"])
 			require.EqualValues(t, 0, p["killed_unsettled"], "what it had is known exactly")
 			require.InDelta(t, 8, p["free"].(float64)+p["killed_held"].(float64), 0)
+		})
+	}
+}
+
+// Under a lease what it had comes back, and others have it meanwhile no longer than that.
+func TestLeasedPermitsOfAKilledClientComeBack(t *testing.T) {
+	needServer(t)
+	t.Parallel()
+	for _, args := range []string{
+		"--clients 8",
+		"--clients 8 --engines 2 --cluster 3 --api async --permits 4 --take 4",
+		"--chaos kill-conn --clients 6",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			all := append([]string{
+				"run", "--scenario", "permits", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--json", "-",
+			}, strings.Fields(args)...)
+			status, stdout, stderr := invoke(t, all...)
+			require.Equal(t, report.StatusOK, status, stderr)
+			r := requireContendReport(t, []byte(stdout))
+			p, client := permitsOf(t, r), r["chaos"].(map[string]any)["client"].(map[string]any)
+			require.EqualValues(t, 1, client["killed"])
+			require.Positive(t, p["killed_held"], "it died as a holder")
+			require.Equal(t, p["permits"], p["free"])
+			require.EqualValues(t, 0, p["lost_held"])
 		})
 	}
 }

@@ -44,6 +44,9 @@ Examples:
   loadgen run --scenario fair --engines 4                who asks first is served first
   loadgen run --scenario rw --read-share 0.9 --hold 1ms  readers share, writers do not
   loadgen run --scenario semaphore --permits 8 --take 3  64 callers that want permits of one semaphore
+  loadgen run --scenario permits --lease 3s --chaos client
+                                                         the same under leases: what a dead client had comes back
+  loadgen run --scenario latch --keys 4 --count 8        who waits for a latch goes on when it is counted down
   loadgen run --scenario multi --keys 20 --multi-names 4 several locks at once, in any order
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
@@ -58,7 +61,8 @@ Examples:
 Exclusion is checked in every run. With --check-server the server's own counters must
 agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
 was not handed from holder to holder inside the engine; fewer PUBLISH for spin and fair locks.
-That is done whenever no other client is connected; not for rw, where readers share, nor for multi and semaphore. The collector
+That is done whenever no other client is connected; not for rw, where readers share, nor for multi, semaphore,
+permits and latch. The collector
 runs at GOGC=200, the yardstick's too, unless the environment names another.
 
 fenced compares each token with the last one of its name in this process: it must be greater.
@@ -77,6 +81,15 @@ not be --take of them for two seconds while a caller waits. What a killed client
 report says how many those were, and they alone may be missing. It stops the client to be killed at a moment at which
 that number is known exactly: that client has one caller, which keeps its permits for 50ms at least.
 
+permits is semaphore with leases of --lease, which the watchdog renews: none may be over while its holder has the
+permits. At the end all permits must be free, those that a killed client had, too, once its leases have run out; what
+it had counts as held no longer from its death on.
+
+latch has the callers of each of --keys latches wait for it, round after round: one gives it --count, all wait, and
+all count it down in turn. The last count is held back until the others were answered, and for --hold: whoever is let
+in before it was begun is early. Two seconds after it was opened nobody may still wait. A release in the table is a
+count. A killed client would have nothing that could stay, so --chaos client is refused.
+
 With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
 Redis replicates asynchronously: a failover can lose a lock that was granted just before, and kill
@@ -86,8 +99,8 @@ With --chaos client the servers are left alone, so it works with --addr, too. A 
 process runs the same scenario on the same names, and is killed while it holds some of them. The
 report shows the longest time that a name (rw: its readers, or its writers; lock: a caller) was
 without a grant to this process. That may be one lease and two seconds; for fair locks at least seven
-seconds, since a waiter that died keeps its place for five; for a semaphore two seconds. contend, fenced, fair and
-semaphore check exclusion between both processes as well.
+seconds, since a waiter that died keeps its place for five; for a semaphore two seconds. contend, fenced, fair,
+semaphore and permits check exclusion between both processes as well.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
 once, or a token that did not rise; 130 interrupted twice. One interrupt ends the run early, with a report.

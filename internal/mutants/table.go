@@ -68,7 +68,7 @@ func table() []mutant {
 		latches(), latchMarks(), counting(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
-		planted(), hunting(), makingWay(), plantedPermits(),
+		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(), several(), majorities(),
 	} {

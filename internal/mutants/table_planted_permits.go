@@ -26,10 +26,10 @@ func plantedPermits() []mutant {
 		planted("end-not-judged", "permits that are missing at the end are not a failure",
 			one(check, "\t\tout.AddTo(r)\n", ""), "semaphore_sync_PermitsLost"),
 		planted("lost-semaphore-is-fine", "a semaphore that is gone is taken for a full one",
-			one(check, "\t\treturn 0, nil\n", "\t\treturn int64(c.s.Cfg.Permits), nil\n"), "semaphore_sync_SemaphoreLost"),
+			one(check, "\t\tfree, err = 0, nil\n", "\t\tfree, err = int64(c.s.Cfg.Permits), nil\n"), "semaphore_sync_SemaphoreLost"),
 		judged("too-many-are-fine", "more free permits than there are is no failure", one(verdicts, "if p.Missing < 0 {", "if p.Missing < 0 && false {")),
 		judged("dead-hold-nothing", "what a killed client had is called missing",
-			one(verdicts, "want := int64(p.Permits) - p.KilledHeld", "want := int64(p.Permits)")),
+			one(verdicts, "\twant -= p.KilledHeld\n", "\twant -= 0\n")),
 		judged("free-for-ever", "permits that lie free beside a waiter are no failure", one(verdicts, "if p.Idle > p.Bound {", "if p.Idle > 100*p.Bound {")),
 		{
 			"permits-of-the-dead-are-free", "what a dead process held is counted no more", one(witness, "gone && !p.gone()", "p.gone()"),

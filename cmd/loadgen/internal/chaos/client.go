@@ -45,7 +45,7 @@ func (c *Chaos) killClient(ctx, early context.Context) error {
 		return err
 	}
 	c.client.Killed++
-	if c.cfg.Scenario == config.KindSemaphore {
+	if c.cfg.CountsPermits() {
 		c.client.Held, _ = c.witness.File().Permits(true)
 		return nil
 	}
@@ -80,7 +80,7 @@ func (c *Chaos) stopHolding(ctx context.Context, v *victim) error {
 // that the other client says it has, once it is sure of them: what it has just asked for, or is giving back, may be
 // anybody's.
 func (c *Chaos) heldByOthers(ctx context.Context) (n int64, err error) {
-	if c.cfg.Scenario == config.KindSemaphore {
+	if c.cfg.CountsPermits() {
 		if held, unsettled := c.witness.File().Permits(false); unsettled == 0 {
 			return held, nil
 		}
@@ -125,7 +125,7 @@ func (c *Chaos) addClient(r *report.Report, out *report.Chaos) {
 		return
 	}
 	one := c.client
-	if one.What = "lock"; c.cfg.Scenario == config.KindSemaphore {
+	if one.What = "lock"; c.cfg.CountsPermits() {
 		one.What = "permit"
 	}
 	bound := c.cfg.GapBound()

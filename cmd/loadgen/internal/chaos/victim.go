@@ -103,12 +103,15 @@ func victimArgs(cfg *config.Config, srv *topology.Server) []string {
 		"--check-server", "off", "--no-progress", "--json", "-",
 	}
 	hold := cfg.Hold
-	if cfg.Scenario == config.KindSemaphore {
+	if cfg.CountsPermits() {
 		hold = max(hold, victimHold)
 		args = append(args, "--clients", "1", "--permits", strconv.Itoa(cfg.Permits), "--take", strconv.Itoa(cfg.Take))
 	} else {
 		args = append(args, "--clients", strconv.Itoa(cfg.Clients), "--engines", strconv.Itoa(cfg.Engines),
-			"--keys", strconv.Itoa(cfg.Keys), "--lease", cfg.Lease.String())
+			"--keys", strconv.Itoa(cfg.Keys))
+	}
+	if cfg.Scenario != config.KindSemaphore { // which has no lease
+		args = append(args, "--lease", cfg.Lease.String())
 	}
 	for _, addr := range victimAddrs(srv) {
 		args = append(args, "--addr", addr)

@@ -17,6 +17,9 @@ const (
 // IdleMost is how long enough permits may be free while somebody waits for them.
 const IdleMost = 2 * time.Second
 
+// OpenMost is how long after a latch was opened somebody may still wait for it.
+const OpenMost = 2 * time.Second
+
 // GapBound is how long a name may go without a grant when a client is killed.
 func (c *Config) GapBound() time.Duration {
 	if c.Kind == KindSemaphore { // which has no lease
@@ -64,8 +67,9 @@ type Config struct {
 	Seed        uint64
 
 	ReadShare    float64       // rw: of the turns
-	Permits      int           // semaphore
-	Take         int           // semaphore: the most permits of one turn
+	Permits      int           // semaphore, permits
+	Take         int           // semaphore, permits: the most of them in one turn
+	Count        int           // latch: how often it is counted down
 	MultiNames   int           // multi: keys that a turn takes
 	Hold         time.Duration // contend: how long a holder keeps its lock
 	NoHandOff    bool
@@ -91,6 +95,11 @@ type Config struct {
 
 // Contends reports whether the scenario has callers that want the same locks.
 func (c *Config) Contends() bool { return c.Scenario == "contend" || OwnKind(c.Scenario) != "" }
+
+// CountsPermits reports whether callers hold permits of a semaphore, leased or not.
+func (c *Config) CountsPermits() bool {
+	return c.Scenario == KindSemaphore || c.Scenario == KindPermits
+}
 
 // LockName is the name of the i-th lock of a kind: 24 bytes, unless the prefix is long.
 func (c *Config) LockName(kind byte, i int) string {

@@ -17,12 +17,15 @@ type Counter struct {
 	Take    int // the most that one turn takes
 	Held    *meter.Permits
 	Witness *witness.File // nil: this process runs alone
+
+	Leased bool         // what a process had that died comes back
+	Lost   atomic.Int64 // leases that were over before their holder gave them back
 }
 
 // Semaphore is what one caller uses: it takes one to so many permits, by chance, one turn at a time.
 type Semaphore struct {
 	*Counter
-	of     *engine.Semaphore
+	of     counted
 	caller int
 	rng    *rand.Rand
 	n      int
@@ -31,6 +34,15 @@ type Semaphore struct {
 
 // NewSemaphore makes that of a caller.
 func (c *Counter) NewSemaphore(of *engine.Semaphore, caller int, seed uint64) *Semaphore {
+	return c.semaphore(owned{of}, caller, seed)
+}
+
+// NewLeased makes that of a caller whose permits are leased.
+func (c *Counter) NewLeased(of *engine.PermitSemaphore, caller int, seed uint64) *Semaphore {
+	return c.semaphore(&leased{of: of, lost: &c.Lost}, caller, seed)
+}
+
+func (c *Counter) semaphore(of counted, caller int, seed uint64) *Semaphore {
 	return &Semaphore{Counter: c, of: of, caller: caller, rng: rand.New(rand.NewPCG(seed, uint64(caller)))}
 }
 
@@ -43,19 +55,19 @@ func (s *Semaphore) WaitsSince() (since time.Time, waits bool) {
 // Acquire takes some.
 func (s *Semaphore) Acquire(ctx context.Context) (Held, error) {
 	s.ask()
-	return s.answered(s.of.Acquire(ctx, s.n))
+	return s.answered(s.of.acquire(ctx, s.n))
 }
 
 // AcquireLater takes some, and calls then.
 func (s *Semaphore) AcquireLater(ctx context.Context, then func(Held, error)) {
 	s.ask()
-	s.of.AcquireAsync(ctx, s.n).OnComplete(func(_ struct{}, err error) { then(s.answered(err)) })
+	s.of.acquireLater(ctx, s.n, func(err error) { then(s.answered(err)) })
 }
 
 // Release gives back what Acquire took.
 func (s *Semaphore) Release(ctx context.Context) error {
 	s.giving()
-	err := s.of.Release(ctx, s.n)
+	err := s.of.release(ctx, s.n)
 	s.settled()
 	return err
 }
@@ -63,7 +75,7 @@ func (s *Semaphore) Release(ctx context.Context) error {
 // ReleaseLater gives it back, and calls then.
 func (s *Semaphore) ReleaseLater(then func(error)) {
 	s.giving()
-	s.of.ReleaseAsync(s.n).OnComplete(func(_ struct{}, err error) {
+	s.of.releaseLater(s.n, func(err error) {
 		s.settled()
 		then(err)
 	})
@@ -84,7 +96,11 @@ func (s *Semaphore) answered(err error) (Held, error) {
 		return nil, err
 	}
 	s.Held.Take(s.n, s.caller)
-	if s.Witness != nil {
+	switch {
+	case s.Witness == nil:
+	case s.Leased:
+		s.Witness.EnterLeased(s.n, s.Permits, s.caller)
+	default:
 		s.Witness.Enter(s.n, s.Permits, s.caller)
 	}
 	return s, nil

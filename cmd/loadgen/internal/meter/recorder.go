@@ -73,6 +73,13 @@ func (r *Recorder) Pair(granted bool, err error, waited, freeing time.Duration) 
 	r.Live.Store(r.Released)
 }
 
+// Waited notes a grant that nobody gives back. Safe for concurrent use.
+func (r *Recorder) Waited(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Acquired(d)
+}
+
 // Failed notes an operation that ended in err.
 func (r *Recorder) Failed(err error) {
 	if errors.Is(err, engine.ErrLost) {

@@ -42,7 +42,9 @@ type Contend struct {
 	RW     *RW     `json:"rw"`     // scenario rw
 	Multi  *Multi  `json:"multi"`  // scenario multi
 
-	Permits *Permits `json:"permits"` // scenario semaphore
+	Permits *Permits `json:"permits"` // scenarios semaphore, permits
+
+	Latch *Latch `json:"latch"` // scenario latch
 
 	Mutex        *Mutex   `json:"mutex"` // --mutex
 	RatioToMutex *float64 `json:"ratio_to_mutex"`
@@ -64,6 +66,7 @@ func (c *Contend) rows(f *Fairness) [][2]string {
 	rows = append(rows, c.RW.rows()...)
 	rows = append(rows, c.Permits.rows()...)
 	rows = append(rows, c.Multi.rows()...)
+	rows = append(rows, c.Latch.rows()...)
 	if f != nil {
 		rows = append(rows, [2]string{"grants a caller", f.text()})
 	}

@@ -60,6 +60,10 @@ func judge(mode string, r Round) verdict {
 		return verdict{note: "not checked: readers of one engine share what the server counts"}
 	case r.Kind == config.KindSemaphore:
 		return verdict{note: "not checked: one command takes permits for many callers"}
+	case r.Kind == config.KindLatch:
+		return verdict{note: "not checked: latches are not taken by the commands that are counted"}
+	case r.Kind == config.KindPermits:
+		return verdict{note: "not checked: leased permits are not taken by the commands that are counted"}
 	case !before.Known || !after.Known:
 		return verdict{note: "not available (the server has no command counters to show)"}
 	case mode == "auto" && (!before.Alone || !after.Alone):

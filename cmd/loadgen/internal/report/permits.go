@@ -6,7 +6,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 )
 
-// Permits is what became of the permits. It is part of the report of the scenario semaphore.
+// Permits is what became of the permits. It is part of the report of the scenarios semaphore and permits.
 type Permits struct {
 	Permits int   `json:"permits"`
 	Take    int   `json:"take"`    // the most of one turn
@@ -15,7 +15,10 @@ type Permits struct {
 	Missing int64 `json:"missing"` // of those that should have been free; below 0: too many
 	Judged  bool  `json:"judged"`  // a replica that took over may not know of the last ones
 
-	// Nobody gives back what a client had that was killed: it is not expected to be free.
+	Leased bool  `json:"leased"`
+	Lost   int64 `json:"lost_held"` // leases that were over while their holder had not given them back
+
+	// Nobody gives back what a client had that was killed: it is not expected to be free, unless it was leased.
 	KilledHeld      int64 `json:"killed_held"`
 	KilledUnsettled int64 `json:"killed_unsettled"` // that it was about to get or to give back: they may be either
 
@@ -35,12 +38,12 @@ func (r *Report) AddOverdrawn(p *meter.Permits) {
 
 // AddTo adds p to r, with what of it is a failure.
 func (p *Permits) AddTo(r *Report) {
-	want := int64(p.Permits) - p.KilledHeld
+	want, least := p.expected()
 	switch {
 	case p.Free > want:
 		p.Missing = want - p.Free
-	case p.Free < want-p.KilledUnsettled:
-		p.Missing = want - p.KilledUnsettled - p.Free
+	case p.Free < least:
+		p.Missing = least - p.Free
 	}
 	if !p.Judged {
 		return
@@ -51,9 +54,22 @@ func (p *Permits) AddTo(r *Report) {
 	if p.Missing < 0 {
 		r.Fail("%d permits too many: %d of %d are free, and killed clients had %d", -p.Missing, p.Free, p.Permits, p.KilledHeld)
 	}
+	if p.Lost > 0 {
+		r.Fail("%d leases of permits were over while they were held", p.Lost)
+	}
 	if p.Idle > p.Bound {
 		r.Fail("permits were free for %.2f s while a caller waited: more than %g s", p.Idle, p.Bound)
 	}
+}
+
+// expected is how many are to be free at the end: so many, and no fewer than least.
+func (p *Permits) expected() (want, least int64) {
+	want = int64(p.Permits)
+	if p.Leased {
+		return want, want
+	}
+	want -= p.KilledHeld
+	return want, want - p.KilledUnsettled
 }
 
 func (p *Permits) rows() [][2]string {
@@ -64,6 +80,9 @@ func (p *Permits) rows() [][2]string {
 		{"permits", fmt.Sprintf("%s, up to %s a turn; at most %s held at once here", count(int64(p.Permits)), count(int64(p.Take)), count(p.Most))},
 		{"free at the end", fmt.Sprintf("%s, missing %s", count(p.Free), count(p.Missing))},
 		{"free beside a waiter", fmt.Sprintf("%.2f s at most, may be %g s", p.Idle, p.Bound)},
+	}
+	if p.Leased {
+		rows = append(rows, [2]string{"lost while held", count(p.Lost)})
 	}
 	if p.KilledHeld+p.KilledUnsettled > 0 {
 		rows = append(rows, [2]string{"killed client", fmt.Sprintf("it had %s, and up to %s more", count(p.KilledHeld), count(p.KilledUnsettled))})

@@ -22,6 +22,9 @@ func TestWhatOfThePermitsIsJudged(t *testing.T) {
 		{"WhatTheDeadHadIsFree", Permits{Free: 6, KilledHeld: 3}, StatusFailed, "1 permits too many"},
 		{"TheDeadMayHaveHadTwoMore", Permits{Free: 3, KilledHeld: 3, KilledUnsettled: 2}, StatusOK, ""},
 		{"TheDeadCannotHaveHadThreeMore", Permits{Free: 2, KilledHeld: 3, KilledUnsettled: 2}, StatusFailed, "1 of 8 permits are missing"},
+		{"TheDeadHadThreeUnderLeases", Permits{Free: 8, KilledHeld: 3, KilledUnsettled: 1, Leased: true}, StatusOK, ""},
+		{"LeasesOfTheDeadDoNotEnd", Permits{Free: 5, KilledHeld: 3, Leased: true}, StatusFailed, "3 of 8 permits are missing: 5 are free"},
+		{"LostWhileHeld", Permits{Free: 8, Leased: true, Lost: 2}, StatusFailed, "2 leases of permits were over while they were held"},
 		{"FreeForTooLong", Permits{Free: 8, Idle: 2.5}, StatusFailed, "permits were free for 2.50 s while a caller waited"},
 		{"FreeForAWhile", Permits{Free: 8, Idle: 1.9}, StatusOK, ""},
 	} {

@@ -29,7 +29,7 @@ type contendScenario struct {
 	order  *orderCheck // scenario fair
 	rw     *rwTally    // scenario rw
 
-	permits *permitCheck     // scenario semaphore
+	permits *permitCheck     // scenarios semaphore, permits
 	several *contest.Several // scenario multi
 }
 
@@ -133,7 +133,7 @@ func (s *contendScenario) Measure(ctx context.Context) (report.Round, error) {
 	return r, nil
 }
 
-func (s *contendScenario) readOrigins() (o origins) {
+func (s *Stage) readOrigins() (o origins) {
 	for _, eng := range s.Engines {
 		st := eng.Stats()
 		o = o.plus(origins{st.GrantsByHandOff, st.GrantsByMessage, st.WokenBySubscribe, st.WokenByReconnect, st.GrantsByPoll})

@@ -12,6 +12,8 @@ func LedgerOf(s Scenario) *meter.Ledger {
 		return s.held.Ledger
 	case *contendScenario:
 		return s.contest.Ledger
+	case *latchScenario:
+		return s.ledger
 	default:
 		return nil
 	}
@@ -30,4 +32,12 @@ func LostPlaces(s Scenario) int64 {
 	line.mu.Lock()
 	defer line.mu.Unlock()
 	return line.line.LostPlace
+}
+
+// LetInEarly is how many callers of s have been let in before the last count of their latch.
+func LetInEarly(s Scenario) (n int64) {
+	for _, l := range s.(*latchScenario).latches {
+		n += l.Early.Load()
+	}
+	return n
 }

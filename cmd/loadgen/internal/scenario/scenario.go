@@ -53,6 +53,8 @@ func All() map[string]func(Stage) Scenario {
 		"fair":               newFairScenario,
 		"rw":                 newRWScenario,
 		config.KindSemaphore: newSemaphoreScenario,
+		config.KindPermits:   newSemaphoreScenario,
+		config.KindLatch:     newLatchScenario,
 		"multi":              newMultiScenario,
 	}
 }

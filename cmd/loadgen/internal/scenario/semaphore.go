@@ -19,7 +19,7 @@ import (
 const freePause = 20 * time.Millisecond
 
 // newSemaphoreScenario is contend on one semaphore: callers take permits, and never hold more than there are. At the
-// end all of them are free again, but for those that a killed client had.
+// end all of them are free again, but for those that a killed client had: under leases those, too.
 func newSemaphoreScenario(s Stage) Scenario {
 	return &contendScenario{Stage: s, waits: meter.NewRecorder(), permits: new(permitCheck)}
 }
@@ -39,13 +39,22 @@ func (c *permitCheck) open(s *Stage, name string) []contest.Lock {
 	c.s, c.name = s, name
 	c.count = &contest.Counter{
 		Permits: s.Cfg.Permits, Take: s.Cfg.Take, Held: meter.NewPermits(s.Cfg.Permits), Witness: s.Witness.File(),
+		Leased: s.Cfg.Scenario == config.KindPermits,
 	}
 	locks := make([]contest.Lock, s.Cfg.Clients)
 	for i := range locks {
-		one := c.count.NewSemaphore(s.Engines[i%len(s.Engines)].Semaphore(name), i, s.Cfg.Seed)
+		one := c.caller(s.Engines[i%len(s.Engines)], i)
 		c.callers, locks[i] = append(c.callers, one), one
 	}
 	return locks
+}
+
+// caller makes the semaphore of one of them.
+func (c *permitCheck) caller(eng *engine.Engine, i int) *contest.Semaphore {
+	if c.count.Leased {
+		return c.count.NewLeased(eng.PermitSemaphore(c.name, engine.WatchdogLease(c.s.Cfg.Lease)), i, c.s.Cfg.Seed)
+	}
+	return c.count.NewSemaphore(eng.Semaphore(c.name), i, c.s.Cfg.Seed)
 }
 
 // give gives the semaphore its permits; nil gives none.
@@ -64,7 +73,18 @@ func (c *permitCheck) give(ctx context.Context) error {
 	return nil
 }
 
-func (c *permitCheck) semaphore() *engine.Semaphore { return c.s.Engines[0].Semaphore(c.name) }
+func (c *permitCheck) semaphore() permitKeeper {
+	if c.count.Leased {
+		return c.s.Engines[0].PermitSemaphore(c.name)
+	}
+	return c.s.Engines[0].Semaphore(c.name)
+}
+
+// permitKeeper is a semaphore of either kind.
+type permitKeeper interface {
+	TrySetPermits(ctx context.Context, n int) (bool, error)
+	Delete(ctx context.Context) (bool, error)
+}
 
 // watch looks at the server until the function it returns is called; nil looks at nothing.
 func (c *permitCheck) watch(ctx context.Context) (end func()) {
@@ -141,13 +161,14 @@ func (c *permitCheck) addTo(ctx context.Context, r *report.Report) error {
 	out := &report.Permits{
 		Permits: c.s.Cfg.Permits, Take: c.s.Cfg.Take, Most: c.count.Held.Most.Load(),
 		Idle: c.idle.longest.Seconds(), Bound: config.IdleMost.Seconds(), Judged: !config.ChangesServers(c.s.Cfg.Chaos),
+		Leased: c.count.Leased, Lost: c.count.Lost.Load(),
 	}
 	r.Contend.Permits = out
 	r.AddOverdrawn(c.count.Held)
 	if w := c.count.Witness; w != nil {
 		out.KilledHeld, out.KilledUnsettled = w.Permits(true)
 	}
-	free, err := c.free(ctx)
+	free, err := c.freeAtLast(ctx, out.KilledHeld+out.KilledUnsettled > 0)
 	if err != nil {
 		err = fmt.Errorf("ask how many permits are free: %s", c.s.Srv.Hide(err))
 	} else {
@@ -161,12 +182,36 @@ func (c *permitCheck) addTo(ctx context.Context, r *report.Report) error {
 	return errors.Join(err, gone)
 }
 
-// free asks the server past the engine.
+// freeAtLast asks how many are free. Where a client was killed it waits for them until its leases have run out.
+func (c *permitCheck) freeAtLast(ctx context.Context, killed bool) (free int64, err error) {
+	var wait time.Duration
+	if c.count.Leased && killed {
+		wait = c.s.Cfg.GapBound()
+	}
+	for began := time.Now(); ; time.Sleep(freePause) {
+		free, err = c.free(ctx)
+		if err != nil || free >= int64(c.count.Permits) || time.Since(began) >= wait {
+			return free, err
+		}
+	}
+}
+
+// free asks the server past the engine. Leased permits stand beside the others with the server's time at which they
+// are free, and stay there until somebody asks for permits.
 func (c *permitCheck) free(ctx context.Context) (int64, error) {
 	client := c.s.Srv.Client
 	free, err := client.DoMulti(ctx, client.B().Get().Key(c.name).Build())[0].AsInt64()
 	if rueidis.IsRedisNil(err) {
-		return 0, nil
+		free, err = 0, nil
 	}
-	return free, err
+	if err != nil || !c.count.Leased {
+		return free, err
+	}
+	now, err := client.Do(ctx, client.B().Time().Build()).AsStrSlice()
+	if err != nil {
+		return 0, err
+	}
+	over := client.B().Zcount().Key("{" + c.name + "}:timeout").Min("-inf").Max(now[0] + "000").Build()
+	expired, err := client.Do(ctx, over).AsInt64()
+	return free + expired, err
 }

@@ -33,8 +33,9 @@ type RedLease struct {
 
 // A redPart is what one server has granted.
 type redPart struct {
-	lease atomic.Pointer[Lease] // nil: nothing yet
-	watch leaseContext
+	lease   atomic.Pointer[Lease] // nil: nothing yet
+	watch   leaseContext
+	watched bool // the watch has its place in a list, where it can stand once; guarded by the lease's mu
 }
 
 // drift is what a majority on several servers is trusted less than each of them: the page on Redlock takes off a
@@ -54,11 +55,19 @@ func (rl *RedLease) begin() {
 	rl.schedule()
 }
 
-// watch has the loss of one part looked at.
+// watch has the loss of one part looked at. Only the first call for a part does so: one that joins while the lease
+// begins has two.
 func (rl *RedLease) watch(i int, ls *Lease) {
-	c := &rl.parts[i].watch
-	c.tell = func(error) { rl.look() }
-	_ = ls.watchFor(c) // one that has ended is counted by the next look
+	p := &rl.parts[i]
+	rl.mu.Lock()
+	watched := p.watched
+	p.watched = true
+	rl.mu.Unlock()
+	if watched {
+		return
+	}
+	p.watch.tell = func(error) { rl.look() }
+	_ = ls.watchFor(&p.watch) // one that has ended is counted by the next look
 }
 
 // join adds what a server has granted late.

@@ -382,13 +382,13 @@ func (op *redOp) take() {
 	if !op.claim() {
 		return
 	}
+	ls.begin()
 	// Who has no answer yet joins it, or is given back when it is over.
 	for i, f := range late {
 		if f != nil {
 			f.then(func() { ls.join(i, f.value) })
 		}
 	}
-	ls.begin()
 	op.end(ls, nil)
 }
 

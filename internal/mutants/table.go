@@ -70,7 +70,7 @@ func table() []mutant {
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
-		unseen(), several(), majorities(),
+		unseen(), several(), majorities(), joining(),
 	} {
 		all = append(all, part...)
 	}

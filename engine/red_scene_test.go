@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"time"
 )
 
 // redOf makes the lease of a RedLock by hand: of three locks, of which the first two have answered. That they are one
@@ -30,5 +31,35 @@ func TestRedWatchesAPartOnceThatJoinsWhileItBegins(t *testing.T) {
 		}
 		_, err := result(sc, rl.ReleaseAsync())
 		sc.wants(nil, err, "all are held")
+	})
+}
+
+func TestRedStopsRenewingWhatJoinsLater(t *testing.T) {
+	play(t, func(sc *scene) {
+		rl, third := sc.redOf(WatchdogLease(time.Second))
+		rl.begin()
+		rl.StopRenewing()
+		rl.join(2, third)
+		sc.w.Sleep(2 * time.Second)
+		if !third.Lost() || !rl.Lost() {
+			sc.t.Error("what has joined is renewed")
+		}
+		_, err := result(sc, rl.ReleaseAsync())
+		sc.wants(ErrLost, err, "nothing was renewed")
+	})
+}
+
+func TestRedExtendsWhatJoinsLater(t *testing.T) {
+	play(t, func(sc *scene) {
+		rl, third := sc.redOf(FixedLease(time.Second))
+		rl.begin()
+		sc.wants(nil, rl.Extend(context.Background(), 10*time.Second), "all are held")
+		rl.join(2, third)
+		sc.w.Sleep(2 * time.Second)
+		if third.Lost() || rl.Held() != 3 {
+			sc.t.Error("what has joined has run out")
+		}
+		_, err := result(sc, rl.ReleaseAsync())
+		sc.wants(nil, err, "all were extended")
 	})
 }

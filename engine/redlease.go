@@ -28,7 +28,14 @@ type RedLease struct {
 	item  wheel.Item // when the majority may end
 	parts []redPart  // in canonical order
 
-	mu sync.Mutex // against a part that is joined while all are given back
+	mu    sync.Mutex // against a part that is joined while all are given back, or asked for something
+	asked redAsked   // guarded by mu
+}
+
+// redAsked is what a RedLease was asked for: it holds for who joins later, too.
+type redAsked struct {
+	stop  bool          // by StopRenewing
+	until clock.Instant // by Extend
 }
 
 // A redPart is what one server has granted.
@@ -80,12 +87,28 @@ func (rl *RedLease) join(i int, ls *Lease) {
 	if !over {
 		rl.parts[i].lease.Store(ls)
 	}
+	asked := rl.asked
 	rl.mu.Unlock()
 	if over {
 		givePart(ls)
 		return
 	}
 	rl.watch(i, ls)
+	if asked.stop {
+		ls.StopRenewing()
+	}
+	d := asked.until.Sub(rl.lead.clock.Now())
+	if !ls.lock.set.Watchdog && d >= MinFixedLease && ls.hold.Deadline().Before(asked.until) {
+		extendPart(ls, d)
+	}
+}
+
+// ask notes what is asked of the parts, and returns those that are there: who joins later sees the note.
+func (rl *RedLease) ask(note func(*redAsked)) []*Lease {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	note(&rl.asked)
+	return rl.granted()
 }
 
 // granted are the parts that were granted, in canonical order.
@@ -227,18 +250,18 @@ func (rl *RedLease) Context() context.Context {
 	return rl.group
 }
 
-// StopRenewing ends the watchdog's care for all parts, as that of Lease.
+// StopRenewing ends the watchdog's care for all parts, as that of Lease: also for those that join later.
 func (rl *RedLease) StopRenewing() {
 	if rl.state.Load() != leaseActive {
 		return
 	}
-	for _, ls := range rl.granted() {
+	for _, ls := range rl.ask(func(a *redAsked) { a.stop = true }) {
 		ls.StopRenewing()
 	}
 }
 
-// Extend raises the remaining time of every part to d, where all have fixed leases. It succeeds if a majority has done
-// so. Errors: as Lease.Extend.
+// Extend raises the remaining time of every part to d, where all have fixed leases, also of those that join later. It
+// succeeds if a majority has done so. Errors: as Lease.Extend.
 func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
 		return err
@@ -255,6 +278,8 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	case rl.Lost():
 		return newSeveralError(all, ErrLost)
 	}
+	until := rl.lead.clock.Now().Add(d)
+	all = rl.ask(func(a *redAsked) { a.until = max(a.until, until) })
 	v := rl.newVote(len(all))
 	for _, ls := range all {
 		v.add(extendPart(ls, d))
@@ -268,8 +293,8 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Release gives all parts back. It is detached, and answered when a majority is free: a server that is silent is asked
-// again by its engine.
+// Release gives all parts back. It is detached, and answered when a majority is free, by this or because it was lost
+// before: a server that is silent is asked again by its engine.
 //
 // Errors: ErrLost if the majority was lost before; ErrNotHeld the second time; those of Lease.Release where so many
 // failed that no majority is known to be free.
@@ -289,6 +314,7 @@ func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
 	rl.mu.Unlock()
 	all := rl.granted() // nothing is joined any more
 	v := rl.newVote(len(all))
+	v.freed = true
 	if !mine {
 		v.resolve(struct{}{}, newSeveralError(all, ErrNotHeld))
 		return &v.Future
@@ -309,6 +335,8 @@ type vote struct {
 	Future[struct{}]
 	eng  *Engine
 	lost error // what is told in any case
+	// A part that was lost agrees: that server is free.
+	freed bool
 
 	mu     sync.Mutex
 	left   int
@@ -333,7 +361,7 @@ func (v *vote) add(f *Future[struct{}]) {
 		// The result is told without the mutex: whoever waits for it may be called by that.
 		v.mu.Lock()
 		v.left--
-		if f.err == nil {
+		if f.err == nil || v.freed && errors.Is(f.err, ErrLost) {
 			v.needed--
 		} else {
 			v.errs = append(v.errs, f.err)

@@ -291,12 +291,13 @@ func (d *doing) leaseOf(l *Lock) *Lease {
 
 // compare puts locks in canonical order: all callers take several locks in the same one, also those in other processes,
 // whose engines have ids of their own. So it goes by the keys first; where several servers have the same, by what
-// the engines were told of their servers. It is 0 for handles on the same name of one engine.
+// the engines were told of their servers. It is 0 for handles on the same name of one engine. What is left to the ids,
+// checkPlaces refuses where the order matters.
 func (l *Lock) compare(other *Lock) int {
 	if byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {
 		return byKey
 	}
-	return cmp.Or(cmp.Compare(l.eng.cfg.place(), other.eng.cfg.place()), cmp.Compare(l.eng.id, other.eng.id))
+	return cmp.Or(cmp.Compare(l.eng.place, other.eng.place), cmp.Compare(l.eng.id, other.eng.id))
 }
 
 // newDoing prepares a Do of the lock with ctx, and says whose its acquire is.

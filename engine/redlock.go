@@ -29,7 +29,7 @@ type RedLock struct{ all *MultiLock }
 // Red returns a handle on locks of which each is of another engine: at least three. They need not have the same name.
 // Errors: as Multi; too few locks, or two of one engine, are ErrName.
 func Red(locks ...*Lock) *RedLock {
-	m := Multi(locks...)
+	m := ordered(locks) // it waits for none of them while it holds others: their order does not matter
 	if m.err == nil {
 		m.err = checkApart(m.sorted)
 	}

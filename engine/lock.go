@@ -223,10 +223,10 @@ type ownerKey struct{}
 // whoever else does so inside.
 type doing struct {
 	lease   *Lease
-	several []*Lease // of a Do of several locks, instead: in canonical order
-	outer   *doing   // the Do around it
-	general *Owner   // of every other lock: WithOwner's; nil: none
-	made    Owner    // of the lock, if nobody had named one
+	several func() []*Lease // of a Do of several locks, instead: in canonical order; a part of a RedLock may join later
+	outer   *doing          // the Do around it
+	general *Owner          // of every other lock: WithOwner's; nil: none
+	made    Owner           // of the lock, if nobody had named one
 }
 
 // WithOwner returns a context whose acquires are the owner's, whatever the lock. A nil owner takes it away
@@ -282,11 +282,15 @@ func (d *doing) leaseOf(l *Lock) *Lease {
 	if ls := d.lease; ls != nil && ls.lock.compare(l) == 0 {
 		return ls
 	}
-	at, found := slices.BinarySearchFunc(d.several, l, func(ls *Lease, l *Lock) int { return ls.lock.compare(l) })
+	if d.several == nil {
+		return nil
+	}
+	several := d.several()
+	at, found := slices.BinarySearchFunc(several, l, func(ls *Lease, l *Lock) int { return ls.lock.compare(l) })
 	if !found {
 		return nil
 	}
-	return d.several[at]
+	return several[at]
 }
 
 // compare puts locks in canonical order: all callers take several locks in the same one, also those in other processes,

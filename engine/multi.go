@@ -216,7 +216,7 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context) error) erro
 	if err != nil {
 		return err
 	}
-	d.several = ls.leases
+	d.several = func() []*Lease { return ls.leases }
 	return d.run(ctx, ls, ls.lead.world, fn)
 }
 

@@ -98,7 +98,7 @@ func (r *RedLock) Do(ctx context.Context, fn func(context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	d.several = ls.granted()
+	d.several = ls.granted
 	return d.run(ctx, ls, ls.lead.world, fn)
 }
 

@@ -21,6 +21,11 @@ func joining() []mutant {
 			one(lease, "if f.err == nil || v.freed && errors.Is(f.err, ErrLost) {", "if f.err == nil {"), severalSuite,
 			"TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent", false,
 		},
+		{
+			"red-do-forgets-who-joins", "what runs in the Do of a RedLock waits for itself when another server is gone",
+			one("engine/redlock.go", "\td.several = ls.granted\n", "\tfirst := ls.granted()\n\td.several = func() []*Lease { return first }\n"), severalSuite,
+			"TestRedDoEntersAgainWhatJoinedLater", false,
+		},
 	}
 }
 

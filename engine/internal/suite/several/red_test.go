@@ -165,6 +165,24 @@ func TestRedLockWithASilentServer(t *testing.T) {
 	allFree(t, servers)
 }
 
+func TestRedDoEntersAgainWhatJoinedLater(t *testing.T) {
+	servers, proxies, engines := redProxied(t, 3)
+	r := red(engines, "a", engine.WatchdogLease(2*time.Second))
+	proxies[2].Pause()
+	require.NoError(t, r.Do(testkit.Limited(t), func(ctx context.Context) error {
+		proxies[2].Resume()
+		testkit.Eventually(t, "all three are entered", func() bool {
+			inner, err := r.TryAcquire(ctx)
+			require.NoError(t, err)
+			held := inner.Held()
+			require.NoError(t, inner.Release(ctx))
+			return held == 3
+		})
+		return nil
+	}))
+	allFree(t, servers)
+}
+
 // What was lost is free already: with one more that answers, a majority is.
 func TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent(t *testing.T) {
 	servers, proxies, engines := redProxied(t, 3)

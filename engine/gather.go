@@ -356,7 +356,7 @@ func (op *multiOp) worn() (worn []*Lease) {
 		if ls == nil || ls.lock.set.Watchdog {
 			continue
 		}
-		if whole := ls.lock.set.Lease; ls.hold.Deadline().Sub(c.at(ls)) < whole-whole/4 {
+		if whole := ls.lock.set.Lease; ls.lasts().Sub(c.at(ls)) < whole-whole/4 {
 			worn = append(worn, ls)
 		}
 	}

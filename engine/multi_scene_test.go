@@ -132,3 +132,28 @@ func TestMultiEndsWithTroubleThatDoesNotPass(t *testing.T) {
 		})
 	}
 }
+
+// The longer handle may be given back first, and then the key lives only as long as the others ask for.
+func TestMultiExtendsAFixedLeaseBesideALongerOne(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		const whole = 2 * time.Second
+		ctx := WithOwner(context.Background(), NewOwner())
+		longer, err := result(sc, sc.e.Lock("a").AcquireAsync(ctx))
+		sc.wants(nil, err, "it is free")
+		held := sc.acquire(sc.e.Lock("b"))
+		f := sc.e.MultiLock("a", "b").With(FixedLease(whole)).AcquireAsync(ctx)
+		sc.w.Sleep(3 * time.Second)
+		sc.release(held)
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "all are free")
+		sc.release(longer)
+		for _, child := range ls.leases {
+			if left := child.hold.Deadline().Sub(sc.w.Now()); left < whole*7/10 {
+				t.Errorf("%q has %v left of %v", child.Name(), left, whole)
+			}
+		}
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}

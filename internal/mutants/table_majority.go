@@ -57,6 +57,10 @@ func outlasting() []mutant {
 	const gather = "engine/gather.go"
 	return []mutant{
 		{
+			"multi-trusts-a-longer-handle", "several locks are lost when another handle of one of them is given back",
+			one(gather, "ls.lasts().Sub(c.at(ls))", "ls.hold.Deadline().Sub(c.at(ls))"), "engine", "TestMultiExtendsAFixedLeaseBesideALongerOne", false,
+		},
+		{
 			"multi-ends-with-a-failover", "who waits for several locks is told of a failover that one who waits for a single lock outlasts",
 			one(gather, "case errors.Is(err, ErrHeld), !op.try && passes(err):", "case errors.Is(err, ErrHeld):"), "engine", "TestMultiOutlastsAFailoverAsOneLockDoes", false,
 		},

@@ -473,7 +473,13 @@ func borrow(client rueidis.Client, o resp.Options) (*resp.Nodes, error) {
 	return resp.Open(addrs, find, true, o)
 }
 
-// place is what the configuration says of where the servers are; "" where a client was given.
+// place is what the configuration says of which locks are meant: the addresses and the database, however they are
+// written, and without who connects to them; "" where a client was given, which is asked nothing of that.
 func (cfg *Config) place() string {
-	return cfg.MasterName + " " + strings.Join(slices.Sorted(slices.Values(cfg.Addrs)), " ")
+	if cfg.Client != nil {
+		return ""
+	}
+	option := options(*cfg)
+	addrs := strings.Join(slices.Sorted(slices.Values(option.InitAddress)), " ")
+	return fmt.Sprintf("%s %s %d", option.Sentinel.MasterSet, addrs, option.SelectDB)
 }

@@ -28,6 +28,7 @@ import (
 // one for each Redis. All methods may be called by any goroutine.
 type Engine struct {
 	cfg      Config
+	place    string                   // Config.place
 	hide     func(text string) string // see resp.Options.Hide; may be nil
 	id       string                   // UUID, the first half of every owner id
 	clock    clock.Clock

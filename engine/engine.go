@@ -71,7 +71,7 @@ func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subs
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, hide: hide, id: id, clock: c, world: w,
+		cfg: cfg, place: cfg.place(), hide: hide, id: id, clock: c, world: w,
 		ended: w.NewLatch(), closed: w.NewLatch(), settled: w.NewBell(),
 	}
 	if err := e.start(nodes); err != nil {

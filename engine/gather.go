@@ -13,8 +13,8 @@ import (
 
 // How several locks are acquired. All are tried at once, so that they travel in batches. If some are held elsewhere,
 // only those before the first of them, in canonical order, are kept; it is waited for in its own queue, and then the
-// rest is tried again. So whoever waits holds nothing behind what it waits for: there is no circle, and somebody always
-// goes on.
+// rest is tried again. The same goes for a lock whose server has trouble that passes. So whoever waits holds nothing
+// behind what it waits for: there is no circle, and somebody always goes on.
 
 // A multiOp is one acquire of several locks. What it has is always the first of its parts.
 type multiOp struct {
@@ -162,7 +162,7 @@ func (op *multiOp) judge() {
 		switch {
 		case err == nil:
 			p.lease = ls
-		case errors.Is(err, ErrHeld):
+		case errors.Is(err, ErrHeld), !op.try && passes(err):
 			if busy < 0 {
 				busy, held = i, err
 			}
@@ -181,6 +181,20 @@ func (op *multiOp) judge() {
 		op.waitFor(busy)
 	default:
 		op.onward(op.to)
+	}
+}
+
+// passes reports whether an acquire that waits outlasts an error of a Try, without anybody's help: a failover, for
+// instance. If that takes too long, it says so itself.
+func passes(err error) bool {
+	var server *ServerError
+	switch {
+	case errors.Is(err, ErrNotReplicated):
+		return false
+	case errors.Is(err, ErrUnknown):
+		return true
+	default:
+		return errors.As(err, &server) && server.Class.Transient()
 	}
 }
 
@@ -343,7 +357,7 @@ func (op *multiOp) worn() (worn []*Lease) {
 		if ls == nil || ls.lock.set.Watchdog {
 			continue
 		}
-		if whole := ls.lock.set.Lease; ls.hold.Deadline().Sub(c.at(ls)) < whole-whole/4 {
+		if whole := ls.lock.set.Lease; ls.lasts().Sub(c.at(ls)) < whole-whole/4 {
 			worn = append(worn, ls)
 		}
 	}

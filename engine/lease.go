@@ -368,6 +368,22 @@ func (sc *section) stopRenewing(h *hold, ls *Lease) {
 	sc.tellWatchdog(h)
 }
 
+// lasts is until when the key lives because of this handle alone, as long as its hold is trusted: another handle of it
+// may ask for more, and be given back before.
+func (ls *Lease) lasts() clock.Instant {
+	h := ls.hold
+	sc := ls.lock.eng.enter(ls.lock.hash)
+	defer sc.leave()
+	until := h.Deadline()
+	if h.allCompatible() {
+		return until
+	}
+	if i := h.extra.wishes.of(ls); i >= 0 && h.extra.wishes[i].trusted != 0 {
+		return min(until, h.extra.wishes[i].trusted)
+	}
+	return until
+}
+
 // asksFor notes that a command may let the key live for so long, whatever its answer.
 func (sc *section) asksFor(h *hold, lease time.Duration) {
 	if lease <= h.Lease() {

@@ -223,10 +223,10 @@ type ownerKey struct{}
 // whoever else does so inside.
 type doing struct {
 	lease   *Lease
-	several []*Lease // of a Do of several locks, instead: in canonical order
-	outer   *doing   // the Do around it
-	general *Owner   // of every other lock: WithOwner's; nil: none
-	made    Owner    // of the lock, if nobody had named one
+	several func() []*Lease // of a Do of several locks, instead: in canonical order; a part of a RedLock may join later
+	outer   *doing          // the Do around it
+	general *Owner          // of every other lock: WithOwner's; nil: none
+	made    Owner           // of the lock, if nobody had named one
 }
 
 // WithOwner returns a context whose acquires are the owner's, whatever the lock. A nil owner takes it away
@@ -282,21 +282,26 @@ func (d *doing) leaseOf(l *Lock) *Lease {
 	if ls := d.lease; ls != nil && ls.lock.compare(l) == 0 {
 		return ls
 	}
-	at, found := slices.BinarySearchFunc(d.several, l, func(ls *Lease, l *Lock) int { return ls.lock.compare(l) })
+	if d.several == nil {
+		return nil
+	}
+	several := d.several()
+	at, found := slices.BinarySearchFunc(several, l, func(ls *Lease, l *Lock) int { return ls.lock.compare(l) })
 	if !found {
 		return nil
 	}
-	return d.several[at]
+	return several[at]
 }
 
 // compare puts locks in canonical order: all callers take several locks in the same one, also those in other processes,
 // whose engines have ids of their own. So it goes by the keys first; where several servers have the same, by what
-// the engines were told of their servers. It is 0 for handles on the same name of one engine.
+// the engines were told of their servers. It is 0 for handles on the same name of one engine. What is left to the ids,
+// checkPlaces refuses where the order matters.
 func (l *Lock) compare(other *Lock) int {
 	if byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {
 		return byKey
 	}
-	return cmp.Or(cmp.Compare(l.eng.cfg.place(), other.eng.cfg.place()), cmp.Compare(l.eng.id, other.eng.id))
+	return cmp.Or(cmp.Compare(l.eng.place, other.eng.place), cmp.Compare(l.eng.id, other.eng.id))
 }
 
 // newDoing prepares a Do of the lock with ctx, and says whose its acquire is.

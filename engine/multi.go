@@ -17,9 +17,11 @@ import (
 // The order in which callers name the locks does not matter: two that name the same ones in other orders never wait
 // for each other. Who waits holds only locks that come before the one it waits for, in an order that all callers
 // share, and stands in that one's queue as any caller does. The order is that of the names; of one name on several
-// servers it is that of their addresses, which all processes are to configure alike. Two engines of one server must
-// not be asked for the same name: the second acquire waits for the first. And it is no promise for what a caller takes
-// one after the other: who holds one lock and waits for several others can wait for somebody who does the reverse.
+// servers it is that of their addresses and databases, which all processes are to configure alike. Of two engines that
+// were given a Client each, or have the same addresses and the same database, the same name is refused: a Client does
+// not say which server it is, and on one server the second acquire would wait for the first. And it is no promise for
+// what a caller takes one after the other: who holds one lock and waits for several others can wait for somebody who
+// does the reverse.
 type MultiLock struct {
 	given  []*Lock // as the caller named them
 	sorted []*Lock // in canonical order, without MaxWait
@@ -41,14 +43,43 @@ func (e *Engine) MultiLock(names ...string) *MultiLock {
 
 // Multi returns a handle on locks of any kind, of one or of several engines, with the options that each of them has. Of
 // several MaxWaits the least bounds the whole. Errors: as Engine.MultiLock; both halves of one read-write lock, or two
-// kinds of lock of one name, are the same name.
+// kinds of lock of one name, are the same name; one name of two engines is ErrName unless their Config tells their
+// servers apart.
 func Multi(locks ...*Lock) *MultiLock {
+	m := ordered(locks)
+	if m.err == nil {
+		m.err = checkPlaces(m.sorted)
+	}
+	return m
+}
+
+// ordered is Multi without a promise about the order of locks of the same name.
+func ordered(locks []*Lock) *MultiLock {
 	m := &MultiLock{given: slices.Clone(locks)}
 	if m.err = checkLocks(m.given); m.err != nil {
 		return m
 	}
 	m.sort()
 	return m
+}
+
+// checkPlaces refuses locks of one name on servers of which nothing says which comes first: two processes could take
+// them in other orders, and wait for each other for ever.
+func checkPlaces(sorted []*Lock) error {
+	for i, l := range sorted[1:] {
+		before := sorted[i]
+		if before.key != l.key || before.eng.place != l.eng.place {
+			continue
+		}
+		why := "two engines with the same addresses and database are asked for it, and the second would wait for the " +
+			"first: name it once"
+		if l.eng.cfg.Client != nil {
+			why = "two engines with a given Client are asked for it, and nothing says which server all processes ask first: " +
+				"open them with Addrs, or with a Prefix each"
+		}
+		return &nameError{l.Name(), fmt.Errorf("%w: %s", ErrName, why)}
+	}
+	return nil
 }
 
 // errNoLocks is what is wrong with several locks of which there are none.
@@ -185,7 +216,7 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context) error) erro
 	if err != nil {
 		return err
 	}
-	d.several = ls.leases
+	d.several = func() []*Lease { return ls.leases }
 	return d.run(ctx, ls, ls.lead.world, fn)
 }
 

@@ -71,7 +71,8 @@ func TestMultiGivesTheLastBackFirst(t *testing.T) {
 // orders, and each would wait for what the other has.
 func TestTheOrderOfLocksIsTheSameInEveryProcess(t *testing.T) {
 	of := func(id, key string, addrs ...string) *Lock {
-		return &Lock{eng: &Engine{id: id, cfg: Config{Addrs: addrs}}, key: key}
+		cfg := Config{Addrs: addrs}
+		return &Lock{eng: &Engine{id: id, cfg: cfg, place: cfg.place()}, key: key}
 	}
 	order := func(a, b *Lock) int {
 		require.Equal(t, a.compare(b), -b.compare(a))
@@ -85,4 +86,20 @@ func TestTheOrderOfLocksIsTheSameInEveryProcess(t *testing.T) {
 	require.Negative(t, order(of("1", "x"), of("2", "x")), "nothing else tells them apart")
 	one := of("1", "x")
 	require.Zero(t, one.compare(&Lock{eng: one.eng, key: "x"}))
+}
+
+func TestThePlaceOfAnEngineIsWhichLocksItMeans(t *testing.T) {
+	place := func(cfg Config) string { return cfg.place() }
+	plain := place(Config{Addrs: []string{"one:6379"}})
+	require.Equal(t, plain, place(Config{Addrs: []string{"redis://user:secret@one:6379"}}))
+	require.Equal(t, plain, place(Config{Addrs: []string{"redis://other:word@one:6379/0"}}))
+	require.Equal(t, plain, place(Config{Addrs: []string{"one:6379"}, Username: "user", Password: "secret"}))
+	require.NotContains(t, place(Config{Addrs: []string{"redis://user:secret@one:6379"}}), "secret")
+	second := place(Config{Addrs: []string{"one:6379"}, DB: 1})
+	require.NotEqual(t, plain, second, "another database has other locks")
+	require.Equal(t, second, place(Config{Addrs: []string{"redis://one:6379/1"}}))
+	require.NotEqual(t, plain, place(Config{Addrs: []string{"one:6379"}, MasterName: "main"}))
+	nodes := Config{Addrs: []string{"b:1", "a:1"}}
+	require.Equal(t, place(Config{Addrs: []string{"a:1", "b:1"}}), place(nodes))
+	require.Equal(t, []string{"b:1", "a:1"}, nodes.Addrs, "the caller's own order stays")
 }

@@ -79,3 +79,81 @@ func TestMultiExtendsAtTheEndWhatHasRunForAWhile(t *testing.T) {
 		sc.wants(nil, err, "all are held")
 	})
 }
+
+// A master that is being replaced refuses to write for a while: who waits outlasts that, whether it asks for one lock or
+// for several.
+func TestMultiOutlastsAFailoverAsOneLockDoes(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		sc.server.twin.Refuse = "READONLY You can't write against a read only replica."
+		one := sc.e.Lock("one").AcquireAsync(context.Background())
+		several := sc.e.MultiLock("b", "a").AcquireAsync(context.Background())
+		sc.w.Sleep(simAttempt) // a newcomer is patient for retryBudget times that
+		_, _, told := several.Result()
+		require.False(t, told, "it waits")
+		sc.server.twin.Refuse = ""
+		ls, err := result(sc, one)
+		sc.wants(nil, err, "the new master grants one")
+		sc.release(ls)
+		ml, err := result(sc, several)
+		sc.wants(nil, err, "and several")
+		_, err = result(sc, ml.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}
+
+func TestMultiTryAsksOnceInAFailover(t *testing.T) {
+	play(t, func(sc *scene) {
+		order := &partOrder{}
+		sc.e.joints.watch = order
+		sc.server.twin.Refuse = "READONLY You can't write against a read only replica."
+		_, err := result(sc, sc.e.MultiLock("b", "a").TryAcquireAsync(context.Background()))
+		var refused *ServerError
+		require.ErrorAs(t, err, &refused)
+		require.True(t, refused.Class.Transient())
+		require.Equal(t, []string{"a", "b"}, order.asked, "nothing is waited for")
+		sc.server.twin.Refuse = ""
+	})
+}
+
+func TestMultiEndsWithTroubleThatDoesNotPass(t *testing.T) {
+	for text, class := range map[string]Class{
+		"NOPERM this user has no permissions": ClassNoPerm,
+		"OOM command not allowed":             ClassOOM,
+	} {
+		play(t, func(sc *scene) {
+			sc.e.joints.watch = nil
+			sc.server.twin.Refuse = text
+			_, err := result(sc, sc.e.MultiLock("b", "a").AcquireAsync(context.Background()))
+			var refused *ServerError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, class, refused.Class)
+			sc.server.twin.Refuse = ""
+		})
+	}
+}
+
+// The longer handle may be given back first, and then the key lives only as long as the others ask for.
+func TestMultiExtendsAFixedLeaseBesideALongerOne(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		const whole = 2 * time.Second
+		ctx := WithOwner(context.Background(), NewOwner())
+		longer, err := result(sc, sc.e.Lock("a").AcquireAsync(ctx))
+		sc.wants(nil, err, "it is free")
+		held := sc.acquire(sc.e.Lock("b"))
+		f := sc.e.MultiLock("a", "b").With(FixedLease(whole)).AcquireAsync(ctx)
+		sc.w.Sleep(3 * time.Second)
+		sc.release(held)
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "all are free")
+		sc.release(longer)
+		for _, child := range ls.leases {
+			if left := child.hold.Deadline().Sub(sc.w.Now()); left < whole*7/10 {
+				t.Errorf("%q has %v left of %v", child.Name(), left, whole)
+			}
+		}
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}

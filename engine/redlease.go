@@ -28,13 +28,21 @@ type RedLease struct {
 	item  wheel.Item // when the majority may end
 	parts []redPart  // in canonical order
 
-	mu sync.Mutex // against a part that is joined while all are given back
+	mu    sync.Mutex // against a part that is joined while all are given back, or asked for something
+	asked redAsked   // guarded by mu
+}
+
+// redAsked is what a RedLease was asked for: it holds for who joins later, too.
+type redAsked struct {
+	stop  bool          // by StopRenewing
+	until clock.Instant // by Extend
 }
 
 // A redPart is what one server has granted.
 type redPart struct {
-	lease atomic.Pointer[Lease] // nil: nothing yet
-	watch leaseContext
+	lease   atomic.Pointer[Lease] // nil: nothing yet
+	watch   leaseContext
+	watched bool // the watch has its place in a list, where it can stand once; guarded by the lease's mu
 }
 
 // drift is what a majority on several servers is trusted less than each of them: the page on Redlock takes off a
@@ -54,11 +62,19 @@ func (rl *RedLease) begin() {
 	rl.schedule()
 }
 
-// watch has the loss of one part looked at.
+// watch has the loss of one part looked at. Only the first call for a part does so: one that joins while the lease
+// begins has two.
 func (rl *RedLease) watch(i int, ls *Lease) {
-	c := &rl.parts[i].watch
-	c.tell = func(error) { rl.look() }
-	_ = ls.watchFor(c) // one that has ended is counted by the next look
+	p := &rl.parts[i]
+	rl.mu.Lock()
+	watched := p.watched
+	p.watched = true
+	rl.mu.Unlock()
+	if watched {
+		return
+	}
+	p.watch.tell = func(error) { rl.look() }
+	_ = ls.watchFor(&p.watch) // one that has ended is counted by the next look
 }
 
 // join adds what a server has granted late.
@@ -71,12 +87,28 @@ func (rl *RedLease) join(i int, ls *Lease) {
 	if !over {
 		rl.parts[i].lease.Store(ls)
 	}
+	asked := rl.asked
 	rl.mu.Unlock()
 	if over {
 		givePart(ls)
 		return
 	}
 	rl.watch(i, ls)
+	if asked.stop {
+		ls.StopRenewing()
+	}
+	d := asked.until.Sub(rl.lead.clock.Now())
+	if !ls.lock.set.Watchdog && d >= MinFixedLease && ls.hold.Deadline().Before(asked.until) {
+		extendPart(ls, d)
+	}
+}
+
+// ask notes what is asked of the parts, and returns those that are there: who joins later sees the note.
+func (rl *RedLease) ask(note func(*redAsked)) []*Lease {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	note(&rl.asked)
+	return rl.granted()
 }
 
 // granted are the parts that were granted, in canonical order.
@@ -218,18 +250,18 @@ func (rl *RedLease) Context() context.Context {
 	return rl.group
 }
 
-// StopRenewing ends the watchdog's care for all parts, as that of Lease.
+// StopRenewing ends the watchdog's care for all parts, as that of Lease: also for those that join later.
 func (rl *RedLease) StopRenewing() {
 	if rl.state.Load() != leaseActive {
 		return
 	}
-	for _, ls := range rl.granted() {
+	for _, ls := range rl.ask(func(a *redAsked) { a.stop = true }) {
 		ls.StopRenewing()
 	}
 }
 
-// Extend raises the remaining time of every part to d, where all have fixed leases. It succeeds if a majority has done
-// so. Errors: as Lease.Extend.
+// Extend raises the remaining time of every part to d, where all have fixed leases, also of those that join later. It
+// succeeds if a majority has done so. Errors: as Lease.Extend.
 func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
 		return err
@@ -246,6 +278,8 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	case rl.Lost():
 		return newSeveralError(all, ErrLost)
 	}
+	until := rl.lead.clock.Now().Add(d)
+	all = rl.ask(func(a *redAsked) { a.until = max(a.until, until) })
 	v := rl.newVote(len(all))
 	for _, ls := range all {
 		v.add(extendPart(ls, d))
@@ -259,8 +293,8 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Release gives all parts back. It is detached, and answered when a majority is free: a server that is silent is asked
-// again by its engine.
+// Release gives all parts back. It is detached, and answered when a majority is free, by this or because it was lost
+// before: a server that is silent is asked again by its engine.
 //
 // Errors: ErrLost if the majority was lost before; ErrNotHeld the second time; those of Lease.Release where so many
 // failed that no majority is known to be free.
@@ -280,6 +314,7 @@ func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
 	rl.mu.Unlock()
 	all := rl.granted() // nothing is joined any more
 	v := rl.newVote(len(all))
+	v.freed = true
 	if !mine {
 		v.resolve(struct{}{}, newSeveralError(all, ErrNotHeld))
 		return &v.Future
@@ -300,6 +335,8 @@ type vote struct {
 	Future[struct{}]
 	eng  *Engine
 	lost error // what is told in any case
+	// A part that was lost agrees: that server is free.
+	freed bool
 
 	mu     sync.Mutex
 	left   int
@@ -324,7 +361,7 @@ func (v *vote) add(f *Future[struct{}]) {
 		// The result is told without the mutex: whoever waits for it may be called by that.
 		v.mu.Lock()
 		v.left--
-		if f.err == nil {
+		if f.err == nil || v.freed && errors.Is(f.err, ErrLost) {
 			v.needed--
 		} else {
 			v.errs = append(v.errs, f.err)

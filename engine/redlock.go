@@ -29,7 +29,7 @@ type RedLock struct{ all *MultiLock }
 // Red returns a handle on locks of which each is of another engine: at least three. They need not have the same name.
 // Errors: as Multi; too few locks, or two of one engine, are ErrName.
 func Red(locks ...*Lock) *RedLock {
-	m := Multi(locks...)
+	m := ordered(locks) // it waits for none of them while it holds others: their order does not matter
 	if m.err == nil {
 		m.err = checkApart(m.sorted)
 	}
@@ -98,7 +98,7 @@ func (r *RedLock) Do(ctx context.Context, fn func(context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	d.several = ls.granted()
+	d.several = ls.granted
 	return d.run(ctx, ls, ls.lead.world, fn)
 }
 
@@ -382,13 +382,13 @@ func (op *redOp) take() {
 	if !op.claim() {
 		return
 	}
+	ls.begin()
 	// Who has no answer yet joins it, or is given back when it is over.
 	for i, f := range late {
 		if f != nil {
 			f.then(func() { ls.join(i, f.value) })
 		}
 	}
-	ls.begin()
 	op.end(ls, nil)
 }
 

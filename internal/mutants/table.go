@@ -70,7 +70,7 @@ func table() []mutant {
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
 		budgets(), budgetsOfBytes(), budgetsOfQueues(),
-		unseen(), several(), majorities(),
+		unseen(), several(), majorities(), joining(), whoIsFirst(), outlasting(),
 	} {
 		all = append(all, part...)
 	}

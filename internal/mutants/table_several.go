@@ -59,7 +59,7 @@ func several() []mutant {
 		},
 		{
 			"multi-do-owns-nothing", "what runs in a Do of several locks waits for itself",
-			one("engine/multi.go", "\td.several = ls.leases\n", ""), severalSuite, "TestMultiDoEntersAgainWhatItHolds", false,
+			one("engine/multi.go", "\td.several = func() []*Lease { return ls.leases }\n", ""), severalSuite, "TestMultiDoEntersAgainWhatItHolds", false,
 		},
 		{
 			"multi-floods-a-lane", "many names at once are more than an engine lets in",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
@@ -67,6 +68,7 @@ func TestMultiLockRefusesBadNamesAndOptionsAndSendsNothing(t *testing.T) {
 		"twice":          {e.MultiLock("a", "twice", "b", "twice"), engine.ErrName, `"twice"`},
 		"two kinds":      {engine.Multi(e.Lock("a"), e.FencedLock("a").Lock), engine.ErrName, `"a"`},
 		"two halves":     {engine.Multi(rw.ReadLock(), rw.WriteLock()), engine.ErrName, `"rw"`},
+		"one server":     {engine.Multi(e.Lock("a"), other.Lock("a")), engine.ErrName, `"a": name refused: two engines with the same addresses`},
 		"a bad name":     {e.MultiLock("a", ""), engine.ErrName, "empty"},
 		"a bad option":   {e.MultiLock("a", "b").With(engine.FixedLease(time.Millisecond)), engine.ErrLease, `"a"`},
 		"a bad option 2": {engine.Multi(e.Lock("a"), e.Lock("b", engine.MaxWait(-1))), engine.ErrLease, `"b"`},
@@ -81,8 +83,46 @@ func TestMultiLockRefusesBadNamesAndOptionsAndSendsNothing(t *testing.T) {
 			require.Equal(t, err, c.lock.With(engine.MaxHold(time.Second)).Err())
 		})
 	}
-	require.NoError(t, engine.Multi(e.Lock("a"), other.Lock("a")).Err(), "two engines may be two servers")
+	second := testkit.Open(t, s.Addr(), func(cfg *engine.Config) { cfg.DB = 1 })
+	require.NoError(t, engine.Multi(e.Lock("a"), second.Lock("a")).Err(), "another database has other locks")
+	require.NoError(t, testkit.Close(second))
 	require.Zero(t, testkit.CallsOf(t, s, "evalsha"))
+}
+
+// A Client does not say which server it is: two processes could take one name in other orders.
+func TestMultiRefusesOneNameOfTwoEnginesWithAClientEach(t *testing.T) {
+	open := func(cfg engine.Config) *engine.Engine {
+		client, err := rueidis.NewClient(engine.ClientOption(engine.Config{Addrs: cfg.Addrs}))
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		e, err := engine.Open(testkit.Limited(t), engine.Config{Client: client, Prefix: cfg.Prefix})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = testkit.Close(e) })
+		return e
+	}
+	var of []*engine.Engine
+	var locks []*engine.Lock
+	for range 3 {
+		s := redistest.Run(t, redistest.Options{})
+		e := open(engine.Config{Addrs: []string{s.Addr()}})
+		of, locks = append(of, e), append(locks, e.Lock("a"))
+		if len(of) == 3 {
+			apart := open(engine.Config{Addrs: []string{s.Addr()}, Prefix: "z:"})
+			require.NoError(t, engine.Multi(locks[0], apart.Lock("a")).Err(), "the prefix tells them apart")
+		}
+	}
+	m := engine.Multi(locks...)
+	require.ErrorIs(t, m.Err(), engine.ErrName)
+	require.ErrorContains(t, m.Err(), `lock "a": name refused: two engines with a given Client`)
+	_, err := m.Acquire(testkit.Limited(t))
+	require.Equal(t, m.Err(), err)
+	require.ErrorIs(t, m.With(engine.MaxWait(time.Second)).Err(), engine.ErrName)
+	require.NoError(t, engine.Multi(of[0].Lock("a"), of[1].Lock("b")).Err(), "other names have an order")
+	r := engine.Red(locks...)
+	require.NoError(t, r.Err(), "it waits for none of them while it holds others")
+	ls, err := r.With(engine.MaxWait(time.Second)).Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	require.NoError(t, ls.Release(testkit.Limited(t)))
 }
 
 func TestMultiTryLeavesNothingBehind(t *testing.T) {

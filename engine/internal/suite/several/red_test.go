@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
@@ -27,6 +28,22 @@ func redServers(t *testing.T, n int) (servers []*redistest.Server, engines []*en
 		}
 	})
 	return servers, engines
+}
+
+// redProxied is redServers with a proxy before each.
+func redProxied(t *testing.T, n int) (servers []*redistest.Server, proxies []*faultproxy.Proxy, engines []*engine.Engine) {
+	t.Helper()
+	for range n {
+		s := redistest.Run(t, redistest.Options{})
+		p := faultproxy.Run(t, s.Addr())
+		servers, proxies, engines = append(servers, s), append(proxies, p), append(engines, testkit.Open(t, p.Addr()))
+	}
+	t.Cleanup(func() {
+		for _, e := range engines {
+			_ = testkit.Close(e)
+		}
+	})
+	return servers, proxies, engines
 }
 
 func red(engines []*engine.Engine, name string, opts ...engine.Option) *engine.RedLock {
@@ -145,6 +162,42 @@ func TestRedLockWithASilentServer(t *testing.T) {
 	require.Less(t, time.Since(began), 2*time.Second)
 	servers[1].Resume()
 	servers[2].Resume()
+	allFree(t, servers)
+}
+
+func TestRedDoEntersAgainWhatJoinedLater(t *testing.T) {
+	servers, proxies, engines := redProxied(t, 3)
+	r := red(engines, "a", engine.WatchdogLease(2*time.Second))
+	proxies[2].Pause()
+	require.NoError(t, r.Do(testkit.Limited(t), func(ctx context.Context) error {
+		proxies[2].Resume()
+		testkit.Eventually(t, "all three are entered", func() bool {
+			inner, err := r.TryAcquire(ctx)
+			require.NoError(t, err)
+			held := inner.Held()
+			require.NoError(t, inner.Release(ctx))
+			return held == 3
+		})
+		return nil
+	}))
+	allFree(t, servers)
+}
+
+// What was lost is free already: with one more that answers, a majority is.
+func TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent(t *testing.T) {
+	servers, proxies, engines := redProxied(t, 3)
+	ls, err := red(engines, "a").Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	testkit.Eventually(t, "all three have it", func() bool { return ls.Held() == 3 })
+	forced, err := engines[0].Lock("a").ForceRelease(testkit.Limited(t))
+	require.NoError(t, err)
+	require.True(t, forced)
+	testkit.Eventually(t, "one is lost", func() bool { return ls.Held() == 2 })
+	proxies[1].Pause()
+	require.NoError(t, ls.Release(testkit.Limited(t)))
+	require.Equal(t, 1, len(servers[1].Keys(t)), "the silent server was not waited for")
+	require.False(t, ls.Lost())
+	proxies[1].Resume()
 	allFree(t, servers)
 }
 

@@ -65,7 +65,7 @@ func table() []mutant {
 		judging(), judgingHolders(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(), leasedHolds(),
-		latches(), latchMarks(), counting(),
+		latches(), latchMarks(), counting(), countingRefused(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),

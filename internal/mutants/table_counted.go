@@ -131,15 +131,6 @@ func counting() []mutant {
 			counted, "		sc.give(ent, a.op.Family, gift{units: int64(left), owed: int64(left)})\n", "", "TestASemaphoreGetsBackWhatNobodyWantsAnyMore", true),
 		at("permits-handed-out-and-given", "permits that were handed out are given back, too",
 			semaphore, "gift{units: int64(left), ops: []*giveOp{op}}", "gift{units: int64(n), ops: []*giveOp{op}}", "TestWhatIsHandedOutIsNotGivenBack", true),
-		at("surplus-given-up", "what nobody wants is lost when giving it back is refused once",
-			counted, "refused && g.sent.owed == 0,", "refused,", "TestASurplusIsGivenBackThoughThatIsRefusedOnce", false),
-		at("unknown-gift-given-up", "what may have been given is not given any more when it is refused then",
-			counted, "&& !faultOf(r, g.op.Family).Passes && !g.unknown", "&& !faultOf(r, g.op.Family).Passes",
-			"TestAReleaseThatHadNoAnswerGoesOnThoughItIsRefusedThen", false),
-		at("tries-answered-for-others", "a Try that came later is refused by an answer for others",
-			counted, "	if few {\n		sc.answerTries(a, r)", "	if true {\n		sc.answerTries(a, r)", "TestTriesOfASemaphoreThatComeTogetherAreEachAskedFor", false),
-		at("givers-of-a-name-are-one", "a latch is counted up where somebody has taken it for a semaphore",
-			counted, "if g.op.Family == f {", "if g.op.Family != 0 || f == 0 {", "TestALatchIsNotASemaphoreForThoseWhoReleaseIt", false),
 		at("permits-kept-by-one-engine", "others never get permits while an engine hands them out",
 			counted, " || !ent.TenureOpen(sc.eng.clock.Now()) {\n\t\treturn units", " {\n\t\treturn units", "TestASemaphoreIsNotKeptByOneEngine", true),
 		at("gifts-meanwhile-lost", "what is given back while a give is on its way is never sent",
@@ -178,5 +169,31 @@ func counting() []mutant {
 		},
 		at("latch-look-given-back", "a look whose answer is lost is given back as if it had counted",
 			"engine/acquire.go", "if a.kept() && traits(a.op.Family).Serves != lockstate.ServesAll {", "if a.kept() {", "TestALookThatNobodyWaitsForLeavesNothing", true),
+	}
+}
+
+// countingRefused: what is refused, and who is asked for.
+func countingRefused() []mutant {
+	return []mutant{
+		{
+			"surplus-given-up", "what nobody wants is lost when giving it back is refused once",
+			one("engine/counted.go", "refused && g.sent.owed == 0,", "refused,"),
+			familySuite, "TestASurplusIsGivenBackThoughThatIsRefusedOnce", false,
+		},
+		{
+			"unknown-gift-given-up", "what may have been given is not given any more when it is refused then",
+			one("engine/counted.go", "&& !faultOf(r, g.op.Family).Passes && !g.unknown", "&& !faultOf(r, g.op.Family).Passes"),
+			familySuite, "TestAReleaseThatHadNoAnswerGoesOnThoughItIsRefusedThen", false,
+		},
+		{
+			"tries-answered-for-others", "a Try that came later is refused by an answer for others",
+			one("engine/counted.go", "	if few {\n		sc.answerTries(a, r)", "	if true {\n		sc.answerTries(a, r)"),
+			familySuite, "TestTriesOfASemaphoreThatComeTogetherAreEachAskedFor", false,
+		},
+		{
+			"givers-of-a-name-are-one", "a latch is counted up where somebody has taken it for a semaphore",
+			one("engine/counted.go", "if g.op.Family == f {", "if g.op.Family != 0 || f == 0 {"),
+			familySuite, "TestALatchIsNotASemaphoreForThoseWhoReleaseIt", false,
+		},
 	}
 }

@@ -86,10 +86,10 @@ func TestALatchIsNotASemaphoreForThoseWhoReleaseIt(t *testing.T) {
 	setCount(t, l, 3)
 	waits := l.AwaitAsync(ctx)
 	awaitWaits(t, e, 1)
-	require.NoError(t, l.CountDown(ctx))
-	_ = e.Semaphore("x").Release(ctx, 1) // the number is the latch's: that makes it one more
+	require.NoError(t, e.Semaphore("x").Release(ctx, 1), "the number is the latch's: that makes it one more")
 	before, err := l.Count(ctx)
 	require.NoError(t, err)
+	require.Equal(t, 4, before)
 	for i := range before {
 		testkit.Pending(t, waits)
 		require.NoError(t, l.CountDown(ctx))

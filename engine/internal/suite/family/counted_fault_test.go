@@ -276,8 +276,10 @@ func TestALatchThatIsLostToOneWhoHearsNothing(t *testing.T) {
 	for i := range 3 {
 		l := e.CountDownLatch(testkit.Numbered("l", i))
 		setCount(t, l, 1)
+		polls := e.Stats().WokenByPoll
 		waits := l.AwaitAsync(testkit.Limited(t))
 		testkit.Eventually(t, "it was refused to hear", func() bool { return s.Do(t, "ACL", "LOG") != "" })
+		testkit.Eventually(t, "it knows, and polls", func() bool { return e.Stats().WokenByPoll > polls })
 		s.Do(t, "ACL", "LOG", "RESET")
 		s.Do(t, "DEL", l.Name())
 		require.ErrorIs(t, testkit.GetError(t, waits), engine.ErrLatchGone)

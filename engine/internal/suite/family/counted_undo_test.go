@@ -62,7 +62,6 @@ func TestASetWhoseAnswerIsLostIsUnknown(t *testing.T) {
 
 // An engine whose callers take and give without a pause leaves permits to others.
 func TestASemaphoreIsNotKeptByOneEngine(t *testing.T) {
-	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	sem, ctx := e.Semaphore("s"), testkit.Limited(t)

@@ -35,6 +35,7 @@ func awaitWaits(t *testing.T, e *engine.Engine, n int64) {
 }
 
 func TestALatchOpensForEverybodyWhenItIsZero(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	la, lb, ctx := a.CountDownLatch("l"), b.CountDownLatch("l"), testkit.Limited(t)
@@ -74,6 +75,7 @@ func TestALatchOpensForEverybodyWhenItIsZero(t *testing.T) {
 
 // Who waits is let in by the opening, though the latch has another count when they come to look.
 func TestALatchThatIsSetAgainAtOnceLetsThoseInWhoWaited(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	a := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.NoSubscribe = true })
 	b := testkit.Open(t, s.Addr())
@@ -95,6 +97,7 @@ func TestALatchThatIsSetAgainAtOnceLetsThoseInWhoWaited(t *testing.T) {
 }
 
 func TestALatchThatIsDeletedOrLostIsNotOpen(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	a, b := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	la, lb, ctx := a.CountDownLatch("l"), b.CountDownLatch("l"), testkit.Limited(t)
@@ -127,6 +130,7 @@ func TestALatchThatIsDeletedOrLostIsNotOpen(t *testing.T) {
 
 // Redisson leaves no note when it opens a latch: its message says so.
 func TestALatchThatRedissonOpensIsOpen(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	a := testkit.Open(t, s.Addr())
 	la, ctx := a.CountDownLatch("l"), testkit.Limited(t)
@@ -145,6 +149,7 @@ func TestALatchThatRedissonOpensIsOpen(t *testing.T) {
 }
 
 func TestALatchCountsExactly(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	engines := []*engine.Engine{testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())}
 	const callers, each = 16, 50
@@ -168,6 +173,7 @@ func TestALatchCountsExactly(t *testing.T) {
 }
 
 func TestALatchRefusesWhatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	l, ctx := e.CountDownLatch("l"), testkit.Limited(t)

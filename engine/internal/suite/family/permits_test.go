@@ -61,6 +61,7 @@ func permitsAreOver(t *testing.T, s *redistest.Server, engines ...*engine.Engine
 }
 
 func TestPermitsAreLeasedOnTheWireOfRedisson(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem := e.PermitSemaphore("s", engine.FixedLease(10*time.Second))
@@ -107,6 +108,7 @@ func TestPermitsAreLeasedOnTheWireOfRedisson(t *testing.T) {
 }
 
 func TestThePermitsOfASemaphoreMayBeSetAndAdded(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem, ctx := e.PermitSemaphore("s"), testkit.Limited(t)
@@ -147,6 +149,7 @@ func TestThePermitsOfASemaphoreMayBeSetAndAdded(t *testing.T) {
 }
 
 func TestPermitsRefuseWhatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem, ctx := e.PermitSemaphore("s"), testkit.Limited(t)
@@ -202,6 +205,7 @@ func TestPermitsRefuseWhatCannotBeAskedFor(t *testing.T) {
 
 // What has expired is free: a waiter of another engine gets it just then, and who had it has lost it.
 func TestPermitsExpireAndAreFreeThen(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 2, engine.FixedLease(2*time.Second))
 	other := testkit.Open(t, s.Addr())
@@ -233,6 +237,7 @@ func TestPermitsExpireAndAreFreeThen(t *testing.T) {
 }
 
 func TestTenThousandPermitsThatExpiredAtOnceAreGivenBackInPieces(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 0)
 	const dead = 10000
@@ -264,6 +269,7 @@ func TestTenThousandPermitsThatExpiredAtOnceAreGivenBackInPieces(t *testing.T) {
 }
 
 func TestTheWatchdogKeepsPermitsForAsLongAsTheyAreHeld(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 200, engine.WatchdogLease(time.Second))
 	var held []*engine.Permit
@@ -291,6 +297,7 @@ func TestTheWatchdogKeepsPermitsForAsLongAsTheyAreHeld(t *testing.T) {
 }
 
 func TestALeaseOfPermitsIsExtendedAndReadAndChanged(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 5)
 	ctx := testkit.Limited(t)
@@ -344,6 +351,7 @@ func TestALeaseOfPermitsIsExtendedAndReadAndChanged(t *testing.T) {
 }
 
 func TestPermitsAreNotRenewedUnlessAsked(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 5)
 	ctx := testkit.Limited(t)
@@ -356,6 +364,7 @@ func TestPermitsAreNotRenewedUnlessAsked(t *testing.T) {
 
 // By their ids, permits are given back all or none, whoever has them.
 func TestPermitsAreReleasedByTheirIDs(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 4)
 	other := testkit.Open(t, s.Addr())
@@ -382,6 +391,7 @@ func TestPermitsAreReleasedByTheirIDs(t *testing.T) {
 }
 
 func TestPermitsThatSomebodyTookAwayAreLost(t *testing.T) {
+	t.Parallel()
 	for what, take := range map[string]func(t *testing.T, s *redistest.Server, ids []string){
 		"all data":  func(t *testing.T, s *redistest.Server, _ []string) { s.Do(t, "FLUSHALL") },
 		"the ids":   func(t *testing.T, s *redistest.Server, _ []string) { s.Do(t, "DEL", "{s}:timeout") },
@@ -408,6 +418,7 @@ func TestPermitsThatSomebodyTookAwayAreLost(t *testing.T) {
 }
 
 func TestWhoWaitsForPermitsIsServedInOrder(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 4)
 	ctx := testkit.Limited(t)
@@ -436,6 +447,7 @@ func TestWhoWaitsForPermitsIsServedInOrder(t *testing.T) {
 
 // Tries that are made at once are asked for one after the other: none is refused as long as there are permits.
 func TestTriesForPermitsAtOnceAreAllServed(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 50)
 	var all []*engine.Future[*engine.Permit]
@@ -460,6 +472,7 @@ func TestTriesForPermitsAtOnceAreAllServed(t *testing.T) {
 
 // A renewed permit goes to the next waiter here under its ids, unless somebody was told them.
 func TestARenewedPermitIsHandedOverUnlessItsIDsWereTold(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 2, engine.WatchdogLease(10*time.Second))
 	ctx := testkit.Limited(t)
@@ -498,6 +511,7 @@ func TestARenewedPermitIsHandedOverUnlessItsIDsWereTold(t *testing.T) {
 }
 
 func TestCloseGivesPermitsBackAndEndsWaiters(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 3)
 	other := testkit.Open(t, s.Addr())
@@ -517,6 +531,7 @@ func TestCloseGivesPermitsBackAndEndsWaiters(t *testing.T) {
 
 // Several engines and many callers: never more inside than there are permits, and in the end all are free.
 func TestPermitsLetInNoMoreThanThereAre(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	const permits, callers, rounds = 5, 24, 30
 	e, _ := permitsOf(t, s, permits)
@@ -561,6 +576,7 @@ func TestPermitsLetInNoMoreThanThereAre(t *testing.T) {
 
 // What is left over, because who wanted it has gone, is given back.
 func TestPermitsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 8)
 	for range 50 {
@@ -586,6 +602,7 @@ func TestPermitsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 
 // An answer is lost: the acquire is asked again under its ids, and counts once; so does the release.
 func TestPermitsWhoseAnswersAreLostCountOnce(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := testkit.Open(t, p.Addr())
@@ -612,6 +629,7 @@ func TestPermitsWhoseAnswersAreLostCountOnce(t *testing.T) {
 
 // Who asked has left, and nobody knows what it was granted: who waits behind it asks for as many as it wants itself.
 func TestWhoWaitsBehindAnAcquireWithoutAnAnswerGetsWhatItWants(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
 	e := testkit.Open(t, p.Addr())
@@ -634,6 +652,7 @@ func TestWhoWaitsBehindAnAcquireWithoutAnAnswerGetsWhatItWants(t *testing.T) {
 
 // Another kind of lock of the same name takes nothing of the permits away.
 func TestPermitsAndALockOfTheSameNameAreApart(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, sem := permitsOf(t, s, 2)
 	p := take(t, sem, 1)

@@ -46,6 +46,7 @@ func semaphoreIsOver(t *testing.T, s *redistest.Server, name string, engines ...
 }
 
 func TestASemaphoreIsItsNumberOfPermits(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem, ctx := e.Semaphore("s"), testkit.Limited(t)
@@ -106,6 +107,7 @@ func TestASemaphoreIsItsNumberOfPermits(t *testing.T) {
 }
 
 func TestASemaphoreForAWhileIsGoneAfterIt(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem := e.Semaphore("s")
@@ -118,6 +120,7 @@ func TestASemaphoreForAWhileIsGoneAfterIt(t *testing.T) {
 }
 
 func TestASemaphoreRefusesWhatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem, ctx := e.Semaphore("s"), testkit.Limited(t)
@@ -160,6 +163,7 @@ func TestASemaphoreRefusesWhatCannotBeAskedFor(t *testing.T) {
 
 // Who waits first is served first, whatever it wants: one that wants many is not passed over.
 func TestASemaphoreServesItsEngineInOrder(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem, ctx := e.Semaphore("s"), testkit.Limited(t)
@@ -181,6 +185,7 @@ func TestASemaphoreServesItsEngineInOrder(t *testing.T) {
 }
 
 func TestASemaphoreWaitsAsLongAsItMay(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem := e.Semaphore("s")
@@ -207,6 +212,7 @@ func TestASemaphoreWaitsAsLongAsItMay(t *testing.T) {
 
 // Several engines and many callers: never more inside than there are permits, and in the end all are free.
 func TestASemaphoreLetsInNoMoreThanItHasPermits(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	const permits, callers, rounds = 5, 24, 40
 	engines := []*engine.Engine{testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())}
@@ -246,6 +252,7 @@ func TestASemaphoreLetsInNoMoreThanItHasPermits(t *testing.T) {
 
 // What is left over, because who wanted it has gone, is given back.
 func TestASemaphoreGetsBackWhatNobodyWantsAnyMore(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	sem := e.Semaphore("s")
@@ -276,6 +283,7 @@ func TestASemaphoreGetsBackWhatNobodyWantsAnyMore(t *testing.T) {
 }
 
 func TestCloseEndsWaitersOfASemaphore(t *testing.T) {
+	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
 	sem := e.Semaphore("s")

@@ -282,8 +282,8 @@ type children struct {
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
-	givers  []*giver // of what is counted, one for each family
-	undoing []string // takers whose last take is being given back
+	releasers []*releaser // of what is counted, one for each family
+	undoing   []string    // takers whose last take is being given back
 
 	latch latchState // of a latch
 
@@ -493,30 +493,30 @@ type reentry struct {
 	unlowered bool // the last handle that was taken off has left the key's expiry as it was
 }
 
-// A giveOp is one caller's giving back. It is detached from its caller: a number that was given is given.
-type giveOp struct {
+// A countedRelease is one caller's giving back. It is detached from its caller: a number that was given is given.
+type countedRelease struct {
 	Future[struct{}]
 	eng  *Engine
 	name string
 	part bool // part of it was handed to who waits here: a refusal is of the rest
 }
 
-// A gift is what is to be given back, and who waits for the answer.
-type gift struct {
+// pendingUnits are what is to be given back, and who waits for the answer.
+type pendingUnits struct {
 	units int64
 	owed  int64 // of them, those that nobody waits for: they are given back whatever the server says
-	ops   []*giveOp
+	ops   []*countedRelease
 }
 
-// A giver gives back what is counted under one name: one command is on its way, and what comes meanwhile is the next.
+// A releaser gives back what is counted under one name. One command is on its way; what comes meanwhile is the next.
 // No lease ends what is not given back, so it goes on until the server has taken it, or the engine is closed; callers
 // are told earlier that the outcome is unknown.
-type giver struct {
+type releaser struct {
 	ent     *entry
 	op      resp.Op
 	item    wheel.Item
-	sent    gift // by the command on its way, or to be sent again
-	next    gift
+	sent    pendingUnits // by the command on its way, or to be sent again
+	next    pendingUnits
 	busy    bool
 	unknown bool // an earlier sending got no answer
 	tries   int

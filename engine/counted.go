@@ -22,7 +22,7 @@ import (
 // command.
 //
 // Nothing on the server says whether a request was carried out, so each has a number of its own (resp/scripts/
-// fragments/requests.lua). One acquire and one giver of a name are on their way at a time: a copy that comes late is
+// fragments/requests.lua). One acquire and one release of a name are on their way at a time: a copy that comes late is
 // known by its number.
 
 // newRequest names a request: its number rises.
@@ -97,7 +97,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	}
 	if left > 0 {
 		sc.sh.counts.unclaimed++
-		sc.give(ent, a.op.Family, gift{units: int64(left), owed: int64(left)})
+		sc.releaseUnits(ent, a.op.Family, pendingUnits{units: int64(left), owed: int64(left)})
 	}
 	// Where there were too few for all that were asked for there are none for those who are left. Else those who have
 	// come since are asked for.
@@ -149,48 +149,48 @@ func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) 
 	return left
 }
 
-func (g *gift) add(more gift) {
+func (g *pendingUnits) add(more pendingUnits) {
 	g.units, g.owed, g.ops = g.units+more.units, g.owed+more.owed, append(g.ops, more.ops...)
 }
 
-func (op *giveOp) abandon(error) bool     { return false }
-func (op *giveOp) runner() *callback.Pool { return op.eng.callbacks }
+func (op *countedRelease) abandon(error) bool     { return false }
+func (op *countedRelease) runner() *callback.Pool { return op.eng.callbacks }
 
-// give has so much given back.
-func (sc *section) give(ent *entry, f resp.Family, what gift) {
-	g := ent.giverOf(f)
+// releaseUnits has so much given back.
+func (sc *section) releaseUnits(ent *entry, f resp.Family, what pendingUnits) {
+	g := ent.releaserOf(f)
 	// What comes while a command is on its way is the next one's.
 	g.next.add(what)
 	if !g.busy {
-		sc.sendGift(g)
+		sc.sendPending(g)
 	}
 }
 
-// giverOf finds a family's, or makes it: somebody may ask for a latch by a semaphore's name, and each is refused for
+// releaserOf finds a family's, or makes it: somebody may ask for a latch by a semaphore's name, and each is refused for
 // itself.
-func (ent *entry) giverOf(f resp.Family) *giver {
+func (ent *entry) releaserOf(f resp.Family) *releaser {
 	all := ent.ensureChildren()
-	for _, g := range all.givers {
+	for _, g := range all.releasers {
 		if g.op.Family == f {
 			return g
 		}
 	}
-	g := &giver{ent: ent}
+	g := &releaser{ent: ent}
 	g.item.Owner = g
 	g.op = resp.Op{Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: g}
-	all.givers = append(all.givers, g)
+	all.releasers = append(all.releasers, g)
 	return g
 }
 
-// sendGift sends what has come together.
-func (sc *section) sendGift(g *giver) {
+// sendPending sends what has come together.
+func (sc *section) sendPending(g *releaser) {
 	ent := g.ent
-	g.sent, g.next, g.busy, g.unknown, g.tries, g.since = g.next, gift{}, true, false, 0, 0
+	g.sent, g.next, g.busy, g.unknown, g.tries, g.since = g.next, pendingUnits{}, true, false, 0, 0
 	g.op.Field = newRequest(sc.eng) + ":" + strconv.FormatInt(g.sent.units, 10)
 	sc.sh.pending++
 	ent.ReleaseSent()
 	if err := sc.eng.nodes.Submit(&g.op); err != nil {
-		sc.given(g, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+		sc.unitsReleased(g, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 		return
 	}
 	if ent.First() != nil && ent.TenureOpen(sc.eng.clock.Now()) {
@@ -200,24 +200,24 @@ func (sc *section) sendGift(g *giver) {
 }
 
 // due sends it again.
-func (g *giver) due(clock.Instant) {
+func (g *releaser) due(clock.Instant) {
 	if err := g.ent.eng.nodes.Submit(&g.op); err != nil {
 		g.Answered(&g.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
 }
 
 // Answered takes the server's answer. It runs on the lane.
-func (g *giver) Answered(_ *resp.Op, r *resp.Result) {
+func (g *releaser) Answered(_ *resp.Op, r *resp.Result) {
 	e := g.ent.eng
 	sc := e.enter(g.ent.hash)
-	if r.Err == nil || !sc.giveAgain(g, r) {
-		sc.given(g, r)
+	if r.Err == nil || !sc.releaseAgain(g, r) {
+		sc.unitsReleased(g, r)
 	}
-	sc.leaveAt("giver.Answered: decided | told")
+	sc.leaveAt("releaser.Answered: decided | told")
 }
 
-// giveAgain has it sent again, if that may help, and says whether it does.
-func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
+// releaseAgain has it sent again, if that may help, and says whether it does.
+func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 	e := sc.eng
 	now := e.clock.Now()
 	g.tries++
@@ -232,13 +232,13 @@ func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
 	case e.draining.Load(), refused && g.sent.owed == 0, now.Sub(g.since) > requestLasts:
 		return false
 	case refused && g.sent.units > g.sent.owed:
-		sc.tellGivers(&g.sent, fromServer(e.nameOf(g.op.Key), r.Err))
+		sc.tellReleased(&g.sent, fromServer(e.nameOf(g.op.Key), r.Err))
 		g.sent.units = g.sent.owed
 		g.op.Field = newRequest(e) + ":" + strconv.FormatInt(g.sent.units, 10)
 	case now.Sub(g.since) > retryBudget*e.nodes.AttemptLimit():
 		err := g.unknownError(r)
-		sc.tellGivers(&g.sent, err)
-		sc.tellGivers(&g.next, err)
+		sc.tellReleased(&g.sent, err)
+		sc.tellReleased(&g.next, err)
 		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
 	e.timers.Schedule(&g.item, e.resendAt(g.op.Slot, now, g.tries))
@@ -246,12 +246,12 @@ func (sc *section) giveAgain(g *giver, r *resp.Result) bool {
 }
 
 // unknownError says that nobody knows whether it was given, and that it may yet be.
-func (g *giver) unknownError(r *resp.Result) error {
+func (g *releaser) unknownError(r *resp.Result) error {
 	return &UnknownError{Name: g.ent.eng.nameOf(g.op.Key), cause: r.Err, applies: true}
 }
 
-// given follows the last answer.
-func (sc *section) given(g *giver, r *resp.Result) {
+// unitsReleased follows the last answer.
+func (sc *section) unitsReleased(g *releaser, r *resp.Result) {
 	e, ent := sc.eng, g.ent
 	var err error
 	switch {
@@ -272,20 +272,20 @@ func (sc *section) given(g *giver, r *resp.Result) {
 		sc.sh.counts.abandoned++
 		e.givenUp.Add(1)
 	}
-	sc.tellGivers(&g.sent, err)
+	sc.tellReleased(&g.sent, err)
 	ent.ReleaseAnswered()
 	if r.Err == nil {
 		sc.yieldName(ent, g.op.Family, r, lockstate.YieldLeast)
 	}
 	if g.busy = false; g.next.units > 0 {
-		sc.sendGift(g)
+		sc.sendPending(g)
 	}
 	sc.advance(ent)
 	sc.answered()
 }
 
-// tellGivers tells those who wait for the answer.
-func (sc *section) tellGivers(g *gift, err error) {
+// tellReleased tells those who wait for the answer.
+func (sc *section) tellReleased(g *pendingUnits, err error) {
 	ops := g.ops
 	if g.ops = nil; len(ops) == 0 {
 		return

@@ -97,7 +97,7 @@ func (s *Semaphore) Release(ctx context.Context, n int) error {
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the release is on its way.
 func (s *Semaphore) ReleaseAsync(n int) *Future[struct{}] {
 	l := &s.one
-	op := &giveOp{eng: l.eng, name: l.Name()}
+	op := &countedRelease{eng: l.eng, name: l.Name()}
 	op.Future.op = op
 	if err := s.check("Release", n, 0); err != nil || n == 0 {
 		op.resolve(struct{}{}, err)
@@ -115,7 +115,7 @@ func (s *Semaphore) ReleaseAsync(n int) *Future[struct{}] {
 		sc.sh.counts.releases++
 	} else {
 		op.part = int(left) < n
-		sc.give(ent, l.set.family, gift{units: int64(left), ops: []*giveOp{op}})
+		sc.releaseUnits(ent, l.set.family, pendingUnits{units: int64(left), ops: []*countedRelease{op}})
 	}
 	sc.advance(ent)
 	sc.owe()

@@ -109,12 +109,7 @@ func newFlags(c *config.Config) []flagGroup {
 	h.IntVar(&c.WitnessProcs, "witness-procs", 1, "begin when so many processes have opened the file, and stay in step")
 	h.DurationVar(&c.WitnessWait, "witness-wait", 30*time.Second, "how long to wait for them")
 
-	t := life.set
-	t.DurationVarP(&c.Duration, "duration", "d", 10*time.Second, "measured time")
-	t.DurationVar(&c.Warmup, "warmup", time.Second, "time before it that is not measured")
-	t.DurationVar(&c.Lease, "lease", 30*time.Second, "lease the watchdog renews, at least 1s")
-	t.StringVar(&c.Prefix, "prefix", "", "put before every name (default one of this run's own)")
-	t.Uint64Var(&c.Seed, "seed", 1, "seed of whatever is random")
+	addLifeFlags(life.set, c)
 
 	o := out.set
 	o.StringVar(&c.JSON, "json", "", "write the report as JSON to `file`; - is standard output, and then\nnothing else goes there")
@@ -125,6 +120,14 @@ func newFlags(c *config.Config) []flagGroup {
 	o.StringVar(&c.Pprof, "pprof", "", "serve net/http/pprof on `addr`; without a host, on loopback")
 	o.BoolVar(&c.PprofPublic, "pprof-public", false, "let --pprof listen on every interface")
 	return []flagGroup{server, load, hot, havoc, life, out}
+}
+
+func addLifeFlags(t *pflag.FlagSet, c *config.Config) {
+	t.DurationVarP(&c.Duration, "duration", "d", 10*time.Second, "measured time")
+	t.DurationVar(&c.Warmup, "warmup", time.Second, "time before it that is not measured")
+	t.DurationVar(&c.Lease, "lease", 30*time.Second, "lease the watchdog renews, at least 1s")
+	t.StringVar(&c.Prefix, "prefix", "", "put before every name (default one of this run's own)")
+	t.Uint64Var(&c.Seed, "seed", 1, "seed of whatever is random")
 }
 
 // flags is a config on its way: read, and not checked yet.

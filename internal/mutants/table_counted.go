@@ -114,7 +114,7 @@ func counting() []mutant {
 		at("requests-of-one-number", "the second request of an engine is taken for a copy of the first",
 			counted, "e.requests.Add(1)", "e.requests.Load()+1", "TestASemaphoreIsItsNumberOfPermits|"+lost, true),
 		at("give-under-another-number", "a give whose answer is lost gives again: there are more permits than were set",
-			counted, "func (g *giver) due(clock.Instant) {\n", "func (g *giver) due(clock.Instant) {\n\tg.op.Field = newRequest(g.ent.eng) + \":\" + strconv.FormatInt(g.sent.units, 10)\n", lost+"|TestAnswersToCountDownsAreLost", false),
+			counted, "func (g *releaser) due(clock.Instant) {\n", "func (g *releaser) due(clock.Instant) {\n\tg.op.Field = newRequest(g.ent.eng) + \":\" + strconv.FormatInt(g.sent.units, 10)\n", lost+"|TestAnswersToCountDownsAreLost", false),
 		at("give-not-again", "a give whose answer is lost is not sent again: its permits may be lost",
 			counted, "case e.draining.Load(), refused && g.sent.owed == 0,", "case refused || !refused,", lost, false),
 		at("undo-by-a-note-that-is-gone", "what a take took is lost for good if another take comes before it is given back",
@@ -128,14 +128,14 @@ func counting() []mutant {
 
 		// Who gets permits.
 		at("unclaimed-permits-kept", "permits that nobody wants any more are missing for ever",
-			counted, "		sc.give(ent, a.op.Family, gift{units: int64(left), owed: int64(left)})\n", "", "TestASemaphoreGetsBackWhatNobodyWantsAnyMore", true),
+			counted, "		sc.releaseUnits(ent, a.op.Family, pendingUnits{units: int64(left), owed: int64(left)})\n", "", "TestASemaphoreGetsBackWhatNobodyWantsAnyMore", true),
 		at("permits-handed-out-and-given", "permits that were handed out are given back, too",
-			semaphore, "gift{units: int64(left), ops: []*giveOp{op}}", "gift{units: int64(n), ops: []*giveOp{op}}", "TestWhatIsHandedOutIsNotGivenBack", true),
+			semaphore, "pendingUnits{units: int64(left), ops: []*countedRelease{op}}", "pendingUnits{units: int64(n), ops: []*countedRelease{op}}", "TestWhatIsHandedOutIsNotGivenBack", true),
 		at("permits-kept-by-one-engine", "others never get permits while an engine hands them out",
 			counted, " || !ent.TenureOpen(sc.eng.clock.Now()) {\n\t\treturn units", " {\n\t\treturn units", "TestASemaphoreIsNotKeptByOneEngine", true),
 		at("gifts-meanwhile-lost", "what is given back while a give is on its way is never sent",
 			counted, "if g.busy = false; g.next.units > 0 {", "if g.busy = false; false {", limited, true),
-		at("givers-untold", "whoever gives back waits for ever", counted, "	sc.tellGivers(&g.sent, err)\n	ent.ReleaseAnswered()\n", "	ent.ReleaseAnswered()\n", "TestASemaphoreServesItsEngineInOrder", true),
+		at("releasers-untold", "whoever gives back waits for ever", counted, "	sc.tellReleased(&g.sent, err)\n	ent.ReleaseAnswered()\n", "	ent.ReleaseAnswered()\n", "TestASemaphoreServesItsEngineInOrder", true),
 		at("wrong-kind-counted", "a count of what is no latch passes for done",
 			counted, "	case r.Code == resp.CodeNotOurs:\n", "	case false:\n", "TestALatchRefusesWhatCannotBeAskedFor", false),
 
@@ -181,7 +181,7 @@ func countingRefused() []mutant {
 			familySuite, "TestASurplusIsGivenBackThoughThatIsRefusedOnce", false,
 		},
 		{
-			"unknown-gift-given-up", "what may have been given is not given any more when it is refused then",
+			"unknown-pendingUnits-given-up", "what may have been given is not given any more when it is refused then",
 			one("engine/counted.go", "&& !faultOf(r, g.op.Family).Passes && !g.unknown", "&& !faultOf(r, g.op.Family).Passes"),
 			familySuite, "TestAReleaseThatHadNoAnswerGoesOnThoughItIsRefusedThen", false,
 		},
@@ -191,7 +191,7 @@ func countingRefused() []mutant {
 			familySuite, "TestTriesOfASemaphoreThatComeTogetherAreEachAskedFor", false,
 		},
 		{
-			"givers-of-a-name-are-one", "a latch is counted up where somebody has taken it for a semaphore",
+			"releasers-of-a-name-are-one", "a latch is counted up where somebody has taken it for a semaphore",
 			one("engine/counted.go", "if g.op.Family == f {", "if g.op.Family != 0 || f == 0 {"),
 			familySuite, "TestALatchIsNotASemaphoreForThoseWhoReleaseIt", false,
 		},

@@ -55,7 +55,7 @@ func leasedHolds() []mutant {
 	return []mutant{
 		{
 			"leased-as-many-as-others", "who wants one permit is given what was asked for by who wants two",
-			one("engine/internal/lockstate/queue.go", "t.Family == asked.Family && t.Units == asked.Units &&", "t.Family == asked.Family &&"),
+			one("engine/internal/lockstate/serve.go", "t.Family == asked.Family && t.Units == asked.Units &&", "t.Family == asked.Family &&"),
 			familySuite, "TestPermitsThatNobodyWantsAnyMoreAreGivenBack", false,
 		},
 		{

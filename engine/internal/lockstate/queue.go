@@ -280,16 +280,6 @@ func (q *Queue) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
 	})
 }
 
-// GrantedMany is Granted for a family of which many are granted at a time: asked are the terms that the grant is for.
-func (q *Queue) GrantedMany(asked Terms, seen int) *Waiter {
-	if !q.believed() {
-		return nil
-	}
-	return q.claim(func(t *Terms) bool {
-		return t.Lease == asked.Lease && t.Family == asked.Family && t.Units == asked.Units && t.Replicas() <= seen
-	})
-}
-
 // believed follows a grant, and says whether it counts.
 func (q *Queue) believed() bool {
 	q.Settled()
@@ -309,37 +299,6 @@ func (q *Queue) claim(suits func(*Terms) bool) *Waiter {
 		}
 	}
 	return nil
-}
-
-// Serve follows a grant of so many units, seen by so many replicas, that may be for several, in order: for as many as
-// there is enough for, or for everybody. It returns them, and what is left, which is to be given back. Not for a family
-// that serves one.
-func (q *Queue) Serve(family *Traits, units int32, seen int) (served Chain, left int32) {
-	if !q.believed() {
-		return served, units
-	}
-	return q.deal(family, units, seen)
-}
-
-// HandOut gives units that are given back here to those who wait here, in order, for as many as there is enough for:
-// no command is sent for them. What is left is to be given back.
-func (q *Queue) HandOut(family *Traits, units int32) (served Chain, left int32) {
-	return q.deal(family, units, 0)
-}
-
-func (q *Queue) deal(family *Traits, units int32, seen int) (served Chain, left int32) {
-	for left = units; ; {
-		w := q.claim(func(t *Terms) bool {
-			return t.Family == family && (family.Serves == ServesAll || t.Units <= left) && t.Replicas() <= seen
-		})
-		if w == nil {
-			return served, left
-		}
-		// A latch has no less for the next.
-		if served.Add(w); family.Serves != ServesAll {
-			left -= w.Of.Terms().Units
-		}
-	}
 }
 
 // GrantedUnseen follows a grant that fewer replicas have seen than were asked for. It returns who is to be

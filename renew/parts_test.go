@@ -11,58 +11,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-func groupsOf(sizes ...int) (groups []group) {
-	for i, n := range sizes {
-		g := group{kind: kind{lease: time.Duration(i)}}
-		for j := range n {
-			g.subjects = append(g.subjects, &subject{name: fmt.Sprint(i, ":", j)})
-		}
-		groups = append(groups, g)
-	}
-	return groups
-}
-
-func sizesOf(groups []group) (sizes []int) {
-	for _, g := range groups {
-		sizes = append(sizes, len(g.subjects))
-	}
-	return sizes
-}
-
-func TestUpToCutsInOrder(t *testing.T) {
-	for _, c := range []struct {
-		n           int
-		given       []int
-		first, rest []int
-	}{
-		{5, []int{2}, []int{2}, nil},
-		{5, []int{5}, []int{5}, nil},
-		{5, []int{7}, []int{5}, []int{2}},
-		{5, []int{2, 2, 3, 1}, []int{2, 2, 1}, []int{2, 1}},
-		{5, []int{2, 1, 1}, []int{2, 1, 1}, nil},
-		{4, []int{2, 2, 3}, []int{2, 2, 0}, []int{3}}, // a rest always has something to send
-		{4, []int{2, 2}, []int{2, 2}, nil},
-	} {
-		groups := groupsOf(c.given...)
-		var names []string
-		for _, g := range groups {
-			for _, s := range g.subjects {
-				names = append(names, fmt.Sprint(g.lease, s.Key()))
-			}
-		}
-		first, rest := upTo(c.n, groups)
-		require.Equal(t, c.first, sizesOf(first), "%v", c)
-		require.Equal(t, c.rest, sizesOf(rest), "%v", c)
-		var got []string
-		for _, g := range append(first, rest...) {
-			for _, s := range g.subjects {
-				got = append(got, fmt.Sprint(g.lease, s.Key()))
-			}
-		}
-		require.Equal(t, names, got, "%v: each once, with its kind", c)
-	}
-}
-
 func TestByKindGroupsInTheOrderOfTheKindsFirst(t *testing.T) {
 	of := func(lease time.Duration, family resp.Family) Subject {
 		s := &subject{name: fmt.Sprint(lease, family)}

@@ -77,6 +77,7 @@ type rig struct {
 	calls chan *call
 
 	connects atomic.Int64  // how often a sender has made its connection, or has begun to
+	heldBack atomic.Int64  // until when acquires are held back
 	connect  chan struct{} // nil: it is made at once; else when this is closed
 	subjects []*subject
 	open     map[*call]bool // taken and not answered
@@ -135,6 +136,9 @@ func (r *rig) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
 	r.calls <- c
 	<-c.done
 }
+
+// HoldBack is part of the Renewer.
+func (r *rig) HoldBack(until clock.Instant) { r.heldBack.Store(int64(until)) }
 
 // secondNode is another node, which serves what is called there.
 func (r *rig) secondNode() Renewer {

@@ -3,8 +3,10 @@ package renew
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
@@ -24,10 +26,13 @@ type sender struct {
 	retry bool
 
 	mu      sync.Mutex
-	queue   []Subject
+	queue   urgency
 	retired bool // ends when its queue is empty
 	closed  bool
 	wake    *world.Bell
+
+	renewedAt atomic.Int64 // a clock.Instant: when its connection last renewed anything
+	other     *sender      // over the node's other connection
 }
 
 func newSender(k *Cohorts, node Renewer, retry bool) *sender {
@@ -40,6 +45,7 @@ type nodeSenders struct{ first, again *sender }
 // open starts the senders of a node.
 func (k *Cohorts) open(node Renewer) *nodeSenders {
 	p := &nodeSenders{first: newSender(k, node, false), again: newSender(k, node, true)}
+	p.first.other, p.again.other = p.again, p.first
 	for range rounds {
 		k.wg.Go("sender", p.first.work)
 		k.wg.Go("sender", p.again.work)
@@ -62,8 +68,11 @@ func (s *sender) add(subjects []Subject) {
 	if len(subjects) == 0 {
 		return
 	}
+	now := s.k.clock.Now()
 	s.mu.Lock()
-	s.queue = append(s.queue, subjects...)
+	for _, subject := range subjects {
+		s.queue.push(waiting{subject, subject.Watched().Deadline(), now})
+	}
 	s.mu.Unlock()
 	s.ring()
 }
@@ -79,22 +88,25 @@ func (s *sender) end(emptyFirst bool) {
 	s.ring()
 }
 
-// take swaps the queue out; nil when the sender has ended.
-func (s *sender) take() []Subject {
+// take returns those whose deadlines are next, chunk at most, and whether one of them has waited for too long; nil when
+// the sender has ended.
+func (s *sender) take() (subjects []Subject, late bool) {
 	for {
 		s.mu.Lock()
-		queue, closed, retired := s.queue, s.closed, s.retired
-		s.queue = nil
+		now := s.k.clock.Now()
+		for len(s.queue) > 0 && len(subjects) < chunk && !s.closed {
+			next := s.queue.pop()
+			late = late || now.Sub(next.since) > patience(next.subject.Watched().Lease())
+			subjects = append(subjects, next.subject)
+		}
+		more := len(s.queue) > 0
+		ended := s.closed || s.retired && !more
 		s.mu.Unlock()
-		switch {
-		case closed:
-			s.ring() // for the next of its goroutines
-			return nil
-		case len(queue) > 0:
-			return queue
-		case retired:
+		if more || ended { // for the next of its goroutines
 			s.ring()
-			return nil
+		}
+		if ended || len(subjects) > 0 {
+			return subjects, late
 		}
 		s.wake.Wait()
 	}
@@ -102,23 +114,31 @@ func (s *sender) take() []Subject {
 
 // work is one of the sender's goroutines: started by open, ended by Close or Retire.
 func (s *sender) work() {
+	world.NewPart("renew").Label()
 	var answers []resp.Renewal // grows to what this sender sends at once, chunk at most
 	if !s.retry {
 		s.node.Connect()
 	}
-	for queue := s.take(); queue != nil; queue = s.take() {
-		for groups := byKind(queue); len(groups) > 0; {
-			var now []group
-			now, groups = upTo(chunk, groups)
-			answers = s.send(now, answers[:0])
+	for subjects, late := s.take(); subjects != nil; subjects, late = s.take() {
+		began := s.k.clock.Now()
+		var renewed, timedOut bool
+		answers, renewed, timedOut = s.send(byKind(subjects), answers[:0])
+		now := s.k.clock.Now()
+		if renewed {
+			s.renewedAt.Store(int64(now))
+		}
+		// Where the other connection has renewed meanwhile it is this one that hangs, and not the server.
+		hangs := timedOut && !clock.Instant(s.other.renewedAt.Load()).Before(began)
+		if late && renewed && !s.retry || timedOut && !hangs {
+			s.node.HoldBack(now.Add(holdBack(now.Sub(began))))
 		}
 	}
 }
 
 // send renews groups in one round trip: on a slow line the kinds of holds must not wait for each other. The attempt
 // ends at the limit of the longest lease; a shorter one that has no answer until then is sent over the second
-// connection before.
-func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
+// connection before. It reports whether the server has renewed any, and whether there was no answer in all that time.
+func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal, renewed, timedOut bool) {
 	limit := time.Duration(0)
 	for i := range groups {
 		// Some were released since they came due: the server would answer that they are not ours.
@@ -137,11 +157,15 @@ func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
 		}
 	}
 	if len(answers) == 0 {
-		return answers
+		return answers, false, false
 	}
 	s.k.world.Yield("sender.send: the gone ones dropped | sent")
+	began := s.k.clock.Now()
 	s.node.Renew(s.retry, limit, answers)
+	timedOut = s.k.clock.Now().Sub(began) >= limit &&
+		slices.ContainsFunc(answers, func(r resp.Renewal) bool { return r.Err != nil && r.Err.Class == resp.ClassUnknown })
 	s.k.world.Yield("sender.send: answered | taken")
+	renewed = slices.ContainsFunc(answers, func(r resp.Renewal) bool { return r.Code == resp.CodeRenewed })
 	// The answers stand in the order of the groups.
 	rest := answers
 	for _, g := range groups {
@@ -149,22 +173,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) []resp.Renewal {
 		rest = rest[len(g.subjects):]
 	}
 	clear(answers)
-	return answers
-}
-
-// upTo cuts the first n subjects off groups.
-func upTo(n int, groups []group) (first, rest []group) {
-	for i := range groups {
-		g := &groups[i]
-		if n >= len(g.subjects) {
-			n -= len(g.subjects)
-			continue
-		}
-		rest = append([]group{{g.kind, g.subjects[n:]}}, groups[i+1:]...)
-		g.subjects = g.subjects[:n:n]
-		return groups[:i+1], rest
-	}
-	return groups, nil
+	return answers, renewed, timedOut
 }
 
 // A kind is what renewals that travel together have in common.

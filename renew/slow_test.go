@@ -63,6 +63,9 @@ func slowLine(t *testing.T, rtt time.Duration, hung bool, holds ...Terms) {
 		require.NoError(t, w.Run(func() bool { return !w.Now().Before(over) }))
 		w.Close()
 		require.Zero(t, line.lost, "seed %d", seed)
+		if !hung {
+			require.Zero(t, line.heldBack, "seed %d: a line is slow, the server is not", seed)
+		}
 		require.GreaterOrEqual(t, line.renewed, 5, "seed %d", seed)
 	}
 }
@@ -73,9 +76,12 @@ type slowNode struct {
 	rtt           time.Duration
 	hung          bool
 	lost, renewed int
+	heldBack      int // how often acquires were held back
 }
 
 func (n *slowNode) Connect() {}
+
+func (n *slowNode) HoldBack(clock.Instant) { n.heldBack++ }
 
 func (n *slowNode) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
 	at, takes, code, err := n.w.Now(), n.rtt, resp.CodeRenewed, (*resp.ServerError)(nil)

@@ -91,3 +91,13 @@ func LeaseFor(d time.Duration) time.Duration {
 func jeopardyAt(sentAt clock.Instant, lease time.Duration) clock.Instant {
 	return sentAt.Add(2 * (lease / 3))
 }
+
+// patience is how long a renewal that is due may wait to be sent. One that waits longer shows that there are more than
+// the server can do. A line that is as slow as attemptLimit allows does not make it wait so long.
+func patience(lease time.Duration) time.Duration { return min(lease/4, time.Second) }
+
+// holdBack is for how long acquires give way to renewals that are late: until the next of them have their answers, if
+// that takes as long as it took the last.
+func holdBack(took time.Duration) time.Duration {
+	return min(max(2*took, 100*time.Millisecond), 2*time.Second)
+}

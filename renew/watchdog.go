@@ -45,6 +45,8 @@ type Renewer interface {
 	// Connect makes the first connection before it is needed. It may fail: Renew tries again.
 	Connect()
 	Renew(retry bool, limit time.Duration, batch []resp.Renewal)
+	// HoldBack keeps new holds from being asked for until then: renewals wait for too long to be sent.
+	HoldBack(until clock.Instant)
 }
 
 // A Router says which node serves a hold now. It is asked at every firing, so that a hold follows its
@@ -66,7 +68,7 @@ type Cohorts struct {
 	ended   bool
 	wg      world.Group
 
-	sent, failed, jeopardies atomic.Int64
+	sent, failed, late, jeopardies atomic.Int64
 }
 
 // Stats count what the watchdog of a node did.
@@ -74,6 +76,7 @@ type Stats struct {
 	Watched    int64 // holds under watch now
 	Sent       int64 // renewals sent, a key each
 	Failed     int64 // of those, answered with an error or not at all
+	Late       int64 // successes that came more than half a lease after the success before: a third is the plan
 	Jeopardies int64
 }
 
@@ -367,7 +370,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	var causes []Cause
 	renewed := make([]Subject, 0, len(subjects))
 	var outlasted []Subject
-	failed := int64(0)
+	failed, late := int64(0), int64(0)
 	now := k.clock.Now()
 	k.mu.Lock()
 	// What each answer proves.
@@ -385,6 +388,9 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		switch {
 		case a.Code == resp.CodeRenewed:
 			h.failing, h.jeopardy = false, false
+			if now.Sub(h.sentAt) > h.Lease()/2 {
+				late++
+			}
 			// With two connections an older attempt may be answered after a newer one.
 			h.sentAt = max(h.sentAt, a.SentAt)
 			proven := min(lease, h.Lease())
@@ -413,6 +419,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	k.mu.Unlock()
 	k.sent.Add(int64(len(subjects)))
 	k.failed.Add(failed)
+	k.late.Add(late)
 	// Tell, without mu. Losses come first: their holders have to stop.
 	for i, s := range lost {
 		k.world.Yield("Cohorts.answered: deadlines raised | a loss told")
@@ -431,7 +438,8 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 // Stats returns the counters.
 func (k *Cohorts) Stats() Stats {
 	return Stats{
-		Watched: int64(k.set.Len()), Sent: k.sent.Load(), Failed: k.failed.Load(), Jeopardies: k.jeopardies.Load(),
+		Watched: int64(k.set.Len()), Sent: k.sent.Load(), Failed: k.failed.Load(), Late: k.late.Load(),
+		Jeopardies: k.jeopardies.Load(),
 	}
 }
 

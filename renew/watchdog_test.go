@@ -177,11 +177,28 @@ func TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection(t *testing.T) {
 		require.GreaterOrEqual(t, c.at.Sub(failedAt), lease/12, "not in a tight loop")
 	}
 	r.renewed(c)
-	require.Equal(t, Stats{Watched: 1, Sent: 4, Failed: 3}, r.Stats())
+	seen := r.Stats()
+	seen.Late = 0 // the fourth comes about half a lease after the watch began, before it or behind it
+	require.Equal(t, Stats{Watched: 1, Sent: 4, Failed: 3}, seen)
 	c = r.next(lease)
 	require.False(t, c.retry, "after a success the first connection is trusted again")
 	r.renewed(c)
 	require.Empty(t, r.heard("lost"))
+}
+
+func TestARenewalIsLateWhenHalfALeaseHasPassedSinceTheLast(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	r.watch("name", lease)
+	r.renewed(r.next(lease))
+	c := r.next(lease)
+	r.pass(lease/6 - 4*step - bucket) // the answer takes so long
+	r.renewed(c)
+	require.Zero(t, r.Stats().Late)
+	c = r.next(lease)
+	r.pass(lease/2 - (lease/3 - lease/15) + step) // they come up to a fifteenth early
+	r.renewed(c)
+	require.EqualValues(t, 1, r.Stats().Late)
 }
 
 // The node said that the key's slot is elsewhere now, and the route knows where: no pause.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/world"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // maxKeys bounds the keys of one EVALSHA: about 130 µs of server time, so that nobody waits long
@@ -32,6 +33,7 @@ type command struct {
 	probes   int      // how many commands before it look for the keys beside its own
 	refusals int      // how often the not-after had passed
 	reloads  int      // how often the script was missing
+	asks     bool     // releasing: who listens
 }
 
 // appendCommands cuts ops of one kind into commands. Acquires are expected to be sorted by lease;
@@ -45,10 +47,16 @@ func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []comm
 		}
 		first := ops[start]
 		c := command{script: scriptOf(first.Kind, first.Family), ops: ops[start:end], results: results[start:end]}
+		if end == start+1 && c.script.one != nil {
+			c.script = c.script.one
+		}
 		if first.Kind == OpAcquire {
 			c.field = first.Family.newField(n.world, n.opts.ID)
 			for _, op := range c.ops {
 				op.Field = c.field
+				if op.Family.row().values {
+					op.Field = slot.GroupOf(c.field, valuesOf(op.Key))
+				}
 			}
 		}
 		cmds = append(cmds, c)
@@ -58,9 +66,10 @@ func appendCommands(cmds []command, ops []*Op, results []Result, n *Node) []comm
 }
 
 // batched reports whether an op may share a command. Fair waiters that ask again do: there may be
-// thousands of them.
+// thousands of them. Acquires of values do not: two that share one would find each other's owner id to have it.
 func batched(op *Op) bool {
-	return op.Kind == OpAcquire || op.Kind == OpRelease || op.Kind == OpReacquire && op.Family.row().places
+	row := op.Family.row()
+	return op.Kind == OpAcquire && !row.values || op.Kind == OpRelease || op.Kind == OpReacquire && row.places
 }
 
 // batchLen finds how many ops from start on may travel in one command.
@@ -121,6 +130,9 @@ type envelope struct {
 	wire     *wire
 	cluster  bool // several keys travel in ARGV, of any slots; one alone is declared
 	publish  string
+	asks     string // how releases of askFrom keys find out who listens
+	askFrom  int
+	now      clock.Instant
 	notAfter int64
 	args     []string // scratch: the builder copies it
 }
@@ -156,6 +168,17 @@ func (c *command) copies(w *wire, anySlot bool) bool {
 func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string {
 	w, first := e.wire, c.ops[0]
 	row := first.Family.row()
+	// The scripts for one key.
+	switch c.script {
+	case scriptAcquireOne:
+		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10))
+	case scriptReleaseOne:
+		publish, channel := first.Family.publish(e.publish), ""
+		if publish != "" {
+			channel = slot.LockChannel(first.Key)
+		}
+		return append(args, publish, channel, first.releaseMessage(e.cluster), first.Field)
+	}
 	// Acquires and reacquires. Where waiters have places in a queue, the arguments are that script's own.
 	switch {
 	case row.places && first.asks():
@@ -180,6 +203,9 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.releaseMessage(e.cluster), strconv.Itoa(len(inline)))
+		if c.script == scriptRelease {
+			args = append(args, c.ask(e))
+		}
 		if row.places {
 			heirs := heirsOf(c.ops)
 			args = append(args, strconv.Itoa(len(heirs)/3), fairGraceMs, fairPlaceMs)
@@ -192,11 +218,30 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		return append(args, e.publish, first.Field, strconv.FormatInt(int64(first.Count), 10),
 			strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10), first.releaseMessage(e.cluster))
 	case OpForce:
-		return append(args, first.Family.publish(e.publish), row.message, first.Field, row.forced,
+		args = append(args, first.Family.publish(e.publish), row.message, first.Field, row.forced,
 			strconv.FormatInt(e.notAfter, 10))
+		if row.values {
+			args = append(args, valuesOf(first.Key))
+		}
+		return args
+	case OpQueue:
+		if row.values { // an argument each: what a command may be answered goes by how many it has
+			args = slices.AppendSeq(args, eachValue(first.Key))
+		}
+		return args
 	default:
 		return args
 	}
+}
+
+// ask is how a release finds out who listens, so that only what somebody hears is published; "": not at all.
+func (c *command) ask(e *envelope) string {
+	c.asks = e.asks != "" && len(c.ops) >= max(e.askFrom, 2) && !c.ops[0].Family.row().silent &&
+		e.wire.heard.worth(len(c.ops), e.now)
+	if !c.asks {
+		return ""
+	}
+	return e.asks
 }
 
 // insideField is the field that an op's reader is let in beside; "": none.
@@ -231,7 +276,7 @@ func (op *Op) key() string {
 	if op.Kind == OpExtend || op.Kind == OpQueue {
 		return op.Family.renewKey(op.Key)
 	}
-	return op.Key
+	return op.Family.object(op.Key)
 }
 
 // appendFields lists the fields of ops in runs: a field, and how many keys in a row it is for.
@@ -290,6 +335,9 @@ func (c *command) readReply(w *wire, reply rueidis.RedisResult, sentAt, received
 	for i := range c.results {
 		c.results[i] = Result{SentAt: sentAt, ReceivedAt: received}
 	}
+	if n, is := numberOf(w, reply); is {
+		return c.readNumber(w, n, received)
+	}
 	values, failed := arrayOf(w, c.script, reply)
 	if failed != nil {
 		return c.fail(w, failed)
@@ -312,8 +360,12 @@ func (c *command) readKeys(w *wire, values []rueidis.RedisMessage) outcome {
 		switch {
 		case len(values) == 1:
 			return tooLate
-		case c.script == scriptReacquire:
+		case c.script == scriptAcquireOne:
+			return c.readOne(w, values)
+		case c.script == first.Family.row().count:
 			return c.readReacquire(w, values)
+		case first.Family.row().meets:
+			return c.readMeeting(w, values)
 		case first.Family.row().opens:
 			return c.readLook(w, values)
 		case first.Family.row().tokens:
@@ -326,10 +378,56 @@ func (c *command) readKeys(w *wire, values []rueidis.RedisMessage) outcome {
 	case OpCall:
 		return c.readCall(w, values)
 	case OpRelease:
+		if c.script == scriptReleaseOne { // it answers numbers only
+			return c.malformed(w, values)
+		}
 		return c.readSparse(w, values, CodeReleased)
 	default:
 		return c.readSparse(w, values, CodeRenewed)
 	}
+}
+
+// leastTime tells times, in ms, from all other numbers that scripts answer: a reply that belongs to another command is
+// no grant. It is a day of 1973.
+const leastTime = 100_000_000_000
+
+// readNumber reads the number that a script for one key answers: of an acquire the server's time, when it was granted;
+// of a release who heard it, or what else has become of the lock.
+func (c *command) readNumber(w *wire, n int64, received clock.Instant) outcome {
+	r, ok := &c.results[0], false
+	switch {
+	case c.script == scriptAcquireOne && n >= leastTime:
+		w.est.learn(n, received)
+		r.Code = CodeGranted
+		return settled
+	case c.script == scriptReleaseOne && n >= 0 && n < leastTime:
+		r.Code, r.Value, ok = CodeReleased, n, true
+	case c.script == scriptReleaseOne && n >= -2 && n < 0:
+		r.Code, r.Value, ok = codeOf(CodeReleased, n)
+	}
+	if !ok {
+		return c.fail(w, malformedText(c.script.name, strconv.FormatInt(n, 10)))
+	}
+	return settled
+}
+
+// readOne reads {now, v} of an acquire of one key that was not granted.
+func (c *command) readOne(w *wire, values []rueidis.RedisMessage) outcome {
+	if len(values) != 2 {
+		return c.malformed(w, values)
+	}
+	r := &c.results[0]
+	if v, ok := number(&values[1]); ok {
+		if r.Code, r.Value, ok = codeOf(CodeGranted, v); !ok {
+			return c.malformed(w, values)
+		}
+		return settled
+	}
+	if _, is := rueidis.IsRedisErr(values[1].Error()); !is {
+		return c.malformed(w, values)
+	}
+	r.Code, r.Err = CodeError, classify(values[1].Error())
+	return settled
 }
 
 // malformed answers every op of the command that its outcome is unknown.
@@ -378,11 +476,16 @@ func (c *command) readSparse(w *wire, values []rueidis.RedisMessage, normal Code
 		c.results[i].Code = normal
 	}
 	named, normals := int64(0), int64(0) // keys named in the reply, and those of them that are normal after all
-	refusesCopy := false
+	refusesCopy, inVain := false, int64(0)
 	for sparse.next() {
 		// Key 0 is none: it says that the ACL refused to copy. The keys were acquired one by one.
 		if sparse.at == 0 && normal == CodeGranted {
 			refusesCopy = true
+			continue
+		}
+		// Or why each key was published although it was asked who listens.
+		if sparse.at == 0 && c.asks && sparse.refused == nil && inVain == 0 && named == 0 && sparse.v != 0 {
+			inVain = sparse.v
 			continue
 		}
 		if !sparse.rises() {
@@ -404,6 +507,9 @@ func (c *command) readSparse(w *wire, values []rueidis.RedisMessage, normal Code
 	}
 	// The script counts, too. A key that it neither counted nor named must not pass for granted.
 	if sparse.bad || n+named-normals != int64(len(c.ops)) {
+		return c.malformed(w, values)
+	}
+	if inVain != 0 && !w.heard.inVain(inVain, len(c.ops), c.results[0].ReceivedAt) {
 		return c.malformed(w, values)
 	}
 	// Believed only now: nothing is learnt from a reply that is malformed.
@@ -510,6 +616,31 @@ func (c *command) readLook(w *wire, values []rueidis.RedisMessage) outcome {
 		0: CodeBusy, 1: CodeGranted, 2: CodeOpened, 3: CodeGone, 4: CodeDeleted, -3: CodeWrongKind,
 	})
 }
+
+// readMeeting reads {now, code, ms, verdicts}.
+func (c *command) readMeeting(w *wire, values []rueidis.RedisMessage) outcome {
+	if len(values) != 4 {
+		return c.malformed(w, values)
+	}
+	code, ok1 := number(&values[1])
+	ms, ok2 := number(&values[2])
+	verdicts, err := values[3].ToString()
+	r := &c.results[0]
+	switch {
+	case !ok1 || !ok2 || err != nil || ms < -1 || strings.Trim(verdicts, "wpbnu") != "":
+		return c.malformed(w, values)
+	case code == 0 && (verdicts == "" || len(verdicts) == partiesOf(c.ops[0].Field)):
+		r.Code, r.Value, r.Verdicts = CodeMet, lifeMs(ms), verdicts
+	case code == -3 && verdicts == "":
+		r.Code = CodeWrongKind
+	default:
+		return c.malformed(w, values)
+	}
+	return settled
+}
+
+// partiesOf is how many parties a request names, see barrier.lua.
+func partiesOf(request string) int { return strings.Count(request, "/") }
 
 // readCoded reads {now, code, v}, where code is one of these.
 func (c *command) readCoded(w *wire, values []rueidis.RedisMessage, codes map[int64]Code) outcome {

@@ -94,9 +94,9 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"count of a writer":  {[]*Op{op(OpCount, FamilyWrite)}, "a 30000 F 77 21 1", ""},
 		"count, fair":        {[]*Op{op(OpCount, FamilyFair)}, "a 30000 F 77 21 1", ""},
 		"leave":              {[]*Op{op(OpLeave, FamilyLock)}, "a 30000 F 77 21 2", ""},
-		"release":            {[]*Op{op(OpRelease, FamilyLock), op(OpRelease, FamilyLock, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
-		"release, left":      {[]*Op{op(OpRelease, FamilyLock, left)}, "a SPUBLISH 00 0 F 1", ""},
-		"release of spin":    {[]*Op{op(OpRelease, FamilySpin)}, "a '' 0 0 F 1", ""},
+		"release":            {[]*Op{op(OpRelease, FamilyLock), op(OpRelease, FamilyLock, other)}, "a b SPUBLISH 0 0 '' F 1 G 1", "SPUBLISH 0 2 '' a b F 1 G 1"},
+		"release, left":      {[]*Op{op(OpRelease, FamilyLock, left)}, "a SPUBLISH 00 0 '' F 1", ""},
+		"release of spin":    {[]*Op{op(OpRelease, FamilySpin)}, "a '' 0 0 '' F 1", ""},
 		"release of write":   {[]*Op{op(OpRelease, FamilyWrite)}, "a SPUBLISH 1 0 F 1", ""},
 		"write, left":        {[]*Op{op(OpRelease, FamilyWrite, left)}, "a SPUBLISH 01 0 F 1", ""},
 		"release of fair":    {[]*Op{op(OpRelease, FamilyFair, nobody)}, "a SPUBLISH 0 0 0 5000 300000 F 1", ""},
@@ -114,6 +114,8 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"call":               {[]*Op{op(OpCall, FamilySemaphore)}, "a SPUBLISH F 21 30000 77 0", ""},
 		"look":               {[]*Op{op(OpReacquire, FamilyLatch)}, "a 30000 F 77 0 9007199254740991", ""},
 		"count down":         {[]*Op{op(OpRelease, FamilyLatch), op(OpRelease, FamilyLatch, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH tagged 2 a b F 1 G 1"},
+		"meet":               {[]*Op{op(OpReacquire, FamilyBarrier)}, "a 30000 F 77 0 SPUBLISH", ""},
+		"leave a barrier":    {[]*Op{op(OpRelease, FamilyBarrier), op(OpRelease, FamilyBarrier, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
 		"call of a latch":    {[]*Op{op(OpCall, FamilyLatch)}, "a SPUBLISH F 21 30000 77 0", "a SPUBLISH F 21 30000 77 tagged"},
 		"permits":            {[]*Op{op(OpReacquire, FamilyPermits)}, "a 30000 F 77 0 SPUBLISH", ""},
 		"permits given back": {[]*Op{op(OpRelease, FamilyPermits), op(OpRelease, FamilyPermits, other)}, "a b SPUBLISH 0 0 F 1 G 1", "SPUBLISH 0 2 a b F 1 G 1"},
@@ -319,6 +321,9 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 		{OpRelease, FamilyLatch, "*4 :1 :1 :1 :-2", CodeReleased, -1},
 		{OpRelease, FamilyLatch, "*4 :1 :0 :1 :-1", CodeNotOurs, 0},
 		{OpCall, FamilyLatch, "*3 :1 :1 :7", CodeDone, 7},
+		{OpReacquire, FamilyBarrier, "*4 :1 :0 :7 $0 ", CodeMet, 7},
+		{OpReacquire, FamilyBarrier, "*4 :1 :-3 :0 $0 ", CodeWrongKind, 0},
+		{OpReacquire, FamilyBarrier, "-OOM", CodeError, 0},
 	} {
 		w, cmd := &wire{}, asking(c.kind, c.family, 1)
 		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)
@@ -338,6 +343,128 @@ func TestEveryAnswerOfAScriptHasItsCode(t *testing.T) {
 	w := &wire{}
 	asking(OpRelease, FamilyLock, 1).readReply(w, replyOf(t, "*2 :5000 :1"), 1, clock.Instant(7))
 	require.EqualValues(t, 5000*1_000_000-7, w.est.offset.Load(), "the server's clock is learnt when the reply has come")
+}
+
+// askingOne is asking with the script for a single key.
+func askingOne(kind OpKind) *command {
+	cmd := asking(kind, FamilyLock, 1)
+	cmd.script = cmd.script.one
+	return cmd
+}
+
+// The same of the scripts for a single key.
+func TestEveryAnswerForASingleKeyHasItsCode(t *testing.T) {
+	for _, c := range []struct {
+		kind  OpKind
+		text  string
+		code  Code
+		value int64
+	}{
+		{OpAcquire, ":100000000000", CodeGranted, 0},
+		{OpAcquire, ":1800000000000", CodeGranted, 0},
+		{OpAcquire, "*2 :1 :0", CodeBusy, 0},
+		{OpAcquire, "*2 :1 :5", CodeBusy, 5},
+		{OpAcquire, "*2 :1 :-1", CodeBusy, -1},
+		{OpAcquire, "*2 :1 :-2", CodeBusy, -2},
+		{OpAcquire, "*2 :1 :9223372036854775807", CodeBusy, longestMs},
+		{OpAcquire, "*2 :1 :-3", CodeWrongKind, 0},
+		{OpAcquire, "*2 :1 -NOPERM", CodeError, 0},
+		{OpAcquire, "-NOPERM", CodeError, 0},
+		{OpRelease, ":0", CodeReleased, 0},
+		{OpRelease, ":7", CodeReleased, 7},
+		{OpRelease, ":99999999999", CodeReleased, 99_999_999_999},
+		{OpRelease, ":-1", CodeNotOurs, 0},
+		{OpRelease, ":-2", CodeReleased, -1},
+		{OpRelease, "-WRONGTYPE", CodeError, 0},
+	} {
+		w, cmd := &wire{}, askingOne(c.kind)
+		require.Equal(t, settled, cmd.readReply(w, replyOf(t, c.text), 3, 4), c.text)
+		r := cmd.results[0]
+		require.Equal(t, c.code, r.Code, "%s: %v", c.text, r.Err)
+		require.Equal(t, c.value, r.Value, c.text)
+		require.Equal(t, c.code == CodeError, r.Err != nil, c.text)
+		require.True(t, r.Definite(), c.text)
+		require.Equal(t, [2]clock.Instant{3, 4}, [2]clock.Instant{r.SentAt, r.ReceivedAt}, c.text)
+		require.False(t, w.malformed.Load(), c.text)
+	}
+	// The server's time is in each answer of an acquire, and in none of a release.
+	for text, learnt := range map[string]bool{":100000005000": true, "*1 :100000005000": true, "*2 :100000005000 :7": true, "-NOPERM": false} {
+		w, cmd := &wire{}, askingOne(OpAcquire)
+		cmd.readReply(w, replyOf(t, text), 3, 7)
+		require.Equal(t, learnt, w.est.offset.Load() == 100_000_005_000*1_000_000-7, text)
+	}
+	w, cmd := &wire{}, askingOne(OpRelease)
+	cmd.readReply(w, replyOf(t, ":5000"), 3, 7)
+	require.Zero(t, w.est.offset.Load())
+	w, cmd = &wire{}, askingOne(OpAcquire)
+	require.Equal(t, tooLate, cmd.readReply(w, replyOf(t, "*1 :5"), 3, 4))
+	require.Equal(t, noScript, cmd.readReply(w, replyOf(t, "-NOSCRIPT"), 3, 4))
+	for _, c := range []struct {
+		kind  OpKind
+		texts string
+	}{
+		{OpAcquire, ":0|:-1|:1|:99999999999|_|+OK|$2 no|*0|*1 :0|*1 +x|*2 :1 :-4|*2 :1 +x|*2 :1 _|*2 :1 *0|*2 :0 :5|*2 +x :5|*3 :1 :0 :5|*4 :1 :0 :1 :5"},
+		{OpRelease, ":100000000000|:-3|:-10|:-18|:-9223372036854775808|_|+OK|$2 no|*0|*1 :1|*2 :1 :1|*4 :1 :0 :1 :-1"},
+	} {
+		for text := range strings.SplitSeq(c.texts, "|") {
+			w, cmd := &wire{}, askingOne(c.kind)
+			require.Equal(t, settled, cmd.readReply(w, replyOf(t, text), 3, 4), text)
+			require.True(t, w.malformed.Load(), "%s of kind %d", text, c.kind)
+			require.Equal(t, CodeError, cmd.results[0].Code, text)
+			require.Equal(t, ClassPartly, cmd.results[0].Err.Class, text)
+			require.Contains(t, cmd.results[0].Err.Text, cmd.script.name, text)
+			require.Zero(t, cmd.results[0].Value, text)
+			// Behind it nothing is believed.
+			require.Equal(t, settled, cmd.readReply(w, replyOf(t, ":5"), 3, 4))
+			require.Equal(t, ClassUnknown, cmd.results[0].Err.Class)
+		}
+	}
+}
+
+// An op that is alone in its command has the script for a single key, if there is one, in a cluster as well.
+func TestAnOpThatIsAloneHasTheScriptForASingleKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   OpKind
+		family Family
+		script *script
+		args   string
+	}{
+		"lock":              {OpAcquire, FamilyLock, scriptAcquireOne, "key 30000 F 77"},
+		"spin":              {OpAcquire, FamilySpin, scriptAcquireOne, "key 30000 F 77"},
+		"fenced":            {OpAcquire, FamilyFenced, scriptFenced, ""},
+		"read":              {OpAcquire, FamilyRead, scriptRead, ""},
+		"fair":              {OpAcquire, FamilyFair, scriptFair, ""},
+		"again":             {OpReacquire, FamilyLock, scriptReacquire, ""},
+		"release":           {OpRelease, FamilyLock, scriptReleaseOne, "key SPUBLISH redisson_lock__channel:{key} 0 F"},
+		"release of spin":   {OpRelease, FamilySpin, scriptReleaseOne, "key   0 F"},
+		"release of fenced": {OpRelease, FamilyFenced, scriptReleaseOne, "key SPUBLISH redisson_lock__channel:{key} 0 F"},
+		"release of write":  {OpRelease, FamilyWrite, scriptWriteRelease, ""},
+	} {
+		for _, cluster := range []bool{false, true} {
+			op := pureOp(c.kind, "key", 30_000)
+			op.Family = c.family
+			cmds, _ := cut(t, []*Op{op})
+			require.Same(t, c.script, cmds[0].script, name)
+			op.Field = "F"
+			if c.args == "" {
+				continue
+			}
+			e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), cluster: cluster, publish: "SPUBLISH", notAfter: 77}
+			built := cmds[0].build(&e)
+			require.Equal(t, []string{"EVALSHA", c.script.sha, "1"}, built.Commands()[:3], name)
+			require.Equal(t, c.args, strings.Join(built.Commands()[3:], " "), name)
+		}
+	}
+	two := []*Op{pureOp(OpAcquire, "a", 1000), pureOp(OpAcquire, "b", 1000), pureOp(OpRelease, "c", 0), pureOp(OpRelease, "d", 0)}
+	cmds, _ := cut(t, two)
+	require.Len(t, cmds, 2)
+	require.Same(t, scriptAcquire, cmds[0].script)
+	require.Same(t, scriptRelease, cmds[1].script)
+	left := pureOp(OpRelease, "{tag}key", 0)
+	left.Left, left.Field = true, "F"
+	cmds, _ = cut(t, []*Op{left})
+	built := cmds[0].build(&envelope{wire: bareWire(capabilities{}), publish: "PUBLISH"})
+	require.Equal(t, "{tag}key PUBLISH redisson_lock__channel:{tag}key 00 F", strings.Join(built.Commands()[3:], " "))
 }
 
 func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
@@ -389,6 +516,13 @@ func TestAnswersThatNoScriptGivesAreMalformed(t *testing.T) {
 		{OpReacquire, FamilyLatch, "*3 :1 +x :0"},
 		{OpReacquire, FamilyLatch, "*3 :1 :1 +x"},
 		{OpReacquire, FamilyLatch, "*5 :1 :0 :0 :1 :-1"},
+		{OpReacquire, FamilyBarrier, "*3 :1 :0 :7"},
+		{OpReacquire, FamilyBarrier, "*4 :1 :0 :7 :7"},
+		{OpReacquire, FamilyBarrier, "*4 :1 :0 :-2 $0 "},
+		{OpReacquire, FamilyBarrier, "*4 :1 :1 :7 $0 "},
+		{OpReacquire, FamilyBarrier, "*4 :1 :0 +x $0 "},
+		{OpReacquire, FamilyBarrier, "*4 :1 :0 :7 $1 w"}, // there is no party that it could be of
+		{OpReacquire, FamilyBarrier, "*4 :1 :-3 :0 $1 w"},
 		{OpRelease, FamilyLatch, "*4 :1 :1 :1 :-15"},
 		{OpCall, FamilyLatch, "*3 :1 :2 :0"},
 	} {

@@ -35,7 +35,7 @@ func Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Conf
 		secured.ServerName, _, _ = net.SplitHostPort(addr)
 	}
 	wrapped := tls.Client(conn, secured)
-	if err := wrapped.HandshakeContext(ctx); err != nil {
+	if err := handshake(ctx, wrapped); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}

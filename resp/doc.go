@@ -15,8 +15,9 @@
 //
 //   - An answer is definite or it is not. [Result.Definite] says which; an op whose answer is not
 //     definite may have run, or may still run until its not-after has passed.
-//   - Scripts are constant texts, loaded on every new connection. NOSCRIPT is repaired once for all
-//     ops that meet it.
+//   - Scripts are constant texts. A new connection loads those of the plain lock and those its node has
+//     used; each other one is loaded in the write of the first command that needs it. NOSCRIPT is
+//     repaired once for all ops that meet it.
 //   - A connection with an unanswered command is given up as a whole; what was in flight on it is
 //     answered "not definite", never sent again from here.
 //

@@ -307,7 +307,7 @@ func TestTheKeysThatHaveToBeOnOneSide(t *testing.T) {
 	set := []string{"k", slot.PermitTimeouts("k")}
 	kinds := []OpKind{OpAcquire, OpReacquire, OpRelease, OpExtend, OpForce, OpInspect, OpQueue, OpCount, OpLeave, OpCall}
 	for family, want := range map[Family]map[OpKind][]string{
-		FamilyLock: nil, FamilySpin: nil, FamilyWrite: nil,
+		FamilyLock: nil, FamilySpin: nil, FamilyWrite: nil, FamilyBarrier: nil,
 		FamilyFenced: {OpAcquire: token, OpReacquire: token},
 		FamilyFair:   {OpAcquire: queue, OpReacquire: queue},
 		FamilyRead:   {OpReacquire: mark, OpExtend: mark},

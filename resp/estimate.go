@@ -11,7 +11,8 @@ import (
 // minus the moment we received it. That is a lower bound of the true difference (the reply
 // travelled in between), so a not-after made from it is never late.
 //
-// It belongs to one connection and dies with it: the next connection may lead to another server.
+// It belongs to one connection and dies with it: the next connection may lead to another server. The replies of most
+// scripts renew it; that of a release of one key says no time.
 type estimate struct {
 	offset atomic.Int64 // ns to add to our clock; 0 = nothing known yet
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,8 @@ const (
 	FamilySemaphore               // Redisson's RSemaphore: permits that nobody owns
 	FamilyLatch                   // Redisson's RCountDownLatch: a count that opens for everybody when it is zero
 	FamilyPermits                 // Redisson's RPermitExpirableSemaphore: permits that are leased, each under an id
+	FamilyGroup                   // Redisson's RedissonFasterMultiLock: several values of one group, all in its hash
+	FamilyBarrier                 // a cyclic barrier, not Redisson's: who comes waits until all have come
 	familyEnd
 )
 
@@ -71,10 +74,12 @@ const writerPatienceMs = "2500"
 type row struct {
 	acquire, reacquire, count, release, renew, call, list *script
 
+	force *script // nil: that of a lock
+
 	field     func(w *world.World, id string) string        // for a batch of acquires; nil: newWireID
 	more      func(args []string, w *wire, op *Op) []string // appends what an acquire has behind the common arguments
 	otherKeys func(op *Op) []string                         // see Op.otherKeys
-	renewKey  func(key string) string                       // what renewals and lists are about, if not the key itself
+	renewKey  func(key string) string                       // what renewals and lists are about, if not the object
 
 	message string // what a release publishes
 	tagged  string // the same in a cluster, where the channel is to be in the slot of the key; "": message
@@ -87,6 +92,8 @@ type row struct {
 	opens  bool // an acquire takes nothing: it is answered whether something is open
 	tells  bool // an acquire may publish, too
 	ids    bool // a field is so many ids, and a command for it as much work
+	values bool // an op's key is a group and values of it, and its field has them, too: a command for it is as much work
+	meets  bool // an acquire is for parties that wait for each other: it is answered what has become of each
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
@@ -136,6 +143,15 @@ var families = [MaxFamilies]row{
 		call: scriptPermitsSet, list: scriptPermitsLeased,
 		message: unlockMessage, tells: true, ids: true, otherKeys: otherKeysPermits, renewKey: slot.PermitTimeouts,
 	},
+	FamilyGroup: {
+		acquire: scriptGroup, reacquire: scriptGroup, count: scriptGroupCount, release: scriptGroupRelease,
+		renew: scriptGroupRenew, force: scriptGroupForce, list: scriptGroupHeld,
+		message: unlockMessage, values: true,
+	},
+	FamilyBarrier: {
+		acquire: scriptBarrier, reacquire: scriptBarrier, release: scriptBarrierLeave, call: scriptBarrierSet,
+		message: unlockMessage, tells: true, meets: true,
+	},
 }
 
 // row returns a family's. Allocates: never.
@@ -160,6 +176,9 @@ func scriptOf(k OpKind, f Family) *script {
 	case OpCall:
 		return row.call
 	default:
+		if row.force != nil {
+			return row.force
+		}
 		return scriptForce
 	}
 }
@@ -208,10 +227,37 @@ const PermitID = 16
 
 // work is how many keys' work a command for a field is.
 func (f Family) work(field string) int {
-	if f.row().ids {
+	switch row := f.row(); {
+	case row.ids:
 		return len(field) / PermitID
+	case row.values:
+		_, values := slot.CutGroup(field)
+		return len(values) / slot.GroupValue
+	default:
+		return 1
 	}
-	return 1
+}
+
+// object is what commands for a key are about, and valuesOf which part of it.
+func (f Family) object(key string) string {
+	if !f.row().values {
+		return key
+	}
+	group, _ := slot.CutGroup(key)
+	return group
+}
+
+func valuesOf(key string) string {
+	_, values := slot.CutGroup(key)
+	return values
+}
+
+// eachValue goes through them.
+func eachValue(key string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for values := valuesOf(key); len(values) > 0 && yield(values[:slot.GroupValue]); values = values[slot.GroupValue:] {
+		}
+	}
 }
 
 // renewKey is the key that a renewal of one is about.
@@ -219,7 +265,7 @@ func (f Family) renewKey(key string) string {
 	if own := f.row().renewKey; own != nil {
 		return own(key)
 	}
-	return key
+	return f.object(key)
 }
 
 // publish is the command a release tells the waiters with.

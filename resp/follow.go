@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 var (
@@ -137,6 +139,7 @@ func (f *follower) suspect() { signal(f.doubts) }
 
 // keep is the goroutine that asks: started by start, ended by close.
 func (f *follower) keep() {
+	world.NewPart("topology").Label()
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	pause := tableLeast
@@ -532,6 +535,7 @@ func (f *follower) meet(named []string) {
 // listen is the goroutine that hears of switches, over one sentinel at a time: started by start, ended
 // by close.
 func (f *follower) listen() {
+	world.NewPart("topology").Label()
 	for tries := 0; f.ctx.Err() == nil; tries++ {
 		all := f.known()
 		if f.hear(all[rand.IntN(len(all))]) {

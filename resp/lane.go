@@ -3,6 +3,7 @@ package resp
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,14 +16,16 @@ import (
 )
 
 // A lane is one worker of a node. Group commit, as databases do it: while one batch is on its way
-// the next one collects; when the answers are in, everything that has collected travels together.
+// the next one collects; when the answers are in, what has collected travels together, as far as the bound allows.
 // There is no delay timer: a lone op leaves at once, and the busier the lane, the larger its
 // batches. A key always uses the same lane, so its commands keep their order.
 type lane struct {
 	node *Node
 	link *link
-	most int         // acquires that may wait
-	acks *confirming // of the lane whose grants are answered when replicas have seen them; else nil
+
+	number int         // among the node's
+	most   int         // acquires that may wait
+	acks   *confirming // of the lane whose grants are answered when replicas have seen them; else nil
 
 	mu       sync.Mutex
 	queue    laneQueue
@@ -32,6 +35,7 @@ type lane struct {
 	oldest   clock.Instant // nothing that it carries was queued before
 	reported bool          // tick has listed this run
 	asleep   bool          // the worker waits for wake
+	resting  bool          // asleep, acquires are queued, and they are held back
 	closed   bool
 	wake     *world.Bell
 	cut      atomic.Bool // nothing is sent or waited for any more
@@ -39,7 +43,7 @@ type lane struct {
 	// Owned by the worker.
 	sent     *wire  // of the last round; nil: there was no connection
 	limit    *limit // ends the round on its way when it takes too long; replaced under mu
-	spare    laneQueue
+	bound    bound
 	ops      []*Op
 	dropped  []*Op // cancelled while they were queued
 	results  []Result
@@ -49,21 +53,7 @@ type lane struct {
 	built    []rueidis.Completed
 	envelope envelope
 	rounds   int  // of this run
-	loads    bool // the next round loads the scripts first
-}
-
-// laneQueue holds ops by urgency. Releases are never refused: holds bound them.
-type laneQueue struct {
-	releases, singles, acquires []*Op
-}
-
-func (q *laneQueue) empty() bool { return len(q.releases)+len(q.singles)+len(q.acquires) == 0 }
-
-func (q *laneQueue) reset() {
-	clear(q.releases)
-	clear(q.singles)
-	clear(q.acquires)
-	q.releases, q.singles, q.acquires = q.releases[:0], q.singles[:0], q.acquires[:0]
+	loads    bool // the next round loads all scripts that were used: they are gone
 }
 
 // maxReloads and maxTooLate bound how often one run repairs the same command.
@@ -74,7 +64,7 @@ const (
 
 func newLane(n *Node, l *link) *lane {
 	return &lane{
-		node: n, link: l, most: max(n.opts.QueueMax/n.opts.Lanes, 1),
+		node: n, link: l, number: len(n.lanes), bound: newBound(n.opts.RunMost), most: max(n.opts.QueueMax/n.opts.Lanes, 1),
 		wake: n.world.NewBell(), limit: newLimit(),
 	}
 }
@@ -110,25 +100,20 @@ func (l *lane) submit(op *Op) *ServerError {
 		l.mu.Unlock()
 		return errClosed
 	}
-	switch op.Kind {
-	case OpRelease:
-		l.queue.releases = append(l.queue.releases, op)
-	case OpAcquire:
-		if len(l.queue.acquires) >= l.most {
-			l.mu.Unlock()
-			l.node.stats.overloaded.Add(1)
-			return errOverloaded
-		}
-		l.queue.acquires = append(l.queue.acquires, op)
-	default:
-		l.queue.singles = append(l.queue.singles, op)
+	if op.Kind == OpAcquire && l.queue.acquires.live() >= l.room() {
+		l.mu.Unlock()
+		l.node.stats.overloaded.Add(1)
+		return errOverloaded
 	}
+	l.queue.of(op.Kind).push(op)
 	if op.Kind != OpRelease { // a release cannot be taken back
 		op.state.Store(opQueued)
 	}
 	// One ring for each sleep: only the op that ends it pays for waking the worker.
-	ring := l.asleep
-	l.asleep = false
+	ring := l.asleep && (!l.resting || op.Kind != OpAcquire)
+	if ring {
+		l.asleep = false
+	}
 	l.mu.Unlock()
 	if ring {
 		l.wake.Ring()
@@ -136,9 +121,18 @@ func (l *lane) submit(op *Op) *ServerError {
 	return nil
 }
 
+// room is how many acquires the lane may hold: all of the node's, while it is the only one that they take.
+func (l *lane) room() int {
+	if l.acks == nil && !l.node.spread.wide.Load() {
+		return l.node.opts.QueueMax
+	}
+	return l.most
+}
+
 // work is the lane's goroutine: started by the node, ended by close.
 func (l *lane) work() {
 	defer l.node.workers.Done()
+	world.NewPart("lane").Label()
 	for l.nextRun() {
 		l.node.world.Yield("lane.work: claimed | the cancelled answered, the others sent")
 		for i, op := range l.dropped {
@@ -151,50 +145,94 @@ func (l *lane) work() {
 	}
 }
 
-// nextRun waits for ops and swaps the queue. It says false when the lane is closed; what was still
+// nextRun waits for ops and takes what goes into one write. It says false when the lane is closed; what was still
 // queued has then been answered.
 func (l *lane) nextRun() bool {
-	for slept := l.begun == 0; ; slept = true {
+	// Those who were answered together ask together, if they get to run first. A lone op would pay for it alone, and of
+	// many enough are there.
+	if n := len(l.ops); n > 1 && n < manyOps {
+		runtime.Gosched()
+	}
+	for slept := l.begun == 0; ; {
 		l.mu.Lock()
-		if !l.queue.empty() {
-			l.queue, l.spare = l.spare, l.queue
-			l.beginRun()
-			if slept { // nothing was queued while the run before was on its way
-				l.oldest = l.begun
-			}
+		if l.begins(slept) {
 			l.mu.Unlock()
 			return true
 		}
 		// An empty queue comes first: a lane that is closed still sends what was queued.
-		if l.closed {
+		waiting := l.queue.len() > 0
+		if l.closed && !waiting {
 			l.mu.Unlock()
 			return false
 		}
-		l.asleep = true
+		l.asleep, l.resting, slept = true, waiting, !waiting
 		l.mu.Unlock()
+		if l.acks == nil {
+			l.node.spread.rests(l.number)
+		}
 		l.wake.Wait()
 	}
 }
 
-// beginRun puts what was taken in order: releases before re-sends before acquires, acquires as byLease says.
-// From here on an op cannot be taken back; those that were are set aside. Called with mu held.
-func (l *lane) beginRun() {
+// begins begins a run if there is something to do. Who was cancelled is told while acquires are held back, too. Called
+// with mu held.
+func (l *lane) begins(slept bool) bool {
+	waiting := l.queue.len()
+	if waiting == 0 {
+		return false
+	}
+	now := l.node.opts.Clock.Now()
+	if slept { // nothing was queued while the run before was on its way
+		l.queue.begin(now)
+	}
+	heldBack := l.heldBack(now)
+	if heldBack && waiting == l.queue.acquires.len() {
+		l.dropped = l.queue.acquires.sweep(l.dropped[:0])
+		l.ops = l.ops[:0]
+		return len(l.dropped) > 0
+	}
+	l.beginRun(now, heldBack)
+	if l.acks == nil {
+		l.node.spread.begins(l.number, len(l.ops))
+	}
+	return true
+}
+
+// heldBack reports whether acquires wait for renewals, see [Node.HoldBack]. What is left of a lane that ends does not.
+func (l *lane) heldBack(now clock.Instant) bool {
+	until := l.node.heldBack.Load()
+	return until != 0 && now.Before(clock.Instant(until)) && !l.closed && !l.cut.Load()
+}
+
+// beginRun takes as much as the bound allows, and puts it in order: releases before re-sends before acquires, acquires
+// as byLease says. From here on an op cannot be taken back; those that were are set aside. Called with mu held.
+func (l *lane) beginRun(now clock.Instant, heldBack bool) {
 	l.ops, l.dropped = l.ops[:0], l.dropped[:0]
+	q := &l.queue
+	oldest := q.oldest()
+	acquires := q.acquires.len()
+	if heldBack {
+		acquires = 0
+	}
+	releases, singles, acquires := l.bound.share(q.releases.len(), q.singles.len(), acquires)
 	// Releases are not claimed: submit never made them cancellable.
-	l.ops = append(l.ops, l.spare.releases...)
-	l.claim(l.postpone(l.spare.singles))
+	for range releases {
+		l.ops = append(l.ops, q.releases.pop())
+	}
+	l.claim(&q.singles, singles)
+	if q.releases.len() == 0 { // none of them overtakes a release
+		l.claim(&q.looks, mostLooks)
+	}
 	others := len(l.ops)
-	l.claim(l.spare.acquires)
-	acquires := l.ops[others:]
+	l.claim(&q.acquires, acquires)
+	sorted := l.ops[others:]
 	// Mostly they are sorted: all of one family and lease. The check is cheaper than the sort, which is stable so that
 	// those who asked first stay first.
-	if !slices.IsSortedFunc(acquires, byLease) {
-		slices.SortStableFunc(acquires, byLease)
+	if !slices.IsSortedFunc(sorted, byLease) {
+		slices.SortStableFunc(sorted, byLease)
 	}
-	l.spare.reset()
-	// What is taken now was queued after the run before had begun: had it been there, that run would have
-	// taken it, but for looks that were postponed.
-	l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()
+	l.oldest, l.begun = oldest, now
+	q.note(now)
 	l.inFlight, l.since = l.ops, l.begun
 }
 
@@ -217,28 +255,15 @@ func byLease(a, b *Op) int {
 // mostLooks is how many Inspects and Queues one run carries: their replies may be large, and are there together.
 const mostLooks = 4
 
-// postpone leaves those for the next run that are too many for this one. Called with mu held.
-func (l *lane) postpone(singles []*Op) (now []*Op) {
-	looks, at := 0, 0
-	for _, op := range singles {
-		if op.Kind == OpInspect || op.Kind == OpQueue {
-			if looks++; looks > mostLooks {
-				l.queue.singles = append(l.queue.singles, op)
-				continue
-			}
-		}
-		singles[at] = op
-		at++
-	}
-	clear(singles[at:])
-	return singles[:at]
-}
-
-func (l *lane) claim(ops []*Op) {
-	for _, op := range ops {
-		if op.state.CompareAndSwap(opQueued, opSent) {
+// claim takes so many ops that nobody has taken back. Called with mu held.
+func (l *lane) claim(f *fifo, n int) {
+	for n > 0 && f.len() > 0 {
+		switch op := f.pop(); {
+		case op == nil:
+		case op.state.CompareAndSwap(opQueued, opSent):
 			l.ops = append(l.ops, op)
-		} else {
+			n--
+		default:
 			l.dropped = append(l.dropped, op)
 		}
 	}
@@ -344,9 +369,10 @@ func (l *lane) round() {
 	replies := w.client.DoMulti(l.limit, l.built...)
 	received := l.node.opts.Clock.Now()
 	l.node.stats.batches.Add(1)
+	l.learn(replies, received.Sub(sentAt))
 
 	// The replies, one for each command.
-	refused := loadRefusal(replies[:loads])
+	refused := w.stock.note(loads, replies)
 	lost, missing := false, false
 	for i := range l.commands {
 		c := &l.commands[i]
@@ -359,7 +385,7 @@ func (l *lane) round() {
 		if w.caps.Cluster {
 			c.noteUndeclared()
 		}
-		if l.sort(c, outcome, refused) {
+		if l.sort(c, outcome, refused.of(c.script)) {
 			missing = true
 		}
 	}
@@ -377,8 +403,17 @@ func (l *lane) round() {
 	}
 }
 
-// sort says what becomes of a command that has its reply: it is done, or goes into the next round. refused is why no
-// script could be loaded. It reports whether the command's script is missing.
+// learn fits the bound to how long the first round of a run has taken. One that got no answer because its connection
+// broke says nothing.
+func (l *lane) learn(replies []rueidis.RedisResult, took time.Duration) {
+	limit := l.node.opts.AttemptLimit
+	if l.rounds == 1 && (took >= limit || replies[len(replies)-1].NonRedisError() == nil) {
+		l.bound.ran(len(l.ops), took, limit)
+	}
+}
+
+// sort says what becomes of a command that has its reply: it is done, or goes into the next round. refused is why its
+// script could not be loaded. It reports whether the command's script is missing.
 func (l *lane) sort(c *command, o outcome, refused *ServerError) (missing bool) {
 	switch o {
 	case settled:
@@ -400,19 +435,23 @@ func (l *lane) sort(c *command, o outcome, refused *ServerError) (missing bool) 
 	return false
 }
 
-// build makes the pipeline of l.commands: what loads scripts first, so many commands, if it is to.
-func (l *lane) build(w *wire, notAfter int64) (loads int) {
-	l.built = l.built[:0]
+// build makes the pipeline of l.commands. In front stands what loads the scripts that the server was not given yet, and
+// those that it has lost.
+func (l *lane) build(w *wire, notAfter int64) (loads scriptSet) {
 	// All scripts are noted before any is loaded: a load in this write is for each of them.
 	for i := range l.commands {
-		l.node.use(l.commands[i].script)
+		s := l.commands[i].script
+		l.node.use(s)
+		loads |= s.set()
 	}
+	loads = w.stock.lacks(loads)
 	if l.loads {
-		l.built = w.appendLoads(l.built, l.node.used())
+		loads |= l.node.used()
 	}
-	loads = len(l.built)
+	l.built = w.appendLoads(l.built[:0], loads)
 	l.envelope = envelope{
 		wire: w, cluster: l.node.nodes != nil, publish: l.node.mode.publish,
+		asks: l.node.mode.asks(l.node.opts.Publish, l.node.nodes != nil), askFrom: l.node.opts.AskFrom, now: l.since,
 		notAfter: notAfter, args: l.envelope.args,
 	}
 	for i := range l.commands {
@@ -492,6 +531,10 @@ func (l *lane) giveUp() {
 	defer l.mu.Unlock()
 	l.cut.Store(true)
 	l.limit.end()
+	if l.resting && l.asleep {
+		l.asleep = false
+		l.wake.Ring()
+	}
 }
 
 // sendAgain repeats a command the server refused because its not-after had passed. Its reply has
@@ -522,31 +565,32 @@ func (l *lane) bisect(c *command) {
 }
 
 // tick ends a round that has taken its time, and lists the keys whose answer has been outstanding
-// for longer than patience, since they were queued: only then is it worth watching their callers' contexts. What is
-// queued behind is listed with every tick, what is on its way once.
+// for longer than patience, since they were queued: only then is it worth watching their callers' contexts. An op is
+// listed once while it is queued, and once on its way. A worker whose acquires are held back looks again.
 func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since == 0 {
-		return keys
-	}
-	if now.Sub(l.since) >= l.node.opts.AttemptLimit {
-		l.limit.end()
-	}
-	if !l.reported && now.Sub(l.oldest) >= patience {
-		l.reported = true
-		for _, op := range l.inFlight {
-			keys = append(keys, op.Key)
+	switch {
+	case l.since != 0:
+		if now.Sub(l.since) >= l.node.opts.AttemptLimit {
+			l.limit.end()
 		}
-	}
-	if now.Sub(l.begun) < patience { // nothing was queued before that, but for looks that wait
-		return keys
-	}
-	for _, q := range [...][]*Op{l.queue.singles, l.queue.acquires} {
-		for _, op := range q {
-			keys = append(keys, op.Key)
+		if !l.reported && now.Sub(l.oldest) >= patience {
+			l.reported = true
+			for _, op := range l.inFlight {
+				keys = append(keys, op.Key)
+			}
 		}
+	case !l.asleep || !l.resting: // nothing waits, or it is just being taken
+		return keys
+	default:
+		l.asleep = false
+		l.wake.Ring()
 	}
+	for _, f := range [...]*fifo{&l.queue.singles, &l.queue.looks, &l.queue.acquires} {
+		keys = f.overdue(now.Add(-patience), keys)
+	}
+	l.queue.note(now)
 	return keys
 }
 

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,9 @@ type wire struct {
 	client rueidis.DedicatedClient
 	caps   capabilities
 	est    estimate
+	stock  *stock
 	noCopy atomic.Bool // learnt from the ACL's refusal; forgotten with the connection
+	heard  hearing
 	// malformed: a reply was none of our scripts'. Replies and commands may not belong together any more.
 	malformed atomic.Bool
 }
@@ -40,6 +43,9 @@ type link struct {
 	follows bool
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
 	evicts func(policy string)
+	// begins says which scripts the handshake loads, stockOf what the server with this run id was given.
+	begins  func() scriptSet
+	stockOf func(run string) *stock
 
 	cur atomic.Pointer[wire]
 
@@ -109,7 +115,7 @@ func (l *link) watch(w *wire) {
 	})
 }
 
-// connect makes a wire: scripts loaded, the server's clock and version known.
+// connect makes a wire: the usual scripts loaded, the server's clock and version known.
 func (l *link) connect() (*wire, *ServerError) {
 	client, err := l.dial()
 	if err != nil {
@@ -118,7 +124,8 @@ func (l *link) connect() (*wire, *ServerError) {
 	w := &wire{client: client}
 	b := client.B()
 	// One pipeline asks for all. TIME stands last: whatever came behind it would make the estimate older.
-	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4), everyScript)
+	loads := l.begins()
+	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4), loads)
 	role := len(cmds)
 	if l.follows {
 		cmds = append(cmds, b.Role().Build())
@@ -140,6 +147,8 @@ func (l *link) connect() (*wire, *ServerError) {
 		return nil, refused
 	}
 	w.est.learn(serverMs, received)
+	w.stock = l.stockOf(w.caps.Run)
+	_ = w.stock.note(loads, replies) // why it was refused says whoever misses one
 	if info, err := replies[len(replies)-3].ToString(); err == nil && l.evicts != nil {
 		l.evicts(l.hidden(evictionPolicy(info)))
 	}
@@ -241,7 +250,58 @@ func (l *link) close() {
 	}
 }
 
-// appendLoads loads scripts that the server has lost. The commands that need them follow in the same write: only a
+// A stock is what one run of a server was given of our scripts, over whichever connection. Another server, and the same
+// one when it was started anew, has a stock of its own. What it has lost since then NOSCRIPT tells.
+type stock struct {
+	run   string        // the server's id of it; "": not known, and so each connection has a stock of its own
+	given atomic.Uint64 // scriptSet
+}
+
+// lacks returns those of these scripts that the server was not given yet.
+func (s *stock) lacks(which scriptSet) scriptSet { return which &^ scriptSet(s.given.Load()) }
+
+// note notes what has come of loading these scripts: replies begins with the answers to appendLoads, in its order. A
+// script that is refused for good counts as given: somebody else may have loaded it, and if nobody has then NOSCRIPT
+// tells. Else each command would bring it along. note returns what was refused so.
+func (s *stock) note(which scriptSet, replies []rueidis.RedisResult) (no unloaded) {
+	if which == 0 {
+		return no
+	}
+	given, at := scriptSet(0), 0
+	for i := range catalogue {
+		one := scriptSet(1) << i
+		if which&one == 0 {
+			continue
+		}
+		err := classify(replies[at].Error())
+		at++
+		if err == nil || !err.Class.Transient() {
+			given |= one
+		}
+		if err != nil && !err.Class.Transient() {
+			no.which |= one
+			no.err = cmp.Or(no.err, err)
+		}
+	}
+	s.given.Or(uint64(given))
+	return no
+}
+
+// unloaded is which scripts a server does not load, and why.
+type unloaded struct {
+	which scriptSet
+	err   *ServerError
+}
+
+// of returns why a script is not there; nil: not for that.
+func (u unloaded) of(s *script) *ServerError {
+	if u.which&(1<<s.at) == 0 {
+		return nil
+	}
+	return u.err
+}
+
+// appendLoads loads scripts that the server has not. The commands that need them follow in the same write: only a
 // SCRIPT FLUSH between two neighbours can come in between.
 func (w *wire) appendLoads(cmds []rueidis.Completed, which scriptSet) []rueidis.Completed {
 	for i, s := range catalogue {
@@ -252,27 +312,18 @@ func (w *wire) appendLoads(cmds []rueidis.Completed, which scriptSet) []rueidis.
 	return cmds
 }
 
-// loadRefusal returns why the server refuses to load scripts, if the reason does not pass by itself.
-func loadRefusal(replies []rueidis.RedisResult) *ServerError {
-	for _, r := range replies {
-		if err := classify(r.Error()); err != nil && !err.Class.Transient() {
-			return err
-		}
-	}
-	return nil
-}
-
 // capabilities are what the version of a server promises. Nothing is probed by writing.
 type capabilities struct {
 	Version  string
-	Copy     bool // COPY: 6.2
-	Greater  bool // PEXPIRE GT: 7.0
+	Run      string // its id: another one after each start
+	Copy     bool   // COPY: 6.2
+	Greater  bool   // PEXPIRE GT: 7.0
 	Cluster  bool
 	Sentinel bool
 }
 
-// parseInfo reads the "server" section of INFO. Valkey gives the Redis version it is compatible
-// with in redis_version.
+// parseInfo reads the "server" section of INFO. Valkey says in redis_version which version of Redis it is compatible
+// with. What Redis calls redis_mode is server_mode there.
 func parseInfo(info string) capabilities {
 	var c capabilities
 	for line := range strings.Lines(info) {
@@ -280,7 +331,9 @@ func parseInfo(info string) capabilities {
 		switch key {
 		case "redis_version":
 			c.Version = Printable(value)
-		case "redis_mode":
+		case "run_id":
+			c.Run = value
+		case "redis_mode", "server_mode":
 			c.Cluster, c.Sentinel = value == "cluster", value == "sentinel"
 		}
 	}

@@ -18,11 +18,16 @@ type Options struct {
 	ID           string        // the engine's UUID, first half of every owner id
 	Clock        clock.Clock   // default clock.System()
 	Lanes        int           // default 4
+	ManyOps      int           // from so many on their way on, ops take all lanes; below half of it one; default 384
 	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144
+	RunMost      int           // ops that a lane sends in one write, at most; default 8,192
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
 	PubSub       PubSub        // how releases are published in a cluster
+	Publish      Publish       // which
+	AskFrom      int           // from so many keys on a release asks who listens; default 32
 	Linger       time.Duration // how long an unused channel stays subscribed
 	Follows      bool          // the server is whoever is master now: one that is not is left
+	Wide         *atomic.Int32 // how many nodes want ops to take all lanes; made if nil
 	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
@@ -52,8 +57,20 @@ func (o *Options) fill() {
 	if o.Lanes <= 0 {
 		o.Lanes = 4
 	}
+	if o.Wide == nil {
+		o.Wide = new(atomic.Int32)
+	}
+	if o.ManyOps <= 0 {
+		o.ManyOps = manyOps
+	}
 	if o.QueueMax <= 0 {
 		o.QueueMax = 4 * 65536
+	}
+	if o.AskFrom <= 0 {
+		o.AskFrom = askFrom
+	}
+	if o.RunMost <= 0 {
+		o.RunMost = boundMost
 	}
 	if o.AttemptLimit <= 0 {
 		o.AttemptLimit = 2500 * time.Millisecond
@@ -77,18 +94,22 @@ type Node struct {
 	mode   pubSubMode
 
 	lanes    []*lane
-	commands *link // acquires, releases and single ops
-	acked    *link // acquires that wait for replicas: what waits there delays nothing else
-	renewals *link // renewals alone, so that nothing delays them
-	retries  *link // renewals that failed once
+	spread   *spread // which of them an op takes
+	commands *link   // acquires, releases and single ops
+	acked    *link   // acquires that wait for replicas: what waits there delays nothing else
+	renewals *link   // renewals alone, so that nothing delays them
+	retries  *link   // renewals that failed once
 	subs     pubsub.Subscriptions
 
-	reloaded atomic.Uint64 // how often the scripts were put back
-	called   atomic.Uint32 // scriptSet
-	declares atomic.Bool   // of a cluster: every key has to be declared, so each travels alone
+	reloaded atomic.Uint64         // how often the scripts were put back
+	called   atomic.Uint64         // scriptSet
+	stock    atomic.Pointer[stock] // of the server's run that was connected to last
+	declares atomic.Bool           // of a cluster: every key has to be declared, so each travels alone
 	resends  pacer
+	heldBack atomic.Int64           // until when acquires wait for renewals, a clock.Instant
 	evicts   atomic.Pointer[string] // an eviction policy nobody has been told of yet
 	policy   atomic.Pointer[string] // the last one heard of
+	unasked  atomic.Bool            // it may not be asked whether it takes writes
 
 	workers world.Group // lanes
 	wg      world.Group // closing connections and pings
@@ -173,6 +194,7 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	} else {
 		n.subs = pubsub.Open(config)
 	}
+	n.spread = newSpread(&n.opts)
 	for range n.opts.Lanes {
 		n.lanes = append(n.lanes, newLane(n, n.commands))
 	}
@@ -189,14 +211,15 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 func (n *Node) newLink(name string) *link {
 	return &link{
 		name: name, clock: n.opts.Clock, limit: n.opts.AttemptLimit, wg: &n.wg, world: n.world,
-		from: n.from, follows: n.opts.Follows,
+		from: n.from, follows: n.opts.Follows, begins: n.usual, stockOf: n.stockOf,
 		dial: func() (rueidis.DedicatedClient, error) {
 			client, err := n.from.get()
 			if err != nil {
 				return nil, err
 			}
 			// It is never released to the client: a wire is closed instead, see link.discard.
-			dedicated, _ := client.Dedicate()
+			var dedicated rueidis.DedicatedClient
+			world.NewPart("connection").Apart(n.world, func() { dedicated, _ = client.Dedicate() })
 			return dedicated, nil
 		},
 	}
@@ -238,8 +261,11 @@ func (n *Node) TakeEvicts() string {
 // Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
 // not called.
 func (n *Node) Submit(op *Op) error {
-	l := n.lanes[n.opts.Lanes] // the one that waits for replicas
-	if op.Ack == nil {
+	l := n.lanes[0]
+	switch {
+	case op.Ack != nil:
+		l = n.lanes[n.opts.Lanes] // the one that waits for replicas
+	case op.Wide:
 		l = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]
 	}
 	// Not "return l.submit(op)": a nil *ServerError is no nil error.
@@ -259,6 +285,17 @@ func (n *Node) GiveUp() {
 	n.Hurry()
 	for _, l := range n.lanes {
 		l.giveUp()
+	}
+}
+
+// HoldBack keeps acquires in their queues until then: renewals are late, and what the server can do is theirs. Releases
+// and whatever else is on its way or comes go on; acquires go on at the next Tick after that. Blocks: never.
+func (n *Node) HoldBack(until clock.Instant) {
+	for {
+		old := n.heldBack.Load()
+		if old >= int64(until) || n.heldBack.CompareAndSwap(old, int64(until)) {
+			return
+		}
 	}
 }
 
@@ -320,7 +357,8 @@ func (n *Node) Tick(now clock.Instant, patience time.Duration, keys []string) []
 	return keys
 }
 
-// Ping asks the server for an answer. Blocks: until ctx ends or the attempt limit has passed.
+// Ping asks the server for an answer, and whether it takes writes. Blocks: until ctx ends or the attempt limit has
+// passed.
 func (n *Node) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.opts.AttemptLimit)
 	defer cancel()
@@ -335,13 +373,18 @@ func (n *Node) Ping(ctx context.Context) error {
 			done <- answer{failed}
 			return
 		}
-		r := w.client.Do(ctx, w.client.B().Ping().Build())
+		all := w.client.DoMulti(ctx, n.appendWritable([]rueidis.Completed{w.client.B().Ping().Build()}, w)...)
+		r := all[0]
 		// A caller whose time is over proves nothing against the connection.
 		if r.NonRedisError() != nil && ctx.Err() == nil {
 			n.commands.giveUp(w)
 		}
 		if err := r.Error(); err != nil {
 			done <- answer{hidden(n.opts.Hide, classify(err))}
+			return
+		}
+		if refused := n.refusal(all[1:]); refused != nil {
+			done <- answer{refused}
 			return
 		}
 		done <- answer{nil}
@@ -388,13 +431,33 @@ func (n *Node) claimReload(seen uint64) bool { return n.reloaded.CompareAndSwap(
 // use notes that a script is about to be called. Only such are loaded again: a server that forgets its
 // scripts all the time has less time to do so between the loading and the call.
 func (n *Node) use(s *script) {
-	if one := scriptSet(1) << s.at; scriptSet(n.called.Load())&one == 0 {
-		n.called.Or(uint32(one))
+	if one := s.set(); n.used()&one == 0 {
+		n.called.Or(uint64(one))
 	}
 }
 
 // used is every script that was called on this node.
 func (n *Node) used() scriptSet { return scriptSet(n.called.Load()) }
+
+// usual is what a new connection loads: who takes it over from one that broke goes on with the scripts it was using.
+func (n *Node) usual() scriptSet { return n.used() | usualScripts() }
+
+// stockOf returns what a run of the server was given. All connections to it share that.
+func (n *Node) stockOf(run string) *stock {
+	fresh := &stock{run: run}
+	if run == "" {
+		return fresh
+	}
+	for {
+		last := n.stock.Load()
+		if last != nil && last.run == run {
+			return last
+		}
+		if n.stock.CompareAndSwap(last, fresh) {
+			return fresh
+		}
+	}
+}
 
 // Stats returns the node's counters.
 func (n *Node) Stats() NodeStats {
@@ -412,7 +475,7 @@ func (n *Node) Stats() NodeStats {
 	}
 	for _, l := range n.lanes {
 		l.mu.Lock()
-		s.Queued += len(l.queue.acquires) + len(l.queue.releases) + len(l.queue.singles)
+		s.Queued += l.queue.len()
 		l.mu.Unlock()
 	}
 	return s
@@ -428,6 +491,7 @@ func (n *Node) Close() {
 		l.close()
 	}
 	n.workers.Wait()
+	n.spread.turn(false)
 	n.commands.close()
 	n.acked.close()
 	n.renewals.close()

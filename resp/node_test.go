@@ -96,6 +96,7 @@ func nodeOpen(t testing.TB, addr string, o Options) *Node {
 	}()
 	t.Cleanup(func() {
 		n.Close()
+		require.Zero(t, n.opts.Wide.Load(), "a node that is closed wants no lanes")
 		ticks.Stop()
 		close(over)
 		<-ended
@@ -119,7 +120,7 @@ func TestLaneWithAFullQueueRefusesAcquiresAndNothingElse(t *testing.T) {
 	const most = 4
 	s := redistest.Run(t, redistest.Options{})
 	p := faultproxy.Run(t, s.Addr())
-	n := nodeOpen(t, p.Addr(), Options{Lanes: 1, QueueMax: most})
+	n := nodeOpen(t, p.Addr(), Options{QueueMax: most}) // all of it in the one lane that few take
 	a := newNodeAnswers()
 	held := nodeSubmit(t, n, nodeOp(OpAcquire, "held", a))
 	require.Equal(t, CodeGranted, a.await(t, held).Code)

@@ -152,6 +152,9 @@ func (ns *Nodes) Start(h Hooks) {
 	}
 }
 
+// Wide says whether ops of a key of which nothing is outstanding are to take all lanes, see Op.Wide.
+func (ns *Nodes) Wide() bool { return ns.opts.Wide.Load() > 0 }
+
 // Submit hands an op to the lane of its key. Blocks: never.
 // Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
 // not called.
@@ -248,7 +251,7 @@ func (ns *Nodes) Hurry() {
 	}
 }
 
-// Ping asks every node for an answer. Blocks: until ctx ends or the attempt limit has passed.
+// Ping asks every node for an answer; see Node.Ping. Blocks: until ctx ends or the attempt limit has passed.
 func (ns *Nodes) Ping(ctx context.Context) error {
 	all := ns.All()
 	errs := make(chan error, len(all))
@@ -257,7 +260,7 @@ func (ns *Nodes) Ping(ctx context.Context) error {
 	}
 	var first error
 	for range all {
-		if err := <-errs; err != nil && first == nil {
+		if err := <-errs; err != nil && (first == nil || RefusesWrites(err)) {
 			first = err
 		}
 	}

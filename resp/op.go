@@ -41,6 +41,7 @@ type Op struct {
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
 	Left    bool // OpRelease: the message says that the lock is left to others for a moment
 	Placed  bool // the owner's: the owner id stands in the queue of a fair lock; here because there is room
+	Wide    bool // Hash picks one of all lanes, not the first: the same for all ops of a key that are outstanding together
 	Inside  bool // acquiring FamilyRead: Sink is an Insider, whose field stands in the hash already; alone
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
 	alone  bool  // with its key declared, so that the refusal names the node to ask
@@ -140,6 +141,7 @@ const (
 	CodeNotOurs               // our field is not there; nothing changed
 	CodeRenewed               // the TTL is at least the lease
 	CodeInspected             // Value: remaining ms, -1 none, -2 no key; Fields: field, count, ...; OpQueue: see Result
+	CodeMet                   // a party's; Value: ms until an engine is overdue, -1: none; Verdicts
 	CodeNone                  // there was no lock; OpCall: nothing was done
 	CodeDone                  // OpCall: it was done; Value: what came of it
 	CodeCancelled             // taken back before it was sent
@@ -159,7 +161,17 @@ type Result struct {
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:
 	// nothing was sent.
 	SentAt, ReceivedAt clock.Instant
+	Verdicts           string // CodeMet: one for each party, in the order of the request; "": a later one was there first
 }
+
+// What becomes of a party of a barrier: Result.Verdicts.
+const (
+	PartyWaits   = 'w'
+	PartyPasses  = 'p' // all have arrived
+	PartyBroken  = 'b' // its generation is broken
+	PartyDiffers = 'n' // those who wait do so for another number of parties
+	PartyUnknown = 'u' // its generation was over so long ago that nobody knows how it ended
+)
 
 // Definite reports whether the server's state is known from this answer. If not, the command may
 // have run, or may still run until its not-after.

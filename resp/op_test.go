@@ -79,6 +79,9 @@ func TestFamiliesNameTheirFieldsAndMessages(t *testing.T) {
 	require.Same(t, scriptLatch, scriptOf(OpReacquire, FamilyLatch))
 	require.Same(t, scriptLatchDown, scriptOf(OpRelease, FamilyLatch))
 	require.Same(t, scriptLatchSet, scriptOf(OpCall, FamilyLatch))
+	require.Same(t, scriptBarrier, scriptOf(OpReacquire, FamilyBarrier))
+	require.Same(t, scriptBarrierLeave, scriptOf(OpRelease, FamilyBarrier))
+	require.Same(t, scriptBarrierSet, scriptOf(OpCall, FamilyBarrier))
 }
 
 func TestResendsShareTheNodesBucket(t *testing.T) {

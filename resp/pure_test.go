@@ -24,6 +24,8 @@ func TestParseInfoKnowsWhatAVersionPromises(t *testing.T) {
 		{"redis_version:6.0.16\r\n", capabilities{Version: "6.0.16"}},
 		{"redis_version:5.0.14\r\n", capabilities{Version: "5.0.14"}},
 		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\nredis_mode:sentinel\r\n", capabilities{Version: "7.2.4", Copy: true, Greater: true, Sentinel: true}},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:cluster\r\n", capabilities{Version: "7.2.4", Copy: true, Greater: true, Cluster: true}},
+		{"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\nserver_mode:sentinel\r\n", capabilities{Version: "7.2.4", Copy: true, Greater: true, Sentinel: true}},
 		{"redis_version:10.0\r\n", capabilities{Version: "10.0", Copy: true, Greater: true}},
 		{"redis_version:7\r\n", capabilities{Version: "7", Copy: true, Greater: true}},
 		{"redis_version:6\r\n", capabilities{Version: "6"}},
@@ -170,7 +172,7 @@ func TestWireIDIsAUUIDAndAPositiveLong(t *testing.T) {
 // keysOf, args and the like are what a script's header must say: STYLE section 3.
 func TestEveryScriptBeginsWithItsContractAndHasNoShebang(t *testing.T) {
 	texts := ScriptTexts()
-	require.Len(t, texts, 26)
+	require.Len(t, texts, 37)
 	for name, text := range texts {
 		require.True(t, strings.HasPrefix(text, "-- "+name+": "), "%s: the first line says what it does", name)
 		require.NotContains(t, text, "#!lua", "%s: a shebang breaks cluster batches, OOM and miniredis", name)

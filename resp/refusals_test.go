@@ -103,6 +103,13 @@ func rightsOf(script string) (refusals []refusal) {
 // Two ids of permits.
 const idA, idB = "ours: 0123456789", "ours: abcdefghij"
 
+// Values of a group, and what an owner has of it.
+const (
+	valueA, valueB, valueC = "the value that is an A", "the value that is a B.", "the value that is a C."
+
+	ownsAB = "e1:02\x00" + valueA + valueB
+)
+
 const refusalsTTL = "60000"
 
 // refusalStates are what may stand under the name k when a script is called.
@@ -135,7 +142,22 @@ func refusalStates(now int64) map[string][][]string {
 	held := func(fields ...string) [][]string {
 		return append([][]string{append([]string{"HSET", "k"}, fields...)}, expire("k")...)
 	}
+	has := func(value, owner string, seconds int64) []string {
+		return []string{value, owner, value + ":" + owner + ":expire_time", at(seconds), value + ":" + owner + ":lock_count", "1"}
+	}
+	values := func(fields ...[]string) [][]string { return held(slices.Concat(fields...)...) }
+	gathered := func(head string, engines ...string) [][]string {
+		return [][]string{{"SET", "k", "barrier " + head + "\n" + strings.Join(engines, "\n"), "PX", refusalsTTL}}
+	}
 	return map[string][][]string{
+		"group, free":            nil,
+		"group, ours":            values(has(valueA, "e1:02", 60), has(valueB, "e1:02", 60)),
+		"group, ours and theirs": values(has(valueA, "e1:02", 60), has(valueB, "e1:02", 60), has(valueC, "x:9", 60)),
+		"group, one is ours":     values(has(valueA, "e1:02", 60), has(valueB, "x:9", 60)),
+		"group, theirs":          values(has(valueB, "x:9", 60)),
+		"group, theirs, over":    values(has(valueA, "x:9", -5), has(valueB, "x:9", -5), has(valueC, "x:8", 60)),
+		"group, ours, over":      values(has(valueA, "e1:02", -5), has(valueB, "e1:02", -5)),
+		"group, no numbers":      held(valueA, "x:9", valueA+":x:9:expire_time", "text", valueB, "x:9"),
 		"free":                   nil,
 		"ours":                   held("e1:02", "1"),
 		"ours twice":             held("e1:02", "2"),
@@ -165,6 +187,13 @@ func refusalStates(now int64) map[string][][]string {
 		"latch, noted":           append([][]string{{"SET", "k", "1"}, {"HSET", "{k}:counted_requests", "e1:given", "6", "ended", "3 2"}}, expire("{k}:counted_requests")...),
 		"latch, noted late":      append([][]string{{"SET", "k", "5"}, {"HSET", "{k}:counted_requests", "e1:given", "9", "ended", "2 3"}}, expire("{k}:counted_requests")...),
 		"latch, no number":       {{"SET", "k", "1e3"}},
+		"barrier, none yet":      nil,
+		"barrier, one waits":     gathered("5 3 1 0 0 ", "x 3 "+at(60)+" 9=5"),
+		"barrier, two wait":      gathered("5 3 2 0 0 4", "x 3 "+at(60)+" 9=5", "e1 6 "+at(60)+" 1=5"),
+		"barrier, noted late":    gathered("5 3 1 0 0 ", "e1 9 "+at(60)+" 1=5"),
+		"barrier, one is dead":   gathered("5 3 2 0 0 ", "x 3 "+at(-5)+" 9=5", "e1 6 "+at(60)+" 1=5"),
+		"barrier, broken":        gathered("5 3 0 1 0 3", "x 3 "+at(60)+" 9=5", "e1 6 "+at(60)+" 1=5"),
+		"barrier, no barrier":    {{"SET", "k", "text", "PX", refusalsTTL}},
 		"leased, free":           {{"SET", "k", "5"}},
 		"leased, none yet":       nil,
 		"leased, ours":           {{"SET", "k", "1"}, {"ZADD", "{k}:timeout", at(60), idA, at(60), idB}},
@@ -192,7 +221,9 @@ func refusalCalls(ahead string) map[string][][]string {
 	calls := map[string][][]string{
 		"acquire":      {{"30000", "e1:02", ahead, "1"}, {"30000", "e1:02", ahead, "0"}},
 		"reacquire":    {{"30000", "e1:02", ahead, "1", "0"}, {"90000", "e1:02", ahead, "3", "1"}, {"30000", "e1:02", ahead, "1", "2"}},
-		"release":      {{"PUBLISH", "0", "0", "e1:02", "1"}},
+		"release":      {{"PUBLISH", "0", "0", "", "e1:02", "1"}, {"PUBLISH", "0", "0", "alone", "e1:02", "1"}},
+		"acquireone":   {{"30000", "e1:02", ahead}, {"90000", "e1:02", ahead}},
+		"releaseone":   {{"PUBLISH", "redisson_lock__channel:{k}", "0", "e1:02"}, {"", "", "0", "e1:02"}},
 		"renew":        {{"90000", "1", "0", "e1:02"}, {"90000", "0", "0", "e1:02"}},
 		"inspect":      {{}},
 		"force":        {{"PUBLISH", "0", "channel", "", ahead}, {"PUBLISH", "0", "channel", "read", ahead}, {"PUBLISH", "0", "channel", "write", ahead}, {"PUBLISH", "0", "channel", "fair", ahead}},
@@ -226,7 +257,25 @@ func refusalCalls(ahead string) map[string][][]string {
 			{"PUBLISH", "get", "0", "0", ahead, "0"}, {"PUBLISH", "set", "7", "0", ahead, "0"}, {"PUBLISH", "delete", "0", "0", ahead, "tagged"},
 		},
 	}
+	calls["barrier"] = [][]string{
+		{"30000", "e1:7:1/3", ahead, "0", "PUBLISH"},
+		{"30000", "e1:7:1/3+,2/3", ahead, "0", "PUBLISH"},
+		{"30000", "e1:7:2/2", ahead, "0", "PUBLISH"},
+		{"30000", "e2:7:1/2,2/2", ahead, "0", "PUBLISH"},
+	}
+	calls["barrierleave"] = [][]string{{"PUBLISH", "0", "0", "e1:7:1", "1"}, {"PUBLISH", "0", "0", "e2:7:1", "1"}}
+	for _, what := range []string{"waiting", "broken", "reset"} {
+		calls["barrierset"] = append(calls["barrierset"], []string{"PUBLISH", what, "0", "0", ahead})
+	}
 	maps.Copy(calls, permitCalls(ahead))
+	maps.Copy(calls, map[string][][]string{
+		"group":        {{"30000", ownsAB, ahead, "0"}, {"90000", ownsAB, ahead, "0"}, {"90000", "e1:04\x00" + valueC, ahead, "0"}},
+		"groupcount":   {{"30000", ownsAB, ahead, "3", "1"}, {"90000", ownsAB, ahead, "2", "1"}, {"30000", ownsAB, ahead, "1", "2"}},
+		"grouprelease": {{"PUBLISH", "0", "0", ownsAB, "1"}, {"PUBLISH", "0", "0", "x:9\x00" + valueA, "1"}},
+		"grouprenew":   {{"90000", "1", "0", ownsAB}},
+		"groupforce":   {{"PUBLISH", "0", "channel", "", ahead, valueA + valueB}, {"PUBLISH", "0", "channel", "", ahead, valueC}},
+		"groupheld":    {{valueA, valueB, valueC}},
+	})
 	return calls
 }
 
@@ -368,6 +417,7 @@ var silent = map[string]map[string]string{
 	"read":        {"copy": "keys are taken one by one", "get": "a waiting writer is overtaken", "pttl": "a waiting writer is overtaken", "hlen": "keys are taken one by one", "hexists": "who writes waits for itself"},
 	"write":       {"copy": "keys are taken one by one", "get": "readers overtake", "set": "readers overtake", "hlen": "keys are taken one by one"},
 	"release":     {"publish": "who waits polls"},
+	"releaseone":  {"publish": "who waits polls"},
 	"force":       {"publish": "who waits polls", "get": "the note ends by itself", "lindex": "who waits polls"},
 	"reacquire":   {"hlen": "the expiry is not lowered", "hexists": "the expiry is not lowered", "hgetall": "the expiry is not lowered"},
 	"readrelease": {"publish": "who waits polls", "del": "the mark ends by itself", "hget": "the hash keeps its time", "hgetall": "the hash keeps its time", "pttl": "the hash keeps its time", "exists": "the hash keeps its time", "pexpire": "the hash keeps its time"},
@@ -381,9 +431,17 @@ var silent = map[string]map[string]string{
 	"semaphorerelease": {"hdel": "a note of no request stays where there was none"},
 	"latch":            {"*": "the notes keep their time"},
 
+	"barrier":      {"publish": "who waits polls"},
+	"barrierleave": {"publish": "who waits polls"},
+	"barrierset":   {"publish": "who waits polls"},
+
 	"permits":        {"publish": "who waits polls"},
 	"permitsrelease": {"publish": "who waits polls"},
 	"permitsset":     {"publish": "who waits polls"},
+
+	"group":        {"hdel": "what others have left of a value stays"},
+	"grouprelease": {"publish": "who waits polls"},
+	"groupforce":   {"publish": "who waits polls"},
 }
 
 // Whatever the server refuses to a script, the script ends at once, in that refusal; and what it leaves is what it
@@ -443,9 +501,9 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 			}
 		}
 	}
-	for _, script := range []string{"acquire", "reacquire", "release", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset", "permits", "permitsrelease", "permitsrenew", "permitsset"} {
+	for _, script := range []string{"acquire", "acquireone", "reacquire", "release", "releaseone", "renew", "force", "fenced", "read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset", "permits", "permitsrelease", "permitsrenew", "permitsset", "group", "groupcount", "grouprelease", "grouprenew", "groupforce", "barrier", "barrierleave", "barrierset"} {
 		for _, refusal := range serverRefusals {
-			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "latch", "permitsrelease", "permitsrenew"}, script)
+			needs := refusal.class != ClassOOM || !slices.Contains([]string{"release", "releaseone", "renew", "force", "readrenew", "readrelease", "writerelease", "fairrelease", "latch", "permitsrelease", "permitsrenew", "groupcount", "grouprelease", "grouprenew", "groupforce"}, script)
 			require.True(t, met[script+" without "+refusal.name] || !needs, "%s was never refused: %s", script, refusal.name)
 		}
 	}
@@ -501,19 +559,25 @@ func (r *refusalRig) prepare(state string) []string {
 
 // refusalFamilies are the states that a script is called in.
 var refusalFamilies = map[string][]string{
-	"acquire": {"lock"}, "release": {"lock"}, "renew": {"lock"}, "inspect": {"lock", "read-write"}, "fenced": {"lock"},
+	"acquire": {"lock"}, "acquireone": {"lock"}, "release": {"lock"}, "releaseone": {"lock"}, "renew": {"lock"}, "inspect": {"lock", "read-write"}, "fenced": {"lock"},
 	"reacquire": {"lock", "read-write"}, "force": {"lock", "read-write", "fair"}, "read": {"lock", "read-write"}, "readrenew": {"read-write"},
 	"readrelease": {"read-write"}, "write": {"lock", "read-write"}, "writerelease": {"read-write"},
 	"fair": {"lock", "fair"}, "fairrelease": {"lock", "fair"}, "queue": {"fair"},
 	"semaphore": {"semaphore"}, "semaphorerelease": {"semaphore"}, "semaphoreset": {"semaphore"},
 	"latch": {"latch"}, "latchdown": {"latch"}, "latchset": {"latch"},
+	"barrier": {"barrier"}, "barrierleave": {"barrier"}, "barrierset": {"barrier"},
 	"permits": {"permits"}, "permitsrelease": {"permits"}, "permitsrenew": {"permits"}, "permitsset": {"permits"}, "permitsleased": {"permits"},
+	"group": {"group"}, "groupcount": {"group"}, "grouprelease": {"group"}, "grouprenew": {"group"}, "groupforce": {"group", "read-write"}, "groupheld": {"group"},
 }
 
 func refusalKind(state string) string {
 	switch {
 	case strings.HasPrefix(state, "queue"):
 		return "fair"
+	case strings.HasPrefix(state, "group"):
+		return "group"
+	case strings.HasPrefix(state, "barrier"):
+		return "barrier"
 	case strings.HasPrefix(state, "leased"):
 		return "permits"
 	case strings.HasPrefix(state, "permits"):

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -29,6 +30,9 @@ func (r *Renewal) script() *script { return r.Family.row().renew }
 
 // work is how many keys' work it is.
 func (r *Renewal) work() int { return r.Family.work(r.Field) }
+
+// slot is that of its key.
+func (r *Renewal) slot() uint16 { return slot.Of(r.Family.object(r.Key)) }
 
 // sameKind reports whether two renewals may share a command.
 func (r *Renewal) sameKind(other *Renewal) bool {
@@ -104,7 +108,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 			continue
 		}
 		doubtful = doubtful || r.Err.Class.suspicious()
-		if (r.Err.Class == ClassMoved || undeclared(r) && !n.declares.Load()) && n.nodes.Owner(slot.Of(r.Key)) == n {
+		if (r.Err.Class == ClassMoved || undeclared(r) && !n.declares.Load()) && n.nodes.Owner(r.slot()) == n {
 			moved = append(moved, batch[i:i+1])
 		}
 	}
@@ -137,7 +141,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 			continue
 		}
 		if addr := redirection(r.Err.Text, "MOVED ", n.Addr()); addr != "" {
-			n.nodes.learn(slot.Of(r.Key), addr)
+			n.nodes.learn(r.slot(), addr)
 		} else if addr := redirection(r.Err.Text, "ASK ", n.Addr()); addr != "" {
 			asking[addr] = append(asking[addr], batch[i:i+1])
 		}
@@ -172,15 +176,21 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 	for len(parts) > 0 {
 		round := parts[:min(maxKeys, len(parts))]
 		parts = parts[len(round):]
-		// One key a command: ASKING holds for one, and keys of several slots may be on their way here.
-		cmds := make([]rueidis.Completed, 0, 2*len(round))
-		for _, part := range round {
+		// The scripts that this node was never asked for.
+		hashes := make([]Renewal, len(round))
+		for i, part := range round {
 			// Of a read hold only the hash is renewed, for its mark may be elsewhere.
-			hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}}
+			hashes[i] = Renewal{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}
 			if !part[0].Family.row().marks {
-				hash[0].Family = part[0].Family
+				hashes[i].Family = part[0].Family
 			}
-			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, hash))
+		}
+		loads := n.loadsFor(w, hashes)
+		cmds := w.appendLoads(make([]rueidis.Completed, 0, 2*len(round)+len(catalogue)), loads)
+		first := len(cmds)
+		// One key a command: ASKING holds for one, and keys of several slots may be on their way here.
+		for i := range hashes {
+			cmds = append(cmds, w.client.B().Asking().Build(), renewCommand(w, true, hashes[i:i+1]))
 		}
 		ctx, cancel := n.world.WithTimeout(context.Background(), limit)
 		sentAt := n.opts.Clock.Now()
@@ -188,14 +198,16 @@ func (n *Node) renewAsking(limit time.Duration, parts [][]Renewal) {
 		cancel()
 		// Every second reply is ASKING's.
 		received := n.opts.Clock.Now()
+		refused := w.stock.note(loads, replies)
 		for i, part := range round {
-			reply := replies[2*i+1]
+			reply := replies[first+2*i+1]
 			if reply.NonRedisError() != nil {
 				n.retries.giveUp(w)
 			}
 			// Not repaired here: the watchdog asks again soon.
 			if readRenewals(w, reply, part, exchange{sentAt, received}) == noScript {
-				fail([][]Renewal{part}, &ServerError{Class: ClassNoScript, Text: "NOSCRIPT"})
+				missing := &ServerError{Class: ClassNoScript, Text: "NOSCRIPT"}
+				fail([][]Renewal{part}, cmp.Or(refused.of(part[0].script()), missing))
 			}
 		}
 		if w.malformed.Load() {
@@ -212,7 +224,17 @@ func fail(parts [][]Renewal, err *ServerError) {
 	}
 }
 
-// renewRound sends one pipeline write, loading the scripts first if asked to, and returns what must
+// loadsFor notes that the scripts of these renewals are about to be called, and returns those that the server was not
+// given yet.
+func (n *Node) loadsFor(w *wire, batch []Renewal) (which scriptSet) {
+	for i := range batch {
+		n.use(batch[i].script())
+		which |= batch[i].script().set()
+	}
+	return w.stock.lacks(which)
+}
+
+// renewRound sends one pipeline write, loading all used scripts first if asked to, and returns what must
 // go again: parts refused as a whole, in halves, and parts that met NOSCRIPT.
 func (n *Node) renewRound(
 	l *link, limit time.Duration, parts [][]Renewal, load bool,
@@ -224,13 +246,15 @@ func (n *Node) renewRound(
 	}
 	// The pipeline: the loads, if any, then one EVALSHA for each part.
 	cmds := make([]rueidis.Completed, 0, len(parts)+len(catalogue))
+	loads := scriptSet(0)
 	for _, part := range parts {
-		n.use(part[0].script())
+		loads |= n.loadsFor(w, part[:1])
 	}
 	if load {
-		cmds = w.appendLoads(cmds, n.used())
+		loads |= n.used()
 	}
-	loads := len(cmds)
+	cmds = w.appendLoads(cmds, loads)
+	first := len(cmds)
 	for _, part := range parts {
 		cmds = append(cmds, renewCommand(w, n.nodes != nil, part))
 	}
@@ -241,18 +265,19 @@ func (n *Node) renewRound(
 	cancel()
 	received := n.opts.Clock.Now()
 	// The answers: what must go again, and what the connection is still good for.
-	refused := loadRefusal(replies[:loads])
+	refused := w.stock.note(loads, replies)
 	lost, left := false, false
 	for i, part := range parts {
-		reply := replies[loads+i]
+		reply := replies[first+i]
 		if reply.NonRedisError() != nil {
 			lost = true
 		}
+		why := refused.of(part[0].script())
 		switch outcome := readRenewals(w, reply, part, exchange{sentAt, received}); {
 		case outcome == split:
 			again = append(again, part[:len(part)/2], part[len(part)/2:])
-		case outcome == noScript && refused != nil:
-			fail([][]Renewal{part}, refused)
+		case outcome == noScript && why != nil:
+			fail([][]Renewal{part}, why)
 		case outcome == noScript:
 			missing = true
 			again = append(again, part)

@@ -70,7 +70,7 @@ func TestC028_WhatALaneSendsCountsFromBeforeItWasSent(t *testing.T) {
 		reply string
 		want  Code
 	}{
-		"Acquire":   {OpAcquire, "*2\r\n:1700000000000\r\n:1\r\n", CodeGranted},
+		"Acquire":   {OpAcquire, ":1700000000000\r\n", CodeGranted},
 		"Reacquire": {OpReacquire, "*3\r\n:1700000000000\r\n:1\r\n:0\r\n", CodeGranted},
 		"Extend":    {OpExtend, "*2\r\n:1700000000000\r\n:1\r\n", CodeRenewed},
 	} {

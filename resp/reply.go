@@ -94,6 +94,15 @@ func arrayOf(w *wire, s *script, reply rueidis.RedisResult) ([]rueidis.RedisMess
 	}
 }
 
+// numberOf takes a reply that is a number.
+func numberOf(w *wire, reply rueidis.RedisResult) (int64, bool) {
+	m, err := reply.ToMessage()
+	if err != nil || !m.IsInt64() || w.malformed.Load() {
+		return 0, false
+	}
+	return number(&m)
+}
+
 // number reads an integer.
 func number(m *rueidis.RedisMessage) (int64, bool) {
 	n, err := m.AsInt64()

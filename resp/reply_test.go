@@ -90,6 +90,7 @@ var replyCommands = []struct {
 	{"call", OpCall, FamilySemaphore, 1},
 	{"look", OpReacquire, FamilyLatch, 1},
 	{"count down", OpRelease, FamilyLatch, 3},
+	{"meet", OpReacquire, FamilyBarrier, 1},
 }
 
 func TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant(t *testing.T) {

@@ -12,13 +12,15 @@ type script struct {
 	name string
 	text string
 	sha  string
-	at   int // in the catalogue
+	at   int     // in the catalogue
+	one  *script // does the same for a single key, cheaper; nil: there is none
 }
 
 // A scriptSet is a set of scripts by their places in the catalogue.
-type scriptSet uint32
+type scriptSet uint64
 
-const everyScript = ^scriptSet(0)
+// set is the set of this script alone.
+func (s *script) set() scriptSet { return 1 << s.at }
 
 // newScript makes a script of its text and the fragments it has in common with others: a line "-- needs: NAME" is
 // where a fragment stands.
@@ -30,16 +32,26 @@ func newScript(name, text string, fragments ...fragment) *script {
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
+// with says what does the same for a single key.
+func (s *script) with(one *script) *script {
+	s.one = one
+	return s
+}
+
 // A fragment is what several scripts have.
 type fragment struct{ name, text string }
 
 var (
 	//go:embed scripts/acquire.lua
 	acquireText string
+	//go:embed scripts/acquireone.lua
+	acquireOneText string
 	//go:embed scripts/reacquire.lua
 	reacquireText string
 	//go:embed scripts/release.lua
 	releaseText string
+	//go:embed scripts/releaseone.lua
+	releaseOneText string
 	//go:embed scripts/renew.lua
 	renewText string
 	//go:embed scripts/inspect.lua
@@ -89,6 +101,25 @@ var (
 	//go:embed scripts/permitsleased.lua
 	permitsLeasedText string
 
+	//go:embed scripts/group.lua
+	groupText string
+	//go:embed scripts/groupcount.lua
+	groupCountText string
+	//go:embed scripts/grouprelease.lua
+	groupReleaseText string
+	//go:embed scripts/grouprenew.lua
+	groupRenewText string
+	//go:embed scripts/groupforce.lua
+	groupForceText string
+	//go:embed scripts/groupheld.lua
+	groupHeldText string
+	//go:embed scripts/barrier.lua
+	barrierText string
+	//go:embed scripts/barrierleave.lua
+	barrierLeaveText string
+	//go:embed scripts/barrierset.lua
+	barrierSetText string
+
 	//go:embed scripts/fragments/contents.lua
 	contentsText string
 	//go:embed scripts/fragments/longest.lua
@@ -103,6 +134,14 @@ var (
 	marksText string
 	//go:embed scripts/fragments/permits.lua
 	permitsFragmentText string
+	//go:embed scripts/fragments/group.lua
+	groupFragmentText string
+	//go:embed scripts/fragments/barrier.lua
+	barrierFragmentText string
+	//go:embed scripts/fragments/each.lua
+	eachText string
+	//go:embed scripts/fragments/renewed.lua
+	renewedText string
 )
 
 var (
@@ -113,39 +152,57 @@ var (
 	fragmentCount     = fragment{"count", countText}
 	fragmentMarks     = fragment{"marks", marksText} // needs count
 	fragmentPermits   = fragment{"permits", permitsFragmentText}
+	fragmentGroup     = fragment{"group", groupFragmentText}
+	fragmentBarrier   = fragment{"barrier", barrierFragmentText}
+	fragmentEach      = fragment{"each", eachText}
+	fragmentRenewed   = fragment{"renewed", renewedText}
 )
 
 // The catalogue is constant: scripts are texts of this package, put together before anything runs.
 var (
-	scriptAcquire   = newScript("acquire", acquireText)
+	scriptAcquireOne = newScript("acquireone", acquireOneText)
+	scriptReleaseOne = newScript("releaseone", releaseOneText)
+
+	scriptAcquire   = newScript("acquire", acquireText).with(scriptAcquireOne)
 	scriptReacquire = newScript("reacquire", reacquireText, fragmentLongest, fragmentContents)
-	scriptRelease   = newScript("release", releaseText)
+	scriptRelease   = newScript("release", releaseText).with(scriptReleaseOne)
 	scriptRenew     = newScript("renew", renewText)
 	scriptInspect   = newScript("inspect", inspectText, fragmentContents)
 	scriptForce     = newScript("force", forceText)
 
 	scriptFenced       = newScript("fenced", fencedText)
 	scriptRead         = newScript("read", readText)
-	scriptReadRenew    = newScript("readrenew", readRenewText)
-	scriptReadRelease  = newScript("readrelease", readReleaseText, fragmentLongest, fragmentContents)
+	scriptReadRenew    = newScript("readrenew", readRenewText, fragmentRenewed)
+	scriptReadRelease  = newScript("readrelease", readReleaseText, fragmentLongest, fragmentContents, fragmentEach)
 	scriptWrite        = newScript("write", writeText)
-	scriptWriteRelease = newScript("writerelease", writeReleaseText, fragmentLongest, fragmentContents)
+	scriptWriteRelease = newScript("writerelease", writeReleaseText, fragmentLongest, fragmentContents, fragmentEach)
 	scriptFair         = newScript("fair", fairText, fragmentFairQueue)
-	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue)
+	scriptFairRelease  = newScript("fairrelease", fairReleaseText, fragmentFairQueue, fragmentEach)
 	scriptQueue        = newScript("queue", queueText)
 
 	scriptSemaphore        = newScript("semaphore", semaphoreText, fragmentRequests, fragmentCount)
-	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests)
+	scriptSemaphoreRelease = newScript("semaphorerelease", semaphoreReleaseText, fragmentRequests, fragmentEach)
 	scriptSemaphoreSet     = newScript("semaphoreset", semaphoreSetText, fragmentCount)
 	scriptLatch            = newScript("latch", latchText, fragmentRequests, fragmentCount, fragmentMarks)
-	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount, fragmentMarks)
-	scriptLatchSet         = newScript("latchset", latchSetText, fragmentRequests, fragmentCount, fragmentMarks)
+	scriptLatchDown        = newScript("latchdown", latchDownText, fragmentRequests, fragmentCount, fragmentMarks,
+		fragmentEach)
+	scriptLatchSet = newScript("latchset", latchSetText, fragmentRequests, fragmentCount, fragmentMarks)
 
 	scriptPermits        = newScript("permits", permitsText, fragmentPermits, fragmentCount)
-	scriptPermitsRelease = newScript("permitsrelease", permitsReleaseText, fragmentPermits, fragmentCount)
-	scriptPermitsRenew   = newScript("permitsrenew", permitsRenewText, fragmentPermits)
+	scriptPermitsRelease = newScript("permitsrelease", permitsReleaseText, fragmentPermits, fragmentCount, fragmentEach)
+	scriptPermitsRenew   = newScript("permitsrenew", permitsRenewText, fragmentPermits, fragmentRenewed)
 	scriptPermitsSet     = newScript("permitsset", permitsSetText, fragmentPermits, fragmentCount)
 	scriptPermitsLeased  = newScript("permitsleased", permitsLeasedText)
+
+	scriptGroup        = newScript("group", groupText, fragmentGroup)
+	scriptGroupCount   = newScript("groupcount", groupCountText, fragmentGroup)
+	scriptGroupRelease = newScript("grouprelease", groupReleaseText, fragmentGroup, fragmentEach)
+	scriptGroupRenew   = newScript("grouprenew", groupRenewText, fragmentGroup, fragmentRenewed)
+	scriptGroupForce   = newScript("groupforce", groupForceText, fragmentGroup)
+	scriptGroupHeld    = newScript("groupheld", groupHeldText, fragmentGroup)
+	scriptBarrier      = newScript("barrier", barrierText, fragmentBarrier)
+	scriptBarrierLeave = newScript("barrierleave", barrierLeaveText, fragmentBarrier, fragmentEach)
+	scriptBarrierSet   = newScript("barrierset", barrierSetText, fragmentBarrier)
 
 	catalogue = numbered(
 		scriptAcquire, scriptReacquire, scriptRelease, scriptRenew, scriptInspect, scriptForce,
@@ -153,8 +210,18 @@ var (
 		scriptFair, scriptFairRelease, scriptQueue,
 		scriptSemaphore, scriptSemaphoreRelease, scriptSemaphoreSet, scriptLatch, scriptLatchDown, scriptLatchSet,
 		scriptPermits, scriptPermitsRelease, scriptPermitsRenew, scriptPermitsSet, scriptPermitsLeased,
+		scriptGroup, scriptGroupCount, scriptGroupRelease, scriptGroupRenew, scriptGroupForce, scriptGroupHeld,
+		scriptBarrier, scriptBarrierLeave, scriptBarrierSet,
+		scriptAcquireOne, scriptReleaseOne,
 	)
 )
+
+// usualScripts are what each new connection brings along, whatever was used: those of the plain lock. The others are
+// loaded when they are called for the first time.
+func usualScripts() scriptSet {
+	return scriptAcquire.set() | scriptAcquireOne.set() | scriptReacquire.set() | scriptRelease.set() |
+		scriptReleaseOne.set() | scriptRenew.set()
+}
 
 // numbered tells scripts their places.
 func numbered(all ...*script) []*script {

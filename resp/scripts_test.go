@@ -43,7 +43,7 @@ func TestC029_NoScriptTakesAKeyAfterItsNotAfter(t *testing.T) {
 			carry = append(carry, name)
 		}
 	}
-	require.ElementsMatch(t, []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "force", "semaphore", "semaphoreset", "latch", "latchset", "permits", "permitsset"}, carry)
+	require.ElementsMatch(t, []string{"acquire", "acquireone", "reacquire", "fenced", "read", "write", "fair", "force", "semaphore", "semaphoreset", "latch", "latchset", "permits", "permitsset", "group", "groupcount", "groupforce", "barrier", "barrierset"}, carry)
 	r := newScriptRig(t)
 	passed, ahead := notAfters()
 	for _, script := range carry {
@@ -101,7 +101,7 @@ func TestC017_NoScriptMakesAKeyWithoutATTL(t *testing.T) {
 			}
 		}
 	}
-	for _, script := range []string{"acquire", "reacquire", "fenced", "read", "write", "fair", "fairrelease"} {
+	for _, script := range []string{"acquire", "acquireone", "reacquire", "fenced", "read", "write", "fair", "fairrelease"} {
 		require.True(t, taken[script], "%s has taken nothing", script)
 	}
 }
@@ -122,13 +122,16 @@ func TestC024_ACountThatIsSentTwiceCountsOnce(t *testing.T) {
 func TestC031_LateCopyOfAReleaseTouchesNoLaterGrant(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	_, ahead := notAfters()
-	free := func(field string) {
-		scriptRun(t, s, "release", "key", "PUBLISH", "0", "0", field, "1")
+	for acquire, free := range map[string]func(field string){
+		"acquire":    func(field string) { scriptRun(t, s, "release", "key", "PUBLISH", "0", "0", "", field, "1") },
+		"acquireone": func(field string) { scriptRun(t, s, "releaseone", "key", "PUBLISH", "channel", "0", field) },
+	} {
+		scriptRun(t, s, acquire, "key", "30000", "engine:1", ahead, "0", "0")
+		free("engine:1")
+		require.Empty(t, s.Keys(t))
+		scriptRun(t, s, acquire, "key", "30000", "engine:2", ahead, "0", "0")
+		free("engine:1")
+		require.Equal(t, "engine:2\n1", s.Do(t, "HGETALL", "key"))
+		s.Do(t, "DEL", "key")
 	}
-	scriptRun(t, s, "acquire", "key", "30000", "engine:1", ahead, "0", "0")
-	free("engine:1")
-	require.Empty(t, s.Keys(t))
-	scriptRun(t, s, "acquire", "key", "30000", "engine:2", ahead, "0", "0")
-	free("engine:1")
-	require.Equal(t, "engine:2\n1", s.Do(t, "HGETALL", "key"))
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 const (
@@ -48,6 +50,7 @@ func (ns *Nodes) Suspect() {
 
 // keep is the goroutine that keeps the table: started by Start, ended by Close.
 func (ns *Nodes) keep() {
+	world.NewPart("topology").Label()
 	timer := time.NewTimer(tableEvery)
 	defer timer.Stop()
 	pause := tableLeast

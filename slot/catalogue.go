@@ -27,11 +27,12 @@ import (
 //	PermitTimeouts     zset           {n}:timeout                            a{t}:timeout
 //	CountedRequests    hash           {n}:counted_requests                   a{t}:counted_requests
 //	LatchChannel       channel        redisson_countdownlatch__channel__{n}  redisson_countdownlatch__channel__{a{t}}
+//	BarrierChannel     channel        holdfast_barrier:{n}                   holdfast_barrier:a{t}
 //	MapKeyLock         a raw name     {n}:H:lock                             a{t}:H:lock
 //
 // F is a field `<uuid>:<thread>`, R a request id of 32 hex digits, H the hash of
-// a map key. FairHeard, FairAsked, FairNotes, WriterNote and CountedRequests are not Redisson's. LatchChannel always
-// adds braces: the channel of a latch whose name has a hash tag is in another slot than the latch.
+// a map key. FairHeard, FairAsked, FairNotes, WriterNote, CountedRequests and BarrierChannel are not Redisson's.
+// LatchChannel always adds braces: the channel of a latch whose name has a hash tag is in another slot than the latch.
 
 // LockChannel returns the channel on which releases of a lock are published.
 func LockChannel(name string) string {
@@ -124,6 +125,11 @@ func LatchChannelInCluster(name string) string {
 	return prefixed("redisson_countdownlatch__channel__", name)
 }
 
+// BarrierChannel returns the channel of a barrier.
+func BarrierChannel(name string) string {
+	return prefixed("holdfast_barrier", name)
+}
+
 // MapKeyLock returns the raw name of the lock object that belongs to one key of
 // the map called mapName: hash is the key's 128-bit hash in Base64, kind one of
 // lock, fairlock, rw_lock, semaphore, permitexpirablesemaphore, countdownlatch.
@@ -200,6 +206,8 @@ func derivedOf(name string, kind Kind) []derived {
 			{what: "channel", key: LatchChannelInCluster(name)},
 			{what: "notes of requests", key: CountedRequests(name)},
 		}
+	case KindBarrier:
+		return []derived{{what: "channel", key: BarrierChannel(name)}}
 	default:
 		return nil
 	}

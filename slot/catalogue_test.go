@@ -44,6 +44,7 @@ func TestCatalogueIsRedissons(t *testing.T) {
 			"LatchChannel", LatchChannel,
 			"redisson_countdownlatch__channel__{n}", "redisson_countdownlatch__channel__{a{t}}",
 		},
+		{"BarrierChannel", BarrierChannel, "holdfast_barrier:{n}", "holdfast_barrier:a{t}"},
 		{
 			"MapKeyLock", func(n string) string { return MapKeyLock(n, "mam8CQJFrTYBEXbcsVKVNA", "rw_lock") },
 			"{n}:mam8CQJFrTYBEXbcsVKVNA:rw_lock", "a{t}:mam8CQJFrTYBEXbcsVKVNA:rw_lock",
@@ -78,6 +79,7 @@ func TestDerivedNamesOfEachKindInTheirOrder(t *testing.T) {
 		KindSemaphore:       {{"channel", SemaphoreChannel("n")}, {"notes of requests", CountedRequests("n")}},
 		KindPermitSemaphore: {{"channel", SemaphoreChannel("n")}, {"timeout set", PermitTimeouts("n")}},
 		KindLatch:           {{"channel", LatchChannel("n")}, {"notes of requests", CountedRequests("n")}},
+		KindBarrier:         {{"channel", BarrierChannel("n")}},
 		kindEnd:             nil,
 	} {
 		require.Equal(t, want, derivedOf("n", kind), "%v", kind)
@@ -132,6 +134,8 @@ func requireOneSlot(t require.TestingT, name string, kind Kind, field string) {
 		names = []string{SemaphoreChannel(name), PermitTimeouts(name)}
 	case KindLatch:
 		names = []string{LatchChannelInCluster(name), CountedRequests(name)}
+	case KindBarrier:
+		names = []string{BarrierChannel(name)}
 	}
 	require.NotEmpty(t, names)
 	for _, n := range names {

@@ -14,6 +14,7 @@ const (
 	KindSemaphore            // counting semaphore
 	KindPermitSemaphore      // semaphore of leased permits
 	KindLatch                // count-down latch
+	KindBarrier              // cyclic barrier
 	kindEnd
 )
 
@@ -36,6 +37,8 @@ func (k Kind) String() string {
 		return "permit semaphore"
 	case KindLatch:
 		return "count-down latch"
+	case KindBarrier:
+		return "barrier"
 	default:
 		return "object of unknown kind"
 	}

@@ -3,6 +3,8 @@ package wheel
 import (
 	"fmt"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // What corrects the timing wheel: the alarm, which is exact and counts suspend, and the ticker, which trusts neither.
@@ -49,6 +51,7 @@ func (w *Wheel) startTicker(cfg Config) {
 }
 
 func (w *Wheel) tickLoop(ticks <-chan time.Time) {
+	world.NewPart("timers").Label()
 	for {
 		select {
 		case <-ticks:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 const (
@@ -37,6 +38,7 @@ type Set struct {
 	width int64 // nanoseconds
 	fire  func(now clock.Instant, due []*Item)
 	work  func() // run, made once: a delivery then costs no closure
+	part  world.Part
 
 	next atomic.Int64 // end of the earliest open bucket, or never; written under mu
 
@@ -70,7 +72,7 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 	if width <= 0 || fire == nil {
 		panic("wheel: a set needs a positive width and a function")
 	}
-	s := &Set{w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket)}
+	s := &Set{part: world.NewPart("timers"), w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket)}
 	s.rest.L, s.work = &s.mu, s.run
 	s.next.Store(int64(never))
 	w.mu.Lock()
@@ -330,6 +332,7 @@ func (s *Set) kickLocked() {
 
 // run delivers what is overdue, bucket by bucket, then ends.
 func (s *Set) run() {
+	s.part.Label()
 	defer s.w.running.Done()
 	for {
 		now, due, more := s.collect()

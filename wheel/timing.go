@@ -7,6 +7,7 @@ import (
 	"github.com/RussellLuo/timingwheel"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 const (
@@ -66,6 +67,7 @@ func (t *timers) wake(clock.Instant) {
 // work keeps one timer on the timing wheel, aimed at the earliest bucket, a tick late: timers come up to
 // a tick early.
 func (t *timers) work() {
+	world.NewPart("timers").Label()
 	defer close(t.ended)
 	var last Stopper
 	for {

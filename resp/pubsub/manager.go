@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 var (
@@ -43,6 +45,7 @@ type subConn struct {
 //
 // May block on: the exchange with the server, each at most Attempt; Dedicate.
 func (m *Mux) manage() {
+	world.NewPart("mux").Label()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for m.ctx.Err() == nil {

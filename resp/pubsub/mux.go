@@ -284,6 +284,19 @@ func (m *Mux) Listens(channel string) bool {
 	return phase != phaseIdle && phase != phaseRefused
 }
 
+// Listeners returns how many references to a channel there are.
+//
+// Blocks: never. Allocates: never.
+func (m *Mux) Listeners(channel string) int {
+	sh := m.shard(channel)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if ch := sh.channels[channel]; ch != nil {
+		return ch.refs
+	}
+	return 0
+}
+
 // Channel returns the name of the channel.
 func (s *Sub) Channel() string { return s.ch.name }
 

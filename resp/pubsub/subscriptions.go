@@ -7,6 +7,8 @@ type Subscriptions interface {
 	Subscribe(channel string, w Waker) (Subscription, error)
 	// Listens is Mux.Listens.
 	Listens(channel string) bool
+	// Listeners is Mux.Listeners.
+	Listeners(channel string) int
 	Replace()
 	Stats() Stats
 	Close()

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // pendingWake is a Wake decided on under a shard's mutex, to be called without it.
@@ -165,6 +167,7 @@ func (ch *subChannel) lostLocked(wakes []pendingWake) []pendingWake {
 // greetLoop tells waiters that joined a channel whose state was known already. If the state
 // has changed since, whoever changed it has told them, or will.
 func (m *Mux) greetLoop() {
+	world.NewPart("mux").Label()
 	for {
 		select {
 		case <-m.ctx.Done():

@@ -23,7 +23,6 @@ for h = #ARGV - 3 * tonumber(ARGV[4]) + 1, #ARGV, 3 do
   alive[ARGV[h]] = ARGV[h + 1]
 end
 local grace, place = tonumber(ARGV[5]), tonumber(ARGV[6])
-local out, released = {now, 0}, 0
 
 -- Where somebody waits: made when the first key needs it.
 local released_with, left_with
@@ -88,7 +87,7 @@ local function open()
   end
 end
 
-local function leave(i, key, field)
+local function leave(key, field, i)
   local v = call('HDEL', key, field)
   if type(v) == 'table' then
     return v
@@ -112,24 +111,5 @@ local function leave(i, key, field)
   return left_with(key, tag, first, field)
 end
 
-local keys, skip, n = KEYS, 0, #KEYS
-if n == 0 then
-  keys, skip, n = ARGV, 6, tonumber(ARGV[3])
-end
-local at, left, field = 7 + tonumber(ARGV[3]), 0, nil
-for i = 1, n do
-  if left == 0 then
-    field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
-  end
-  left = left - 1
-  local v = leave(i, keys[skip + i], field)
-  if type(v) == 'number' and v ~= -1 then
-    released = released + 1
-  end
-  if v ~= 0 then
-    out[#out + 1] = i
-    out[#out + 1] = v
-  end
-end
-out[2] = released
-return out
+-- needs: each
+return each_key(now, 6, leave)

@@ -13,7 +13,7 @@ local call, match = redis.pcall, string.match
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local publish = ARGV[1]
-local out, counted = {math.floor(micros / 1000), 0}, 0
+local now = math.floor(micros / 1000)
 -- needs: requests
 -- needs: count
 -- needs: marks
@@ -28,7 +28,7 @@ local function down(key, what)
       return read
     end
   end
-  if (tonumber(match(note or '', '^%d+$')) or 0) >= tonumber(request) then
+  if tonumber(match(note or '', '^%d+$') or '0') >= tonumber(request) then
     return 0
   end
   local left = count_of(count or '0')
@@ -64,24 +64,5 @@ local function down(key, what)
   return type(heard) == 'table' and -2 or heard
 end
 
-local keys, skip, n = KEYS, 0, #KEYS
-if n == 0 then
-  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
-end
-local at, left, what = 4 + tonumber(ARGV[3]), 0, nil
-for i = 1, n do
-  if left == 0 then
-    what, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
-  end
-  left = left - 1
-  local v = down(keys[skip + i], what)
-  if type(v) == 'number' and v ~= -1 then
-    counted = counted + 1
-  end
-  if v ~= 0 then
-    out[#out + 1] = i
-    out[#out + 1] = v
-  end
-end
-out[2] = counted
-return out
+-- needs: each
+return each_key(now, 3, down)

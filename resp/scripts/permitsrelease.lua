@@ -11,8 +11,7 @@
 -- cost     a zscore an id, get, zrem, incrby, publish
 local call, sub = redis.pcall, string.sub
 local time = redis.call('TIME')
-local now, publish, released = time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1], 0
-local out = {now, 0}
+local now, publish = time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1]
 
 -- needs: permits
 -- needs: count
@@ -51,24 +50,5 @@ local function give(key, ids)
   return type(heard) == 'table' and -2 or heard
 end
 
-local keys, skip, n = KEYS, 0, #KEYS
-if n == 0 then
-  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
-end
-local at, left, ids = 4 + tonumber(ARGV[3]), 0, nil
-for i = 1, n do
-  if left == 0 then
-    ids, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
-  end
-  left = left - 1
-  local v = give(keys[skip + i], ids)
-  if type(v) == 'number' and v ~= -1 then
-    released = released + 1
-  end
-  if v ~= 0 then
-    out[#out + 1] = i
-    out[#out + 1] = v
-  end
-end
-out[2] = released
-return out
+-- needs: each
+return each_key(now, 3, give)

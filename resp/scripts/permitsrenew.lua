@@ -10,10 +10,11 @@
 -- cost     a zscore an id, zadd
 local call, sub = redis.pcall, string.sub
 local time = redis.call('TIME')
-local now, renewed = time[1] * 1000 + math.floor(time[2] / 1000), 0
-local till, out = now + tonumber(ARGV[1]), {now, 0}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local till = now + tonumber(ARGV[1])
 
 -- needs: permits
+-- needs: renewed
 
 -- Answers nil, -1, or the error.
 local function raise(timeouts, ids)
@@ -37,18 +38,4 @@ local function raise(timeouts, ids)
   return type(set) == 'table' and set or nil
 end
 
-local keys, skip, n, fields = KEYS, 0, #KEYS, 3 + tonumber(ARGV[3])
-if n == 0 then
-  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
-end
-for i = 1, n do
-  local v = raise(keys[skip + i], ARGV[fields + i])
-  if v == nil then
-    renewed = renewed + 1
-  else
-    out[#out + 1] = i
-    out[#out + 1] = v
-  end
-end
-out[2] = renewed
-return out
+return renew_each(now, raise)

@@ -13,7 +13,8 @@ local call = redis.pcall
 local time = redis.call('TIME')
 local lease, greater = ARGV[1], ARGV[2] == '1'
 local wanted = tonumber(lease)
-local out, renewed = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+
+-- needs: renewed
 
 -- Answers 1, or an error. GT says 0 for "no TTL" too: then there is one to set.
 local function raise(key)
@@ -57,27 +58,16 @@ local function mark(key, field)
   return nil
 end
 
-local keys, skip, n, fields = KEYS, 0, #KEYS, 3 + tonumber(ARGV[3])
-if n == 0 then
-  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
-end
-for i = 1, n do
-  local key = keys[skip + i]
-  local v = call('HEXISTS', key, ARGV[fields + i])
-  if v == 1 then
-    v = raise(key)
-    if type(v) ~= 'table' then
-      v = mark(key, ARGV[fields + i])
-    end
-  elseif v == 0 then
-    v = -1
+local function renew(key, field)
+  local held = call('HEXISTS', key, field)
+  if held ~= 1 then
+    return held == 0 and -1 or held
   end
-  if v == nil then
-    renewed = renewed + 1
-  else
-    out[#out + 1] = i
-    out[#out + 1] = v
+  local raised = raise(key)
+  if type(raised) == 'table' then
+    return raised
   end
+  return mark(key, field)
 end
-out[2] = renewed
-return out
+
+return renew_each(time[1] * 1000 + math.floor(time[2] / 1000), renew)

@@ -15,7 +15,7 @@
 local call, match = redis.pcall, string.match
 local time = redis.call('TIME')
 local publish = ARGV[1]
-local out, released = {time[1] * 1000 + math.floor(time[2] / 1000), 0}, 0
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- needs: requests
 
@@ -61,24 +61,5 @@ local function give(key, what)
   return type(heard) == 'table' and -2 or heard
 end
 
-local keys, skip, n = KEYS, 0, #KEYS
-if n == 0 then
-  keys, skip, n = ARGV, 3, tonumber(ARGV[3])
-end
-local at, left, what = 4 + tonumber(ARGV[3]), 0, nil
-for i = 1, n do
-  if left == 0 then
-    what, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
-  end
-  left = left - 1
-  local v = give(keys[skip + i], what)
-  if type(v) == 'number' and v ~= -1 then
-    released = released + 1
-  end
-  if v ~= 0 then
-    out[#out + 1] = i
-    out[#out + 1] = v
-  end
-end
-out[2] = released
-return out
+-- needs: each
+return each_key(now, 3, give)

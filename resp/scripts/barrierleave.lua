@@ -1,0 +1,46 @@
+-- barrierleave: takes parties that have given up out of barriers: the generation that one waits in is broken. One that has
+-- not arrived does not arrive later either, when a copy of its request comes late.
+--
+-- KEYS     barriers, all different; in a cluster none: then they follow in ARGV, of any slots
+-- ARGV[1]  publish command: PUBLISH or SPUBLISH
+-- ARGV[2]  says nothing here
+-- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
+-- ARGV[4+] those keys, then request, n, request, n, ...: the request for the next n keys: '<engine>:<number>:<party>'
+-- returns  {now, left, i, v, i, v, ...} where of a key that is not named the party has left, and nobody was told, and v
+--          is: > 0 the generation is broken by it, heard by so many; -1 what stands there is no barrier; -2 it is broken,
+--          but publish was refused; or the error of this key alone.
+-- cost     get, set: of all parties; publish where it is broken
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local LATE = 60000 -- ms: for longer than a copy of a request may be on its way
+-- needs: barrier
+-- needs: each
+
+local function leave(key, what)
+  local who, number, party = string.match(what, '^([^:]*):(%d+):(%d+)$')
+  local b, failed = read(key)
+  if not b then
+    return failed == -3 and -1 or failed
+  end
+  local e, news, ids = engine_of(b, who), false, {}
+  e.number = math.max(e.number, tonumber(number))
+  for _, id in ipairs(e.ids) do
+    if id ~= party then
+      ids[#ids + 1] = id
+    elseif e.of[id] == b.generation then
+      news = breaks(b)
+    end
+  end
+  e.ids = ids
+  if #ids == 0 then -- else the engine is waited for as long as before
+    e.til = math.max(e.til, now + LATE)
+  end
+  failed = save(key, b)
+  if failed or not news then
+    return failed or 0
+  end
+  local heard = tell(ARGV[1], key)
+  return type(heard) == 'table' and -2 or heard
+end
+
+return each_key(now, 3, leave)

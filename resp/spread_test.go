@@ -1,0 +1,70 @@
+package resp
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// runs lets every lane begin so many runs with so many ops each.
+func runs(s *spread, n, ops int) {
+	for range n {
+		for lane := len(s.loads) - 1; lane >= 0; lane-- {
+			s.begins(lane, ops)
+		}
+	}
+}
+
+func TestSpreadTakesOneLaneForFewAndAllForMany(t *testing.T) {
+	wide := new(atomic.Int32)
+	s := newSpread(&Options{Lanes: 4, ManyOps: 8, Wide: wide})
+	runs(s, patientRuns-1, 2)
+	require.Zero(t, wide.Load(), "a moment is no load")
+	runs(s, 1, 1)
+	runs(s, patientRuns-1, 2)
+	require.Zero(t, wide.Load(), "it was not so all the time")
+	runs(s, 1, 2)
+	require.EqualValues(t, 1, wide.Load(), "eight are many")
+	runs(s, 100, 1)
+	require.EqualValues(t, 1, wide.Load(), "four are not few")
+	s.rests(3)
+	for range patientRuns {
+		s.begins(0, 1)
+	}
+	require.Zero(t, wide.Load(), "three are")
+
+	alone := newSpread(&Options{Lanes: 1, ManyOps: 8, Wide: wide})
+	runs(alone, 100, 100)
+	require.Zero(t, wide.Load(), "there is one lane only")
+}
+
+// Ops that are wide are spread over the lanes by their keys; others take the first.
+func TestWideOpsTakeAllLanes(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	n := nodeOpen(t, s.Addr(), Options{Lanes: 2})
+	a := newNodeAnswers()
+	used := func() (lanes []int) {
+		for i, l := range n.lanes {
+			l.mu.Lock()
+			if l.begun != 0 {
+				lanes = append(lanes, i)
+			}
+			l.mu.Unlock()
+		}
+		return lanes
+	}
+	for i := range 32 {
+		a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint("few:", i), a)))
+	}
+	require.Equal(t, []int{0}, used())
+	for i := range 32 {
+		op := nodeOp(OpAcquire, fmt.Sprint("many:", i), a)
+		op.Wide = true
+		a.await(t, nodeSubmit(t, n, op))
+	}
+	require.Equal(t, []int{0, 1}, used())
+}

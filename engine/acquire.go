@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"time"
+	"errors"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -16,18 +16,35 @@ type watching struct {
 	giveUp clock.Instant // when MaxWait ends; 0: never
 	stop   func() bool   // ends the watch of ctx
 	at     *entry        // where the op waits, if its attempt is still on its way elsewhere
+	traced *tracing      // mostly nil: nobody wants spans
 }
 
-// heldError says that what it wants is not free.
-func (op *acquireOp) heldError(remaining time.Duration) error {
+// heldError says that what it wants is not free: at is where somebody keeps it out, as far as known.
+func (sc *section) heldError(op *acquireOp, at *entry, now clock.Instant) error {
 	switch f := traits(op.set.family); {
 	case f.Many, f.Serves == lockstate.ServesSome:
 		return &NoPermitsError{Name: op.lock.Name(), Wanted: int(op.set.Units)}
+	case f.meets:
+		return &nameError{op.lock.Name(), errLeftBarrier}
 	case f.Serves == lockstate.ServesAll:
 		return &nameError{op.lock.Name(), ErrNotOpen}
 	default:
-		return &HeldError{Name: op.lock.Name(), Remaining: remaining}
+		err := &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now), last: at.lastError()}
+		if at != nil && at.standing() != nil {
+			err.Holder, err.last = at.hold.ownerID(), nil
+		}
+		return err
 	}
+}
+
+// endedError is what an op is told whose ctx has ended. A Try waits for nobody: what is known of a holder is no answer
+// to it.
+func (op *acquireOp) endedError(cause error) error {
+	state := op.waitedError(op.lock.eng.clock.Now())
+	if op.Try && errors.Is(state, ErrHeld) {
+		state = &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
+	}
+	return &WaitError{op.lock.Name(), cause, state}
 }
 
 func (op *acquireOp) runner() *callback.Pool { return op.lock.eng.callbacks }
@@ -37,6 +54,7 @@ func (op *acquireOp) finish() {
 	if w := op.watch; w != nil {
 		op.lock.eng.callbacks.Unwatch(op.ctx, w.stop)
 		op.lock.eng.timers.Cancel(&w.item)
+		op.traceEnd()
 	}
 	op.publish(op.value, op.err)
 }
@@ -44,6 +62,14 @@ func (op *acquireOp) finish() {
 // abandon gives the op up with err: by Cancel, the end of its ctx, MaxWait or Close. The compare-
 // and-swap in claim decides against a grant that arrives at the same moment; the loser does nothing.
 func (op *acquireOp) abandon(err error) bool {
+	by := endByContext
+	if errors.Is(err, ErrCancelled) {
+		by = endByCancel
+	}
+	return op.abandonBy(err, by)
+}
+
+func (op *acquireOp) abandonBy(err error, by ending) bool {
 	e := op.lock.eng
 	sh := e.shard(op.lock.hash)
 	// Close may not return before this future is told: its claim comes first, and the section after it.
@@ -53,9 +79,11 @@ func (op *acquireOp) abandon(err error) bool {
 		return false
 	}
 	sc := e.enterShard(sh)
+	sc.gaveUp(op, by)
 	switch ent := sc.entryOf(op); {
 	case ent == nil:
 	case op.Queued():
+		sc.partyLeaves(ent, op)
 		sc.applyStep(ent, ent.Leave(&op.Waiter))
 		sc.closeNote(ent)
 		// The acquire on its way asks for what only this op wanted.
@@ -77,7 +105,7 @@ func (op *acquireOp) abandon(err error) bool {
 func (op *acquireOp) due(now clock.Instant) {
 	err := op.waitedError(now)
 	op.lock.eng.world.Yield("acquireOp.due: the error made | abandoned")
-	op.abandon(err)
+	op.abandonBy(err, endByMaxWait)
 }
 
 // submit puts an op into its name's queue and sends an acquire if nothing stands against it.
@@ -91,16 +119,18 @@ func (e *Engine) submit(op *acquireOp) {
 		sc.fail(op, ErrClosed)
 	// Not by the queue of the name, as far as what is held here decides.
 	case op.owner != nil && sc.reenterOrRefuse(ent, op):
+	case sc.takeLingering(ent, op):
 	case ent != nil && ent.isOtherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)
 	case traits(op.set.family).Shared && sc.share(ent, op):
 	case op.Try && ent != nil && ent.takenHere(op):
 		op.claim()
-		sc.fail(op, op.heldError(sc.remaining(ent.busyAt(op), e.clock.Now())))
-		sc.sh.counts.busy++
+		sc.fail(op, sc.heldError(op, ent.busyAt(op), e.clock.Now()))
+		sc.refusedTry(op)
 	default:
 		// With it: behind whoever waits here already.
 		ent = sc.makeEntry(l)
+		sc.queuesBehind(ent, op)
 		if traits(op.set.family).Mark == lockstate.MarkPlace {
 			ent = ent.newChild()
 			op.att.ent = ent
@@ -130,6 +160,8 @@ func (sc *section) makeEntry(l *Lock) *entry {
 		} else {
 			ent = &entry{eng: sc.eng, key: l.key, hash: l.hash, slot: l.slot}
 		}
+		ent.class = l.class
+		ent.wide = sc.eng.nodes.Wide()
 		sc.sh.names.put(ent)
 	}
 	return ent
@@ -187,7 +219,7 @@ func (op *acquireOp) watchContext() {
 	}
 	stop := e.world.AfterFunc(op.ctx, func() {
 		defer e.callbacks.Contain()
-		op.abandon(op.ctx.Err())
+		op.abandon(op.endedError(op.ctx.Err()))
 	})
 	e.world.Yield("acquireOp.watchContext: watched | noted")
 	sc := e.enter(op.lock.hash)
@@ -252,6 +284,7 @@ func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 		sc.dropAttempt(ent)
 		op := ent.head()
 		ent.Unlink(&op.Waiter)
+		sc.partyLeaves(ent, op)
 		if op.claim() {
 			sc.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
@@ -350,6 +383,7 @@ func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 			continue
 		}
 		ent.Unlink(&op.Waiter)
+		sc.partyLeaves(ent, op)
 		if op.claim() {
 			sc.sh.counts.errors++
 			sc.fail(op, err)

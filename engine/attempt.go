@@ -52,7 +52,7 @@ func (a *attempt) fits(op *acquireOp) bool {
 func (a *attempt) send(op *acquireOp) error {
 	l := op.lock
 	e := l.eng
-	a.op.Key, a.op.Hash, a.op.Slot = l.key, l.hash, l.slot
+	a.op.Key, a.op.Hash, a.op.Slot, a.op.Wide = l.key, l.hash, l.slot, a.ent.wide
 	a.op.LeaseMs = l.set.Lease.Milliseconds()
 	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, (*resp.Ack)(l.set.Ack), l.set.family, a.ent.besideHold() != nil
 	if m := traits(a.op.Family).Mark; m != lockstate.MarkNone {
@@ -95,6 +95,8 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	switch r.Code {
 	case resp.CodeOpened, resp.CodeGone, resp.CodeDeleted:
 		sc.looked(a, r)
+	case resp.CodeMet:
+		sc.met(a, r)
 	case resp.CodeGranted, resp.CodeOurs:
 		sc.granted(a, r)
 	case resp.CodeBusy:
@@ -140,7 +142,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
 		if op := opOf(ent.GrantedLate()); op != nil {
 			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v",
-				ErrLost, a.lease())})
+				notTaken{ErrLost}, a.lease())})
 		}
 		sc.advance(ent)
 		return
@@ -174,7 +176,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 		h.owner = nil
 		h.readBy(op.owner)
 		if !a.op.Inside {
-			sc.joinAll(root, h)
+			sc.joinAll(root, h, r.ReceivedAt)
 			ent = root
 		}
 	}
@@ -221,7 +223,7 @@ func (sc *section) startHold(h *hold, op *acquireOp, a *attempt, r *resp.Result)
 	if root := h.ent.root(); root.LossUntold() {
 		sc.before = root.tellFirst()
 	}
-	sc.grant(op, ls)
+	sc.grant(op, ls, r.SentAt, r.ReceivedAt)
 }
 
 // tellFirst returns what tells the holders of a name who have lost it, and are not told yet, before somebody else is
@@ -277,8 +279,8 @@ func (sc *section) answerTries(a *attempt, r *resp.Result) {
 	tries := ent.TakeTries(&traits(a.op.Family).Traits, r.Code != resp.CodeBusy)
 	for w := tries.Take(); w != nil; w = tries.Take() {
 		op := opOf(w)
-		sc.sh.counts.busy++
-		sc.fail(op, op.heldError(sc.remaining(ent, now)))
+		sc.refusedTry(op)
+		sc.fail(op, sc.heldError(op, ent, now))
 	}
 }
 
@@ -293,6 +295,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	if ent.wakeups == nil {
 		ent.wakeups = newWakeups(ent)
 	}
+	sc.passedOver(ent)
 	// Until when it is held: a key without an expiry is held for ever, as far as anybody knows.
 	until := forever
 	if r.Value >= 0 {
@@ -314,7 +317,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	sc.answerTries(a, r)
 	asked := &traits(a.op.Family).Traits
 	for w := ent.First(); ent.Meant(asked) && w.TellBusy(); w = w.Next() {
-		sc.sh.counts.waits++
+		sc.toldBusy(opOf(w), r.SentAt)
 		sc.watchWait(opOf(w))
 	}
 	sc.applyStep(ent, ent.AfterBusy(asked))
@@ -344,6 +347,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	}
 	ends := out && ent.besideHold() != nil // the release of the hold that it is to read beside waits for it
 	sc.failSome(ent, func(op *acquireOp) error {
+		op.askedBy(r.SentAt)
 		switch v := t.Judge(fault, op.Told(), op.Try || ends, out); {
 		case v == lockstate.KeepWaiting:
 			return nil

@@ -38,6 +38,7 @@ func newParent(e *Engine, key string, hash uint64, slot uint16) *entry {
 func (ent *entry) newChild() *entry {
 	all := ent.ensureChildren()
 	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
+	child.wide = ent.wide
 	child.children.root, child.children.prev = ent, all.last
 	child.Under(&ent.Queue)
 	if all.last == nil {

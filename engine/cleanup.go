@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,6 +104,7 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 	c.giveUp = max(sc.eng.clock.Now(), d.Until).Add(max(lease, d.Lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
+		Wide: ent.wide,
 	}
 	c.item.Owner = c
 	return c
@@ -130,7 +132,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	e := c.eng
 	now := e.clock.Now()
 	sc := e.enter(c.op.Hash)
-	if r.Code == resp.CodeReleased {
+	if r.Code == resp.CodeReleased && !traits(c.op.Family).meets {
 		sc.sh.counts.ghosts++
 	}
 	if r.Err == nil || !traits(c.op.Family).counted() {
@@ -155,8 +157,8 @@ const requestLasts = time.Hour
 // with: who reads here renews a read-write lock's key, and a write hold in it would stay as long. The owner id of a
 // fair lock may have a place in its queue.
 func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
-	if traits(c.op.Family).counted() {
-		return now.Before(c.giveUp.Add(requestLasts))
+	if f := traits(c.op.Family); f.counted() {
+		return !f.meets && now.Before(c.giveUp.Add(requestLasts))
 	}
 	if traits(c.op.Family).Mark == lockstate.MarkPlace {
 		return now.Before(c.giveUp.Add(placeLasts))
@@ -199,4 +201,21 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 		sc.cleanedFirst(c)
 		sc.answered()
 	}
+}
+
+// partyLeaves tells the server that one has left which it may know. It goes on until that is answered, or its engine
+// would be overdue. Not for others than parties.
+func (sc *section) partyLeaves(ent *entry, op *acquireOp) {
+	if ent.children == nil {
+		return
+	}
+	id, known := ent.children.parties[op]
+	if !known {
+		return
+	}
+	delete(ent.children.parties, op)
+	field := newRequest(sc.eng) + ":" + strconv.FormatInt(id, 10)
+	c := sc.newCleanup(ent, lockRef{field, op.set.family}, lockstate.Indeterminate{}, op.set.Lease)
+	sc.sh.pending++
+	sc.sendCleanup(c)
 }

@@ -1,17 +1,21 @@
 package engine
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -44,6 +48,10 @@ type Config struct {
 	// PubSub is how releases are published in a cluster. Default: sharded from Redis 7 on, as Redisson
 	// does; it must be the same for all clients of a lock.
 	PubSub PubSub
+	// Publish says which releases are published, where several locks are given back by one command. Default: those that
+	// somebody listens to, on a server that is no cluster's and has no replicas; elsewhere all. It changes nothing that
+	// anybody would hear: see PublishMasters for what must be true then.
+	Publish Publish
 	// Username and Password authenticate every connection.
 	Username, Password string
 	// ClientName is what CLIENT LIST shows. Default: "holdfast".
@@ -55,25 +63,44 @@ type Config struct {
 	// Prefix is put before every name, as Redisson's name mapper does.
 	Prefix string
 	// Client is used instead of connecting; it is never closed. It must have been made with
-	// ClientOption, for correctness: see there.
+	// ClientOption, for correctness: see there. Open refuses one that was made with other options, by the option's name;
+	// in a wrapper around a client it does not see them.
 	Client rueidis.Client
 	// QueueMax is how many acquires may wait to be sent to one node; further ones are refused at once
-	// with ErrOverloaded. Waiters for a held lock do not count, they are parked. Default 262,144. Larger
-	// rides out longer stalls; smaller tells callers sooner.
+	// with ErrOverloaded. Waiters for a held lock do not count, they are parked. Of many that come at once a
+	// server gets no more than it can answer in time, and none while it cannot renew the locks that are held; the others
+	// wait, and can be cancelled. Default 262,144. Larger rides out longer stalls; smaller tells callers sooner.
 	QueueMax int
-	// Logger hears of background failures and panics in callbacks. Default: nobody does.
+	// Logger hears of background failures and panics in callbacks. Default: what slog.Default is at that moment, from
+	// slog.LevelWarn on. slog.New(slog.DiscardHandler) hears nothing.
 	Logger *slog.Logger
+	// CloseGrace is how long Close waits for its releases though its ctx has ended, from its call on. Default one
+	// second; at most 6 s; negative: not at all. Larger frees more locks of a server that is slow to answer; smaller lets
+	// the process exit sooner, with locks that nobody gets before their leases are over.
+	CloseGrace time.Duration
+	// Class tells for a name, given without Prefix, which class it counts for in Stats.Classes: what comes before a
+	// number in it, for example. It is called by Lock and all other methods that make handles, and must answer the same
+	// for the same name. "" counts for none. Classes beyond the first MaxClasses count as OtherClass.
+	Class func(name string) string
+	// Trace is told of each acquire when it has its result, and of each lease when it is over, with the ctx of the
+	// acquire: for tracers, see adapters/otel. It is called on a worker of the engine, as callbacks of OnComplete are.
+	// Default: nobody is told, which costs nothing.
+	Trace func(ctx context.Context, s Span)
 	// KeepOnClose lets held locks expire when the engine closes, instead of releasing them.
 	KeepOnClose bool
 	// NoHandOff makes every release a release in Redis, instead of passing a lock on to the next waiter
-	// of this engine. Slower, and just as safe: for comparing, and for those who distrust it.
+	// of this engine. Slower, and just as safe: for comparing, and for those who distrust it. Nothing lingers, either.
 	NoHandOff bool
 	// NoSubscribe makes waiters poll instead of subscribing to the release message, for servers where
 	// SUBSCRIBE is refused. A waiter then learns of a release within about a second.
 	NoSubscribe bool
 
-	wheel wheel.Config // for tests
-	guard *resp.Guard  // of the engine's connections
+	wheel wheel.Config  // for tests
+	ask   int           // from so many keys on a release asks who listens; 0: as package resp has it
+	many  int           // from so many operations on their way on several lanes are used; 0: as package resp has it
+	runs  int           // so many operations a lane sends in one write at most; 0: as package resp has it
+	wide  *atomic.Int32 // how many nodes use them now; nil: nobody looks
+	guard *resp.Guard   // of the engine's connections
 }
 
 // A Topology says what kind of deployment an engine is connected to.
@@ -104,6 +131,30 @@ const (
 	PubSubAuto    = resp.PubSubAuto    // sharded from Redis 7 on
 	PubSubSharded = resp.PubSubSharded // SPUBLISH, SSUBSCRIBE
 	PubSubPlain   = resp.PubSubPlain   // PUBLISH, SUBSCRIBE
+)
+
+// Publish says which releases are published, where several locks are given back by one command. A lock that is given
+// back alone always is.
+type Publish = resp.Publish
+
+// The ways. Where it is not known who would hear a message it is published, whatever is chosen.
+const (
+	// PublishAuto publishes what somebody listens to, where the server alone knows that: it is a node of no cluster, has
+	// no replicas, and had none in the last hour (repl-backlog-ttl).
+	PublishAuto = resp.PublishAuto
+	// PublishAlways publishes every release: for servers behind a proxy that keeps the subscriptions itself.
+	PublishAlways = resp.PublishAlways
+	// PublishMasters says that whoever waits subscribes at masters, as engines do, and Redisson with subscriptionMode
+	// MASTER: what has subscribers there is published, also where there are replicas, and in a cluster with sharded
+	// channels. A waiter that subscribes at a replica may miss messages then, and learns of a release by its polls only;
+	// Redisson's has none until the lease that it was told is over.
+	PublishMasters = resp.PublishMasters
+)
+
+// CloseGrace where none is given, and the longest: Close itself waits no longer for answers.
+const (
+	closeGrace     = time.Second
+	closeGraceMost = 6 * time.Second
 )
 
 const connBuffer = 128 << 10
@@ -228,6 +279,10 @@ func (cfg *Config) check() error {
 		return bad("unknown topology %d", cfg.Topology)
 	case cfg.PubSub > PubSubPlain:
 		return bad("unknown kind of pub/sub %d", cfg.PubSub)
+	case cfg.Publish > PublishMasters:
+		return bad("unknown way to publish %d", cfg.Publish)
+	case cfg.CloseGrace > closeGraceMost:
+		return bad("CloseGrace %v is above %v", cfg.CloseGrace, closeGraceMost)
 	case cfg.QueueMax < 0:
 		return bad("negative QueueMax %d", cfg.QueueMax)
 	case cfg.DB < 0:
@@ -238,13 +293,16 @@ func (cfg *Config) check() error {
 		return bad("the client name %q has spaces", cfg.ClientName)
 	}
 	if cfg.Client != nil {
+		if broken := brokenOption(cfg.Client); broken != "" {
+			return bad("%s; make the given Client with ClientOption", broken)
+		}
 		return nil
 	}
 	for _, addr := range cfg.Addrs {
 		if len(cfg.Addrs) > 1 && strings.Contains(addr, "://") {
 			return bad("several addresses are given as host:port, and one is a URL")
 		}
-		if err := checkAddr(addr, bad); err != nil {
+		if err := cfg.checkAddr(addr, bad); err != nil {
 			return err
 		}
 	}
@@ -255,19 +313,23 @@ func (cfg *Config) check() error {
 func (cfg *Config) masterName() string { return options(*cfg).Sentinel.MasterSet }
 
 // checkAddr refuses an address that cannot be dialled. What it says of it shows no password.
-func checkAddr(addr string, bad func(string, ...any) error) error {
+func (cfg *Config) checkAddr(addr string, bad func(string, ...any) error) error {
 	if strings.Contains(addr, "://") {
 		parsed, err := rueidis.ParseURL(addr)
 		switch {
+		case spilled(addr):
+			return bad("the address has an @ behind a ? or a #: these are escaped in a password, as %%3F and %%23")
 		case err != nil: // its text may hold a password: it is not repeated
-			return bad("the address is not a redis://, rediss:// or unix:// URL")
+			return bad("the address %s", whatIsWrong(addr))
 		case parsed.SelectDB < 0:
 			return bad("negative database %d", parsed.SelectDB)
+		case cfg.DB != 0 && parsed.SelectDB != 0 && cfg.DB != parsed.SelectDB:
+			return bad("the URL names database %d and DB %d", parsed.SelectDB, cfg.DB)
 		}
 		return nil
 	}
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
+	if err != nil || strings.Contains(host, "@") { // a password, which would be looked up as a part of the host
 		return bad("address %q is not host:port", redactAddr(addr))
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
@@ -277,6 +339,21 @@ func checkAddr(addr string, bad func(string, ...any) error) error {
 		return bad("address %q has no host", redactAddr(addr))
 	}
 	return nil
+}
+
+// whatIsWrong says why an address is no URL that can be read.
+func whatIsWrong(addr string) string {
+	u, err := url.Parse(addr)
+	switch {
+	case err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
+		return "is not a redis://, rediss:// or unix:// URL"
+	case u.Scheme != "unix" && strings.Trim(u.Path, "/0123456789") != "":
+		return redactAddr(addr) + " names a database that is no number"
+	case u.RawQuery != "":
+		return redactAddr(addr) + " has a parameter that is not known, or a value that cannot be"
+	default:
+		return redactAddr(addr) + " cannot be read"
+	}
 }
 
 // hidden stands where a secret was.
@@ -294,8 +371,8 @@ func (cfg Config) redacted() plainConfig {
 	}
 	hide(&cfg.Password)
 	hide(&cfg.SentinelPassword)
-	addrs := make([]string, len(cfg.Addrs))
-	for i, addr := range cfg.Addrs {
+	addrs := slices.Clone(cfg.Addrs)
+	for i, addr := range addrs {
 		addrs[i] = redactAddr(addr)
 	}
 	cfg.Addrs = addrs
@@ -317,7 +394,10 @@ func redactAddr(addr string) string {
 		return hidden + addr[at+1:]
 	}
 	u, err := url.Parse(addr)
-	if err != nil || strings.Contains(u.Host+u.Path, "@") {
+	if err == nil && u.Opaque != "" { // "user:password://host", "jdbc:redis://user:password@host"
+		return hidden
+	}
+	if err != nil || strings.Contains(u.Host+u.Path, "@") || spilled(addr) {
 		return scheme + "://" + hidden
 	}
 	if u.User != nil {
@@ -327,6 +407,12 @@ func redactAddr(addr string) string {
 		u.RawQuery = hidden
 	}
 	return strings.Replace(u.String(), "//hidden@", "//"+hidden+"@", 1)
+}
+
+// spilled reports whether a part of a password has become a query or a fragment of a URL.
+func spilled(addr string) bool {
+	u, err := url.Parse(addr)
+	return err == nil && strings.Contains(u.RawQuery+u.Fragment, "@")
 }
 
 // redactPort hides what stands where a port should be: who forgets the host has written "user:password" there.
@@ -352,9 +438,22 @@ func (cfg Config) hider() func(text string) string {
 	return resp.Hide(option.Password, option.Sentinel.Password)
 }
 
-// String describes the configuration without its secrets. So do GoString, LogValue and MarshalJSON:
+// String describes what is set of the configuration, without its secrets. So do GoString, LogValue and MarshalJSON:
 // whoever prints or logs a Config shows no password.
-func (cfg Config) String() string { return fmt.Sprintf("%+v", cfg.redacted()) }
+func (cfg Config) String() string {
+	all, set := reflect.ValueOf(cfg.redacted()), []string(nil)
+	for i := range all.NumField() {
+		field, v := all.Type().Field(i), all.Field(i)
+		switch {
+		case !field.IsExported() || v.IsZero():
+		case v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface || v.Kind() == reflect.Func:
+			set = append(set, field.Name+":set") // TLS has keys, and a client has passwords
+		default:
+			set = append(set, fmt.Sprintf("%s:%v", field.Name, v.Interface()))
+		}
+	}
+	return "{" + strings.Join(set, " ") + "}"
+}
 
 // Format is String for every verb: also for those that would show the fields one by one.
 func (cfg Config) Format(f fmt.State, verb rune) {
@@ -396,7 +495,7 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 	case errors.Is(err, resp.ErrNoSuchMaster), errors.Is(err, resp.ErrNotSentinel):
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	case err != nil:
-		return nil, err
+		return nil, explained(&cfg, err)
 	}
 	if want := cfg.Topology; want == TopologySingle && nodes.Cluster() || want == TopologyCluster && !nodes.Cluster() {
 		nodes.Close()
@@ -404,6 +503,44 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		return nil, fmt.Errorf("%w: the server says it is %s", ErrConfig, is)
 	}
 	return nodes, nil
+}
+
+// An openError says in one sentence why no retry mends an Open, or what to look at.
+type openError struct {
+	text string
+	errs []error
+}
+
+func (e *openError) Error() string   { return "holdfast: " + e.text }
+func (e *openError) Unwrap() []error { return e.errs }
+
+// explained says what is the matter where something answers that is no Redis server, or does not speak as it is spoken
+// to: one side speaks TLS and the other does not.
+func explained(cfg *Config, err error) error {
+	option := options(*cfg)
+	if cfg.Client != nil || len(option.InitAddress) != 1 { // of several, each may have failed for a reason of its own
+		return err
+	}
+	at := redactAddr(strings.Join(cfg.Addrs, ", "))
+	wrong := func(what string) error {
+		return &openError{"bad configuration: " + at + " " + what + ": " + unprefixed(err), []error{ErrConfig, err}}
+	}
+	silent := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	switch {
+	case errors.Is(err, resp.ErrPlain):
+		return wrong("speaks plain text, and TLS is asked for")
+	case errors.Is(err, resp.ErrReply):
+		return wrong("answers, and is no Redis server")
+	case silent && option.TLSConfig == nil && resp.SpeaksTLS(context.Background(), option.InitAddress[0]):
+		return wrong("speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it")
+	case silent:
+		at += " closes connections without an answer: is it a Redis server? "
+		return &openError{at + unprefixed(err), []error{err}}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &openError{at + " accepts connections and does not answer: " + unprefixed(err), []error{err}}
+	default:
+		return err
+	}
 }
 
 // The client's ring of a connection has 1,024 places, which take 400 KB, and a small one costs a busy connection a

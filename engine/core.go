@@ -48,6 +48,8 @@ type Engine struct {
 	streamsEnded bool
 
 	requests atomic.Int64 // numbers of requests for what is counted
+	ticked   atomic.Int64 // the clock.Instant of the last tick
+	classes  classes
 
 	tickItem wheel.Item
 	overdue  []string      // scratch of tick
@@ -76,6 +78,10 @@ type shard struct {
 	pending int // ops on their way whose answer somebody here waits for
 	counts  counts
 	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
+
+	recent clock.Instant // the last that is known, for stamps
+	ticked clock.Instant // the tick at which reads began
+	reads  int           // of the clock, for stamps
 
 	_ [64]byte // keeps neighbours off this cache line
 }
@@ -124,7 +130,11 @@ type jointWork interface {
 type counts struct {
 	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
 	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll,
-	messages, subscribed, reconnects, polls int64
+	messages, subscribed, reconnects, polls, passedOver,
+	waitsLocal, endedByMaxWait, endedByContext, endedByCancel,
+	lingered, lingersLost int64
+
+	wait, hold Histogram
 }
 
 // origin counts what sent the attempt that was granted.
@@ -159,6 +169,15 @@ func (c *counts) add(o *counts) {
 	c.subscribed += o.subscribed
 	c.reconnects += o.reconnects
 	c.polls += o.polls
+	c.passedOver += o.passedOver
+	c.waitsLocal += o.waitsLocal
+	c.endedByMaxWait += o.endedByMaxWait
+	c.endedByContext += o.endedByContext
+	c.endedByCancel += o.endedByCancel
+	c.lingered += o.lingered
+	c.lingersLost += o.lingersLost
+	c.wait.merge(&o.wait)
+	c.hold.merge(&o.hold)
 }
 
 // An entry is what goes on locally with one name: the machine that decides, and what its decisions
@@ -171,13 +190,24 @@ type entry struct {
 	key            string
 	hash           uint64
 	slot           uint16
-	gone           bool // no longer in the table
-	inlineHoldUsed bool // inlineHold is taken
+	gone           bool  // no longer in the table
+	inlineHoldUsed bool  // inlineHold is taken
+	wide           bool  // its commands take all lanes of their node: decided with nothing on its way
+	class          uint8 // of a root: its name's, see classes
 
 	children   *children // mostly nil
 	wakeups    *wakeups  // there if the queue has waited
 	chain      *entry    // the table's
 	inlineHold hold      // most entries see one hold
+}
+
+// wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order.
+func (sc *section) wide(hash uint64, name string) bool {
+	e := sc.eng
+	if ent := sc.sh.names.get(hash, e.cfg.Prefix+name); ent != nil {
+		return ent.wide
+	}
+	return e.nodes.Wide()
 }
 
 // newHold makes the hold of a grant.
@@ -266,6 +296,7 @@ type wakeups struct {
 	asked     bool       // a subscription was asked for, of:
 	channel   string
 	family    resp.Family // of who asked
+	freed     int         // how much the message that woke it said is free
 }
 
 // Some locks have more than one owner id of this engine under one name: each fair waiter its own place in
@@ -285,7 +316,8 @@ type children struct {
 	releasers []*releaser // of what is counted, one for each family
 	undoing   []string    // takers whose last take is being given back
 
-	latch latchState // of a latch
+	latch   latchState           // of a latch
+	parties map[*acquireOp]int64 // of a barrier: those that the server may know, by their numbers
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
@@ -312,8 +344,18 @@ type extra struct {
 	shown   bool             // of permits: their ids were told
 	wishes  wishes           // what its handles want; nil: all the same, see allCompatible
 	extends int32            // Extends on their way
+	lingers *lingering       // of a hold that ever lingered
 
 	extended lockstate.Indeterminate // copies of those that are answered may still run until then
+}
+
+// A lingering is the time for which a hold stays that was given back. One that is passed on and given back again and
+// again has its timer all the while: what is due looks for itself whether it is over.
+type lingering struct {
+	hold  *hold
+	item  wheel.Item
+	until clock.Instant // when the hold is given back to the server
+	at    clock.Instant // when the timer is due; 0: it is not armed
 }
 
 // ensureExtra is a hold's extra part, made if it has none.
@@ -332,10 +374,15 @@ func (h *hold) Watched() *renew.Hold { return &h.Hold }
 
 // ownerID is how the field is shown: of permits the first id, as Redisson shows it.
 func (h *hold) ownerID() string {
-	if traits(h.Family).Many {
+	switch f := traits(h.Family); {
+	case f.Many:
 		return hex.EncodeToString([]byte(h.Field[:resp.PermitID]))
+	case f.parts:
+		owner, _ := slot.CutGroup(h.Field)
+		return owner
+	default:
+		return h.Field
 	}
-	return h.Field
 }
 
 // lockRef returns the owner id, and its family, under which the key is held.
@@ -567,7 +614,10 @@ type family struct {
 	kind    slot.Kind   // what its names must be like
 	fenced  bool        // a grant carries a token
 	unheard bool        // a release tells nobody
+	lingers bool        // what was given back may stay for the next who asks here
+	meets   bool        // who waits is a party: the server knows of it, and is told when it leaves
 	fixed   bool        // without an option for it a lease is not renewed
+	parts   bool        // a name is parts of an object: others may have some of them, and hear of its releases
 	spinsAs resp.Family // the family that it is with the option Spin; 0: it cannot spin
 
 	channel          func(key string) string        // where its releases are published
@@ -692,10 +742,13 @@ func (fx *effects) released(op *releaseOp, err error) {
 	fx.releases = append(fx.releases, answered{op, err})
 }
 
-func (fx *effects) grant(op *acquireOp, ls *Lease) {
+// grant gives a claimed op its lease: what was sent at one time was granted at another.
+func (sc *section) grant(op *acquireOp, ls *Lease, sent, at clock.Instant) {
 	op.value = ls
-	op.lock.eng.tell(EventHeld, ls.hold, "")
-	fx.results.Add(&op.Waiter)
+	ls.since = stampOf(at)
+	sc.waited(op, sent, at)
+	sc.eng.tell(EventHeld, ls.hold, "")
+	sc.results.Add(&op.Waiter)
 }
 
 // fail completes a claimed op with an error.
@@ -734,7 +787,7 @@ func (fx *effects) forget(sub pubsub.Subscription) {
 // refuse answers an op that was not queued.
 func (sc *section) refuse(op *acquireOp, err error) {
 	if op.claim() {
-		sc.fail(op, &nameError{op.lock.Name(), err})
+		sc.fail(op, &nameError{op.lock.Name(), notTaken{err}})
 	}
 }
 
@@ -887,8 +940,11 @@ func (e *Engine) log(level slog.Level, text string, args ...any) {
 	e.callbacks.Say(level, text, args...)
 }
 
-// nameOf is a key without the engine's prefix.
-func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.cfg.Prefix) }
+// nameOf is a key without the engine's prefix; of values of a group it is the group.
+func (e *Engine) nameOf(key string) string {
+	name, _ := slot.CutGroup(strings.TrimPrefix(key, e.cfg.Prefix))
+	return name
+}
 
 // resendAt says when a command that failed is sent again: after a pause of its own, and when the node
 // may be asked to repeat anything.

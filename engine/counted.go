@@ -25,11 +25,6 @@ import (
 // fragments/requests.lua). One acquire and one release of a name are on their way at a time: a copy that comes late is
 // known by its number.
 
-// newRequest names a request: its number rises.
-func newRequest(e *Engine) string {
-	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
-}
-
 // newTake names a take. The note of one that is being given back must stay until that is done: meanwhile the engine
 // takes under another name.
 func (ent *entry) newTake() string {
@@ -54,11 +49,14 @@ const mostWanted = 128
 
 // ask makes the attempt ask for those who wait.
 func (a *attempt) ask() {
-	if traits(a.op.Family).Serves == lockstate.ServesAll {
+	switch f := traits(a.op.Family); {
+	case f.meets:
+		a.meet()
+	case f.Serves == lockstate.ServesAll:
 		a.look()
-		return
+	default:
+		a.demand()
 	}
-	a.demand()
 }
 
 // demand makes the attempt ask for those who wait. What was sent without an answer is asked for under the same number.
@@ -93,6 +91,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	for w := served.Take(); w != nil; w = served.Take() {
 		sc.sh.counts.grants++
 		sc.sh.counts.origin(by)
+		sc.waited(opOf(w), r.SentAt, r.ReceivedAt)
 		sc.results.Add(w)
 	}
 	if left > 0 {
@@ -103,7 +102,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	// come since are asked for.
 	if few {
 		sc.answerTries(a, r)
-		sc.tellRest(ent)
+		sc.tellRest(ent, r.SentAt)
 	}
 	if few && ent.First() != nil && !ent.Asked() { // what is given back may have asked already
 		if ent.wakeups == nil {
@@ -125,9 +124,9 @@ func (d *demanding) sum() (all int64) {
 }
 
 // tellRest notes that others were served before those who go on waiting.
-func (sc *section) tellRest(ent *entry) {
+func (sc *section) tellRest(ent *entry, sent clock.Instant) {
 	for w := ent.First(); w.TellBusy(); w = w.Next() {
-		sc.sh.counts.waits++
+		sc.toldBusy(opOf(w), sent)
 		sc.watchWait(opOf(w))
 	}
 }
@@ -135,7 +134,11 @@ func (sc *section) tellRest(ent *entry) {
 // handOut gives what is given back here to those who wait here, as long as the tenure lasts. It returns what is left.
 func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) {
 	all := traits(f).Serves == lockstate.ServesAll // then what is given is not for those who wait
-	if all || ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() || !ent.TenureOpen(sc.eng.clock.Now()) {
+	if all || ent.First() == nil || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
+		return units
+	}
+	now := sc.eng.clock.Now()
+	if !ent.TenureOpen(now) {
 		return units
 	}
 	served, left := ent.HandOut(&traits(f).Traits, units)
@@ -143,9 +146,10 @@ func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) 
 		ent.Passed()
 		sc.sh.counts.grants++
 		sc.sh.counts.handOffs++
+		sc.waited(opOf(w), now, now)
 		sc.results.Add(w)
 	}
-	sc.tellRest(ent)
+	sc.tellRest(ent, now)
 	return left
 }
 
@@ -177,7 +181,7 @@ func (ent *entry) releaserOf(f resp.Family) *releaser {
 	}
 	g := &releaser{ent: ent}
 	g.item.Owner = g
-	g.op = resp.Op{Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: g}
+	g.op = resp.Op{Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Wide: ent.wide, Sink: g}
 	all.releasers = append(all.releasers, g)
 	return g
 }
@@ -422,7 +426,7 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 		switch {
 		case !op.Queued():
 		case v == lookWaits:
-			sc.sawClosed(op, r.Value)
+			sc.sawClosed(op, r)
 		case v != lookAgain:
 			ent.Unlink(&op.Waiter)
 			if !op.claim() {
@@ -435,6 +439,7 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 			}
 			sc.sh.counts.grants++
 			sc.sh.counts.origin(by)
+			sc.waited(op, r.SentAt, r.ReceivedAt)
 			sc.results.Add(&op.Waiter)
 		}
 	}
@@ -442,13 +447,13 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 }
 
 // sawClosed makes one wait for the next opening.
-func (sc *section) sawClosed(op *acquireOp, mark int64) {
+func (sc *section) sawClosed(op *acquireOp, r *resp.Result) {
 	if !op.SawClosed {
 		op.SawClosed = true
-		sc.entryOf(op).children.latch.known = mark
+		sc.entryOf(op).children.latch.known = r.Value
 	}
 	if op.TellBusy() {
-		sc.sh.counts.waits++
+		sc.toldBusy(op, r.SentAt)
 		sc.watchWait(op)
 	}
 }

@@ -11,6 +11,9 @@
 // Hold it across functions:
 //
 //	lease, err := eng.Lock("invoice:42").Acquire(ctx)
+//	if err != nil {
+//		return err
+//	}
 //	defer lease.Release(context.Background())
 //
 // Take it only if it is free ([ErrHeld] otherwise), or wait no longer than a moment:
@@ -72,11 +75,12 @@
 // Redisson's on the wire, and everything said here holds for each: leases, owners, loss, waiting, futures.
 // [Multi] takes locks of any kind together, and what it has is lost as a whole. [Red] holds a lock on a majority of
 // independent servers; it says when not to use it.
-// One name is one kind of lock. A read-write lock in the place of any other, or the reverse, is [ErrWrongKind], and so
-// is an owner's own lock, if it asks for it as another kind. Lock, spin, fenced and fair are one kind on the
-// wire, as in Redisson: who asks as one of them waits for who holds the name as another, but tokens and order
-// are kept only among those who ask for them. Only a Lock and a write lock are handed over inside the process;
-// readers of one process share a hold.
+// One name is one kind of lock; use a name for one thing. A read-write lock in the place of any other, or the
+// reverse, is [ErrWrongKind], and so is an owner's own lock, if it asks for it as another kind. Lock, spin, fenced
+// and fair are one kind on the wire, as in Redisson: who asks as one of them waits for who holds the name as
+// another, but tokens and order are kept only among those who ask for them. Semaphores and latches are numbers,
+// and not told apart. A group does not see a lock of its name. Only a Lock and a write lock are handed over inside
+// the process; readers of one process share a hold.
 //
 // # Two contexts, two meanings
 //
@@ -92,13 +96,15 @@
 // second in case a message is lost. A lock held by this engine costs its other waiters no command at
 // all: a released lock is handed to the next of them inside the process, for 20 ms (or ten
 // round trips, if that is longer, and 200 ms at most) and 256 grants; then waiters elsewhere are let in first.
-// Config.NoHandOff turns that off.
+// Config.NoHandOff turns that off. With [Linger] a released lock stays with the engine for a few milliseconds, and is
+// granted without a command to who asks here next; who waits elsewhere waits that much longer, once.
 //
 // # Errors
 //
-// Every error is one of the sentinels, tested with errors.Is; [HeldError], [UnknownError],
-// [NotReplicatedError] and [ServerError] carry data. [SafeToRetry] says whether trying again is safe. An operation
-// whose answer never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the lock is free.
+// Every error is one of the sentinels, tested with errors.Is; [HeldError], [WaitError], [UnknownError],
+// [NotReplicatedError] and [ServerError] carry data. [SafeToRetry] says whether trying again is safe, [RetryAfter]
+// when. An acquire whose ctx ended says who was in the way, or what the server answered last. An operation whose answer
+// never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the lock is free.
 //
 // Scripts carry what is wanted, never a step, so sending one again counts once. A lock that was
 // granted to nobody (the caller had left, the answer was lost) is given back; if that is impossible

@@ -1,10 +1,8 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -25,9 +24,11 @@ import (
 // timed is whoever waits in e.timers.
 type timed interface{ due(now clock.Instant) }
 
-// Open connects and returns when a node has answered.
+// Open connects and returns when a node has answered and takes writes.
 //
-// Errors: ErrConfig; *ServerError with what the server or the network said; ctx's own.
+// Errors: ErrConfig, also where an address answers that is no Redis, or speaks TLS where none is asked for, or the
+// reverse; *ServerError with what the server or the network said, also where it takes no writes: it is a replica or
+// full; ctx's own.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -35,13 +36,20 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(programLog{})
+	}
 	type opened struct {
 		e   *Engine
 		err error
 	}
 	done := make(chan opened, 1)
 	go func() {
+		world.NewPart("connection").Label() // what the client starts; all others have labels of their own
 		e, err := open(cfg, clock.System(), nil)
+		if err == nil {
+			e, err = fit(e)
+		}
 		done <- opened{e, err}
 	}()
 	select {
@@ -57,6 +65,37 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 }
 
+// fit closes an engine again whose servers take no writes: who was given the address of a replica is told now, not by
+// each acquire. A node that does not answer is no reason: others may, and it may come back.
+func fit(e *Engine) (*Engine, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := e.Ping(ctx)
+	if !resp.RefusesWrites(err) {
+		return e, nil
+	}
+	return nil, errors.Join(err, e.Close(context.Background()))
+}
+
+// programLog is the logger of an engine that was given none: the program's own, for what needs attention.
+type programLog struct{}
+
+// Enabled leaves out what is no trouble.
+func (programLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && slog.Default().Enabled(ctx, level)
+}
+
+// Handle asks who is the default now: a program may set it after it opened the engine.
+func (programLog) Handle(ctx context.Context, r slog.Record) error {
+	return slog.Default().Handler().Handle(ctx, r)
+}
+
+// WithAttrs is never called: the engine gives attributes with each line.
+func (l programLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup is never called, either.
+func (l programLog) WithGroup(string) slog.Handler { return l }
+
 // open connects an engine whose time is c's. subscriptions makes what it hears of releases by; nil: the
 // multiplexer.
 func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subscriptions) (*Engine, error) {
@@ -65,7 +104,8 @@ func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subs
 	cfg.guard = &resp.Guard{Own: true}
 	hide := cfg.hider()
 	nodes, err := connect(cfg, resp.Options{
-		ID: id, Clock: c, PubSub: cfg.PubSub, QueueMax: cfg.QueueMax, Subscriptions: subscriptions, Hide: hide,
+		ID: id, Clock: c, PubSub: cfg.PubSub, Publish: cfg.Publish, AskFrom: cfg.ask, QueueMax: cfg.QueueMax,
+		ManyOps: cfg.many, RunMost: cfg.runs, Wide: cfg.wide, Subscriptions: subscriptions, Hide: hide,
 	})
 	if err != nil {
 		return nil, err
@@ -119,7 +159,9 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 // ID returns the engine's UUID: the first half of every owner id it writes.
 func (e *Engine) ID() string { return e.id }
 
-// Ping asks every node for an answer: readiness. Blocks: until ctx ends, 2.5 s at most.
+// Ping asks every node for an answer, and whether it takes writes: readiness. It fails with *ServerError where a server
+// is a replica (ClassReadOnly), is full (ClassOOM) or cannot write its append-only file (ClassMisconf). Where the user
+// has no right to INFO that is not known. Blocks: until ctx ends, 2.5 s at most.
 func (e *Engine) Ping(ctx context.Context) error {
 	if e.closing.Load() {
 		return ErrClosed
@@ -133,6 +175,7 @@ type ticking struct{ e *Engine }
 
 func (t ticking) due(now clock.Instant) {
 	e := t.e
+	e.ticked.Store(int64(now))
 	e.callbacks.Tick()
 	e.overdue = e.nodes.Tick(now, tickEvery, e.overdue[:0])
 	for _, key := range e.overdue {
@@ -182,13 +225,18 @@ func (e *Engine) watchName(key string) {
 // A callback that never returns is counted in the error. Blocks: as ctx allows, and for 15 s at most where the server
 // gives no answers, callbacks aside. Idempotent.
 //
+// Where ctx has ended before the call, or is cancelled meanwhile, releases still have Config.CloseGrace for their
+// answers, counted from the call. The ctx that ends a program has ended when its deferred Close runs: without the
+// grace, its locks would be nobody's until their leases are over. A deadline that lies ahead is kept to.
+//
 // Called by a callback (of OnComplete, or a logger's) it waits for everything but callbacks: it would wait for
 // itself. Those return in their own time, and a Close from elsewhere waits for them. A goroutine that a callback
 // starts and waits for is not known as a part of it: there ctx must bound Close.
 func (e *Engine) Close(ctx context.Context) error {
+	call := closeCall{ctx, ctx.Err() != nil, e.clock.Now()}
 	if e.closing.CompareAndSwap(false, true) {
 		e.stopAdmitting()
-		e.world.Go("close", func() { e.shutDown(ctx) })
+		e.world.Go("close", func() { e.shutDown(call) })
 	}
 	over, err := e.closed, &e.closeErr
 	if callback.Inside() {
@@ -197,7 +245,29 @@ func (e *Engine) Close(ctx context.Context) error {
 	if over.WaitIn(ctx) {
 		return *err
 	}
+	grace, cancel := call.inGrace(e)
+	defer cancel()
+	if over.WaitIn(grace) {
+		return *err
+	}
 	return e.unfinished(ctx.Err())
+}
+
+// A closeCall is a call of Close.
+type closeCall struct {
+	ctx   context.Context
+	ended bool // ctx had ended before
+	began clock.Instant
+}
+
+// inGrace is a call's ctx while it lasts, and then what is left of CloseGrace.
+func (c closeCall) inGrace(e *Engine) (context.Context, context.CancelFunc) {
+	err := c.ctx.Err()
+	left := cmp.Or(e.cfg.CloseGrace, closeGrace) - e.clock.Now().Sub(c.began)
+	if err == nil || left <= 0 || errors.Is(err, context.DeadlineExceeded) && !c.ended {
+		return c.ctx, func() {}
+	}
+	return e.world.WithTimeout(context.WithoutCancel(c.ctx), left)
 }
 
 // unfinished says what a Close that ran out of time leaves behind.
@@ -259,9 +329,15 @@ const settleLimit = 6 * time.Second
 
 // shutDown waits for what is on its way and ends every goroutine. It runs on its own, so that Close
 // can keep to its ctx.
-func (e *Engine) shutDown(ctx context.Context) {
+func (e *Engine) shutDown(call closeCall) {
+	ctx := call.ctx
 	// What is on its way may have its answers.
 	e.drain(ctx, settleLimit)
+	if ctx.Err() != nil {
+		grace, cancel := call.inGrace(e)
+		e.drain(grace, settleLimit)
+		cancel()
+	}
 	if e.unanswered() > 0 { // once more, and then every future gets its answer, definite or not
 		e.draining.Store(true)
 		now := e.clock.Now()
@@ -284,13 +360,15 @@ func (e *Engine) shutDown(ctx context.Context) {
 	e.world.Yield("Engine.shutDown: the wheel stopped | the nodes closed")
 	e.nodes.Close()
 	if left := e.givenUp.Load(); left > 0 {
-		e.endErr = fmt.Errorf("holdfast: close: %d releases had no answer: locks expire by themselves, "+
+		e.endErr = fmt.Errorf("holdfast: close: %d commands that give back had no answer: locks expire by themselves, "+
 			"permits of semaphores do not", left)
 	}
 	e.ended.Open()
 	e.world.Yield("Engine.shutDown: all but callbacks ended | they have returned")
 	e.closeErr = e.endErr
-	if stuck := e.callbacks.Close(ctx); stuck != "" {
+	grace, cancel := call.inGrace(e)
+	defer cancel()
+	if stuck := e.callbacks.Close(grace); stuck != "" {
 		e.closeErr = errors.Join(e.endErr, fmt.Errorf("holdfast: close: %s", stuck))
 	}
 	e.endStreams()
@@ -318,26 +396,8 @@ func (e *Engine) unanswered() int {
 	return n + e.joints.unfinished()
 }
 
-// newUUID makes a random (version 4) UUID in its canonical form, as Java's UUID.randomUUID.
+// newUUID makes a random (version 4) UUID in its canonical form, as Java's UUID.randomUUID. w draws its bytes, and not
+// the reader that a program may have given to the library, for all its packages.
 func newUUID(w *world.World) string {
-	var b [16]byte
-	if w == nil {
-		_, _ = rand.Read(b[:]) // never fails
-	} else {
-		binary.BigEndian.PutUint64(b[:], uint64(w.Int64()))
-		binary.BigEndian.PutUint64(b[8:], uint64(w.Int64()))
-	}
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	text := make([]byte, 36)
-	hex.Encode(text, b[:4])
-	text[8] = '-'
-	hex.Encode(text[9:], b[4:6])
-	text[13] = '-'
-	hex.Encode(text[14:], b[6:8])
-	text[18] = '-'
-	hex.Encode(text[19:], b[8:10])
-	text[23] = '-'
-	hex.Encode(text[24:], b[10:])
-	return string(text)
+	return uuid.Must(uuid.NewRandomFromReader(w)).String() // w has bytes without end
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -14,16 +15,24 @@ import (
 // What an operation can say. Ask with errors.Is; errors.As gives the data where there is a type.
 var (
 	// ErrHeld is returned when somebody else holds the lock: at once by a Try, after MaxWait by an
-	// Acquire that was told so. See *HeldError for the remaining time.
+	// Acquire that was told so; with ctx's error beside it where ctx ended the wait. See *HeldError for the remaining
+	// time.
 	ErrHeld = errors.New("holdfast: lock is held by another")
 	// ErrNoPermits is returned when a semaphore has too few permits that are free: at once by a Try, after MaxWait by an
 	// Acquire. It is ErrHeld, too.
 	ErrNoPermits = fmt.Errorf("%w: too few permits are free", ErrHeld)
-	// ErrNotOpen is returned when a latch was not open before MaxWait was over.
-	ErrNotOpen = errors.New("holdfast: latch is not open")
+	// ErrNotOpen is returned when a latch was not open, or too few had come to a barrier, before MaxWait was over.
+	ErrNotOpen = errors.New("holdfast: not open")
 	// ErrLatchGone is returned to those who wait for a latch that was deleted; or whose count is gone, because the server
 	// has lost it or somebody has deleted it, and nobody was heard to say that it was open.
 	ErrLatchGone = errors.New("holdfast: latch is gone, and was not seen to be open")
+	// ErrBarrierBroken is returned to everybody who waits at a barrier, or comes to it, when one has left that waited
+	// there: its ctx or MaxWait was over, its engine was closed or not heard of; or when it was reset, or lost.
+	ErrBarrierBroken = errors.New("holdfast: barrier is broken")
+	// ErrParties is returned to who comes to a barrier where others wait for another number of parties.
+	ErrParties = errors.New("holdfast: others wait for another number of parties")
+	// errLeftBarrier is what who leaves a barrier after MaxWait is told.
+	errLeftBarrier = fmt.Errorf("%w: too few had come to the barrier, and who leaves breaks it", ErrNotOpen)
 	// ErrLost is returned when a lease ended without its holder's will: it ran out, the server said
 	// it is somebody else's, or no renewal was answered in time. Stop touching the resource. It is
 	// also the cause of the end of such a lease's context.
@@ -48,7 +57,9 @@ var (
 	// ErrConfig is returned by Open for a configuration that cannot work; nothing was connected.
 	ErrConfig = errors.New("holdfast: bad configuration")
 	// ErrWrongKind is returned when another kind of lock, or a value that is no lock, stands under
-	// the name.
+	// the name. Lock, spin, fenced and fair are one kind, as in Redisson, where nothing on the wire tells them apart: who
+	// asks for one of them waits for who holds the name as another. Only an owner's own is told apart: it is not entered
+	// as another.
 	ErrWrongKind = errors.New("holdfast: the name holds another kind of object")
 	// ErrNotReplicated is returned when fewer replicas than WaitReplicas asks for have seen the grant in
 	// time; it was given back. See *NotReplicatedError for how many have.
@@ -69,18 +80,82 @@ type HeldError struct {
 	// Remaining is the holder's remaining lease as the server last told it; a watched lock is
 	// renewed before it runs out. Negative: the key has no expiry.
 	Remaining time.Duration
+	// Holder is the owner id of a holder in this engine, as Lease.OwnerID has it. Empty: it is elsewhere, and
+	// Lock.Inspect tells who it is.
+	Holder string
+	last   *ServerError // what the server has answered since it told of the holder, if that was an error
 }
 
-// Error says who is asked for and how long the holder's lease lasts.
+// Error says who is asked for, who has it as far as known, and how long the holder's lease lasts.
 func (e *HeldError) Error() string {
-	if e.Remaining < 0 {
-		return fmt.Sprintf("holdfast: lock %s is held by another, no expiry", quote(e.Name))
+	left := "no expiry"
+	if e.Remaining >= 0 {
+		left = e.Remaining.String() + " remaining"
 	}
-	return fmt.Sprintf("holdfast: lock %s is held by another, %v remaining", quote(e.Name), e.Remaining)
+	by := "another"
+	if e.Holder != "" {
+		by = "another caller of this engine, " + e.Holder
+	}
+	text := fmt.Sprintf("holdfast: lock %s is held by %s, %s", quote(e.Name), by, left)
+	if e.last != nil {
+		text += "; since then: " + unprefixed(e.last)
+	}
+	return text
 }
 
-// Unwrap makes it ErrHeld.
-func (e *HeldError) Unwrap() error { return ErrHeld }
+// Unwrap makes it ErrHeld, with the server's last error beside it.
+func (e *HeldError) Unwrap() []error {
+	if e.last == nil {
+		return []error{ErrHeld}
+	}
+	return []error{ErrHeld, e.last}
+}
+
+// A WaitError says that an acquire's ctx has ended before the acquire did. It is ctx's own error. Where somebody was
+// known to be in the way it is a *HeldError, and so ErrHeld, too; otherwise it is the server's last error, if
+// there was one. What the server may still grant is given back.
+type WaitError struct {
+	Name  string
+	cause error // ctx's
+	state error // what a MaxWait that ended then would have been told; nil: nothing was asked
+}
+
+// Error says what was waited for, and what is known of why that took so long.
+func (e *WaitError) Error() string {
+	text := fmt.Sprintf("holdfast: %s: %s ", quote(e.Name), unprefixed(e.cause))
+	var unknown *UnknownError
+	switch {
+	case e.state == nil:
+		return text + "before it was asked for"
+	case !errors.As(e.state, &unknown):
+		return text + "while waiting: " + unprefixed(e.state)
+	case errors.Is(e.state, errNoAnswer):
+		return text + "before the server answered"
+	default:
+		return text + "while waiting, the last answer was: " + unprefixed(unknown.cause)
+	}
+}
+
+// Unwrap makes it ctx's error, with what is known beside it.
+func (e *WaitError) Unwrap() []error {
+	var unknown *UnknownError
+	switch {
+	case e.state == nil:
+		return []error{e.cause}
+	case !errors.As(e.state, &unknown): // who is in the way
+		return []error{e.cause, e.state}
+	case errors.Is(e.state, errNoAnswer):
+		return []error{e.cause}
+	default:
+		return []error{e.cause, unknown.cause}
+	}
+}
+
+// errNoAnswer is why an outcome is unknown where MaxWait ended before the server had said anything.
+var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.DeadlineExceeded)
+
+// unprefixed is an error's text as a part of another's.
+func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "holdfast: ") }
 
 // A NoPermitsError says that a semaphore had too few permits, or that others waited for them before. It is ErrNoPermits
 // and ErrHeld.
@@ -91,7 +166,8 @@ type NoPermitsError struct {
 
 // Error says how many were asked for.
 func (e *NoPermitsError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %s: %d permits are not free", quote(e.Name), e.Wanted)
+	return fmt.Sprintf("holdfast: semaphore %s: %d permits are not free; it has none before TrySetPermits",
+		quote(e.Name), e.Wanted)
 }
 
 // Unwrap makes it ErrNoPermits.
@@ -111,13 +187,13 @@ type UnknownError struct {
 
 // Error says by when the lock is free.
 func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("holdfast: outcome for lock %s is unknown, free by %s", quote(e.Name),
+	text := fmt.Sprintf("holdfast: outcome for %s is unknown, free by %s", quote(e.Name),
 		e.FreeBy.Format(time.RFC3339Nano))
 	if e.FreeBy.IsZero() {
 		text = fmt.Sprintf("holdfast: outcome for %s is unknown", quote(e.Name))
 	}
 	if e.cause != nil {
-		text += ": " + strings.TrimPrefix(e.cause.Error(), "holdfast: ")
+		text += ": " + unprefixed(e.cause)
 	}
 	return text
 }
@@ -138,7 +214,7 @@ func (e *NotReplicatedError) Error() string {
 	text := fmt.Sprintf("holdfast: lock %s: %d of %d replicas have seen the grant, it is given back", quote(e.Name),
 		e.Seen, e.Wanted)
 	if e.cause != nil {
-		text += ": " + strings.TrimPrefix(e.cause.Error(), "holdfast: ")
+		text += ": " + unprefixed(e.cause)
 	}
 	return text
 }
@@ -185,10 +261,23 @@ type nameError struct {
 }
 
 func (e *nameError) Error() string {
-	return fmt.Sprintf("holdfast: lock %s: %s", quote(e.name), strings.TrimPrefix(e.err.Error(), "holdfast: "))
+	return fmt.Sprintf("holdfast: %s: %s", quote(e.name), unprefixed(e.err))
 }
 
 func (e *nameError) Unwrap() error { return e.err }
+
+// A notTaken is ErrLost of an acquire: it has nothing that could be lost. The engine refused it, or gave back what it
+// was granted.
+type notTaken struct{ error }
+
+// Unwrap makes it that error.
+func (e notTaken) Unwrap() error { return e.error }
+
+// A ranError is the error of a Do whose function ran: the function's own, and that of giving back.
+type ranError struct{ error }
+
+// Unwrap makes it those errors.
+func (e *ranError) Unwrap() error { return e.error }
 
 // quote shows a name of any length and content on one line.
 func quote(name string) string {
@@ -199,21 +288,78 @@ func quote(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// SafeToRetry reports whether the operation that returned err may simply be tried again: nothing
-// was changed by it, or the engine cleans up what was, and the trouble is not in the request. What counts is not
-// cleaned up: an unknown outcome of giving permits back, of counting a latch down or of changing either is no reason to
-// do so again.
+// SafeToRetry reports whether the operation that returned err may simply be tried again: this engine or the server
+// refused it, or the engine cleans up what it did, and the trouble is not in the request. RetryAfter says when.
+//
+// It is false for every error of a Do whose function has run, whatever the function returned: half of its work may
+// be done. It is false for the end of a ctx, which ends the next try, too; and for the loss of a lease, after which
+// somebody else may have changed what the lease was for. What counts is not cleaned up: an unknown outcome of giving
+// permits back, of counting a latch down or of changing either is no reason to do so again.
 func SafeToRetry(err error) bool {
-	if err == nil {
+	var ran *ranError
+	var ended *WaitError
+	var refused notTaken
+	var server *ServerError
+	switch {
+	case errors.As(err, &ran), errors.As(err, &ended), !mayPass(err):
 		return false
+	case errors.Is(err, ErrLost):
+		return errors.As(err, &refused)
+	case errors.Is(err, ErrUnknown), errors.As(err, &server): // a ctx among their causes is the engine's own
+		return true
+	default:
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 	}
+}
+
+// RetryAfter returns how long to wait before the next try: what a caller leaves to a server or an engine that has too
+// much to do, to a failover, or to the holder. It is spread, between half of it and half as much again, so that those
+// who were refused together do not come back together. For ErrLost it is how long to wait before the lock is acquired
+// anew. 0: there is no reason to wait, or none to try again.
+func RetryAfter(err error) time.Duration {
+	pause := retryAfter(err)
+	if pause <= 0 {
+		return 0
+	}
+	return pause/2 + rand.N(pause)
+}
+
+// What RetryAfter leaves, in the middle.
+const (
+	retrySoon  = 50 * time.Millisecond
+	retryLater = time.Second
+)
+
+func retryAfter(err error) time.Duration {
+	var held *HeldError
+	var server *ServerError
+	switch {
+	case errors.Is(err, ErrLost):
+		return retryLater
+	case !SafeToRetry(err):
+		return 0
+	case errors.As(err, &held) && held.Remaining >= 0:
+		return min(max(held.Remaining, retrySoon), retryLater)
+	case errors.As(err, &server) && (server.Class == resp.ClassMoved || server.Class == resp.ClassAsk ||
+		server.Class == resp.ClassTryAgain || server.Class == ClassNoScript):
+		return retrySoon
+	case errors.Is(err, ErrOverloaded), errors.Is(err, ErrNoPermits):
+		return 2 * retrySoon
+	default: // the server's trouble, or nobody knows whose
+		return retryLater
+	}
+}
+
+// mayPass reports whether the same may go well later: the trouble is not in the request.
+func mayPass(err error) bool {
 	var server *ServerError
 	var unknown *UnknownError
 	switch {
 	case errors.As(err, &unknown) && unknown.applies:
 		return false
 	case errors.Is(err, ErrName), errors.Is(err, ErrLease), errors.Is(err, ErrClosed),
-		errors.Is(err, ErrNotHeld), errors.Is(err, ErrWrongKind), errors.Is(err, ErrConfig):
+		errors.Is(err, ErrNotHeld), errors.Is(err, ErrWrongKind), errors.Is(err, ErrConfig),
+		errors.Is(err, ErrBarrierBroken), errors.Is(err, errLeftBarrier):
 		return false
 	case errors.Is(err, ErrUnknown):
 		return true
@@ -229,6 +375,7 @@ func SafeToRetry(err error) bool {
 	}
 }
 
+// notReplicated says that too few replicas have seen a grant.
 func notReplicated(name string, ack *resp.Ack, r *resp.Result) error {
 	err := &NotReplicatedError{Name: name, Wanted: ack.Replicas, Seen: int(r.ReplicaAcks)}
 	if r.AckErr != nil {

@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer eng.Close(ctx)
+	defer eng.Close(context.Background()) // ctx may have ended by then
 
 	err = eng.Lock("invoice:42").Do(ctx, func(ctx context.Context) error {
 		// Nobody else runs this for invoice 42. ctx ends if the lock is lost.
@@ -195,9 +195,11 @@ func ExampleWithOwner() {
 
 func ExampleSafeToRetry() {
 	_, err := eng.Lock("invoice:42").TryAcquire(context.Background())
-	if engine.SafeToRetry(err) {
-		fmt.Println("nothing was changed, or the engine cleans up: try again")
+	if engine.SafeToRetry(err) { // nothing was changed, or the engine cleans up
+		time.Sleep(engine.RetryAfter(err))
+		_, err = eng.Lock("invoice:42").TryAcquire(context.Background())
 	}
+	fmt.Println(err)
 }
 
 func work(context.Context) {}

@@ -39,6 +39,9 @@ func OutOfPatience(ls *Lease) {
 // Say tells an engine's logger a line.
 func Say(e *Engine, text string) { e.log(slog.LevelInfo, text) }
 
+// AskFrom says from how many locks on that are given back together it is asked who listens.
+func AskFrom(cfg *Config, locks int) { cfg.ask = locks }
+
 // Told counts those who wait for a lock's name in its engine now, and were told that it is held.
 func Told(l *Lock) (n int) {
 	sh := l.eng.shard(l.hash)

@@ -13,7 +13,7 @@ import (
 var families = [resp.MaxFamilies]family{
 	resp.FamilyLock: {
 		kind: slot.KindLock, channel: slot.LockChannel,
-		Traits: lockstate.Traits{Enters: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin,
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin, lingers: true,
 	},
 	resp.FamilySpin: { // what its release says differs, not what it is
 		kind: slot.KindLock, channel: slot.LockChannel,
@@ -56,6 +56,16 @@ var families = [resp.MaxFamilies]family{
 		kind: slot.KindLatch, channel: slot.LatchChannel, channelInCluster: slot.LatchChannelInCluster,
 		Traits: lockstate.Traits{
 			Enters: uint8(resp.FamilyLatch), Object: lockstate.ObjectLatch, Serves: lockstate.ServesAll,
+		},
+	},
+	resp.FamilyGroup: { // a name is a group and values of it: other values of the group are other names
+		kind: slot.KindLock, channel: slot.GroupChannel, parts: true,
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyGroup), HandsOff: true},
+	},
+	resp.FamilyBarrier: { // nobody is granted anything: who waits is told what has become of its generation
+		kind: slot.KindBarrier, channel: slot.BarrierChannel, meets: true,
+		Traits: lockstate.Traits{
+			Enters: uint8(resp.FamilyBarrier), Object: lockstate.ObjectBarrier, Serves: lockstate.ServesAll,
 		},
 	},
 }

@@ -16,6 +16,7 @@ import (
 // until MaxHold or Close.
 type Future[T any] struct {
 	state atomic.Uint32
+	asked stamp // of an acquire: when it was asked for, if that was not when it was sent; here it costs no memory
 	value T
 	err   error
 	wait  atomic.Pointer[waiting]

@@ -214,7 +214,7 @@ func TestCancelCompletesWithErrCancelledOrSaysFalse(t *testing.T) {
 	require.ErrorIs(t, err, ErrCancelled)
 	require.ErrorIs(t, err, context.Canceled, "as a context's end would")
 	require.False(t, op.Cancel())
-	require.True(t, SafeToRetry(err))
+	require.False(t, SafeToRetry(err))
 
 	op = newFutureOp(run)
 	op.resolve(7, nil)
@@ -513,7 +513,10 @@ func TestOnCompleteOfACombinedFutureOfNothingRuns(t *testing.T) {
 func TestSafeToRetryFollowsTheTableOfErrors(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("wrapped: %w", &nameError{"name", err}) }
 	for _, err := range []error{
-		ErrHeld, ErrOverloaded, ErrUnknown, ErrLost, ErrCancelled, context.Canceled, context.DeadlineExceeded,
+		ErrHeld, ErrOverloaded, ErrUnknown,
+		notTaken{ErrLost},
+		ErrNotOpen, ErrNoPermits, ErrNotReplicated,
+		&UnknownError{Name: "name", cause: errNoAnswer}, &UnknownError{cause: context.DeadlineExceeded},
 		&HeldError{Name: "name"}, &UnknownError{Name: "name"}, &UnknownError{Name: "name", cause: &ServerError{Class: ClassUnknown}},
 		&ServerError{Class: ClassUnreachable}, &ServerError{Class: ClassOOM}, &ServerError{Class: ClassReadOnly},
 		&ServerError{Class: ClassLoading}, &ServerError{Class: ClassBusy}, &ServerError{Class: ClassMisconf}, &ServerError{Class: ClassNoReplicas},
@@ -524,7 +527,10 @@ func TestSafeToRetryFollowsTheTableOfErrors(t *testing.T) {
 	for _, err := range []error{
 		nil, ErrClosed, ErrName, ErrLease, ErrNotHeld, ErrWrongKind, ErrConfig, errors.New("anything"),
 		&ServerError{Class: ClassNoPerm}, &ServerError{Class: ClassNoAuth}, &ServerError{Class: ClassWrongType}, &ServerError{Class: ClassOther},
-		errors.Join(ErrLost, ErrName),
+		errors.Join(ErrLost, ErrName), ErrLost, ErrCancelled, context.Canceled, context.DeadlineExceeded,
+		&WaitError{Name: "name", cause: context.Canceled}, &WaitError{"name", context.Canceled, &HeldError{}},
+		&WaitError{"name", context.Canceled, &UnknownError{cause: &ServerError{Class: ClassReadOnly}}},
+		&ranError{ErrHeld}, &ranError{errors.Join(errors.New("anything"), &UnknownError{})}, &UnknownError{applies: true},
 	} {
 		require.False(t, SafeToRetry(err), "%v", err)
 		if err != nil {

@@ -30,9 +30,11 @@ type multiOp struct {
 	from, to int    // those that are being tried, or waited for
 	answered func() // joint.answer
 	failure  error  // it is told when what was taken has been given back
-	raising  []*Future[struct{}]
-	raises   int // how often
-	keeper   keeper
+	raising  []raising
+	// of a Try: the releases of what it has given back to begin again
+	returning []*Future[struct{}]
+	raises    int // how often
+	keeper    keeper
 }
 
 // A part is one of several locks.
@@ -41,6 +43,12 @@ type part struct {
 	owner *Owner
 	op    *acquireOp // that has not been judged yet
 	lease *Lease     // what is held
+}
+
+// A raising is the Extend of one part.
+type raising struct {
+	at int
+	*Future[struct{}]
 }
 
 // multiPhase is what a multiOp is at.
@@ -57,6 +65,17 @@ const (
 
 // errMaxWait stands for what a caller is told when its MaxWait is over. It is made when its parts may be looked at.
 var errMaxWait = errors.New("holdfast: MaxWait is over")
+
+// withState is what a caller is told that has given up, or was ended: with what is known of its parts, where it waited.
+func withState(given error, known func() error) error {
+	if given == errMaxWait { //nolint:errorlint // it is that one
+		return known()
+	}
+	if ended, ok := given.(*WaitError); ok && ended.state == nil { //nolint:errorlint // as it was made
+		return &WaitError{Name: ended.Name, cause: ended.cause, state: known()}
+	}
+	return given
+}
 
 // prepare makes the parts. It asks the caller's ctx for the last time but for its end.
 func (op *multiOp) prepare(ctx context.Context) {
@@ -128,10 +147,15 @@ func (op *multiOp) next() {
 	}
 }
 
-// tryFrom asks for the parts from one on, for as many at once as the lanes take without refusing others.
+// tryFrom asks for the parts from one on, for as many at once as the lanes take without refusing others. A Try asks for
+// the first alone: of those who try the same locks at once it lets one go on, where they would divide all of them among
+// each other.
 func (op *multiOp) tryFrom(from int) {
 	op.phase, op.from = multiTries, from
 	op.to = min(len(op.parts), from+piece(op.lead.cfg.QueueMax))
+	if op.try && from == 0 {
+		op.to = 1
+	}
 	op.expect(op.to - from)
 	// Any of them may be answered before the next is asked for: the last answer is the one below.
 	for i := from; i < op.to; i++ {
@@ -255,12 +279,15 @@ func firstLost(parts []part) int {
 
 // giveBack releases what is held from one part on, the last first: who waits for several locks waits for the first
 // that is held, and finds the others free when it has that. Nobody waits for the answers: what is asked for again
-// travels behind them.
+// travels behind them. But a Try that fails later has left nothing: its result follows them.
 func (op *multiOp) giveBack(from int) {
 	for i := len(op.parts) - 1; i >= from; i-- {
 		if p := &op.parts[i]; p.lease != nil {
-			givePart(p.lease)
+			f := givePart(p.lease)
 			p.lease = nil
+			if op.try {
+				op.returning = append(op.returning, f)
+			}
 		}
 	}
 }
@@ -268,7 +295,10 @@ func (op *multiOp) giveBack(from int) {
 // fail gives everything back, and has the result follow the answers to that.
 func (op *multiOp) fail(err error) {
 	op.phase, op.failure = multiReturns, err
-	op.expect(len(op.parts))
+	op.expect(len(op.parts) + len(op.returning))
+	for _, f := range op.returning {
+		f.then(op.answered)
+	}
 	for i := len(op.parts) - 1; i >= 0; i-- {
 		p := &op.parts[i]
 		if p.lease == nil {
@@ -283,9 +313,7 @@ func (op *multiOp) fail(err error) {
 
 // quitNow gives everything back because the caller, its ctx, MaxWait or Close has ended the operation.
 func (op *multiOp) quitNow() {
-	if op.given == errMaxWait { //nolint:errorlint // it is that one
-		op.given = op.waitedError()
-	}
+	op.given = withState(op.given, op.waitedError)
 	for i := len(op.parts) - 1; i >= 0; i-- {
 		if p := &op.parts[i]; p.op != nil {
 			p.op.Cancel()
@@ -341,16 +369,16 @@ func (op *multiOp) raise() {
 	op.phase, op.raising = multiRaises, op.raising[:0]
 	worn := op.worn()
 	op.expect(len(worn))
-	for _, ls := range worn {
-		f := extendPart(ls, ls.lock.set.Lease)
-		op.raising = append(op.raising, f)
+	for _, at := range worn {
+		f := extendPart(op.parts[at].lease, op.parts[at].lock.set.Lease)
+		op.raising = append(op.raising, raising{at, f})
 		f.then(op.answered)
 	}
 	op.answer()
 }
 
-// worn are the fixed leases that have less than three quarters of themselves left.
-func (op *multiOp) worn() (worn []*Lease) {
+// worn are the parts with fixed leases that have less than three quarters of themselves left.
+func (op *multiOp) worn() (worn []int) {
 	c := engineClock{}
 	for i := range op.parts {
 		ls := op.parts[i].lease
@@ -358,7 +386,7 @@ func (op *multiOp) worn() (worn []*Lease) {
 			continue
 		}
 		if whole := ls.lock.set.Lease; ls.lasts().Sub(c.at(ls)) < whole-whole/4 {
-			worn = append(worn, ls)
+			worn = append(worn, i)
 		}
 	}
 	return worn
@@ -370,13 +398,23 @@ const mostRaises = 3
 
 // raised ends the operation, unless something was lost meanwhile.
 func (op *multiOp) raised() {
-	for _, f := range op.raising {
-		if f.err != nil && !errors.Is(f.err, ErrLost) {
-			op.fail(f.err)
+	trouble := -1
+	for _, r := range op.raising {
+		switch err := r.err; {
+		case err == nil, errors.Is(err, ErrLost):
+		case op.try || !passes(err):
+			op.fail(named(op.parts[r.at].lock, err))
 			return
+		case trouble < 0:
+			trouble = r.at
 		}
 	}
-	if op.startOver(len(op.parts)) {
+	switch {
+	case op.startOver(len(op.parts)):
+		return
+	case trouble >= 0: // as where an acquire is refused so: it is waited for in its queue, and nothing behind it is kept
+		op.giveBack(trouble)
+		op.waitFor(trouble)
 		return
 	}
 	// What was not worn may be by now: an Extend that waits behind other changes takes its time.
@@ -391,12 +429,12 @@ func (op *multiOp) raised() {
 	for i := range op.parts {
 		leases[i] = op.parts[i].lease
 	}
-	op.end(&MultiLease{lock: op.lock, ctx: op.ctx, lead: op.lead, leases: leases}, nil)
+	op.end(&MultiLease{lock: op.lock, ctx: op.ctx, lead: op.lead, leases: leases, apart: len(op.engines) > 1}, nil)
 }
 
 // end publishes the result. Close may return now.
 func (op *multiOp) end(ls *MultiLease, err error) {
-	op.phase, op.parts, op.raising = multiFinished, nil, nil
+	op.phase, op.parts, op.raising, op.returning = multiFinished, nil, nil, nil
 	op.keeper.rest()
 	op.finish(op.ctx)
 	op.lead.world.Yield("multiOp.end: ended | told")
@@ -441,8 +479,9 @@ func (k *keeper) look() {
 	if k.op.phase != multiWaits || !k.tired.Swap(false) {
 		return
 	}
-	for _, ls := range k.op.worn() {
-		extendPart(ls, ls.lock.set.Lease)
+	for _, at := range k.op.worn() {
+		p := &k.op.parts[at]
+		extendPart(p.lease, p.lock.set.Lease)
 	}
 	k.again()
 }

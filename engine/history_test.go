@@ -274,6 +274,7 @@ func (f *fire) refused(s *child, err error) {
 		case <-s.replaced:
 		case <-f.running.Done():
 		}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the caller has left
 	case !engine.SafeToRetry(err):
 		f.failed(fmt.Errorf("acquire: %w", err))
 	}

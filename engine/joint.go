@@ -162,7 +162,7 @@ func (js *joints) close() {
 
 // watchContext makes a joint see the end of its ctx. That may be code of others: callback.Pool.Ask says where it runs.
 // The joint may have its result meanwhile: then either finish finds the note, or the claim is seen here.
-func (j *joint) watchContext(ctx context.Context, pending func() bool) {
+func (j *joint) watchContext(ctx context.Context, name string, pending func() bool) {
 	pool, w := j.lead.callbacks, j.lead.world
 	pool.Ask(ctx, func() {
 		defer pool.Contain()
@@ -171,7 +171,7 @@ func (j *joint) watchContext(ctx context.Context, pending func() bool) {
 		}
 		stop := w.AfterFunc(ctx, func() {
 			defer pool.Contain()
-			j.work.abandon(ctx.Err())
+			j.work.abandon(&WaitError{Name: name, cause: ctx.Err()})
 		})
 		w.Yield("joint.watchContext: watched | noted")
 		// Only one of the two takes the note away, and ends the watch.

@@ -13,6 +13,9 @@ import (
 // (TrySetCount). Who waits is let in by the first opening after they began to wait, also if it was given another count
 // at once, where an engine has counted it down to zero: Redisson leaves no note of an opening.
 //
+// There is no ForceRelease, and there are no events: nothing is held by anybody. Whoever has to let everybody in counts
+// down by as many as are left (CountDownAsync), and Delete ends the waiting with an error.
+//
 // Each count counts once, though its answer may be lost and the request sent again, as for a Semaphore.
 //
 // In a cluster Redisson cannot use a latch whose name has a hash tag: its channel is in another slot. Such a latch
@@ -80,6 +83,9 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) { return l.Coun
 func (l *CountDownLatch) CountAsync(ctx context.Context) *Future[int] {
 	return askSemaphore(ctx, &l.sem, question{"get", 0, 0, l.Err()}, answeredMany)
 }
+
+// Waiters returns how many callers of this engine wait for the latch. Blocks: never.
+func (l *CountDownLatch) Waiters() int { return l.sem.Waiters() }
 
 // Delete takes the count away, and says whether there was one. Who waits is answered ErrLatchGone. Blocks and errors:
 // as TrySetCount.

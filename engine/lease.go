@@ -23,6 +23,7 @@ type Lease struct {
 	ctx   context.Context //nolint:containedctx // the acquire's, for its values
 	owner *Owner          // nil: nobody
 	state atomic.Uint32
+	since stamp // of the grant
 }
 
 // The states of a lease handle. A hold may outlive it: passed on to the next waiter of this engine.
@@ -115,13 +116,14 @@ func (ls *Lease) StopRenewing() {
 	}
 }
 
-// Extend raises the remaining time of a fixed lease to d; it never shortens it. Blocks: for one
-// round trip, or until ctx ends.
+// Extend raises the remaining time of a fixed lease to d, rounded up to a millisecond; it never shortens it. Blocks:
+// for one round trip, or until ctx ends.
 //
 // Errors: ErrLost, ErrNotHeld after Release, ErrLease for a bad d or a lease the watchdog renews,
 // ErrUnknown, *ServerError.
 func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
-	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
+	d, err := checkDuration("Extend", d, MinFixedLease)
+	if err != nil {
 		return err
 	}
 	if ls.lock.set.Watchdog {
@@ -133,7 +135,7 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if ls.Lost() {
 		return &nameError{ls.lock.Name(), ErrLost}
 	}
-	_, err := ls.extend(ctx, d).Await(ctx)
+	_, err = ls.extend(ctx, d).Await(ctx)
 	return err
 }
 
@@ -226,13 +228,13 @@ func newGroupContext(ctx context.Context, lost func() bool) *groupContext {
 	return &groupContext{Context: inner, end: end, lost: lost}
 }
 
-// watch has the end of each lease end it.
-func (c *groupContext) watch(leases []*Lease) {
+// watch has the end of each lease end it, by a function that is told the cause.
+func (c *groupContext) watch(leases []*Lease, ended func(cause error)) {
 	watches := make([]leaseContext, len(leases))
 	for i, ls := range leases {
-		watches[i].tell = c.end
+		watches[i].tell = ended
 		if cause := ls.watchFor(&watches[i]); cause != nil {
-			c.end(cause)
+			ended(cause)
 			return
 		}
 	}

@@ -22,6 +22,8 @@ type Lock struct {
 	key  string // prefix and name
 	hash uint64
 	slot uint16 // of the key; 0 where slots do not matter
+
+	class uint8 // of the name, see classes
 }
 
 // Lock returns a handle on a lock. A bad name or option is the error of Err and of every operation;
@@ -47,7 +49,7 @@ func (e *Engine) handle(name string, family resp.Family, opts []Option) Lock {
 	if e.cfg.Prefix != "" {
 		key = e.cfg.Prefix + name
 	}
-	l := Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key)}
+	l := Lock{eng: e, set: set, key: key, hash: xxhash.Sum64String(key), class: e.classes.numberOf(e.cfg.Class, name)}
 	if e.nodes.Cluster() {
 		l.slot = slot.Of(key)
 	}
@@ -62,7 +64,7 @@ func (l *Lock) With(opts ...Option) *Lock {
 }
 
 // Name returns the name without the engine's prefix.
-func (l *Lock) Name() string { return l.key[len(l.eng.cfg.Prefix):] }
+func (l *Lock) Name() string { return l.eng.nameOf(l.key) }
 
 // Err returns what is wrong with the name or the options: ErrName, ErrLease, or nil.
 func (l *Lock) Err() error { return l.set.err }
@@ -70,8 +72,8 @@ func (l *Lock) Err() error { return l.set.err }
 // Acquire takes the lock, waiting for it as long as ctx and MaxWait allow. A grant that arrives
 // together with the end of ctx is returned.
 //
-// Errors: ctx's own; *HeldError after MaxWait; ErrUnknown, *ServerError, ErrOverloaded, ErrClosed,
-// ErrWrongKind, ErrName, ErrLease.
+// Errors: ctx's own, as *WaitError, which tells who was in the way; *HeldError after MaxWait; ErrUnknown, *ServerError,
+// ErrOverloaded, ErrClosed, ErrWrongKind, ErrName, ErrLease.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.wait(ctx, l.ownerIn(ctx), false)
 }
@@ -103,9 +105,10 @@ func (l *Lock) begin(ctx context.Context, o *Owner, try, async bool) *acquireOp 
 		return op
 	}
 	if err := ctx.Err(); err != nil {
-		op.resolve(nil, err)
+		op.resolve(nil, &WaitError{Name: l.Name(), cause: err})
 		return op
 	}
+	op.trace()
 	l.eng.submit(op)
 	return op
 }
@@ -118,7 +121,7 @@ func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
 		return ls, err
 	}
 	if !op.waitIn(ctx) {
-		op.abandon(ctx.Err())
+		op.abandon(op.endedError(ctx.Err()))
 		op.waitIn(context.Background())
 	}
 	return op.value, op.err
@@ -128,7 +131,8 @@ func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
 // first. Taking this lock again with it enters again instead of waiting for itself, also in a Do of another
 // lock inside; taking any other lock with it excludes whoever else takes that, inside fn, too, unless the
 // caller's ctx carries an owner. A panic releases the lock and goes on. If the lease is lost, ErrLost is
-// joined with fn's error: what fn did then may have overlapped with another holder.
+// joined with fn's error: what fn did then may have overlapped with another holder. SafeToRetry is false for all
+// errors of a Do that has run fn.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	d, owner := l.newDoing(ctx)
 	ls, err := l.wait(ctx, owner, false)
@@ -158,7 +162,9 @@ func (d *doing) run(ctx context.Context, ls held, w *world.World, fn func(contex
 		stop()
 		released := ls.Release(context.WithoutCancel(ctx))
 		cancel(ErrReleased)
-		err = errors.Join(err, released)
+		if err = errors.Join(err, released); err != nil {
+			err = &ranError{err}
+		}
 	}()
 	if limited {
 		var end context.CancelFunc

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
 	"weak"
 
@@ -47,7 +48,7 @@ func (l listener) Renewed(s renew.Subject) {
 	leaked := false
 	sc := l.eng.enter(h.ent.hash)
 	switch {
-	case !h.Held(): // released or lost meanwhile
+	case !h.Held(), h.Lingers(): // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
 	case h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound():
@@ -92,12 +93,17 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	sc.eng.watchdog.Forget(h)
 	h.ent.LossBegun()
 	h.ent.Lost()
-	sc.sh.counts.lost++
+	if h.Lingers() {
+		sc.sh.counts.lingersLost++
+	} else {
+		sc.lostOne(h)
+	}
+	sc.traceEnds(h, fmt.Errorf("%w: %s", ErrLost, causeText(cause)))
 	sc.sh.pending++ // Close waits until the holder is told
 	var in, back error = ErrClosed, nil
 	if cause != renew.CauseClosed {
-		in = &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
-		back = in
+		in = &nameError{sc.eng.nameOf(h.ent.key), notTaken{ErrLost}}
+		back = &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
 	}
 	sc.endChanges(h, in, back)
 	sc.failDowngrades(h, in)
@@ -139,7 +145,7 @@ func (sc *section) tellLoss() {
 		e.world.Yield("section.tellLoss: lost | a context cancelled")
 		c.cancel(ErrLost)
 	}
-	if l.cause != renew.CauseClosed {
+	if l.cause != renew.CauseClosed && !l.hold.Lingers() { // nobody had that
 		e.log(slog.LevelWarn, "holdfast: lock lost",
 			"name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
 	}
@@ -154,8 +160,10 @@ func (sc *section) tellLoss() {
 func (sc *section) afterLoss(l *loss) {
 	h := l.hold
 	h.ent.LossTold()
-	sc.eng.tell(EventLost, h, causeText(l.cause))
-	ends := h.AfterLoss(lossOf(l.cause))
+	if !h.Lingers() {
+		sc.eng.tell(EventLost, h, causeText(l.cause))
+	}
+	ends := h.AfterLoss(lossOf(l.cause, traits(h.Family)))
 	switch ends {
 	case lockstate.FollowUpRelease:
 		sc.clean(h.ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(sc.eng.clock.Now()))
@@ -171,12 +179,12 @@ func (sc *section) afterLoss(l *loss) {
 	sc.answered()
 }
 
-// lossOf says what the machines have to know of a cause.
-func lossOf(c renew.Cause) lockstate.Loss {
-	switch c {
-	case renew.CauseDeadline:
+// lossOf says what the machines have to know of a cause. Of what has parts the server may still have some.
+func lossOf(c renew.Cause, f *family) lockstate.Loss {
+	switch {
+	case c == renew.CauseDeadline, c == renew.CauseNotOurs && f.parts:
 		return lockstate.LossDeadline
-	case renew.CauseClosed:
+	case c == renew.CauseClosed, c == renew.CauseForced && f.Many: // who takes permits away gives back what is left
 		return lockstate.LossKept
 	default:
 		return lockstate.LossTaken
@@ -202,6 +210,10 @@ func causeText(c renew.Cause) string {
 // is one step: whatever comes afterwards (a handle's release, the answer to a change, a loss) finds a hold
 // that is over.
 func (sc *section) closeHold(h *hold) []*leaseContext {
+	if h.ent.lingering() == h { // nobody has it any more who could keep it
+		sc.endLinger(h)
+		return nil
+	}
 	if sc.eng.cfg.KeepOnClose {
 		l := sc.lose(h, renew.CauseClosed)
 		if l == nil {
@@ -217,6 +229,7 @@ func (sc *section) closeHold(h *hold) []*leaseContext {
 		sc.eng.tell(EventReleased, h, "")
 	}
 	sc.endChanges(h, ErrClosed, nil)
+	sc.traceEnds(h, nil)
 	_, _ = sc.sendRelease(newReleaseOp(h)) // nobody waits for its answer but shutDown
 	return h.contexts()
 }

@@ -193,7 +193,11 @@ func (m *MultiLock) Acquire(ctx context.Context) (*MultiLease, error) {
 }
 
 // TryAcquire takes all locks if all are free: one attempt, else *HeldError of the first that somebody has or waits for,
-// when what was taken of the others has been given back. Errors: as Acquire.
+// when what was taken of the others has been given back. It asks for the first lock, in canonical order, before the
+// others: of those who try the same locks at once, all but one find it held, and that one gets them all. Where they
+// try different ones that overlap, each may find a lock that another has taken and is about to give back.
+//
+// Errors: as Acquire.
 func (m *MultiLock) TryAcquire(ctx context.Context) (*MultiLease, error) {
 	return m.begin(ctx, asking{try: true}).wait(ctx)
 }
@@ -226,7 +230,7 @@ func (op *multiOp) wait(ctx context.Context) (*MultiLease, error) {
 		return ls, err
 	}
 	if !op.waitIn(ctx) {
-		op.abandon(ctx.Err())
+		op.abandon(&WaitError{Name: op.lock.sorted[0].Name(), cause: ctx.Err()})
 		op.waitIn(context.Background())
 	}
 	return op.value, op.err
@@ -248,7 +252,7 @@ func (m *MultiLock) begin(ctx context.Context, how asking) *multiOp {
 	}
 	op.lead = m.sorted[0].eng
 	if err := ctx.Err(); err != nil {
-		op.resolve(nil, err)
+		op.resolve(nil, &WaitError{Name: m.sorted[0].Name(), cause: err})
 		return op
 	}
 	op.prepare(ctx)
@@ -261,7 +265,7 @@ func (m *MultiLock) begin(ctx context.Context, how asking) *multiOp {
 		op.lead.timers.Schedule(&op.item, op.lead.clock.Now().Add(most))
 	}
 	if how.async {
-		op.watchContext(ctx, func() bool { return op.state.Load() == futurePending })
+		op.watchContext(ctx, m.sorted[0].Name(), func() bool { return op.state.Load() == futurePending })
 	}
 	op.run()
 	return op
@@ -270,7 +274,7 @@ func (m *MultiLock) begin(ctx context.Context, how asking) *multiOp {
 // named ties an error to the lock it is about, unless it says so itself.
 func named(l *Lock, err error) error {
 	switch err.(type) { //nolint:errorlint // what wraps such an error need not say its name
-	case *nameError, *HeldError, *UnknownError, *NotReplicatedError, *slot.NameError:
+	case *nameError, *HeldError, *WaitError, *UnknownError, *NotReplicatedError, *slot.NameError:
 		return err
 	default:
 		return &nameError{l.Name(), err}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,7 +112,7 @@ func TestMultiTryAsksOnceInAFailover(t *testing.T) {
 		var refused *ServerError
 		require.ErrorAs(t, err, &refused)
 		require.True(t, refused.Class.Transient())
-		require.Equal(t, []string{"a", "b"}, order.asked, "nothing is waited for")
+		require.Equal(t, []string{"a"}, order.asked, "nothing is waited for")
 		sc.server.twin.Refuse = ""
 	})
 }
@@ -155,5 +156,192 @@ func TestMultiExtendsAFixedLeaseBesideALongerOne(t *testing.T) {
 		}
 		_, err = result(sc, ls.ReleaseAsync())
 		sc.wants(nil, err, "all are held")
+	})
+}
+
+// another opens one more engine at the server of the scene.
+func (sc *scene) another() *Engine {
+	se := &simEngine{s: sc.sim, n: 1, proc: sc.se.proc, giving: make(map[simGiving][]*simHold)}
+	if err := se.open(); err != nil {
+		sc.t.Errorf("open: %v", err)
+	}
+	se.eng.joints.watch = nil
+	return se.eng
+}
+
+// closes closes an engine.
+func (sc *scene) closes(e *Engine) {
+	ctx, cancel := sc.w.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	sc.wants(nil, e.Close(ctx), "close")
+}
+
+func TestMultiOfSeveralEnginesIsLostWhenOneOfThemCloses(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		other := sc.another()
+		m := Multi(sc.e.Lock("a"), other.Lock("b"))
+		first, err := result(sc, m.AcquireAsync(context.Background()))
+		sc.wants(nil, err, "all are free")
+		require.False(t, first.Lost())
+		ctx := first.Context()
+		sc.closes(other)
+		require.True(t, first.Lost(), "one lock was given back")
+		require.ErrorIs(t, context.Cause(ctx), ErrLost)
+		require.ErrorIs(t, context.Cause(first.Context()), ErrLost)
+		_, err = result(sc, first.ReleaseAsync())
+		sc.wants(ErrLost, err, "one was given back before")
+		require.NotErrorIs(t, err, ErrNotHeld)
+		require.Empty(t, sc.server.twin.Hash("a"))
+		// One engine that closes gives all back: that is its holder's will.
+		last := sc.another()
+		ml, err := result(sc, last.MultiLock("a", "b").AcquireAsync(context.Background()))
+		sc.wants(nil, err, "all are free")
+		ctx = ml.Context()
+		sc.closes(last)
+		require.False(t, ml.Lost())
+		require.ErrorIs(t, context.Cause(ctx), ErrReleased)
+		require.NotErrorIs(t, context.Cause(ctx), ErrLost)
+	})
+}
+
+func TestMultiContextOfWhatWasGivenBackSaysSo(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		other := sc.another()
+		ml, err := result(sc, Multi(sc.e.Lock("a"), other.Lock("b")).AcquireAsync(context.Background()))
+		sc.wants(nil, err, "all are free")
+		_, err = result(sc, ml.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+		require.ErrorIs(t, context.Cause(ml.Context()), ErrReleased)
+		require.NotErrorIs(t, context.Cause(ml.Context()), ErrLost)
+		sc.closes(other)
+	})
+}
+
+// A server that is silent for a while when leases are extended at the end is waited for, as everywhere else.
+func TestMultiOutlastsTroubleWhileItExtends(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		const whole = time.Minute
+		held := sc.acquire(sc.e.Lock("b"))
+		f := sc.e.MultiLock("a", "b").With(FixedLease(whole)).AcquireAsync(context.Background())
+		sc.w.Sleep(29900 * time.Millisecond) // just before the second look at what is kept
+		unheard := 0
+		sc.slow = func(args []string) time.Duration {
+			if simScriptNames[scriptArg(args)] == "renew" && slices.Contains(args, "a") {
+				unheard++
+				return -1
+			}
+			return 0
+		}
+		sc.release(held)
+		sc.w.Sleep(12 * time.Second)
+		require.Greater(t, unheard, 1)
+		sc.slow = nil
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "the server answers again")
+		for _, child := range ls.leases {
+			if left := child.hold.Deadline().Sub(sc.w.Now()); left < whole*7/10 {
+				t.Errorf("%q has %v left of %v", child.Name(), left, whole)
+			}
+		}
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}
+
+func TestMultiTryOfManyAtOnceIsGrantedToOne(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+			all := make([]*Engine, 10)
+			for i := range all {
+				all[i] = sc.another()
+			}
+			var asked []*Future[*MultiLease]
+			for _, e := range all {
+				asked = append(asked, e.MultiLock("d", "b", "a", "c").TryAcquireAsync(context.Background()))
+			}
+			granted := 0
+			for _, f := range asked {
+				ml, err := result(sc, f)
+				if err == nil {
+					granted++
+					_, err = result(sc, ml.ReleaseAsync())
+					sc.wants(nil, err, "all are held")
+					continue
+				}
+				sc.wants(ErrHeld, err, "another one has them")
+			}
+			if granted == 0 {
+				t.Errorf("seed %d: all have failed", seed)
+			}
+			for _, e := range all {
+				sc.closes(e)
+			}
+		})
+	}
+}
+
+// An engine that has just left a lock to others has asked for nothing: nothing is unknown.
+func TestMaxWaitThatEndsWhileTheNameIsLeftToOthersIsHeld(t *testing.T) {
+	play(t, func(sc *scene) {
+		other := sc.another()
+		sc.line = 8 * time.Millisecond
+		ls := sc.acquire(sc.e.Lock("a"))
+		f := other.Lock("a").AcquireAsync(context.Background())
+		sc.w.Sleep(500 * time.Millisecond) // it hears of releases by now, and the tenure is over
+		sc.release(ls)
+		_, err := result(sc, sc.e.Lock("a", MaxWait(time.Millisecond)).AcquireAsync(context.Background()))
+		sc.wants(ErrHeld, err, "the other one was heard to wait")
+		ls, err = result(sc, f)
+		sc.wants(nil, err, "it was left the lock")
+		sc.release(ls)
+		sc.closes(other)
+	})
+}
+
+func TestPermitsAreGivenBackThatTooFewReplicasHaveSeen(t *testing.T) {
+	play(t, func(sc *scene) {
+		sem := sc.e.PermitSemaphore("p", FixedLease(10*time.Second))
+		set, err := result(sc, sem.TrySetPermitsAsync(context.Background(), 3))
+		sc.wants(nil, err, "there is none")
+		require.True(t, set)
+		safe := sem.With(WaitReplicas(2, 100*time.Millisecond))
+		_, err = result(sc, safe.TryAcquireAsync(context.Background(), 2)) // there is one replica
+		sc.wants(ErrNotReplicated, err, "one replica has seen it")
+		var few *NotReplicatedError
+		require.ErrorAs(t, err, &few)
+		require.Equal(t, 1, few.Seen)
+		sc.w.Sleep(time.Second)
+		free, err := result(sc, sem.AvailablePermitsAsync(context.Background()))
+		sc.wants(nil, err, "it answers")
+		require.Equal(t, 3, free, "both were given back")
+		sc.server.twin.Acks = 2
+		p, err := result(sc, safe.TryAcquireAsync(context.Background(), 2))
+		sc.wants(nil, err, "both replicas have seen it")
+		_, err = result(sc, p.ReleaseAsync())
+		sc.wants(nil, err, "it is held")
+		_, err = result(sc, sem.DeleteAsync(context.Background()))
+		sc.wants(nil, err, "it is there")
+	})
+}
+
+// The answer to who asks for a semaphore says nothing to who asks for a lock of its name.
+func TestATryBehindOneOfAnotherKindIsAskedForItself(t *testing.T) {
+	play(t, func(sc *scene) {
+		sem, ctx := sc.e.Semaphore("s"), context.Background()
+		_, err := result(sc, sem.TrySetPermitsAsync(ctx, 1, 0))
+		sc.wants(nil, err, "there is none")
+		_, err = result(sc, sem.TryAcquireAsync(ctx, 1))
+		sc.wants(nil, err, "one is free")
+		first, second := sem.TryAcquireAsync(ctx, 1), sc.e.Lock("s").TryAcquireAsync(ctx)
+		_, err = result(sc, first)
+		sc.wants(ErrNoPermits, err, "none is free")
+		_, err = result(sc, second)
+		sc.wants(ErrWrongKind, err, "it is a semaphore")
+		_, err = result(sc, sem.DeleteAsync(ctx))
+		sc.wants(nil, err, "it is there")
 	})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	MinFixedLease = 100 * time.Millisecond
 	// MinWatchdogLease is the shortest lease the watchdog renews.
 	MinWatchdogLease = time.Second
+	// MaxLinger is the longest that a released lock lingers.
+	MaxLinger = 100 * time.Millisecond
 	// MaxLease is the longest lease, wait or hold.
 	MaxLease = 10 * 365 * 24 * time.Hour
 )
@@ -47,46 +50,87 @@ var defaults = func() (all [resp.MaxFamilies]*settings) {
 type Option func(*settings)
 
 // WatchdogLease makes the lease d, renewed at most every third of it for as long as the lock is
-// held: what a crashed holder leaves is free after d. Default: 30 s. At least 1 s, whole
-// milliseconds. Smaller frees a crashed holder's lock sooner; larger survives longer outages.
+// held: what a crashed holder leaves is free after d. Default: 30 s. At least 1 s; a part of a millisecond is
+// rounded up, in every option. Of WatchdogLease and FixedLease the later one counts. Smaller frees a crashed holder's
+// lock sooner; larger survives longer outages.
 //
 // No held lock is lost to a slow line while a round trip takes less than a third of d, and less than two
 // seconds; also if one of the two connections that renew answers nothing at all. Where an owner holds the
 // lock several times, it is renewed with the longest lease of those that are to be renewed.
 func WatchdogLease(d time.Duration) Option {
 	return func(s *settings) {
-		s.refuse(checkDuration("WatchdogLease", d, MinWatchdogLease))
-		s.Lease, s.Watchdog = d, true
+		s.Lease, s.Watchdog = s.duration("WatchdogLease", d, MinWatchdogLease), true
 	}
 }
 
 // FixedLease makes the lease d and never renews it: the lock is lost after d unless it is released
-// or extended. At least 100 ms, whole milliseconds. Where its owner holds the lock beside that under
+// or extended. At least 100 ms. Where its owner holds the lock beside that under
 // another lease, it is lost when none of them keeps it any more.
 func FixedLease(d time.Duration) Option {
 	return func(s *settings) {
-		s.refuse(checkDuration("FixedLease", d, MinFixedLease))
-		s.Lease, s.Watchdog = d, false
+		s.Lease, s.Watchdog = s.duration("FixedLease", d, MinFixedLease), false
+	}
+}
+
+// Linger keeps a released lock with the engine for d, in case somebody asks for it here once more: who does, with the
+// same lease, MaxHold and kind of lock, has it without a command. It is for names that one process uses again and
+// again. Default: a release is sent at once. At most MaxLinger; a part of a millisecond is rounded up.
+//
+// A lock lingers only where nobody is known to want it: nobody waits for it here, no release of the engine's was heard
+// elsewhere, and the engine did not have to wait for it. Whoever asks elsewhere meanwhile waits until the engine's turn
+// ends, as beside a hand-off (20 ms, or ten round trips, at most 200 ms), and then for d and one more holder at most;
+// timers may be 6 ms late. From then on it is known that they want it, and nothing lingers. An acquire here with other
+// options gives it back first. Who does not listen is not known: a TryAcquire elsewhere is told that the lock is held,
+// and who polls (Spin, Config.NoSubscribe, Redisson's SpinLock) finds it free between two turns only: that may take
+// long.
+//
+// Release answers at once, without the server: of a loss that the engine does not know yet it says nothing. A lock that
+// lingers is renewed, and on the server it is held: Inspect and Held say so. If it is lost nobody is told, for nobody
+// has it; Stats.LingersLost counts it. Close gives it back, with KeepOnClose, too. A process that dies leaves it until
+// its lease ends, as a lock that it holds. With Config.NoHandOff nothing lingers.
+//
+// Only for a Lock without Spin, with a lease that the watchdog renews.
+func Linger(d time.Duration) Option {
+	return func(s *settings) {
+		s.Linger = s.duration("Linger", d, time.Millisecond)
+		if s.Linger > MaxLinger {
+			s.refuse(fmt.Errorf("%w: Linger(%v) is above %v", ErrLease, d, MaxLinger))
+		}
+	}
+}
+
+// checkLinger refuses what does not linger.
+func (s *settings) checkLinger() {
+	switch {
+	case s.Linger == 0:
+	case !traits(s.family).lingers:
+		s.refuse(fmt.Errorf("%w: only a Lock without Spin can Linger", ErrWrongKind))
+	case !s.Watchdog:
+		s.refuse(fmt.Errorf("%w: Linger is for leases that the watchdog renews", ErrLease))
 	}
 }
 
 // MaxWait bounds how long an Acquire waits for the lock; it then answers *HeldError, or *UnknownError if the
 // server has not said by then that somebody holds it: it is silent, or further away than that. Default: until
-// its ctx ends. At least 1 ms, whole milliseconds; kept to about 15 ms.
+// its ctx ends. Kept to about 15 ms.
+//
+// A d that is not above 0 is what time.Until says of a deadline that has passed: then every acquire fails at once, with
+// an error that is ErrLease and context.DeadlineExceeded. Nothing is sent. Who does not want to wait uses TryAcquire.
 func MaxWait(d time.Duration) Option {
 	return func(s *settings) {
-		s.refuse(checkDuration("MaxWait", d, time.Millisecond))
-		s.maxWait = d
+		if d <= 0 {
+			s.refuse(fmt.Errorf("%w: MaxWait(%v): %w", ErrLease, d, errWaitedOut))
+		}
+		s.maxWait = s.duration("MaxWait", d, time.Millisecond)
 	}
 }
 
 // MaxHold stops the watchdog d after the lock was acquired: a guard against holders that forget to
-// release. The lease then runs out. Default: no limit. At least 1 s, whole milliseconds. It ends nothing for
+// release. The lease then runs out. Default: no limit. At least 1 s. It ends nothing for
 // other leases of the same hold: its owner's, or other readers' of this engine.
 func MaxHold(d time.Duration) Option {
 	return func(s *settings) {
-		s.refuse(checkDuration("MaxHold", d, MinWatchdogLease))
-		s.MaxHold = d
+		s.MaxHold = s.duration("MaxHold", d, MinWatchdogLease)
 	}
 }
 
@@ -96,7 +140,7 @@ func MaxHold(d time.Duration) Option {
 // A failover to a replica that has seen the grant keeps the lock. It is a smaller window, not none: a
 // replica that has not may be promoted instead, unless n is all of them, and renewals do not wait. n may
 // be larger than the number of replicas there are now; then nothing is granted until there are enough.
-// From 1 to 1000; timeout at least 1 ms, whole milliseconds, at most half the lease, for the lease counts
+// From 1 to 1000; timeout at least 1 ms, at most half the lease, for the lease counts
 // from the moment the acquire is sent.
 //
 // What replicas have seen once is not asked for again: a lock that is handed to the next waiter inside
@@ -106,12 +150,14 @@ func WaitReplicas(n int, timeout time.Duration) Option {
 		if n < 1 || n > maxReplicas {
 			s.refuse(fmt.Errorf("%w: WaitReplicas(%d) is not from 1 to %d", ErrLease, n, maxReplicas))
 		}
-		s.refuse(checkDuration("WaitReplicas", timeout, time.Millisecond))
-		s.Ack = &lockstate.Ack{Replicas: n, Timeout: timeout}
+		s.Ack = &lockstate.Ack{Replicas: n, Timeout: s.duration("WaitReplicas", timeout, time.Millisecond)}
 	}
 }
 
 const maxReplicas = 1000
+
+// errWaitedOut is why a MaxWait that is over before it begins is refused.
+var errWaitedOut = fmt.Errorf("no time is left to wait: %w", context.DeadlineExceeded)
 
 // is makes them those of a family.
 func (s *settings) is(f resp.Family) { s.family, s.Family = f, &traits(f).Traits }
@@ -123,6 +169,7 @@ func NonReentrant() Option { return func(s *settings) { s.once = true } }
 // As makes every acquire through the handle the owner's. It beats the owner a ctx carries.
 func As(o *Owner) Option { return func(s *settings) { s.owner = o } }
 
+// refuse notes what is wrong with an option, if something is; the first is the one that is told.
 func (s *settings) refuse(err error) {
 	if s.err == nil {
 		s.err = err
@@ -145,6 +192,7 @@ func (s *settings) with(opts []Option) *settings {
 	if changed.Spin != nil {
 		changed.is(traits(changed.family).spinsAs)
 	}
+	changed.checkLinger()
 	if ack := changed.Ack; ack != nil && ack.Timeout > changed.Lease/2 {
 		changed.refuse(fmt.Errorf("%w: WaitReplicas for %v is above half the lease of %v",
 			ErrLease, ack.Timeout, changed.Lease))
@@ -152,17 +200,27 @@ func (s *settings) with(opts []Option) *settings {
 	return &changed
 }
 
-func checkDuration(what string, d, least time.Duration) error {
-	switch {
-	case d < least:
-		return fmt.Errorf("%w: %s(%v) is below %v", ErrLease, what, d, least)
-	case d > MaxLease:
-		return fmt.Errorf("%w: %s(%v) is above %v", ErrLease, what, d, MaxLease)
-	case d%time.Millisecond != 0:
-		return fmt.Errorf("%w: %s(%v) is not a whole number of milliseconds", ErrLease, what, d)
-	default:
-		return nil
+// duration returns an option's duration in whole milliseconds, and notes if it cannot be one.
+func (s *settings) duration(what string, d, least time.Duration) time.Duration {
+	rounded, err := checkDuration(what, d, least)
+	s.refuse(err)
+	return rounded
+}
+
+// checkDuration rounds a duration up to whole milliseconds, which is what the server counts in, and refuses one that is
+// out of bounds. A part of a millisecond of a negative one is cut off: what is over does not become a millisecond.
+func checkDuration(what string, d, least time.Duration) (time.Duration, error) {
+	if d > MaxLease {
+		return d, fmt.Errorf("%w: %s(%v) is above %v", ErrLease, what, d, MaxLease)
 	}
+	rounded := d.Truncate(time.Millisecond)
+	if rounded < d {
+		rounded += time.Millisecond
+	}
+	if rounded < least {
+		return d, fmt.Errorf("%w: %s(%v) is below %v", ErrLease, what, d, least)
+	}
+	return rounded, nil
 }
 
 // Spin makes waiters ask again and again instead of subscribing, first after about the one pause, then
@@ -171,11 +229,11 @@ func checkDuration(what string, d, least time.Duration) error {
 //
 // Its release tells nobody. Waiters of the same name without Spin, here or in Redisson, exclude each
 // other with it as always, but hear nothing and find the lock free by their own polls, up to a second
-// later. Both pauses at least 1 ms, whole milliseconds; Redisson's are 1 ms and 128 ms. Only for Lock.
+// later. Both pauses at least 1 ms; Redisson's are 1 ms and 128 ms. Only for Lock.
 func Spin(first, most time.Duration) Option {
 	return func(s *settings) {
-		s.refuse(checkDuration("Spin", first, time.Millisecond))
-		s.refuse(checkDuration("Spin", most, time.Millisecond))
+		first := s.duration("Spin", first, time.Millisecond)
+		most := s.duration("Spin", most, time.Millisecond)
 		if most < first {
 			s.refuse(fmt.Errorf("%w: Spin from %v to %v", ErrLease, first, most))
 		}

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -261,6 +263,9 @@ func (s *PermitSemaphore) PermitsAsync(ctx context.Context) *Future[int] {
 	return askPermits(ctx, s, request{what: "total", repeat: true}, answeredMany)
 }
 
+// Waiters returns how many callers of this engine wait for permits. Blocks: never.
+func (s *PermitSemaphore) Waiters() int { return s.one.waiters() }
+
 // Delete takes the semaphore away, with all its permits, and says whether there was one. Who has some learns by the
 // next renewal, or the release, that they are lost. Blocks and errors: as TrySetPermits.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
@@ -274,7 +279,7 @@ func (s *PermitSemaphore) DeleteAsync(ctx context.Context) *Future[bool] {
 
 // Release gives permits back by their ids, whoever took them: for what Redisson, another engine, or a process that is
 // no more has left. All or none. A Permit of this engine is given back by Permit.Release: here it learns of it by its
-// next renewal only. Blocks: for one round trip, or until ctx ends.
+// next renewal only; ForceRelease tells it at once. Blocks: for one round trip, or until ctx ends.
 //
 // Errors: ErrNotHeld if one of them is no permit of this semaphore, or its lease is over: none was given back; the
 // others as TrySetPermits.
@@ -288,6 +293,107 @@ func (s *PermitSemaphore) ReleaseAsync(ctx context.Context, ids ...string) *Futu
 	return askFor(ctx, s, s.ids("give", ids), func(*resp.Result) struct{} { return struct{}{} })
 }
 
+// ForceRelease takes permits away from whoever has them: those with these ids; without one, all that are leased, the
+// first 10,000. It says how many it took: what was free by then it passes over, but for what an earlier command may
+// have taken that had no answer. A Permit of this engine that has one of them is lost before it is taken, and the rest
+// of it is given back; elsewhere its holder learns of it by the next renewal, or by its release. Waiters go on waiting,
+// and have what is free now.
+//
+// Blocks: for a round trip for each thousand ids, more where some are free by then, or until ctx ends; then some may be
+// taken. Errors: as AvailablePermits; ErrNotHeld for what is no id. It may be called again.
+func (s *PermitSemaphore) ForceRelease(ctx context.Context, ids ...string) (taken int, err error) {
+	if ids = slices.Clone(ids); len(ids) == 0 {
+		holders, err := s.Holders(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, h := range holders {
+			ids = append(ids, h.ID)
+		}
+	}
+	// One that is named twice counts once.
+	for i, id := range ids {
+		ids[i] = strings.ToLower(id)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for part := range slices.Chunk(ids, MaxPermits) {
+		if bad := s.ids("give", part).bad; bad != nil {
+			return 0, bad
+		}
+	}
+	if s.one.eng.closing.Load() {
+		return 0, ErrClosed
+	}
+	holds := s.forced(ids)
+	defer s.endForced(holds)
+	for part := range slices.Chunk(ids, MaxPermits) {
+		n, err := s.giveAll(ctx, part, false)
+		if taken += n; err != nil {
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
+// giveAll gives back what is leased of some ids, and says how many those were, or may have been: unsure says that an
+// earlier command about them had no answer. It is sent again then: an id comes only once.
+func (s *PermitSemaphore) giveAll(ctx context.Context, ids []string, unsure bool) (int, error) {
+	q := s.ids("give", ids)
+	q.repeat, q.unsure = true, &unsure
+	given, err := askPermits(ctx, s, q, answeredDone).Await(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case given:
+		return len(ids), nil
+	case len(ids) == 1 && unsure: // or that command has taken it
+		return 1, nil
+	case len(ids) == 1:
+		return 0, nil
+	}
+	// All or none, and some are free: in halves.
+	first, err := s.giveAll(ctx, ids[:len(ids)/2], unsure)
+	if err != nil {
+		return first, err
+	}
+	second, err := s.giveAll(ctx, ids[len(ids)/2:], unsure)
+	return first + second, err
+}
+
+// forced makes the holds of this engine lost that have one of these ids, and returns them.
+func (s *PermitSemaphore) forced(ids []string) (holds []*hold) {
+	l, wanted := &s.one, make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[strings.ToLower(id)] = true
+	}
+	sc := l.eng.enter(l.hash)
+	for ent := range sc.sh.names.get(l.hash, l.key).withChildren {
+		ent.Overtake() // what waits for replicas may be taken, too
+		h := ent.hold
+		if h == nil || !h.Held() || !traits(h.Family).Many {
+			continue
+		}
+		if slices.ContainsFunc(idsOf(h.Field), func(id string) bool { return wanted[id] }) {
+			h.ForceBegun()
+			holds = append(holds, h)
+		}
+	}
+	sc.leave()
+	l.loseForced(holds)
+	return holds
+}
+
+// endForced gives back what those had beside.
+func (s *PermitSemaphore) endForced(holds []*hold) {
+	sc := s.one.eng.enter(s.one.hash)
+	for _, h := range holds {
+		sc.clean(h.ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(sc.eng.clock.Now()))
+	}
+	sc.owe()
+	sc.leave()
+}
+
 // UpdateLease makes the remaining time of a permit d, longer or shorter, whoever has it, and says whether there is
 // such a permit. What this engine trusts of its own Permits it does not change: see Permit.Extend. d as FixedLease has
 // it. Blocks and errors: as TrySetPermits; ErrNotHeld for what is no id.
@@ -298,8 +404,8 @@ func (s *PermitSemaphore) UpdateLease(ctx context.Context, id string, d time.Dur
 // UpdateLeaseAsync is UpdateLease as a future.
 func (s *PermitSemaphore) UpdateLeaseAsync(ctx context.Context, id string, d time.Duration) *Future[bool] {
 	q := s.ids("lease", []string{id})
-	q.lease = d
-	if err := checkDuration("UpdateLease", d, MinFixedLease); q.bad == nil {
+	var err error
+	if q.lease, err = checkDuration("UpdateLease", d, MinFixedLease); q.bad == nil {
 		q.bad = err
 	}
 	return askPermits(ctx, s, q, answeredDone)
@@ -373,7 +479,8 @@ type request struct {
 	what   string
 	n      int
 	lease  time.Duration
-	repeat bool  // it changes nothing, and is asked again
+	repeat bool  // it is asked again without an answer
+	unsure *bool // set where it was
 	bad    error // why it is not asked
 }
 
@@ -419,8 +526,11 @@ func askFor[T any](ctx context.Context, s *PermitSemaphore, q request, read func
 
 func ask[T any](ctx context.Context, s *PermitSemaphore, q request, read func(*resp.Result) (T, error)) *Future[T] {
 	l := &s.one
-	op := &singleOp[T]{eng: l.eng, name: l.Name(), repeat: q.repeat}
+	op := &singleOp[T]{eng: l.eng, name: l.Name(), repeat: q.repeat, copies: q.unsure != nil}
 	op.read = func(r *resp.Result) (v T, err error) {
+		if op.indeterminate.Until != 0 && q.unsure != nil {
+			*q.unsure = true
+		}
 		if r.Code == resp.CodeWrongKind {
 			return v, &nameError{l.Name(), ErrWrongKind}
 		}

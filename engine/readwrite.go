@@ -71,7 +71,7 @@ func (sc *section) share(ent *entry, op *acquireOp) bool {
 		h.TenureOver(now) {
 		return false
 	}
-	return sc.join(h, op)
+	return sc.join(h, op, now)
 }
 
 // shareable reports whether a read hold is as good as a new one with these settings. The lease is the same:
@@ -84,7 +84,7 @@ func (h *hold) shareable(set *settings, now clock.Instant) bool {
 
 // join adds a reader to a hold that is renewed, and is to be for the reader, too. Readers with fixed leases have holds
 // of their own: each is to keep its own end, and a hold that one of its readers leaves is not lowered on the server.
-func (sc *section) join(h *hold, op *acquireOp) bool {
+func (sc *section) join(h *hold, op *acquireOp, at clock.Instant) bool {
 	if !op.claim() {
 		return true
 	}
@@ -94,13 +94,13 @@ func (sc *section) join(h *hold, op *acquireOp) bool {
 	sc.leaseJoined(h, ls, 0) // it is renewed: no answer counts for it
 	h.readBy(op.owner)
 	h.ShareJoined()
-	sc.grant(op, ls)
+	sc.grant(op, ls, at, at)
 	return true
 }
 
 // joinAll lets in those readers who waited for the grant, up to the first who is none or cannot join. Whose owner
 // reads by now and must not enter again is refused.
-func (sc *section) joinAll(ent *entry, h *hold) {
+func (sc *section) joinAll(ent *entry, h *hold, at clock.Instant) {
 	for op := ent.head(); op != nil && op.set.Watchdog && op.set.Compatible(h.Terms()) &&
 		op.set.Replicas() <= h.SeenBy(); op = ent.head() {
 		ent.Unlink(&op.Waiter)
@@ -108,7 +108,7 @@ func (sc *section) joinAll(ent *entry, h *hold) {
 			sc.refuse(op, ErrReentry)
 			continue
 		}
-		sc.join(h, op)
+		sc.join(h, op, at)
 	}
 }
 
@@ -141,7 +141,10 @@ func (sc *section) dropHandle(h *hold, ls *Lease) {
 // is asked.
 func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 	read, other, over := ent.holdsOf(op.owner)
-	want := op.set.family
+	want, now := op.set.family, clock.Instant(0)
+	if read != nil {
+		now = sc.eng.clock.Now()
+	}
 	// A loss first: its handles are to be given back before anybody enters. Then the ways in: to share costs no command.
 	switch {
 	case lostBy(read, other) && (over || op.owner.hasLost(sc.eng, op.lock.key)):
@@ -151,8 +154,8 @@ func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
 	case op.set.once:
 		sc.refuse(op, ErrReentry)
 	case read != nil && together(read.Family, want) && op.set.Replicas() <= read.SeenBy() &&
-		read.shareable(op.set, sc.eng.clock.Now()):
-		sc.join(read, op)
+		read.shareable(op.set, now):
+		sc.join(read, op, now)
 	case other != nil && beside(other.Family, want):
 		sc.downgrade(other, op)
 	case read != nil && beside(read.Family, want):
@@ -309,8 +312,8 @@ func (sc *section) besideBusy(child *entry) *loss {
 	case !op.Try:
 		root.Push(&op.Waiter)
 	case op.claim():
-		sc.sh.counts.busy++
-		sc.fail(op, op.heldError(sc.remaining(root, sc.eng.clock.Now())))
+		sc.refusedTry(op)
+		sc.fail(op, sc.heldError(op, root, sc.eng.clock.Now()))
 	}
 	sc.tidy(child)
 	sc.advance(root)

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -61,5 +63,79 @@ func TestRedExtendsWhatJoinsLater(t *testing.T) {
 		}
 		_, err := result(sc, rl.ReleaseAsync())
 		sc.wants(nil, err, "all were extended")
+	})
+}
+
+// A deadline does not say how long the command asked for that it comes from: so much the clocks may drift.
+func TestRedTakesTheDriftOfWhatWasExtendedTo(t *testing.T) {
+	play(t, func(sc *scene) {
+		rl, third := sc.redOf(FixedLease(time.Second))
+		sc.release(third)
+		rl.begin()
+		extended := func(d time.Duration) {
+			sc.wants(nil, rl.Extend(context.Background(), d), "all are held")
+			want := rl.parts[0].lease.Load().hold.Deadline()
+			want = min(want, rl.parts[1].lease.Load().hold.Deadline()).Add(-drift(d))
+			if got := rl.validity(); got != want {
+				sc.t.Errorf("extended to %v it is trusted for %v, and not for %v", d, got.Sub(sc.w.Now()), want.Sub(sc.w.Now()))
+			}
+		}
+		extended(100 * time.Second)
+		sc.w.Sleep(95 * time.Second)
+		extended(20 * time.Second)
+		_, err := result(sc, rl.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}
+
+// Its answer may be no, or never come.
+func TestRedIsTrustedAsBeforeWhileAnExtendIsOnItsWay(t *testing.T) {
+	play(t, func(sc *scene) {
+		rl, third := sc.redOf(FixedLease(time.Second))
+		rl.begin()
+		before := rl.validity()
+		sc.slow = func([]string) time.Duration { return 400 * time.Millisecond }
+		f := rl.extend(0, rl.parts[0].lease.Load(), time.Hour)
+		g := rl.extend(1, rl.parts[1].lease.Load(), time.Hour)
+		sc.w.Sleep(100 * time.Millisecond)
+		if got := rl.validity(); got != before || rl.Lost() {
+			sc.t.Errorf("it is trusted for %v, and was for %v", got, before)
+		}
+		await(sc.sim, f)
+		await(sc.sim, g)
+		sc.slow = nil
+		if left := rl.validity().Sub(sc.w.Now()); left < 58*time.Minute || left > time.Hour*98/100 {
+			sc.t.Errorf("extended to an hour it is trusted for %v", left)
+		}
+		_, err := result(sc, rl.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+		sc.release(third)
+	})
+}
+
+// What one server has lost says nothing about the majority.
+func TestRedExtendSaysLostOnlyWhenTheMajorityIs(t *testing.T) {
+	play(t, func(sc *scene) {
+		rl, third := sc.redOf(FixedLease(time.Minute))
+		rl.join(2, third)
+		rl.begin()
+		sc.server.twin.Delete("a")
+		silent := true
+		sc.slow = func(args []string) time.Duration {
+			if silent && slices.Contains(args, "c") {
+				return -1
+			}
+			return 0
+		}
+		err := rl.Extend(context.Background(), 2*time.Minute)
+		silent = false
+		sc.wants(ErrUnknown, err, "one server has lost it, and one has not answered")
+		if errors.Is(err, ErrLost) || rl.Lost() {
+			sc.t.Errorf("two of three have it: %v", err)
+		}
+		sc.server.twin.Delete("b")
+		sc.wants(ErrLost, rl.Extend(context.Background(), 2*time.Minute), "the majority is gone")
+		_, err = result(sc, rl.ReleaseAsync())
+		sc.wants(ErrLost, err, "the majority is gone")
 	})
 }

@@ -28,8 +28,10 @@ type RedLease struct {
 	item  wheel.Item // when the majority may end
 	parts []redPart  // in canonical order
 
-	mu    sync.Mutex // against a part that is joined while all are given back, or asked for something
-	asked redAsked   // guarded by mu
+	// Against a part that is joined while all are given back, or asked for something. Guards what says until when a part
+	// counts, too.
+	mu    sync.Mutex
+	asked redAsked // guarded by mu
 }
 
 // redAsked is what a RedLease was asked for: it holds for who joins later, too.
@@ -43,6 +45,15 @@ type redPart struct {
 	lease   atomic.Pointer[Lease] // nil: nothing yet
 	watch   leaseContext
 	watched bool // the watch has its place in a list, where it can stand once; guarded by the lease's mu
+	extends extends
+}
+
+// An extends says what Extend has done to a part. A deadline does not say how long the command asked for that it comes
+// from, and so much the clocks may drift. Guarded by the lease's mu.
+type extends struct {
+	asked  int           // Extends on their way
+	length time.Duration // the longest that the deadline may come from; 0: the lock's own lease
+	proven clock.Instant // until then it counts, whatever comes of those on their way
 }
 
 // drift is what a majority on several servers is trusted less than each of them: the page on Redlock takes off a
@@ -99,8 +110,30 @@ func (rl *RedLease) join(i int, ls *Lease) {
 	}
 	d := asked.until.Sub(rl.lead.clock.Now())
 	if !ls.lock.set.Watchdog && d >= MinFixedLease && ls.hold.Deadline().Before(asked.until) {
-		extendPart(ls, d)
+		rl.extend(i, ls, d)
 	}
+}
+
+// extend extends one part.
+func (rl *RedLease) extend(i int, ls *Lease, d time.Duration) *Future[struct{}] {
+	p := &rl.parts[i]
+	rl.mu.Lock()
+	before := ls.hold.Deadline()
+	p.extends.proven = p.trusted(ls)
+	p.extends.length = max(p.extends.length, d)
+	p.extends.asked++
+	rl.mu.Unlock()
+	f := extendPart(ls, d)
+	f.then(func() {
+		rl.mu.Lock()
+		p.extends.asked--
+		// Where several were on their way nobody knows whose it is: then the longest stands.
+		if p.extends.asked == 0 && f.err == nil && before.Before(ls.hold.Deadline()) {
+			p.extends.length = d
+		}
+		rl.mu.Unlock()
+	})
+	return f
 }
 
 // ask notes what is asked of the parts, and returns those that are there: who joins later sees the note.
@@ -124,29 +157,46 @@ func (rl *RedLease) granted() []*Lease {
 
 // heldAt counts the parts that can be trusted at an instant.
 func (rl *RedLease) heldAt(at clock.Instant) (n int) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
 	for i := range rl.parts {
-		ls := rl.parts[i].lease.Load()
-		if ls == nil {
-			continue
-		}
-		if over, _ := ls.decided(); !over && at.Before(ls.trusted()) {
+		if until := rl.parts[i].counts(); at.Before(until) {
 			n++
 		}
 	}
 	return n
 }
 
-// trusted is until when a part counts.
-func (ls *Lease) trusted() clock.Instant { return ls.hold.Deadline().Add(-drift(ls.lock.set.Lease)) }
+// counts is until when a part counts; 0: it does not, or there is none.
+func (p *redPart) counts() clock.Instant {
+	ls := p.lease.Load()
+	if ls == nil {
+		return 0
+	}
+	if over, _ := ls.decided(); over {
+		return 0
+	}
+	return p.trusted(ls)
+}
+
+// trusted is until when the deadline of a part counts. An Extend takes nothing from what was trusted before, for its
+// answer may be no, or never come.
+func (p *redPart) trusted(ls *Lease) clock.Instant {
+	deadline, own := ls.hold.Deadline(), ls.lock.set.Lease
+	until := deadline.Add(-drift(max(p.extends.length, own)))
+	return max(until, min(p.extends.proven, deadline.Add(-drift(own))))
+}
 
 // validity is until when a majority counts, if nothing is renewed and nothing lost; 0: there is none.
 func (rl *RedLease) validity() clock.Instant {
 	var until []clock.Instant
-	for _, ls := range rl.granted() {
-		if over, _ := ls.decided(); !over {
-			until = append(until, ls.trusted())
+	rl.mu.Lock()
+	for i := range rl.parts {
+		if at := rl.parts[i].counts(); at != 0 {
+			until = append(until, at)
 		}
 	}
+	rl.mu.Unlock()
 	quorum := rl.lock.quorum()
 	if len(until) < quorum {
 		return 0
@@ -261,9 +311,12 @@ func (rl *RedLease) StopRenewing() {
 }
 
 // Extend raises the remaining time of every part to d, where all have fixed leases, also of those that join later. It
-// succeeds if a majority has done so. Errors: as Lease.Extend.
+// succeeds if a majority has done so.
+//
+// Errors: as Lease.Extend; ErrLost only if the majority is lost, else what the other servers said.
 func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
-	if err := checkDuration("Extend", d, MinFixedLease); err != nil {
+	d, err := checkDuration("Extend", d, MinFixedLease)
+	if err != nil {
 		return err
 	}
 	all := rl.granted()
@@ -281,16 +334,17 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	until := rl.lead.clock.Now().Add(d)
 	all = rl.ask(func(a *redAsked) { a.until = max(a.until, until) })
 	v := rl.newVote(len(all))
-	for _, ls := range all {
-		v.add(extendPart(ls, d))
+	for i := range rl.parts {
+		// One that joins from here on sees the note.
+		if ls := rl.parts[i].lease.Load(); ls != nil && slices.Contains(all, ls) {
+			v.add(rl.extend(i, ls, d))
+		}
 	}
-	if _, err := v.Await(ctx); err != nil {
-		return err
-	}
-	if rl.Lost() {
+	_, err = v.Await(ctx)
+	if rl.Lost() { // that says more than what came of each part
 		return newSeveralError(all, ErrLost)
 	}
-	return nil
+	return err
 }
 
 // Release gives all parts back. It is detached, and answered when a majority is free, by this or because it was lost
@@ -361,13 +415,14 @@ func (v *vote) add(f *Future[struct{}]) {
 		// The result is told without the mutex: whoever waits for it may be called by that.
 		v.mu.Lock()
 		v.left--
-		if f.err == nil || v.freed && errors.Is(f.err, ErrLost) {
+		switch lost := errors.Is(f.err, ErrLost); {
+		case f.err == nil, lost && v.freed:
 			v.needed--
-		} else {
+		case !lost: // of one server that says nothing about the whole
 			v.errs = append(v.errs, f.err)
 		}
 		agreed, over := v.needed <= 0, v.left == 0
-		err := errors.Join(v.errs...)
+		err := v.refusal()
 		v.mu.Unlock()
 		switch {
 		case v.lost != nil && (over || agreed):
@@ -378,4 +433,13 @@ func (v *vote) add(f *Future[struct{}]) {
 			v.resolve(struct{}{}, err)
 		}
 	})
+}
+
+// refusal is why there is no majority. Where all others have lost their part, those that have joined since may be one,
+// and nobody knows yet what came of them.
+func (v *vote) refusal() error {
+	if len(v.errs) == 0 {
+		return fmt.Errorf("%w: too few servers have done it", ErrUnknown)
+	}
+	return errors.Join(v.errs...)
 }

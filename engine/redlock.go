@@ -22,8 +22,11 @@ import (
 // do not rise together. And a server that comes back without its data before a lease has passed makes a majority
 // possible for two. Where a failover may lose a lock, WaitReplicas and a FencedLock are mostly the better answer.
 //
-// A server's answer is waited for no longer than a twentieth of the lease, from 50 ms to a second: one that is silent
-// delays nobody for longer. What it still grants is joined to a lease that is held, or given back.
+// A server's answer is waited for no longer than a twentieth of the lease, from 50 ms to a second. Where a majority has
+// answered, and is none because of refusals, others are waited for as well, and keep them from a majority: then
+// Acquire waits for 10 ms and begins another round, for which what a slow server has granted by then counts.
+// TryAcquire has one round, and waits. One that is silent delays nobody for longer. What it still grants is joined to
+// a lease that is held, or given back.
 type RedLock struct{ all *MultiLock }
 
 // Red returns a handle on locks of which each is of another engine: at least three. They need not have the same name.
@@ -108,7 +111,7 @@ func (op *redOp) wait(ctx context.Context) (*RedLease, error) {
 		return ls, err
 	}
 	if !op.waitIn(ctx) {
-		op.abandon(ctx.Err())
+		op.abandon(&WaitError{Name: op.lock.all.sorted[0].Name(), cause: ctx.Err()})
 		op.waitIn(context.Background())
 	}
 	return op.value, op.err
@@ -123,7 +126,7 @@ func (r *RedLock) begin(ctx context.Context, how asking) *redOp {
 	}
 	op.lead = r.all.sorted[0].eng
 	if err := ctx.Err(); err != nil {
-		op.resolve(nil, err)
+		op.resolve(nil, &WaitError{Name: r.all.sorted[0].Name(), cause: err})
 		return op
 	}
 	op.prepare(ctx)
@@ -136,7 +139,7 @@ func (r *RedLock) begin(ctx context.Context, how asking) *redOp {
 		op.lead.timers.Schedule(&op.item, op.lead.clock.Now().Add(most))
 	}
 	if how.async {
-		op.watchContext(ctx, func() bool { return op.state.Load() == futurePending })
+		op.watchContext(ctx, r.all.sorted[0].Name(), func() bool { return op.state.Load() == futurePending })
 	}
 	op.run()
 	return op
@@ -158,6 +161,7 @@ type redOp struct {
 	until   clock.Instant // the end of a round, of the wait for the rest of it, or of a pause
 	tries   int
 	graced  bool  // there is a majority, and the others are waited for
+	hurried bool  // somebody else has a part, and a majority has answered
 	last    error // of the last round
 	failure error // it is told when what was taken has been given back
 }
@@ -203,9 +207,7 @@ func (op *redOp) step() {
 	switch {
 	case op.over:
 	case op.quit.Load():
-		if op.given == errMaxWait { //nolint:errorlint // it is that one
-			op.given = op.waitedError()
-		}
+		op.given = withState(op.given, op.waitedError)
 		op.giveBack()
 		op.end(nil, op.given)
 	case op.phase == redBegins, op.phase == redPauses && op.passed():
@@ -227,7 +229,7 @@ func (op *redOp) waitUntil(at clock.Instant) {
 
 // ask begins a round.
 func (op *redOp) ask() {
-	op.phase, op.graced = redAsks, false
+	op.phase, op.graced, op.hurried = redAsks, false, false
 	op.tries++
 	patience := min(max(op.parts[0].lock.set.Lease/20, 50*time.Millisecond), time.Second)
 	op.waitUntil(op.lead.clock.Now().Add(patience))
@@ -238,7 +240,7 @@ func (op *redOp) ask() {
 	}
 }
 
-// redGrace is how long a majority waits for the others.
+// redGrace is how long a majority of answers waits for the others.
 const redGrace = 10 * time.Millisecond
 
 // judge looks at a round: a majority is enough, and where there can be none nobody is waited for.
@@ -256,7 +258,7 @@ func (op *redOp) judge() {
 		default:
 			failed++
 			op.note(p, err)
-			if !SafeToRetry(err) {
+			if !mayPass(err) {
 				final++
 				broken = named(p.lock, err)
 			}
@@ -275,6 +277,11 @@ func (op *redOp) judge() {
 		op.fail(broken)
 	case failed > most, op.passed():
 		op.again()
+	// Somebody else wants it: what is kept meanwhile keeps that one from a majority, too, and the silent help neither.
+	// A try has this round alone. Else what the slower ones grant later is there for another round.
+	case granted+failed >= quorum && !op.hurried && !op.try:
+		op.hurried = true
+		op.waitUntil(min(op.until, op.lead.clock.Now().Add(redGrace)))
 	}
 }
 
@@ -375,7 +382,7 @@ func (op *redOp) take() {
 		}
 	}
 	if ls.heldAt(op.lead.clock.Now()) < op.lock.quorum() {
-		op.last = &nameError{op.parts[0].lock.Name(), ErrLost}
+		op.last = &nameError{op.parts[0].lock.Name(), notTaken{ErrLost}}
 		op.again()
 		return
 	}

@@ -119,7 +119,7 @@ func (sc *section) nextChange(n *reentry) {
 		}
 		n.op = resp.Op{
 			Kind: resp.OpCount, Family: h.Family, Key: h.ent.key, Hash: h.ent.hash, Slot: h.ent.slot, Field: h.Field, Sink: n,
-			Count: n.Target(),
+			Count: n.Target(), Wide: h.ent.wide,
 		}
 		if op := entering(&c); op != nil {
 			n.op.LeaseMs = op.set.Lease.Milliseconds()
@@ -193,7 +193,7 @@ func (sc *section) releaseLast(n *reentry, c lockstate.Change) {
 	if c.Since != 0 { // its caller's patience goes on
 		release.troubledSince(c.Since)
 	}
-	if c.Handle != nil && sc.handOff(n.hold) {
+	if c.Handle != nil && sc.handOff(n.hold, release.lease) {
 		sc.released(release, nil)
 	} else if answered, err := sc.sendRelease(release); answered {
 		sc.released(release, err)
@@ -293,11 +293,12 @@ func (sc *section) changeDone(n *reentry, r *resp.Result) {
 		sc.sh.counts.grants++
 		ls := &Lease{hold: h, lock: in.lock, ctx: in.ctx, owner: in.owner}
 		sc.leaseJoined(h, ls, r.SentAt)
-		sc.grant(in, ls)
+		sc.grant(in, ls, r.SentAt, r.ReceivedAt)
 	case in != nil: // it left while the answer was on its way: take the hold back
 		n.Undo()
 	case c.Leave != nil:
 		sc.sh.counts.releases++
+		sc.gaveBack(leaving(&c).lease, r.SentAt)
 		sc.released(leaving(&c), nil)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"weak"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -41,8 +42,11 @@ func (op *releaseOp) giveBack(ls *Lease) {
 	case lockstate.Lost:
 		err, cause = sc.spentLost(ls, h), ErrLost
 	default:
-		shared := traits(h.Family).Shared && h.Count() > 1
-		if shared && !e.clock.Now().Before(h.Deadline()) { // nothing is sent that would say so
+		shared, now := traits(h.Family).Shared && h.Count() > 1, clock.Instant(0)
+		if shared {
+			now = e.clock.Now()
+		}
+		if shared && !now.Before(h.Deadline()) { // nothing is sent that would say so
 			sc.lost = sc.lose(h, renew.CauseDeadline)
 			err, cause = sc.spentLost(ls, h), ErrLost
 			break
@@ -53,6 +57,7 @@ func (op *releaseOp) giveBack(ls *Lease) {
 			sc.trustLess(h)
 			sc.dropHandle(h, ls)
 			sc.sh.counts.releases++
+			sc.gaveBack(ls, now)
 			break
 		}
 		if !h.LastHandle() || h.downgradeAsked() {
@@ -63,7 +68,7 @@ func (op *releaseOp) giveBack(ls *Lease) {
 			answered = false
 			break
 		}
-		if sc.handOff(h) {
+		if sc.handOff(h, ls) {
 			break
 		}
 		answered, err = sc.sendRelease(op)
@@ -108,7 +113,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	ent.freed(h)
 	op.op = resp.Op{
 		Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot,
-		Field: h.Field, Sink: op,
+		Field: h.Field, Sink: op, Wide: ent.wide,
 	}
 	if heirs := sc.heirs(h); heirs != nil {
 		op.op.Sink = &fairRelease{op, heirs}
@@ -155,10 +160,15 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	e.world.Yield("releaseOp.Answered: judged | carried out")
 	sc := e.enter(ent.hash)
 	if err == nil {
-		sc.sh.counts.releases++
+		if !h.Lingers() { // else its lease was given back before
+			sc.sh.counts.releases++
+		}
+		sc.gaveBack(op.lease, r.SentAt)
 		if r.Code == resp.CodeReleased && r.Value > 0 {
 			sc.sh.counts.heard++
 		}
+	} else {
+		sc.traceHold(h, op.lease, r.SentAt, err)
 	}
 	// A release without an answer goes on without its caller; what a late copy of the acquire may still take is released
 	// once more, later.
@@ -246,18 +256,36 @@ func tenureEnd(r *resp.Result) clock.Instant {
 	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost))
 }
 
-// handOff gives a hold that is being released to the next waiter here, if that is as safe as
+// handOff gives a hold that is being released, by one lease, to the next waiter here, if that is as safe as
 // a release and a new acquire, and says whether it did. Only the first live waiter is asked, claimed by
 // one compare-and-swap against its cancel, its timeout and Close, and only if it wants the very same kind
 // of lease.
-func (sc *section) handOff(h *hold) bool {
+func (sc *section) handOff(h *hold, given *Lease) bool {
 	ent := h.ent
 	if traits(h.Family).Many { // who waits waits for any of them, and has its own
 		ent = ent.root()
 	}
 	if ent.First() == nil || h.extra != nil && h.extra.shown { // who was told the ids may use them later
+		return sc.linger(h, given)
+	}
+	with := sc.handOffInput(h)
+	if h.MayHandOff(with) != lockstate.HandOffSafe {
 		return false
 	}
+	op := opOf(ent.TakeCompatible(h.Terms(), h.SeenBy()))
+	if op == nil {
+		return false
+	}
+	// For everybody who counts it is a release and a grant.
+	sc.sh.counts.releases++
+	sc.gaveBack(given, with.Now)
+	ent.Passed()
+	sc.passTo(h, op, with)
+	return true
+}
+
+// handOffInput is what a hand-off of a hold depends on now.
+func (sc *section) handOffInput(h *hold) lockstate.HandOffInput {
 	with := lockstate.HandOffInput{
 		Deadline: h.Deadline(), Lease: h.Lease(), Off: sc.eng.cfg.NoHandOff || sc.eng.closing.Load(),
 		Renewing: h.Renewing() && h.Lease() == h.Terms().Lease, Reads: traits(h.Family).ReadsToo && h.isDowngraded(),
@@ -267,16 +295,13 @@ func (sc *section) handOff(h *hold) bool {
 		with.Now = sc.eng.clock.Now()
 		with.Unlowered = h.reentry() != nil && h.reentry().unlowered
 	}
-	if h.MayHandOff(with) != lockstate.HandOffSafe {
-		return false
-	}
-	op := opOf(ent.TakeCompatible(h.Terms(), h.SeenBy()))
-	if op == nil {
-		return false
-	}
-	// Nothing is sent. The field stays; its renewals follow what the new holder wants.
+	return with
+}
+
+// passTo makes a hold that nobody has any more the next holder's. Nothing is sent. The field stays; its renewals follow
+// what the new holder wants.
+func (sc *section) passTo(h *hold, op *acquireOp, with lockstate.HandOffInput) {
 	h.Passed(&op.set.Terms)
-	ent.Passed()
 	h.owner = op.owner
 	if limit := op.set.MaxHold; limit > 0 {
 		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true, Until: with.Now.Add(limit)})
@@ -286,13 +311,93 @@ func (sc *section) handOff(h *hold) bool {
 	sc.only(h)
 	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
 	h.lease = ls
-	// For everybody who counts it is a release and a grant.
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
-	sc.sh.counts.releases++
-	sc.grant(op, ls)
+	sc.grant(op, ls, with.Now, with.Now)
 	sc.admitSameOwner(h)
+}
+
+// linger keeps a hold that is being released, by one lease, for whoever asks next here, and says whether it did: if its
+// holder has asked for that, nobody is known to want it, here or elsewhere, and it could be handed over as well. Nobody
+// waits here as long as it lingers: who asks gets it, or ends that.
+func (sc *section) linger(h *hold, given *Lease) bool {
+	ent := h.ent
+	if h.Terms().Linger == 0 || given == nil || !ent.Unwanted() || ent.firstChild() != nil {
+		return false
+	}
+	with := sc.handOffInput(h)
+	if h.MayHandOff(with) != lockstate.HandOffSafe {
+		return false
+	}
+	h.Linger()
+	h.owner, h.lease, h.weak = nil, nil, weak.Pointer[Lease]{}
+	l := h.ensureExtra().lingers
+	if l == nil {
+		l = &lingering{hold: h}
+		l.item.Owner = l
+		h.extra.lingers = l
+	}
+	now := with.Now
+	l.until = now.Add(h.Terms().Linger)
+	if l.at == 0 || l.until.Before(l.at) { // else it is looked at before, and then again
+		l.at = l.until
+		sc.eng.shortTimers.Schedule(&l.item, l.at)
+	}
+	sc.sh.counts.releases++
+	sc.gaveBack(given, now)
 	return true
+}
+
+// due ends the lingering, if it is still the one that was meant.
+func (l *lingering) due(now clock.Instant) {
+	h := l.hold
+	sc := h.ent.eng.enter(h.ent.hash)
+	l.at = 0
+	switch {
+	case h.ent.lingering() != h:
+	case now.Before(l.until): // it was passed on and given back since
+		l.at = l.until
+		sc.eng.shortTimers.Schedule(&l.item, l.at)
+	default:
+		sc.endLinger(h)
+	}
+	sc.leaveAt("lingering.due: given back | effects")
+}
+
+// lingering is the hold that was given back and stays; nil: there is none.
+func (ent *entry) lingering() *hold {
+	if ent == nil || ent.hold == nil || !ent.hold.Lingers() || !ent.hold.Held() {
+		return nil
+	}
+	return ent.hold
+}
+
+// takeLingering gives an op what lingers under its name, if that is as safe as a hand-off and just what it wants. If
+// not, it is given back, and the op goes as any other. It says whether the op was served.
+func (sc *section) takeLingering(ent *entry, op *acquireOp) bool {
+	h := ent.lingering()
+	if h == nil {
+		return false
+	}
+	with, t := sc.handOffInput(h), &op.set.Terms
+	if h.MayHandOff(with) != lockstate.HandOffSafe || !t.Compatible(h.Terms()) || t.Replicas() > h.SeenBy() {
+		sc.endLinger(h)
+		return false
+	}
+	if op.claim() {
+		sc.sh.counts.lingered++
+		ent.Passed()
+		sc.passTo(h, op, with)
+	}
+	return true
+}
+
+// endLinger gives back what lingers. Whoever asks meanwhile waits for the answer: who waits elsewhere is to hear of it
+// first.
+func (sc *section) endLinger(h *hold) {
+	if answered, _ := sc.sendRelease(newReleaseOp(h)); !answered {
+		h.ent.HoldBehindRelease()
+	}
 }
 
 // yieldName keeps this engine from asking for a name for a moment, if somebody else was heard
@@ -302,7 +407,7 @@ func (sc *section) yieldName(ent *entry, f resp.Family, r *resp.Result, least ti
 		return
 	}
 	us := int64(0)
-	if r.Value == 1 && ent.listens(f) {
+	if r.Value == 1 && ent.listens(f) && !ent.othersListen(traits(f)) {
 		us = 1
 	}
 	ent.ReleaseHeard(sc.eng.nodes.Counted(), r.Value, us)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -39,6 +40,7 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	}
 	op.op.Sink = op
 	sc := e.enterShard(sh)
+	op.op.Wide = sc.wide(op.op.Hash, op.name)
 	err := op.submit(&sc)
 	if err == nil {
 		sh.pending++
@@ -169,4 +171,9 @@ func single[T any](ctx context.Context, l *Lock, op *singleOp[T]) *Future[T] {
 		return &op.Future
 	}
 	return op.start(ctx)
+}
+
+// newRequest names a request about what is counted: its number rises.
+func newRequest(e *Engine) string {
+	return e.id + ":" + strconv.FormatInt(e.requests.Add(1), 10)
 }

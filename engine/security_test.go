@@ -111,10 +111,15 @@ func (s *aclSuite) locks(e *engine.Engine) {
 	for i := range 300 { // some of them travel together
 		many = append(many, e.Lock(s.name("many:", fmt.Sprint(i))).AcquireAsync(s.ctx))
 	}
+	var given []*engine.Future[struct{}]
 	for _, f := range many {
 		if ls, err := f.Await(s.ctx); s.do(err) {
-			s.do(ls.Release(s.ctx))
+			given = append(given, ls.ReleaseAsync())
 		}
+	}
+	for _, f := range given {
+		_, err := f.Await(s.ctx)
+		s.do(err)
 	}
 	owner := engine.WithOwner(s.ctx, engine.NewOwner())
 	if outer, err := e.Lock(s.name("nested")).Acquire(owner); s.do(err) {
@@ -173,6 +178,7 @@ func (s *aclSuite) waits(a, b *engine.Engine) {
 // run opens two engines, uses them, and closes them when nothing lingers any more, or enough is enough.
 func (s *aclSuite) run(addr string, enough func() bool, change ...func(*engine.Config)) {
 	cfg := engine.Config{Addrs: []string{addr}}
+	engine.AskFrom(&cfg, 2)
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -272,7 +278,9 @@ func TestC159_RightsOfACluster(t *testing.T) {
 	// what uses the rights of a cluster: waiting, batches, and a slot that is on its way.
 	use := func(name string, ctx context.Context, enough func() bool) *aclSuite {
 		s := &aclSuite{ctx: ctx, prefix: "app:" + name + ":"}
-		s.run(c.Masters[0].Addr(), enough, func(cfg *engine.Config) { cfg.Username, cfg.Password = name, "secret" })
+		s.run(c.Masters[0].Addr(), enough, func(cfg *engine.Config) {
+			cfg.Username, cfg.Password, cfg.Publish = name, "secret", engine.PublishMasters
+		})
 		if enough() {
 			return s
 		}
@@ -387,17 +395,25 @@ func TestC159_RightsOfAFairLockThatRedissonShares(t *testing.T) {
 	}
 }
 
+// rightsTo lists the rights to a command of a script. The part of PUBSUB that it asks for is in a variable.
+func rightsTo(script, command string) []string {
+	switch {
+	case command != "PUBSUB":
+		return []string{"+" + strings.ToLower(command)}
+	case script == "release":
+		return []string{"+pubsub|channels", "+pubsub|shardchannels"}
+	default:
+		return []string{"+pubsub|numsub", "+pubsub|shardnumsub"}
+	}
+}
+
 // Whoever adds a command to a script documents the right to it.
 func TestC159_EveryCommandOfTheScriptsIsDocumentedAndNoOther(t *testing.T) {
 	blocks := aclBlocks(t)
 	used := map[string]bool{}
 	for name, text := range resp.ScriptTexts() {
 		for _, m := range regexp.MustCompile(`(?:call|must)\('([A-Z]+)'`).FindAllStringSubmatch(text, -1) {
-			rights := []string{"+" + strings.ToLower(m[1])}
-			if m[1] == "PUBSUB" {
-				rights = []string{"+pubsub|numsub", "+pubsub|shardnumsub"}
-			}
-			for _, right := range rights {
+			for _, right := range rightsTo(name, m[1]) {
 				require.Contains(t, slices.Concat(blocks["lock"], blocks["cluster"], blocks["families"]), right, name)
 				used[right] = true
 			}
@@ -418,6 +434,10 @@ func TestC158_ThePasswordIsInNoConfigThatIsShown(t *testing.T) {
 		{Addrs: []string{"unix://user:" + testkit.Secret + "@/run/redis.sock"}},
 		{Addrs: []string{"user:" + testkit.Secret + "@a:1"}},
 		{Addrs: []string{"redis://user:%zz" + testkit.Secret + "@a:1"}},
+		{Addrs: []string{"jdbc:redis://user:" + testkit.Secret + "@a:1"}},
+		{Addrs: []string{"user:" + testkit.Secret + "://a:1"}},
+		{Addrs: []string{"redis://user:77#" + testkit.Secret + "@a:1"}},
+		{Addrs: []string{"redis://:77?" + testkit.Secret + "@a:1"}},
 	} {
 		var text, lines bytes.Buffer
 		slog.New(slog.NewTextHandler(&text, nil)).Info("opening", "config", cfg)

@@ -17,6 +17,9 @@ import (
 // somebody adds it again (AddPermits). A semaphore has to be given its permits once, by TrySetPermits; one that nobody
 // has given any has none.
 //
+// There is no ForceRelease, and there are no events: nothing is held by anybody. Who has to free permits that are
+// missing adds them (AddPermits), and who has to stop others drains it (DrainPermits).
+//
 // Waiters of one engine are served in the order in which they asked: one that wants many permits waits for its turn
 // only, and those behind it wait with it. Between engines, and Redisson, there is no order: who asks first when
 // permits are free gets them, and nobody keeps them together for one that wants many. What is released goes to the next
@@ -190,11 +193,11 @@ func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 }
 
 // TrySetPermitsAsync is TrySetPermits as a future. With a lifetime that is not 0 the semaphore is gone after it, with
-// all its permits: whole milliseconds.
+// all its permits; it is rounded up to a millisecond.
 func (s *Semaphore) TrySetPermitsAsync(ctx context.Context, n int, lifetime time.Duration) *Future[bool] {
 	err := s.check("TrySetPermits", n, 0)
 	if lifetime != 0 && err == nil {
-		err = checkDuration("TrySetPermits", lifetime, time.Millisecond)
+		lifetime, err = checkDuration("TrySetPermits", lifetime, time.Millisecond)
 	}
 	return askSemaphore(ctx, s, question{"set", n, lifetime, err}, answeredDone)
 }
@@ -243,8 +246,13 @@ func (s *Semaphore) AvailablePermitsAsync(ctx context.Context) *Future[int] {
 	return askSemaphore(ctx, s, question{"get", 0, 0, s.Err()}, answeredMany)
 }
 
+// Waiters returns how many callers of this engine wait for permits. Blocks: never.
+func (s *Semaphore) Waiters() int { return s.one.waiters() }
+
 // Delete takes the semaphore away, whoever has permits of it, and says whether there was one. Who waits goes on
-// waiting, for another TrySetPermits. Blocks and errors: as TrySetPermits.
+// waiting, for another TrySetPermits. Permits are a bare number: what was taken before and is given back later, by a
+// caller or by the engine for one who has left, is added to whatever stands there then, as Redisson's release does. So
+// delete a semaphore when nobody asks for it. Blocks and errors: as TrySetPermits.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) { return s.DeleteAsync(ctx).Await(ctx) }
 
 // DeleteAsync is Delete as a future.
@@ -260,6 +268,9 @@ type question struct {
 	bad      error // why it is not asked
 }
 
+// reads reports whether it changes nothing, so that it may be asked again.
+func (q question) reads() bool { return q.verb == "get" || q.verb == "waiting" || q.verb == "broken" }
+
 func answeredDone(r *resp.Result) bool { return r.Code == resp.CodeDone }
 
 func answeredMany(r *resp.Result) int { return int(r.Value) }
@@ -267,7 +278,7 @@ func answeredMany(r *resp.Result) int { return int(r.Value) }
 // askSemaphore asks it. What changes something is not sent again without an answer: it might count twice.
 func askSemaphore[T any](ctx context.Context, s *Semaphore, q question, read func(*resp.Result) T) *Future[T] {
 	l := &s.one
-	op := &singleOp[T]{eng: l.eng, name: l.Name(), repeat: q.verb == "get"}
+	op := &singleOp[T]{eng: l.eng, name: l.Name(), repeat: q.reads()}
 	op.read = func(r *resp.Result) (v T, err error) {
 		if r.Code == resp.CodeWrongKind {
 			return v, &nameError{l.Name(), ErrWrongKind}

@@ -61,6 +61,7 @@ type simWait struct {
 	gen      int
 	since    clock.Instant
 	live     bool          // its owner had the lock when it asked
+	left     bool          // it has given up, and may not be told yet
 	had      bool          // its owner had handles of the name when it asked, or was giving some back
 	over     bool          // cancelled, or its ctx has ended
 	most     time.Duration // MaxWait; 0: none
@@ -194,13 +195,22 @@ func (s *sim) untold(w *simWait) bool {
 	return false
 }
 
+// leaves notes that a caller has given up what it waits for as a part of something.
+func (s *sim) leaves(who string) {
+	for _, n := range s.names {
+		for _, w := range n.waiters {
+			w.left = w.left || w.who == who
+		}
+	}
+}
+
 // checkAsking: who asks this engine first for a fair lock has it first, where nothing goes wrong.
 func (s *sim) checkAsking(w *simWait) {
 	if w.kind != simFair || w.owner != nil || w.acks || w.se.closing || w.gen != w.se.gen || !s.healthy() {
 		return
 	}
 	for _, other := range w.n.waiters {
-		if other.most > 0 && s.w.Now().Sub(other.since) >= other.most { // it has left, and may just be told
+		if other.left || other.most > 0 && s.w.Now().Sub(other.since) >= other.most { // it has left, and may just be told
 			continue
 		}
 		if other.se == w.se && other.kind == simFair && other.returned != 0 && other.returned < w.order && !other.over && !other.try && !other.acks && other.owner == nil && other.gen == w.gen {
@@ -317,7 +327,9 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 	s.afterResults(args, b, r)
 	s.counted.afterCommand(simKeysOf(args))
 	s.counted.latched(args)
+	s.counted.gathered(args)
 	s.leased.afterCommand(simKeysOf(args))
+	s.group.afterCommand(simKeysOf(args))
 	for i, key := range simKeysOf(args) {
 		n := s.byKey[key]
 		if n == nil {
@@ -828,7 +840,7 @@ var simScriptNames = func() map[string]string {
 	names := make(map[string]string)
 	for name, text := range resp.ScriptTexts() {
 		sum := sha1.Sum([]byte(text))
-		names[hex.EncodeToString(sum[:])] = name
+		names[hex.EncodeToString(sum[:])] = strings.TrimSuffix(name, "one") // it does the same
 	}
 	return names
 }()

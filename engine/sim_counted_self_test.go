@@ -73,6 +73,25 @@ var simCountedSabotages = []struct {
 			s.counted.look(l, "somebody:1:1")
 		}
 	})},
+	{"who asks as another kind is refused", "a lock is granted", func(s *sim, sem *simSem) bool {
+		s.judgeOtherKind(sem.name, "a lock", false, nil)
+		return true
+	}},
+	{"who asks as another kind is refused", "it is told of a holder", func(s *sim, sem *simSem) bool {
+		s.judgeOtherKind(sem.name, "a lock", false, ErrHeld)
+		return true
+	}},
+	{"who asks as another kind changes nothing", "the lock is another one's", func(s *sim, _ *simSem) bool {
+		s.server.twin.Do([]string{"HSET", "w2", "somebody", "1"})
+		s.checkUntouched("w2", "its holder")
+		return true
+	}},
+	{"who asks as another kind changes nothing", "a note is left", func(s *sim, _ *simSem) bool {
+		s.server.twin.Do([]string{"HSET", "w2", "its holder", "1"})
+		s.server.twin.Do([]string{"HSET", "{w2}:counted_requests", "somebody", "1 1"})
+		s.checkUntouched("w2", "its holder")
+		return true
+	}},
 	{"a count is above zero", "it is below", onLatch(func(s *sim, l *simLatch) {
 		s.server.twin.Do([]string{"SET", l.name, "-1"})
 		s.counted.look(l, "")
@@ -96,28 +115,37 @@ func TestSimNoticesWhatIsCounted(t *testing.T) {
 	for _, c := range simCountedSabotages {
 		t.Run(strings.ReplaceAll(c.rule+" "+c.how, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed < 30; seed++ { // until one has the moment
-				p := drawProfile(seed, 300, nil, "counted")
+			noticed(t, c.rule, "counted", func(p *simPlan) {
 				p.habit.odds[doLatch] = 50
-				p.steps = p.drawSteps(rand.New(rand.NewPCG(seed, 7)), 300) //nolint:gosec // it must repeat
-				p.rate, p.fates, p.crashes, p.blows, p.clocks, p.closes = 0, nil, false, false, false, false
-				s := newSim(p, nil)
-				done := false
-				s.w.In(nil, "sabotage", func() {
-					for !done && s.ended < len(p.steps) {
-						s.w.Sleep(500 * time.Microsecond)
-						done = c.now(s, s.counted.sems[1])
-					}
-				})
-				err := s.run()
-				s.w.Close()
-				if done {
-					require.Equal(t, c.rule, ruleOf(err), "seed %d: %v", seed, err)
-					return
-				}
-				require.NoError(t, err, "seed %d", seed)
-			}
-			t.Fatal("no run had the moment")
+				p.steps = p.drawSteps(rand.New(rand.NewPCG(p.seed, 7)), 300) //nolint:gosec // it must repeat
+			}, func(s *sim) bool { return c.now(s, s.counted.sems[1]) })
 		})
 	}
+}
+
+// noticed breaks a rule in a run of a profile in which nothing goes wrong by itself, and wants that to be noticed. now
+// does so at its moment, and says whether it was there.
+func noticed(t *testing.T, rule, profile string, shape func(*simPlan), now func(*sim) bool) {
+	t.Helper()
+	for seed := uint64(1); seed < 30; seed++ { // until one has the moment
+		p := drawProfile(seed, 300, nil, profile)
+		shape(&p)
+		p.rate, p.fates, p.crashes, p.blows, p.clocks, p.closes = 0, nil, false, false, false, false
+		s := newSim(p, nil)
+		done := false
+		s.w.In(nil, "sabotage", func() {
+			for !done && s.ended < len(p.steps) {
+				s.w.Sleep(500 * time.Microsecond)
+				done = now(s)
+			}
+		})
+		err := s.run()
+		s.w.Close()
+		if done {
+			require.Equal(t, rule, ruleOf(err), "seed %d: %v", seed, err)
+			return
+		}
+		require.NoError(t, err, "seed %d", seed)
+	}
+	t.Fatal("no run had the moment")
 }

@@ -20,10 +20,11 @@ import (
 
 // simCounted is what is counted in a run.
 type simCounted struct {
-	s       *sim
-	sems    []*simSem
-	latches []*simLatch
-	excused bool // a failover has lost what was written, or brought it back
+	s        *sim
+	sems     []*simSem
+	latches  []*simLatch
+	barriers []*simBarrier
+	excused  bool // a failover has lost what was written, or brought it back
 }
 
 // A simSem is a semaphore.
@@ -35,6 +36,7 @@ type simSem struct {
 	lost   int                // by processes that have died
 	leaky  bool               // more may be lost: what had no answer when a process died, or an engine gave up
 	takers []*simTaker
+	others map[*simEngine]int // who asks for it as a lock
 
 	missing clock.Instant // since when some were missing, whenever nobody asked; 0: they are not
 }
@@ -54,8 +56,9 @@ type simTaker struct {
 
 func newSimCounted(s *sim) *simCounted {
 	c := &simCounted{s: s, latches: []*simLatch{newSimLatch("l0"), newSimLatch("l1")}}
+	c.barriers = []*simBarrier{newSimBarrier("b0", 2), newSimBarrier("b1", 3)}
 	for i, limit := range []int{1, 3} {
-		sem := &simSem{name: "s" + strconv.Itoa(i), limit: limit, by: make(map[*simEngine]int)}
+		sem := &simSem{name: "s" + strconv.Itoa(i), limit: limit, by: make(map[*simEngine]int), others: make(map[*simEngine]int)}
 		c.sems = append(c.sems, sem)
 		s.server.twin.Do([]string{"SET", sem.name, strconv.Itoa(limit)})
 	}
@@ -68,7 +71,7 @@ func (c *simCounted) keeps(key string) bool {
 		return key == sem.name || strings.HasPrefix(key, "{"+sem.name+"}:")
 	}) || slices.ContainsFunc(c.latches, func(l *simLatch) bool {
 		return key == l.name || strings.HasPrefix(key, "{"+l.name+"}:")
-	}))
+	}) || slices.ContainsFunc(c.barriers, func(b *simBarrier) bool { return key == b.name }))
 }
 
 // shards are those of the names.
@@ -78,6 +81,9 @@ func (c *simCounted) shards() (all []uint64) {
 			all = append(all, xxhash.Sum64String(sem.name)%shardCount)
 		}
 		all = append(all, c.latchShards()...)
+		for _, b := range c.barriers {
+			all = append(all, xxhash.Sum64String(b.name)%shardCount)
+		}
 	}
 	return all
 }
@@ -124,6 +130,10 @@ func (c *simCounted) died(se *simEngine) {
 	}
 	for _, l := range c.latches {
 		l.waiters = slices.DeleteFunc(l.waiters, func(w *simAwait) bool { return w.se == se })
+	}
+	for _, b := range c.barriers {
+		b.leaves++
+		b.waiters = slices.DeleteFunc(b.waiters, func(w *simParty) bool { return w.se == se })
 	}
 	for _, a := range se.crew {
 		a.gives = 0
@@ -253,6 +263,7 @@ func (c *simCounted) checkWaiting() {
 		return
 	}
 	c.checkLatches()
+	c.checkBarriers()
 	now := c.s.w.Now()
 	quiet := c.s.quietAt != 0 && now.Sub(c.s.quietAt) >= simCalm
 	for _, sem := range c.sems {
@@ -326,7 +337,8 @@ var simCountedProfile = simProfile{"counted", [][]simKind{{simLock}}, shapeCount
 // shapeCounted: callers take and give back permits, and everything goes wrong that may.
 func shapeCounted(p *simPlan, r *rand.Rand) {
 	h := p.habit
-	h.odds = simOdds{doPermits: 50, doLatch: []int{0, 30, 90}[r.IntN(3)], doPause: 10, doClose: r.IntN(3)}
+	h.odds = simOdds{doPermits: 50, doLatch: []int{0, 30, 90}[r.IntN(3)], doPause: 10, doClose: r.IntN(3), doOtherKind: 8}
+	h.odds[doBarrier] = barrierOdds(p)
 	h.spans = simSpans{10 * time.Microsecond, []time.Duration{2, 50, 1000}[r.IntN(3)] * time.Millisecond}
 	h.waits, h.quits, h.tries = 30, 30, 20
 	p.engines, p.actors, p.calm = 1+r.IntN(3), 1+r.IntN(5), []int{30, 70, 100}[r.IntN(3)]

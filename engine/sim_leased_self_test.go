@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
@@ -101,26 +99,7 @@ func TestSimNoticesWhatIsLeased(t *testing.T) {
 	for _, c := range simLeasedSabotages {
 		t.Run(strings.ReplaceAll(c.rule+" "+c.how, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed < 30; seed++ { // until one has the moment
-				p := drawProfile(seed, 300, nil, "leased")
-				p.rate, p.fates, p.crashes, p.blows, p.clocks, p.closes = 0, nil, false, false, false, false
-				s := newSim(p, nil)
-				done := false
-				s.w.In(nil, "sabotage", func() {
-					for !done && s.ended < len(p.steps) {
-						s.w.Sleep(500 * time.Microsecond)
-						done = c.now(s, s.leased.sems[1])
-					}
-				})
-				err := s.run()
-				s.w.Close()
-				if done {
-					require.Equal(t, c.rule, ruleOf(err), "seed %d: %v", seed, err)
-					return
-				}
-				require.NoError(t, err, "seed %d", seed)
-			}
-			t.Fatal("no run had the moment")
+			noticed(t, c.rule, "leased", func(*simPlan) {}, func(s *sim) bool { return c.now(s, s.leased.sems[1]) })
 		})
 	}
 }

@@ -150,6 +150,7 @@ func (a *simActor) multi(st *simStep) {
 	}
 	if ends != endsResult && !done.WaitUntil(s.w.Now().Add(after)) {
 		s.story("%s gives up waiting for all of %q", m.who, lock.Names())
+		s.leaves(m.who)
 		if ends == endsCancel {
 			f.Cancel()
 		} else {
@@ -228,7 +229,7 @@ func (s *sim) judgeMulti(m *simMulti, f *Future[*MultiLease]) {
 	case closing:
 	case err != nil && len(m.live) > 0:
 		s.fail("a multi that failed leaves nothing", "%s was told %v, and has %d locks", m.who, err, len(m.live))
-	case errors.Is(err, ErrHeld) && len(m.giving) > 0 && f.op.(*multiOp).try:
+	case errors.Is(err, ErrHeld) && !errors.Is(err, context.Canceled) && len(m.giving) > 0 && f.op.(*multiOp).try: // else its caller left
 		s.fail("a multi that failed leaves nothing", "%s was told %v, and %d releases have no answer", m.who, err, len(m.giving))
 	case err == nil:
 		for _, ls := range ml.leases {

@@ -22,6 +22,12 @@ func (s *sim) setUp() {
 	if s.leases {
 		s.leased = newSimLeased(s)
 	}
+	if s.groups {
+		s.group = newSimGroup(s)
+	}
+	if s.redServers > 0 {
+		s.reds = newSimReds(s)
+	}
 	for n := range s.simPlan.engines {
 		se := &simEngine{s: s, n: n, giving: make(map[simGiving][]*simHold)}
 		s.engines = append(s.engines, se)
@@ -64,6 +70,8 @@ func (s *sim) conduct() {
 		s.checkWaiting()
 		s.counted.checkWaiting()
 		s.leased.checkWaiting()
+		s.group.checkWaiting()
+		s.reds.checkWaiting()
 		s.counted.checkRest()
 		s.checkCounts()
 		s.checkLives()
@@ -75,6 +83,7 @@ func (s *sim) conduct() {
 		s.checkWoken()
 		s.checkRegained()
 		s.checkTrust()
+		s.checkLingering()
 	}
 	s.calmDown()
 	s.story("every actor has ended")
@@ -91,6 +100,8 @@ func (s *sim) conduct() {
 	s.checkEmpty()
 	s.counted.checkEnd()
 	s.leased.checkEnd()
+	s.group.checkEnd()
+	s.reds.checkEnd()
 	s.checkWatched()
 	s.checkOwners()
 	s.closeAll()
@@ -127,7 +138,7 @@ func (s *sim) somethingLeft() bool {
 			return true
 		}
 	}
-	if s.leased.left() {
+	if s.leased.left() || s.reds.left() {
 		return true
 	}
 	for _, e := range s.server.twin.Keys() {
@@ -159,12 +170,12 @@ func (se *simEngine) unanswered() int {
 				s.shards = append(s.shards, i)
 			}
 		}
-		s.shards = append(append(s.shards, s.counted.shards()...), s.leased.shards()...)
+		s.shards = slices.Concat(s.shards, s.counted.shards(), s.leased.shards(), s.group.shards())
 	}
 	for _, i := range s.shards {
 		n += se.eng.shards[i].pending
 	}
-	return n
+	return n + s.reds.unanswered(se)
 }
 
 // calmDown ends all that goes wrong.
@@ -174,6 +185,7 @@ func (s *sim) calmDown() {
 	}
 	s.faults = false
 	s.server.heal()
+	s.reds.heal()
 	s.quietAt = max(s.quietAt, s.w.Now())
 	if s.healthy() {
 		s.quietAt = s.w.Now().Add(-time.Minute)
@@ -190,18 +202,26 @@ func (v *simServer) heal() {
 	}
 }
 
+// simMostFaults is for how long the nemesis strikes at most.
+const simMostFaults = 3 * time.Minute
+
 // nemesis strikes now and then.
 func (s *sim) nemesis() {
 	if !s.crashes && !s.blows && !s.clocks {
 		return
 	}
+	began := s.w.Now()
 	for !s.over {
 		s.w.Sleep(s.span(5*time.Millisecond, time.Second))
-		if !s.faults {
+		if !s.faults || s.w.Now().Sub(began) > simMostFaults { // else a process may never reach all servers at once
 			return
 		}
 		if s.blows && s.w.Int64N(2) == 0 {
-			s.blow()
+			if s.reds != nil {
+				s.reds.blow()
+			} else {
+				s.blow()
+			}
 		}
 		if s.crashes && s.w.Int64N(4) == 0 {
 			s.crash()
@@ -316,6 +336,7 @@ func (v *simServer) refuse(text string, d time.Duration) {
 func (s *sim) failOver() {
 	v := s.server
 	replica := v.twin.Clone()
+	replica.FlushScripts() // masters do not pass them on
 	s.story("a replica has seen what was written up to now")
 	s.w.Outside(s.w.Now().Add(s.span(time.Millisecond, 300*time.Millisecond)), func() {
 		if !s.faults {
@@ -327,6 +348,7 @@ func (s *sim) failOver() {
 			s.counted.excused = true
 		}
 		s.leased.failedOver(old, replica)
+		s.group.failedOver(old, replica)
 		s.forced = nil // they may be there again
 		s.story("the master fails over to it")
 		for _, n := range s.names {
@@ -394,7 +416,7 @@ func (s *sim) crash() {
 		return
 	}
 	s.faultCount++
-	if s.w.Int64N(3) > 0 {
+	if s.w.Int64N(3) > 0 || s.reds.opens(se) { // else one whose servers are away would never come to anything
 		d := s.span(time.Millisecond, 8*time.Second)
 		s.story("process %d is suspended for %v", se.n, d)
 		s.w.Suspend(se.proc, d)
@@ -405,6 +427,8 @@ func (s *sim) crash() {
 	se.dead = true
 	s.counted.died(se)
 	s.leased.died(se)
+	s.group.died(se)
+	s.reds.died(se)
 	for _, n := range s.names {
 		for _, h := range append([]*simHold(nil), n.holds...) {
 			if h.se == se {
@@ -514,6 +538,7 @@ func (s *sim) place(n *simName) int {
 func (s *sim) closeAll() {
 	for _, se := range s.engines {
 		ctx, cancel := s.w.WithTimeout(context.Background(), 30*time.Second)
+		s.reds.close(se)
 		began := s.w.Now()
 		s.ops++
 		err := se.eng.Close(ctx)

@@ -33,6 +33,8 @@ type simServer struct {
 	renews  bool          // but renewals
 	conns   []*simConn
 	subs    []*simSubs
+	reds    *simReds // it is one of several; nil: it is the only one
+	runs    int      // how many servers it was so far
 }
 
 func newSimServer(s *sim) *simServer {
@@ -44,7 +46,9 @@ func newSimServer(s *sim) *simServer {
 // adopt makes a keyspace the server's.
 func (v *simServer) adopt(t *twin.Server) {
 	v.twin = t
-	t.Micros, t.Publish, t.Listeners, t.Acks = v.micros, v.publish, v.listeners, 1
+	v.runs++
+	t.Run = strconv.Itoa(v.runs)
+	t.Micros, t.Publish, t.Listeners, t.Channels, t.Acks = v.micros, v.publish, v.listeners, v.channels, 1
 }
 
 // micros is what the server's clock shows: it may be stepped, and run fast or slow.
@@ -82,12 +86,33 @@ func (v *simServer) listeners(channel string) (n int64) {
 	return n
 }
 
+// channels lists the channels that somebody is subscribed to.
+func (v *simServer) channels(bool) (all []string) {
+	for _, sub := range v.subs {
+		for _, ch := range sub.order {
+			if sub.subscribed(ch.name) {
+				all = append(all, ch.name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // run executes one command that an engine has sent.
 func (v *simServer) run(args []string, r *simRound) twin.Reply {
 	v.s.commands++
+	if v.reds != nil {
+		reply := v.twin.Do(args)
+		v.reds.check()
+		return reply
+	}
 	before := v.s.beforeCommand(args)
 	before.from, before.sent = r.conn.client, r.sent
+	v.audience()
+	published := v.beforePublish(args, before.script)
 	reply := v.twin.Do(args)
+	published.after(v)
 	v.s.afterCommand(args, before, &reply)
 	return reply
 }
@@ -216,7 +241,7 @@ func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []ruei
 	}
 	if !c.greeted { // the handshake: a dial takes no time here, see package world on waiting under a mutex
 		c.greeted = true
-		if c.ended || c.v.stopped > c.w.Now() || c.v.s.refusesDial() {
+		if c.ended || c.v.stopped > c.w.Now() || c.v.s.refusesDial(c.v) {
 			return r.errors(errSimBroken)
 		}
 		r.execute(len(r.args))
@@ -244,6 +269,7 @@ func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []ruei
 	case !r.done.IsOpen():
 		return r.errors(context.DeadlineExceeded)
 	default:
+		c.v.s.noteAnswered(c.client.se, r.args)
 		return r.replies
 	}
 }
@@ -315,8 +341,10 @@ func (r *simRound) send() {
 	r.sent = w.Now()
 	c.lastArrive = max(c.lastArrive, w.Now().Add(c.v.latency()), c.v.stopped)
 	fate := c.v.s.drawFate()
-	if c.v.s.slow != nil {
-		r.slow = c.v.s.slow(r.args[0])
+	for _, args := range r.args {
+		if c.v.s.slow != nil && r.slow == 0 {
+			r.slow = c.v.s.slow(args)
+		}
 	}
 	if r.args[0][0] == "WAIT" {
 		r.sendWait(fate)
@@ -389,6 +417,9 @@ func (r *simRound) arrive() {
 // renews reports whether the round has renewals only.
 func (r *simRound) renews() bool {
 	for _, args := range r.args {
+		if args[0] == "SCRIPT" { // what loads them
+			continue
+		}
 		if name := simScriptNames[scriptArg(args)]; name != "renew" && name != "readrenew" {
 			return false
 		}
@@ -610,6 +641,13 @@ func (m *simSubs) cut(d time.Duration) {
 func (m *simSubs) Listens(channel string) bool {
 	ch := m.channels[channel]
 	return ch != nil && ch.asked && !m.lost
+}
+
+func (m *simSubs) Listeners(channel string) int {
+	if ch := m.channels[channel]; ch != nil {
+		return len(ch.subs)
+	}
+	return 0
 }
 
 func (m *simSubs) Replace() { m.cut(m.v.latency()) }

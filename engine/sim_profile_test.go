@@ -78,10 +78,20 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	if name == "" && rand.New(rand.NewPCG(p.seed, 19)).IntN(16) == 0 || name == simLeasedProfile.name { //nolint:gosec // as above
 		even, f = false, simLeasedProfile
 	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 29)).IntN(16) == 0 || name == simGroupProfile.name { //nolint:gosec // as above
+		even, f = false, simGroupProfile
+	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 31)).IntN(16) == 0 || name == simRedProfile.name { //nolint:gosec // as above
+		even, f = false, simRedProfile
+	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 37)).IntN(16) == 0 || name == simLingerProfile.name { //nolint:gosec // as above
+		even, f = false, simLingerProfile
+	}
 	if even {
 		return
 	}
 	p.profile, p.counts, p.leases = f.name, f.name == simCountedProfile.name, f.name == simLeasedProfile.name
+	p.groups = f.name == simGroupProfile.name
 	p.rate, p.fates, p.mixed, p.java, p.nests, p.users = 0, nil, false, false, false, false
 	p.force, p.closes, p.crashes, p.blows, p.clocks = false, false, false, false, false
 	p.engines, p.actors, p.owners, p.nested, p.calm = 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(2), 50+r.IntN(51), 100
@@ -224,7 +234,9 @@ func (p *simPlan) drawHabit(r *rand.Rand) simStep {
 	if r.IntN(100) < p.nested {
 		st.owner = r.IntN(p.owners)
 	}
-	if st.do != doAcquire && st.do != doMulti && st.do != doPermits && st.do != doLatch {
+	switch st.do {
+	case doAcquire, doMulti, doPermits, doLatch, doBarrier, doRed, doOtherKind:
+	default:
 		return st
 	}
 	st.try = r.IntN(100) < h.tries

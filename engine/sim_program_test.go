@@ -32,6 +32,9 @@ const (
 	doMulti
 	doPermits
 	doLatch
+	doBarrier
+	doRed
+	doOtherKind
 	simDos // how many there are
 )
 
@@ -252,13 +255,22 @@ func (a *simActor) step(st *simStep) {
 	case doMulti:
 		a.multi(st)
 	case doPermits:
-		if a.s.leased != nil {
+		switch {
+		case a.s.leased != nil:
 			a.leased(st)
-		} else {
+		case a.s.group != nil:
+			a.values(st)
+		default:
 			a.permits(st)
 		}
 	case doLatch:
 		a.latch(st)
+	case doBarrier:
+		a.barrier(st)
+	case doRed:
+		a.red(st)
+	case doOtherKind:
+		a.otherKind(st)
 	default:
 		if len(a.held) > 0 {
 			a.withHeld(st, a.held[st.pick%len(a.held)])
@@ -361,7 +373,7 @@ func (a *simActor) lockOf(st *simStep, name string) *Lock {
 	case simFair:
 		return e.FairLock(name, opts...).Lock
 	default:
-		return e.Lock(name, opts...)
+		return e.Lock(name, append(opts, a.s.lingers(st)...)...)
 	}
 }
 
@@ -838,6 +850,7 @@ func (a *simActor) close() {
 	if err == nil {
 		s.checkFreed(id)
 		s.leased.checkClosed(id)
+		s.group.checkClosed(id)
 		se.checkNews()
 	}
 	se.reopen()

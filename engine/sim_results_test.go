@@ -133,7 +133,7 @@ func (se *simEngine) tells(ls *Lease) {
 
 // seenLost notes that the holder of a lease sees that it is lost: the stream will have told of that, in the end.
 func (se *simEngine) seenLost(ls *Lease) {
-	if ls.hold.Status() == lockstate.Lost {
+	if ls.hold.Status() == lockstate.Lost && !ls.hold.Lingers() { // who gave it back before did not lose it
 		se.tally.of(ls.Name(), ls.OwnerID()).over = true
 	}
 }
@@ -152,6 +152,12 @@ func (s *sim) checkTally(se *simEngine, st *Stats) {
 	}
 	if st.GrantsByHandOff+st.GrantsByMessage+st.GrantsByPoll > st.Grants {
 		s.fail("Stats balance", "engine %d counts %d grants, of which %d by hand-off, %d by a message, %d by a poll", se.n, st.Grants, st.GrantsByHandOff, st.GrantsByMessage, st.GrantsByPoll)
+	}
+	if st.Wait.Count != st.Grants {
+		s.fail("Stats balance", "engine %d counts %d grants, and has measured the waits of %d", se.n, st.Grants, st.Wait.Count)
+	}
+	if st.Hold.Count > st.Releases || st.Wait.Sum < 0 || st.Hold.Sum < 0 {
+		s.fail("Stats balance", "engine %d counts %d releases, and has measured %+v and %+v", se.n, st.Releases, st.Wait, st.Hold)
 	}
 	if lost, known := se.checkNews(); known && st.Lost != lost {
 		s.fail("Stats balance", "engine %d counts %d losses, and has told of %d", se.n, st.Lost, lost)

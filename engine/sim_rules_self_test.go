@@ -58,7 +58,7 @@ var simRuleSabotages = []simSabotage{
 		if w.n.freeAt == 0 {
 			return false
 		}
-		s.checkRefusal(w, &simStep{wait: 3}, &HeldError{})
+		s.checkRefusal(w, &simStep{wait: 3}, &HeldError{Remaining: time.Second})
 		return true
 	}},
 	{"MaxWait tells of the holder", "but says that nobody knows", []simKind{simLock}, func(s *sim) bool {

@@ -35,6 +35,7 @@ type simKnown struct {
 	hash       uint64
 	asks       int                          // acquires that were asked for
 	hidden     []*simEngine                 // whose those are that are made inside of a Do: they are no belief of their own
+	shownAt    clock.Instant                // when one of those last ended
 	stood      [2]clock.Instant             // when a lock that one holds, and a read-write lock, was last seen there
 	readOnly   bool                         // since nothing was on its way, only readers have asked
 	writerAt   clock.Instant                // when a writer last came, left, or was seen to write
@@ -44,12 +45,34 @@ type simKnown struct {
 	crowd      map[*simEngine]clock.Instant // when it last changed who waits in an engine
 	toldUntil  map[*simEngine]clock.Instant // until when the server last said to an engine that somebody has it
 	heardAt    map[*simEngine]clock.Instant // when a message last woke an engine that waits
+	answeredAt map[*simEngine]clock.Instant // when a release of an engine was last answered: it may be late
+	leftAt     map[*simEngine]clock.Instant // the same of what gives back one of several handles, too
+}
+
+// noteAnswered notes what gives back among commands whose answers an engine has now.
+func (s *sim) noteAnswered(se *simEngine, sent [][]string) {
+	for _, args := range sent {
+		script := simScriptNames[scriptArg(args)]
+		if !strings.HasSuffix(script, "release") && script != "reacquire" {
+			continue
+		}
+		for _, key := range simKeysOf(args) {
+			if n := s.byKey[key]; n != nil {
+				if n.known.answeredAt == nil {
+					n.known.answeredAt, n.known.leftAt = make(map[*simEngine]clock.Instant), make(map[*simEngine]clock.Instant)
+				}
+				if n.known.leftAt[se] = s.w.Now(); script != "reacquire" {
+					n.known.answeredAt[se] = s.w.Now()
+				}
+			}
+		}
+	}
 }
 
 // shown takes back one note of hidden.
 func (k *simKnown) shown(se *simEngine) {
 	if at := slices.Index(k.hidden, se); at >= 0 {
-		k.hidden = slices.Delete(k.hidden, at, at+1)
+		k.hidden, k.shownAt = slices.Delete(k.hidden, at, at+1), se.s.w.Now()
 	}
 }
 
@@ -295,6 +318,9 @@ func (s *sim) checkRefusal(w *simWait, st *simStep, err error) {
 		}
 	case simWaits[st.wait] == 0 || w.had || s.mixed:
 	case held != nil:
+		if since := max(n.freeAt, n.known.answeredAt[w.se]); held.Remaining == 0 && now.Sub(since) < lockstate.YieldMost+s.travels()+25*time.Millisecond {
+			return // its engine has just given it back, and leaves it to those who were heard to wait for it
+		}
 		if w.alone && n.freeAt != 0 && n.freeAt <= w.since && w.kind != simRead && w.kind != simFair {
 			s.fail("MaxWait claims no holder that is not there", "%q was free for %v, and %s was told %v", n.name, now.Sub(n.freeAt), w.who, err)
 		}

@@ -89,7 +89,7 @@ func readSimSettings() (simSettings, error) {
 		return set, fmt.Errorf("make sim: KINDS=%s: %w", *simText["KINDS"], err)
 	}
 	names := []string{"", "none"}
-	for _, f := range append(slices.Clone(simProfiles), simQueueProfile, simCountedProfile, simLeasedProfile) {
+	for _, f := range append(slices.Clone(simProfiles), simQueueProfile, simCountedProfile, simLeasedProfile, simGroupProfile, simRedProfile, simLingerProfile) {
 		names = append(names, f.name)
 	}
 	if !slices.Contains(names, set.profile) {
@@ -224,6 +224,7 @@ var simSeeds = []uint64{
 var simProfileSeeds = map[string][]uint64{
 	"healthy":  {1005285, 1012718},
 	"extended": {1007259},
+	"linger":   {780, 2135},
 	"outage":   {8, 65, 161, 169, 949, 985, 1454},
 	"forced":   {1733885054716, 1733885058668, 5907, 7020, 7417, 7659, 11515},
 }

@@ -17,7 +17,7 @@ import (
 // TestSimNotices breaks each rule on purpose: a check that cannot fail would be noticed here. What breaks it waits
 // for its moment in a run in which nothing else goes wrong.
 func TestSimNotices(t *testing.T) {
-	for _, c := range slices.Concat(simSabotages, simRuleSabotages, simUserSabotages, simResultSabotages, simQueueSabotages, simMultiSabotages) {
+	for _, c := range slices.Concat(simSabotages, simRuleSabotages, simUserSabotages, simResultSabotages, simQueueSabotages, simMultiSabotages, simPublishSabotages, simLingerSabotages) {
 		t.Run(strings.ReplaceAll(c.rule+" "+c.how, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed < 30; seed++ { // until one has the moment

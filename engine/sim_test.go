@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -30,6 +31,8 @@ type sim struct {
 
 	counted *simCounted
 	leased  *simLeased
+	group   *simGroup
+	reds    *simReds
 
 	copies                 int         // late ones, still to run
 	ended                  int         // actors
@@ -66,35 +69,37 @@ type sim struct {
 
 // A simPlan is what is drawn from a seed before the run: who is there, what they do, what goes wrong.
 type simPlan struct {
-	seed    uint64
-	engines int
-	actors  int // of each engine
-	owners  int // of each engine
-	kinds   []simKind
-	yields  int // of 1000 yield points
-	rate    int // of 1000 rounds: how many meet a fault
-	fates   []simFate
-	force   bool          // ForceRelease
-	closes  bool          // engines are closed and opened anew
-	crashes bool          // processes die, or are suspended
-	blows   bool          // the server is stopped, refuses, fails over
-	clocks  bool          // its clock is stepped, and drifts
-	java    bool          // a foreign client runs Redisson's scripts
-	mixed   bool          // names are asked for as other kinds than theirs
-	users   bool          // the code of others blocks, panics and asks
-	nests   bool          // owners enter again and again, and extend
-	stops   bool          // renewals are stopped while their handle is given back
-	nested  int           // of 100 acquires, how many have an owner
-	calm    int           // of 100 steps, after how many nothing goes wrong any more
-	profile string        // its name; "": none
-	counts  bool          // there are semaphores
-	leases  bool          // there are semaphores with leased permits
-	habit   *simHabit     // how its actors behave; nil: everything is drawn evenly
-	line    time.Duration // how much longer everything travels, each way
-	outage  time.Duration // how long the server is not there, once
-	javas   int           // how many more foreign clients than two
-	squats  int           // one of so many times the foreign client takes what is no lock's name
-	steps   [][]simStep
+	seed       uint64
+	engines    int
+	actors     int // of each engine
+	owners     int // of each engine
+	kinds      []simKind
+	yields     int // of 1000 yield points
+	rate       int // of 1000 rounds: how many meet a fault
+	fates      []simFate
+	force      bool          // ForceRelease
+	closes     bool          // engines are closed and opened anew
+	crashes    bool          // processes die, or are suspended
+	blows      bool          // the server is stopped, refuses, fails over
+	clocks     bool          // its clock is stepped, and drifts
+	java       bool          // a foreign client runs Redisson's scripts
+	mixed      bool          // names are asked for as other kinds than theirs
+	users      bool          // the code of others blocks, panics and asks
+	nests      bool          // owners enter again and again, and extend
+	stops      bool          // renewals are stopped while their handle is given back
+	nested     int           // of 100 acquires, how many have an owner
+	calm       int           // of 100 steps, after how many nothing goes wrong any more
+	profile    string        // its name; "": none
+	counts     bool          // there are semaphores
+	leases     bool          // there are semaphores with leased permits
+	groups     bool          // there are values of a group
+	redServers int           // of RedLocks; 0: there are none
+	habit      *simHabit     // how its actors behave; nil: everything is drawn evenly
+	line       time.Duration // how much longer everything travels, each way
+	outage     time.Duration // how long the server is not there, once
+	javas      int           // how many more foreign clients than two
+	squats     int           // one of so many times the foreign client takes what is no lock's name
+	steps      [][]simStep
 }
 
 // A simKind is a kind of lock, as callers name it.
@@ -136,8 +141,8 @@ func (s *sim) drawFate() simFate {
 	return s.fates[s.w.Int64N(int64(len(s.fates)))]
 }
 
-func (s *sim) refusesDial() bool {
-	return s.server.dark > s.w.Now() && !s.server.renews || s.faults && s.rate > 0 && s.w.Int64N(50) == 0
+func (s *sim) refusesDial(v *simServer) bool {
+	return v.dark > s.w.Now() && !v.renews || s.faults && s.rate > 0 && s.w.Int64N(50) == 0
 }
 
 func (s *sim) dropsMessage() bool { return s.faults && s.rate > 0 && s.w.Int64N(100) == 0 }
@@ -185,6 +190,7 @@ type simEngine struct {
 	events  *Events
 	tally   *simTally
 	closing bool
+	wide    *atomic.Int32            // nodes that use several lanes
 	dead    bool                     // the process has died, and the next is not started yet
 	giving  map[simGiving][]*simHold // releases without an answer
 }
@@ -195,6 +201,15 @@ func (se *simEngine) open() error {
 	se.gen++
 	others, logger := se.newOthers()
 	cfg := Config{Client: &simClient{server: s.server, proc: se.proc, se: se, gen: se.gen}, Logger: logger}
+	cfg.ask = 2 // there are few names, so a batch has few keys
+	se.wide = new(atomic.Int32)
+	cfg.wide = se.wide
+	if se.n%2 == 1 { // so that the lanes of some engines change with the little that is on its way here
+		cfg.many = 3
+	}
+	if (s.seed+uint64(se.n))%3 == 0 { // so that of the little that waits here some is left for the next write
+		cfg.runs = 2
+	}
 	eng, err := open(cfg, s.w, func(string) pubsub.Subscriptions {
 		se.subs = newSimSubs(s.server, se.proc)
 		return se.subs
@@ -219,6 +234,7 @@ func (se *simEngine) reopen() {
 	for se.s.ops++; se.open() != nil; se.s.ops++ {
 		se.s.w.Sleep(100 * time.Millisecond)
 	}
+	se.s.reds.open(se)
 }
 
 // A simName is one lock's name, with all that is known of who holds it.

@@ -35,6 +35,17 @@ type Stats struct {
 	Waits    int64 // acquires that were told "busy" and waited
 	Errors   int64 // acquires ended by an error of the server or of the network
 
+	// WaitsLocal counts acquires that queued because this engine held the lock: none of them asked the server first.
+	WaitsLocal int64
+	// Acquires that their callers gave up: because MaxWait was over, because their ctx ended, by Cancel. An acquire of
+	// several locks that is given up counts its parts as cancelled.
+	EndedByMaxWait, EndedByContext, EndedByCancel int64
+	// Wait is how long acquires that were granted had waited: from the call, where others of this engine were in front,
+	// else from when the first command was sent. Hold is how long leases were held that were given back by Release.
+	Wait, Hold Histogram
+	// Classes is what happened to the names of each class, if Config.Class tells classes apart.
+	Classes []ClassStats
+
 	Lost      int64 // leases lost
 	Leaked    int64 // leases dropped without Release, found by the watchdog
 	Ghosts    int64 // grants that nobody could use, given back
@@ -45,12 +56,21 @@ type Stats struct {
 	// GrantsByHandOff is, of the grants, those passed on inside this engine without a command of their own:
 	// handed over, shared with a reader, or passed on by the release of a fair lock.
 	GrantsByHandOff int64
-	GrantsByMessage int64 // of the others, those that a release message sent for
-	GrantsByPoll    int64 // of the others, those that the poll found
+	// GrantsByLinger is, of those, the ones that lingered (see Linger); LingersLost counts lingering locks that were lost,
+	// which nobody had.
+	GrantsByLinger, LingersLost int64
+	GrantsByMessage             int64 // of the others, those that a release message sent for
+	GrantsByPoll                int64 // of the others, those that the poll found
+
+	// PassedOver is how often a waiter was passed over: it was woken by a release that freed enough for it, asked, and
+	// others, in other engines or Redisson, had taken that. Who of them had asked first nobody knows: where all take turns
+	// it rises with GrantsByMessage, and a waiter that starves has many times as many. What an engine does not hear of
+	// it does not count. Within one engine nobody is passed over: its waiters are served in order.
+	PassedOver int64
 
 	WokenByMessage, WokenBySubscribe, WokenByReconnect, WokenByPoll int64
 
-	Held, Waiting, Names int64 // gauges: holds, acquires in queues, names with anything going on
+	Held, Waiting, Names int64 // gauges: holds (those that linger, too), acquires in queues, names with anything going on
 	Renewals             RenewalStats
 	Slots                SlotStats // of a cluster
 	ConnectionsRefused   int64     // connections closed because the server sent what no server sends, or far too much
@@ -87,7 +107,11 @@ func (e *Engine) Stats() Stats {
 	s.Ghosts, s.Abandoned, s.Unseen, s.TooLate = c.ghosts, c.abandoned, c.unseen, c.tooLate
 	s.GrantsByHandOff, s.GrantsByMessage, s.GrantsByPoll = c.handOffs, c.byMessage, c.byPoll
 	s.WokenByMessage, s.WokenBySubscribe = c.messages, c.subscribed
-	s.WokenByReconnect, s.WokenByPoll = c.reconnects, c.polls
+	s.WokenByReconnect, s.WokenByPoll, s.PassedOver = c.reconnects, c.polls, c.passedOver
+	s.WaitsLocal, s.EndedByMaxWait = c.waitsLocal, c.endedByMaxWait
+	s.EndedByContext, s.EndedByCancel = c.endedByContext, c.endedByCancel
+	s.GrantsByLinger, s.LingersLost = c.lingered, c.lingersLost
+	s.Wait, s.Hold, s.Classes = c.wait, c.hold, e.classes.stats()
 	s.Renewals, s.Slots, s.ConnectionsRefused = e.watchdog.Stats(), e.nodes.Stats(), e.cfg.guard.Refused()
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())
@@ -160,8 +184,9 @@ func (k EventKind) String() string {
 // An Event is one thing that happened to a lock that this engine holds or held.
 type Event struct {
 	Kind EventKind
-	// Name and OwnerID are the lease's. Leases that share a hold, because an owner entered again or several
-	// read, share the OwnerID: each is held and released, but the hold is lost once.
+	// Name and OwnerID are the lease's; a Permit's OwnerID is the id of its first permit. Leases that share a hold,
+	// because an owner entered again or several read, share the OwnerID: each is held and released, but the hold is
+	// lost once.
 	Name    string
 	OwnerID string
 	At      time.Time

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // An engine's UUID is the first half of every owner id it writes: two engines with the same one hold each other's
@@ -51,4 +54,25 @@ func TestAllOfAUUIDIsRandom(t *testing.T) {
 			require.True(t, even(differ), "bits %d and %d differ in %d of %d", a, b, differ, many)
 		}
 	}
+}
+
+// A program may give the library another reader, for ids of its own that repeat. Those of engines may not.
+func TestAUUIDIsNotDrawnFromTheReaderOfTheProgram(t *testing.T) {
+	uuid.SetRand(strings.NewReader(strings.Repeat("x", 1024)))
+	defer uuid.SetRand(nil)
+	require.Equal(t, uuid.NewString(), uuid.NewString())
+	require.NotEqual(t, newUUID(nil), newUUID(nil))
+}
+
+// A simulated engine has the same name in every run of one seed: owner ids are in the story that must repeat.
+func TestAUUIDOfASimulatedWorldIsDrawnFromItsSeed(t *testing.T) {
+	two := func(seed uint64) [2]string {
+		w := world.New(seed, 0)
+		defer w.Close()
+		return [2]string{newUUID(w), newUUID(w)}
+	}
+	one := two(1)
+	require.Equal(t, one, two(1))
+	require.NotEqual(t, one, two(2))
+	require.NotEqual(t, one[0], one[1])
 }

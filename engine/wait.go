@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"context"
-	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -121,12 +121,31 @@ func (p *wakeups) Wake(cause pubsub.WakeCause, message string) {
 			p.wake(func(c *counts) { c.messages++ }, lockstate.WakeLeft)
 			return
 		}
-		p.wake(func(c *counts) { c.messages++ }, lockstate.WakeMessage)
+		freed := traits(p.family).freedBy(message)
+		p.wake(func(c *counts) { c.messages++; p.freed = freed }, lockstate.WakeMessage)
 	case pubsub.WakeSubscribed:
 		p.wake(func(c *counts) { c.subscribed++ }, lockstate.WakeLook)
 	case pubsub.WakeReconnect:
 		p.wake(func(c *counts) { c.reconnects++ }, lockstate.WakeLook)
 	default: // no messages for now: the poll is there
+	}
+}
+
+// freedBy is how much a message of a release says is free: of a semaphore, how many permits; of a lock, all of it.
+func (f *family) freedBy(message string) int {
+	if f.Serves != lockstate.ServesSome && !f.Many {
+		return math.MaxInt32
+	}
+	n, _ := strconv.Atoi(message) // what is no number frees nothing
+	return n
+}
+
+// passedOver counts a waiter that was passed over: a message said that there is enough for it, and when it asked,
+// others had taken that.
+func (sc *section) passedOver(ent *entry) {
+	op := ent.head()
+	if op != nil && op.Told() && ent.WokenBy() == lockstate.WakeMessage && ent.wakeups.freed >= int(op.set.Units) {
+		sc.sh.counts.passedOver++
 	}
 }
 
@@ -178,9 +197,6 @@ func (sc *section) wake(p *wakeups, count func(*counts), kind lockstate.WakeKind
 	sc.applyStep(ent, s)
 }
 
-// errNoAnswer is why an outcome is unknown where MaxWait ended before the server had said anything.
-var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.DeadlineExceeded)
-
 // waitedError is what an op is told when its MaxWait is over: that somebody else has the lock, and for how long
 // as far as this engine knows; or that nobody knows, because the server has not answered.
 func (op *acquireOp) waitedError(now clock.Instant) error {
@@ -190,8 +206,11 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 	if op.Queued() && ent.besideHold() == nil { // or it enters again, or reads beside: who has the lock is its own owner
 		for at := range ent.root().withChildren {
 			if at.keepsOut(op, now) {
-				return op.heldError(sc.remaining(at, now))
+				return sc.heldError(op, at, now)
 			}
+		}
+		if ent.Yields() { // nothing was sent: it was left to those who were heard to wait for it
+			return sc.heldError(op, ent, now)
 		}
 	}
 	return sc.unanswered(ent, op, now)
@@ -203,7 +222,21 @@ func (ent *entry) keepsOut(op *acquireOp, now clock.Instant) bool {
 	if h := ent.standing(); h != nil {
 		return !together(h.Family, op.set.family)
 	}
-	return ent.ToldBusy(now)
+	return ent.ToldBusy(now) && !ent.doubted(now)
+}
+
+// doubted reports whether nothing is known any more of who was said to have the lock: that time is over, and the server
+// has answered errors since.
+func (ent *entry) doubted(now clock.Instant) bool {
+	return ent.lastError() != nil && ent.BusyUntil() <= now
+}
+
+// lastError is what the server has answered since it last told of a holder; nil: no error.
+func (ent *entry) lastError() *resp.ServerError {
+	if ent == nil || ent.attempt() == nil || ent.attempt().retry == nil {
+		return nil
+	}
+	return ent.attempt().retry.last
 }
 
 // unanswered says by when what was sent for an op is over, with the last error if there was one.
@@ -244,6 +277,19 @@ func (sc *section) remaining(ent *entry, now clock.Instant) time.Duration {
 // listens reports whether a release of a family's lock of the name is heard by this engine.
 func (ent *entry) listens(f resp.Family) bool {
 	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listens(ent.channelOf(traits(f)))
+}
+
+// othersListen reports whether somebody of this engine waits for other values of the group: it hears the same message
+// over the same connection.
+func (ent *entry) othersListen(f *family) bool {
+	if !f.parts {
+		return false
+	}
+	mine := 0
+	if ent.wakeups != nil && ent.wakeups.sub != nil {
+		mine = 1
+	}
+	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listeners(ent.channelOf(f)) > mine
 }
 
 // channelOf is where releases of a family's lock of the name are published.

@@ -63,13 +63,19 @@ var scripts = sync.OnceValue(func() map[string]string { //nolint:gochecknoglobal
 	return names
 })
 
+// acquires are the scripts by which something is taken, or waited for.
+var acquires = map[string]bool{ //nolint:gochecknoglobals // a constant in all but name
+	"acquire": true, "acquireone": true, "reacquire": true, "fenced": true, "read": true, "write": true, "fair": true,
+	"semaphore": true, "permits": true, "barrier": true,
+}
+
 // refuses reports whether a server in the state that the error text speaks of refuses a command. The
 // probes of a new connection are let through, as most such servers do.
 func refuses(text, cmd, script string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	switch word {
 	case "OOM": // what frees memory, or needs none, goes on
-		return script == "acquire" || script == "reacquire"
+		return acquires[script]
 	case "READONLY", "MISCONF", "NOREPLICAS":
 		return script != "" && script != "inspect"
 	default:

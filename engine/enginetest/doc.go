@@ -16,15 +16,19 @@
 //
 // # Troubles
 //
-//	Lose       the lock is deleted behind its holder's back; returns when the holder's lease is lost
-//	Steal      somebody else holds the lock now, as a Java client would
-//	Free       that other owner releases it
-//	Advance    time passes for everybody but the engines of this server: other owners' leases end
-//	Refuse     commands are answered with an error, OOM or READONLY or another, until Accept
-//	Down       connections are cut and refused until Up
+//	Lose         the lock is deleted behind its holder's back; returns when the holder's lease is lost
+//	Steal        somebody else holds the lock now, as a Java client would
+//	LosePermits  the same of all permits of a PermitSemaphore
+//	Free         that other owner releases it
+//	Advance      time passes for everybody but the engines of this server: other owners' leases end
+//	Refuse       commands are answered with an error, OOM or READONLY or another, until Accept
+//	Down         connections are cut and refused until Up
 //
 // [Server.NewEngine] opens a further engine: another process that contends. One that is closed with
 // KeepOnClose leaves its locks behind like a process that crashed.
+//
+// A latch is lost by its Delete, a barrier broken by its Reset, or by a party with a short MaxWait: any engine may do so.
+// A plain Semaphore is drained by DrainPermits.
 //
 // AwaitHeld and AwaitWaiters are for tests that start their subject in the background: they take the
 // place of a sleep. Held and Owner tell what the server has.

@@ -47,7 +47,7 @@ func ExampleServer_NewEngine() {
 	_, err := here.Lock("leader").TryAcquire(ctx)
 	fmt.Println("held elsewhere:", errors.Is(err, engine.ErrHeld))
 
-	_ = elsewhere.Close(ctx) // that process crashes, and its lease runs out
+	_ = elsewhere.Close(context.Background()) // that process crashes, and its lease runs out
 	srv.Advance(engine.DefaultLease)
 	_, err = here.Lock("leader").TryAcquire(ctx)
 	fmt.Println("taken over:", err == nil)

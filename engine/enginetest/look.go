@@ -37,13 +37,13 @@ func (s *Server) AwaitHeld(name string) {
 }
 
 // AwaitWaiters waits until at least n acquires of the engines of this server are waiting for the
-// lock. It fails the test after ten seconds. The server must not be down.
+// lock, the semaphore, the latch or the barrier. It fails the test after ten seconds. The server must not be down.
 func (s *Server) AwaitWaiters(name string, n int) {
 	s.tb.Helper()
 	s.await(fmt.Sprintf("%d waiters for %q", n, name), func(ctx context.Context) bool {
 		waiters := 0
 		for _, m := range s.members() {
-			waiters += s.inspect(ctx, m, name).Waiters
+			waiters += max(s.inspect(ctx, m, name).Waiters, m.waiters(name))
 		}
 		return waiters >= n
 	})

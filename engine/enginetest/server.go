@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -126,7 +127,7 @@ func (s *Server) Engine() *engine.Engine {
 // is made to its configuration before it is opened.
 func (s *Server) NewEngine(changes ...func(*engine.Config)) *engine.Engine {
 	s.tb.Helper()
-	cfg := engine.Config{Addrs: []string{s.Addr()}}
+	cfg := engine.Config{Addrs: []string{s.Addr()}, Logger: slog.New(slog.DiscardHandler)} // losses are scripted
 	for _, change := range changes {
 		change(&cfg)
 	}

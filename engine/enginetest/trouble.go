@@ -36,6 +36,38 @@ func (s *Server) Lose(name string) {
 	s.take(name, func() { s.erase(name) })
 }
 
+// LosePermits takes all leased permits of a semaphore away from whoever has them: they are free. When it returns, every
+// Permit of the engines of this server is lost. A plain Semaphore has nothing to lose: nobody owns its permits.
+//
+// It fails the test if the server is down or refuses commands.
+func (s *Server) LosePermits(name string) {
+	s.tb.Helper()
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, m := range s.members() {
+		if !strings.HasPrefix(name, m.prefix) {
+			continue
+		}
+		sem := m.PermitSemaphore(strings.TrimPrefix(name, m.prefix))
+		holders, err := sem.Holders(ctx)
+		var ids []string
+		for _, h := range holders {
+			if h.Mine {
+				ids = append(ids, h.ID)
+			}
+		}
+		if err == nil && len(ids) > 0 {
+			_, err = sem.ForceRelease(ctx, ids...)
+		}
+		if err != nil {
+			s.tb.Fatalf("enginetest: lose the permits of %q: %v", name, err)
+			return
+		}
+	}
+}
+
 // Steal lets ForeignOwner hold the lock, for ForeignLease, whether it is free or held: a holder's
 // lease is lost when Steal returns, as after Lose. In between nobody else can get the lock.
 func (s *Server) Steal(name string) {
@@ -127,6 +159,14 @@ func (m member) holds(name string) bool {
 	return slices.ContainsFunc(m.Held(), func(h engine.HeldInfo) bool { return m.prefix+h.Name == name })
 }
 
+// waiters is how many callers of an engine wait for what the server calls name, whatever that is.
+func (m member) waiters(name string) int {
+	if !strings.HasPrefix(name, m.prefix) {
+		return 0
+	}
+	return m.Semaphore(strings.TrimPrefix(name, m.prefix)).Waiters()
+}
+
 // lock returns the engine's handle on the lock that the server calls name.
 func (m member) lock(name string) *engine.Lock { return m.Lock(strings.TrimPrefix(name, m.prefix)) }
 
@@ -170,7 +210,7 @@ func (s *Server) Advance(d time.Duration) {
 // Refuse makes the server answer commands with an error, text, until Accept. The first word says
 // which, as it does for clients:
 //
-//   - "OOM …": acquires alone. Renewals and releases need no memory.
+//   - "OOM …": acquires alone, of permits and at barriers, too. Renewals and releases need no memory, nor does a latch.
 //   - "READONLY …", "MISCONF …", "NOREPLICAS …": whatever writes.
 //   - any other, such as "LOADING …" or "NOPERM …": every lock command, and Ping.
 //

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -14,6 +13,10 @@ import (
 
 // ErrStale is returned when a later holder of the lock has written already; nothing was written.
 var ErrStale = errors.New("fence: a later holder of the lock has written already")
+
+// ErrKey is returned by Redis.Set where the key holds a hash that Set has not made, a lock for example; nothing was
+// written.
+var ErrKey = errors.New("fence: the key holds something else")
 
 // ErrToken is returned for a token that no fenced lock gave; nothing was written.
 var ErrToken = errors.New("fence: not a fencing token")
@@ -62,19 +65,26 @@ func (g *Gate) Forget(resource string) {
 //
 //nolint:gochecknoglobals // a constant in all but name
 var set = rueidis.NewLuaScript(`
-local seen = tonumber(redis.call('HGET', KEYS[1], 'token') or 0)
+local seen = redis.call('HGET', KEYS[1], 'token')
+if not seen and redis.call('EXISTS', KEYS[1]) == 1 then
+  return -1
+end
+seen = tonumber(seen or 0)
 if tonumber(ARGV[1]) < seen then
   return seen
 end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
 return 0`)
 
-// Redis writes values to Redis: hashes with the fields value and token.
+// Redis writes values to Redis: hashes with the fields value and token. Client is any client of the server that has the
+// values, as rueidis.NewClient makes it: it need not be the server of the locks, nor the engine's Config.Client.
 type Redis struct{ Client rueidis.Client }
 
-// Set writes a value unless a later holder of the lock has. The hash has no expiry: give it one if the
-// value is to have one, but later than any writer may be asleep, for the token goes with it.
-// Errors: ErrStale, ErrToken, the client's.
+// Set writes a value unless a later holder of the lock has. The key is not the lock's name: a lock is a hash under its
+// name, too, and the two would destroy each other. Set refuses a hash that it has not made, but a lock cannot tell such a
+// value from a holder. The hash has no expiry: give it one if the value is to have one, but later than any writer may be
+// asleep, for the token goes with it. Delete it when no writer of before can be on its way any more.
+// Errors: ErrStale, ErrToken, ErrKey where the key holds another hash, the client's.
 func (r Redis) Set(ctx context.Context, key, value string, token int64) error {
 	if err := check(token); err != nil {
 		return err
@@ -82,6 +92,10 @@ func (r Redis) Set(ctx context.Context, key, value string, token int64) error {
 	seen, err := set.Exec(ctx, r.Client, []string{key}, []string{fmt.Sprint(token), value}).AsInt64()
 	if err != nil {
 		return err
+	}
+	if seen < 0 {
+		return fmt.Errorf("%w: %q is no value that was written with a token; is it the lock? A value needs a key of its own",
+			ErrKey, key)
 	}
 	if seen > 0 {
 		return fmt.Errorf("%w: %q has seen %d, this is %d", ErrStale, key, seen, token)
@@ -106,32 +120,32 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-var where = regexp.MustCompile(`(?is)^\s*update\s.*\sset\s.*\swhere\s`)
-
-// Update runs an UPDATE of one row whose last two parameters are the token: the statement stores it, and
-// its WHERE lets the row through only if it has seen no greater one:
+// Update runs an UPDATE of one row, or an INSERT with ON CONFLICT … DO UPDATE, that stores the token in a column and writes
+// only where the same column has no greater one:
 //
 //	UPDATE account SET balance = ?, fence = ? WHERE id = ? AND fence <= ?
+//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
+//	UPDATE account SET balance = :balance, fence = :token WHERE id = :id AND fence <= :token
+//	INSERT INTO account (id, balance, fence) VALUES ($1, $2, $3)
+//	    ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fence = excluded.fence
+//	    WHERE account.fence <= excluded.fence
 //
-// args are those of the statement in its order, the token among them. Update looks at how many rows were
-// changed: none is ErrStale (or a row that does not exist: insert rows before they are fenced), more than
-// one is an error that says so. It refuses a statement without SET and WHERE, and one whose args do not
-// hold the token twice: a forgotten comparison would fence nothing.
+// args are those of the statement in its order, the token among them; names by [sql.Named]. Update reads the statement,
+// and refuses one that does not fence, saying why: no comparison, one in another direction, an OR beside it, MySQL's
+// ON DUPLICATE KEY UPDATE, which has no condition.
+//
+// The column must not be NULL, for no comparison with NULL is true: make it NOT NULL DEFAULT 0, or write COALESCE(fence, 0) <= ?
+// or (fence IS NULL OR fence <= ?). A driver must count the rows that were found: MySQL's counts those that were changed,
+// so that what is written twice looks stale; open it with clientFoundRows=true.
+//
+// Update looks at how many rows were written: none is ErrStale (or a row that does not exist: insert rows before they
+// are fenced), more than one is an error that says so.
 func Update(ctx context.Context, db Execer, token int64, statement string, args ...any) error {
 	if err := check(token); err != nil {
 		return err
 	}
-	if !where.MatchString(statement) {
-		return fmt.Errorf("fence: not an UPDATE with SET and WHERE: %s", strings.TrimSpace(statement))
-	}
-	found := 0
-	for _, a := range args {
-		if a == token {
-			found++
-		}
-	}
-	if found < 2 {
-		return fmt.Errorf("fence: the token is %d of the statement's arguments, and must be two: stored and compared", found)
+	if err := read(statement, token, args).check(); err != nil {
+		return err
 	}
 	result, err := db.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -141,9 +155,18 @@ func Update(ctx context.Context, db Execer, token int64, statement string, args 
 	case err != nil:
 		return err
 	case n == 0:
-		return fmt.Errorf("%w, or there is no such row: token %d", ErrStale, token)
+		return fmt.Errorf("%w, or there is no such row, or its column is NULL: token %d%s", ErrStale, token, mysqlHint(db))
 	case n > 1:
 		return fmt.Errorf("fence: %d rows were changed, one was meant", n)
 	}
 	return nil
+}
+
+// mysqlHint is what may be wrong where the driver counts changes, as far as that can be seen.
+func mysqlHint(db Execer) string {
+	pool, ok := db.(*sql.DB)
+	if !ok || !strings.Contains(fmt.Sprintf("%T", pool.Driver()), "mysql") {
+		return ""
+	}
+	return " (MySQL counts rows that were changed unless it is opened with clientFoundRows=true)"
 }

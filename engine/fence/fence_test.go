@@ -90,6 +90,8 @@ func TestRedisRefusesTheHolderThatSlept(t *testing.T) {
 	require.ErrorIs(t, stale, fence.ErrStale)
 	require.ErrorContains(t, stale, fmt.Sprintf(`"balance" has seen %d, this is %d`, next.Token(), sleeper.Token()))
 	require.ErrorIs(t, store.Set(ctx, "balance", "0", 0), fence.ErrToken)
+	require.ErrorIs(t, store.Set(ctx, "account:42", "0", next.Token()), fence.ErrKey, "the lock is no value")
+	require.False(t, next.Lost())
 
 	value, token, ok, err := store.Get(ctx, "balance")
 	require.NoError(t, err)

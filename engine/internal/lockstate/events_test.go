@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
 func TestAGrantKnowsTheLongestLeaseThatWasAskedFor(t *testing.T) {
@@ -98,4 +100,68 @@ func TestWhoLeavesAsItIsToldOfALateGrantIsNotTold(t *testing.T) {
 	q := queueOf(op)
 	require.Nil(t, q.GrantedLate())
 	require.False(t, op.Queued())
+}
+
+// Nobody is known to want a lock: nobody waits here, the last release was heard by nobody else, and nobody else had it when
+// this engine's tenure began, or since.
+func TestALockIsUnwantedUntilSomebodyIsKnownToWantIt(t *testing.T) {
+	const us = 1
+	for name, c := range map[string]struct {
+		do   func(q *Queue)
+		want bool
+	}{
+		"nothing is known":           {func(*Queue) {}, true},
+		"a grant at once":            {func(q *Queue) { q.Tenure(9) }, true},
+		"nobody heard a release":     {func(q *Queue) { q.ReleaseHeard(true, us, us); q.Tenure(9) }, true},
+		"nobody could count":         {func(q *Queue) { q.ReleaseHeard(false, 7, 0); q.Tenure(9) }, true},
+		"somebody heard":             {func(q *Queue) { q.ReleaseHeard(true, us+1, us) }, false},
+		"before the tenure":          {func(q *Queue) { q.ReleaseHeard(true, us+1, us); q.Tenure(9) }, false},
+		"within it":                  {func(q *Queue) { q.Tenure(9); q.ReleaseHeard(true, us+1, us) }, false},
+		"within it, and then nobody": {func(q *Queue) { q.Tenure(9); q.ReleaseHeard(true, 1, 0); q.Tenure(9); q.ReleaseHeard(true, 0, 0) }, false},
+		"in the one before": {func(q *Queue) {
+			q.ReleaseHeard(true, 1, 0)
+			q.Tenure(9)
+			q.ReleaseHeard(true, 0, 0)
+			q.EndTenure(false)
+			q.Tenure(9)
+		}, true},
+		"it was waited for": {func(q *Queue) { q.wait = waitWoken; q.Tenure(9); q.Unpark() }, false},
+		"and then not":      {func(q *Queue) { q.wait = waitWoken; q.Tenure(9); q.Unpark(); q.EndTenure(false); q.Tenure(9) }, true},
+		"somebody waits":    {func(q *Queue) { q.Push(&opFor(lockTraits).Waiter) }, false},
+	} {
+		var q Queue
+		c.do(&q)
+		require.Equal(t, c.want, q.Unwanted(), name)
+	}
+}
+
+// Whoever comes while a release is on its way that was sent for others waits for its answer.
+func TestWhoComesBehindALingeringWaitsForItsRelease(t *testing.T) {
+	var q Queue
+	q.ReleaseSent()
+	q.Push(&opFor(lockTraits).Waiter)
+	require.Equal(t, StepSend, q.Next(), "behind another release it goes at once")
+	q.HoldBehindRelease()
+	require.Equal(t, StepRest, q.Next())
+	q.ReleaseAnswered()
+	require.Equal(t, StepSend, q.Next())
+}
+
+// What lingers is nobody's, and may be passed on after the tenure, but for no more than its grants, and once.
+func TestWhatLingersIsPassedOnOnceMore(t *testing.T) {
+	terms := &Terms{Family: lockTraits, Lease: time.Second, Watchdog: true}
+	var w Grant
+	w.Begin(terms, 10, 0, nil)
+	with := HandOffInput{Now: 10, Deadline: clock.Instant(time.Second), Lease: time.Second, Renewing: true}
+	require.Equal(t, HandOffTenureOver, w.MayHandOff(with))
+	w.Linger()
+	require.True(t, w.Lingers())
+	require.Zero(t, w.Handles())
+	require.Equal(t, HandOffSafe, w.MayHandOff(with))
+	w.Passed(terms)
+	require.False(t, w.Lingers())
+	require.Equal(t, HandOffTenureOver, w.MayHandOff(with))
+	w.Linger()
+	w.grants = tenureGrants
+	require.Equal(t, HandOffTenureOver, w.MayHandOff(with))
 }

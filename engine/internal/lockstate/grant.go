@@ -27,6 +27,7 @@ type Grant struct {
 	seen          int16    // by how many replicas, as far as was asked
 	forceReleased bool     // a ForceRelease is on its way
 	leak          bool     // a leak was reported
+	lingers       bool     // it was given back, and stays for the next who asks here
 }
 
 // A Status says what became of a grant. Held ends once, in one of the other two.
@@ -107,8 +108,9 @@ func (w *Grant) LeakFound() (news bool) {
 	return news
 }
 
-// TenureOver reports whether this engine has had the lock for long enough.
-func (w *Grant) TenureOver(now clock.Instant) bool { return !now.Before(w.tenureUntil) }
+// TenureOver reports whether this engine has had the lock for long enough. What lingers was given back before: it is
+// passed on once more.
+func (w *Grant) TenureOver(now clock.Instant) bool { return !w.lingers && !now.Before(w.tenureUntil) }
 
 // AsksFor notes that a command may let the key live for so long, whatever its answer.
 func (w *Grant) AsksFor(lease time.Duration) {
@@ -194,8 +196,15 @@ func (w *Grant) MayHandOff(h HandOffInput) HandOff {
 // Passed follows a hand-off.
 func (w *Grant) Passed(terms *Terms) {
 	w.grants++
-	w.terms, w.leak = terms, false
+	w.terms, w.leak, w.lingers = terms, false, false
 }
+
+// Linger follows the release of the last handle where nobody is known to want the lock: the grant stays, and nobody
+// has it, until somebody asks here. It ends as any other: passed, released or lost.
+func (w *Grant) Linger() { w.handles, w.lingers = 0, true }
+
+// Lingers reports whether nobody has what is granted, or had it when it ended.
+func (w *Grant) Lingers() bool { return w.lingers }
 
 // LastHandle reports whether giving one handle back frees the lock.
 func (w *Grant) LastHandle() bool {
@@ -245,15 +254,15 @@ type Loss uint8
 const (
 	LossTaken    Loss = iota // the server does not have it any more
 	LossDeadline             // its lease ran out unrenewed
-	LossKept                 // it is kept to expire
+	LossKept                 // it is kept to expire, or given back by who has made it lost
 )
 
 // AfterLoss says the same of a loss: past its deadline the server may still have it, and what nobody believes here is
-// given back, never renewed. Otherwise it is gone, but a late copy could bring it back. A hold that is kept to expire
-// is left alone.
+// given back, never renewed; so is what is left of several permits when one was taken. Otherwise it is gone, but a late
+// copy could bring it back. A hold that is kept to expire is left alone.
 func (w *Grant) AfterLoss(why Loss) FollowUp {
 	switch {
-	case why == LossDeadline:
+	case why == LossDeadline, why == LossTaken && w.terms.Units > 1:
 		return FollowUpRelease
 	case w.Indeterminate().Until != 0 && why != LossKept:
 		return FollowUpReleaseLater

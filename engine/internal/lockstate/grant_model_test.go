@@ -468,7 +468,7 @@ func TestTurnEndsAfterItsGrants(t *testing.T) {
 // What is sent for a hold that is over.
 func TestWireHoldEndings(t *testing.T) {
 	sent := clock.Instant(time.Hour)
-	var sure, unsure Grant
+	sure, unsure := Grant{terms: &Terms{}}, Grant{terms: &Terms{}}
 	unsure.copies = &Indeterminate{}
 	unsure.copies.Unanswered(sent, attemptLimit, time.Second)
 	closed := unsure.copies.Until
@@ -486,6 +486,10 @@ func TestWireHoldEndings(t *testing.T) {
 	} {
 		require.Equal(t, want, [2]FollowUp{sure.AfterLoss(why), unsure.AfterLoss(why)}, "loss %d", why)
 	}
+	var several Grant
+	several.terms = &Terms{Units: 2}
+	require.Equal(t, FollowUpRelease, several.AfterLoss(LossTaken), "one of them was taken, the other is still leased")
+	require.Equal(t, FollowUpNone, several.AfterLoss(LossKept))
 }
 
 // What becomes of callers after a failure: a table of who they are and what is known.

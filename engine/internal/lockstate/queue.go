@@ -37,6 +37,8 @@ type Queue struct {
 	by              WakeKind // what sent the acquire that is on its way, or the last
 	late            uint8    // grants in a row whose answers came too late to be trusted
 	spins           uint8    // polls of the first, if it is a spin lock's
+	wanted          bool     // of a name: the last release was heard by somebody else
+	contended       bool     // in this tenure somebody else was known to want the lock, or to have it
 	hinted          bool     // since the last sending the lock may have been free: an older answer "busy" is not believed
 	releaseInFlight bool     // a release is on its way while others wait: they go when it is answered
 	resting         bool     // of a name: an acquire of a child waits for the answers to all releases
@@ -401,12 +403,19 @@ func (q *Queue) ResendDue(a Attempt) bool {
 
 // TakeTries takes every Try that is still wanted out of the queue: they take the answer that somebody has the lock. But
 // readers let readers in, so neither a read grant nor a writer's "busy" is an
-// answer to a Try to read, unless somebody else waits before it.
+// answer to a Try to read, unless somebody else waits before it. Nor is "busy" one to a Try of another kind: what it
+// wants is asked for next, unless somebody who waits stands before it.
 func (q *Queue) TakeTries(asked *Traits, granted bool) (tries Chain) {
 	// As long as nobody but readers stands before it, a Try to read may still get in.
 	readers := asked.Shared && granted || asked.ReadsToo && !granted
+	asks := !granted
 	for w := q.head; w != nil; {
 		next := w.next
+		asks = asks && w.Try
+		if asks && asked.OtherKind(w.Of.Terms().Family) {
+			w = next
+			continue
+		}
 		reads := w.Of.Terms().Family.Shared
 		readers = readers && (reads || w.Try)
 		if w.Try && (!reads || !readers) {
@@ -497,6 +506,9 @@ func (q *Queue) BusyUntil() clock.Instant { return q.busyUntil }
 // Waited reports whether it was told "busy" and waits since.
 func (q *Queue) Waited() bool { return q.wait != waitNot }
 
+// Yields reports whether the name is left to others for a moment, and nothing was asked that may yet be granted.
+func (q *Queue) Yields() bool { return q.wait == waitYield && q.ask == askNot }
+
 // Parked reports whether it waits for somebody else's release.
 func (q *Queue) Parked() bool { return q.wait == waitParked }
 
@@ -552,6 +564,10 @@ func (q *Queue) ReleaseSent() {
 		q.name.releases++
 	}
 }
+
+// HoldBehindRelease makes whoever comes meanwhile wait for the answer to the release that is on its way, too: it was
+// sent for the sake of waiters elsewhere.
+func (q *Queue) HoldBehindRelease() { q.releaseInFlight = true }
 
 // SendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
 func (q *Queue) SendBehindRelease() { q.releaseInFlight = false }

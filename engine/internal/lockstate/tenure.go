@@ -17,8 +17,9 @@ func (q *Queue) Yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
 // wait.
 func (q *Queue) Tenure(until clock.Instant) clock.Instant {
 	if q.tenureUntil == 0 {
-		q.tenureUntil, q.tenureSize = until, 0
+		q.tenureUntil, q.tenureSize, q.contended = until, 0, false
 	}
+	q.contended = q.contended || q.wanted || q.wait != waitNot // that one may want it again
 	q.tenureSize++
 	return q.tenureUntil
 }
@@ -55,8 +56,13 @@ func (q *Queue) OthersWait(counted bool, heard, us int64) bool {
 	return heard > us
 }
 
+// Unwanted reports whether nobody is known to want the lock: nobody waits here, and in this tenure nobody elsewhere was
+// heard to wait, or found to have it.
+func (q *Queue) Unwanted() bool { return q.head == nil && !q.contended && !q.wanted }
+
 // ReleaseHeard notes who else heard a release of this engine: as OthersWait.
 func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
+	q.wanted = counted && heard > us
 	q.others = leaveTo
 	if counted {
 		q.others = uint8(min(max(heard-us, 0), leaveTo)) //nolint:gosec // in range

@@ -26,6 +26,7 @@ const (
 	ObjectSemaphore
 	ObjectLatch
 	ObjectPermits // a semaphore whose permits are leased
+	ObjectBarrier
 )
 
 // A Mark says what a waiter leaves on the server.
@@ -43,7 +44,7 @@ type Serves uint8
 const (
 	ServesOne  Serves = iota // a lock: the first
 	ServesSome               // permits: as many as there is enough for, in order
-	ServesAll                // a latch: everybody who waits
+	ServesAll                // a latch, a barrier: everybody who waits
 )
 
 // What two families are to each other.
@@ -62,6 +63,7 @@ type Terms struct {
 	Family   *Traits
 	Lease    time.Duration
 	MaxHold  time.Duration // 0: no limit
+	Linger   time.Duration // for how long it may stay when it was given back, see Grant.Linger; 0: it does not
 	Ack      *Ack          // nil: a grant need not be replicated
 	Spin     *Spin         // how a spin lock waits; nil: it is none
 	Units    int32         // of what can be counted

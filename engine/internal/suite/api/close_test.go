@@ -224,9 +224,9 @@ func TestCloseWithAnEndedContextStillCloses(t *testing.T) {
 	f := e.Lock("foreign").AcquireAsync(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, e.Close(ctx), context.Canceled)
+	require.NoError(t, e.Close(ctx), "the grace is enough")
 	require.ErrorIs(t, testkit.GetError(t, f), engine.ErrClosed)
 	_, err := e.Lock("foreign").TryAcquire(context.Background())
 	require.ErrorIs(t, err, engine.ErrClosed)
-	require.NotErrorIs(t, testkit.Close(e), context.DeadlineExceeded, "the rest ends by itself")
+	require.NoError(t, testkit.Close(e))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,10 +64,14 @@ func TestConfigThatCannotWorkIsRefusedBeforeAnythingIsConnected(t *testing.T) {
 		"two addresses and a database": {Addrs: []string{addr, addr}, DB: 1},
 		"a URL among addresses":        {Addrs: []string{addr, "redis://" + addr}},
 		"a negative queue":             {Addrs: []string{addr}, QueueMax: -1},
+		"a long grace":                 {Addrs: []string{addr}, CloseGrace: 7 * time.Second},
 		"an unknown topology":          {Addrs: []string{addr}, Topology: 99},
 		"an unknown kind of pub/sub":   {Addrs: []string{addr}, PubSub: 99},
 		"a negative database":          {Addrs: []string{addr}, DB: -1},
 		"a negative database in a URL": {Addrs: []string{"redis://" + addr + "/-1"}},
+		"a password and no URL":        {Addrs: []string{testkit.Secret + "@" + addr}},
+		"a password that spills":       {Addrs: []string{"redis://user:77#" + testkit.Secret + "@" + addr}},
+		"two databases":                {Addrs: []string{"redis://" + addr + "/1"}, DB: 2},
 		"a username without password":  {Addrs: []string{addr}, Username: "user"},
 		"a client name with spaces":    {Addrs: []string{addr}, ClientName: "a b"},
 		"both client and addresses":    {Client: client, Addrs: []string{addr}},
@@ -246,7 +251,11 @@ func TestNodeOfAClusterWithoutSlotsIsRefusedInClearWords(t *testing.T) {
 	require.ErrorAs(t, err, &server)
 	require.True(t, server.Class.Transient(), "%v", server.Class)
 	require.True(t, engine.SafeToRetry(err))
-	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", "0", strconv.Itoa(redistest.Slots-1))
+	all := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is of 7.0
+	for i := range redistest.Slots {
+		all = append(all, strconv.Itoa(i))
+	}
+	s.Do(t, all...)
 	testkit.Eventually(t, "the cluster is whole", func() bool {
 		return strings.Contains(s.Do(t, "CLUSTER", "INFO"), "cluster_state:ok")
 	})
@@ -374,5 +383,33 @@ func TestUnixSocketAndClientNameAreServed(t *testing.T) {
 	e := testkit.OpenChecked(t, "unix://"+path, func(cfg *engine.Config) { cfg.ClientName = "my-service" })
 	testkit.Release(t, testkit.Acquire(t, e.Lock("name")))
 	require.Contains(t, s.Do(t, "CLIENT", "LIST"), "name=my-service")
-	require.Contains(t, s.Do(t, "CLIENT", "LIST"), "addr="+path)
+	require.Regexp(t, `addr=\[?`+regexp.QuoteMeta(path)+`:0`, s.Do(t, "CLIENT", "LIST"), "in brackets from Valkey 9 on")
+}
+
+// What is wrong with a URL is told without what may be secret in it.
+func TestABadURLIsToldWhatIsWrongWithIt(t *testing.T) {
+	t.Parallel()
+	for addr, says := range map[string]string{
+		"http://127.0.0.1:6379":                                      "is not a redis://, rediss:// or unix:// URL",
+		"redis://u:" + testkit.Secret + "@127.0.0.1:6379/jobs":       "redis://***@127.0.0.1:6379/jobs names a database that is no number",
+		"redis://127.0.0.1:6379?dial_timeout=" + testkit.Secret:      "redis://127.0.0.1:6379?*** has a parameter that is not known, or a value that cannot be",
+		"redis://127.0.0.1:6379/1/2":                                 "redis://127.0.0.1:6379/1/2 cannot be read",
+		"redis://user:" + testkit.Secret + "%zz@127.0.0.1:6379/jobs": "is not a redis://, rediss:// or unix:// URL",
+	} {
+		_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{addr}})
+		require.ErrorIs(t, err, engine.ErrConfig)
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), testkit.Secret)
+	}
+}
+
+// What is printed of a configuration is what was set.
+func TestAConfigIsPrintedAsItWasSet(t *testing.T) {
+	t.Parallel()
+	cfg := engine.Config{
+		Addrs: []string{"redis://u:" + testkit.Secret + "@127.0.0.1:6379"}, Password: testkit.Secret, TLS: &tls.Config{MinVersion: tls.VersionTLS12},
+		CloseGrace: time.Second, Trace: func(context.Context, engine.Span) {},
+	}
+	require.Equal(t, "{Addrs:[redis://***@127.0.0.1:6379] Password:*** TLS:set CloseGrace:1s Trace:set}", cfg.String())
+	require.Equal(t, "{}", engine.Config{}.String())
 }

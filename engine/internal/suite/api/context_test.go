@@ -217,8 +217,9 @@ func TestAContextThatBlocksStopsNothing(t *testing.T) {
 		_, err := f.Await(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrClosed)
 	}
-	close(gate)
+	// Both may see at the same time that the ctx of the first has ended: this one waits for the end itself.
 	require.ErrorContains(t, e.Close(testkit.Limited(t)), "callbacks have not returned", "when Close ended")
+	close(gate)
 	require.NoError(t, rival.Close(testkit.Limited(t)))
 }
 

@@ -123,9 +123,8 @@ func TestC016C017_DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing
 	}
 	for name, o := range options {
 		for _, d := range []time.Duration{
-			0, -1, -time.Second, 1, 500 * time.Microsecond, 999 * time.Microsecond, 1500 * time.Microsecond,
-			o.least - 1, o.least - time.Microsecond, o.least + 500*time.Microsecond, o.least + 1,
-			engine.MaxLease + time.Millisecond, math.MaxInt64, math.MinInt64, 1 << 62,
+			0, -1, -time.Second, math.MinInt64, o.least - time.Millisecond,
+			engine.MaxLease + 1, engine.MaxLease + time.Millisecond, math.MaxInt64, 1 << 62,
 		} {
 			t.Run(fmt.Sprint(name, d), func(t *testing.T) {
 				apiRefused(t, s, e.Lock("name", o.option(d)), engine.ErrLease, true)
@@ -133,7 +132,10 @@ func TestC016C017_DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing
 				apiRefused(t, s, e.Lock("name", o.option(d), engine.WatchdogLease(time.Minute)), engine.ErrLease, true)
 			})
 		}
-		for _, d := range []time.Duration{o.least, o.least + time.Millisecond, time.Hour, engine.MaxLease} {
+		for _, d := range []time.Duration{
+			o.least - 1, o.least - time.Millisecond + 1, o.least, o.least + 1, o.least + time.Millisecond,
+			10 * o.least / 3, time.Hour, engine.MaxLease - 1, engine.MaxLease,
+		} {
 			require.NoError(t, e.Lock("name", o.option(d)).Err(), "%s(%v)", name, d)
 		}
 	}
@@ -148,6 +150,35 @@ func TestC016C017_DurationsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing
 	was, err := bad.ForceRelease(testkit.Limited(t))
 	require.NoError(t, err)
 	require.True(t, was)
+}
+
+// A part of a millisecond is no reason to refuse a duration: what the server has lasts as long at least as was asked for.
+func TestDurationsAreRoundedUpToWholeMilliseconds(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	before := time.Now()
+	ls := testkit.Acquire(t, e.Lock("third", engine.FixedLease(100*time.Second/3), engine.MaxWait(time.Until(time.Now().Add(time.Minute)))))
+	least := testkit.Expiry(t, s, "third")
+	require.GreaterOrEqual(t, least.Sub(before)+2*time.Millisecond, 33334*time.Millisecond) // the two clocks' own milliseconds
+	require.LessOrEqual(t, least.Sub(before), 33334*time.Millisecond+testkit.TooLong)
+	require.NoError(t, ls.Extend(testkit.Limited(t), 200*time.Second/3))
+	require.Greater(t, testkit.Int(t, s, "PTTL", "third"), int64(40_000))
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
+}
+
+// A deadline that has passed is what a caller meets under load: it is told like any other end of its time.
+func TestAMaxWaitThatIsOverIsToldAsTheEndOfTime(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	deadline := time.Now()
+	for _, d := range []time.Duration{time.Until(deadline), 0, -time.Hour} {
+		l := e.Lock("name", engine.MaxWait(d))
+		apiRefused(t, s, l, engine.ErrLease, true)
+		require.ErrorIs(t, l.Err(), context.DeadlineExceeded)
+		require.ErrorContains(t, l.Err(), "no time is left to wait")
+	}
+	require.NotErrorIs(t, e.Lock("name", engine.FixedLease(-1)).Err(), context.DeadlineExceeded)
 }
 
 func TestLongestAndShortestLeasesWorkOnTheServer(t *testing.T) {

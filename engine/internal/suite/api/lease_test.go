@@ -383,7 +383,7 @@ func TestExtendRaisesAFixedLeaseAndNeverShortensIt(t *testing.T) {
 	require.False(t, ls.Lost())
 	require.Zero(t, e.Stats().Renewals.Sent)
 
-	for _, d := range []time.Duration{0, -time.Second, 99 * time.Millisecond, 1500 * time.Microsecond, engine.MaxLease + time.Millisecond, 1<<63 - 1} {
+	for _, d := range []time.Duration{0, -time.Second, 99 * time.Millisecond, engine.MaxLease + 1, engine.MaxLease + time.Millisecond, 1<<63 - 1} {
 		testkit.ResetCalls(t, s)
 		require.ErrorIs(t, ls.Extend(ctx, d), engine.ErrLease, "%v", d)
 		require.Empty(t, testkit.Calls(t, s))

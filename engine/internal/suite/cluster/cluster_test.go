@@ -117,3 +117,42 @@ func TestClusterFurtherKeysAreRestoredUnlessThatIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// Where everybody subscribes at masters, those are published of many that somebody waits for.
+func TestClusterWaitersAreWokenByReleasesAmongMany(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	masters := func(cfg *engine.Config) { cfg.Publish = engine.PublishMasters }
+	a, b := testkit.OpenCluster(t, c, masters), testkit.OpenCluster(t, c, masters)
+	published := func() (n int64) {
+		for _, m := range c.Masters {
+			n += testkit.CallsOf(t, m, "spublish")
+		}
+		return n
+	}
+	var leases []*engine.Lease
+	var waiters []*engine.Future[*engine.Lease]
+	for _, names := range testkit.NamesOf(c, 200) {
+		for i, name := range names {
+			leases = append(leases, testkit.Acquire(t, a.Lock(name)))
+			if i%50 == 0 {
+				waiters = append(waiters, b.Lock(name).AcquireAsync(testkit.Limited(t)))
+			}
+		}
+	}
+	testkit.Eventually(t, "the waiters listen", func() bool { return b.Stats().WokenBySubscribe >= int64(len(waiters)) })
+	before := published()
+	var releases []*engine.Future[struct{}]
+	for _, ls := range leases {
+		releases = append(releases, ls.ReleaseAsync())
+	}
+	for _, r := range releases {
+		testkit.Get(t, r)
+	}
+	require.Less(t, published()-before, int64(len(leases)))
+	for _, f := range waiters {
+		testkit.Release(t, testkit.Get(t, f))
+	}
+	require.Zero(t, b.Stats().GrantsByPoll)
+	testkit.FinishCluster(t, c, a, b)
+}

@@ -68,3 +68,44 @@ func TestClusterSemaphoresAndLatchesAreHeardOf(t *testing.T) {
 	}
 	testkit.FinishCluster(t, c, a, b)
 }
+
+// All of a generation pass on every node, hash tag or not, and those who wait elsewhere hear of it.
+func TestClusterBarriersAreHeardOf(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
+	ctx := testkit.Limited(t)
+	var names []string
+	for _, of := range testkit.NamesOf(c, 2) {
+		names = append(names, of...)
+	}
+	for _, name := range append(names, "a{t}", "{t}b", "{t}{u}", "a{x}b") {
+		ba, bb := a.Barrier(name, 2), b.Barrier(name, 2)
+		require.NoError(t, ba.Err(), name)
+		waits := ba.AwaitAsync(ctx)
+		owner, err := c.Owner(ctx, slot.Of(name))
+		require.NoError(t, err)
+		channel := slot.BarrierChannel(name)
+		testkit.Eventually(t, "it hears", func() bool {
+			return owner.Do(t, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1"
+		})
+		testkit.Pending(t, waits)
+		began := time.Now()
+		require.NoError(t, bb.Await(ctx))
+		testkit.Get(t, waits)
+		require.Less(t, time.Since(began), testkit.Soon, name)
+
+		waits = ba.AwaitAsync(ctx)
+		testkit.Eventually(t, "it waits", func() bool {
+			n, err := bb.Waiting(ctx)
+			return err == nil && n == 1
+		})
+		require.ErrorIs(t, b.Barrier(name, 3).Await(ctx), engine.ErrParties, "the other waits for two")
+		done, err := bb.Reset(ctx)
+		require.NoError(t, err)
+		require.True(t, done)
+		require.ErrorIs(t, testkit.GetError(t, waits), engine.ErrBarrierBroken)
+		owner.Do(t, "DEL", name)
+	}
+	testkit.FinishCluster(t, c, a, b)
+}

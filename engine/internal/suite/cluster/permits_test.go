@@ -69,7 +69,7 @@ func TestPermitsInASlotThatStaysHalfMoved(t *testing.T) {
 			t.Parallel()
 			c := redistest.RunCluster(t, 3, 0)
 			e := testkit.OpenCluster(t, c)
-			sem := e.PermitSemaphore("s", engine.WatchdogLease(time.Second))
+			sem := e.PermitSemaphore("s", engine.WatchdogLease(3*time.Second))
 			set, err := sem.TrySetPermits(testkit.Limited(t), 4)
 			require.NoError(t, err)
 			require.True(t, set)

@@ -411,6 +411,7 @@ func TestPermitsThatSomebodyTookAwayAreLost(t *testing.T) {
 			take(t, s, raw)
 			testkit.Within(t, p.Context().Done(), 5*time.Second, "the next renewal says so")
 			require.ErrorIs(t, context.Cause(p.Context()), engine.ErrLost)
+			testkit.Eventually(t, "what was left is given back", func() bool { return !testkit.Exists(t, s, "{s}:timeout") })
 			require.ErrorIs(t, p.Release(t.Context()), engine.ErrLost)
 			permitsAreOver(t, s, e)
 		})

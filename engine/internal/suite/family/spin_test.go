@@ -50,7 +50,7 @@ func TestSpinRefusesWhatItCannotDo(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	for _, bad := range []engine.Option{
-		engine.Spin(0, time.Second), engine.Spin(time.Second, time.Millisecond), engine.Spin(time.Microsecond, time.Second),
+		engine.Spin(0, time.Second), engine.Spin(time.Second, time.Millisecond), engine.Spin(-time.Microsecond, time.Second),
 	} {
 		require.ErrorIs(t, e.Lock("s", bad).Err(), engine.ErrLease)
 	}

@@ -109,9 +109,9 @@ func TestC023_ServerGoneAfterTheLostReply(t *testing.T) {
 		t.Run(form.name, func(t *testing.T) {
 			t.Parallel()
 			s, _, e, lost := strand(t)
+			begun := time.Now()
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
-			begun := time.Now()
 			ls, err := form.take(e.Lock("a", engine.WatchdogLease(lease)), ctx)
 			took := time.Since(begun)
 			require.Nil(t, ls)
@@ -132,11 +132,11 @@ func TestC023_ServerGoneAfterTheLostReply(t *testing.T) {
 			}
 			for {
 				asked := time.Now()
-				left := s.Do(t, "PEXPIRETIME", "a")
+				left := testkit.ExpireTime(t, s, "a")
 				if left == "-2" {
 					break
 				}
-				require.Equal(t, end, testkit.ExpiryOf(t, left), "it was renewed")
+				require.WithinDuration(t, end, testkit.ExpiryOf(t, left), 2*time.Millisecond, "it was renewed")
 				require.True(t, asked.Before(end.Add(100*time.Millisecond)), "it outlived its lease")
 			}
 			ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -113,11 +113,11 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	ls, err := stormTake(ctx, l, how)
 	switch {
 	case err == nil:
-	case errors.Is(err, engine.ErrHeld):
-		st.held.Add(1)
-		return
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		st.ended.Add(1)
+		return
+	case errors.Is(err, engine.ErrHeld):
+		st.held.Add(1)
 		return
 	case st.lossy && engine.SafeToRetry(err), how == stormTry && testkit.ServerClass(err) == engine.ClassUnreachable:
 		st.failed.Add(1) // a Try does not wait for a server to come back

@@ -23,10 +23,10 @@ import (
 // Whatever leads to a server, what its client could not bear does not reach it.
 func TestTheGuardStandsInFrontOfEveryKindOfConnection(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	cert, _, _ := a.sign("server", time.Now().Add(time.Hour))
+	a := redistest.NewAuthority(t)
+	cert := a.Sign("server").Certificate
 	secured := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	roots := &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS12}
+	roots := &tls.Config{RootCAs: a.Pool(), MinVersion: tls.VersionTLS12}
 	socket := filepath.Join(t.TempDir(), "s")
 	for name, c := range map[string]struct {
 		network, at string

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
@@ -20,12 +21,12 @@ const tlsHandshake = 0x16 // the type of the record that a TLS connection begins
 // with TLS to the one, no byte goes to the others in plain text.
 func TestSentinelsAreAskedOverTLSWhereTheMasterIs(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	cert, certFile, keyFile := a.sign("server", time.Now().Add(time.Hour))
-	s, master := a.server(certFile, keyFile, "--tls-auth-clients", "no")
+	a := redistest.NewAuthority(t)
+	cert := a.Sign("server")
+	s, master := a.Server(cert, "--tls-auth-clients", "no")
 	here := &testimony{master: master, epoch: "1"}
-	secured := startFake(t, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, here.answer)
-	roots := &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS12}
+	secured := startFake(t, &tls.Config{Certificates: []tls.Certificate{cert.Certificate}, MinVersion: tls.VersionTLS12}, here.answer)
+	roots := &tls.Config{RootCAs: a.Pool(), MinVersion: tls.VersionTLS12}
 
 	e := testkit.Open(t, secured.addr(), func(c *engine.Config) { c.MasterName, c.TLS = "m", roots })
 	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
@@ -69,11 +70,10 @@ func TestSentinelsAreAskedOverTLSWhereTheMasterIs(t *testing.T) {
 // Who wants it otherwise says so.
 func TestSentinelsAreAskedInPlainTextWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	_, certFile, keyFile := a.sign("server", time.Now().Add(time.Hour))
-	s, master := a.server(certFile, keyFile, "--tls-auth-clients", "no")
+	a := redistest.NewAuthority(t)
+	s, master := a.Server(a.Sign("server"), "--tls-auth-clients", "no")
 	plain := startFake(t, nil, (&testimony{master: master, epoch: "1"}).answer)
-	roots := &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS12}
+	roots := &tls.Config{RootCAs: a.Pool(), MinVersion: tls.VersionTLS12}
 	e := testkit.Open(t, plain.addr(), func(c *engine.Config) { c.MasterName, c.TLS, c.NoSentinelTLS = "m", roots, true })
 	testkit.Release(t, testkit.Acquire(t, e.Lock("a")))
 	testkit.Finish(t, s, e)
@@ -91,17 +91,13 @@ func TestSentinelsAreAskedInPlainTextWhereThatIsAskedFor(t *testing.T) {
 // name is asked of every server.
 func TestARedirectionToAnothersServerTellsItNoPassword(t *testing.T) {
 	t.Parallel()
-	ours, public := newAuthority(t), newAuthority(t)
-	hour := time.Now().Add(time.Hour)
-	mine, _, _ := ours.sign("sentinel", hour)
-	theirs, _, _ := public.sign("evil", hour)
-	secured := func(cert tls.Certificate) *tls.Config {
-		return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	ours, public := redistest.NewAuthority(t), redistest.NewAuthority(t)
+	secured := func(c redistest.Certificate) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{c.Certificate}, MinVersion: tls.VersionTLS12}
 	}
-	both := ours.pool()
-	both.AddCert(public.cert)
-	evil := startFake(t, secured(theirs), nil)
-	sentinel := startFake(t, secured(mine), (&testimony{master: evil.addr(), epoch: "1"}).answer)
+	both := ours.Pool(public)
+	evil := startFake(t, secured(public.Sign("evil")), nil)
+	sentinel := startFake(t, secured(ours.Sign("sentinel")), (&testimony{master: evil.addr(), epoch: "1"}).answer)
 	open := func(sentinels, master *tls.Config) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -116,7 +112,7 @@ func TestARedirectionToAnothersServerTellsItNoPassword(t *testing.T) {
 		defer evil.mu.Unlock()
 		return len(evil.asked)
 	}
-	private := &tls.Config{RootCAs: ours.pool(), MinVersion: tls.VersionTLS12}
+	private := &tls.Config{RootCAs: ours.Pool(), MinVersion: tls.VersionTLS12}
 	require.ErrorContains(t, open(private, private), "certificate")
 	require.ErrorContains(t, open(private, &tls.Config{RootCAs: both, ServerName: "redis.example", MinVersion: tls.VersionTLS12}), "certificate")
 	require.Zero(t, heard())

@@ -113,7 +113,7 @@ func TestMultiRefusesOneNameOfTwoEnginesWithAClientEach(t *testing.T) {
 	}
 	m := engine.Multi(locks...)
 	require.ErrorIs(t, m.Err(), engine.ErrName)
-	require.ErrorContains(t, m.Err(), `lock "a": name refused: two engines with a given Client`)
+	require.ErrorContains(t, m.Err(), `"a": name refused: two engines with a given Client`)
 	_, err := m.Acquire(testkit.Limited(t))
 	require.Equal(t, m.Err(), err)
 	require.ErrorIs(t, m.With(engine.MaxWait(time.Second)).Err(), engine.ErrName)
@@ -248,7 +248,7 @@ func TestMultiWhoseLeaseRunsOutIsLostByTheClock(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), engine.ErrLost)
 	testkit.Eventually(t, "it is lost", ls.Lost)
 	err = ls.Release(testkit.Limited(t))
-	require.EqualError(t, err, `holdfast: lock "b": lease is lost`)
+	require.EqualError(t, err, `holdfast: "b": lease is lost`)
 	testkit.NoKeys(t, s)
 }
 
@@ -289,9 +289,9 @@ func TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited(t *testing.T) {
 	const lease = 400 * time.Millisecond
 	f := e.MultiLock("a", "b", "c").With(engine.FixedLease(lease)).AcquireAsync(context.Background())
 	testkit.Parked(t, s, "c", 1, 1, e)
-	first := testkit.ExpiryOf(t, s.Do(t, "PEXPIRETIME", "a"))
+	first := testkit.ExpiryOf(t, testkit.ExpireTime(t, s, "a"))
 	testkit.Eventually(t, "it outlives its lease", func() bool {
-		return testkit.ExpiryOf(t, s.Do(t, "PEXPIRETIME", "a")).Sub(first) > 2*lease
+		return testkit.ExpiryOf(t, testkit.ExpireTime(t, s, "a")).Sub(first) > 2*lease
 	})
 	foreign.Unlock("c")
 	ls := testkit.Get(t, f)

@@ -168,7 +168,7 @@ func TestBlockingAcquireReturnsWhenItsContextEnds(t *testing.T) {
 		_, err := e.Lock(name).Acquire(ctx)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded, name)
-		require.True(t, engine.SafeToRetry(err))
+		require.False(t, engine.SafeToRetry(err))
 		require.InDelta(t, 0.1, time.Since(start).Seconds(), testkit.Soon.Seconds(), name)
 	}
 	ended, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,26 @@
+module github.com/seed-786ebc8c/holdfast/adapters/goredis
+
+go 1.25.0
+
+replace github.com/seed-786ebc8c/holdfast => ../../
+
+require (
+	github.com/redis/go-redis/v9 v9.18.0
+	github.com/seed-786ebc8c/holdfast v0.0.0
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/RussellLuo/timingwheel v0.0.0-20220218152713-54845bda3108 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)

@@ -1,0 +1,159 @@
+package api_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
+)
+
+// answering is a server that does one thing with each connection.
+func answering(t *testing.T, does func(net.Conn)) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			does(conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestOpenSaysAtOnceWhatIsTheMatter: somebody who has mistaken a port, or TLS, reads one sentence, and need not wait for
+// it.
+func TestOpenSaysAtOnceWhatIsTheMatter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.EnableHTTP2 = false
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	trusting := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // what is tested is not trust
+	ssh := answering(t, func(c net.Conn) { _, _ = fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n") })
+	closes := answering(t, func(c net.Conn) { _ = c.Close() })
+	silent := answering(t, func(net.Conn) {})
+	for what, c := range map[string]struct {
+		cfg    engine.Config
+		config bool
+		text   string
+	}{
+		"TLSToPlain":    {engine.Config{Addrs: []string{s.Addr()}, TLS: trusting}, true, s.Addr() + " speaks plain text, and TLS is asked for"},
+		"TLSURLToPlain": {engine.Config{Addrs: []string{"rediss://" + s.Addr()}}, true, " speaks plain text, and TLS is asked for"},
+		"PlainToTLS":    {engine.Config{Addrs: []string{secure.Listener.Addr().String()}}, true, " speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it"},
+		"Web":           {engine.Config{Addrs: []string{web.Listener.Addr().String()}}, true, " answers, and is no Redis server"},
+		"WebByTLS":      {engine.Config{Addrs: []string{secure.Listener.Addr().String()}, TLS: trusting}, true, " answers, and is no Redis server"},
+		"SSH":           {engine.Config{Addrs: []string{ssh}}, true, ssh + " answers, and is no Redis server"},
+		"Closes":        {engine.Config{Addrs: []string{closes}}, false, closes + " closes connections without an answer"},
+		"Silent":        {engine.Config{Addrs: []string{silent}}, false, silent + " accepts connections and does not answer"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			e, err := engine.Open(testkit.Limited(t), c.cfg)
+			took := time.Since(began)
+			require.Nil(t, e)
+			require.ErrorContains(t, err, c.text)
+			require.Regexp(t, `^holdfast: [^\n]*$`, err.Error())
+			require.NotRegexp(t, `^.+holdfast: `, err.Error(), "one prefix")
+			if c.config {
+				require.ErrorIs(t, err, engine.ErrConfig)
+				require.False(t, engine.SafeToRetry(err))
+			}
+			require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
+			most := time.Second + testkit.Soon
+			if what == "Silent" { // it may be slow
+				most = 2*time.Second + testkit.Soon
+			}
+			require.Less(t, took, most)
+		})
+	}
+}
+
+// refusing are servers that answer, and take no writes, each with its way to get there and back.
+func refusing() map[string]struct {
+	class      engine.Class
+	begin, end func(t *testing.T, s *redistest.Server)
+} {
+	set := func(option, value string) func(*testing.T, *redistest.Server) {
+		return func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			s.Do(t, "CONFIG", "SET", option, value)
+		}
+	}
+	return map[string]struct {
+		class      engine.Class
+		begin, end func(t *testing.T, s *redistest.Server)
+	}{
+		"Replica": {
+			engine.ClassReadOnly,
+			func(t *testing.T, s *redistest.Server) { t.Helper(); s.Do(t, "REPLICAOF", "127.0.0.1", "1") },
+			func(t *testing.T, s *redistest.Server) { t.Helper(); s.Do(t, "REPLICAOF", "NO", "ONE") },
+		},
+		"Full": {engine.ClassOOM, set("maxmemory", "1"), set("maxmemory", "0")},
+	}
+}
+
+// TestOpenAndPingRefuseAServerThatTakesNoWrites: it would give no lock, however well it answers.
+func TestOpenAndPingRefuseAServerThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	for what, how := range refusing() {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Run(t, redistest.Options{})
+			e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Prefix = "some:" })
+			require.NoError(t, e.Ping(testkit.Limited(t)))
+			how.begin(t, s)
+			began := time.Now()
+			err := e.Ping(testkit.Limited(t))
+			require.Equal(t, how.class, testkit.ServerClass(err), "%v", err)
+			require.ErrorContains(t, err, s.Addr()+" takes no writes: ")
+			second, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}})
+			require.Nil(t, second)
+			require.Equal(t, how.class, testkit.ServerClass(err), "%v", err)
+			require.ErrorContains(t, err, s.Addr()+" takes no writes: ")
+			require.True(t, engine.SafeToRetry(err), "a failover ends that, or somebody makes room")
+			require.Less(t, time.Since(began), time.Second+testkit.Soon)
+			how.end(t, s)
+			require.NoError(t, e.Ping(testkit.Limited(t)))
+			testkit.Release(t, testkit.Acquire(t, testkit.Open(t, s.Addr()).Lock("name")))
+			testkit.Finish(t, s, e)
+		})
+	}
+}
+
+// TestPingOfAUserWithoutTheRightToInfoAsksOnce: a Ping each second would fill the log of refused commands.
+func TestPingOfAUserWithoutTheRightToInfoAsksOnce(t *testing.T) {
+	t.Parallel()
+	s := testkit.ACLServer(t, "~*", "&*", "+@all", "-info")
+	e := testkit.Open(t, s.Addr(), testkit.AsApp)
+	opened := s.Do(t, "INFO", "errorstats")
+	for range 5 {
+		require.NoError(t, e.Ping(context.Background()))
+	}
+	require.Equal(t, opened, s.Do(t, "INFO", "errorstats"), "Open has asked")
+	testkit.Finish(t, s, e)
+}

@@ -23,12 +23,15 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 		"--scenario rw --clients 8 --api async --hold 1ms",
 		"--scenario multi --clients 8 --multi-names 2 --hold 1ms",
 		"--scenario contend --clients 4 --sentinel",
+		"--scenario latch --clients 8 --engines 2 --keys 2",
+		"--scenario latch --clients 8 --api async --cluster 3",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			all := append([]string{
-				"run", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--json", "-",
-			}, strings.Fields(args)...)
+			all := append([]string{"run", "--chaos", "client", "--duration", "4s", "--warmup", "0s", "--json", "-"}, strings.Fields(args)...)
+			if !strings.Contains(args, "latch") { // which has none
+				all = append(all, "--lease", "2s")
+			}
 			status, stdout, stderr := invoke(t, all...)
 			require.Equal(t, report.StatusOK, status, stderr)
 			r := requireReport(t, []byte(stdout))
@@ -40,6 +43,11 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 			require.Positive(t, client["held"], "it died as a holder")
 			require.Positive(t, client["longest_gap_s"])
 			require.Equal(t, true, client["judged"])
+			if l, ok := r["latch"].(map[string]any); ok {
+				require.Equal(t, client["held"], l["killed_counted"])
+				require.EqualValues(t, 0, l["killed_missing"].(float64)+l["early"].(float64)+l["late"].(float64))
+				require.Positive(t, l["rounds"])
+			}
 			if w, ok := r["witness"].(map[string]any); ok {
 				require.Len(t, w["processes"], 2, "exclusion was checked between both")
 			} else {

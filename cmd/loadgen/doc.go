@@ -13,7 +13,7 @@
 //	loadgen run --scenario multi --multi-names 4      several locks at once, all or none
 //	loadgen run --cluster 3 --inflight 4096           a private cluster of real servers
 //
-// The way of a run (session.go): the flags are read and checked (flags*.go); a server is found or
+// The way of a run (session.go): the commands (commands.go) have the flags read and checked (flags*.go); a server is found or
 // started, and a client of loadgen's own connects to it (internal/topology); the engines open; the
 // scenario prepares, warms up, measures and finishes (internal/scenario); what
 // it saw becomes one report (internal/report), printed as a table or as JSON.

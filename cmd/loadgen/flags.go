@@ -11,11 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/spf13/pflag"
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
-	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/witness"
 	"github.com/seed-786ebc8c/holdfast/engine"
 )
@@ -63,11 +61,8 @@ func newFlags(c *config.Config) []flagGroup {
 	havoc, life, out := group("Disturbances"), group("Time and names"), group("Output and profiling")
 	addChaosFlags(havoc.set, c)
 
+	addServerFlags(server.set, c)
 	s := server.set
-	s.StringArrayVarP(&c.Addrs, "addr", "a", nil,
-		"`host:port` of a server, repeatable, or one redis:// or rediss:// URL;\nwithout it loadgen starts a server of its own")
-	s.StringVar(&c.User, "user", "", "`name` to authenticate with, on --addr; its password comes from --password-file,\nor from the environment as "+passwordVar)
-	s.StringVar(&c.SecretFile, "password-file", "", "`file` whose first line is the password")
 	s.IntVar(&c.Cluster, "cluster", 0, "start a private cluster of so many masters")
 	s.BoolVar(&c.Sentinel, "sentinel", false, "start a private master with a replica and three sentinels")
 	s.IntVar(&c.Replicas, "replicas", 0, "with --cluster or --sentinel: replicas of each master (sentinel: default 1)")
@@ -126,6 +121,8 @@ func addLifeFlags(t *pflag.FlagSet, c *config.Config) {
 	t.DurationVarP(&c.Duration, "duration", "d", 10*time.Second, "measured time")
 	t.DurationVar(&c.Warmup, "warmup", time.Second, "time before it that is not measured")
 	t.DurationVar(&c.Lease, "lease", 30*time.Second, "lease the watchdog renews, at least 1s")
+	t.DurationVar(&c.Linger, "linger", 0,
+		"lock, contend: a released lock stays with its engine for so long, at most 100ms,\nand the next caller has it without a command (0: it is released at once)")
 	t.StringVar(&c.Prefix, "prefix", "", "put before every name (default one of this run's own)")
 	t.Uint64Var(&c.Seed, "seed", 1, "seed of whatever is random")
 }
@@ -133,33 +130,19 @@ func addLifeFlags(t *pflag.FlagSet, c *config.Config) {
 // flags is a config on its way: read, and not checked yet.
 type flags struct{ config.Config }
 
-// parseFlags reads and checks the flags of `loadgen run`.
-//
-// Errors: [pflag.ErrHelp], or what is wrong, in words that name the flag.
-func parseFlags(args []string) (config.Config, error) {
-	var c flags
-	all := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	all.SortFlags = false
-	all.Usage = func() {}
-	for _, g := range newFlags(&c.Config) {
-		all.AddFlagSet(g.set)
+// check refuses what cannot be run, in words that name the flag, and fills in what hangs on other flags. changed reports
+// whether a flag was given.
+func (c *flags) check(changed func(string) bool) error {
+	if err := errors.Join(c.checkNumbers(), c.checkKind(), c.checkTopology(changed), c.checkChaos(changed)); err != nil {
+		return err
 	}
-	if err := all.Parse(args); err != nil {
-		return config.Config{}, err
+	if err := c.settle(changed); err != nil {
+		return err
 	}
-	if all.NArg() > 0 {
-		return config.Config{}, fmt.Errorf("unexpected argument %q", all.Arg(0))
+	if err := errors.Join(c.checkAddrs(), c.checkPprof(), c.checkLogin(), c.checkTLS(changed)); err != nil {
+		return err
 	}
-	if err := errors.Join(c.checkNumbers(), c.checkKind(), c.checkTopology(all.Changed), c.checkChaos(all.Changed)); err != nil {
-		return config.Config{}, err
-	}
-	if err := c.settle(all.Changed); err != nil {
-		return config.Config{}, err
-	}
-	if err := errors.Join(c.checkAddrs(), c.checkPprof()); err != nil {
-		return config.Config{}, err
-	}
-	return c.Config, c.readPassword(os.Getenv)
+	return errors.Join(c.readPasswords(os.Getenv), c.readTLS())
 }
 
 // checkNumbers refuses what no scenario could use.
@@ -170,16 +153,16 @@ func (c *flags) checkNumbers() error {
 		}
 		return nil
 	}
-	oneOf := func(flag, v string, of ...string) error {
-		if !slices.Contains(of, v) {
+	oneOf := func(flag, v string) error {
+		if of := enumerations()[flag]; !slices.Contains(of, v) {
 			return fmt.Errorf("--%s must be one of %s, not %q", flag, strings.Join(of, ", "), v)
 		}
 		return nil
 	}
 	errs := []error{
-		oneOf("scenario", c.Scenario, scenario.Names()...),
-		oneOf("api", c.API, "async", "sync"),
-		oneOf("check-server", c.CheckServer, "auto", "on", "off"),
+		oneOf("scenario", c.Scenario),
+		oneOf("api", c.API),
+		oneOf("check-server", c.CheckServer),
 		between("inflight", c.Inflight, 1, maxInflight),
 		between("clients", c.Clients, 0, maxClients),
 		between("engines", c.Engines, 1, maxEngines),
@@ -210,6 +193,9 @@ func (c *flags) checkNumbers() error {
 	if c.Lease < engine.MinWatchdogLease || c.Lease > engine.MaxLease || c.Lease%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("--lease must be whole milliseconds, between %v and %v, not %v",
 			engine.MinWatchdogLease, engine.MaxLease, c.Lease))
+	}
+	if c.Linger < 0 || c.Linger > engine.MaxLinger || c.Linger%time.Millisecond != 0 {
+		errs = append(errs, fmt.Errorf("--linger must be whole milliseconds, between 0 and %v, not %v", engine.MaxLinger, c.Linger))
 	}
 	if math.IsNaN(c.Rate) || c.Rate < 0 || c.Rate > maxRate {
 		errs = append(errs, fmt.Errorf("--rate must be between 0 and %d, not %v", maxRate, c.Rate))
@@ -356,32 +342,9 @@ func refuse(changed func(string) bool, scenario string) error {
 		return fmt.Errorf("--multi-names has no effect with --scenario %s", scenario)
 	}
 	for _, flag := range foreign[scenario] {
-		if changed(flag) {
+		// The file of a client that is to be killed is that of the one that started it.
+		if changed(flag) && (flag != "witness" || !changed("victim")) {
 			return fmt.Errorf("--%s has no effect with --scenario %s", flag, scenario)
-		}
-	}
-	return nil
-}
-
-// checkAddrs refuses addresses that cannot be dialled whatever the network does.
-func (c *flags) checkAddrs() error {
-	for _, a := range c.Addrs {
-		if strings.Contains(a, "://") {
-			if len(c.Addrs) > 1 {
-				return errors.New("--addr: give one URL, or several host:port")
-			}
-			option, err := rueidis.ParseURL(a)
-			switch {
-			case err != nil: // its text may hold a password
-				return fmt.Errorf("--addr %q is not a redis://, rediss:// or unix:// URL", config.RedactURL(a))
-			case option.Password != "":
-				return fmt.Errorf("--addr %q holds a password, which whoever lists this machine's processes can read: "+
-					"give it by --password-file, or in the environment as %s", config.RedactURL(a), passwordVar)
-			}
-			continue
-		}
-		if err := checkHostPort(a); err != nil {
-			return fmt.Errorf("--addr %q: %w", config.RedactURL(a), err)
 		}
 	}
 	return nil
@@ -410,49 +373,6 @@ func (c *flags) checkPprof() error {
 		c.Pprof = net.JoinHostPort("127.0.0.1", port)
 	case ip != nil && ip.IsUnspecified() && !c.PprofPublic:
 		return fmt.Errorf("--pprof %q would listen on every interface: add --pprof-public if that is meant", c.Pprof)
-	}
-	return nil
-}
-
-func checkHostPort(a string) error {
-	host, port, err := net.SplitHostPort(a)
-	if err != nil {
-		return errors.New("must be host:port or a redis:// URL")
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return errors.New("bad port: not from 1 to 65535")
-	}
-	if host == "" {
-		return errors.New("needs a host")
-	}
-	return nil
-}
-
-// passwordVar is the variable of the environment that holds the password: an argument is seen by whoever lists the
-// processes of the machine.
-const passwordVar = "LOADGEN_PASSWORD"
-
-// readPassword finds the password for the servers of --addr; "" if there is none.
-func (c *flags) readPassword(getenv func(string) string) error {
-	switch {
-	case len(c.Addrs) == 0 && (c.User != "" || c.SecretFile != ""):
-		return errors.New("--user and --password-file need --addr: loadgen's own servers have no users")
-	case len(c.Addrs) == 0:
-		return nil
-	case c.SecretFile == "":
-		c.Password = getenv(passwordVar)
-	default:
-		text, err := os.ReadFile(c.SecretFile)
-		if err != nil {
-			return fmt.Errorf("--password-file: %w", err)
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		if c.Password = strings.TrimSuffix(line, "\r"); c.Password == "" {
-			return fmt.Errorf("--password-file %q: its first line is empty", c.SecretFile)
-		}
-	}
-	if c.User != "" && c.Password == "" {
-		return fmt.Errorf("--user %q needs a password: give it by --password-file, or in the environment as %s", c.User, passwordVar)
 	}
 	return nil
 }

@@ -90,8 +90,6 @@ func (c *flags) checkKillClient() error {
 	switch {
 	case c.Scenario == "hold":
 		return errors.New("--chaos client has no effect with --scenario hold: nobody waits for what the other client had")
-	case c.Scenario == config.KindLatch:
-		return errors.New("--chaos client has no effect with --scenario latch: nobody has a latch, so nothing of the killed client's could stay")
 	case c.Rate > 0:
 		return errors.New("--chaos client: with --rate callers rest, which would look like a gap")
 	case c.Mutex:
@@ -100,9 +98,9 @@ func (c *flags) checkKillClient() error {
 		return errors.New("--chaos client starts a second process by itself, leave --witness-procs away")
 	case c.Locks > 0:
 		return errors.New("--chaos client: the other client would want the --locks that are kept")
-	case c.Scenario == config.KindSemaphore && c.Duration < 2*clientMargin:
+	case !c.HasLease() && c.Duration < 2*clientMargin:
 		return fmt.Errorf("--chaos client: the other client takes a while to begin, so --duration must be at least %v, not %v", 2*clientMargin, c.Duration)
-	case c.Scenario != config.KindSemaphore && c.Duration < c.Lease+clientMargin:
+	case c.HasLease() && c.Duration < c.Lease+clientMargin:
 		return fmt.Errorf("--chaos client: the others wait for the lease of the one that was killed, so --duration must be at least --lease and %v, not %v", clientMargin, c.Duration)
 	}
 	return nil

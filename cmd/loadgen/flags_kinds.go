@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ func (c *flags) checkKind() error {
 	}
 	if c.Kind == config.KindRead && c.Scenario == "contend" {
 		return fmt.Errorf("--kind %s: readers do not exclude each other, so nobody would contend", c.Kind)
+	}
+	if c.Linger > 0 && (c.Kind != config.KindLock || c.Scenario != "lock" && c.Scenario != "contend") {
+		return errors.New("--linger is for plain locks: --scenario lock or contend, without another --kind")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,15 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
+
+// parseFlags is what the flags of `loadgen run` come to.
+func parseFlags(args []string) (c config.Config, err error) {
+	cmd := runCommand(func(_ context.Context, got config.Config) error { c = got; return nil })
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{}, args...))
+	err = cmd.Execute()
+	return c, err
+}
 
 func TestParseFlags(t *testing.T) {
 	t.Run("Defaults", func(t *testing.T) {
@@ -122,7 +132,7 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--scenario latch --count 0", "--count must be between 1"},
 		{"--scenario latch --witness w", "--witness has no effect"},
 		{"--scenario latch --lease 5s", "--lease has no effect"},
-		{"--scenario latch --chaos client", "--chaos client has no effect with --scenario latch"},
+		{"--scenario latch --chaos client --duration 3s", "--duration must be at least 4s, not 3s"},
 		{"--scenario permits --keys 2", "--keys has no effect"},
 		{"--scenario permits --mutex", "--mutex has no effect"},
 		{"--scenario permits --kind fair", "--kind has no effect"},
@@ -232,6 +242,19 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--addr :6379", "needs a host"},
 		{"--addr http://localhost:6379", "not a redis://"},
 		{"--addr redis://h:1 --addr h:2", "one URL"},
+		{"--tls", "--tls needs --addr"},
+		{"--tls --addr redis://h:1", "--tls and a URL that is not rediss:// disagree"},
+		{"--tls-ca f --addr h:1", "--tls-ca needs --tls, or a rediss:// URL"},
+		{"--tls-insecure --addr redis://h:1", "--tls-insecure needs --tls"},
+		{"--tls --tls-cert f --addr h:1", "--tls-cert and --tls-key belong together"},
+		{"--tls --tls-insecure --tls-ca f --addr h:1", "--tls-insecure checks nothing"},
+		{"--tls --tls-ca /no/such/file --addr h:1", "--tls-ca"},
+		{"--tls --tls-ca flags_test.go --addr h:1", `--tls-ca "flags_test.go" has no certificate in PEM`},
+		{"--tls --tls-cert flags_test.go --tls-key flags_test.go --addr h:1", "--tls-cert"},
+		{"--master-name m", "--master-name needs --addr"},
+		{"--sentinel-user u --addr h:1", "--sentinel-user and --sentinel-password-file need --master-name"},
+		{"--sentinel-user u --addr h:1 --master-name m", `--sentinel-user "u" needs a password`},
+		{"--sentinel-no-tls --tls --addr h:1", "--sentinel-no-tls needs --master-name"},
 		{"--pprof 6060", "--pprof"},
 		{"--pprof :http-alt-x", "--pprof"},
 		{"--pprof 0.0.0.0:6060", "--pprof-public"},
@@ -276,6 +299,7 @@ func TestThePasswordIsNoArgument(t *testing.T) {
 		{"--addr h:1 --password x", "", "", "unknown flag"},
 	} {
 		t.Setenv(passwordVar, tc.env)
+		t.Setenv(sentinelPasswordVar, "theirs")
 		c, err := parseFlags(strings.Fields(tc.args))
 		if tc.says != "" {
 			require.ErrorContains(t, err, tc.says)
@@ -283,5 +307,11 @@ func TestThePasswordIsNoArgument(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, tc.password, c.Password, tc.args)
+		require.Empty(t, c.SentinelPassword, "it has no sentinels")
+	}
+	for _, args := range []string{"--addr h:1 --master-name m --sentinel-user u", "--addr redis://h:1?addr=i:1&master_set=m"} {
+		c, err := parseFlags(strings.Fields(args))
+		require.NoError(t, err)
+		require.Equal(t, "theirs", c.SentinelPassword)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +9,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/spf13/pflag"
-
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
 )
@@ -32,72 +30,50 @@ func main() {
 // run is the whole program: it does what args say and returns the exit status. The end of
 // ctx ends a load early; the report of what ran is written all the same.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		say(stderr, "%s", overview)
-		return report.StatusUsage
-	}
-	switch args[0] {
-	case "run":
-		return runCommand(ctx, args[1:], stdout, stderr)
-	case "scripts":
-		return scriptsCommand(args[1:], stdout, stderr)
-	case "help", "-h", "--help":
-		return helpCommand(args[1:], stdout, stderr)
-	case "version", "--version":
-		say(stdout, "loadgen %s\n", version())
-		return report.StatusOK
-	default:
-		return usageError(stderr, fmt.Errorf("unknown command %q", args[0]), "loadgen help")
-	}
-}
-
-func helpCommand(topics []string, stdout, stderr io.Writer) int {
-	switch {
-	case len(topics) == 0:
-		say(stdout, "%s", overview)
-	case len(topics) == 1 && topics[0] == "run":
-		say(stdout, "%s", runUsage())
-	default:
-		return usageError(stderr, fmt.Errorf("no help on %q", topics), "loadgen help")
-	}
-	return report.StatusOK
-}
-
-func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return runOneOf(ctx, scenario.All(), args, stdout, stderr)
 }
 
-// runOneOf runs the one of the scenarios that args name.
+// runOneOf is run, with these scenarios.
 func runOneOf(
 	ctx context.Context, all map[string]func(scenario.Stage) scenario.Scenario, args []string, stdout, stderr io.Writer,
 ) int {
-	cfg, err := parseFlags(args)
+	p := program{stdout: stdout, stderr: stderr, scenarios: all}
+	root := p.root()
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		say(stdout, "%s", runUsage())
-		return report.StatusOK
-	case err != nil:
+	case err == nil:
+		return p.status
+	case cmd.Name() == "run":
 		return usageError(stderr, err, "loadgen help run")
+	default:
+		return usageError(stderr, err, "loadgen help")
 	}
+}
+
+// load runs the scenario that cfg names. An error is one of usage: nothing was run.
+func (p *program) load(ctx context.Context, cfg config.Config) error {
 	tuneCollector()
-	out, err := openOutputs(&cfg, stdout)
+	out, err := openOutputs(&cfg, p.stdout)
 	if err != nil {
-		return usageError(stderr, err, "loadgen help run")
+		return err
 	}
-	s := session{cfg: &cfg, out: out, stderr: stderr, scenarios: all}
+	s := session{cfg: &cfg, out: out, stderr: p.stderr, scenarios: p.scenarios}
 	r, status := s.run(ctx)
+	p.status = status
 	if r == nil {
 		_ = out.close() // nothing was written
-		return status
+		return nil
 	}
 	if err := out.write(r); err != nil {
-		say(stderr, "loadgen: write the report: %v\n", err)
-		return max(r.Status, report.StatusFailed)
+		say(p.stderr, "loadgen: write the report: %v\n", err)
+		p.status = max(r.Status, report.StatusFailed)
+		return nil
 	}
 	if r.Status != report.StatusOK {
-		say(stderr, "loadgen: %s\n", r.Failures[0])
+		say(p.stderr, "loadgen: %s\n", r.Failures[0])
 	}
-	return r.Status
+	return nil
 }
 
 // gcPercent is the collector's pace unless GOGC names another. At hundreds of thousands of

@@ -13,6 +13,7 @@ import (
 // outputs are where a run's results go: a table, or JSON, or both; and the profile.
 type outputs struct {
 	table io.Writer // nil: none, standard output belongs to the JSON
+	width int       // of the table; 0: as wide as it has to be
 	json  io.Writer // nil: none
 	file  *os.File  // behind json, if it is not standard output
 	cpu   *cpuProfile
@@ -21,7 +22,7 @@ type outputs struct {
 // openOutputs opens the files, so that a bad name is a usage error and not the end of a
 // long run.
 func openOutputs(cfg *config.Config, stdout io.Writer) (*outputs, error) {
-	o := &outputs{table: stdout}
+	o := &outputs{table: stdout, width: tableWidth(stdout, os.Getenv)}
 	switch cfg.JSON {
 	case "":
 	case "-":
@@ -44,7 +45,7 @@ func openOutputs(cfg *config.Config, stdout io.Writer) (*outputs, error) {
 // write writes the report and closes the files.
 func (o *outputs) write(r *report.Report) (err error) {
 	if o.table != nil {
-		_, err = io.WriteString(o.table, r.Table())
+		_, err = io.WriteString(o.table, r.Table(o.width))
 	}
 	if err == nil && o.json != nil {
 		err = r.WriteJSON(o.json)

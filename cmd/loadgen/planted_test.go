@@ -366,7 +366,7 @@ func requirePlanted(t *testing.T, name, api string, pl *plant) {
 		args = append(args, "--addr", redistest.Run(t, redistest.Options{}).Addr())
 	}
 	var stdout, stderr bytes.Buffer
-	status := runOneOf(t.Context(), all, args, &stdout, &stderr)
+	status := runOneOf(t.Context(), all, append([]string{"run"}, args...), &stdout, &stderr)
 	if out, ok := pl.absent[name]; ok {
 		require.Equal(t, out.status, status, "%s%s", stdout.String(), stderr.String())
 		require.Contains(t, stdout.String()+stderr.String(), out.says)

@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
+	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
-	"github.com/schollz/progressbar/v3"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
@@ -20,15 +19,16 @@ const progressEvery = 200 * time.Millisecond
 // nothing.
 type progress struct {
 	w     io.Writer // nil: nothing is drawn
+	width func() int
 	pairs func() int64
 }
 
 func newProgress(cfg *config.Config, w io.Writer, pairs func() int64) *progress {
-	f, ok := w.(*os.File)
-	if cfg.NoProgress || !ok || !isatty.IsTerminal(f.Fd()) {
+	width := columnsOf(w)
+	if cfg.NoProgress || width() == 0 {
 		w = nil
 	}
-	return &progress{w: w, pairs: pairs}
+	return &progress{w: w, width: width, pairs: pairs}
 }
 
 // during draws while fn runs, which is expected to take about length.
@@ -50,15 +50,7 @@ func (p *progress) during(what string, length time.Duration, fn func()) {
 }
 
 func (p *progress) draw(what string, length time.Duration, quit <-chan struct{}) {
-	bar := progressbar.NewOptions64(length.Milliseconds(),
-		progressbar.OptionSetWriter(p.w),
-		progressbar.OptionSetWidth(30),
-		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetPredictTime(false),
-		progressbar.OptionShowDescriptionAtLineEnd(),
-		progressbar.OptionClearOnFinish(),
-	)
-	defer func() { _ = bar.Finish() }() // a terminal that is gone needs no clearing
+	defer say(p.w, eraseLine)
 	ticker := time.NewTicker(progressEvery)
 	defer ticker.Stop()
 	began, seen, last := time.Now(), p.pairs(), time.Now()
@@ -70,8 +62,21 @@ func (p *progress) draw(what string, length time.Duration, quit <-chan struct{})
 			done := p.pairs()
 			rate := float64(max(done-seen, 0)) / now.Sub(last).Seconds()
 			seen, last = done, now
-			bar.Describe(fmt.Sprintf("%s  %s pairs/s", what, format.Number(rate)))
-			_ = bar.Set64(min(now.Sub(began).Milliseconds(), length.Milliseconds()-1)) // as above
+			share := min(now.Sub(began).Seconds()/length.Seconds(), 1)
+			say(p.w, "%s%s", eraseLine, progressLine(p.width(), what, share, rate))
 		}
 	}
+}
+
+// eraseLine goes to the beginning of the line and empties it (ECMA-48: EL).
+const eraseLine = "\r\x1b[K"
+
+// progressBar is how many columns the bar has.
+const progressBar = 30
+
+// progressLine is one line of fewer columns than width, so that no terminal breaks it.
+func progressLine(width int, what string, share, rate float64) string {
+	done := int(share * progressBar)
+	bar := strings.Repeat("█", done) + strings.Repeat("░", progressBar-done)
+	return text.Trim(fmt.Sprintf("%3.0f %% %s %s  %s pairs/s", 100*share, bar, what, format.Number(rate)), width-1)
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -11,20 +9,16 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// scriptsCommand writes a SCRIPT LOAD of each of the engine's scripts, in the protocol of Redis: for administrators who
+// writeScripts writes a SCRIPT LOAD of each of the engine's scripts, in the protocol of Redis: for administrators who
 // load them where the engine's user may not. Whatever else stands between changes a script's SHA-1.
-func scriptsCommand(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 {
-		return usageError(stderr, fmt.Errorf("unexpected argument %q", args[0]), "loadgen help")
-	}
+func (p *program) writeScripts() {
 	texts := resp.ScriptTexts()
-	out := bufio.NewWriter(stdout)
+	out := bufio.NewWriter(p.stdout)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		say(out, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(texts[name]), texts[name])
 	}
 	if err := out.Flush(); err != nil {
-		say(stderr, "loadgen: write the scripts: %v\n", err)
-		return report.StatusFailed
+		say(p.stderr, "loadgen: write the scripts: %v\n", err)
+		p.status = report.StatusFailed
 	}
-	return report.StatusOK
 }

@@ -44,7 +44,7 @@ func (s *session) run(ctx context.Context) (r *report.Report, status int) {
 	if s.cfg.Victim {
 		go chaos.EndWithInput() // lives as long as the process
 	}
-	stopPprof, err := servePprof(s.cfg.Pprof, s.stderr)
+	stopPprof, err := servePprof(s.cfg.Pprof, s.out.cpu.shared, s.stderr)
 	if err != nil {
 		return s.fail(err, report.StatusUsage)
 	}

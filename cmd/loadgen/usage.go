@@ -11,7 +11,8 @@ const overview = `loadgen drives Holdfast locks on a Redis server and reports wh
 
   loadgen run [flags]     run a load; loadgen help run lists the flags
   loadgen scripts         the engine's Lua scripts as commands: loadgen scripts | redis-cli --pipe
-  loadgen help [run]      this text, or that of run
+  loadgen completion      completion for bash, zsh, fish or PowerShell: loadgen help completion
+  loadgen help [command]  this text, or that of a command
   loadgen version         the version of this binary
 
 Start with "loadgen run": it brings a server of its own and takes about ten seconds.
@@ -30,7 +31,8 @@ const runTail = `
 Examples:
   loadgen run
   loadgen run --addr localhost:6379 --inflight 4096 --duration 5s --json -
-  loadgen run --addr rediss://redis.example:6379 --user app --password-file /run/secrets/redis
+  loadgen run --addr rediss://redis.example:6379 --user app --password-file /run/secrets/redis --tls-ca /etc/ssl/redis-ca.pem
+  loadgen run --addr sentinel.example:26379 --master-name mymaster
   loadgen run --inflight 4096 --yardstick                how far from the raw limit
   loadgen run --kind fair --yardstick                    the locks of another kind
   loadgen run --api sync --clients 512                   blocking callers
@@ -42,12 +44,15 @@ Examples:
                                                          with three more of the same
   loadgen run --scenario fenced --engines 4 --keys 2     tokens rise across engines
   loadgen run --scenario fair --engines 4                who asks first is served first
-  loadgen run --scenario rw --read-share 0.9 --hold 1ms  readers share, writers do not
-  loadgen run --scenario semaphore --permits 8 --take 3  64 callers that want permits of one semaphore
+  loadgen run --scenario rw --read-share 0.9 --hold 1ms
+                                                         readers share, writers do not
+  loadgen run --scenario semaphore --permits 8 --take 3
+                                                         64 callers that want permits of one semaphore
   loadgen run --scenario permits --lease 3s --chaos client
                                                          the same under leases: what a dead client had comes back
   loadgen run --scenario latch --keys 4 --count 8        who waits for a latch goes on when it is counted down
-  loadgen run --scenario multi --keys 20 --multi-names 4 several locks at once, in any order
+  loadgen run --scenario multi --keys 20 --multi-names 4
+                                                         several locks at once, in any order
   loadgen run --cluster 3 --inflight 4096                a private cluster of three masters
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
@@ -59,8 +64,8 @@ Examples:
   loadgen run --pprof :6060 --cpuprofile cpu.out
 
 Exclusion is checked in every run. With --check-server the server's own counters must
-agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and one PUBLISH for each pair that
-was not handed from holder to holder inside the engine; fewer PUBLISH for spin and fair locks.
+agree: one acquiring command (HSET, COPY or RESTORE), one HDEL and at most one PUBLISH for each pair
+that was not handed from holder to holder inside the engine; of read-write locks exactly one.
 That is done whenever no other client is connected; not for rw, where readers share, nor for multi, semaphore,
 permits and latch. The collector
 runs at GOGC=200, the yardstick's too, unless the environment names another.
@@ -88,7 +93,9 @@ it had counts as held no longer from its death on.
 latch has the callers of each of --keys latches wait for it, round after round: one gives it --count, all wait, and
 all count it down in turn. The last count is held back until the others were answered, and for --hold: whoever is let
 in before it was begun is early. Two seconds after it was opened nobody may still wait. A release in the table is a
-count. A killed client would have nothing that could stay, so --chaos client is refused.
+count. With --chaos client the other client waits for these latches, and counts down one of its own, for which callers
+here wait. It is killed in the middle: nobody may be let in by that, and each of its counts must have counted once. In
+the end this process counts down what is left, and then everybody must be in.
 
 With --chaos the load runs once undisturbed and then while loadgen's own servers are disturbed, one
 thing at a time. Of slots, script-flush, kill-conn and pause no caller may see anything but latency.
@@ -99,8 +106,21 @@ With --chaos client the servers are left alone, so it works with --addr, too. A 
 process runs the same scenario on the same names, and is killed while it holds some of them. The
 report shows the longest time that a name (rw: its readers, or its writers; lock: a caller) was
 without a grant to this process. That may be one lease and two seconds; for fair locks at least seven
-seconds, since a waiter that died keeps its place for five; for a semaphore two seconds. contend, fenced, fair,
+seconds, since a waiter that died keeps its place for five; for a semaphore two seconds; for a latch, which is to
+be opened again by then, --hold and two seconds. contend, fenced, fair,
 semaphore and permits check exclusion between both processes as well.
+
+Redis replicates asynchronously: leases lost with a master that was killed, or replaced by sentinels, are reported as such and
+fail nothing but the scenario hold, which knows which master each lock was on. What was left on the server ends with its
+lease, for which operations in flight wait.
+
+With --rate more than 1 % of the starts that were due and not made is a failure: the rate was not reached, and the latency is
+that of another load. That is not judged with --chaos.
+
+--tls, or a rediss:// URL, speaks TLS with the servers and their sentinels; certificates are checked against --tls-ca. A
+server of --addr that is a replica, is full, or is no Redis, is refused within a second. The table is as wide as the
+terminal, or as COLUMNS says; in a pipe nothing is wrapped. --pprof and --cpuprofile label goroutines by what they work at:
+"go tool pprof -tags"; see docs/PROFILING.md.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
 once, or a token that did not rise; 130 interrupted twice. One interrupt ends the run early, with a report.

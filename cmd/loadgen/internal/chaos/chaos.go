@@ -104,9 +104,13 @@ func (c *Chaos) KindsNow() []string {
 func (c *Chaos) run(ctx context.Context) {
 	pace := time.NewTicker(c.cfg.ChaosEvery)
 	defer pace.Stop()
+	over := time.NewTimer(c.cfg.Duration) // what is still to be answered then is not disturbed further
+	defer over.Stop()
 	for len(c.kinds) > 0 {
 		select {
 		case <-ctx.Done():
+			return
+		case <-over.C:
 			return
 		case <-pace.C:
 		}

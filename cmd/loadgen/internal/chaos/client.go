@@ -45,7 +45,7 @@ func (c *Chaos) killClient(ctx, early context.Context) error {
 		return err
 	}
 	c.client.Killed++
-	if c.cfg.CountsPermits() {
+	if c.cfg.NotesWhatItHas() {
 		c.client.Held, _ = c.witness.File().Permits(true)
 		return nil
 	}
@@ -78,9 +78,9 @@ func (c *Chaos) stopHolding(ctx context.Context, v *victim) error {
 
 // heldByOthers counts the locks of the load that no engine of this process holds. Of a semaphore it counts the permits
 // that the other client says it has, once it is sure of them: what it has just asked for, or is giving back, may be
-// anybody's.
+// anybody's. So it is with its counts of a latch.
 func (c *Chaos) heldByOthers(ctx context.Context) (n int64, err error) {
-	if c.cfg.CountsPermits() {
+	if c.cfg.NotesWhatItHas() {
 		if held, unsettled := c.witness.File().Permits(false); unsettled == 0 {
 			return held, nil
 		}
@@ -125,8 +125,11 @@ func (c *Chaos) addClient(r *report.Report, out *report.Chaos) {
 		return
 	}
 	one := c.client
-	if one.What = "lock"; c.cfg.CountsPermits() {
+	switch one.What = "lock"; {
+	case c.cfg.CountsPermits():
 		one.What = "permit"
+	case c.cfg.Scenario == config.KindLatch:
+		one.What = "count"
 	}
 	bound := c.cfg.GapBound()
 	one.Gap, one.Bound, one.Judged = c.gaps.Longest().Seconds(), bound.Seconds(), c.cfg.OnlyKillsClient()

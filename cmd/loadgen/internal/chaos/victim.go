@@ -110,20 +110,15 @@ func victimArgs(cfg *config.Config, srv *topology.Server) []string {
 		args = append(args, "--clients", strconv.Itoa(cfg.Clients), "--engines", strconv.Itoa(cfg.Engines),
 			"--keys", strconv.Itoa(cfg.Keys))
 	}
-	if cfg.Scenario != config.KindSemaphore { // which has no lease
+	if cfg.HasLease() {
 		args = append(args, "--lease", cfg.Lease.String())
 	}
 	for _, addr := range victimAddrs(srv) {
 		args = append(args, "--addr", addr)
 	}
-	if cfg.User != "" {
-		args = append(args, "--user", cfg.User)
-	}
-	if cfg.SecretFile != "" { // else it inherits the environment
-		args = append(args, "--password-file", cfg.SecretFile)
-	}
+	args = append(args, loginArgs(cfg)...)
 	if cfg.Scenario == "lock" || cfg.Scenario == "contend" {
-		args = append(args, "--kind", cfg.Kind)
+		args = append(args, "--kind", cfg.Kind, "--linger", cfg.Linger.String())
 	}
 	if cfg.Scenario == "rw" {
 		args = append(args, "--read-share", strconv.FormatFloat(cfg.ReadShare, 'g', -1, 64))
@@ -134,9 +129,38 @@ func victimArgs(cfg *config.Config, srv *topology.Server) []string {
 	if !cfg.Contends() {
 		return append(args, "--inflight", strconv.Itoa(cfg.Inflight))
 	}
-	args = append(args, "--hold", hold.String(), fmt.Sprintf("--no-handoff=%v", cfg.NoHandOff))
+	args = append(args, "--hold", hold.String())
+	if cfg.Scenario != config.KindLatch { // nobody has one
+		args = append(args, fmt.Sprintf("--no-handoff=%v", cfg.NoHandOff))
+	}
 	if cfg.Witness != "" {
 		args = append(args, "--witness", cfg.Witness)
+	}
+	return args
+}
+
+// loginArgs are how the servers let another process in. Passwords that are not in a file it inherits.
+func loginArgs(cfg *config.Config) (args []string) {
+	t := &cfg.TLS
+	for _, a := range [][2]string{
+		{"--user", cfg.User},
+		{"--password-file", cfg.SecretFile},
+		{"--master-name", cfg.MasterName},
+		{"--sentinel-user", cfg.SentinelUser},
+		{"--sentinel-password-file", cfg.SentinelSecretFile},
+		{"--tls-ca", t.CA},
+		{"--tls-cert", t.Cert},
+		{"--tls-key", t.Key},
+		{"--tls-server-name", t.ServerName},
+	} {
+		if a[1] != "" {
+			args = append(args, a[0], a[1])
+		}
+	}
+	for flag, on := range map[string]bool{"--tls": t.On, "--tls-insecure": t.Insecure, "--sentinel-no-tls": t.PlainSentinels} {
+		if on {
+			args = append(args, flag)
+		}
 	}
 	return args
 }

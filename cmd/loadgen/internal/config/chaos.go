@@ -24,6 +24,12 @@ func ChangesServers(chaos []string) bool {
 	return slices.Contains(chaos, ChaosFailover) || slices.Contains(chaos, ChaosKill)
 }
 
+// LosesGrants reports whether Redis may forget grants: a replica takes the place of a master before it has heard of the
+// last of them. A cluster that is told to fail over waits until it has.
+func (c *Config) LosesGrants() bool {
+	return slices.Contains(c.Chaos, ChaosKill) || c.Sentinel && slices.Contains(c.Chaos, ChaosFailover)
+}
+
 // Repeats reports whether chaos can cost answers, so that a command has to be sent again.
 func Repeats(chaos []string) bool {
 	return slices.Contains(chaos, ChaosPause) || slices.Contains(chaos, ChaosKillConn)

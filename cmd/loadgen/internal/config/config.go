@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"time"
@@ -22,8 +23,11 @@ const OpenMost = 2 * time.Second
 
 // GapBound is how long a name may go without a grant when a client is killed.
 func (c *Config) GapBound() time.Duration {
-	if c.Kind == KindSemaphore { // which has no lease
+	switch c.Kind { // which have no lease
+	case KindSemaphore:
 		return gapSlack
+	case KindLatch: // a round lasts as long as its holder keeps it shut
+		return c.Hold + gapSlack
 	}
 	if c.Kind == KindFair {
 		return max(c.Lease, deadPlace) + gapSlack
@@ -37,13 +41,30 @@ func (c *Config) KillsClient() bool { return slices.Contains(c.Chaos, ChaosClien
 // OnlyKillsClient reports whether the servers are left alone.
 func (c *Config) OnlyKillsClient() bool { return slices.Equal(c.Chaos, []string{ChaosClient}) }
 
+// TLS is how the servers of --addr are spoken to.
+type TLS struct {
+	On             bool
+	CA, Cert, Key  string // files
+	ServerName     string
+	Insecure       bool
+	PlainSentinels bool
+	Config         *tls.Config // made of all that; nil: plain text
+}
+
 // Config is what the flags said, after checking: nothing in it can be wrong any more,
 // except that a server may not answer.
 type Config struct {
-	Addrs       []string
-	User        string
-	Password    string // of the file or the environment; never of an argument
-	SecretFile  string
+	Addrs      []string
+	User       string
+	Password   string // of the file or the environment; never of an argument
+	SecretFile string
+	MasterName string // Addrs are sentinels, which watch it
+	TLS        TLS
+
+	SentinelUser       string
+	SentinelPassword   string // as Password
+	SentinelSecretFile string
+
 	CheckServer string // auto, on, off
 	Cluster     int    // masters of a private cluster; 0: none
 	Sentinel    bool   // a private master with replicas, watched by sentinels
@@ -59,6 +80,7 @@ type Config struct {
 	Keys     int
 	Locks    int // held beside the load, or by the scenario hold
 	Lease    time.Duration
+	Linger   time.Duration // for so long a released lock stays with its engine; 0: it does not
 	Duration time.Duration
 	Warmup   time.Duration
 	Prefix   string
@@ -100,6 +122,13 @@ func (c *Config) Contends() bool { return c.Scenario == "contend" || OwnKind(c.S
 func (c *Config) CountsPermits() bool {
 	return c.Scenario == KindSemaphore || c.Scenario == KindPermits
 }
+
+// NotesWhatItHas reports whether a client that is to be killed says in the witness file what it has: of permits, or of
+// the counts of a latch, the server does not know whose they are.
+func (c *Config) NotesWhatItHas() bool { return c.CountsPermits() || c.Scenario == KindLatch }
+
+// HasLease reports whether what a caller takes has a lease.
+func (c *Config) HasLease() bool { return c.Scenario != KindSemaphore && c.Scenario != KindLatch }
 
 // LockName is the name of the i-th lock of a kind: 24 bytes, unless the prefix is long.
 func (c *Config) LockName(kind byte, i int) string {

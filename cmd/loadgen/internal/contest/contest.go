@@ -12,6 +12,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/pace"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/witness"
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // spinBelow is the shortest hold that sleeps. A sleep of the runtime is some tens of
@@ -71,7 +72,8 @@ type heldLater interface{ ReleaseLater(then func(error)) }
 type Contest struct {
 	keys     int
 	hold     time.Duration
-	Locks    []Lock // by caller
+	grace    time.Duration // for what has begun to end
+	Locks    []Lock        // by caller
 	Ledger   *meter.Ledger
 	Witness  *witness.File // nil: none
 	Observer Observer      // nil: none
@@ -100,6 +102,7 @@ func New(cfg *config.Config, locks []Lock, name func(key int) string) *Contest {
 	return &Contest{
 		keys:   cfg.Keys,
 		hold:   cfg.Hold,
+		grace:  pace.GraceOf(cfg),
 		Locks:  locks,
 		Ledger: meter.NewLedger(cfg.Keys, name),
 		Served: make([]int64, len(locks)),
@@ -108,7 +111,7 @@ func New(cfg *config.Config, locks []Lock, name func(key int) string) *Contest {
 
 // GraceOf is how long the callers of a phase that is over may take to have their last turn.
 func (c *Contest) GraceOf(processes int) time.Duration {
-	return pace.DrainGrace + 2*c.hold*time.Duration(len(c.Locks)*max(processes, 1))
+	return c.grace + 2*c.hold*time.Duration(len(c.Locks)*max(processes, 1))
 }
 
 // Drive lets the callers contend for length, and returns what was seen when each of them had
@@ -217,6 +220,7 @@ type Contender struct {
 func Block(ctx context.Context, c *Contender) {
 	go func() { // ends with the phase
 		defer c.done.Done()
+		world.NewPart("caller").Label()
 		for !c.phase.Over(c.phase.Elapsed()) {
 			if err := c.turn(ctx); err != nil && ctx.Err() == nil {
 				time.Sleep(pace.ErrorPause)

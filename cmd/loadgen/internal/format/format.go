@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Number shows three digits that matter, and thousands in groups.
@@ -20,20 +21,7 @@ func Number(v float64) string {
 }
 
 // Count shows thousands in groups.
-func Count(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	first := (len(digits)-1)%3 + 1
-	var b strings.Builder
-	b.WriteString(sign + digits[:first])
-	for i := first; i < len(digits); i += 3 {
-		b.WriteString("," + digits[i:i+3])
-	}
-	return b.String()
-}
+func Count(n int64) string { return humanize.Comma(n) }
 
 // Plural counts things.
 func Plural(n int, thing string) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/pace"
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // client drives a window of slots through futures, from one goroutine. Operations are
@@ -56,6 +57,7 @@ func newClient(ctx context.Context, l *Load, window keyRange, rec *meter.Recorde
 
 // run drives the window until the phase is over and everything is answered.
 func (c *client) run() {
+	world.NewPart("caller").Label()
 	if c.starts != nil {
 		c.runOpen()
 		return

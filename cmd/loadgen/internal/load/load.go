@@ -59,7 +59,7 @@ func New(cfg *config.Config, engines []*engine.Engine, h topology.Homes) *Load {
 	}
 	for key := range l.locks {
 		eng := engines[key%cfg.Inflight%len(engines)]
-		l.locks[key] = NewLock(eng, cfg.Kind, name(key), cfg.Lease)
+		l.locks[key] = NewLock(eng, cfg, cfg.Kind, name(key))
 	}
 	return l
 }
@@ -106,13 +106,13 @@ func cut(n, parts int) []keyRange {
 // Drive runs the load for length and returns what was seen, when the last answer has
 // come. The end of ctx ends it early, not unfinished.
 func (l *Load) Drive(ctx context.Context, length time.Duration) (total *meter.Recorder, skipped int64) {
-	p := pace.NewPhase(length)
+	p, grace := pace.NewPhase(length), pace.GraceOf(l.cfg)
 	ops, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	defer time.AfterFunc(length+pace.DrainGrace, giveUp).Stop()
+	defer time.AfterFunc(length+grace, giveUp).Stop()
 	defer context.AfterFunc(ctx, func() {
 		p.End()
-		time.AfterFunc(pace.DrainGrace, giveUp)
+		time.AfterFunc(grace, giveUp)
 	})()
 
 	var clock *pace.Pacer

@@ -14,8 +14,11 @@ const (
 )
 
 // NewLock is the one place where a handle of a kind is made, under the watchdog.
-func NewLock(e *engine.Engine, kind, name string, lease time.Duration) *engine.Lock {
-	watched := engine.WatchdogLease(lease)
+func NewLock(e *engine.Engine, cfg *config.Config, kind, name string) *engine.Lock {
+	watched := engine.WatchdogLease(cfg.Lease)
+	if cfg.Linger > 0 {
+		return e.Lock(name, watched, engine.Linger(cfg.Linger))
+	}
 	switch kind {
 	case config.KindSpin:
 		return e.Lock(name, watched, engine.Spin(spinFirst, spinMost))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/pace"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // caller is one blocking caller: it acquires, releases, and goes on to its next key.
@@ -19,6 +20,7 @@ type caller struct {
 
 // run makes pairs until the phase is over.
 func (c *caller) run(ctx context.Context) {
+	world.NewPart("caller").Label()
 	key := c.load.firstKey(c.slot)
 	for {
 		since, ok := c.begin()

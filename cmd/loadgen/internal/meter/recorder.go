@@ -112,6 +112,9 @@ func (r *Recorder) ErrorCount() (n int64) {
 	return n
 }
 
+// ClassLost is the class of the errors that say that a lease is lost.
+const ClassLost = "lost"
+
 // errorClasses name the outcomes an operation can have, for the report. The first that
 // fits counts.
 var errorClasses = []struct {
@@ -119,7 +122,7 @@ var errorClasses = []struct {
 	class string
 }{
 	{engine.ErrHeld, "held"},
-	{engine.ErrLost, "lost"},
+	{engine.ErrLost, ClassLost},
 	{engine.ErrUnknown, "unknown"},
 	{engine.ErrNotHeld, "not_held"},
 	{engine.ErrOverloaded, "overloaded"},

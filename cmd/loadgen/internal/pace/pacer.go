@@ -8,8 +8,12 @@ import "time"
 // stands still is charged for everyone it kept waiting (no coordinated omission).
 type Pacer struct {
 	Starts  chan time.Duration // since the beginning of the phase; closed at its end
-	Skipped int64              // due, but nobody had a hand free before the end; read after starts is closed
+	Skipped int64              // due, but nobody had a hand free, even lateStarts after the end; read after starts is closed
 }
+
+// lateStarts is how long after the end of a phase what was due before it may still begin: a short stall at the end is
+// then seen in the latency, and only a rate that is never reached skips starts.
+const lateStarts = 250 * time.Millisecond
 
 // pacerQueue is how many starts may lie between the pacer and the clients. Their times
 // are already fixed, so its size changes no figure.
@@ -25,7 +29,7 @@ func StartPacer(p *Phase, rate float64) *Pacer {
 func (pc *Pacer) run(p *Phase, rate float64) {
 	defer close(pc.Starts)
 	due := func(n int64) time.Duration { return time.Duration(float64(n) / rate * float64(time.Second)) }
-	end := time.NewTimer(p.length - p.Elapsed())
+	end := time.NewTimer(p.length + lateStarts - p.Elapsed())
 	defer end.Stop()
 	for n := int64(0); due(n) < p.length; n++ {
 		sleepUntil(p, due(n))

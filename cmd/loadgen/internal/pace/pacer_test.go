@@ -23,6 +23,36 @@ func TestPacerCountsFromTheIntendedStart(t *testing.T) {
 		require.InDelta(t, float64(n)*1e6, float64(at), 1e3)
 		last, n = at, n+1
 	}
-	require.Equal(t, 100, n+int(clock.Skipped))
+	require.Equal(t, 100, n)
+	require.Zero(t, clock.Skipped)
 	require.Less(t, last, 100*time.Millisecond)
+}
+
+// What is due before the end is made a little after it, if it has to be.
+func TestAStallAtTheEndSkipsNoStart(t *testing.T) {
+	p := NewPhase(50 * time.Millisecond)
+	clock := StartPacer(p, 20_000)
+	for p.Elapsed() < 100*time.Millisecond {
+		nap(time.Millisecond)
+	}
+	n := 0
+	for range clock.Starts {
+		n++
+	}
+	require.Equal(t, 1000, n)
+	require.Zero(t, clock.Skipped)
+}
+
+func TestARateThatNobodyCanReachSkipsStarts(t *testing.T) {
+	p := NewPhase(50 * time.Millisecond)
+	clock := StartPacer(p, 20_000)
+	for p.Elapsed() < 2*lateStarts { // nobody takes a start until it is too late
+		nap(time.Millisecond)
+	}
+	n := 0
+	for range clock.Starts {
+		n++
+	}
+	require.Equal(t, pacerQueue, n)
+	require.EqualValues(t, 1000-pacerQueue, clock.Skipped)
 }

@@ -3,6 +3,8 @@ package pace
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
 
 // ErrorPause is what a client waits after an error, so that a server that refuses
@@ -12,6 +14,14 @@ const ErrorPause = time.Millisecond
 // DrainGrace is how long operations that have begun may take to end after a phase is
 // over. What is still unanswered then is given up and counted as an error.
 const DrainGrace = 15 * time.Second
+
+// GraceOf is DrainGrace, and longer by a lease where a release may be forgotten: its lock is taken until then.
+func GraceOf(cfg *config.Config) time.Duration {
+	if cfg.LosesGrants() {
+		return cfg.Lease + DrainGrace
+	}
+	return DrainGrace
+}
 
 // Phase is one stretch of load: when it began, how long it may start operations, and
 // whether somebody wants it to end sooner.

@@ -17,22 +17,27 @@ type telling struct {
 
 // tells says how often the release of a kind publishes. A spinning waiter asks by itself; that of a fair
 // lock is told only if somebody waits and is not of the releasing engine, and once more by who asks while it is free
-// and somebody else is next.
+// and somebody else is next. Of plain and fenced locks that are given back together those are published that somebody
+// listens to.
 func tells(kind string, contended bool) telling {
 	switch {
 	case kind == config.KindFair && contended:
 		return telling{0, 2, "one acquiring command, one HDEL and at most two PUBLISH a pair"}
 	case kind == config.KindSpin, kind == config.KindFair:
 		return telling{0, 0, "one acquiring command, one HDEL and no PUBLISH a pair"}
+	case kind == config.KindLock, kind == config.KindFenced:
+		return telling{0, 1, "one acquiring command, one HDEL and at most one PUBLISH a pair"}
 	}
 	return telling{1, 1, "one acquiring command, one HDEL and one PUBLISH a pair"}
 }
 
+// greetEvery is how often a sentinel publishes on the master that it is there.
 const greetEvery = 2 * time.Second
 
-// greetings is how many messages of sentinels the server may have counted between two readings.
+// greetings is how many messages of sentinels the server may have counted between two readings: one more than
+// there are periods from the beginning of the first to the end of the second.
 func greetings(before, after topology.Snapshot) int64 {
-	return before.Greeters * int64(after.At.Sub(before.At)/greetEvery+1)
+	return max(before.Greeters, after.Greeters) * int64(after.Ended.Sub(before.Began)/greetEvery+1)
 }
 
 // verdict is what comparing the server's counters with ours came to.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
 // What is wrong and nothing else, so that no other failure covers it.
@@ -29,6 +30,21 @@ func TestEachThingThatIsWrongIsEnough(t *testing.T) {
 			rec.Failed(errors.New("something"))
 			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: rec, Cost: meter.Cost{Wall: time.Second}}})
 		}, StatusFailed, "1 operations failed"},
+		"ARateThatWasNotReached": {func(_ *testing.T, r *Report) {
+			r.AddRounds(openLoop(11))
+		}, StatusFailed, "--rate asks for 500 pairs a second and 495 were begun: 11 starts (1.10 %) were due and not made"},
+		"ARateThatWasAlmostReached": {func(_ *testing.T, r *Report) { r.AddRounds(openLoop(10)) }, StatusOK, ""},
+		"ARateBelowTheDisturbed": {func(_ *testing.T, r *Report) {
+			cfg, rounds := openLoop(500)
+			cfg.Chaos = []string{config.ChaosPause}
+			r.AddRounds(cfg, rounds)
+		}, StatusOK, ""},
+		"LostInAFailoverOfSentinels": {func(_ *testing.T, r *Report) {
+			r.AddRounds(losing(&config.Config{Sentinel: true, Chaos: []string{config.ChaosFailover}}))
+		}, StatusOK, ""},
+		"LostInAFailoverOfACluster": {func(_ *testing.T, r *Report) {
+			r.AddRounds(losing(&config.Config{Chaos: []string{config.ChaosFailover}}))
+		}, StatusFailed, "1 leases were lost"},
 		"Leftover": {func(_ *testing.T, r *Report) { r.AddLeft(1) }, StatusFailed, "1 locks are still on the server"},
 		"NotOnePair": {func(_ *testing.T, r *Report) {
 			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: meter.NewRecorder(), Cost: meter.Cost{Wall: time.Second}}})
@@ -59,6 +75,23 @@ func TestEachThingThatIsWrongIsEnough(t *testing.T) {
 			require.Contains(t, strings.Join(r.Failures, "\n"), c.says)
 		})
 	}
+}
+
+// openLoop is two seconds at 500 a second of which so many starts were skipped.
+func openLoop(skipped int64) (*config.Config, []Round) {
+	rec := meter.NewRecorder()
+	rec.Acquired(1)
+	rec.Freed(1)
+	cfg := &config.Config{CheckServer: "off", Rate: 500, Duration: 2 * time.Second}
+	return cfg, []Round{{Rec: rec, Cost: meter.Cost{Wall: cfg.Duration}, Skipped: skipped}}
+}
+
+// losing is a round in which one lease is lost.
+func losing(cfg *config.Config) (*config.Config, []Round) {
+	_, rounds := openLoop(0)
+	rounds[0].Rec.Failed(engine.ErrLost)
+	cfg.CheckServer = "off"
+	return cfg, rounds
 }
 
 func TestJudge(t *testing.T) {
@@ -112,10 +145,23 @@ func TestGreetingsOfSentinelsAreNoReleases(t *testing.T) {
 	rec.Granted, rec.Released = 10, 10
 	began := time.Now()
 	for greeted, failures := range map[int64]int{-1: 1, 0: 0, 6: 0, 7: 1} {
-		before := topology.Snapshot{Known: true, Alone: true, At: began, Greeters: 3}
-		after := topology.Snapshot{Known: true, Alone: true, At: began.Add(3 * time.Second), Greeters: 3}
+		before := topology.Snapshot{Known: true, Alone: true, Began: began, Ended: began.Add(time.Second), Greeters: 3}
+		after := topology.Snapshot{Known: true, Alone: true, Began: began.Add(time.Second), Ended: began.Add(3 * time.Second), Greeters: 3}
 		after.Commands = topology.Commands{HSet: 10, HDel: 10, Publish: 10 + greeted}
 		require.Len(t, judge("auto", Round{Before: before, After: after, Rec: rec}).failures, failures, "%d", greeted)
+	}
+}
+
+// Of plain and fenced locks those are published that somebody listens to: none, or all; of others all.
+func TestReleasesThatNobodyHearsNeedNoMessage(t *testing.T) {
+	rec := meter.NewRecorder()
+	rec.Granted, rec.Released = 10, 10
+	for kind, failures := range map[string][3]int{"lock": {0, 0, 1}, "fenced": {0, 0, 1}, "read": {1, 0, 1}, "write": {1, 0, 1}, "spin": {0, 1, 1}} {
+		for i, published := range []int64{0, 10, 11} {
+			after := topology.Snapshot{Known: true, Alone: true, Commands: topology.Commands{HSet: 10, HDel: 10, Publish: published}}
+			v := judge("auto", Round{Before: topology.Snapshot{Known: true, Alone: true}, After: after, Rec: rec, Kind: kind})
+			require.Len(t, v.failures, failures[i], "%s, %d", kind, published)
+		}
 	}
 }
 

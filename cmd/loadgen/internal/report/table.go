@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -14,11 +13,11 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
 )
 
-// Table is the report for a reader.
-func (r *Report) Table() string {
-	w := new(strings.Builder)
-	fmt.Fprintf(w, "%s on %s, %s\n", r.what(), r.serverText(), r.loadText())
-	writeRows(w, r.rows())
+// Table is the report for a reader, of at most so many columns; 0: of as many as it needs.
+func (r *Report) Table(columns int) string {
+	w := &page{columns: columns}
+	w.say("", fmt.Sprintf("%s on %s, %s", r.what(), r.serverText(), r.loadText()))
+	w.rows(r.rows())
 	if r.Acquire != nil {
 		r.writeLatency(w)
 	}
@@ -26,14 +25,60 @@ func (r *Report) Table() string {
 		r.writeYardstick(w)
 	}
 	if r.Status == StatusOK {
-		fmt.Fprintln(w, "ok")
+		w.say("", "ok")
 		return w.String()
 	}
-	fmt.Fprintln(w, map[int]string{StatusFailed: "FAILED", StatusViolation: "EXCLUSION VIOLATED"}[r.Status])
+	w.say("", map[int]string{StatusFailed: "FAILED", StatusViolation: "EXCLUSION VIOLATED"}[r.Status])
 	for _, f := range r.Failures {
-		fmt.Fprintln(w, "  "+f)
+		w.say("  ", f)
 	}
 	return w.String()
+}
+
+// page is a text of so many columns.
+type page struct {
+	strings.Builder
+	columns int // 0: as many as it needs
+}
+
+// say writes a paragraph, indented.
+func (w *page) say(indent, paragraph string) {
+	if w.columns > 0 {
+		paragraph = text.WrapSoft(paragraph, w.columns-len(indent))
+	}
+	for line := range strings.SplitSeq(paragraph, "\n") {
+		w.WriteString(strings.TrimRight(indent+line, " ") + "\n")
+	}
+}
+
+// borders are the columns of a table of n columns that hold no text.
+func borders(n int) int { return 3*n + 1 }
+
+// rows writes names and values. A value that does not fit goes on in the next line.
+func (w *page) rows(rows [][2]string) {
+	t := newTable()
+	names := 0
+	for _, row := range rows {
+		t.AppendRow(table.Row{row[0], row[1]})
+		names = max(names, text.StringWidthWithoutEscSequences(row[0]))
+	}
+	if w.columns > 0 {
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: w.columns - borders(2) - names, WidthMaxEnforcer: text.WrapSoft}})
+	}
+	w.WriteString(t.Render() + "\n")
+}
+
+// figures writes the table that make fills, or where it is too wide the one that narrow fills.
+func (w *page) figures(fill, narrow func(t table.Writer)) {
+	t := newTable()
+	fill(t)
+	whole := t.Render()
+	if w.columns > 0 && text.LongestLineLen(whole) > w.columns {
+		t = newTable()
+		narrow(t)
+		whole = t.Render()
+	}
+	w.WriteString(whole + "\n")
 }
 
 // what names the scenario, and the locks where they are not plain ones.
@@ -63,7 +108,7 @@ func (r *Report) loadText() string {
 	if r.Scenario == "hold" {
 		s = fmt.Sprintf("%d locks kept %.1f s under a lease of %g s", r.Locks, r.KeptS, r.LeaseS)
 	} else if r.Rate > 0 {
-		s += fmt.Sprintf(", open loop at %g pairs/s", r.Rate)
+		s += fmt.Sprintf(", open loop at %s pairs/s", number(r.Rate))
 	}
 	return s + r.endText()
 }
@@ -101,7 +146,11 @@ func (r *Report) rows() [][2]string {
 	opt("heap a held lock", r.HeapPerLock, " bytes")
 	opt("CPU while keeping", r.KeepingCPU, " cores")
 	add("locks held", r.Locks > 0, count(r.Held))
-	add("lost", r.Locks > 0 || r.Lost > 0, count(r.Lost))
+	lost := count(r.Lost)
+	if r.Forgotten > 0 {
+		lost += fmt.Sprintf(", of these %s with a master whose replica had not heard of them", count(r.Forgotten))
+	}
+	add("lost", r.Locks > 0 || r.Lost > 0, lost)
 	add("not as the server has it", r.Scenario == "hold", count(r.Mismatches))
 	add("behind until renewed", r.Behind > 0, count(r.Behind))
 	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
@@ -126,39 +175,61 @@ func (r *Report) rows() [][2]string {
 	return rows
 }
 
-func writeRows(w io.Writer, rows [][2]string) {
-	t := newTable(w)
-	for _, row := range rows {
-		t.AppendRow(table.Row{row[0], row[1]})
-	}
-	t.Render()
-}
-
-func (r *Report) writeLatency(w io.Writer) {
-	t := newTable(w)
-	t.AppendHeader(table.Row{"latency, µs", "p50", "p90", "p99", "p99.9", "max"})
-	numbers := make([]table.ColumnConfig, 0, 5)
-	for column := 2; column <= 6; column++ {
-		numbers = append(numbers, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(numbers)
-	for _, row := range []struct {
+// writeLatency has a row for each operation, or where that is too wide a column.
+func (r *Report) writeLatency(w *page) {
+	columns := [][]string{{"latency, µs", "p50", "p90", "p99", "p99.9", "max"}}
+	for _, of := range []struct {
 		name string
 		l    *Latency
 	}{{"acquire", r.Acquire}, {"release", r.Release}} {
-		if l := row.l; l != nil {
-			t.AppendRow(table.Row{row.name, number(l.P50), number(l.P90), number(l.P99), number(l.P999), number(l.Max)})
+		if l := of.l; l != nil {
+			columns = append(columns, []string{of.name, number(l.P50), number(l.P90), number(l.P99), number(l.P999), number(l.Max)})
 		}
 	}
-	t.Render()
+	turned := make([][]string, len(columns[0]))
+	for i := range turned {
+		for _, column := range columns {
+			turned[i] = append(turned[i], column[i])
+		}
+	}
+	w.figures(matrix(columns), matrix(turned))
 }
 
-func (r *Report) writeYardstick(w io.Writer) {
+// matrix fills a table with figures: the first row and the first column are headings.
+func matrix(rows [][]string) func(t table.Writer) {
+	return func(t table.Writer) {
+		var right []table.ColumnConfig
+		for i, row := range rows {
+			cells := make(table.Row, len(row))
+			for j, cell := range row {
+				cells[j] = cell
+			}
+			if i == 0 {
+				t.AppendHeader(cells)
+			} else {
+				t.AppendRow(cells)
+			}
+		}
+		for column := 2; column <= len(rows[0]); column++ {
+			right = append(right, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+		t.SetColumnConfigs(right)
+	}
+}
+
+// narrowest is how many columns a heading of the yardstick's table has at most where there are few.
+const narrowest = 14
+
+func (r *Report) writeYardstick(w *page) {
+	w.figures(func(t table.Writer) { r.besideYardstick(t, 0) }, func(t table.Writer) { r.besideYardstick(t, narrowest) })
+}
+
+func (r *Report) besideYardstick(t table.Writer, most int) {
 	y := r.Yardstick
-	t := newTable(w)
 	t.AppendHeader(table.Row{"pairs/s", "yardstick (" + y.Kind + ")", r.Scenario, "ratio"})
 	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 2, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 1, WidthMax: most, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 2, Align: text.AlignRight, AlignHeader: text.AlignRight, WidthMax: most, WidthMaxEnforcer: text.WrapSoft},
 		{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight},
 		{Number: 4, Align: text.AlignRight, AlignHeader: text.AlignRight},
 	})
@@ -173,12 +244,10 @@ func (r *Report) writeYardstick(w io.Writer) {
 	if r.ServerCPU != nil && y.ServerCPU != nil {
 		t.AppendRow(table.Row{"server CPU a pair, µs", number(*y.ServerCPU), number(*r.ServerCPU), ratioText(*r.ServerCPU, *y.ServerCPU)})
 	}
-	t.Render()
 }
 
-func newTable(w io.Writer) table.Writer {
+func newTable() table.Writer {
 	t := table.NewWriter()
-	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleRounded)
 	t.Style().Format.Header = text.FormatDefault
 	return t

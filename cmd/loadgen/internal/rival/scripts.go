@@ -23,7 +23,7 @@ func engineScripts() yardstick.Scripts {
 			return append(args, "1", n.Key, n.LeaseMs, n.Field, noLimit, "0")
 		},
 		ReleaseArgs: func(args []string, n yardstick.Name) []string {
-			return append(args, "1", n.Key, n.Publish, "0", "0", n.Field, "1")
+			return append(args, "1", n.Key, n.Publish, "0", "0", "", n.Field, "1")
 		},
 		Granted: one,
 		Freed:   one,

@@ -43,13 +43,13 @@ func NewYardstick(ctx context.Context, cfg *config.Config, srv *topology.Server)
 
 func (r *yardstickRival) connect(ctx context.Context, srv *topology.Server) error {
 	option := yardstick.ClientOption(srv.Addrs[0])
-	option.Username, option.Password = srv.User, srv.Password
-	if srv.IsURL() {
-		option = srv.ClientOption()
+	if named := srv.ClientOption(); srv.IsURL() || named.Sentinel.MasterSet != "" {
+		option = named
 		option.ForceSingleClient = true
 	}
+	srv.LetIn(&option)
 	if srv.Sentinel != nil {
-		option.InitAddress = []string{srv.Sentinel.Master.Addr()}
+		option.InitAddress, option.Sentinel = []string{srv.Sentinel.Master.Addr()}, rueidis.SentinelOption{}
 	}
 	option.ClientName = srv.ClientName
 	if srv.Topology != "cluster" {

@@ -48,7 +48,7 @@ func (s *contendScenario) Prepare(ctx context.Context) error {
 		locks := make([]contest.Lock, s.Cfg.Clients)
 		for i := range locks {
 			eng := s.Engines[s.engineOf(i)]
-			locks[i] = contest.EngineLock{Lock: load.NewLock(eng, kind, name(i%s.Cfg.Keys), s.Cfg.Lease)}
+			locks[i] = contest.EngineLock{Lock: load.NewLock(eng, s.Cfg, kind, name(i%s.Cfg.Keys))}
 		}
 		return locks
 	}
@@ -102,6 +102,7 @@ func (s *contendScenario) Measure(ctx context.Context) (report.Round, error) {
 		return report.Round{}, err
 	}
 	r := report.Round{Contended: true, Several: s.several != nil, Kind: s.Cfg.Kind}
+	s.lingered()
 	r.Before = s.Srv.Snapshot(ctx)
 	stats := s.readOrigins()
 	began := s.Meter.Read()
@@ -112,6 +113,7 @@ func (s *contendScenario) Measure(ctx context.Context) (report.Round, error) {
 	r.Disturbed = s.Chaos.KindsNow()
 	end()
 	r.Cost = s.Meter.Read().Minus(began)
+	s.lingered()
 	r.After = s.Srv.Snapshot(context.WithoutCancel(ctx))
 
 	did := s.readOrigins().minus(stats)
@@ -132,6 +134,16 @@ func (s *contendScenario) Measure(ctx context.Context) (report.Round, error) {
 	s.rounds++
 	return r, nil
 }
+
+// lingered waits until nothing lingers any more that was given back: the server's counters are to have its release.
+func (s *Stage) lingered() {
+	if s.Cfg.Linger > 0 {
+		time.Sleep(s.Cfg.Linger + lingerLate)
+	}
+}
+
+// lingerLate is how much later than that a release may be answered.
+const lingerLate = 100 * time.Millisecond
 
 func (s *Stage) readOrigins() (o origins) {
 	for _, eng := range s.Engines {

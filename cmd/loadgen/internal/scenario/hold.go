@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/load"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
@@ -41,7 +42,7 @@ func (s *holdScenario) Warm(context.Context) {}
 func (s *holdScenario) Measure(ctx context.Context) (report.Round, error) {
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Cfg.Duration+2*load.HoldLimit)
 	defer cancel()
-	r := report.Round{Rec: s.rec}
+	r := report.Round{Rec: s.rec, Kind: config.KindLock}
 	without := meter.HeapInUse()
 	r.Before = s.Srv.Snapshot(work)
 	began := s.Meter.Read()

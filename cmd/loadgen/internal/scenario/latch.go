@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/pace"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
+	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
 // latchScenario opens latches again and again, for callers that wait for them.
@@ -24,12 +26,15 @@ type latchScenario struct {
 	waits   *meter.Recorder
 	origins origins
 	counted atomic.Bool // a latch had a count that nobody here gave it
+	lasting *lastingLatch
+	killed  report.Latch // what became of it
+	gaps    *meter.Gaps
 }
 
 func newLatchScenario(s Stage) Scenario { return &latchScenario{Stage: s, waits: meter.NewRecorder()} }
 
 // Prepare makes the latches: neighbouring callers have different ones.
-func (s *latchScenario) Prepare(context.Context) error {
+func (s *latchScenario) Prepare(ctx context.Context) error {
 	name := func(key int) string { return s.Cfg.LockName('k', key) }
 	s.ledger = meter.NewLedger(s.Cfg.Keys, name)
 	for range s.Cfg.Keys {
@@ -42,6 +47,10 @@ func (s *latchScenario) Prepare(context.Context) error {
 		l.Served = append(l.Served, 0)
 	}
 	s.renew()
+	s.lasting = s.newLastingLatch()
+	if err := s.lasting.begin(ctx); err != nil {
+		return err
+	}
 	s.begun.Store(true)
 	return nil
 }
@@ -59,18 +68,21 @@ func (s *latchScenario) Warm(ctx context.Context) { s.drive(ctx, s.Cfg.Warmup) }
 func (s *latchScenario) drive(ctx context.Context, length time.Duration) *meter.Recorder {
 	phase := pace.NewPhase(length)
 	defer context.AfterFunc(ctx, phase.End)()
-	ops, giveUp := context.WithTimeout(context.WithoutCancel(ctx), length+pace.DrainGrace)
+	ops, giveUp := context.WithTimeout(context.WithoutCancel(ctx), length+pace.GraceOf(s.Cfg))
 	defer giveUp()
 	var all sync.WaitGroup
-	for _, l := range s.latches {
+	for key, l := range s.latches {
 		all.Go(func() {
 			for !phase.Over(phase.Elapsed()) {
-				if err := l.Round(ops); err != nil {
-					if errors.Is(err, contest.ErrCounted) {
-						s.counted.Store(true)
-					}
-					time.Sleep(pace.ErrorPause)
+				err := l.Round(ops)
+				if err == nil {
+					s.gaps.Granted(key)
+					continue
 				}
+				if errors.Is(err, contest.ErrCounted) {
+					s.counted.Store(true)
+				}
+				time.Sleep(pace.ErrorPause)
 			}
 		})
 	}
@@ -85,6 +97,11 @@ func (s *latchScenario) drive(ctx context.Context, length time.Duration) *meter.
 func (s *latchScenario) Measure(ctx context.Context) (report.Round, error) {
 	r := report.Round{Contended: true, Kind: s.Cfg.Kind}
 	s.renew()
+	if s.Cfg.Victim {
+		s.live(ctx)
+		return r, nil
+	}
+	s.gaps = s.Chaos.WatchGaps(len(s.latches))
 	r.Before = s.Srv.Snapshot(ctx)
 	stats := s.readOrigins()
 	began := s.Meter.Read()
@@ -97,7 +114,21 @@ func (s *latchScenario) Measure(ctx context.Context) (report.Round, error) {
 	s.origins = s.origins.plus(s.readOrigins().minus(stats))
 	s.rates = append(s.rates, float64(r.Rec.Granted)/r.Cost.Wall.Seconds())
 	s.waits.Merge(r.Rec)
-	return r, nil
+	if !slices.Contains(r.Disturbed, config.ChaosClient) { // nobody was killed yet
+		return r, nil
+	}
+	return r, s.lasting.finish(context.WithoutCancel(ctx), &s.killed)
+}
+
+// live is what it does where it is there to be killed.
+func (s *latchScenario) live(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.Cfg.Duration)
+	defer cancel()
+	rounds := make([]*engine.CountDownLatch, len(s.latches))
+	for key, l := range s.latches {
+		rounds[key] = l.Of[0]
+	}
+	s.lasting.live(ctx, rounds)
 }
 
 func (s *latchScenario) Finish(ctx context.Context, r *report.Report) error {
@@ -113,7 +144,8 @@ func (s *latchScenario) Finish(ctx context.Context, r *report.Report) error {
 		c.LongestWait = float64(s.waits.Acquires.Max()) / 1e3
 	}
 	r.Contend = c
-	out := &report.Latch{Count: s.Cfg.Count, Bound: config.OpenMost.Seconds(), Judged: !config.ChangesServers(s.Cfg.Chaos)}
+	out := s.killed
+	out.Count, out.Bound, out.Judged = s.Cfg.Count, config.OpenMost.Seconds(), !config.ChangesServers(s.Cfg.Chaos)
 	var served []int64
 	for _, l := range s.latches {
 		out.Rounds += l.Rounds.Load()

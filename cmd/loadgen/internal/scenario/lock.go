@@ -35,7 +35,9 @@ func (s *lockScenario) Warm(ctx context.Context) { s.load.Drive(ctx, s.Cfg.Warmu
 
 func (s *lockScenario) Measure(ctx context.Context) (report.Round, error) {
 	r := report.Round{Kind: s.Cfg.Kind}
+	s.lingered()
 	r.Before = s.Srv.Snapshot(ctx)
+	stats := s.readOrigins()
 	began := s.Meter.Read()
 	s.load.Gaps = s.Chaos.WatchGaps(s.Cfg.Inflight)
 	end := s.Chaos.Begin(ctx)
@@ -43,6 +45,8 @@ func (s *lockScenario) Measure(ctx context.Context) (report.Round, error) {
 	r.Disturbed = s.Chaos.KindsNow()
 	end()
 	r.Cost = s.Meter.Read().Minus(began)
+	r.HandedOver = s.readOrigins().minus(stats).handOff // of what lingered: no two callers have one key
+	s.lingered()
 	r.After = s.Srv.Snapshot(context.WithoutCancel(ctx))
 	return r, nil
 }

@@ -19,7 +19,7 @@ func (s *contendScenario) openSeveral(name func(int) string) {
 	ofEngine := make([][]*engine.Lock, len(s.Engines))
 	for e, eng := range s.Engines {
 		for key := range s.Cfg.Keys {
-			ofEngine[e] = append(ofEngine[e], load.NewLock(eng, s.Cfg.Kind, name(key), s.Cfg.Lease))
+			ofEngine[e] = append(ofEngine[e], load.NewLock(eng, s.Cfg, s.Cfg.Kind, name(key)))
 		}
 	}
 	for i := range s.Cfg.Clients {

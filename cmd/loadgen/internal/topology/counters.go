@@ -67,18 +67,16 @@ type Snapshot struct {
 	Known    bool          // the server keeps such counters and lets us see them
 	Alone    bool          // no connection but ours
 	CPU      time.Duration // user and system time of all servers, replicas too; 0 where unknown
-	At       time.Time
-	Greeters int64 // sentinels of this run's own, which publish a greeting on the master every greetEvery
+	Greeters int64         // sentinels that are connected: each publishes a greeting on the master now and then
+
+	Began, Ended time.Time // of the reading: what ran in between may or may not be counted
 }
 
 // Snapshot reads the counters. It is taken when everything sent has been answered.
 func (s *Server) Snapshot(ctx context.Context) Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
-	snap := Snapshot{At: time.Now()}
-	if s.Sentinel != nil {
-		snap.Greeters = int64(len(s.Sentinel.Sentinels))
-	}
+	snap := Snapshot{Began: time.Now()}
 	for _, node := range s.masters(ctx) {
 		text, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
 		if err != nil {
@@ -87,9 +85,10 @@ func (s *Server) Snapshot(ctx context.Context) Snapshot {
 		snap.Commands = snap.Commands.Plus(parseCommands(text))
 		snap.Known = true
 	}
-	foreign, ok := s.foreign(ctx)
+	others, ok := s.connected(ctx)
 	snap.CPU = s.CPU(ctx)
-	snap.Alone = s.Ours() || ok && foreign == 0
+	snap.Alone = s.Ours() || ok && others.foreign == 0
+	snap.Greeters, snap.Ended = others.sentinels, time.Now()
 	return snap
 }
 

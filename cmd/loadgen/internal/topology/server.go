@@ -1,9 +1,11 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,8 +28,7 @@ const ConnectTimeout = 10 * time.Second
 // that looks at it past the engine.
 type Server struct {
 	Addrs      []string
-	User       string
-	Password   string
+	login      *config.Config     // how to be let in
 	Embedded   *embedded.Server   // nil: not ours, or not a single one
 	Cluster    *redisproc.Cluster // nil: not ours, or no cluster
 	Sentinel   *redisproc.Sentinel
@@ -42,7 +43,7 @@ type Server struct {
 // Open starts or finds the server, says on w which, and connects to it.
 func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error) {
 	s := &Server{
-		Addrs: cfg.Addrs, User: cfg.User, Password: cfg.Password,
+		Addrs: cfg.Addrs, login: cfg,
 		ClientName: "loadgen-" + config.RandomID(), Topology: "single",
 	}
 	if err := s.startOwn(ctx, cfg); err != nil {
@@ -50,13 +51,22 @@ func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
-	client, err := rueidis.NewClient(s.ClientOption())
+	option := s.ClientOption()
+	if err := s.greet(ctx, option); err != nil {
+		s.Close()
+		return nil, err
+	}
+	client, err := rueidis.NewClient(option)
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("connect to %s: %s", s.Where(), s.Hide(err))
 	}
 	s.Client = client
 	s.identify(ctx)
+	if err := s.inspect(ctx, cfg); err != nil {
+		s.Close()
+		return nil, err
+	}
 	if s.Ours() {
 		_, _ = fmt.Fprintf(w, "loadgen: started %s\n", s.origin()) // as the program says anything
 	}
@@ -70,29 +80,43 @@ func (s *Server) ClientOption() rueidis.ClientOption {
 	if s.IsURL() {
 		if parsed, err := rueidis.ParseURL(s.Addrs[0]); err == nil {
 			o = parsed
-			o.Sentinel.TLSConfig = engine.ClientOption(engine.Config{Addrs: s.Addrs}).Sentinel.TLSConfig
 		}
 	}
-	if s.User != "" {
-		o.Username = s.User
-	}
-	o.Password = s.Password
+	s.LetIn(&o)
 	o.ClientName = s.ClientName
 	o.DisableCache = true
 	o.AlwaysPipelining = true
 	o.PipelineMultiplex = -1
 	o.Dialer.Timeout = ConnectTimeout / 2
 	o.ForceSingleClient = s.inProcess()
+	o.Sentinel = rueidis.SentinelOption{
+		MasterSet: cmp.Or(s.login.MasterName, o.Sentinel.MasterSet), ClientName: s.ClientName,
+		Username: s.login.SentinelUser, Password: s.login.SentinelPassword,
+	}
 	if s.Sentinel != nil {
-		o.Sentinel = rueidis.SentinelOption{MasterSet: redisproc.MasterName}
+		o.Sentinel.MasterSet = redisproc.MasterName
+	}
+	if !s.login.TLS.PlainSentinels {
+		o.Sentinel.TLSConfig = s.login.TLS.Config
 	}
 	return o
+}
+
+// LetIn adds to o what the servers ask of every client: the user's name and password, and TLS.
+func (s *Server) LetIn(o *rueidis.ClientOption) {
+	if s.login.User != "" {
+		o.Username = s.login.User
+	}
+	o.Password, o.TLSConfig = s.login.Password, s.login.TLS.Config
 }
 
 // EngineConfig returns the configuration of one engine.
 func (s *Server) EngineConfig(cfg *config.Config) engine.Config {
 	c := engine.Config{
-		Addrs: s.Addrs, Username: s.User, Password: s.Password, ClientName: s.ClientName, NoHandOff: cfg.NoHandOff,
+		Addrs: s.Addrs, Username: cfg.User, Password: cfg.Password, ClientName: s.ClientName, NoHandOff: cfg.NoHandOff,
+		MasterName: cfg.MasterName, TLS: cfg.TLS.Config, NoSentinelTLS: cfg.TLS.PlainSentinels,
+		SentinelUsername: cfg.SentinelUser, SentinelPassword: cfg.SentinelPassword,
+		Logger: slog.New(slog.DiscardHandler), // the report counts what it would say
 	}
 	if s.Sentinel != nil {
 		c.MasterName = redisproc.MasterName
@@ -103,8 +127,10 @@ func (s *Server) EngineConfig(cfg *config.Config) engine.Config {
 // Hide makes the text of an error of loadgen's own client fit to be shown: a server may say anything, the password too.
 func (s *Server) Hide(err error) string {
 	text := resp.Printable(err.Error())
-	if hide := resp.Hide(s.Password); hide != nil {
-		text = hide(text)
+	for _, password := range []string{s.login.Password, s.login.SentinelPassword} {
+		if hide := resp.Hide(password); hide != nil {
+			text = hide(text)
+		}
 	}
 	return text
 }
@@ -141,7 +167,10 @@ func (s *Server) identify(ctx context.Context) {
 	if v := info["valkey_version"]; v != "" {
 		s.Product = "valkey " + resp.Printable(v)
 	}
-	if info["redis_mode"] == "cluster" {
+	if s.ClientOption().Sentinel.MasterSet != "" {
+		s.Topology = "sentinel"
+	}
+	if cmp.Or(info["redis_mode"], info["server_mode"]) == "cluster" { // Valkey's name for it is the second
 		s.Topology = "cluster"
 		s.Shape = s.readShape(ctx)
 		major, _, _ := strings.Cut(info["redis_version"], ".")
@@ -161,35 +190,60 @@ func parseInfo(text string) map[string]string {
 	return fields
 }
 
-// foreign counts the connections that are not this process's, replicas aside; false if
-// the server will not say.
-func (s *Server) foreign(ctx context.Context) (n int, ok bool) {
+// others are connections that are not this process's.
+type others struct {
+	foreign   int64 // of other clients
+	sentinels int64 // that send commands to one server
+}
+
+// connected counts the connections that are not this process's, replicas aside; false if
+// the servers will not say.
+func (s *Server) connected(ctx context.Context) (n others, ok bool) {
 	for _, node := range s.nodes() {
 		text, err := node.Do(ctx, node.B().Arbitrary("CLIENT", "LIST").Build()).ToString()
 		if err != nil {
-			return 0, false
+			return others{}, false
 		}
+		sentinels := int64(0)
 		for line := range strings.Lines(text) {
-			if isForeign(line, s.ClientName) {
-				n++
+			switch peer := peerOf(line, s.ClientName); peer {
+			case peerForeign:
+				n.foreign++
+			case peerSentinel:
+				sentinels++
 			}
 		}
+		n.sentinels = max(n.sentinels, sentinels)
 	}
 	return n, true
 }
 
-// isForeign reports whether a line of CLIENT LIST is about a connection of somebody else:
-// not named name, and neither the replication link of a replica nor that to a master.
-func isForeign(line, name string) bool {
+// A peer is who is at the other end of a connection.
+type peer int
+
+const (
+	peerForeign  peer = iota // another client
+	peerOurs                 // this process, a replica or a master, a sentinel that listens
+	peerSentinel             // a sentinel that sends commands
+)
+
+// peerOf reads a line of CLIENT LIST. A sentinel names each of its two connections to a server.
+func peerOf(line, name string) peer {
 	for field := range strings.FieldsSeq(line) {
 		if field == "name="+name {
-			return false
+			return peerOurs
+		}
+		if is, ok := strings.CutPrefix(field, "name=sentinel-"); ok {
+			if strings.HasSuffix(is, "-cmd") {
+				return peerSentinel
+			}
+			return peerOurs
 		}
 		if flags, ok := strings.CutPrefix(field, "flags="); ok && strings.ContainsAny(flags, "SM") {
-			return false
+			return peerOurs
 		}
 	}
-	return true
+	return peerForeign
 }
 
 // nodes returns a client for every node, in the order of their addresses.

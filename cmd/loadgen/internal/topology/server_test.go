@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 )
 
 func TestParseCommands(t *testing.T) {
@@ -13,16 +15,22 @@ func TestParseCommands(t *testing.T) {
 	require.Equal(t, Commands{HSet: 12, Copy: 7, HDel: 19, Publish: 9}, parseCommands(text))
 }
 
-func TestIsForeign(t *testing.T) {
-	require.False(t, isForeign("id=3 addr=127.0.0.1:1 name=loadgen-1 flags=N db=0", "loadgen-1"))
-	require.True(t, isForeign("id=3 addr=127.0.0.1:1 name=loadgen-12 flags=N db=0", "loadgen-1"))
-	require.True(t, isForeign("id=4 addr=127.0.0.1:1 name= flags=P db=0", "loadgen-1"))
-	require.False(t, isForeign("id=5 addr=127.0.0.1:1 name= flags=S db=0", "loadgen-1"))
+func TestPeerOf(t *testing.T) {
+	for line, want := range map[string]peer{
+		"id=3 addr=127.0.0.1:1 name=loadgen-1 flags=N db=0":                peerOurs,
+		"id=3 addr=127.0.0.1:1 name=loadgen-12 flags=N db=0":               peerForeign,
+		"id=4 addr=127.0.0.1:1 name= flags=P db=0":                         peerForeign,
+		"id=5 addr=127.0.0.1:1 name= flags=S db=0":                         peerOurs,
+		"id=6 addr=127.0.0.1:1 name=sentinel-0123abcd-cmd flags=N db=0":    peerSentinel,
+		"id=7 addr=127.0.0.1:1 name=sentinel-0123abcd-pubsub flags=P db=0": peerOurs,
+	} {
+		require.Equal(t, want, peerOf(line, "loadgen-1"), line)
+	}
 }
 
 // What a server says is not written to a terminal as it is.
 func TestServerTextIsPrintable(t *testing.T) {
-	s := &Server{Password: "canary-dragon-42"}
+	s := &Server{login: &config.Config{Password: "canary-dragon-42"}}
 	require.Equal(t, `ERR \x1b[2J 'HELLO' '***`, s.Hide(textError("ERR \x1b[2J 'HELLO' 'canary-dragon-42'")))
 }
 

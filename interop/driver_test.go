@@ -23,10 +23,15 @@ import (
 // patience bounds every wait for something that should happen at once, on a slow machine, too.
 const patience = 20 * time.Second
 
-// TestMain ends the driver that the tests share and then looks for leaks.
+// TestMain ends the driver that the tests share and then looks for leaks. Where a test has started this program as
+// another process, it is that process instead.
 func TestMain(m *testing.M) {
-	if addrs := os.Getenv(doomedEnv); addrs != "" {
-		if err := runDoomedGo(addrs); err != nil {
+	for env, run := range map[string]func(string) error{doomedEnv: runDoomedGo, permitsEnv: runPermitsProcess} {
+		value := os.Getenv(env)
+		if value == "" {
+			continue
+		}
+		if err := run(value); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -63,6 +68,16 @@ type sharedDriver struct {
 	once   sync.Once
 	driver *driver
 	err    error
+}
+
+// startAnother starts a driver for one test, which may kill it.
+func startAnother(t testing.TB) *driver {
+	t.Helper()
+	demand(t)
+	d, err := startDriver()
+	require.NoError(t, err)
+	t.Cleanup(d.stop)
+	return d
 }
 
 // java returns the driver, built and started if this is the first test that asks.
@@ -244,12 +259,19 @@ type javaClient struct {
 // openJava opens a Redisson client for one test. args are those of Clients.open, in pairs.
 func openJava(t testing.TB, addrs string, args ...string) *javaClient {
 	t.Helper()
-	c := &javaClient{d: java(t), name: fmt.Sprintf("%s#%d", t.Name(), clientNumber())}
+	return java(t).open(t, addrs, args...)
+}
+
+func (d *driver) open(t testing.TB, addrs string, args ...string) *javaClient {
+	t.Helper()
+	c := &javaClient{d: d, name: fmt.Sprintf("%s#%d", t.Name(), clientNumber())}
 	v := url.Values{"client": {c.name}, "addrs": {addrs}, "connections": {"8"}}
 	for i := 0; i < len(args); i += 2 {
 		v.Set(args[i], args[i+1])
 	}
-	c.id = c.d.send("open", v).ok(t).values.Get("id")
+	r := c.d.send("open", v).waitFor(t, 3*patience) // its process may just begin
+	require.NoError(t, r.err)
+	c.id = r.values.Get("id")
 	t.Cleanup(func() { c.close(t) })
 	return c
 }

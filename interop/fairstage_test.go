@@ -513,10 +513,10 @@ func (w *queueWatch) run(ctx context.Context, conn *redistest.Conn) {
 	}
 }
 
-// doomedEnv makes this program one that only waits for fair locks: its value are the addresses of the servers.
+// doomedEnv makes this program one that waits for fair locks, or takes permits: its value are the addresses of the servers.
 const doomedEnv = "HOLDFAST_INTEROP_DOOMED"
 
-// A doomedGo is a process with an engine that waits for fair locks until it dies.
+// A doomedGo is a process with an engine that waits for fair locks, or has permits, until it dies.
 type doomedGo struct {
 	process *exec.Cmd
 	mu      sync.Mutex
@@ -548,7 +548,13 @@ func (d *doomedGo) wait(lock string) {
 	_, _ = fmt.Fprintln(d.stdin, lock) // who does not come is missed in the queue
 }
 
-// runDoomedGo is such a process. Each line names a lock.
+// doomedPermits is what a line begins with that names a semaphore: the process takes two of its permits for doomedLease.
+const (
+	doomedPermits = "permits "
+	doomedLease   = 8 * time.Second
+)
+
+// runDoomedGo is such a process. Each line names a lock, or a semaphore.
 func runDoomedGo(addrs string) error {
 	e, err := engine.Open(context.Background(), engine.Config{Addrs: strings.Split(addrs, ",")})
 	if err != nil {
@@ -556,6 +562,10 @@ func runDoomedGo(addrs string) error {
 	}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
+		if name, ok := strings.CutPrefix(in.Text(), doomedPermits); ok {
+			e.PermitSemaphore(name, engine.FixedLease(doomedLease)).AcquireAsync(context.Background(), 2)
+			continue
+		}
 		e.FairLock(in.Text()).AcquireAsync(context.Background())
 	}
 	return in.Err()

@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 import org.redisson.config.NameMapper;
@@ -17,7 +18,7 @@ final class Clients {
 
     /**
      * client, addrs (host:port, with commas); topology: single or cluster; watchdogMs, fairWaitMs,
-     * prefix (a name mapper), sharded (AUTO, ON, OFF), connections and subscriptions (the sizes of the
+     * prefix (a name mapper), codec (string), sharded (AUTO, ON, OFF), connections and subscriptions (the sizes of the
      * pools). What is not said is Redisson's default. Answers the client's id.
      */
     Args open(Args args) {
@@ -30,6 +31,9 @@ final class Clients {
         }
         if (args.has("prefix")) {
             config.setNameMapper(new Prefix(args.text("prefix")));
+        }
+        if (args.text("codec", "").equals("string")) {
+            config.setCodec(StringCodec.INSTANCE);
         }
         if (args.text("topology", "single").equals("cluster")) {
             cluster(config.useClusterServers(), args);

@@ -85,6 +85,7 @@ public final class Driver {
             case "hot" -> new Hot(clients).run(args);
             case "mix" -> new Mix(clients).run(args);
             case "permits" -> new Semaphores(clients).call(args);
+            case "leased" -> new Leased(clients).call(args);
             case "wantPermits" -> new Semaphores(clients).run(args);
             case "latch" -> new Latches(clients).call(args);
             case "several" -> new Several(clients).call(args);

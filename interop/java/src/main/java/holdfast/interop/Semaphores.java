@@ -2,12 +2,16 @@ package holdfast.interop;
 
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.redisson.api.RAtomicLong;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
+import org.redisson.api.RedissonClient;
 
 /** What can be done with a semaphore. */
 final class Semaphores {
@@ -54,7 +58,56 @@ final class Semaphores {
     }
 
     /** What all threads do. */
-    private record Plan(long from, long until, int permits, int most, long holdNanos) { }
+    private record Plan(long from, long until, int permits, int most, long holdNanos, long leaseMs, int abandon) { }
+
+    /** Where a thread takes permits. */
+    private interface Source {
+        /** Waits for n permits: for one without a bound, unless bounded. Answers what release needs; null: there were none. */
+        List<String> take(int n, boolean bounded, long leaseMs) throws InterruptedException;
+
+        void give(int n, List<String> ids);
+    }
+
+    /** How long who wants several waits for them. */
+    private static final Duration BOUND = Duration.ofSeconds(10);
+
+    private record Plain(RSemaphore s) implements Source {
+        @Override
+        public List<String> take(int n, boolean bounded, long leaseMs) throws InterruptedException {
+            if (bounded) {
+                return s.tryAcquire(n, BOUND) ? List.of() : null;
+            }
+            s.acquire(n);
+            return List.of();
+        }
+
+        @Override
+        public void give(int n, List<String> ids) {
+            s.release(n);
+        }
+    }
+
+    private record WithLease(RPermitExpirableSemaphore s) implements Source {
+        @Override
+        public List<String> take(int n, boolean bounded, long leaseMs) throws InterruptedException {
+            if (!bounded) {
+                return s.acquire(n, leaseMs, TimeUnit.MILLISECONDS);
+            }
+            List<String> ids = s.tryAcquire(n, BOUND.toMillis(), leaseMs, TimeUnit.MILLISECONDS);
+            return ids.isEmpty() ? null : ids;
+        }
+
+        @Override
+        public void give(int n, List<String> ids) {
+            s.release(ids);
+        }
+    }
+
+    private Source source(Args args, String client) {
+        RedissonClient c = clients.get(client);
+        return args.has("leaseMs") ? new WithLease(c.getPermitExpirableSemaphore(args.text("name")))
+                : new Plain(c.getSemaphore(args.text("name")));
+    }
 
     /** What one thread got. */
     private static final class Tally {
@@ -99,7 +152,8 @@ final class Semaphores {
     /**
      * clients (names, with blanks; threads are dealt out among them), name, permits, threads, millis, warmupMs, seed;
      * most: the most that a turn takes, 1 if it is not there; holdUs: how long it keeps them; counter: a key whose
-     * number says how many permits are held. One permit is waited for with acquire. Several are waited for ten seconds
+     * number says how many permits are held; leaseMs: permits are leased, for so long; abandonPercent: of the turns, take
+     * a lease of a second and let it end, without being counted as inside. One permit is waited for with acquire. Several are waited for ten seconds
      * at most: Redisson wakes a thread for each permit, and one that wakes for too few has taken the message from
      * another. Answers the grants and refusals after the warm-up, the waits' median, 99th hundredth and longest, and
      * how often more permits were held than there are.
@@ -108,12 +162,13 @@ final class Semaphores {
         String[] names = args.text("clients").split(" ");
         long from = System.nanoTime() + args.number("warmupMs", 0) * 1_000_000;
         Plan plan = new Plan(from, from + args.number("millis") * 1_000_000, (int) args.number("permits"),
-                (int) args.number("most", 1), args.number("holdUs", 0) * 1000);
+                (int) args.number("most", 1), args.number("holdUs", 0) * 1000, args.number("leaseMs", 0),
+                (int) args.number("abandonPercent", 0));
         Inside inside = new Inside(args.has("counter") ? clients.get(names[0]).getAtomicLong(args.text("counter")) : null);
         Tally[] tallies = new Tally[(int) args.number("threads")];
         CountDownLatch done = new CountDownLatch(tallies.length);
         for (int i = 0; i < tallies.length; i++) {
-            RSemaphore s = clients.get(names[i % names.length]).getSemaphore(args.text("name"));
+            Source s = source(args, names[i % names.length]);
             Tally tally = tallies[i] = new Tally();
             Random random = new Random(args.number("seed", 1) * 1000 + i);
             Thread t = new Thread(() -> {
@@ -134,17 +189,14 @@ final class Semaphores {
         return sum(tallies).set("broken", inside.broken.get());
     }
 
-    private static void turn(RSemaphore s, Plan plan, Tally tally, Random random, Inside inside) throws InterruptedException {
+    private static void turn(Source s, Plan plan, Tally tally, Random random, Inside inside) throws InterruptedException {
         int n = 1 + random.nextInt(plan.most);
+        boolean abandoned = random.nextInt(100) < plan.abandon;
         long began = System.nanoTime();
-        boolean granted = true;
-        if (plan.most == 1) {
-            s.acquire();
-        } else {
-            granted = s.tryAcquire(n, Duration.ofSeconds(10));
-        }
+        List<String> ids = s.take(n, plan.most > 1, abandoned ? 1000 : plan.leaseMs);
+        boolean granted = ids != null;
         long at = System.nanoTime();
-        if (granted) {
+        if (granted && !abandoned) {
             inside.enter(n, plan.permits);
         }
         if (at >= plan.from) { // who is served after the end may have waited all the time
@@ -157,12 +209,12 @@ final class Semaphores {
                 tally.refused++;
             }
         }
-        if (granted) {
+        if (granted && !abandoned) {
             if (plan.holdNanos > 0) {
                 LockSupport.parkNanos(plan.holdNanos);
             }
             inside.leave(n);
-            s.release(n);
+            s.give(n, ids);
         }
     }
 

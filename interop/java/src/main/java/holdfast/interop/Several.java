@@ -1,5 +1,6 @@
 package holdfast.interop;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
@@ -13,7 +14,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
-/** Several locks that are taken together: a MultiLock, or a RedLock. */
+/** Several locks that are taken together: a MultiLock, a RedLock, or values of one group. */
 final class Several {
     /** The objects of a thread, for the reason in Locks. */
     private static final ThreadLocal<Map<String, RLock>> OBJECTS = ThreadLocal.withInitial(HashMap::new);
@@ -26,6 +27,9 @@ final class Several {
 
     /** The client of each name is that of the same place; of fewer clients than names the last has the rest. */
     private RLock make(String form, List<String> of, List<String> names) {
+        if (form.equals("group")) { // the first name is the group's, the others are the values
+            return clients.get(of.get(0)).getMultiLock(names.get(0), new ArrayList<>(names.subList(1, names.size())));
+        }
         RLock[] locks = new RLock[names.size()];
         for (int i = 0; i < locks.length; i++) {
             locks[i] = clients.get(of.get(Math.min(i, of.size() - 1))).getLock(names.get(i));
@@ -47,7 +51,7 @@ final class Several {
         return Arrays.asList(args.text(key).split(" "));
     }
 
-    /** form (multi or red), clients, names (with blanks), op; leaseMs and waitMs where the op has them, -1: none. */
+    /** form (multi, red or group), clients, names (with blanks), op; leaseMs and waitMs where the op has them, -1: none. */
     Args call(Args args) throws InterruptedException {
         String form = args.text("form");
         RLock lock = OBJECTS.get().computeIfAbsent(form + " " + args.text("clients") + " " + args.text("names"),

@@ -15,6 +15,8 @@ COUNT    ?= 1
 OPS      ?= 1000000
 # How often make flaky runs the tests.
 TIMES    ?= 10
+# The servers of make versions: names that tools/servers.sh knows, or paths of server binaries.
+VERSIONS ?= redis-7.0 redis-8.0 valkey-8.1
 # How long each benchmark of interop-bench runs.
 SECONDS  ?= 5
 
@@ -31,6 +33,13 @@ help: ## list the targets
 .PHONY: build
 build: ## build the load generator: bin/loadgen
 	$(GO) build -o bin/loadgen ./cmd/loadgen
+
+# What the load generator is to do meanwhile: make profile RUN='--scenario contend'
+.PHONY: profile
+profile: build ## run the load generator under the CPU profiler; print who took the time (DURATION=10s, RUN=its flags)
+	bin/loadgen run --duration $(DURATION) --cpuprofile bin/cpu.out $(RUN)
+	$(GO) tool pprof -tags bin/loadgen bin/cpu.out
+	$(GO) tool pprof -top -cum -nodecount 30 bin/loadgen bin/cpu.out
 
 # What builds on one system may not on another: signals, process groups, clocks.
 SYSTEMS = linux darwin windows freebsd
@@ -55,8 +64,15 @@ LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' $(FULL:%=-e '/suite/%$$') -
 
 .PHONY: test test-light test-heavy test-family
 .NOTPARALLEL:
-test: test-light test-heavy test-family ## run every test, against real servers, and compile the benchmarks
+test: test-light test-heavy test-family examples adapters ## run every test, against real servers, and compile the benchmarks
 	cd bench && $(GO) vet ./...
+
+# Modules of their own: what they need, the engine does not.
+ADAPTERS = $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod))
+
+.PHONY: adapters
+adapters: setup ## run the tests of the adapters: Prometheus, OpenTelemetry, go-redis, databases
+	@set -e; for dir in $(ADAPTERS); do echo "cd $$dir && go test ./..."; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 5m $(TESTFLAGS) ./...); done
 
 test-light: setup
 	$(GO) test $(LIGHT) -p 2 -parallel 6 -timeout 20m $(TESTFLAGS)
@@ -85,10 +101,21 @@ race: setup ## run every test under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race $(LIGHT) -p 2 -parallel 4 -timeout 30m
 	CGO_ENABLED=1 $(GO) test -race $(HEAVY) -p 1 -parallel 4 -timeout 30m
 
+# The versions are Debian packages, unpacked in bin/servers; another system names binaries: VERSIONS='/opt/redis/redis-server ...'.
+.PHONY: versions
+versions: ## test on several versions of Redis and Valkey (VERSIONS='redis-7.0 redis-8.0 valkey-8.1', SHORT=1, INTEROP=0)
+	@$(if $(filter 0,$(INTEROP)),,tools/setup.sh java maven)
+	@GO='$(GO)' SHORT='$(SHORT)' INTEROP='$(INTEROP)' TESTFLAGS='$(TESTFLAGS)' tools/versions.sh $(VERSIONS)
+
+.PHONY: examples
+examples: setup ## build and run every example on a server of its own
+	cd examples && $(GO) vet ./... && $(GO) test ./... -timeout 10m $(TESTFLAGS)
+
 .PHONY: interop
 interop: setup ## run the tests against Redisson; installs Java and Maven
 	@tools/setup.sh java maven
 	HOLDFAST_INTEROP=required $(GO) test ./interop -count 1 -parallel 8 -timeout 20m
+	cd examples && HOLDFAST_INTEROP=required $(GO) test ./gojava -count 1 -timeout 10m
 
 .PHONY: interop-bench
 interop-bench: setup ## one hot lock, Redisson beside the engine (BENCH=., SECONDS=5, COUNT=1)
@@ -134,10 +161,16 @@ mutate: setup ## make small changes to a package and see which its tests do not 
 	$(GO) run ./internal/mutants -generate '$(or $(PKG),renew)' -in '$(IN)' -n $(or $(N),200) -seed $(or $(SEED),1) \
 		-files '$(or $(FILES),\.go$$)' -tests '$(or $(TESTS),.*)' -least $(or $(LEAST),90)
 
+# actionlint needs another version of a library than golangci-lint, so it is no tool of tools/go.mod.
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 .PHONY: lint
-lint: ## lint both modules with the pinned golangci-lint
+lint: ## lint all modules with the pinned golangci-lint; check workflows, compose files and Dockerfiles
 	$(GOLANGCI) run ./...
-	cd bench && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
+	@set -e; for dir in bench examples tools/containers $(ADAPTERS); do echo "cd $$dir && golangci-lint run"; \
+		(cd $$dir && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...); done
+	cd tools/containers && $(GO) test ./...
+	$(GO) run $(ACTIONLINT)
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; VULN_REQUIRED=1: fail where the database cannot be asked
@@ -146,7 +179,7 @@ vuln: ## look for known vulnerabilities; VULN_REQUIRED=1: fail where the databas
 .PHONY: fmt
 fmt: ## format the code: gofumpt, and imports in groups
 	$(GOLANGCI) fmt ./...
-	cd bench && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...
+	@set -e; for dir in bench examples tools/containers $(ADAPTERS); do (cd $$dir && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH=., COUNT=1); see bench/README.md

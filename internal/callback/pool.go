@@ -34,6 +34,7 @@ type Pool struct {
 	world  *world.World
 	ants   *ants.Pool   // nil: each turn is a goroutine
 	logger *slog.Logger // nil: nobody listens
+	part   world.Part
 
 	mu     sync.Mutex
 	queue  []func()     // bound: one for each OnComplete, two for each acquire that waits with a context of the user's
@@ -49,7 +50,7 @@ type Pool struct {
 
 // New makes a pool of a world; nil is the real one. logger hears of panics and what is said by Say; it may be nil.
 func New(w *world.World, logger *slog.Logger) (*Pool, error) {
-	p := &Pool{world: w, logger: logger}
+	p := &Pool{world: w, logger: logger, part: world.NewPart("callbacks")}
 	if w != nil {
 		return p, nil
 	}
@@ -136,6 +137,7 @@ func (p *Pool) start() bool {
 
 // turn runs what waits, one after the other.
 func (p *Pool) turn() {
+	p.part.Label() // once more where a callback has changed it
 	for {
 		p.mu.Lock()
 		if len(p.queue) == 0 {

@@ -19,7 +19,7 @@ import (
 //   - The limits of a numeric for are numbers, the length of a table, names that are given nothing else, what comes
 //     from KEYS and ARGV, which are the caller's, or math.min(..., a number). One that counts down from a field's
 //     value could do so for ever.
-//   - A for in goes over ipairs or pairs.
+//   - A for in goes over ipairs or pairs, or over what string.gmatch finds.
 //   - A command that answers with as much as there is says on its line why that is not much: "-- at most ...".
 //     LRANGE and ZRANGE end at another place than -1, ZRANGEBYSCORE has a LIMIT, and HSCAN a COUNT.
 //
@@ -130,7 +130,11 @@ func (l *luaText) loop(i int) {
 	end := l.until(i, "do")
 	if l.at(i+2) != "=" {
 		over := l.until(i, "in")
-		if f := l.at(over + 1); f != "ipairs" && f != "pairs" {
+		f := l.at(over + 1)
+		if f == "string" && l.at(over+2) == "." {
+			f += "." + l.at(over+3)
+		}
+		if f != "ipairs" && f != "pairs" && f != "string.gmatch" {
 			l.fault(line, "for in goes over %s", f)
 		}
 		return

@@ -11,19 +11,32 @@ func simulatedForms() map[string][]edit {
 		read                        = "internal/twin/read.go"
 		write, writeRelease         = "internal/twin/write.go", "internal/twin/writerelease.go"
 		fairRelease                 = "internal/twin/fairrelease.go"
+		alone                       = "internal/twin/one.go" // a lock that is taken or given back alone
 	)
 	return map[string][]edit{
-		"release-anybodys": one(release, `v := s.pcall("HDEL", key, field)`, "_ = field\n\t\tv := s.pcall(\"DEL\", key)"),
-		"renew-anybodys":   one(renewal, `v := r.pcall("HEXISTS", key, ARGV.at(fields+i))`, "_ = fields\n\t\tv := r.pcall(\"EXISTS\", key)"),
+		"release-anybodys": {
+			{release, `v := s.pcall("HDEL", key, field)`, "_ = field\n\t\tv := s.pcall(\"DEL\", key)"},
+			{alone, `v := s.pcall("HDEL", KEYS.at(1), ARGV.at(4))`, `v := s.pcall("DEL", KEYS.at(1))`},
+		},
+		"renew-anybodys": one(renewal, `v := r.pcall("HEXISTS", key, ARGV.at(fields+i))`, "_ = fields\n\t\tv := r.pcall(\"EXISTS\", key)"),
 		"count-by-steps": {
 			{reacquire, `set := s.pcall("HSET", key, field, argument(target))`, `set := s.pcall("HINCRBY", key, field, "1")`},
 			{reacquire, `changes := mode != "0" && (is != is2 || have != target)`, "changes := is != is2 || have <= target"},
 		},
-		"no-ttl":                             one(acquire, `ttl := a.pcall("PEXPIRE", key, a.lease)`, "ttl := number(1)"),
-		"no-ttl-when-asked-again":            one(reacquire, `ttl := s.pcall("PEXPIRE", key, lease)`, "ttl := number(1)"),
-		"renewal-shortens":                   one(renewal, `set := r.pcall("PEXPIRE", key, r.lease, "GT")`, `set := r.pcall("PEXPIRE", key, r.lease)`),
-		"another-channel":                    one(release, `"redisson_lock__channel:" + tagged(key)`, `"redisson_lock_channel:" + tagged(key)`),
-		"not-after-ignored":                  one(acquire, "if float64(now) > want(ARGV.at(3)) {", "if false {"),
+		"no-ttl": {
+			{acquire, `ttl := a.pcall("PEXPIRE", key, a.lease)`, "ttl := number(1)"},
+			{alone, `v = s.pcall("PEXPIRE", key, ARGV.at(1))`, "v = number(1)"},
+		},
+		"no-ttl-when-asked-again": one(reacquire, `ttl := s.pcall("PEXPIRE", key, lease)`, "ttl := number(1)"),
+		"renewal-shortens":        one(renewal, `set := r.pcall("PEXPIRE", key, r.lease, "GT")`, `set := r.pcall("PEXPIRE", key, r.lease)`),
+		"another-channel": {
+			{release, `"redisson_lock__channel:" + tagged(key)`, `"redisson_lock_channel:" + tagged(key)`},
+			{"resp/batch.go", "channel = slot.LockChannel(first.Key)", "channel = slot.SemaphoreChannel(first.Key)"},
+		},
+		"not-after-ignored": {
+			{acquire, "if float64(now) > want(ARGV.at(3)) {", "if false {"},
+			{alone, "if float64(now) > want(ARGV.at(3)) {", "if false {"},
+		},
 		"not-after-ignored-when-asked-again": one(reacquire, "if float64(now) > want(ARGV.at(3)) {", "if false {"),
 		"force-without-not-after":            one(force, "if float64(now) > want(ARGV.at(5)) {", "if false {"),
 		"mark-is-lowered":                    one(read, "if set.Kind == Int && set.less(r.wanted) {", "if set.Kind == Int {"),
@@ -41,7 +54,10 @@ func simulatedForms() map[string][]edit {
 		"acquire-sets-the-count":            one(reacquire, `changes := mode != "0" && (is != is2 || have != target)`, "changes := is != is2 || have != target"),
 		"downgrade-keeps-the-writers-lease": one(writeRelease, "!left.table() && most < float64(left.Int) {", "!left.table() && left.Int < 0 {"),
 		"downgrade-cuts-readers":            one("internal/twin/readers.go", "for hold := count; hold >= 1; hold-- {", "for hold := min(count, 1); hold >= 1; hold-- {"),
-		"release-needs-memory":              one(release, `v := s.pcall("HDEL", key, field)`, "v := s.pcall(\"HINCRBY\", key, field, \"-1\")\n\t\tif v.is(0) {\n\t\t\tv = s.pcall(\"HDEL\", key, field)\n\t\t}"),
+		"release-needs-memory": {
+			{release, `v := s.pcall("HDEL", key, field)`, "v := s.pcall(\"HINCRBY\", key, field, \"-1\")\n\t\tif v.is(0) {\n\t\t\tv = s.pcall(\"HDEL\", key, field)\n\t\t}"},
+			{alone, `v := s.pcall("HDEL", KEYS.at(1), ARGV.at(4))`, "v := s.pcall(\"HINCRBY\", KEYS.at(1), ARGV.at(4), \"-1\")\n\tif v.is(0) {\n\t\tv = s.pcall(\"HDEL\", KEYS.at(1), ARGV.at(4))\n\t}"},
+		},
 		"stop-renewing-in-two-steps": {
 			{"engine/lease.go", "func (ls *Lease) StopRenewing() {\n", "func (ls *Lease) StopRenewing() {\n\tactive := ls.state.Load() == leaseActive\n\tls.lock.eng.world.Yield(\"StopRenewing: looked | stopped\")\n"},
 			{"engine/lease.go", "if ls.state.Load() == leaseActive && ls.hold", "if active && ls.hold"},
@@ -70,7 +86,10 @@ func beyondTheSimulation() map[string]string {
 			"moving-does-not-look moving-empties-the-queue moving-extends-elsewhere moving-notes-elsewhere move-over-too-early moving-patience-ends",
 		wheel: "timing-wheel-called-under-a-mutex stop-waits-for-a-stuck-timing-wheel early-look-is-aimed-again ticker-aims-nothing " +
 			"stuck-wheel-is-not-noticed silent-wheel-is-not-noticed stuck-wheel-is-not-told",
-		load: "token-bucket-off queue-without-bound first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
+		load: "token-bucket-off queue-without-bound run-without-bound bound-never-shrinks bound-never-grows bound-collapses bound-learns-nothing " +
+			"acquire-overtakes-releases singles-starve-acquires swept-ops-are-sent renewals-wait-for-acquires a-closed-lane-holds-back " +
+			"renewals-in-the-order-of-their-coming late-renewals-hold-nobody-back refused-renewals-hold-back unanswered-renewals-hold-nobody-back a-slow-line-holds-back " +
+			"first-renewals-in-a-peak every-hold-is-renewed-soon endless-turn " +
 			"courtesy-to-itself head-start-for-nobody pause-is-cut-short",
 		workers: "callback-that-ends-ends-the-turn stuck-callbacks-keep-the-pool pool-grows-from-what-runs " +
 			"turns-not-begun-look-stuck pool-stays-wide release-forgets-what-waits",

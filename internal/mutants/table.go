@@ -60,17 +60,22 @@ func table() []mutant {
 		leaving(), leavingNothing(),
 		network(),
 		telling(), tellingLate(), lasting(),
-		secrets(), shown(),
+		secrets(), shown(), runs(), commands(),
 		hostile(),
-		judging(), judgingHolders(), judgingRuns(), keeping(),
+		judging(), judgingHolders(), leading(), judgingRuns(), keeping(),
 		copies(), immortals(), halves(), places(), aliases(), replies(),
 		permits(), permitsTaken(), permitsNoted(), permitsCounted(), leasedPermits(), leasedHolds(),
-		latches(), latchMarks(), counting(), countingRefused(),
+		groupScripts(), groupHolds(),
+		latches(), latchMarks(), counting(), countingRefused(), barriers(),
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
-		budgets(), budgetsOfBytes(), budgetsOfQueues(),
-		unseen(), several(), majorities(), joining(), whoIsFirst(), outlasting(),
+		spreading(), publishing(), overloads(), urgency(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
+		unseen(), several(), severalInTrouble(), majorities(), extended(), redLocks(), joining(), whoIsFirst(), outlasting(),
+		edges(),
+		contention(), givingUp(), contentionByClass(), lateRenewals(), tracers(), statements(), errorsTold(), opening(), farAndForced(),
+		loading(), oneKey(),
+		lingering(), lingeringNobodys(),
 	} {
 		all = append(all, part...)
 	}
@@ -120,12 +125,13 @@ func trust() []mutant {
 
 // scripts: what the server does (P3, P6, P7, P8).
 func scripts() []mutant {
-	const acquire, reacquire = "resp/scripts/acquire.lua", "resp/scripts/reacquire.lua"
-	const release, renewal = "resp/scripts/release.lua", "resp/scripts/renew.lua"
+	// A lock that is taken or given back alone has a script of its own; those for several keys see oneKey.
+	const acquire, reacquire = "resp/scripts/acquireone.lua", "resp/scripts/reacquire.lua"
+	const release, renewal = "resp/scripts/releaseone.lua", "resp/scripts/renew.lua"
 	return []mutant{
 		{
 			"release-anybodys", "a late release frees the next holder's lock",
-			one(release, "local v = call('HDEL', key, field)", "local v = call('DEL', key)"),
+			one(release, "local v = call('HDEL', KEYS[1], ARGV[4])", "local v = call('DEL', KEYS[1])"),
 			apiSuite, "TestC045_ReleaseOfALockThatAnotherHoldsLeavesItAlone", false,
 		},
 		{
@@ -143,7 +149,7 @@ func scripts() []mutant {
 		},
 		{
 			"no-ttl", "a lock whose holder dies is held for ever",
-			one(acquire, "local ttl = call('PEXPIRE', key, lease)", "local ttl = 1"),
+			one(acquire, "v = call('PEXPIRE', key, ARGV[1])", "v = 1"),
 			"resp", "TestC017_NoScriptMakesAKeyWithoutATTL", false,
 		},
 		{
@@ -153,7 +159,7 @@ func scripts() []mutant {
 		},
 		{
 			"pexpire-not-undone", "a refused PEXPIRE leaves a key for ever",
-			one(acquire, "local undone = call('HDEL', key, field)", "local undone = 1"),
+			one(acquire, "elseif call('HDEL', key, field) ~= 1 then", "elseif false then"),
 			faultSuite, "TestACL_PexpireRefused", false,
 		},
 		{
@@ -173,17 +179,18 @@ func scripts() []mutant {
 		},
 		{
 			"publish-must-work", "where publishing is refused nothing can be released",
-			one(release, "v = call(publish, channel, message)", "v = redis.call(publish, channel, message)"),
+			one(release, "v = call(ARGV[1], ARGV[2], ARGV[3])", "v = redis.call(ARGV[1], ARGV[2], ARGV[3])"),
 			faultSuite, "TestACL_PubSubRefused", false,
 		},
 		{
 			"another-channel", "nobody hears the release",
-			one(release, "'redisson_lock__channel:{' .. key .. '}'", "'redisson_lock_channel:{' .. key .. '}'"),
+			one("resp/batch.go", "channel = slot.LockChannel(first.Key)", "channel = slot.SemaphoreChannel(first.Key)"),
 			redissonSuite, "TestWireOfALockTakenAloneIsRedissons", false,
 		},
 		{
 			"release-needs-memory", "with a full memory nothing can be released",
-			one(release, "local v = call('HDEL', key, field)", "local v = call('HINCRBY', key, field, -1)\n  if v == 0 then\n    v = call('HDEL', key, field)\n  end"),
+			one(release, "local v = call('HDEL', KEYS[1], ARGV[4])",
+				"local v = call('HINCRBY', KEYS[1], ARGV[4], -1)\nif v == 0 then\n  v = call('HDEL', KEYS[1], ARGV[4])\nend"),
 			faultSuite, "TestC053_MemoryIsFull", false,
 		},
 	}
@@ -194,7 +201,7 @@ func doubts() []mutant {
 	return []mutant{
 		{
 			"not-after-ignored", "a copy that comes late takes a lock that nobody knows of",
-			one("resp/scripts/acquire.lua", "if now > tonumber(ARGV[3]) then", "if false then"),
+			one("resp/scripts/acquireone.lua", "if now > tonumber(ARGV[3]) then", "if false then"),
 			"resp", "TestC029_NoScriptTakesAKeyAfterItsNotAfter", false,
 		},
 		{
@@ -260,7 +267,7 @@ func queues() []mutant {
 		},
 		{
 			"no-message", "every waiter waits for its poll",
-			one("engine/wait.go", "p.wake(func(c *counts) { c.messages++ }, lockstate.WakeMessage)", "_ = p"),
+			one("engine/wait.go", "p.wake(func(c *counts) { c.messages++; p.freed = freed }, lockstate.WakeMessage)", "_, _ = p, freed"),
 			waitSuite, "TestWaiterIsServedByTheMessageOfARelease", false,
 		},
 		{
@@ -270,7 +277,7 @@ func queues() []mutant {
 		},
 		{
 			"queue-without-bound", "a flood is taken in until memory ends",
-			one("resp/lane.go", "if len(l.queue.acquires) >= l.most {", "if false {"),
+			one("resp/lane.go", "if op.Kind == OpAcquire && l.queue.acquires.live() >= l.room() {", "if false {"),
 			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
 		},
 		{

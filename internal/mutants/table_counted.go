@@ -36,11 +36,11 @@ func latches() []mutant {
 		in(down, "latch-counted-twice", "a count that is sent again counts again: it opens early",
 			">= tonumber(request) then", "> tonumber(request) then", twice),
 		in(down, "latch-numbers-as-texts", "from the tenth on a late copy is taken for a new one",
-			"(tonumber(match(note or '', '^%d+$')) or 0) >= tonumber(request)", "(note or '0') >= request", twice),
+			"tonumber(match(note or '', '^%d+$') or '0') >= tonumber(request)", "(note or '0') >= request", twice),
 		in(down, "latch-open-unnoted", "the copy of a count that changed nothing opens a latch that was set since",
 			"  local done = keep(notes, who, request, note)\n", "  local done = count and keep(notes, who, request, note)\n", early),
 		in(down, "latch-of-a-foreign-note", "counts of an engine are nothing because of a note of somebody else's",
-			"match(note or '', '^%d+$')", "(string.gsub(note or '', '%D', '9'))", foreign),
+			"match(note or '', '^%d+$') or '0'", "(string.gsub(note or '0', '%D', '9'))", foreign),
 		in(down, "latch-one-early", "it opens one early", "local opens = left <= tonumber(by)", "local opens = left <= tonumber(by) + 1", opens),
 		in(down, "latch-below-zero", "a count below zero stays, and who waits is not told",
 			"local opens = left <= tonumber(by)", "local opens = left == tonumber(by)", opens),
@@ -112,7 +112,7 @@ func counting() []mutant {
 		at("take-under-another-number", "a take whose answer is lost takes again, and nobody has what it took first",
 			counted, "if a.op.Sink = d; !a.kept() {", "if a.op.Sink = d; true {", lost, false),
 		at("requests-of-one-number", "the second request of an engine is taken for a copy of the first",
-			counted, "e.requests.Add(1)", "e.requests.Load()+1", "TestASemaphoreIsItsNumberOfPermits|"+lost, true),
+			"engine/request.go", "e.requests.Add(1)", "e.requests.Load()+1", "TestASemaphoreIsItsNumberOfPermits|"+lost, true),
 		at("give-under-another-number", "a give whose answer is lost gives again: there are more permits than were set",
 			counted, "func (g *releaser) due(clock.Instant) {\n", "func (g *releaser) due(clock.Instant) {\n\tg.op.Field = newRequest(g.ent.eng) + \":\" + strconv.FormatInt(g.sent.units, 10)\n", lost+"|TestAnswersToCountDownsAreLost", false),
 		at("give-not-again", "a give whose answer is lost is not sent again: its permits may be lost",
@@ -124,7 +124,7 @@ func counting() []mutant {
 		at("undo-over-too-early", "the same, where giving it back has failed once",
 			clean, "if r.Err == nil || !traits(c.op.Family).counted() {", "if true {", undone, true),
 		at("set-sent-again", "a set whose answer is lost is sent again, and says that there was one",
-			semaphore, `repeat: q.verb == "get"`, "repeat: true", "TestASetWhoseAnswerIsLostIsUnknown", false),
+			semaphore, `repeat: q.reads()`, "repeat: true", "TestASetWhoseAnswerIsLostIsUnknown", false),
 
 		// Who gets permits.
 		at("unclaimed-permits-kept", "permits that nobody wants any more are missing for ever",
@@ -132,7 +132,7 @@ func counting() []mutant {
 		at("permits-handed-out-and-given", "permits that were handed out are given back, too",
 			semaphore, "pendingUnits{units: int64(left), ops: []*countedRelease{op}}", "pendingUnits{units: int64(n), ops: []*countedRelease{op}}", "TestWhatIsHandedOutIsNotGivenBack", true),
 		at("permits-kept-by-one-engine", "others never get permits while an engine hands them out",
-			counted, " || !ent.TenureOpen(sc.eng.clock.Now()) {\n\t\treturn units", " {\n\t\treturn units", "TestASemaphoreIsNotKeptByOneEngine", true),
+			counted, "\tif !ent.TenureOpen(now) {\n\t\treturn units", "\tif now == 0 {\n\t\treturn units", "TestASemaphoreIsNotKeptByOneEngine", true),
 		at("gifts-meanwhile-lost", "what is given back while a give is on its way is never sent",
 			counted, "if g.busy = false; g.next.units > 0 {", "if g.busy = false; false {", limited, true),
 		at("releasers-untold", "whoever gives back waits for ever", counted, "	sc.tellReleased(&g.sent, err)\n	ent.ReleaseAnswered()\n", "	ent.ReleaseAnswered()\n", "TestASemaphoreServesItsEngineInOrder", true),
@@ -194,6 +194,11 @@ func countingRefused() []mutant {
 			"releasers-of-a-name-are-one", "a latch is counted up where somebody has taken it for a semaphore",
 			one("engine/counted.go", "if g.op.Family == f {", "if g.op.Family != 0 || f == 0 {"),
 			familySuite, "TestALatchIsNotASemaphoreForThoseWhoReleaseIt", false,
+		},
+		{
+			"counted-stays-behind", "who waits for permits, or for a latch, listens where its name is served no more",
+			one("engine/wait.go", "if p.sub == nil || p.at == sc.eng.nodes.Owner(p.ent.slot) {", "if true {"),
+			clusterSuite, "TestClusterWhoIsCountedFollowsItsSlotAndHearsOfIt", true,
 		},
 	}
 }

@@ -94,6 +94,11 @@ func judgingHolders() []mutant {
 			"engine/fence", "TestRedisRefusesTheHolderThatSlept", false,
 		},
 		{
+			"fence-writes-into-the-lock", "a value is written into the hash of the lock, which is held by nobody then",
+			one(fence, "if not seen and redis.call('EXISTS', KEYS[1]) == 1 then", "if false then"),
+			"engine/fence", "TestRedisRefusesTheHolderThatSlept", false,
+		},
+		{
 			"fence-forgets-what-failed", "a write that failed, and may have happened, lets an older holder write after it",
 			one(fence, "\tg.seen[resource] = token\n\treturn write()", "\terr := write()\n\tif err == nil {\n\t\tg.seen[resource] = token\n\t}\n\treturn err"),
 			"engine/fence", "TestGateLetsNoStaleWriterPass", false,
@@ -107,6 +112,33 @@ func judgingHolders() []mutant {
 			"election-is-never-mine", "a leader does not know that it leads",
 			one(election, "Mine: info.Mine}", "Mine: false}"),
 			"engine/election", "TestOneLeadsAtATimeAndTokensRise", false,
+		},
+	}
+}
+
+// leading: how a program leads, and stops.
+func leading() []mutant {
+	const run = "engine/election/run.go"
+	return []mutant{
+		{
+			"run-keeps-leading", "a program that is told to stop goes on leading",
+			one(run, "cancel(context.Cause(ctx)) })", "_ = cancel })"),
+			"engine/election", "TestRunEndsWithItsContext", false,
+		},
+		{
+			"run-keeps-the-term", "who has failed to lead keeps the others from it",
+			one(run, "resigned = t.Resign(context.WithoutCancel(ctx))", "resigned = nil"),
+			"engine/election", "TestRunResignsAndPausesAfterAFailure", false,
+		},
+		{
+			"run-ends-with-an-outage", "nobody leads any more after the first outage",
+			one(run, "!errors.Is(err, engine.ErrHeld) && !engine.SafeToRetry(err)", "!errors.Is(err, engine.ErrHeld)"),
+			"engine/election", "TestRunOutlastsWhatPasses", false,
+		},
+		{
+			"run-hides-a-loss", "a term that was lost is not reported",
+			one(run, "\t\tr.tell(ctx, resigned)\n", ""),
+			"engine/election", "TestRunLeadsAgainAfterALoss", false,
 		},
 	}
 }
@@ -144,7 +176,7 @@ func judgingRuns() []mutant {
 			{lg + "internal/load/held.go", "\t\th.Ledger.Give(i, uint64(i)+1)\n\t\treturn h.Leases[i].ReleaseAsync()", "\t\treturn h.Leases[i].ReleaseAsync()"},
 		}, plants+"/hold_async_SecondHolder"),
 		m("lost-not-failed", "lost leases are no failure",
-			one(lg+"internal/report/report.go", "if n := r.Lost - excused; n > 0 {", "if n := r.Lost - excused; n > 1<<40 {"), table),
+			one(lg+"internal/report/report.go", "if n := r.Lost - r.Forgotten; n > 0 {", "if n := r.Lost - r.Forgotten; n > 1<<40 {"), table),
 		m("errors-not-failed", "failed operations are no failure",
 			one(lg+"internal/report/report.go", "if n := total.ErrorCount(); n > 0 {", "if n := total.ErrorCount(); n > 1<<40 {"), table),
 		m("mismatch-ignored", "locks that the server does not have are no failure",
@@ -160,7 +192,7 @@ func judgingRuns() []mutant {
 		m("chaos-failure-ignored", "a disturbance that failed is no failure",
 			one(lg+"internal/chaos/chaos.go", "\tfor _, f := range c.failed {\n\t\tr.Fail(\"chaos %s\", f)\n\t}\n", ""), table),
 		m("excused-elsewhere", "locks lost on masters that lived are excused",
-			one(lg+"internal/report/report.go", "excused = r.Failover.Lost", "excused = r.Failover.Lost + r.Failover.LostElsewhere"), table),
+			one(lg+"internal/report/report.go", "min(r.Failover.Lost, r.Lost)", "min(r.Failover.Lost+r.Failover.LostElsewhere, r.Lost)"), table),
 	}
 }
 

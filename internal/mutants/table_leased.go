@@ -101,13 +101,18 @@ func leasedHolds() []mutant {
 		},
 		{
 			"leased-renewed-as-a-lock", "permits whose set has moved are not renewed",
-			one("resp/renewal.go", "				hash[0].Family = part[0].Family\n", ""),
+			one("resp/renewal.go", "				hashes[i].Family = part[0].Family\n", ""),
 			clusterSuite, "TestPermitsInASlotThatStaysHalfMoved", false,
 		},
 		{
 			"leased-many-in-one-command", "one command gives back so many permits that the server answers nobody else",
 			one("resp/batch.go", "if work += op.Family.work(op.Field); work > maxKeys && end > start {", "if work += op.Family.work(op.Field); false {"),
 			"resp", "TestOneCommandIsForSoManyPermits", false,
+		},
+		{
+			"leased-rest-kept-after-a-loss", "where one of several permits was taken away, the others are leased to nobody until their lease is over",
+			one("engine/internal/lockstate/grant.go", ", why == LossTaken && w.terms.Units > 1:", ":"),
+			familySuite, "TestPermitsThatSomebodyTookAwayAreLost", false,
 		},
 	}
 }

@@ -14,17 +14,41 @@ func joining() []mutant {
 		},
 		{
 			"red-extends-not-what-joins", "an extended lease is lost with the majority that does not count who has joined",
-			one(lease, "\t\textendPart(ls, d)\n\t}\n}", "\t\t_ = d\n\t}\n}"), "engine", "TestRedExtendsWhatJoinsLater", false,
+			one(lease, "\t\trl.extend(i, ls, d)\n\t}\n}", "\t\t_ = d\n\t}\n}"), "engine", "TestRedExtendsWhatJoinsLater", false,
 		},
 		{
 			"red-waits-for-what-is-lost", "a release of a lock that was never lost says it was, and waits for a silent server",
-			one(lease, "if f.err == nil || v.freed && errors.Is(f.err, ErrLost) {", "if f.err == nil {"), severalSuite,
+			one(lease, "case f.err == nil, lost && v.freed:", "case f.err == nil:"), severalSuite,
 			"TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent", false,
 		},
 		{
 			"red-do-forgets-who-joins", "what runs in the Do of a RedLock waits for itself when another server is gone",
 			one("engine/redlock.go", "\td.several = ls.granted\n", "\tfirst := ls.granted()\n\td.several = func() []*Lease { return first }\n"), severalSuite,
 			"TestRedDoEntersAgainWhatJoinedLater", false,
+		},
+	}
+}
+
+// extended: what an Extend of a RedLock does to its validity, and says of it.
+func extended() []mutant {
+	const lease = "engine/redlease.go"
+	return []mutant{
+		{
+			"red-drift-of-the-first-lease", "a lease that was extended to an hour is trusted as if clocks drifted for a second",
+			one(lease, "max(p.extends.length, own)", "own"), "engine", "TestRedTakesTheDriftOfWhatWasExtendedTo", false,
+		},
+		{
+			"red-drift-of-the-longest-extend", "a lease is lost for the drift of an Extend that is long over",
+			one(lease, "\t\t\tp.extends.length = d\n", ""), "engine", "TestRedTakesTheDriftOfWhatWasExtendedTo", false,
+		},
+		{
+			"red-extend-takes-at-once", "a lease is lost by an Extend that has no answer yet",
+			one(lease, "return max(until, min(p.extends.proven, deadline.Add(-drift(own))))", "return until"),
+			"engine", "TestRedIsTrustedAsBeforeWhileAnExtendIsOnItsWay", false,
+		},
+		{
+			"red-extend-says-lost", "who has a majority is told that the lease is lost, because one server has lost it",
+			one(lease, "case !lost: //", "default: //"), "engine", "TestRedExtendSaysLostOnlyWhenTheMajorityIs", false,
 		},
 	}
 }

@@ -10,7 +10,7 @@ func moving() []mutant {
 		},
 		{
 			"moving-makes-marks-anywhere", "a mark is made at the target while it is at the source: the move stops there",
-			one("resp/renewal.go", "hash := []Renewal{{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}}", "hash := part"),
+			one("resp/renewal.go", "hashes[i] = Renewal{Key: part[0].Key, Field: part[0].Field, LeaseMs: part[0].LeaseMs}", "hashes[i] = part[0]"),
 			clusterSuite, "TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved", false,
 		},
 		{

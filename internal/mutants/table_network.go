@@ -34,6 +34,11 @@ func network() []mutant {
 			"resp", "TestClusterThatWantsEveryKeyDeclaredIsAskedOneAtATime", false,
 		},
 		{
+			"network-mode-of-redis-only", "a Valkey cluster is taken for a single server, and a Valkey sentinel for a master",
+			one("resp/link.go", `case "redis_mode", "server_mode":`, `case "redis_mode":`),
+			"resp", "TestParseInfoKnowsWhatAVersionPromises", false,
+		},
+		{
 			"network-believes-anybody", "a node that is cut off makes its old owners the table",
 			one("resp/slots.go", "a.view.epoch >= ns.epoch.Load():", "true:"),
 			"resp", "TestClusterNodeWithAnOlderConfigurationIsNotBelieved", false,

@@ -11,7 +11,7 @@ func planted() []mutant {
 	}
 	return append(plantedOperations(), []mutant{
 		m("exit-status", "whatever the report says, the program passes",
-			one(lg+"main.go", "\treturn r.Status\n}\n\n// gcPercent", "\treturn report.StatusOK\n}\n\n// gcPercent"), "lock_async_Leftover"),
+			one(lg+"main.go", "\tp.status = status\n", "\tp.status = min(status, report.StatusOK)\n"), "lock_async_Leftover"),
 		m("violation-is-a-failure", "what the ledger caught ends in status 1",
 			one(lg+"internal/report/report.go", "case r.Violations > 0 || r.Violated:", "case r.Violated:"), "rw_async_SecondHolder"),
 		m("ghost-is-a-failure", "a grant that the server knows nothing of ends in status 1",

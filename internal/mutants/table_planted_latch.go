@@ -25,6 +25,28 @@ func plantedLatches() []mutant {
 		planted("foreign-count", "loadgen does not see that a latch has a count already",
 			one(caller, "if err == nil && !done {", "if false && !done {"), "latch_sync_CountedAlready"),
 		judged("early-is-fine", "callers that were let in early are no failure", one(report, "if l.Early > 0 {", "if l.Early > 100 {")),
+		{
+			"latched-death-opens", "loadgen does not see that the death of a client lets callers in",
+			one(lg+"internal/scenario/latchdeath.go", "out.Early += l.in()", "out.Early += 0"),
+			lg + "internal/scenario", "TestWhatIsSeenOfALatchWhoseClientDied", false,
+		},
+		{
+			"latched-death-shuts", "loadgen does not see that callers wait for ever after a client died",
+			one(lg+"internal/scenario/latchdeath.go", "out.Late += l.late(ctx)", "out.Late += 0"),
+			lg + "internal/scenario", "TestWhatIsSeenOfALatchWhoseClientDied", false,
+		},
+		{
+			"latched-count-too-many", "loadgen does not see that a count of a client that died counted twice",
+			one(lg+"internal/scenario/latchdeath.go", "case has > answered+unsettled:", "case false:"),
+			lg + "internal/scenario", "TestCountsOfAClientThatDied", false,
+		},
+		{
+			"latched-count-missing", "loadgen does not see that a count of a client that died is missing",
+			one(lg+"internal/scenario/latchdeath.go", "case has < answered:", "case false:"),
+			lg + "internal/scenario", "TestCountsOfAClientThatDied", false,
+		},
+		judged("missing-is-fine", "counts of a client that died which are missing are no failure",
+			one(report, "case l.KilledMissing > 0:", "case l.KilledMissing > 100:")),
 		judged("late-is-fine", "callers that wait for ever are no failure", one(report, "if l.Late > 0 {", "if l.Late > 100 {")),
 	}
 }

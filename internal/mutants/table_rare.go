@@ -10,7 +10,7 @@ func rare() []mutant {
 		},
 		{
 			"age-counts-from-the-round", "what waited for a round before its own is found late",
-			one("resp/lane.go", "l.oldest, l.begun = l.begun, l.node.opts.Clock.Now()", "l.begun = l.node.opts.Clock.Now()\n\tl.oldest = l.begun"),
+			one("resp/lane.go", "l.oldest, l.begun = oldest, now", "l.oldest, l.begun = now, max(now, oldest)"),
 			"engine", "TestMaxWaitEndsOnTimeHoweverLongAnAnswerTakes", false,
 		},
 		{
@@ -84,8 +84,8 @@ func overdue() []mutant {
 		},
 		{
 			"kinds-wait-for-each-other", "on a slow line a hold is lost because others of the engine have another lease or kind",
-			one("renew/sender.go", "		for groups := byKind(queue); len(groups) > 0; {\n			var now []group\n			now, groups = upTo(chunk, groups)\n",
-				"		for _, g := range byKind(queue) {\n			now, _ := upTo(chunk, []group{g})\n"),
+			one("renew/sender.go", "\t\tanswers, renewed, timedOut = s.send(byKind(subjects), answers[:0])\n",
+				"\t\tfor _, g := range byKind(subjects) {\n\t\t\tanswers, renewed, timedOut = s.send([]group{g}, answers[:0])\n\t\t}\n"),
 			"renew", "TestManyKindsOfHoldsAreKeptOverASlowLine", false,
 		},
 		{

@@ -101,7 +101,7 @@ func shown() []mutant {
 		},
 		{
 			"password-of-an-argument", "loadgen takes a password that whoever lists the processes sees",
-			one("cmd/loadgen/flags.go", "case option.Password != \"\":", "case option.Password != \"\" && false:"),
+			one("cmd/loadgen/flags_server.go", "case option.Password != \"\":", "case option.Password != \"\" && false:"),
 			"cmd/loadgen", "TestThePasswordIsNoArgument", false,
 		},
 		{

@@ -18,11 +18,11 @@ func several() []mutant {
 		},
 		{
 			"multi-lost-looks-at-one", "several locks are held while one of them is somebody else's",
-			one(lease, "return slices.IndexFunc(leases, c.lost)", "return slices.IndexFunc(leases[:1], c.lost)"), severalSuite, "TestMultiIsLostAsAWhole", false,
+			one(lease, "return slices.IndexFunc(ml.leases, c.lost)", "return slices.IndexFunc(ml.leases[:1], c.lost)"), severalSuite, "TestMultiIsLostAsAWhole", false,
 		},
 		{
 			"multi-context-of-one", "the context of several locks outlives one of them",
-			one(lease, "c.watch(ml.leases)", "c.watch(ml.leases[:1])"), severalSuite, "TestMultiIsLostAsAWhole", false,
+			one(lease, "c.watch(ml.leases, ml.ended(c))", "c.watch(ml.leases[:1], ml.ended(c))"), severalSuite, "TestMultiIsLostAsAWhole", false,
 		},
 		{
 			"multi-lost-in-silence", "who gives back several locks, of which one was lost by then, is told that all is well",
@@ -30,7 +30,7 @@ func several() []mutant {
 		},
 		{
 			"multi-fixed-lease-runs-out", "what is kept runs out while another lock is waited for",
-			one(gather, "\t\textendPart(ls, ls.lock.set.Lease)\n\t}\n\tk.again()", "\t\t_ = ls\n\t}\n\tk.again()"), severalSuite, "TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited", false,
+			one(gather, "\t\textendPart(p.lease, p.lock.set.Lease)\n\t}\n\tk.again()", "\t\t_ = p\n\t}\n\tk.again()"), severalSuite, "TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited", false,
 		},
 		{
 			"multi-order-of-one-process", "callers in two processes wait for each other for ever, whose engines have other ids",
@@ -98,6 +98,33 @@ func majorities() []mutant {
 		{
 			"red-of-one-engine", "a RedLock is the same server's word several times",
 			one("engine/redlock.go", "if other := of[l.eng]; other != nil {", "if other := of[l.eng]; false {"), severalSuite, "TestRedLockRefusesTooFewAndTwoOfOneEngine", false,
+		},
+	}
+}
+
+// severalInTrouble: locks that are acquired together, in trouble that passes, tried by many, or of an engine that closes.
+func severalInTrouble() []mutant {
+	const gather, lease = "engine/gather.go", "engine/multilease.go"
+	return []mutant{
+		{
+			"multi-tries-all-at-once", "of many who try the same locks nobody gets them",
+			one(gather, "\tif op.try && from == 0 {\n", "\tif false {\n"), "engine", "TestMultiTryOfManyAtOnceIsGrantedToOne", false,
+		},
+		{
+			"multi-fails-while-it-extends", "who has waited for several locks is refused for trouble that passes",
+			one(gather, "case op.try || !passes(err):", "case err != nil:"), "engine", "TestMultiOutlastsTroubleWhileItExtends", false,
+		},
+		{
+			"multi-outlives-one-engine", "several locks are held of which one was given back by Close",
+			one(lease, "return lost || over && c.apart ||", "return lost ||"), "engine", "TestMultiOfSeveralEnginesIsLostWhenOneOfThemCloses", false,
+		},
+		{
+			"multi-context-says-released", "the context of several locks says that its holder gave them back, and one engine has closed",
+			one(lease, "\t\tif errors.Is(cause, ErrReleased) {", "\t\tif false {"), "engine", "TestMultiOfSeveralEnginesIsLostWhenOneOfThemCloses", false,
+		},
+		{
+			"a-pause-is-unknown", "nothing was sent, and the caller is told that nobody knows what came of it",
+			one("engine/wait.go", "\t\tif ent.Yields() {", "\t\tif false {"), "engine", "TestMaxWaitThatEndsWhileTheNameIsLeftToOthersIsHeld", false,
 		},
 	}
 }

@@ -112,12 +112,12 @@ func room() []mutant {
 		},
 		{
 			"looks-all-at-once", "three hundred Inspects of large hashes take gigabytes",
-			one("resp/lane.go", "if looks++; looks > mostLooks {", "if looks++; looks > 1000*mostLooks {"),
+			one("resp/lane.go", "l.claim(&q.looks, mostLooks)", "l.claim(&q.looks, 1000*mostLooks)"),
 			"resp", "TestARunCarriesFewLooks", false,
 		},
 		{
 			"looks-beyond-the-first-are-lost", "an Inspect that is never answered",
-			one("resp/lane.go", "\t\t\t\tl.queue.singles = append(l.queue.singles, op)\n\t\t\t\tcontinue\n", "\t\t\t\tcontinue\n"),
+			one("resp/lane.go", "l.claim(&q.looks, mostLooks)", "l.claim(&q.looks, mostLooks)\n\t\tq.looks = fifo{}"),
 			"resp", "TestARunCarriesFewLooks", true,
 		},
 	}

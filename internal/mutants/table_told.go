@@ -25,7 +25,7 @@ func telling() []mutant {
 		},
 		{
 			"hand-off-is-not-told", "the stream of events knows nothing of who was handed a lock",
-			one("engine/release.go", "releases++\n\tsc.grant(op, ls)\n", "releases++\n\top.value = ls\n\tsc.results.Add(&op.Waiter)\n"),
+			one("engine/release.go", "\tsc.grant(op, ls, with.Now, with.Now)\n", "\top.value = ls\n\tsc.waited(op, with.Now, with.Now)\n\tsc.results.Add(&op.Waiter)\n"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

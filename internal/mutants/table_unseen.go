@@ -117,12 +117,17 @@ func unseenClients() []mutant {
 	return []mutant{
 		{
 			"uuid-of-24-bits", "one of a few thousand engines has the name of another, and holds its locks",
-			one("engine/engine.go", "_, _ = rand.Read(b[:]) // never fails", "_, _ = rand.Read(b[:3])"), "engine", "TestAllOfAUUIDIsRandom", false,
+			one("internal/world/world.go", "return crypto.Read(b)", "_, _ = crypto.Read(b[:3])\n\t\treturn len(b), nil"), "engine", "TestAllOfAUUIDIsRandom", false,
 		},
 		{
 			"uuid-says-one-thing-twice", "half of the UUID follows from the other half",
-			one("engine/engine.go", "_, _ = rand.Read(b[:]) // never fails", "_, _ = rand.Read(b[:8])\n\t\tcopy(b[8:], b[:8])"),
+			one("internal/world/world.go", "return crypto.Read(b)", "_, _ = crypto.Read(b[:8])\n\t\treturn 8 + copy(b[8:], b[:8]), nil"),
 			"engine", "TestAllOfAUUIDIsRandom", false,
+		},
+		{
+			"uuid-of-the-program", "a program that has its own ids repeat has engines that hold each other's locks",
+			one("engine/engine.go", "uuid.Must(uuid.NewRandomFromReader(w)).String()", "uuid.NewString()"),
+			"engine", "TestAUUIDIsNotDrawnFromTheReaderOfTheProgram", false,
 		},
 		{
 			"url-names-every-node", "each node of a cluster has to show the certificate of the URL's host, or may",
@@ -263,11 +268,11 @@ func unseenLinks() []mutant {
 		},
 		{
 			"moved-renewal-teaches-nothing", "each renewal of a slot that has moved goes to the old node first",
-			one(renewal, "n.nodes.learn(slot.Of(r.Key), addr)", "_ = addr"), "resp", elsewhere, false,
+			one(renewal, "n.nodes.learn(r.slot(), addr)", "_ = addr"), "resp", elsewhere, false,
 		},
 		{
 			"asks-without-asking", "the next node of a slot refuses its renewals until the move is over",
-			one(renewal, "w.client.B().Asking().Build(), renewCommand(w, true, hash))", "w.client.B().Ping().Build(), renewCommand(w, true, hash))"),
+			one(renewal, "w.client.B().Asking().Build(), renewCommand(w, true, hashes[i:i+1]))", "w.client.B().Ping().Build(), renewCommand(w, true, hashes[i:i+1]))"),
 			"resp", elsewhere, false,
 		},
 		{

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"flag"
+	"log/slog"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,9 +16,12 @@ const SeedEnv = "HOLDFAST_SEED"
 // engine's own pool have the same function names and must go, so what is there now is excused
 // instead of the names.
 //
+// What engines say to the default logger is dropped: a test that is about it has a logger.
+//
 // Tests that run in parallel mostly wait for a lease or a limit to pass: eight at once, unless somebody says otherwise.
 func Main(m *testing.M) {
 	flag.Parse()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // engines lose locks here all the time
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {

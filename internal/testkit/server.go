@@ -27,7 +27,7 @@ func NoKeys(t testing.TB, s *redistest.Server) {
 // noise are commands that are not the engine's, or that its client sends of itself.
 //
 //nolint:gochecknoglobals // a constant in all but name
-var noise = []string{"info", "ping", "auth", "hello", "time", "exec", "multi", "keys", "dbsize"}
+var noise = []string{"info", "ping", "auth", "hello", "time", "exec", "multi", "keys", "dbsize", "client", "config"}
 
 // Calls is commandstats without the noise.
 func Calls(t testing.TB, s *redistest.Server) map[string]int64 {
@@ -35,7 +35,7 @@ func Calls(t testing.TB, s *redistest.Server) map[string]int64 {
 	calls, err := s.CommandStats()
 	require.NoError(t, err)
 	for name := range calls {
-		if strings.HasPrefix(name, "client|") || strings.HasPrefix(name, "config|") {
+		if strings.HasPrefix(name, "client|") || strings.HasPrefix(name, "config|") { // from 7.0 on
 			delete(calls, name)
 		}
 	}
@@ -76,7 +76,7 @@ func CountOf(t testing.TB, s *redistest.Server, ls *engine.Lease) string {
 // Expiry returns when a key expires, as wall time of this machine.
 func Expiry(tb testing.TB, s *redistest.Server, key string) time.Time {
 	tb.Helper()
-	at := ExpiryOf(tb, s.Do(tb, "PEXPIRETIME", key))
+	at := ExpiryOf(tb, ExpireTime(tb, s, key))
 	require.Positive(tb, at.UnixMilli(), "key %q has no expiry or is not there", key)
 	return at
 }
@@ -87,7 +87,8 @@ func Exists(tb testing.TB, s *redistest.Server, key string) bool {
 	return s.Do(tb, "EXISTS", key) == "1"
 }
 
-// ScriptCall matches the EVALSHA of scripts of ours, by their names in resp/scripts.
+// ScriptCall matches the EVALSHA of scripts of ours, by their names in resp/scripts. What a script does for a single key
+// another one may do: it is matched, too.
 func ScriptCall(names ...string) faultproxy.Match {
 	var shas []string
 	for _, name := range names {
@@ -95,8 +96,10 @@ func ScriptCall(names ...string) faultproxy.Match {
 		if !ok {
 			panic(fmt.Sprintf("no script %q", name))
 		}
-		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
-		shas = append(shas, hex.EncodeToString(sum[:]))
+		for _, text := range []string{text, resp.ScriptTexts()[name+"one"]} {
+			sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+			shas = append(shas, hex.EncodeToString(sum[:]))
+		}
 	}
 	return func(cmd []string) bool {
 		return strings.EqualFold(cmd[0], "EVALSHA") && len(cmd) > 1 && slices.Contains(shas, cmd[1])
@@ -116,6 +119,24 @@ func WatchCommands(p *faultproxy.Proxy, match faultproxy.Match) <-chan []string 
 		return false
 	}, -1)
 	return seen
+}
+
+// expireTime is PEXPIRETIME for servers before 7.0, which have no such command. It may be a millisecond off.
+const expireTime = `local left = redis.call('PTTL', KEYS[1])
+if left < 0 then return left end
+local now = redis.call('TIME')
+return now[1] * 1000 + math.floor(now[2] / 1000) + left`
+
+// ExpireTime returns what PEXPIRETIME answers: when a key expires, in milliseconds since 1970; -1 if it does not, -2 if
+// it is not there.
+func ExpireTime(tb testing.TB, s *redistest.Server, key string) string {
+	tb.Helper()
+	v, err := s.Command(Limited(tb), "PEXPIRETIME", key)
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
+		return s.Do(tb, "EVAL", expireTime, "1", key)
+	}
+	require.NoError(tb, err)
+	return redistest.Text(v)
 }
 
 // ExpiryOf reads an answer of PEXPIRETIME.

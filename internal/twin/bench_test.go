@@ -24,7 +24,7 @@ func BenchmarkScripts(b *testing.B) {
 			}
 			field := "6e3814a1-e847-452b-a982-45baf93a1df2:5700000000000000001"
 			take = append(take, "30000", field, "1700000009000", "1")
-			free = append(free, "PUBLISH", "0", "0", field, n)
+			free = append(free, "PUBLISH", "0", "0", "", field, n)
 			b.ReportAllocs()
 			for b.Loop() {
 				now += 10

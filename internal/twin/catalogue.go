@@ -14,6 +14,8 @@ var scriptNames = [...]string{
 	"read", "readrenew", "readrelease", "write", "writerelease", "fair", "fairrelease", "queue",
 	"semaphore", "semaphorerelease", "semaphoreset", "latch", "latchdown", "latchset",
 	"permits", "permitsrelease", "permitsrenew", "permitsset", "permitsleased",
+	"group", "groupcount", "grouprelease", "grouprenew", "groupforce", "groupheld",
+	"barrier", "barrierleave", "barrierset", "acquireone", "releaseone",
 	"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	"redisson fairlock", "redisson fairtry", "redisson fairgiveup", "redisson fairunlock",
 	"redisson readlock", "redisson readunlock", "redisson readrenew", "redisson writelock", "redisson writeunlock",
@@ -48,6 +50,17 @@ const (
 	idPermitsRenew
 	idPermitsSet
 	idPermitsLeased
+	idGroup
+	idGroupCount
+	idGroupRelease
+	idGroupRenew
+	idGroupForce
+	idGroupHeld
+	idBarrier
+	idBarrierLeave
+	idBarrierSet
+	idAcquireOne
+	idReleaseOne
 	idRedissonLock
 	idRedissonUnlock
 	idRedissonForce
@@ -109,8 +122,8 @@ var scriptTexts = func() []string {
 	return texts
 }()
 
-// scriptOf finds a script by its text; 0: it has no twin. Every connection loads all scripts: a map would read each
-// text to its end, and those that are compared here are mostly the same memory, or differ in length.
+// scriptOf finds a script by its text; 0: it has no twin. Every connection loads some: a map would read each text
+// to its end, and those that are compared here are mostly the same memory, or differ in length.
 func scriptOf(text string) scriptID {
 	for id := idAcquire; id < idLast; id++ {
 		if scriptTexts[id] == text {
@@ -125,6 +138,10 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 	switch id {
 	case idAcquire:
 		return (&acquire{Server: s}).run(KEYS, ARGV)
+	case idAcquireOne:
+		return s.acquireone(KEYS, ARGV)
+	case idReleaseOne:
+		return s.releaseone(KEYS, ARGV)
 	case idReacquire:
 		return s.reacquire(KEYS, ARGV)
 	case idRelease:
@@ -175,6 +192,31 @@ func (s *Server) start(id scriptID, KEYS, ARGV list) Reply {
 		return (&permitsset{Server: s}).run(KEYS, ARGV)
 	case idPermitsLeased:
 		return s.permitsLeased(KEYS)
+	case idBarrier:
+		return (&meeting{Server: s}).run(KEYS, ARGV)
+	case idBarrierLeave:
+		return (&leaving{Server: s}).run(KEYS, ARGV)
+	case idBarrierSet:
+		return s.barrierset(KEYS, ARGV)
+	default:
+		return s.startGroup(id, KEYS, ARGV)
+	}
+}
+
+func (s *Server) startGroup(id scriptID, KEYS, ARGV list) Reply {
+	switch id {
+	case idGroup:
+		return s.group(KEYS, ARGV)
+	case idGroupCount:
+		return s.groupCount(KEYS, ARGV)
+	case idGroupRelease:
+		return s.groupRelease(KEYS, ARGV)
+	case idGroupRenew:
+		return s.groupRenew(KEYS, ARGV)
+	case idGroupForce:
+		return s.groupForce(KEYS, ARGV)
+	case idGroupHeld:
+		return s.groupHeld(KEYS, ARGV)
 	default:
 		return s.startRedisson(id, KEYS, ARGV)
 	}

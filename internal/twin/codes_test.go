@@ -15,8 +15,10 @@ import (
 // see them all.
 var expected = map[string][]string{
 	"acquire":      {"too late", "granted", "busy", "no expiry", "another kind", "refused here", "error of a key"},
+	"acquireone":   {"too late", "granted", "busy", "no expiry", "another kind", "error of a key"},
+	"releaseone":   {"released", "heard", "not ours", "publish refused", "error"},
 	"reacquire":    {"too late", "granted", "ours", "busy", "no expiry", "gone", "another kind", "error"},
-	"release":      {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"release":      {"released", "heard", "not ours", "publish refused", "refused here", "error of a key"},
 	"renew":        {"renewed", "not ours", "error of a key"},
 	"inspect":      {"fields", "no key", "error"},
 	"force":        {"too late", "released", "none", "another kind", "error"},
@@ -42,6 +44,16 @@ var expected = map[string][]string{
 	"permitsrenew":   {"renewed", "not ours", "error of a key"},
 	"permitsset":     {"too late", "done", "nothing done", "another kind", "error"},
 	"permitsleased":  {"waiting", "nobody", "error"},
+
+	"group":        {"too late", "granted", "busy", "another kind", "error"},
+	"groupcount":   {"too late", "ours", "gone", "error"},
+	"grouprelease": {"released", "heard", "not ours", "publish refused", "error of a key"},
+	"grouprenew":   {"renewed", "not ours", "error of a key"},
+	"groupforce":   {"too late", "released", "none", "another kind", "error"},
+	"groupheld":    {"waiting", "nobody", "error"},
+	"barrier":      {"too late", "waits", "passes", "broken", "differs", "unknown", "overtaken", "another kind", "error"},
+	"barrierleave": {"left", "heard", "another kind", "publish refused", "error of a key"},
+	"barrierset":   {"too late", "done", "nothing done", "another kind", "error"},
 }
 
 // everyCode lists what the differential test has to see: of Redisson's scripts that each is called and refused.
@@ -80,9 +92,19 @@ func codesOf(script string, r Reply) []string {
 		return []string{"answer"}
 	}
 	switch script {
-	case "reacquire":
+	case "reacquire", "groupcount":
 		return reacquireCodes(r.Array)
-	case "force":
+	case "acquireone":
+		switch {
+		case r.Kind == Int:
+			return []string{"granted"}
+		case len(r.Array) == 1:
+			return []string{"too late"}
+		}
+		return []string{codeOf("granted", false, 1, r.Array[1])}
+	case "releaseone":
+		return []string{map[int64]string{1: "heard", 0: "released", -1: "not ours", -2: "publish refused"}[min(r.Int, 1)]}
+	case "force", "groupforce":
 		if len(r.Array) == 1 {
 			return []string{"too late"}
 		}
@@ -93,7 +115,11 @@ func codesOf(script string, r Reply) []string {
 		return latchCodes(r.Array)
 	case "latchdown":
 		return countDownCodes(r.Array)
-	case "semaphoreset", "latchset", "permitsset":
+	case "barrier":
+		return partyCodes(r.Array)
+	case "barrierleave":
+		return leftCodes(r.Array)
+	case "semaphoreset", "latchset", "permitsset", "barrierset":
 		if len(r.Array) == 1 {
 			return []string{"too late"}
 		}
@@ -103,7 +129,7 @@ func codesOf(script string, r Reply) []string {
 			return []string{"no key"}
 		}
 		return []string{"fields"}
-	case "queue", "permitsleased":
+	case "queue", "permitsleased", "groupheld":
 		if len(r.Array) == 1 {
 			return []string{"nobody"}
 		}
@@ -214,6 +240,30 @@ func countDownCodes(words []Reply) (out []string) {
 		default:
 			out = append(out, "heard")
 		}
+	}
+	return out
+}
+
+// partyCodes names what has become of parties.
+func partyCodes(words []Reply) (out []string) {
+	switch {
+	case len(words) == 1:
+		return []string{"too late"}
+	case words[1].Int == -3:
+		return []string{"another kind"}
+	case words[3].Text == "":
+		return []string{"overtaken"}
+	}
+	for _, verdict := range words[3].Text {
+		out = append(out, map[rune]string{'w': "waits", 'p': "passes", 'b': "broken", 'n': "differs", 'u': "unknown"}[verdict])
+	}
+	return out
+}
+
+// leftCodes names what has become of barriers that parties have left.
+func leftCodes(words []Reply) (out []string) {
+	for _, code := range countDownCodes(words) {
+		out = append(out, strings.Replace(code, "counted", "left", 1))
 	}
 	return out
 }

@@ -25,6 +25,7 @@ const (
 	opHSet
 	opHGet
 	opHDel
+	opHMGet
 	opHExists
 	opHLen
 	opHGetAll
@@ -51,6 +52,7 @@ const (
 	opRestore
 	opPublish
 	opPubSub
+	opInfo
 	opFlushAll
 	opLast
 )
@@ -86,6 +88,8 @@ func opOf(name string) op {
 		return opHGet
 	case "HDEL":
 		return opHDel
+	case "HMGET":
+		return opHMGet
 	case "HEXISTS":
 		return opHExists
 	case "HLEN":
@@ -146,6 +150,8 @@ func lessCommon(name string) op {
 		return opRestore
 	case "PUBSUB":
 		return opPubSub
+	case "INFO":
+		return opInfo
 	}
 	return opUnknown
 }
@@ -163,7 +169,7 @@ const (
 
 //nolint:gochecknoglobals // a constant in all but name
 var traits = [opLast]trait{
-	opTime: none, opPing: none, opPubSub: none, opFlushAll: none | writes,
+	opTime: none, opPing: none, opPubSub: none, opInfo: none, opFlushAll: none | writes,
 	opExists: every, opDel: every | writes,
 	opPExpire: writes, opPersist: writes,
 	opSet: writes | grows, opIncrBy: writes | grows,
@@ -298,13 +304,11 @@ func (s *Server) admin(name string, args []string) Reply {
 		return number(s.Acks)
 	case "ROLE":
 		return array([]Reply{text(s.Role)})
-	case "INFO":
-		return text(s.info(args[1:]))
 	}
 	return failure("ERR unknown command '" + args[0] + "', with args beginning with: ")
 }
 
-// info is INFO section: memory and server.
+// info is INFO section: memory, server, and of replication and stats what scripts look at.
 func (s *Server) info(sections []string) string {
 	var b strings.Builder
 	for _, section := range sections {
@@ -313,6 +317,16 @@ func (s *Server) info(sections []string) string {
 			b.WriteString("# Memory\r\nmaxmemory:" + strconv.FormatInt(s.MaxMemory, 10) + "\r\nmaxmemory_policy:" + s.Policy + "\r\n")
 		case "server":
 			b.WriteString("# Server\r\nredis_version:" + s.Version + "\r\nredis_mode:" + s.Mode + "\r\n")
+			if s.Run != "" {
+				b.WriteString("run_id:" + s.Run + "\r\n")
+			}
+		case "replication":
+			b.WriteString("# Replication\r\nrole:" + s.Role + "\r\nconnected_slaves:" + strconv.FormatInt(s.Replicas, 10) +
+				"\r\nrepl_backlog_active:" + strconv.FormatInt(flag(s.Backlog), 10) + "\r\n")
+		case "stats":
+			b.WriteString("# Stats\r\npubsub_channels:" + strconv.Itoa(len(s.channels(false))) +
+				"\r\npubsub_patterns:" + strconv.FormatInt(s.Patterns, 10) +
+				"\r\npubsubshard_channels:" + strconv.Itoa(len(s.channels(true))) + "\r\n")
 		}
 	}
 	return b.String()
@@ -352,6 +366,8 @@ func (s *Server) exec(o op, args []string) Reply {
 		return s.hget(args[1], args[2])
 	case opHDel:
 		return s.hdel(args[1], args[2:])
+	case opHMGet:
+		return s.hmget(args[1], args[2:])
 	case opHExists:
 		return s.hexists(args[1], args[2])
 	case opHLen:
@@ -379,6 +395,8 @@ func (s *Server) execMore(o op, args []string) Reply {
 		return s.publish(args)
 	case opPubSub:
 		return s.pubsub(args)
+	case opInfo:
+		return text(s.info(args[1:]))
 	case opFlushAll:
 		s.Flush()
 		return ok
@@ -395,8 +413,8 @@ func (s *Server) execMore(o op, args []string) Reply {
 var least = [opLast]int{
 	opTime: 1, opPing: 1, opExists: 2, opDel: 2, opType: 2, opPTTL: 2, opPExpire: 3, opPersist: 2,
 	opGet: 2, opSet: 3, opIncrBy: 2,
-	opHSet: 4, opHGet: 3, opHDel: 3, opHExists: 3, opHLen: 2, opHGetAll: 2, opHScan: 3, opHIncrBy: 4,
+	opHSet: 4, opHGet: 3, opHDel: 3, opHMGet: 3, opHExists: 3, opHLen: 2, opHGetAll: 2, opHScan: 3, opHIncrBy: 4,
 	opLLen: 2, opLIndex: 3, opLRange: 4, opLPos: 3, opLRem: 4, opLPop: 2, opRPush: 3, opLInsert: 5,
 	opZAdd: 4, opZRem: 3, opZScore: 3, opZCard: 2, opZCount: 4, opZRange: 4, opZRangeByScore: 4, opZIncrBy: 4,
-	opCopy: 3, opDump: 2, opRestore: 4, opPublish: 3, opPubSub: 2, opFlushAll: 1,
+	opCopy: 3, opDump: 2, opRestore: 4, opPublish: 3, opPubSub: 2, opInfo: 1, opFlushAll: 1,
 }

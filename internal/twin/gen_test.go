@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -43,12 +44,16 @@ var themes = []theme{
 	{scripts: latchScripts, field: (*generator).request, foreign: 15, others: (*generator).foreignLatch},
 	{scripts: permitScripts, field: (*generator).permits, foreign: 5, others: (*generator).foreignLeases},
 	{scripts: permitScripts, field: (*generator).permits, foreign: 15, others: (*generator).foreignLeases},
+	{scripts: groupScripts, field: (*generator).taken, foreign: 5, others: (*generator).foreignValues},
+	{scripts: groupScripts, field: (*generator).taken, foreign: 15, others: (*generator).foreignValues},
+	{scripts: barrierScripts, field: (*generator).request, foreign: 2, others: (*generator).foreignBarrier},
+	{scripts: barrierScripts, field: (*generator).request, foreign: 12, others: (*generator).foreignBarrier},
 	{scripts: slices.Concat(lockScripts, rwScripts, fairScripts, semaphoreScripts, latchScripts), field: (*generator).anyField, foreign: 15},
 }
 
 var (
 	lockScripts = []string{
-		"acquire", "acquire", "reacquire", "release", "release", "renew", "inspect", "force", "fenced", "fenced",
+		"acquire", "acquireone", "acquireone", "reacquire", "release", "releaseone", "releaseone", "renew", "inspect", "force", "fenced", "fenced",
 		"redisson lock", "redisson unlock", "redisson force", "redisson renew",
 	}
 	rwScripts = []string{
@@ -73,6 +78,12 @@ var (
 var permitScripts = []string{
 	"permits", "permits", "permits", "permitsrelease", "permitsrelease", "permitsrenew", "permitsset", "permitsset", "permitsleased",
 }
+
+var groupScripts = []string{
+	"group", "group", "group", "group", "groupcount", "groupcount", "grouprelease", "grouprelease", "grouprenew", "grouprenew",
+	"groupforce", "groupheld",
+}
+var barrierScripts = []string{"barrier", "barrier", "barrier", "barrier", "barrierleave", "barrierset"}
 
 func newGenerator(seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
@@ -270,10 +281,14 @@ func (g *generator) call(name string) action {
 	switch name {
 	case "acquire":
 		args = g.keyed(keys, g.lease(), g.field(), g.notAfter(), g.one("0", "1", "1"), "KEYS")
+	case "acquireone":
+		args = []string{"1", keys[0], g.lease(), g.field(), g.notAfter()}
+	case "releaseone":
+		args = []string{"1", keys[0], g.one("", g.publish()), slot.LockChannel(keys[0]), "0", g.field()}
 	case "reacquire":
 		args = []string{"1", keys[0], g.lease(), g.field(), g.notAfter(), g.one("1", "2", "3"), g.one("0", "1", "2")}
 	case "release":
-		args = g.keyed(keys, slices.Concat([]string{g.one("", g.publish()), "0", "N", "KEYS"}, g.stretches(len(keys), g.field))...)
+		args = g.keyed(keys, slices.Concat([]string{g.one("", g.publish(), g.publish()), "0", "N", g.one("", "alone", "masters", "masters"), "KEYS"}, g.stretches(len(keys), g.field))...)
 	case "renew", "readrenew":
 		argv := []string{g.lease(), g.flag(), "N", "KEYS"}
 		for range keys {
@@ -298,6 +313,13 @@ func (g *generator) call(name string) action {
 	case "latchset":
 		verb := g.one("get", "set", "set", "set", "delete", "delete")
 		args = []string{"1", keys[0], g.publish(), verb, g.one("1", "2", "3", "5"), "0", g.notAfter(), g.tag()}
+	case "barrier":
+		args = []string{"1", keys[0], g.one("5000", "30000", "60000"), g.request() + ":" + g.parties(), g.notAfter(), "0", g.publish()}
+	case "barrierleave":
+		leaves := func() string { return g.request() + ":" + g.party() }
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), leaves))...)
+	case "barrierset":
+		args = []string{"1", keys[0], g.publish(), g.one("waiting", "broken", "reset", "reset"), "0", "0", g.notAfter()}
 	case "permits":
 		args = []string{"1", keys[0], g.one("30000", "60000", "90000"), g.permits(), g.notAfter(), "0", g.publish()}
 	case "permitsrelease":
@@ -312,6 +334,22 @@ func (g *generator) call(name string) action {
 		args = []string{"1", keys[0], g.publish(), g.permitVerb(), g.one("0", "1", "3", "5", "10", "-2"), g.one("30000", "90000"), g.notAfter()}
 	case "permitsleased":
 		args = []string{"1", permitTimeouts(keys[0])}
+	case "group":
+		args = []string{"1", keys[0], g.one("30000", "60000", "90000"), g.taken(), g.notAfter(), "0"}
+	case "groupcount":
+		args = []string{"1", keys[0], g.one("30000", "60000", "90000"), g.taken(), g.notAfter(), g.one("1", "2", "3"), g.one("1", "2")}
+	case "grouprelease":
+		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), g.taken))...)
+	case "grouprenew":
+		argv := []string{g.one("30000", "60000", "90000"), g.flag(), "N", "KEYS"}
+		for range keys {
+			argv = append(argv, g.taken())
+		}
+		args = g.keyed(keys, argv...)
+	case "groupforce":
+		args = []string{"1", keys[0], g.publish(), "0", "channel", "", g.notAfter(), g.someValues()}
+	case "groupheld":
+		args = append([]string{"1", keys[0]}, valuesIn(g.someValues())...)
 	case "queue":
 		args = []string{"1", slot.FairQueue(keys[0])}
 	case "fenced":
@@ -400,6 +438,48 @@ func (g *generator) foreign() action {
 	}
 }
 
+// party is one of few, so that some come again.
+func (g *generator) party() string { return strconv.Itoa(1 + g.IntN(6)) }
+
+// parties are some, mostly of a barrier for two or three. Rarely one is named twice.
+func (g *generator) parties() string {
+	most := g.one("2", "2", "3")
+	var all []string
+	for range 1 + g.IntN(3) {
+		if g.chance(5) {
+			most = g.one("1", "4", "0")
+		}
+		all = append(all, g.party()+"/"+most+g.one("", "", "+"))
+	}
+	return strings.Join(all, ",")
+}
+
+// foreignBarrier is what somebody else does with a barrier; or there is one already, in some state.
+func (g *generator) foreignBarrier() action {
+	key := g.key()
+	at := func(ms int64) string { return strconv.FormatInt(g.now()+quantum*ms, 10) }
+	switch g.IntN(8) {
+	case 0:
+		return action{args: []string{"DEL", key}}
+	case 1:
+		return action{args: []string{"HSET", key, "no", "barrier"}}
+	case 2:
+		return action{args: []string{"SET", key, g.one("text", "", "barrier", "barrier 1 2 3", "barrier 5 2 1 2 0 ", "barrier 05 2 0 0 0 ,,7,\nx", "barrier 9 2 1 0 0 \ne1 3 x 1=9")}}
+	case 3: // generations that nobody remembers
+		return action{args: []string{"SET", key, "barrier 100 2 0 0 50 51,52\ne1 3 " + at(4) + " 1=20 2=51 3=60 4=100\ne2 1 " + at(2) + " 5=50"}}
+	case 4: // an engine that is overdue, and one that is long gone
+		return action{args: []string{"SET", key, "barrier 100 3 2 0 0 \ne1 3 " + at(-2) + " 1=100\ne2 1 " + at(3) + " 5=100\ne3 7 " + at(-800) + " 6=70"}}
+	case 5:
+		long := make([]string, barriersListed)
+		for i := range long {
+			long[i] = strconv.Itoa(10 + i)
+		}
+		return action{args: []string{"SET", key, "barrier 100 3 1 0 0 " + strings.Join(long, ",") + "\ne1 3 " + at(4) + " 1=100 2=10 3=12"}}
+	default:
+		return action{args: []string{"PEXPIRE", key, "60000"}}
+	}
+}
+
 // permits are the ids of some permits, mostly different.
 func (g *generator) permits() string {
 	ids := ""
@@ -407,6 +487,48 @@ func (g *generator) permits() string {
 		ids += "permit, number " + strconv.Itoa(1+g.IntN(7))
 	}
 	return ids
+}
+
+// value is the name of one of few values of a group, and someValues are some different ones.
+func (g *generator) value() string { return "value number " + strconv.Itoa(100000000+g.IntN(4)) }
+
+func (g *generator) someValues() string {
+	values := []string{g.value()}
+	for range g.IntN(3) {
+		values = append(values, g.value())
+	}
+	slices.Sort(values)
+	return strings.Join(slices.Compact(values), "")
+}
+
+// taken is what an owner has of a group, or wants.
+func (g *generator) taken() string { return g.id() + "\x00" + g.someValues() }
+
+// foreignValues is what somebody else does with a group: mostly what Redisson does with one value.
+func (g *generator) foreignValues() action {
+	key, value, owner := g.key(), g.value(), g.one(g.id(), "j:7", "j:8")
+	plain := func(args ...string) action { return action{args: args} }
+	till := strconv.FormatInt(g.now()+quantum*(g.Int64N(30)-10), 10)
+	switch g.IntN(12) {
+	case 0, 1, 2, 3:
+		return plain("HSET", key, value, owner, tillOf(value, owner), till, holdsOf(value, owner), g.one("1", "2"))
+	case 4:
+		return plain("HSET", key, value, owner)
+	case 5:
+		return plain("HSET", key, tillOf(value, owner), g.one(till, "", "x", "0.5", "1e30", "9223372036854775807", "-1"))
+	case 6:
+		return plain("HDEL", key, g.one(value, tillOf(value, owner), holdsOf(value, owner)))
+	case 7:
+		return plain("HSET", key, "mode", "read")
+	case 8:
+		return plain("PEXPIRE", key, g.one("5000", "60000"))
+	case 9:
+		return plain("PERSIST", key)
+	case 10:
+		return plain("DEL", key)
+	default:
+		return plain(g.one("SET", "RPUSH"), key, "text")
+	}
 }
 
 func (g *generator) permitVerb() string {

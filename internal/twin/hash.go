@@ -45,6 +45,23 @@ func (s *Server) hget(key, field string) Reply {
 	return text(v.hash[at].Value)
 }
 
+func (s *Server) hmget(key string, fields []string) Reply {
+	v, fits := s.get(key, TypeHash)
+	if !fits {
+		return wrongType
+	}
+	out := make([]Reply, len(fields))
+	for i, field := range fields {
+		if v == nil {
+			continue
+		}
+		if at := v.field(field); at >= 0 {
+			out[i] = text(v.hash[at].Value)
+		}
+	}
+	return array(out)
+}
+
 func (s *Server) hexists(key, field string) Reply {
 	v, fits := s.get(key, TypeHash)
 	if !fits {

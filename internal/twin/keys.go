@@ -308,10 +308,27 @@ func (s *Server) publish(args []string) Reply {
 	return number(tell(args[1], args[2]))
 }
 
-// pubsub is PUBSUB NUMSUB channel... and PUBSUB SHARDNUMSUB channel...
+// channels lists those that somebody listens to.
+func (s *Server) channels(sharded bool) []string {
+	if s.Channels == nil {
+		return nil
+	}
+	return s.Channels(sharded)
+}
+
+// pubsub is PUBSUB NUMSUB channel..., PUBSUB SHARDNUMSUB channel..., PUBSUB CHANNELS prefix* and PUBSUB SHARDCHANNELS
+// prefix*.
 func (s *Server) pubsub(args []string) Reply {
-	switch strings.ToUpper(args[1]) {
+	switch what := strings.ToUpper(args[1]); what {
 	case "NUMSUB", "SHARDNUMSUB":
+	case "CHANNELS", "SHARDCHANNELS":
+		var out []Reply
+		for _, channel := range s.channels(what == "SHARDCHANNELS") {
+			if len(args) < 3 || strings.HasPrefix(channel, strings.TrimSuffix(args[2], "*")) {
+				out = append(out, text(channel))
+			}
+		}
+		return array(out)
 	default:
 		return failure("ERR unknown subcommand '" + args[1] + "'. Try PUBSUB HELP.")
 	}

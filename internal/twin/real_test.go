@@ -156,6 +156,13 @@ func (p *pair) start(t testing.TB, micros int64) {
 		return 1
 	}
 	p.twin.Listeners = func(channel string) int64 { return flag(channel == heardChannel) }
+	p.twin.Channels = func(sharded bool) []string {
+		if sharded {
+			return []string{shardChannel, heardChannel}
+		}
+		return []string{heardChannel}
+	}
+	p.twin.Patterns = 1
 	if p.prepare != nil {
 		p.prepare(p.twin)
 	}
@@ -272,7 +279,7 @@ var users = map[string]user{
 	"no-lrem": without("LREM"), "no-lindex": without("LINDEX"), "no-zrange": without("ZRANGE"), "no-lpop": without("LPOP"),
 	"no-zrem": without("ZREM"), "no-zcard": without("ZCARD"), "no-zcount": without("ZCOUNT"), "no-zrangebyscore": without("ZRANGEBYSCORE"),
 	"no-undo-of-permits": without("INCRBY", "ZADD"), "no-undo-of-expiry": without("PEXPIRE", "HDEL"), "no-undo-of-token": without("SET", "HDEL"),
-	"no-fence": without("GET", "HDEL"),
+	"no-fence": without("GET", "HDEL"), "no-info": without("INFO"), "no-pubsub": without("PUBSUB"),
 }
 
 // onTwin runs an action on the twin and returns what it answers; the commands for the real server; and which of those

@@ -19,6 +19,12 @@ type Server struct {
 	SPublish func(channel, message string) int64
 	// Listeners says how many listen to a channel: PUBSUB NUMSUB, PUBSUB SHARDNUMSUB. nil: nobody.
 	Listeners func(channel string) int64
+	// Channels lists those that somebody listens to: PUBSUB CHANNELS, PUBSUB SHARDCHANNELS if sharded. nil: none.
+	Channels func(sharded bool) []string
+	// Patterns is how many patterns somebody listens to, Replicas how many replicas there are, and Backlog says that one
+	// that comes back would be told what it has missed: what INFO says of them.
+	Patterns, Replicas int64
+	Backlog            bool
 	// Deny is asked before every command, also those of a script, for each of its keys; a channel counts as one, and a
 	// command without a key is asked about with "". A text is the error that the command gets. So the ACL refuses.
 	Deny func(command, key string) string
@@ -42,6 +48,8 @@ type Server struct {
 	Acks int64
 	// Version, Mode and Role are what INFO and ROLE say: 7.0.15, standalone and master unless changed.
 	Version, Mode, Role string
+	// Run is what INFO says of which run of the server this is, if it is not empty.
+	Run string
 	// MaxMemory and Policy are what INFO memory says.
 	MaxMemory int64
 	Policy    string

@@ -67,6 +67,8 @@ func TestWhatALinkAsksAServer(t *testing.T) {
 	require.Equal(t, "[slave]", s.do("ROLE"))
 	require.Equal(t, "2", s.do("WAIT", "1", "100"))
 	require.Equal(t, "# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n", s.do("INFO", "server"))
+	s.Run = "f00"
+	require.Equal(t, "# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\nrun_id:f00\r\n", s.do("INFO", "server"))
 	require.Equal(t, "# Memory\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction\r\n", s.do("INFO", "memory"))
 	require.Equal(t, "[1 0]", s.do("SCRIPT", "EXISTS", shaOfName("acquire"), "f00"))
 	require.Equal(t, "-ERR Error compiling script (new function): it has no twin", s.do("SCRIPT", "LOAD", "return 1"))
@@ -93,7 +95,7 @@ func TestACallCostsFewAllocations(t *testing.T) {
 	now := int64(1_000_000)
 	s := loaded(&now)
 	acquire := []string{"EVALSHA", shaOfName("acquire"), "1", "key", "30000", "e:1", "1000000", "0"}
-	release := []string{"EVALSHA", shaOfName("release"), "1", "key", "PUBLISH", "0", "0", "e:1", "1"}
+	release := []string{"EVALSHA", shaOfName("release"), "1", "key", "PUBLISH", "0", "0", "", "e:1", "1"}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 		s.Do(acquire)
 		s.Do(release)

@@ -16,4 +16,7 @@
 // taken over and counted as abandoned. Permits of a semaphore have no marks: they are counted
 // ([Witness.Enter]). All words are atomic; only joining takes a lock, on
 // the file.
+//
+// The mapping is made by mmap-go. A witness works on Unix alone, although mmap-go maps on Windows, too: there it flushes
+// the file before it ends a mapping, and so needs a file that is still open; and nothing here locks a file there.
 package witness

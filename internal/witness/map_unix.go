@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/edsrzf/mmap-go"
 )
 
 // lock takes the file's lock. Closing the file does not free it as long as a mapping keeps
@@ -24,11 +26,14 @@ func flock(f *os.File, how int) error {
 }
 
 func mapFile(f *os.File, size int) ([]byte, error) {
-	b, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	b, err := mmap.MapRegion(f, size, mmap.RDWR, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}
 	return b, nil
 }
 
-func unmap(b []byte) error { return syscall.Munmap(b) }
+func unmap(b []byte) error {
+	m := mmap.MMap(b)
+	return m.Unmap()
+}

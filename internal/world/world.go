@@ -2,6 +2,8 @@ package world
 
 import (
 	"context"
+	crypto "crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -349,6 +351,19 @@ func (w *World) Int64N(n int64) int64 {
 		return rand.Int64N(n)
 	}
 	return w.rng.Int64N(n)
+}
+
+// Read fills b with random bytes: those of the real world nobody can guess. It never fails.
+func (w *World) Read(b []byte) (int, error) {
+	if w == nil {
+		return crypto.Read(b)
+	}
+	var eight [8]byte
+	for at := 0; at < len(b); at += len(eight) {
+		binary.BigEndian.PutUint64(eight[:], uint64(w.rng.Int64()))
+		copy(b[at:], eight[:])
+	}
+	return len(b), nil
 }
 
 // AfterFunc is context.AfterFunc. In a simulated world only its own contexts end, see [World.WithCancel].

@@ -63,6 +63,25 @@ func TestTheOrderIsDrawnFromTheSeedAndRepeats(t *testing.T) {
 	require.NotEqual(t, hash, differs)
 }
 
+func TestBytesAreDrawnFromTheSeedToTheLast(t *testing.T) {
+	t.Parallel()
+	read := func(seed uint64, n int) []byte {
+		w := world.New(seed, 0)
+		defer w.Close()
+		b := make([]byte, n)
+		got, err := w.Read(b)
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+		return b
+	}
+	all := read(1, 24)
+	require.NotContains(t, string(all), "\x00\x00", "with this seed")
+	require.NotEqual(t, all, read(2, 24))
+	for n := range all {
+		require.Equal(t, all[:n], read(1, n))
+	}
+}
+
 // What a crew hands on changes nothing: neither the story nor who is unwound when a world is closed.
 func TestACrewServesOneWorldAfterTheOther(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/seed-786ebc8c/holdfast/engine"
+)
+
+func main() {
+	redis := flag.String("redis", "127.0.0.1:6379", "address of the server")
+	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	l, err := net.Listen("tcp", *listen)
+	if err == nil {
+		err = run(ctx, *redis, l)
+	}
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, redis string, l net.Listener) (err error) {
+	eng, err := engine.Open(ctx, engine.Config{Addrs: []string{redis}})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	srv := &http.Server{Handler: handler(eng, pay), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, srv.Shutdown(ending), eng.Close(ending))
+}
+
+// pay is the work. It looks at ctx, which ends when the caller has left or the lock is lost.
+func pay(ctx context.Context, _ string) error {
+	select {
+	case <-time.After(time.Second):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// handler does the work of an order under its lock.
+func handler(eng *engine.Engine, work func(ctx context.Context, order string) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders/{id}/pay", func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("id")
+		lock := eng.Lock("order:"+id, engine.MaxWait(200*time.Millisecond))
+		err := lock.Do(r.Context(), func(ctx context.Context) error { return work(ctx, id) })
+		answer(w, id, err)
+	})
+	return mux
+}
+
+// answer says what became of a request.
+func answer(w http.ResponseWriter, id string, err error) {
+	var held *engine.HeldError
+	switch {
+	case err == nil:
+		_, _ = fmt.Fprintf(w, "order %q is paid\n", id)
+	case errors.Is(err, engine.ErrName): // longer than a name may be
+		http.Error(w, "no such order", http.StatusNotFound)
+	case errors.As(err, &held):
+		w.Header().Set("Retry-After", retryAfter(err))
+		http.Error(w, "another request works on this order", http.StatusConflict)
+	case errors.Is(err, engine.ErrLost): // the work was told to stop, and may have done a part
+		http.Error(w, "the lock was lost: look at the order before you try again", http.StatusServiceUnavailable)
+	case engine.SafeToRetry(err), errors.Is(err, engine.ErrUnknown): // overloaded, or the server does not answer
+		w.Header().Set("Retry-After", retryAfter(err))
+		http.Error(w, "try again", http.StatusServiceUnavailable)
+	default:
+		log.Printf("order %q: %v", id, err)
+		http.Error(w, "failed", http.StatusInternalServerError)
+	}
+}
+
+// retryAfter is what the engine advises, in whole seconds, and one at least.
+func retryAfter(err error) string {
+	return strconv.Itoa(int(max(math.Ceil(engine.RetryAfter(err).Seconds()), 1)))
+}

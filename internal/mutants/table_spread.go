@@ -1,0 +1,48 @@
+package main
+
+// spreading: few ops take one lane, many all of them, and a key's commands keep their order.
+func spreading() []mutant {
+	const spread = "resp/spread.go"
+	return []mutant{
+		{
+			"spread-never-many", "four thousand ops wait for one lane",
+			one(spread, "s.nodes.Add(1)", "s.nodes.Add(0)"),
+			"resp", "TestSpreadTakesOneLaneForFewAndAllForMany", false,
+		},
+		{
+			"spread-never-few", "a burst of a second costs whoever comes later a write for each op",
+			one(spread, "wide && all >= s.many/2", "wide"),
+			"resp", "TestSpreadTakesOneLaneForFewAndAllForMany", false,
+		},
+		{
+			"spread-in-a-moment", "a burst that is over at once has all lanes used",
+			one(spread, "s.ready >= patientRuns", "s.ready >= 1"),
+			"resp", "TestSpreadTakesOneLaneForFewAndAllForMany", false,
+		},
+		{
+			"spread-takes-one-lane", "the other lanes are never used",
+			one("resp/node.go", "\tcase op.Wide:\n\t\tl = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]\n", ""),
+			"resp", "TestWideOpsTakeAllLanes", false,
+		},
+		{
+			"spread-room-for-a-quarter", "three quarters of QueueMax cannot be used while one lane is",
+			one("resp/lane.go", "return l.node.opts.QueueMax\n", "return l.most\n"),
+			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
+		},
+		{
+			"spread-release-changes-the-lane", "a release overtakes the acquire that it is for, in another lane",
+			one("engine/release.go", "Sink: op, Wide: ent.wide,", "Sink: op, Wide: sc.eng.nodes.Wide(),"),
+			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
+		},
+		{
+			"spread-never-taken-up", "names keep to one lane whatever goes on",
+			one("engine/acquire.go", "\t\tent.wide = sc.eng.nodes.Wide()\n", ""),
+			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
+		},
+		{
+			"spread-a-question-changes-the-lane", "who asks what has become of a lock is answered before its release is done",
+			one("engine/request.go", "sc.wide(op.op.Hash, op.name)", "sc.eng.nodes.Wide()"),
+			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
+		},
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+// statements: what fence.Update reads of a statement.
+func statements() []mutant {
+	const file, refused = "engine/fence/statement.go", "TestUpdateRefusesByNameWhatDoesNotFence"
+	const read = "TestUpdateReadsStatementsOfEveryDialect"
+	return []mutant{
+		{
+			"fence-the-other-way", "a comparison that lets only earlier holders write is taken for a fence",
+			one(file, "if !turned && op == \"<=\" || turned && op == \">=\" {", "if op == \"<=\" || op == \">=\" {"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-beside-or", "a comparison that another condition stands in for is taken for a fence",
+			one(file, "\t\tif find(where, either...) >= 0 {\n", "\t\tif find(where, either...) > len(where) {\n"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-of-another-column", "one column is stored and another compared",
+			one(file, "if columnOf(left) != column || !r.isValue(right, column) {", "if !r.isValue(right, column) {"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-of-another-value", "a column is compared with what is not the token",
+			one(file, "\treturn len(e) == 1 && e[0] == theToken\n}\n\n// inserted", "\treturn len(e) == 1 && (e[0] == theToken || e[0] == theOther)\n}\n\n// inserted"),
+			"engine/fence", refused, false,
+		},
+		{
+			"upsert-of-any-row", "an INSERT whose rows do not have the token is taken for a fence",
+			one(file, "return columnOf(e[2:]) == column && r.inserted(column)", "return columnOf(e[2:]) == column"),
+			"engine/fence", refused, false,
+		},
+		{
+			"second-use-is-another", "a placeholder that is used twice is counted as two",
+			one(file, "\tcase err == nil:\n\t\targ = r.at(n)\n", "\tcase err == nil:\n\t\tr.marks++\n\t\targ = r.at(r.marks + 0*n)\n"),
+			"engine/fence", read, false,
+		},
+		{
+			"comments-are-conditions", "what stands in a comment is read",
+			one(file, "\t\tcase strings.HasPrefix(t, \"--\"), strings.HasPrefix(t, \"/*\"):\n", "\t\tcase t == \"\":\n"),
+			"engine/fence", read, false,
+		},
+	}
+}

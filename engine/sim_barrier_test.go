@@ -79,6 +79,7 @@ func (c *simCounted) overdue(b *simBarrier, args []string) {
 		_, there := parties[party]
 		if !there && of == b.generation && !b.complete(of) && !strings.Contains(strings.Join(args, " "), engine) {
 			delete(b.of, party)
+			b.brokenAt = c.s.w.Now() // and a reset may follow in the same script
 		}
 	}
 }

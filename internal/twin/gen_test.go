@@ -21,6 +21,8 @@ type generator struct {
 	odds    int64 // ms, see odd
 	healthy bool  // nothing is wrong with the server
 	theme   theme
+	trouble int    // in so many of a hundred calls something is wrong with the server
+	aim     string // the script of every other call; "": none
 }
 
 // A theme is what happens in one sequence: which scripts run, which fields they name, and how often somebody else
@@ -86,7 +88,7 @@ var groupScripts = []string{
 var barrierScripts = []string{"barrier", "barrier", "barrier", "barrier", "barrierleave", "barrierset"}
 
 func newGenerator(seed uint64) *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), trouble: 8}
 	g.start = 1_700_000_000_000_000 + g.Int64N(1e12)
 	g.micros = g.start
 	g.keys = []string{"a", "b", "{t}c", "d{t}", "ee"}[:1+g.IntN(5)]
@@ -97,6 +99,18 @@ func newGenerator(seed uint64) *generator {
 	}
 	g.theme = themes[g.IntN(len(themes))]
 	return g
+}
+
+// aimAt makes half of the calls such of this script, among others of its theme, and many while something is wrong with the
+// server: some answers are so rare that chance alone does not bring them in every run.
+func (g *generator) aimAt(script string) {
+	var of []theme
+	for _, t := range themes {
+		if slices.Contains(t.scripts, script) {
+			of = append(of, t)
+		}
+	}
+	g.theme, g.aim, g.trouble = of[g.IntN(len(of))], script, 40
 }
 
 // inCluster makes the calls such as are sent to a node of a cluster: keys of other slots among them, and nothing that
@@ -130,8 +144,12 @@ func (g *generator) action() action {
 	case n < 5+g.theme.foreign:
 		return g.foreign()
 	}
-	a := g.call(g.one(g.theme.scripts...))
-	if !g.healthy && g.chance(8) {
+	name := g.one(g.theme.scripts...)
+	if g.aim != "" && g.chance(50) {
+		name = g.aim
+	}
+	a := g.call(name)
+	if !g.healthy && g.chance(g.trouble) {
 		a.under = g.wrong()
 	}
 	return a

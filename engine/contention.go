@@ -125,7 +125,7 @@ func (sc *section) gaveBack(ls *Lease, at clock.Instant) {
 	d := ls.since.until(at)
 	sc.traceHold(ls.hold, ls, at, nil)
 	sc.sh.counts.hold.add(d)
-	if c := sc.eng.classes.of(ls.lock.class); c != nil {
+	if c := sc.eng.classes.of(ls.hold.ent.root().class); c != nil {
 		c.hold.add(d)
 	}
 }

@@ -17,11 +17,11 @@ func DeadlineOf(ls *Lease) clock.Instant { return ls.hold.Deadline() }
 func Then[T any](f *Future[T], fn func()) { f.then(fn) }
 
 // Lose makes a lease lost, as a deadline that has come does: what the server has is released.
-func Lose(ls *Lease) { ls.lock.eng.watchdog.Lose(ls.hold, renew.CauseDeadline) }
+func Lose(ls *Lease) { ls.eng().watchdog.Lose(ls.hold, renew.CauseDeadline) }
 
 // Changing reports whether a change of the lease's hold is on its way.
 func Changing(ls *Lease) bool {
-	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh := ls.eng().shard(ls.hold.ent.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return !ls.hold.Quiet()
@@ -30,7 +30,7 @@ func Changing(ls *Lease) bool {
 // OutOfPatience makes the change of the lease's hold that is on its way as old as can be: the next failure
 // tells its caller that the outcome is unknown.
 func OutOfPatience(ls *Lease) {
-	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh := ls.eng().shard(ls.hold.ent.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	ls.hold.reentry().Current().Since = 1
@@ -65,7 +65,7 @@ func Renewing(ls *Lease) bool { return ls.hold.Renewing() }
 
 // ContextsOfHold counts the contexts that hang on the lease's hold.
 func ContextsOfHold(ls *Lease) int {
-	sh := ls.lock.eng.shard(ls.lock.hash)
+	sh := ls.eng().shard(ls.hold.ent.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return len(ls.hold.contexts())

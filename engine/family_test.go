@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,4 +29,26 @@ func TestWhatTwoFamiliesAreToEachOther(t *testing.T) {
 			require.Equal(t, a == b || plain(a) && plain(b), forces(a, b), "%v", p)
 		}
 	}
+}
+
+// A service makes a handle for each name, all with the same options: what it holds keeps one set of them.
+func TestHandlesMadeAlikeShareTheirSettings(t *testing.T) {
+	o := NewOwner()
+	of := func(family resp.Family, opts ...Option) *settings { return settingsOf(family, opts) }
+	first := of(resp.FamilyLock, WatchdogLease(5*time.Second), MaxWait(time.Second))
+	require.Same(t, first, of(resp.FamilyLock, MaxWait(time.Second), WatchdogLease(5*time.Second)))
+	fenced := of(resp.FamilyFenced, WatchdogLease(5*time.Second), MaxWait(time.Second))
+	require.NotSame(t, first, fenced)
+	require.Equal(t, resp.FamilyFenced, fenced.family)
+	for name, other := range map[string][]Option{
+		"another lease": {WatchdogLease(6 * time.Second), MaxWait(time.Second)},
+		"a fixed lease": {FixedLease(5 * time.Second), MaxWait(time.Second)},
+		"a limit":       {WatchdogLease(5 * time.Second), MaxWait(time.Second), MaxHold(time.Minute)},
+		"an owner":      {WatchdogLease(5 * time.Second), MaxWait(time.Second), As(o)},
+		"an error":      {WatchdogLease(5 * time.Second), MaxWait(time.Second), WatchdogLease(-1)},
+	} {
+		require.Equal(t, defaults[0].with(other), of(resp.FamilyLock, other...), name)
+		require.Same(t, defaults[0], of(resp.FamilyLock), name)
+	}
+	require.Nil(t, lately[resp.FamilyLock].Load().owner, "an owner would be kept for ever")
 }

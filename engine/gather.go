@@ -382,10 +382,10 @@ func (op *multiOp) worn() (worn []int) {
 	c := engineClock{}
 	for i := range op.parts {
 		ls := op.parts[i].lease
-		if ls == nil || ls.lock.set.Watchdog {
+		if ls == nil || ls.set.Watchdog {
 			continue
 		}
-		if whole := ls.lock.set.Lease; ls.lasts().Sub(c.at(ls)) < whole-whole/4 {
+		if whole := ls.set.Lease; ls.lasts().Sub(c.at(ls)) < whole-whole/4 {
 			worn = append(worn, i)
 		}
 	}

@@ -196,7 +196,7 @@ func askPart(ctx context.Context, l *Lock, o *Owner, try bool) *acquireOp {
 
 // givePart gives one of several locks back.
 func givePart(ls *Lease) *Future[struct{}] {
-	w := ls.lock.eng.joints.watch
+	w := ls.eng().joints.watch
 	if w == nil {
 		return ls.ReleaseAsync()
 	}
@@ -208,7 +208,7 @@ func givePart(ls *Lease) *Future[struct{}] {
 
 // extendPart extends one of several fixed leases.
 func extendPart(ls *Lease, d time.Duration) *Future[struct{}] {
-	w := ls.lock.eng.joints.watch
+	w := ls.eng().joints.watch
 	if w == nil {
 		return ls.extend(context.Background(), d)
 	}

@@ -19,7 +19,7 @@ import (
 // All methods may be called by any goroutine.
 type Lease struct {
 	hold  *hold
-	lock  *Lock
+	set   *settings       // its lock handle's
 	ctx   context.Context //nolint:containedctx // the acquire's, for its values
 	owner *Owner          // nil: nobody
 	state atomic.Uint32
@@ -50,8 +50,8 @@ func (ls *Lease) Context() context.Context {
 
 // context finds the lease's context, or makes it.
 func (ls *Lease) context() *leaseContext {
-	e, h := ls.lock.eng, ls.hold
-	sc := e.enter(ls.lock.hash)
+	e, h := ls.eng(), ls.hold
+	sc := e.enter(ls.hold.ent.hash)
 	defer sc.leave()
 	if c := h.watchOf(ls); c != nil {
 		return c
@@ -69,7 +69,7 @@ func (ls *Lease) context() *leaseContext {
 
 // Deadline returns until when the lease is trusted if nothing renews it: informative, since renewals
 // move it and wall clocks jump. Lost is the exact question.
-func (ls *Lease) Deadline() time.Time { return ls.lock.eng.clock.Wall(ls.hold.Deadline()) }
+func (ls *Lease) Deadline() time.Time { return ls.eng().clock.Wall(ls.hold.Deadline()) }
 
 // Lost reports whether the lease ended without its holder's will. Leases of one owner on one lock are kept
 // together: none of them is lost as long as one keeps the lock. It reads a clock that counts
@@ -77,7 +77,7 @@ func (ls *Lease) Deadline() time.Time { return ls.lock.eng.clock.Wall(ls.hold.De
 // under the assumptions of the package page. Blocks: never. Allocates: never.
 func (ls *Lease) Lost() bool {
 	over, lost := ls.decided()
-	return lost || !over && !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())
+	return lost || !over && !ls.eng().clock.Now().Before(ls.hold.Deadline())
 }
 
 // decided reports whether the lease is over, and whether it was lost then. Else its deadline decides.
@@ -102,13 +102,15 @@ func (ls *Lease) decided() (over, lost bool) {
 func (ls *Lease) OwnerID() string { return ls.hold.ownerID() }
 
 // Name returns the lock's name.
-func (ls *Lease) Name() string { return ls.lock.Name() }
+func (ls *Lease) Name() string { return ls.eng().nameOf(ls.hold.ent.key) }
+
+func (ls *Lease) eng() *Engine { return ls.hold.ent.eng }
 
 // StopRenewing ends the watchdog's care: the lease runs out at its present deadline unless it is
 // released before. Other leases of the same hold, its owner's or other readers' of this engine, keep it
 // renewed for as long as they are held.
 func (ls *Lease) StopRenewing() {
-	sc := ls.lock.eng.enter(ls.lock.hash)
+	sc := ls.eng().enter(ls.hold.ent.hash)
 	defer sc.leave()
 	// else its release may have passed the hold on
 	if ls.state.Load() == leaseActive && ls.hold.Held() {
@@ -126,14 +128,14 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if ls.lock.set.Watchdog {
+	if ls.set.Watchdog {
 		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
 	}
 	if ls.state.Load() != leaseActive {
-		return &nameError{ls.lock.Name(), ErrNotHeld}
+		return &nameError{ls.Name(), ErrNotHeld}
 	}
 	if ls.Lost() {
-		return &nameError{ls.lock.Name(), ErrLost}
+		return &nameError{ls.Name(), ErrLost}
 	}
 	_, err = ls.extend(ctx, d).Await(ctx)
 	return err
@@ -152,10 +154,10 @@ func (ls *Lease) Release(ctx context.Context) error {
 func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 	op := newReleaseOp(ls.hold)
 	if !ls.state.CompareAndSwap(leaseActive, leaseReleased) {
-		op.resolve(struct{}{}, &nameError{ls.lock.Name(), ErrNotHeld})
+		op.resolve(struct{}{}, &nameError{ls.Name(), ErrNotHeld})
 		return &op.Future
 	}
-	ls.lock.eng.world.Yield("Lease.ReleaseAsync: the handle is spent | released")
+	ls.eng().world.Yield("Lease.ReleaseAsync: the handle is spent | released")
 	op.giveBack(ls)
 	return &op.Future
 }
@@ -186,7 +188,7 @@ func (c *leaseContext) cancel(cause error) {
 
 // watchFor has the end of the lease told to who has it among others. It returns the cause if the lease has ended.
 func (ls *Lease) watchFor(c *leaseContext) error {
-	sc := ls.lock.eng.enter(ls.lock.hash)
+	sc := ls.eng().enter(ls.hold.ent.hash)
 	defer sc.leave()
 	switch over, lost := ls.decided(); {
 	case lost:
@@ -279,7 +281,7 @@ func (sc *section) wishes(h *hold) *wishes {
 
 // leaseJoined adds what a further handle wants. A fixed lease was granted by what was sent at sentAt.
 func (sc *section) leaseJoined(h *hold, ls *Lease, sentAt clock.Instant) {
-	set := ls.lock.set
+	set := ls.set
 	same := h.Terms().Plain() && set.Plain() && set.Lease == h.Terms().Lease
 	if h.allCompatible() && h.Handles() > 0 && same && h.Renewing() {
 		h.HandleJoined()
@@ -374,7 +376,7 @@ func (sc *section) stopRenewing(h *hold, ls *Lease) {
 // may ask for more, and be given back before.
 func (ls *Lease) lasts() clock.Instant {
 	h := ls.hold
-	sc := ls.lock.eng.enter(ls.lock.hash)
+	sc := ls.eng().enter(ls.hold.ent.hash)
 	defer sc.leave()
 	until := h.Deadline()
 	if h.allCompatible() {
@@ -407,9 +409,9 @@ func (h *hold) asked(now clock.Instant) time.Duration {
 // raises.
 func (ls *Lease) extend(ctx context.Context, d time.Duration) *Future[struct{}] {
 	h := ls.hold
-	op := &singleOp[struct{}]{eng: ls.lock.eng, name: ls.lock.Name(), repeat: true, copies: true}
+	op := &singleOp[struct{}]{eng: ls.eng(), name: ls.Name(), repeat: true, copies: true}
 	op.op = resp.Op{
-		Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.lock.hash, Slot: h.ent.slot,
+		Kind: resp.OpExtend, Family: h.Family, Key: h.ent.key, Hash: ls.hold.ent.hash, Slot: h.ent.slot,
 		Field: h.Field, LeaseMs: d.Milliseconds(),
 	}
 	x := &extension{op: op, ls: ls, lease: d}
@@ -428,7 +430,7 @@ type extension struct {
 // waits counts it, and says whether the hold's changes send it in its turn.
 func (x *extension) waits(sc *section) (bool, error) {
 	if x.ls.state.Load() != leaseActive { // its release may have passed the hold on
-		return false, &nameError{x.ls.lock.Name(), ErrNotHeld}
+		return false, &nameError{x.ls.Name(), ErrNotHeld}
 	}
 	x.counted = true
 	return sc.extends(x.ls.hold, x.op, x.lease), nil
@@ -453,7 +455,7 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 	e, h, ls := x.op.eng, x.ls.hold, x.ls
 	if r.Code != resp.CodeRenewed {
 		e.watchdog.Lose(h, renew.CauseNotOurs)
-		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+		return struct{}{}, &nameError{ls.Name(), ErrLost}
 	}
 	over := false
 	sc := e.enter(x.op.op.Hash)
@@ -465,7 +467,7 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 	}
 	sc.leave()
 	if over || ls.Lost() {
-		return struct{}{}, &nameError{ls.lock.Name(), ErrLost}
+		return struct{}{}, &nameError{ls.Name(), ErrLost}
 	}
 	return struct{}{}, nil
 }

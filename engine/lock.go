@@ -35,7 +35,7 @@ func (e *Engine) Lock(name string, opts ...Option) *Lock {
 
 // handle makes a handle of any family.
 func (e *Engine) handle(name string, family resp.Family, opts []Option) Lock {
-	set, kind := defaults[family].with(opts), traits(family).kind
+	set, kind := settingsOf(family, opts), traits(family).kind
 	err := slot.Check(e.cfg.Prefix+name, kind, e.nodes.Cluster())
 	if name == "" { // a prefix is not a name
 		err = slot.Check("", kind, false)
@@ -285,29 +285,36 @@ func (d *doing) ownerOf(l *Lock) *Owner {
 
 // leaseOf returns the lease that a Do has of a lock; nil: it has none.
 func (d *doing) leaseOf(l *Lock) *Lease {
-	if ls := d.lease; ls != nil && ls.lock.compare(l) == 0 {
+	if ls := d.lease; ls != nil && ls.isOf(l) {
 		return ls
 	}
 	if d.several == nil {
 		return nil
 	}
 	several := d.several()
-	at, found := slices.BinarySearchFunc(several, l, func(ls *Lease, l *Lock) int { return ls.lock.compare(l) })
+	at, found := slices.BinarySearchFunc(several, l, func(ls *Lease, l *Lock) int {
+		return -l.compareKey(ls.eng(), ls.hold.ent.key)
+	})
 	if !found {
 		return nil
 	}
 	return several[at]
 }
 
+// isOf reports whether it is a lease of that lock.
+func (ls *Lease) isOf(l *Lock) bool { return l.compareKey(ls.eng(), ls.hold.ent.key) == 0 }
+
 // compare puts locks in canonical order: all callers take several locks in the same one, also those in other processes,
 // whose engines have ids of their own. So it goes by the keys first; where several servers have the same, by what
 // the engines were told of their servers. It is 0 for handles on the same name of one engine. What is left to the ids,
 // checkPlaces refuses where the order matters.
-func (l *Lock) compare(other *Lock) int {
-	if byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {
+func (l *Lock) compare(other *Lock) int { return l.compareKey(other.eng, other.key) }
+
+func (l *Lock) compareKey(eng *Engine, key string) int {
+	if byKey := cmp.Compare(l.key, key); byKey != 0 || l.eng == eng {
 		return byKey
 	}
-	return cmp.Or(cmp.Compare(l.eng.place, other.eng.place), cmp.Compare(l.eng.id, other.eng.id))
+	return cmp.Or(cmp.Compare(l.eng.place, eng.place), cmp.Compare(l.eng.id, eng.id))
 }
 
 // newDoing prepares a Do of the lock with ctx, and says whose its acquire is.

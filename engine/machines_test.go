@@ -18,9 +18,9 @@ import (
 func TestLostLooksAtTheClock(t *testing.T) {
 	const lease = 10 * time.Second
 	now := clock.NewFake(clock.Instant(time.Hour))
-	h := &hold{}
+	h := &hold{ent: &entry{eng: &Engine{clock: now}}}
 	h.Extended(now.Now(), lease, -1) // it was trusted until 0 before
-	ls := &Lease{hold: h, lock: &Lock{eng: &Engine{clock: now}}}
+	ls := &Lease{hold: h}
 	require.False(t, ls.Lost())
 	now.Advance(h.Deadline().Sub(now.Now()) - 1)
 	require.False(t, ls.Lost(), "the last moment")

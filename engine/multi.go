@@ -272,7 +272,7 @@ func (m *MultiLock) begin(ctx context.Context, how asking) *multiOp {
 }
 
 // named ties an error to the lock it is about, unless it says so itself.
-func named(l *Lock, err error) error {
+func named(l interface{ Name() string }, err error) error {
 	switch err.(type) { //nolint:errorlint // what wraps such an error need not say its name
 	case *nameError, *HeldError, *WaitError, *UnknownError, *NotReplicatedError, *slot.NameError:
 		return err

@@ -99,8 +99,8 @@ type engineClock struct {
 }
 
 func (c *engineClock) at(ls *Lease) clock.Instant {
-	if ls.lock.eng != c.eng {
-		c.eng, c.now = ls.lock.eng, ls.lock.eng.clock.Now()
+	if ls.eng() != c.eng {
+		c.eng, c.now = ls.eng(), ls.eng().clock.Now()
 	}
 	return c.now
 }
@@ -173,7 +173,7 @@ func (ml *MultiLease) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	for _, ls := range ml.leases {
-		if ls.lock.set.Watchdog {
+		if ls.set.Watchdog {
 			return &nameError{ls.Name(), fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)}
 		}
 	}
@@ -280,7 +280,7 @@ func (s *summary) result() error {
 		case errors.Is(err, ErrNotHeld) && len(s.lost) > 0: // it was told to be lost
 		default:
 			if failed++; failed <= namesTold {
-				others = append(others, named(s.leases[i].lock, err))
+				others = append(others, named(s.leases[i], err))
 			}
 		}
 	}

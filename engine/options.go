@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -174,6 +175,25 @@ func (s *settings) refuse(err error) {
 	if s.err == nil {
 		s.err = err
 	}
+}
+
+// lately are the settings of the last handle of each family that had options: nothing in them is an engine's.
+//
+//nolint:gochecknoglobals // as defaults
+var lately [resp.MaxFamilies]atomic.Pointer[settings]
+
+// settingsOf returns the settings of a handle. Handles that are made alike, one after the other, share theirs: a lease
+// keeps them for as long as the lock is held.
+func settingsOf(family resp.Family, opts []Option) *settings {
+	set, last := defaults[family].with(opts), &lately[family]
+	if len(opts) == 0 || set.err != nil || set.owner != nil { // nothing here keeps an owner
+		return set
+	}
+	if before := last.Load(); before != nil && *before == *set {
+		return before
+	}
+	last.Store(set)
+	return set
 }
 
 // with returns the settings with options applied.

@@ -109,7 +109,7 @@ func (rl *RedLease) join(i int, ls *Lease) {
 		ls.StopRenewing()
 	}
 	d := asked.until.Sub(rl.lead.clock.Now())
-	if !ls.lock.set.Watchdog && d >= MinFixedLease && ls.hold.Deadline().Before(asked.until) {
+	if !ls.set.Watchdog && d >= MinFixedLease && ls.hold.Deadline().Before(asked.until) {
 		rl.extend(i, ls, d)
 	}
 }
@@ -182,7 +182,7 @@ func (p *redPart) counts() clock.Instant {
 // trusted is until when the deadline of a part counts. An Extend takes nothing from what was trusted before, for its
 // answer may be no, or never come.
 func (p *redPart) trusted(ls *Lease) clock.Instant {
-	deadline, own := ls.hold.Deadline(), ls.lock.set.Lease
+	deadline, own := ls.hold.Deadline(), ls.set.Lease
 	until := deadline.Add(-drift(max(p.extends.length, own)))
 	return max(until, min(p.extends.proven, deadline.Add(-drift(own))))
 }
@@ -211,7 +211,7 @@ func (rl *RedLease) schedule() {
 }
 
 func (rl *RedLease) signal() clock.Instant {
-	return renew.SignalAt(rl.validity(), rl.parts[rl.first()].lease.Load().lock.set.Lease)
+	return renew.SignalAt(rl.validity(), rl.parts[rl.first()].lease.Load().set.Lease)
 }
 
 // first is one of the parts that were granted.
@@ -321,7 +321,7 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	}
 	all := rl.granted()
 	for _, ls := range all {
-		if ls.lock.set.Watchdog {
+		if ls.set.Watchdog {
 			return &nameError{ls.Name(), fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)}
 		}
 	}

@@ -309,7 +309,7 @@ func (sc *section) passTo(h *hold, op *acquireOp, with lockstate.HandOffInput) {
 		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true})
 	}
 	sc.only(h)
-	ls := &Lease{hold: h, lock: op.lock, ctx: op.ctx, owner: op.owner}
+	ls := &Lease{hold: h, set: op.set, ctx: op.ctx, owner: op.owner}
 	h.lease = ls
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++

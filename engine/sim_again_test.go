@@ -46,7 +46,7 @@ func drawStops(seed uint64) bool {
 
 // stopBeside stops, now and then, the renewals of what is given back at the same time: that may be somebody else's by then.
 func (s *sim) stopBeside(h *simHold) {
-	if s.stopping == nil || !h.ls.lock.set.Watchdog || s.stopping.IntN(2) > 0 {
+	if s.stopping == nil || !h.ls.set.Watchdog || s.stopping.IntN(2) > 0 {
 		return
 	}
 	s.ops++

@@ -48,6 +48,12 @@ type simHold struct {
 	most     clock.Instant // it stopped, and is trusted until then at most; 0: it did not
 }
 
+// handle makes a handle as that of which a lease is.
+func (ls *Lease) handle() *Lock {
+	ent := ls.hold.ent
+	return &Lock{eng: ent.eng, set: ls.set, key: ent.key, hash: ent.hash, slot: ent.slot}
+}
+
 // believes reports whether the caller has reason to think that it has the lock.
 func (h *simHold) believes() bool { return !h.ls.Lost() && h.ls.state.Load() == leaseActive }
 
@@ -103,9 +109,9 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	s.ids++
 	h := &simHold{
 		id: s.ids, who: w.who, n: w.n, kind: w.kind, ls: ls, owner: w.owner, se: w.se, gen: w.gen, field: ls.OwnerID(), plain: plain,
-		since: s.w.Now(), until: s.w.Now().Add(ls.lock.set.Lease),
+		since: s.w.Now(), until: s.w.Now().Add(ls.set.Lease),
 	}
-	h.keeps = s.keptUntil(w, h, ls.lock.set.MaxHold > 0)
+	h.keeps = s.keptUntil(w, h, ls.set.MaxHold > 0)
 	s.checkSharing(w, h)
 	s.checkAsking(w)
 	s.checkBarging(w)
@@ -389,7 +395,7 @@ func (n *simName) believedIn(field string) bool {
 
 // wants reports whether the holder of a handle wants it renewed.
 func (h *simHold) wants(now clock.Instant) bool {
-	return h.ls.lock.set.Watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) <= time.Second+simSoon)
+	return h.ls.set.Watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) <= time.Second+simSoon)
 }
 
 // forcedAway excuses those whose lock a ForceRelease took: one that somebody still waits for, or did lately.

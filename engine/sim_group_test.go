@@ -244,7 +244,7 @@ func (a *simActor) keepValues(handle *GroupLock, got *simValues, st *simStep) {
 		switch {
 		case st.again:
 			a.enterValues(handle, got, st)
-		case st.owner >= 0 && got.ls.lock.set.Watchdog:
+		case st.owner >= 0 && got.ls.set.Watchdog:
 			got.ls.StopRenewing()
 		case st.owner >= 0:
 			s.ops++
@@ -260,7 +260,7 @@ func (a *simActor) keepValues(handle *GroupLock, got *simValues, st *simStep) {
 // enterValues has the owner take its values again, and give that back.
 func (a *simActor) enterValues(handle *GroupLock, got *simValues, st *simStep) {
 	s := a.s
-	sound := s.healthy() && got.ls.lock.set.Watchdog && st.hold == 0
+	sound := s.healthy() && got.ls.set.Watchdog && st.hold == 0
 	s.ops++
 	f := handle.AcquireAsync(context.Background())
 	await(s, f)
@@ -289,7 +289,7 @@ func (a *simActor) giveValues(got *simValues) {
 	await(s, f)
 	_, err, _ := f.Result()
 	s.story("%s has given values back: %v", got.who, err)
-	if got.ls.lock.eng == got.se.eng {
+	if got.ls.eng() == got.se.eng {
 		tally.released(err)
 		got.se.seenLost(got.ls)
 	}

@@ -37,7 +37,7 @@ func (s *sim) travels() time.Duration {
 // renewed, and never lost.
 func (s *sim) keptUntil(w *simWait, h *simHold, maxHold bool) clock.Instant {
 	asked := max(w.since, s.born[h.field]).Add(-s.travels())
-	set := h.ls.lock.set
+	set := h.ls.set
 	switch {
 	case !set.Watchdog:
 		return renew.TrustUntil(asked, set.Lease).Add(-simEarly)
@@ -59,7 +59,7 @@ func (s *sim) checkKept(h *simHold) {
 
 // stops notes until when a handle is trusted whose renewals are about to be stopped: at least, and at most.
 func (h *simHold) stops(now clock.Instant) {
-	set, deadline := h.ls.lock.set, h.ls.hold.Deadline()
+	set, deadline := h.ls.set, h.ls.hold.Deadline()
 	if h.stopped {
 		return
 	}

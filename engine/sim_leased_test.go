@@ -264,7 +264,7 @@ func (a *simActor) keepLeased(sem *simLeasedSem, got *simPermit, st *simStep) {
 		switch ls := got.p.lease; {
 		case st.again:
 			got.p.IDs()
-		case st.owner >= 0 && ls.lock.set.Watchdog:
+		case st.owner >= 0 && ls.set.Watchdog:
 			s.story("%s stops the renewals of its permits of %q", got.who, sem.name)
 			got.p.StopRenewing()
 		case st.owner >= 0:
@@ -289,7 +289,7 @@ func (a *simActor) giveLeased(sem *simLeasedSem, got *simPermit) {
 	await(s, f)
 	_, err, _ := f.Result()
 	s.story("%s has given its permits of %q back: %v", got.who, sem.name, err)
-	if got.p.lease.lock.eng == got.se.eng {
+	if got.p.lease.eng() == got.se.eng {
 		tally.released(err)
 		got.se.seenLost(got.p.lease)
 	}

@@ -123,7 +123,7 @@ var simLingerSabotages = []simSabotage{
 		}
 		s.profile = simLingerProfile.name
 		h.ls.hold.Linger()
-		h.ls.hold.ent.Push(&(&acquireOp{lock: h.ls.lock, set: h.ls.lock.set}).Waiter)
+		h.ls.hold.ent.Push(&(&acquireOp{lock: h.ls.handle(), set: h.ls.set}).Waiter)
 		s.checkLingering()
 		return true
 	}},

@@ -11,9 +11,9 @@ import (
 
 // asksFor is for how long from now on a key may live for a handle's sake.
 func (h *simHold) asksFor(now clock.Instant) time.Duration {
-	lease := h.ls.lock.set.Lease
+	lease := h.ls.set.Lease
 	switch {
-	case !h.ls.lock.set.Watchdog:
+	case !h.ls.set.Watchdog:
 		return max(h.until.Sub(now), h.extended)
 	case h.kind == simRead: // readers share a hold, and the server does not hear of one that leaves it
 		return lease
@@ -43,7 +43,7 @@ func (s *sim) checkLives() {
 			if !h.isRenewed(now) || h.excused || !h.believes() || h.se.closing || h.gen != h.se.gen {
 				continue
 			}
-			lease := h.ls.lock.set.Lease
+			lease := h.ls.set.Lease
 			_, expires := s.server.twin.Look(n.name)
 			left := time.Duration(expires-s.server.twin.Millis()) * time.Millisecond
 			if left < lease*6/10-100*time.Millisecond-4*s.line {
@@ -55,7 +55,7 @@ func (s *sim) checkLives() {
 
 // isRenewed reports whether a handle is one that the watchdog renews.
 func (h *simHold) isRenewed(now clock.Instant) bool {
-	return h.ls.lock.set.Watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) < simMaxHold-simLate)
+	return h.ls.set.Watchdog && !h.stopped && (!h.maxHold || now.Sub(h.since) < simMaxHold-simLate)
 }
 
 // unharmed reports whether nothing goes wrong in this run but that locks are taken away.

@@ -30,7 +30,7 @@ var simMultiSabotages = []simSabotage{
 	})},
 	{"a fixed lease of several is nearly all there", "but is not", []simKind{simLock}, func(s *sim) bool {
 		h := s.held(simLock, func(h *simHold) bool {
-			set := h.ls.lock.set
+			set := h.ls.set
 			return !set.Watchdog && h.ls.hold.Deadline().Sub(s.w.Now()) < set.Lease/2-simEarly-s.travels() && s.healthy()
 		})
 		if h != nil {

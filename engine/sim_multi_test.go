@@ -61,8 +61,8 @@ func (p *simParts) asks(l *Lock, o *Owner, try bool) func(*Future[*Lease]) {
 				s.refused(w, &simStep{}, err)
 				return
 			}
-			h := s.granted(w, ls, ls.lock.set.Watchdog && ls.lock.set.MaxHold == 0)
-			h.maxHold = ls.lock.set.MaxHold > 0
+			h := s.granted(w, ls, ls.set.Watchdog && ls.set.MaxHold == 0)
+			h.maxHold = ls.set.MaxHold > 0
 			if m.closing = p.over(); m.closing {
 				s.endBelief(h)
 				return
@@ -72,8 +72,18 @@ func (p *simParts) asks(l *Lock, o *Owner, try bool) func(*Future[*Lease]) {
 	}
 }
 
+// of is the multi that has a lease; an empty one if none has.
+func (p *simParts) of(ls *Lease) *simMulti {
+	for _, m := range p.s.parts {
+		if m.live[ls] != nil {
+			return m
+		}
+	}
+	return &simMulti{giving: make(map[*Lease]bool)}
+}
+
 func (p *simParts) givesBack(ls *Lease) func(*Future[struct{}]) {
-	m := p.s.parts[ls.lock]
+	m := p.of(ls)
 	h := m.live[ls]
 	delete(m.live, ls)
 	if h == nil || p.over() {
@@ -88,7 +98,7 @@ func (p *simParts) givesBack(ls *Lease) func(*Future[struct{}]) {
 }
 
 func (p *simParts) extends(ls *Lease, d time.Duration) func(*Future[struct{}]) {
-	h := p.s.parts[ls.lock].live[ls]
+	h := p.of(ls).live[ls]
 	if h == nil || p.over() {
 		return func(*Future[struct{}]) {}
 	}
@@ -187,7 +197,7 @@ func (a *simActor) keeps(st *simStep, m *simMulti, ml *MultiLease) {
 	}
 	s.w.Sleep(min(st.keep, 2*time.Second) / 2)
 	here := func() bool { return gen == a.se.gen && !a.se.closing }
-	if st.pick > 5 && here() && !ml.leases[0].lock.set.Watchdog {
+	if st.pick > 5 && here() && !ml.leases[0].set.Watchdog {
 		s.ops++
 		_ = ml.Extend(context.Background(), simLeaseTimes[st.lease])
 	}
@@ -236,7 +246,7 @@ func (s *sim) judgeMulti(m *simMulti, f *Future[*MultiLease]) {
 			if m.live[ls] == nil {
 				s.fail("all or none", "%s is granted several locks, and does not have %q", m.who, ls.Name())
 			}
-			set := ls.lock.set
+			set := ls.set
 			left, least := ls.hold.Deadline().Sub(s.w.Now()), set.Lease-set.Lease/4-simEarly-s.travels()
 			if s.healthy() && !set.Watchdog && left < least {
 				s.fail("a fixed lease of several is nearly all there", "%s is granted %q with %v, of which %v are left", m.who, ls.Name(), set.Lease, left)

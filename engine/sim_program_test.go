@@ -283,7 +283,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 	case doRelease:
 		a.give(st, h)
 	case doExtend:
-		if h.ls.lock.set.Watchdog {
+		if h.ls.set.Watchdog {
 			return
 		}
 		d := simLeaseTimes[st.lease]
@@ -297,7 +297,7 @@ func (a *simActor) withHeld(st *simStep, h *simHold) {
 	case doStop:
 		a.s.story("%s stops the renewals of hold %d", a.who(), h.id)
 		if !h.stopped {
-			h.endsAt = a.s.w.Now().Add(h.ls.lock.set.Lease)
+			h.endsAt = a.s.w.Now().Add(h.ls.set.Lease)
 		}
 		h.stops(a.s.w.Now())
 		h.plain, h.stopped, h.n.stoppedAt = false, true, a.s.w.Now()
@@ -414,7 +414,7 @@ func (a *simActor) acquire(st *simStep) {
 		n.dropWait(w)
 		s.checkMaxWait(w, simWaits[st.wait])
 		if ls, err, _ := f.Result(); err == nil {
-			got = s.granted(w, ls, ls.lock.set.Watchdog && st.hold == 0)
+			got = s.granted(w, ls, ls.set.Watchdog && st.hold == 0)
 			got.maxHold = st.hold > 0
 			if a.se.gen != gen || a.se.closing {
 				s.endBelief(got) // Close gives it back

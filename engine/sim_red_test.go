@@ -163,7 +163,7 @@ func (c *simReds) servesNow(n *simRedName, h *simRedHold, butLost bool) (has int
 		if ls == nil || butLost && ls.Lost() {
 			continue
 		}
-		v := ls.lock.eng.cfg.Client.(*simClient).server
+		v := ls.eng().cfg.Client.(*simClient).server
 		if hasField(v.twin.Hash(n.name), ls.OwnerID()) {
 			has++
 		}
@@ -366,7 +366,7 @@ func (a *simActor) red(st *simStep) {
 func (a *simActor) keepsRed(st *simStep, n *simRedName, h *simRedHold) {
 	s := a.s
 	s.w.Sleep(st.keep / 2)
-	if fixed := !h.rl.first0().lock.set.Watchdog; fixed && st.pick > 3 {
+	if fixed := !h.rl.first0().set.Watchdog; fixed && st.pick > 3 {
 		d := simLeaseTimes[st.lease]
 		s.ops++
 		if err := h.rl.Extend(context.Background(), d); err == nil {

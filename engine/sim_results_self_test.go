@@ -36,7 +36,7 @@ var simResultSabotages = []simSabotage{
 		s.checkEvents()
 	})},
 	{"events are told once and in order", "but a grant never", []simKind{simLock}, onHeld(simLock, func(_ *sim, h *simHold) {
-		h.se.tells(&Lease{hold: &hold{}, lock: h.ls.lock})
+		h.se.tells(&Lease{hold: &hold{ent: h.ls.hold.ent}, set: h.ls.set})
 	})},
 	{"Stats balance", "but a grant is missing", []simKind{simLock}, func(s *sim) bool {
 		s.engines[0].tally.grants++
@@ -52,7 +52,7 @@ var simResultSabotages = []simSabotage{
 	{"Close frees the server", "but a field is there", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) { s.checkFreed(h.se.eng.ID()) })},
 	{"a lease lasts as long as it was granted for", "but is lost", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		lost := *h
-		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
+		ls := &Lease{hold: &hold{ent: h.ls.hold.ent}, set: h.ls.set}
 		ls.hold.End(lockstate.Lost)
 		lost.ls, lost.keeps = ls, s.w.Now().Add(time.Second)
 		s.checkKept(&lost)

@@ -118,7 +118,7 @@ func (se *simEngine) heard(ev *Event) {
 
 // tells notes that a caller has a lease: the stream has told of it by then.
 func (se *simEngine) tells(ls *Lease) {
-	if ls.lock.eng != se.eng {
+	if ls.eng() != se.eng {
 		return
 	}
 	se.tally.grants++
@@ -242,7 +242,7 @@ func (s *sim) checkReleased(h *simHold, f *Future[struct{}]) {
 	_, err, _ := f.Result()
 	op, _ := f.op.(*releaseOp)
 	sent, unknown := op.op.Sink != nil, op.retry != nil && op.retry.unknown
-	if h.ls.lock.eng == h.se.eng {
+	if h.ls.eng() == h.se.eng {
 		h.se.tally.released(err)
 		h.se.seenLost(h.ls)
 	}
@@ -378,9 +378,9 @@ func (s *sim) checkHoldsOf(h *simHold) {
 	if h.owner == nil || h.gen != h.se.gen || n.gone(h.se) || n.asksFor(h.owner) || len(h.se.giving[simGiving{h.owner, n}]) > 0 {
 		return
 	}
-	want, f := 0, h.ls.lock.set.family
+	want, f := 0, h.ls.set.family
 	for _, o := range n.holds {
-		if o.owner == h.owner && o.se == h.se && o.gen == h.gen && entersAs(o.ls.lock.set.family, f) {
+		if o.owner == h.owner && o.se == h.se && o.gen == h.gen && entersAs(o.ls.set.family, f) {
 			if !o.ls.hold.Quiet() { // a change of the count is on its way, or one that nobody wants is taken back
 				return
 			}
@@ -389,7 +389,7 @@ func (s *sim) checkHoldsOf(h *simHold) {
 			}
 		}
 	}
-	if got := h.owner.Holds(h.ls.lock); got != want {
+	if got := h.owner.Holds(h.ls.handle()); got != want {
 		s.fail("an owner holds its handles", "%q: the owner of hold %d holds it %d times as %s, and has %d handles", n.name, h.id, got, h.kind, want)
 	}
 }

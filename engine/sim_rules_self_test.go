@@ -31,7 +31,7 @@ var simRuleSabotages = []simSabotage{
 			return false
 		}
 		lost := *h
-		lost.ls = &Lease{hold: &hold{}, lock: h.ls.lock}
+		lost.ls = &Lease{hold: &hold{ent: h.ls.hold.ent}, set: h.ls.set}
 		s.checkEnd(context.Background(), &lost)
 		return true
 	}},

@@ -202,7 +202,7 @@ var simSabotages = []simSabotage{
 	}},
 	{"no entry anew after a loss", "of the same owner", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		lost := *h
-		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
+		ls := &Lease{hold: &hold{ent: h.ls.hold.ent}, set: h.ls.set}
 		ls.hold.End(lockstate.Lost)
 		lost.ls, lost.owner, lost.lostAt = ls, NewOwner(), 1
 		h.n.holds = []*simHold{&lost}
@@ -243,7 +243,7 @@ var simSabotages = []simSabotage{
 	}},
 	{"the holder is told first", "but is not", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		lost := *h
-		ls := &Lease{hold: &hold{}, lock: h.ls.lock}
+		ls := &Lease{hold: &hold{ent: h.ls.hold.ent}, set: h.ls.set}
 		ls.hold.End(lockstate.Lost)
 		lost.ls, lost.owner, lost.ctx, lost.lostAt = ls, nil, anyContext(s), 1
 		h.n.holds = []*simHold{&lost}

@@ -17,7 +17,7 @@ func (s *sim) checkTrust() {
 	now := s.w.Now()
 	for _, n := range s.names {
 		for _, h := range n.holds {
-			if h.kind != simRead || !h.ls.lock.set.Watchdog || !h.believes() {
+			if h.kind != simRead || !h.ls.set.Watchdog || !h.believes() {
 				continue
 			}
 			ends := n.endOf(h)
@@ -62,7 +62,7 @@ func (s *sim) watchEnd(h *simHold) {
 
 func (s *sim) checkEnd(ctx context.Context, h *simHold) {
 	if h.se.running() && h.gen == h.se.gen && h.ls.state.Load() == leaseActive && h.ls.Lost() && !ended(ctx) {
-		s.fail("a context ends by its deadline", "%q: that of hold %d of %s, whose lease is %v, lives on", h.n.name, h.id, h.who, h.ls.lock.set.Lease)
+		s.fail("a context ends by its deadline", "%q: that of hold %d of %s, whose lease is %v, lives on", h.n.name, h.id, h.who, h.ls.set.Lease)
 	}
 }
 

@@ -35,7 +35,7 @@ func (sc *scene) runsOut(ls *Lease) {
 			sc.w.Sleep(time.Millisecond)
 		}
 	}
-	if early := trusted.Sub(sc.w.Now()); early > ls.lock.set.Lease/4 || !errors.Is(context.Cause(ls.Context()), ErrLost) {
+	if early := trusted.Sub(sc.w.Now()); early > ls.set.Lease/4 || !errors.Is(context.Cause(ls.Context()), ErrLost) {
 		sc.t.Errorf("%q has ended %v before its time: %v", ls.Name(), early, context.Cause(ls.Context()))
 	}
 	_, err := result(sc, ls.ReleaseAsync())

@@ -27,10 +27,10 @@ func TestAnEngineThatIsAlonePaysNoCourtesyToItself(t *testing.T) {
 		require.NoError(t, err)
 		f := rw.WriteLock().AcquireAsync(ctx)
 		state := func(of func(*entry) bool) bool {
-			sh := e.shard(read.lock.hash)
+			sh := e.shard(read.hold.ent.hash)
 			sh.mu.Lock()
 			defer sh.mu.Unlock()
-			ent := sh.names.get(read.lock.hash, read.lock.key)
+			ent := sh.names.get(read.hold.ent.hash, read.hold.ent.key)
 			return ent == nil || of(ent)
 		}
 		require.Eventually(t, func() bool { // it listens, has looked again, and the turn is over

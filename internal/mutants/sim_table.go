@@ -59,7 +59,7 @@ func simulatedForms() map[string][]edit {
 			{alone, `v := s.pcall("HDEL", KEYS.at(1), ARGV.at(4))`, "v := s.pcall(\"HINCRBY\", KEYS.at(1), ARGV.at(4), \"-1\")\n\tif v.is(0) {\n\t\tv = s.pcall(\"HDEL\", KEYS.at(1), ARGV.at(4))\n\t}"},
 		},
 		"stop-renewing-in-two-steps": {
-			{"engine/lease.go", "func (ls *Lease) StopRenewing() {\n", "func (ls *Lease) StopRenewing() {\n\tactive := ls.state.Load() == leaseActive\n\tls.lock.eng.world.Yield(\"StopRenewing: looked | stopped\")\n"},
+			{"engine/lease.go", "func (ls *Lease) StopRenewing() {\n", "func (ls *Lease) StopRenewing() {\n\tactive := ls.state.Load() == leaseActive\n\tls.eng().world.Yield(\"StopRenewing: looked | stopped\")\n"},
 			{"engine/lease.go", "if ls.state.Load() == leaseActive && ls.hold", "if active && ls.hold"},
 		},
 	}

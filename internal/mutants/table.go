@@ -112,7 +112,7 @@ func trust() []mutant {
 		},
 		{
 			"lost-ignores-the-clock", "Lost says no after the deadline while the watchdog has not noticed",
-			one("engine/lease.go", "return lost || !over && !ls.lock.eng.clock.Now().Before(ls.hold.Deadline())", "return lost || over && lost"),
+			one("engine/lease.go", "return lost || !over && !ls.eng().clock.Now().Before(ls.hold.Deadline())", "return lost || over && lost"),
 			"engine", "TestLostLooksAtTheClock", false,
 		},
 		{

@@ -20,6 +20,16 @@ func edges() []mutant {
 			apiSuite, "TestAMaxWaitThatIsOverIsToldAsTheEndOfTime", false,
 		},
 		{
+			"settings-unshared", "each held lock keeps settings of its own",
+			one("engine/options.go", "before != nil && *before == *set", "false"),
+			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
+		},
+		{
+			"settings-keep-an-owner", "an owner that nobody knows any more stays in memory",
+			one("engine/options.go", " || set.owner != nil {", " {"),
+			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
+		},
+		{
 			"no-grace", "a service that a signal ends leaves its locks to their leases",
 			one("engine/engine.go", "if err == nil || left <= 0 ||", "if true ||"),
 			faultSuite, "TestASignalLeavesNoLockBehind", false,

@@ -46,7 +46,7 @@ func handles() []mutant {
 	return []mutant{
 		{
 			"do-owns-every-lock", "goroutines inside one Do are in every other lock at once",
-			one("engine/lock.go", "ls := d.lease; ls != nil && ls.lock.compare(l) == 0 {", "ls := d.lease; ls != nil {"),
+			one("engine/lock.go", "ls := d.lease; ls != nil && ls.isOf(l) {", "ls := d.lease; ls != nil {"),
 			apiSuite, "TestDoIsNoOwnerOfOtherLocks", false,
 		},
 		{

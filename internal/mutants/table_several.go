@@ -34,7 +34,7 @@ func several() []mutant {
 		},
 		{
 			"multi-order-of-one-process", "callers in two processes wait for each other for ever, whose engines have other ids",
-			one("engine/lock.go", "\tif byKey := cmp.Compare(l.key, other.key); byKey != 0 || l.eng == other.eng {\n\t\treturn byKey\n\t}\n", "\tif l.eng == other.eng {\n\t\treturn cmp.Compare(l.key, other.key)\n\t}\n"),
+			one("engine/lock.go", "\tif byKey := cmp.Compare(l.key, key); byKey != 0 || l.eng == eng {\n\t\treturn byKey\n\t}\n", "\tif l.eng == eng {\n\t\treturn cmp.Compare(l.key, key)\n\t}\n"),
 			"engine", "TestTheOrderOfLocksIsTheSameInEveryProcess", false,
 		},
 		{

@@ -40,7 +40,9 @@ func (s *holdScenario) keepRenewed(ctx context.Context) (late map[int]bool) {
 		case <-ctx.Done():
 		case <-ticker.C:
 		}
-		s.lookForLate(f, late)
+		if f != nil {
+			s.lookForLate(f, late)
+		}
 	}
 }
 

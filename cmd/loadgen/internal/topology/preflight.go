@@ -84,7 +84,7 @@ func speaksRedis(ctx context.Context, addr string, security *tls.Config) error {
 	n, err := conn.Read(answer)
 	if n == 0 {
 		var alert *net.OpError
-		if wrote != nil && !(errors.As(err, &alert) && alert.Op == "remote error") {
+		if wrote != nil && (!errors.As(err, &alert) || alert.Op != "remote error") {
 			return fmt.Errorf("connect to %s: %w", addr, wrote)
 		}
 		return fmt.Errorf("connect to %s: %w", addr, noAnswer(err, security != nil))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -39,11 +40,12 @@ const (
 	futureDone
 )
 
-// waiting exists only when somebody asked for the channel or a callback.
+// waiting exists only when somebody waits, or asked for the channel or a callback.
 type waiting struct {
 	done chan struct{}
 	call func()
-	next *waiting // earlier waiting
+	bell chan struct{} // of a parked caller, which is rung once
+	next *waiting      // earlier waiting
 }
 
 // settledMark is what a future's wait points to once it is done.
@@ -77,7 +79,10 @@ func (f *Future[T]) publish(v T, err error) {
 		if w.done != nil {
 			close(w.done)
 		}
-		if w.call != nil {
+		switch {
+		case w.bell != nil:
+			w.bell <- struct{}{} // there is room: from now on it is somebody else's
+		case w.call != nil:
 			w.call()
 		}
 	}
@@ -137,11 +142,37 @@ func (f *Future[T]) waitIn(ctx context.Context) bool {
 		f.then(there.Open)
 		return there.WaitIn(ctx)
 	}
+	if f.op != nil && f.op.runner() != nil && f.wait.Load() == nil {
+		if there, parked := f.park(ctx, &f.op.runner().Parked); parked {
+			return there
+		}
+	}
 	select {
 	case <-f.Done():
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// park waits as the first to do so, with a bell that is used again and again: most calls have one caller, who waits
+// until the result. It says whether there is a result, and whether it could wait like that at all. Done may walk past
+// what stands here even when it serves another future already: nothing is in it, and nothing behind it.
+func (f *Future[T]) park(ctx context.Context, parked *sync.Pool) (there, first bool) {
+	w, _ := parked.Get().(*waiting)
+	if w == nil {
+		w = &waiting{bell: make(chan struct{}, 1)}
+	}
+	if !f.wait.CompareAndSwap(nil, w) {
+		parked.Put(w)
+		return false, false
+	}
+	select {
+	case <-w.bell:
+		parked.Put(w)
+		return true, true
+	case <-ctx.Done(): // the result may still ring it
+		return false, true
 	}
 }
 

@@ -184,6 +184,46 @@ func TestFutureReadersRacingWithTheResultAllSeeIt(t *testing.T) {
 	}
 }
 
+// Who waits first has a bell of the engine's. One who gave up leaves it to nobody: its result may still ring it.
+func TestABellServesOneWaiterAfterTheOther(t *testing.T) {
+	run, _ := futureCallbacks(t)
+	parked := func(op *futureOp, ctx context.Context) (*waiting, chan int) { //nolint:revive // whose end is the test's
+		got := make(chan int, 1)
+		go func() {
+			v, _ := op.Await(ctx)
+			got <- v
+		}()
+		for op.wait.Load() == nil {
+			runtime.Gosched()
+		}
+		return op.wait.Load(), got
+	}
+	again := map[*waiting]int{}
+	for i := range 100 {
+		left, next := newFutureOp(run), newFutureOp(run)
+		ctx, cancel := context.WithCancel(context.Background())
+		bell, gaveUp := parked(left, ctx)
+		cancel()
+		require.Zero(t, futureAwait(t, gaveUp))
+		other, got := parked(next, context.Background())
+		require.NotSame(t, bell, other)
+		second := next.Done()
+		require.Equal(t, second, next.Done(), "one channel, for all who ask")
+		require.True(t, left.resolve(-1, nil))
+		require.True(t, next.resolve(i+1, nil))
+		require.Equal(t, i+1, futureAwait(t, got))
+		<-second
+		for range 2 {
+			last := newFutureOp(run)
+			bell, got = parked(last, context.Background())
+			again[bell]++
+			require.True(t, last.resolve(i, nil))
+			require.Equal(t, i, futureAwait(t, got))
+		}
+	}
+	require.Less(t, len(again), 200, "none was used again")
+}
+
 func TestAwaitEndsWithItsContextAndTheFutureLivesOn(t *testing.T) {
 	run, _ := futureCallbacks(t)
 	op := newFutureOp(run)

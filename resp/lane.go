@@ -51,6 +51,7 @@ type lane struct {
 	again    []command
 	done     []command // settled in this round
 	built    []rueidis.Completed
+	reply    [1]rueidis.RedisResult // to a lone command
 	envelope envelope
 	rounds   int  // of this run
 	loads    bool // the next round loads all scripts that were used: they are gone
@@ -366,7 +367,7 @@ func (l *lane) round() {
 	// a copy that is late from running when the attempt is long over.
 	sentAt := l.since
 	loads := l.build(w, w.est.notAfter(sentAt, l.node.opts.AttemptLimit))
-	replies := w.client.DoMulti(l.limit, l.built...)
+	replies := l.exchange(w.client)
 	received := l.node.opts.Clock.Now()
 	l.node.stats.batches.Add(1)
 	l.learn(replies, received.Sub(sentAt))
@@ -401,6 +402,15 @@ func (l *lane) round() {
 	if l.acks != nil {
 		l.confirm(w, lost)
 	}
+}
+
+// exchange sends what is built and waits for the replies. A lone command goes alone: the client makes no list for it.
+func (l *lane) exchange(to rueidis.DedicatedClient) []rueidis.RedisResult {
+	if len(l.built) != 1 {
+		return to.DoMulti(l.limit, l.built...)
+	}
+	l.reply[0] = to.Do(l.limit, l.built[0])
+	return l.reply[:]
 }
 
 // learn fits the bound to how long the first round of a run has taken. One that got no answer because its connection

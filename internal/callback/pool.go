@@ -42,6 +42,9 @@ type Pool struct {
 	idle   *world.Latch // opened when no callback waits or runs; nil while nobody waits for that
 	closed bool         // ants runs nothing any more
 
+	// Parked is what those who wait for results of the same engine use again. It is the caller's.
+	Parked sync.Pool
+
 	ran, ranAtTick   int64
 	panics, overflow int64
 

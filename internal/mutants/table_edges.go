@@ -30,6 +30,11 @@ func edges() []mutant {
 			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
 		},
 		{
+			"bell-left-behind", "a caller is told that there is a result before there is one",
+			one("engine/future.go", "	case <-ctx.Done(): // the result may still ring it\n", "	case <-ctx.Done():\n\t\tparked.Put(w)\n"),
+			"engine", "TestABellServesOneWaiterAfterTheOther", false,
+		},
+		{
 			"no-grace", "a service that a signal ends leaves its locks to their leases",
 			one("engine/engine.go", "if err == nil || left <= 0 ||", "if true ||"),
 			faultSuite, "TestASignalLeavesNoLockBehind", false,

@@ -81,7 +81,7 @@ func (a *bootAlarm) loop() {
 		if _, err := a.file.Read(expiries[:]); err != nil {
 			return
 		}
-		if a.take(a.clock.Now()) {
+		if a.take(max(a.clock.Now(), Instant(readBoot()))) { // by the clock of the descriptor: it does not say so twice
 			a.fire()
 		}
 	}

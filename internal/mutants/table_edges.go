@@ -30,6 +30,26 @@ func edges() []mutant {
 			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
 		},
 		{
+			"suspend-unseen", "a lease is believed for as long as the machine slept",
+			one("internal/clock/tie.go", "if jump > tieSlack || jump < -tieSlack {", "if jump == 1 {"),
+			"internal/clock", "TestASuspendIsSeenAtOnce", false,
+		},
+		{
+			"boot-clock-never-asked", "a suspend that a step of the wall clock hides is never seen",
+			one("internal/clock/tie.go", "since > tieEvery || since < -tieEvery", "since < -tieEvery"),
+			"internal/clock", "TestAHiddenSuspendIsSeenWithinATenthOfASecond", false,
+		},
+		{
+			"tied-clock-behind", "an alarm fires before its time",
+			one("internal/clock/tie.go", "tied = most\n", "tied = least\n"),
+			"internal/clock", "TestTheTiedClockNeverGoesBackAndIsNeverBehind", false,
+		},
+		{
+			"tied-by-a-test", "a test with clocks of its own moves everybody's clock",
+			one("internal/clock/tie.go", "tied < least || tied > most+tieFar {", "tied < least {"),
+			"internal/clock", "TestTheClocksOfATestAreNotTheMachines", false,
+		},
+		{
 			"bell-left-behind", "a caller is told that there is a result before there is one",
 			one("engine/future.go", "	case <-ctx.Done(): // the result may still ring it\n", "	case <-ctx.Done():\n\t\tparked.Put(w)\n"),
 			"engine", "TestABellServesOneWaiterAfterTheOther", false,

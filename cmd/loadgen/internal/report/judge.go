@@ -31,8 +31,9 @@ func tells(kind string, contended bool) telling {
 	return telling{1, 1, "one acquiring command, one HDEL and one PUBLISH a pair"}
 }
 
-// greetEvery is how often a sentinel publishes on the master that it is there.
-const greetEvery = 2 * time.Second
+// greetEvery is how often a sentinel publishes on the master that it is there: every two seconds, but at each of its
+// ticks, up to twenty a second, until that is answered. A loaded master answers late.
+const greetEvery = 50 * time.Millisecond
 
 // greetings is how many messages of sentinels the server may have counted between two readings: one more than
 // there are periods from the beginning of the first to the end of the second.

@@ -187,7 +187,7 @@ func TestFutureReadersRacingWithTheResultAllSeeIt(t *testing.T) {
 // Who waits first has a bell of the engine's. One who gave up leaves it to nobody: its result may still ring it.
 func TestABellServesOneWaiterAfterTheOther(t *testing.T) {
 	run, _ := futureCallbacks(t)
-	parked := func(op *futureOp, ctx context.Context) (*waiting, chan int) { //nolint:revive // whose end is the test's
+	parked := func(ctx context.Context, op *futureOp) (*waiting, chan int) {
 		got := make(chan int, 1)
 		go func() {
 			v, _ := op.Await(ctx)
@@ -202,10 +202,10 @@ func TestABellServesOneWaiterAfterTheOther(t *testing.T) {
 	for i := range 100 {
 		left, next := newFutureOp(run), newFutureOp(run)
 		ctx, cancel := context.WithCancel(context.Background())
-		bell, gaveUp := parked(left, ctx)
+		bell, gaveUp := parked(ctx, left)
 		cancel()
 		require.Zero(t, futureAwait(t, gaveUp))
-		other, got := parked(next, context.Background())
+		other, got := parked(context.Background(), next)
 		require.NotSame(t, bell, other)
 		second := next.Done()
 		require.Equal(t, second, next.Done(), "one channel, for all who ask")
@@ -215,7 +215,7 @@ func TestABellServesOneWaiterAfterTheOther(t *testing.T) {
 		<-second
 		for range 2 {
 			last := newFutureOp(run)
-			bell, got = parked(last, context.Background())
+			bell, got = parked(context.Background(), last)
 			again[bell]++
 			require.True(t, last.resolve(i, nil))
 			require.Equal(t, i, futureAwait(t, got))

@@ -72,7 +72,7 @@ func table() []mutant {
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
 		spreading(), publishing(), overloads(), urgency(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(), several(), severalInTrouble(), majorities(), extended(), redLocks(), joining(), whoIsFirst(), outlasting(),
-		edges(),
+		edges(), shared(),
 		contention(), givingUp(), contentionByClass(), lateRenewals(), tracers(), statements(), errorsTold(), opening(), farAndForced(),
 		loading(), oneKey(),
 		lingering(), lingeringNobodys(),

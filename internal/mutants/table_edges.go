@@ -20,41 +20,6 @@ func edges() []mutant {
 			apiSuite, "TestAMaxWaitThatIsOverIsToldAsTheEndOfTime", false,
 		},
 		{
-			"settings-unshared", "each held lock keeps settings of its own",
-			one("engine/options.go", "before != nil && *before == *set", "false"),
-			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
-		},
-		{
-			"settings-keep-an-owner", "an owner that nobody knows any more stays in memory",
-			one("engine/options.go", " || set.owner != nil {", " {"),
-			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
-		},
-		{
-			"suspend-unseen", "a lease is believed for as long as the machine slept",
-			one("internal/clock/tie.go", "if jump > tieSlack || jump < -tieSlack {", "if jump == 1 {"),
-			"internal/clock", "TestASuspendIsSeenAtOnce", false,
-		},
-		{
-			"boot-clock-never-asked", "a suspend that a step of the wall clock hides is never seen",
-			one("internal/clock/tie.go", "since > tieEvery || since < -tieEvery", "since < -tieEvery"),
-			"internal/clock", "TestAHiddenSuspendIsSeenWithinATenthOfASecond", false,
-		},
-		{
-			"tied-clock-behind", "an alarm fires before its time",
-			one("internal/clock/tie.go", "tied = most\n", "tied = least\n"),
-			"internal/clock", "TestTheTiedClockNeverGoesBackAndIsNeverBehind", false,
-		},
-		{
-			"tied-by-a-test", "a test with clocks of its own moves everybody's clock",
-			one("internal/clock/tie.go", "tied < least || tied > most+tieFar {", "tied < least {"),
-			"internal/clock", "TestTheClocksOfATestAreNotTheMachines", false,
-		},
-		{
-			"bell-left-behind", "a caller is told that there is a result before there is one",
-			one("engine/future.go", "	case <-ctx.Done(): // the result may still ring it\n", "	case <-ctx.Done():\n\t\tparked.Put(w)\n"),
-			"engine", "TestABellServesOneWaiterAfterTheOther", false,
-		},
-		{
 			"no-grace", "a service that a signal ends leaves its locks to their leases",
 			one("engine/engine.go", "if err == nil || left <= 0 ||", "if true ||"),
 			faultSuite, "TestASignalLeavesNoLockBehind", false,
@@ -180,6 +145,47 @@ func opening() []mutant {
 			"client-of-one-server-is-taken", "the same, of a single server",
 			one("engine/borrowed.go", "return brokenSingle(v)", "_ = brokenSingle\n\treturn \"\""),
 			"engine", "TestAGivenClientOfOtherOptionsIsRefusedByTheirName", false,
+		},
+	}
+}
+
+// shared: what is used again, or told from something else, because it costs less.
+func shared() []mutant {
+	return []mutant{
+		{
+			"settings-unshared", "each held lock keeps settings of its own",
+			one("engine/options.go", "before != nil && *before == *set", "false"),
+			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
+		},
+		{
+			"settings-keep-an-owner", "an owner that nobody knows any more stays in memory",
+			one("engine/options.go", " || set.owner != nil {", " {"),
+			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
+		},
+		{
+			"suspend-unseen", "a lease is believed for as long as the machine slept",
+			one("internal/clock/tie.go", "if jump > tieSlack || jump < -tieSlack {", "if jump == 1 {"),
+			"internal/clock", "TestASuspendIsSeenAtOnce", false,
+		},
+		{
+			"boot-clock-never-asked", "a suspend that a step of the wall clock hides is never seen",
+			one("internal/clock/tie.go", "since > tieEvery || since < -tieEvery", "since < -tieEvery"),
+			"internal/clock", "TestAHiddenSuspendIsSeenWithinATenthOfASecond", false,
+		},
+		{
+			"tied-clock-behind", "an alarm fires before its time",
+			one("internal/clock/tie.go", "tied = most\n", "tied = least\n"),
+			"internal/clock", "TestTheTiedClockNeverGoesBackAndIsNeverBehind", false,
+		},
+		{
+			"tied-by-a-test", "a test with clocks of its own moves everybody's clock",
+			one("internal/clock/tie.go", "tied < least || tied > most+tieFar {", "tied < least {"),
+			"internal/clock", "TestTheClocksOfATestAreNotTheMachines", false,
+		},
+		{
+			"bell-left-behind", "a caller is told that there is a result before there is one",
+			one("engine/future.go", "	case <-ctx.Done(): // the result may still ring it\n", "	case <-ctx.Done():\n\t\tparked.Put(w)\n"),
+			"engine", "TestABellServesOneWaiterAfterTheOther", false,
 		},
 	}
 }

@@ -135,6 +135,21 @@ type envelope struct {
 	now      clock.Instant
 	notAfter int64
 	args     []string // scratch: the builder copies it
+	// The last of each: most commands have the same lease, and a thousand of a lone caller's go within a few milliseconds.
+	lease, limit decimal
+}
+
+// A decimal is a number and its text, which is made once while the number stays.
+type decimal struct {
+	n    int64
+	text string
+}
+
+func (d *decimal) of(n int64) string {
+	if d.text == "" || d.n != n {
+		d.n, d.text = n, strconv.FormatInt(n, 10)
+	}
+	return d.text
 }
 
 // build makes the EVALSHA.
@@ -171,7 +186,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	// The scripts for one key.
 	switch c.script {
 	case scriptAcquireOne:
-		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10))
+		return append(args, e.lease.of(first.LeaseMs), first.Field, e.limit.of(e.notAfter))
 	case scriptReleaseOne:
 		publish, channel := first.Family.publish(e.publish), ""
 		if publish != "" {
@@ -182,11 +197,11 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	// Acquires and reacquires. Where waiters have places in a queue, the arguments are that script's own.
 	switch {
 	case row.places && first.asks():
-		args = append(args, strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10),
+		args = append(args, e.lease.of(first.LeaseMs), e.limit.of(e.notAfter),
 			flag(first.Waits), fairGraceMs, fairPlaceMs, e.publish, strconv.Itoa(len(inline)))
 		return appendFields(appendKeys(args, inline), c.ops)
 	case first.Kind == OpAcquire, first.Kind == OpReacquire && row.reacquire == row.acquire:
-		args = append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
+		args = append(args, e.lease.of(first.LeaseMs), first.Field, e.limit.of(e.notAfter),
 			flag(c.copies(w, inline != nil)))
 		if row.tells {
 			args = append(args, e.publish)
@@ -199,7 +214,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	// The other kinds, each as its script wants it.
 	switch first.Kind {
 	case OpReacquire, OpCount, OpLeave:
-		return append(args, strconv.FormatInt(first.LeaseMs, 10), first.Field, strconv.FormatInt(e.notAfter, 10),
+		return append(args, e.lease.of(first.LeaseMs), first.Field, e.limit.of(e.notAfter),
 			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.releaseMessage(e.cluster), strconv.Itoa(len(inline)))
@@ -213,13 +228,13 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 		}
 		return appendFields(appendKeys(args, inline), c.ops)
 	case OpExtend:
-		return append(args, strconv.FormatInt(first.LeaseMs, 10), flag(w.caps.Greater), "0", first.Field)
+		return append(args, e.lease.of(first.LeaseMs), flag(w.caps.Greater), "0", first.Field)
 	case OpCall:
 		return append(args, e.publish, first.Field, strconv.FormatInt(int64(first.Count), 10),
-			strconv.FormatInt(first.LeaseMs, 10), strconv.FormatInt(e.notAfter, 10), first.releaseMessage(e.cluster))
+			e.lease.of(first.LeaseMs), e.limit.of(e.notAfter), first.releaseMessage(e.cluster))
 	case OpForce:
 		args = append(args, first.Family.publish(e.publish), row.message, first.Field, row.forced,
-			strconv.FormatInt(e.notAfter, 10))
+			e.limit.of(e.notAfter))
 		if row.values {
 			args = append(args, valuesOf(first.Key))
 		}

@@ -645,3 +645,12 @@ func TestExcerptsAreShort(t *testing.T) {
 	require.Equal(t, "malformed reply to ROLE", unexpected("ROLE", mock.ErrorResult(errors.New("reset"))).Text)
 	require.True(t, malformed("x", nil).malformed)
 }
+
+// One envelope serves round after round: what it keeps of numbers is theirs.
+func TestANumberIsWrittenAsItIsAndNotAsTheLastOne(t *testing.T) {
+	var d decimal
+	for _, n := range []int64{0, 0, 30_000, 30_000, -1, 0, 1 << 62} {
+		require.Equal(t, fmt.Sprint(n), d.of(n))
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { d.of(1 << 62) }))
+}

@@ -462,7 +462,7 @@ func (l *lane) build(w *wire, notAfter int64) (loads scriptSet) {
 	l.envelope = envelope{
 		wire: w, cluster: l.node.nodes != nil, publish: l.node.mode.publish,
 		asks: l.node.mode.asks(l.node.opts.Publish, l.node.nodes != nil), askFrom: l.node.opts.AskFrom, now: l.since,
-		notAfter: notAfter, args: l.envelope.args,
+		notAfter: notAfter, args: l.envelope.args, lease: l.envelope.lease, limit: l.envelope.limit,
 	}
 	for i := range l.commands {
 		c := &l.commands[i]

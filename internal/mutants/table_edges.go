@@ -163,6 +163,11 @@ func shared() []mutant {
 			"engine", "TestHandlesMadeAlikeShareTheirSettings", false,
 		},
 		{
+			"number-of-before", "a lock is taken with the lease of another",
+			one("resp/batch.go", "if d.text == \"\" || d.n != n {", "if d.text == \"\" {"),
+			"resp", "TestANumberIsWrittenAsItIsAndNotAsTheLastOne", false,
+		},
+		{
 			"suspend-unseen", "a lease is believed for as long as the machine slept",
 			one("internal/clock/tie.go", "if jump > tieSlack || jump < -tieSlack {", "if jump == 1 {"),
 			"internal/clock", "TestASuspendIsSeenAtOnce", false,

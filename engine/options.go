@@ -81,8 +81,9 @@ func FixedLease(d time.Duration) Option {
 // elsewhere, and the engine did not have to wait for it. Whoever asks elsewhere meanwhile waits until the engine's turn
 // ends, as beside a hand-off (20 ms, or ten round trips, at most 200 ms), and then for d and one more holder at most;
 // timers may be 6 ms late. From then on it is known that they want it, and nothing lingers. An acquire here with other
-// options gives it back first, and waits for the answer to that. Who does not listen is not known: a TryAcquire elsewhere is told that the lock is held,
-// and who polls (Spin, Config.NoSubscribe, Redisson's SpinLock) finds it free between two turns only: that may take
+// options gives it back first, and waits for the answer to that. Who does not listen is not known: a TryAcquire
+// elsewhere is told that the lock is held, and who polls (Spin, Config.NoSubscribe, Redisson's SpinLock) finds it free
+// between two turns only: that may take
 // long.
 //
 // Release answers at once, without the server: of a loss that the engine does not know yet it says nothing. A lock that

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // ErrReply is what a connection ends with when its server sent bytes that no server of ours sends.
@@ -94,12 +95,36 @@ type watched struct {
 	out   commandScanner // Write's
 	in    replyScanner   // Read's
 	ended error          // Read's: why it was closed
+	heard atomic.Bool    // something has come
 }
+
+// alertSoon is how long the reason of a server that has closed a connection may take.
+const alertSoon = 100 * time.Millisecond
 
 // Write notes the commands that go out before their answers can come.
 func (w *watched) Write(b []byte) (int, error) {
 	w.out.scan(b)
-	return w.Conn.Write(b)
+	n, err := w.Conn.Write(b)
+	if err == nil || w.heard.Load() {
+		return n, err
+	}
+	return n, w.alert(err)
+}
+
+// alert says why a server has closed a connection before it has said anything. By TLS 1.3 it refuses a client's
+// certificate after the handshake: a write may fail by the close before that reason is read.
+func (w *watched) alert(failed error) error {
+	secure, is := w.Conn.(*tls.Conn)
+	if !is {
+		return failed
+	}
+	_ = secure.SetReadDeadline(time.Now().Add(alertSoon)) // it has failed: nobody reads from it after this
+	_, err := secure.Read(make([]byte, 1))
+	var refused *net.OpError
+	if errors.As(err, &refused) && refused.Op == "remote error" {
+		return err
+	}
+	return failed
 }
 
 // Read delivers what was looked at: up to the byte that must not be delivered.
@@ -110,6 +135,9 @@ func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n <= 0 {
 		return n, err
+	}
+	if !w.heard.Load() {
+		w.heard.Store(true)
 	}
 	good, refused := w.in.scan(b[:n])
 	if refused == nil {

@@ -20,6 +20,11 @@ func edges() []mutant {
 			apiSuite, "TestAMaxWaitThatIsOverIsToldAsTheEndOfTime", false,
 		},
 		{
+			"alert-unread", "a certificate that a server refuses is a broken pipe",
+			one("resp/guard.go", "return n, w.alert(err)", "return n, err"),
+			"resp", "TestAWriteThatFailsSaysWhyTheServerRefusesTheCertificate", false,
+		},
+		{
 			"no-grace", "a service that a signal ends leaves its locks to their leases",
 			one("engine/engine.go", "if err == nil || left <= 0 ||", "if true ||"),
 			faultSuite, "TestASignalLeavesNoLockBehind", false,

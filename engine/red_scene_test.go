@@ -139,3 +139,33 @@ func TestRedExtendSaysLostOnlyWhenTheMajorityIs(t *testing.T) {
 		sc.wants(ErrLost, err, "the majority is gone")
 	})
 }
+
+// One of three is held by somebody else, and of the others one is so far away that it never answers in a hurry.
+func TestRedWaitsForAServerThatIsFarAwayNowAndThen(t *testing.T) {
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil
+		near, far := sc.another(), sc.another()
+		held := sc.acquire(sc.e.Lock("a"))
+		sc.slow = func(args []string) time.Duration {
+			if slices.Contains(args, "c") {
+				return 600 * time.Millisecond
+			}
+			return 0
+		}
+		r := Red(sc.e.Lock("a"), near.Lock("b"), far.Lock("c"))
+		for range 5 {
+			began := sc.w.Now()
+			ls, err := result(sc, r.AcquireAsync(context.Background()))
+			sc.wants(nil, err, "two of three are free")
+			if took := sc.w.Now().Sub(began); took > 3*time.Second {
+				sc.t.Errorf("it took %v", took)
+			}
+			_, err = result(sc, ls.ReleaseAsync())
+			sc.wants(nil, err, "a majority was held")
+		}
+		sc.slow = nil
+		sc.release(held)
+		sc.closes(near)
+		sc.closes(far)
+	})
+}

@@ -243,6 +243,9 @@ func (op *redOp) ask() {
 // redGrace is how long a majority of answers waits for the others.
 const redGrace = 10 * time.Millisecond
 
+// redPatient is of how many rounds one waits for the slow in any case.
+const redPatient = 4
+
 // judge looks at a round: a majority is enough, and where there can be none nobody is waited for.
 func (op *redOp) judge() {
 	quorum := op.lock.quorum()
@@ -278,8 +281,8 @@ func (op *redOp) judge() {
 	case failed > most, op.passed():
 		op.again()
 	// Somebody else wants it: what is kept meanwhile keeps that one from a majority, too, and the silent help neither.
-	// A try has this round alone. Else what the slower ones grant later is there for another round.
-	case granted+failed >= quorum && !op.hurried && !op.try:
+	// A try has this round alone. And the silent may only be far away: now and then all the time there is is theirs.
+	case granted+failed >= quorum && !op.hurried && !op.try && op.tries%redPatient != 0:
 		op.hurried = true
 		op.waitUntil(min(op.until, op.lead.clock.Now().Add(redGrace)))
 	}

@@ -29,11 +29,15 @@ func redLocks() []mutant {
 		},
 		{
 			"red-keeps-what-is-no-majority", "who share out the servers that answer do so for a second, again and again",
-			one(lock, "case granted+failed >= quorum && !op.hurried && !op.try:", "case false:"), severalSuite, "TestRedLockBesideSuspendedServers", false,
+			one(lock, "case granted+failed >= quorum && !op.hurried && !op.try && op.tries%redPatient != 0:", "case false:"), severalSuite, "TestRedLockBesideSuspendedServers", false,
 		},
 		{
 			"red-try-forgets-the-far-one", "a try does not wait for a server that is 80 ms behind where another is held",
-			one(lock, "!op.hurried && !op.try:", "!op.hurried:"), severalSuite, "TestRedLockCountsAServerThatIsFarAway", false,
+			one(lock, "!op.hurried && !op.try &&", "!op.hurried &&"), severalSuite, "TestRedLockCountsAServerThatIsFarAway", false,
+		},
+		{
+			"red-always-hurries", "a RedLock is not granted beside a server that is far away, until it is lucky",
+			one(lock, " && op.tries%redPatient != 0:", ":"), "engine", "TestRedWaitsForAServerThatIsFarAwayNowAndThen", false,
 		},
 		sim("sim-red-waits-for-all", "one server that is away keeps everybody from a RedLock", lock,
 			"return len(r.all.sorted)/2 + 1", "return len(r.all.sorted)"),

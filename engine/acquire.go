@@ -109,10 +109,12 @@ func (op *acquireOp) due(now clock.Instant) {
 }
 
 // submit puts an op into its name's queue and sends an acquire if nothing stands against it.
-// Blocks: never. Sends at most one command; none behind a trusted local hold.
-func (e *Engine) submit(op *acquireOp) {
+// Blocks: never. Sends at most one command; none behind a trusted local hold. A caller that waits for the result leads
+// a lane that nobody has.
+func (e *Engine) submit(op *acquireOp, leads bool) resp.Turn {
 	l := op.lock
 	sc := e.enter(l.hash)
+	sc.leads = leads
 	switch ent := sc.sh.names.get(l.hash, l.key); {
 	case e.closing.Load():
 		op.claim()
@@ -149,6 +151,7 @@ func (e *Engine) submit(op *acquireOp) {
 	// A refusal may have let others go: their results are this call's to tell.
 	sc.owe()
 	sc.leaveAt("Engine.submit: queued, sent | effects")
+	return sc.turn
 }
 
 // makeEntry finds the entry of a name, or makes it.
@@ -270,7 +273,7 @@ func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 			sc.dropAttempt(ent) // a reader's owner id is no writer's, and so many ids are no more permits
 			continue
 		}
-		err := ent.beginAsking().send(ent.head())
+		err := sc.send(ent.beginAsking(), ent.head())
 		if err == nil {
 			ent.Sent()
 			sc.sh.pending++

@@ -49,9 +49,8 @@ func (a *attempt) fits(op *acquireOp) bool {
 
 // send submits the attempt for the head's lock. While a copy under the present owner id may still
 // run, that id is kept and the key is asked for alone; otherwise the lane makes a new one.
-func (a *attempt) send(op *acquireOp) error {
+func (sc *section) send(a *attempt, op *acquireOp) error {
 	l := op.lock
-	e := l.eng
 	a.op.Key, a.op.Hash, a.op.Slot, a.op.Wide = l.key, l.hash, l.slot, a.ent.wide
 	a.op.LeaseMs = l.set.Lease.Milliseconds()
 	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, (*resp.Ack)(l.set.Ack), l.set.family, a.ent.besideHold() != nil
@@ -71,7 +70,7 @@ func (a *attempt) send(op *acquireOp) error {
 	default:
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
 	}
-	return e.nodes.Submit(&a.op)
+	return sc.submit(&a.op)
 }
 
 // due sends the attempt again, unless it was settled meanwhile.

@@ -100,6 +100,7 @@ type Config struct {
 	many  int           // from so many operations on their way on several lanes are used; 0: as package resp has it
 	runs  int           // so many operations a lane sends in one write at most; 0: as package resp has it
 	wide  *atomic.Int32 // how many nodes use them now; nil: nobody looks
+	leads bool          // who asks leads, also where its call does not wait: for a simulated world
 	guard *resp.Guard   // of the engine's connections
 }
 

@@ -675,6 +675,18 @@ type section struct {
 	eng *Engine
 	sh  *shard // nil: the mutex was let go
 	at  *shard // the same, for lock
+
+	leads bool      // whoever is in it waits for the answer: the lane is led by it, if nobody has it
+	turn  resp.Turn // then it has to
+}
+
+// submit hands an op to its lane. Errors: *resp.ServerError; then nothing was sent.
+func (sc *section) submit(op *resp.Op) error {
+	turn, err := sc.eng.nodes.SubmitLed(op, sc.leads && !sc.turn.Led())
+	if turn.Led() {
+		sc.turn = turn
+	}
+	return err
 }
 
 // enter takes the mutex of the shard that has the names of this hash. Blocks: for it.

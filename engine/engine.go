@@ -102,10 +102,14 @@ func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subs
 	w := world.Of(c)
 	id := newUUID(w)
 	cfg.guard = &resp.Guard{Own: true}
+	guard := cfg.guard
+	if cfg.Client != nil { // its connections are not the engine's
+		guard = nil
+	}
 	hide := cfg.hider()
 	nodes, err := connect(cfg, resp.Options{
 		ID: id, Clock: c, PubSub: cfg.PubSub, Publish: cfg.Publish, AskFrom: cfg.ask, QueueMax: cfg.QueueMax,
-		ManyOps: cfg.many, RunMost: cfg.runs, Wide: cfg.wide, Subscriptions: subscriptions, Hide: hide,
+		ManyOps: cfg.many, RunMost: cfg.runs, Wide: cfg.wide, Subscriptions: subscriptions, Hide: hide, Guard: guard,
 	})
 	if err != nil {
 		return nil, err

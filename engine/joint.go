@@ -198,10 +198,10 @@ func askPart(ctx context.Context, l *Lock, o *Owner, try bool) *acquireOp {
 func givePart(ls *Lease) *Future[struct{}] {
 	w := ls.eng().joints.watch
 	if w == nil {
-		return ls.ReleaseAsync()
+		return ls.release(false)
 	}
 	given := w.givesBack(ls)
-	f := ls.ReleaseAsync()
+	f := ls.release(false)
 	given(f)
 	return f
 }

@@ -146,20 +146,32 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 // Errors: ErrLost if the lease was lost before; ErrNotHeld the second time; ErrUnknown if no answer
 // came, with the time by which the lock is free; *ServerError if the server refused.
 func (ls *Lease) Release(ctx context.Context) error {
-	_, err := ls.ReleaseAsync().Await(ctx)
+	_, err := ls.release(true).Await(ctx)
 	return err
 }
 
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the release is on its way.
 func (ls *Lease) ReleaseAsync() *Future[struct{}] {
+	return ls.release(ls.eng().cfg.leads)
+}
+
+// release is ReleaseAsync for a caller who holds no mutex, if leads is set.
+func (ls *Lease) release(leads bool) *Future[struct{}] {
 	op := newReleaseOp(ls.hold)
+	if ls.spend(op) {
+		op.giveBack(ls, leads).Lead()
+	}
+	return &op.Future
+}
+
+// spend takes the right to give the lock back, once. Whoever comes later is told.
+func (ls *Lease) spend(op *releaseOp) bool {
 	if !ls.state.CompareAndSwap(leaseActive, leaseReleased) {
 		op.resolve(struct{}{}, &nameError{ls.Name(), ErrNotHeld})
-		return &op.Future
+		return false
 	}
 	ls.eng().world.Yield("Lease.ReleaseAsync: the handle is spent | released")
-	op.giveBack(ls)
-	return &op.Future
+	return true
 }
 
 // leaseContext is a lease's context. Done, cause and children are those of a real cancelled context;

@@ -88,35 +88,59 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // completes at once with ctx's error, and the engine releases what the server may still grant.
 // Blocks: never.
 func (l *Lock) AcquireAsync(ctx context.Context) *Future[*Lease] {
-	return &l.begin(ctx, l.ownerIn(ctx), false, true).Future
+	return &l.start(ctx, l.ownerIn(ctx), false).Future
 }
 
 // TryAcquireAsync is TryAcquire as a future. Blocks: never.
 func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
-	return &l.begin(ctx, l.ownerIn(ctx), true, true).Future
+	return &l.start(ctx, l.ownerIn(ctx), true).Future
+}
+
+// start is begin for a caller who holds no mutex.
+func (l *Lock) start(ctx context.Context, o *Owner, try bool) *acquireOp {
+	op := l.newOp(ctx, o, try, true)
+	if op.admitted() {
+		l.eng.submit(op, l.eng.cfg.leads).Lead()
+	}
+	return op
 }
 
 // begin starts an acquire for an owner, if there is one.
 func (l *Lock) begin(ctx context.Context, o *Owner, try, async bool) *acquireOp {
+	op := l.newOp(ctx, o, try, async)
+	if op.admitted() {
+		l.eng.submit(op, false)
+	}
+	return op
+}
+
+func (l *Lock) newOp(ctx context.Context, o *Owner, try, async bool) *acquireOp {
 	op := &acquireOp{lock: l, owner: o, set: l.set, ctx: ctx}
 	op.Future.op, op.Of, op.Try, op.Async = op, op, try, async
-	if err := l.set.err; err != nil {
+	return op
+}
+
+// admitted reports whether an op may be submitted. Else it has its result.
+func (op *acquireOp) admitted() bool {
+	if err := op.set.err; err != nil {
 		op.resolve(nil, err)
-		return op
+		return false
 	}
-	if err := ctx.Err(); err != nil {
-		op.resolve(nil, &WaitError{Name: l.Name(), cause: err})
-		return op
+	if err := op.ctx.Err(); err != nil {
+		op.resolve(nil, &WaitError{Name: op.lock.Name(), cause: err})
+		return false
 	}
 	op.trace()
-	l.eng.submit(op)
-	return op
+	return true
 }
 
 // wait is the blocking form. It watches ctx itself; the one compare-and-swap of abandon decides
 // between the end of ctx and a grant at the same moment.
 func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
-	op := l.begin(ctx, o, try, false)
+	op := l.newOp(ctx, o, try, false)
+	if op.admitted() {
+		l.eng.submit(op, true).Lead()
+	}
 	if ls, err, ok := op.Result(); ok {
 		return ls, err
 	}

@@ -27,7 +27,9 @@ func (op *releaseOp) abandon(error) bool { return false }
 
 // giveBack ends a lease. The lock goes to the next waiter here, or back to Redis; then nobody here
 // believes the hold any more.
-func (op *releaseOp) giveBack(ls *Lease) {
+//
+// A caller that waits for the result leads a lane that nobody has.
+func (op *releaseOp) giveBack(ls *Lease, leads bool) resp.Turn {
 	h, e := op.hold, op.hold.ent.eng
 	var err error
 	var ended *leaseContext
@@ -35,6 +37,7 @@ func (op *releaseOp) giveBack(ls *Lease) {
 	op.lease = ls
 	cause := ErrReleased
 	sc := e.enter(h.ent.hash)
+	sc.leads = leads
 	ended = h.unwatch(ls) // whoever else is to end it may not have come to that yet
 	switch h.Status() {
 	case lockstate.Released: // Close did
@@ -88,6 +91,7 @@ func (op *releaseOp) giveBack(ls *Lease) {
 	if answered {
 		op.resolve(struct{}{}, err)
 	}
+	return sc.turn
 }
 
 // spentLost marks a handle whose lock was lost before it was given back.
@@ -123,7 +127,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 		now = sc.eng.clock.Now()
 	}
 	op.op.Left = traits(h.Family).Mark != lockstate.MarkPlace && root.LeavesToOthers(now)
-	if err := sc.eng.nodes.Submit(&op.op); err != nil {
+	if err := sc.submit(&op.op); err != nil {
 		sc.advanceAll(ent)
 		return true, fromServer(sc.eng.nameOf(h.ent.key), resp.AsServerError(err))
 	}

@@ -134,7 +134,8 @@ type envelope struct {
 	askFrom  int
 	now      clock.Instant
 	notAfter int64
-	args     []string // scratch: the builder copies it
+	// Scratch: who sends them copies them.
+	keys, args []string
 	// The last of each: most commands have the same lease, and a thousand of a lone caller's go within a few milliseconds.
 	lease, limit decimal
 }
@@ -153,17 +154,14 @@ func (d *decimal) of(n int64) string {
 }
 
 // build makes the EVALSHA.
-func (c *command) build(e *envelope) rueidis.Completed {
-	sha := e.wire.client.B().Evalsha().Sha1(c.script.sha)
+func (c *command) build(e *envelope, to *outbox) {
 	// Declared keys must be of one slot. Those of a batch are not, so they travel as arguments.
 	if e.cluster && len(c.ops) > 1 {
-		e.args = c.appendArgs(e.args[:0], e, c.ops)
-		return sha.Numkeys(0).Arg(e.args...).Build()
+		e.keys, e.args = e.keys[:0], c.appendArgs(e.args[:0], e, c.ops)
+	} else {
+		e.keys, e.args = appendKeys(e.keys[:0], c.ops), c.appendArgs(e.args[:0], e, nil)
 	}
-	e.args = appendKeys(e.args[:0], c.ops)
-	keyed := sha.Numkeys(int64(len(c.ops))).Key(e.args...)
-	e.args = c.appendArgs(e.args[:0], e, nil)
-	return keyed.Arg(e.args...).Build()
+	to.call(c.script, e.keys, e.args)
 }
 
 // copies reports whether further keys may be made from the first one granted: by COPY, or where keys are

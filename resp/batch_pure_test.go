@@ -34,6 +34,14 @@ func (s *heirSink) Inside() string      { return s.inside }
 func (s *heirSink) Wanted() []int32     { return s.wanted }
 func (s *heirSink) Known() int64        { return s.known }
 
+// builtOf is what a command is to the client.
+func builtOf(c *command, e *envelope) rueidis.Completed {
+	var o outbox
+	o.begin(e.wire)
+	c.build(e, &o)
+	return o.built[0]
+}
+
 // argued are the KEYS and ARGV with which ops of one command leave, each as one word.
 func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
 	t.Helper()
@@ -41,7 +49,7 @@ func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
 		op.Key = string(rune('a' + i))
 	}
 	c := &command{script: scriptOf(ops[0].Kind, ops[0].Family), ops: ops}
-	built := c.build(&e)
+	built := builtOf(c, &e)
 	words := slices.Clone(built.Commands())
 	require.Equal(t, []string{"EVALSHA", c.script.sha}, words[:2])
 	_, err := fmt.Sscan(words[2], &keys)
@@ -450,7 +458,7 @@ func TestAnOpThatIsAloneHasTheScriptForASingleKey(t *testing.T) {
 				continue
 			}
 			e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), cluster: cluster, publish: "SPUBLISH", notAfter: 77}
-			built := cmds[0].build(&e)
+			built := builtOf(&cmds[0], &e)
 			require.Equal(t, []string{"EVALSHA", c.script.sha, "1"}, built.Commands()[:3], name)
 			require.Equal(t, c.args, strings.Join(built.Commands()[3:], " "), name)
 		}
@@ -463,7 +471,7 @@ func TestAnOpThatIsAloneHasTheScriptForASingleKey(t *testing.T) {
 	left := pureOp(OpRelease, "{tag}key", 0)
 	left.Left, left.Field = true, "F"
 	cmds, _ = cut(t, []*Op{left})
-	built := cmds[0].build(&envelope{wire: bareWire(capabilities{}), publish: "PUBLISH"})
+	built := builtOf(&cmds[0], &envelope{wire: bareWire(capabilities{}), publish: "PUBLISH"})
 	require.Equal(t, "{tag}key PUBLISH redisson_lock__channel:{tag}key 00 F", strings.Join(built.Commands()[3:], " "))
 }
 

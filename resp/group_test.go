@@ -27,7 +27,7 @@ func TestArgumentsOfValuesOfAGroup(t *testing.T) {
 	} {
 		c.script = scriptOf(c.ops[0].Kind, FamilyGroup)
 		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}
-		built := c.build(&e)
+		built := builtOf(c, &e)
 		words := built.Commands()
 		require.Equal(t, c.script.sha, words[1])
 		require.Equal(t, want, strings.Join(words[3:], "|"))

@@ -36,6 +36,7 @@ type Guard struct {
 
 	refused atomic.Int64
 	last    atomic.Pointer[string] // why the last connection was closed; nil: told
+	claims  claims
 }
 
 // Refused counts the connections that were closed.
@@ -59,6 +60,9 @@ func (g *Guard) Watch(conn net.Conn) net.Conn {
 	}
 	w := &watched{Conn: conn, guard: g}
 	w.in.asked, w.out.asked, w.in.own = &w.asked, &w.asked, g.Own
+	if g.Own {
+		w.out.said = func(word string) { g.claims.sent(word, w) }
+	}
 	return w
 }
 
@@ -96,14 +100,25 @@ type watched struct {
 	in    replyScanner   // Read's
 	ended error          // Read's: why it was closed
 	heard atomic.Bool    // something has come
+
+	taken atomic.Pointer[taken] // from the client: Read and Write are no longer the connection's
 }
 
 // alertSoon is how long the reason of a server that has closed a connection may take.
 const alertSoon = 100 * time.Millisecond
 
-// Write notes the commands that go out before their answers can come.
+// Write is the client's.
 func (w *watched) Write(b []byte) (int, error) {
+	if t := w.taken.Load(); t != nil {
+		return t.write(b)
+	}
+	// The commands are noted before they go out: their answers come later than that.
 	w.out.scan(b)
+	return w.push(b)
+}
+
+// push writes, and says why the server has closed the connection if it did so before it said anything.
+func (w *watched) push(b []byte) (int, error) {
 	n, err := w.Conn.Write(b)
 	if err == nil || w.heard.Load() {
 		return n, err
@@ -127,8 +142,20 @@ func (w *watched) alert(failed error) error {
 	return failed
 }
 
-// Read delivers what was looked at: up to the byte that must not be delivered.
+// Read is the client's.
 func (w *watched) Read(b []byte) (int, error) {
+	if t := w.taken.Load(); t != nil {
+		return t.read(b)
+	}
+	n, err := w.receive(b)
+	if t := w.taken.Load(); t != nil && n == 0 { // it was waiting there
+		return t.read(b)
+	}
+	return n, err
+}
+
+// receive delivers what was looked at: up to the byte that must not be delivered.
+func (w *watched) receive(b []byte) (int, error) {
 	if w.ended != nil {
 		return 0, w.ended
 	}

@@ -9,12 +9,15 @@ type commandScanner struct {
 	skip  int // bytes of the argument that are still to come, with its CRLF; 0: its header is
 	count int // the number in the header, as far as it has come
 
-	word    [len("PUNSUBSCRIBE")]byte // the argument, if it is one to be read
-	length  int                       // of the argument, as far as it has come
-	reads   bool                      // it is one: the name, or what follows HELLO
-	hello   bool
-	multi   bool // behind MULTI: every command has one plain answer
-	unasked bool // the command before was UNSUBSCRIBE: the client sends a PING behind it, and counts the two as one
+	word   [len("PUNSUBSCRIBE")]byte // the argument, if it is one to be read
+	length int                       // of the argument, as far as it has come
+	reads  bool                      // it is one: the name, or what follows HELLO
+	hello  bool
+	pings  bool              // the name was PING, and hello: its argument is to be read
+	said   func(word string) // is told that argument; may be nil
+	multi  bool              // behind MULTI: every command has one plain answer
+	// unasked: the command before was UNSUBSCRIBE. The client sends a PING behind it, and counts the two as one.
+	unasked bool
 	allowed int64
 }
 
@@ -122,6 +125,8 @@ func (s *commandScanner) argument(sent uint64) uint64 {
 		text := s.word[:min(s.length-2, len(s.word))]
 		if s.left == s.size {
 			sent = s.name(sent, text, s.length-2)
+		} else if s.pings {
+			s.said(string(text))
 		} else if string(text) == "3" {
 			s.asked.resp3.Store(true)
 		}
@@ -138,7 +143,7 @@ const lookArguments = 4
 func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 	// EVALSHA is nearly all there is. Its length tells it, without a look at every letter.
 	unasked := s.unasked
-	s.hello, s.unasked = false, false
+	s.hello, s.pings, s.unasked = false, false, false
 	if length < len("EXEC") || length > len(s.word) || name[0] == 'E' && length > len("EXEC") { // EVALSHA, mostly
 		if s.size == lookArguments && length == len("EVALSHA") {
 			s.allowed += allowLook
@@ -161,6 +166,9 @@ func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 	switch string(name) {
 	case "HELLO":
 		s.hello = true
+	case "PING":
+		s.pings = s.said != nil && s.size == 2
+		s.hello = s.pings
 	case "MULTI":
 		s.multi = true
 	case "EXEC", "DISCARD":

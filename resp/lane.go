@@ -34,15 +34,20 @@ type lane struct {
 	begun    clock.Instant // when the run began
 	oldest   clock.Instant // nothing that it carries was queued before
 	reported bool          // tick has listed this run
-	asleep   bool          // the worker waits for wake
+	asleep   bool          // nobody has the lane; the worker waits for wake
+	rested   bool          // nothing was queued when it was let go: what is queued now has just come
 	resting  bool          // asleep, acquires are queued, and they are held back
 	closed   bool
 	wake     *world.Bell
-	cut      atomic.Bool // nothing is sent or waited for any more
+	cut      atomic.Bool            // nothing is sent or waited for any more
+	waitsOn  atomic.Pointer[direct] // whose replies the round on its way waits for, if not by the client
 
-	// Owned by the worker.
-	sent     *wire  // of the last round; nil: there was no connection
-	limit    *limit // ends the round on its way when it takes too long; replaced under mu
+	// Owned by whoever has the lane: the worker, or a leader for one round.
+	stage    stage
+	apart    *apart        // of a simulated world
+	received clock.Instant // when the last reply came
+	sent     *wire         // of the last round; nil: there was no connection
+	limit    *limit        // ends the round on its way when it takes too long; replaced under mu
 	bound    bound
 	ops      []*Op
 	dropped  []*Op // cancelled while they were queued
@@ -50,23 +55,20 @@ type lane struct {
 	commands []command
 	again    []command
 	done     []command // settled in this round
-	built    []rueidis.Completed
+	outbox   outbox
 	reply    [1]rueidis.RedisResult // to a lone command
 	envelope envelope
-	rounds   int  // of this run
-	loads    bool // the next round loads all scripts that were used: they are gone
+	rounds   int       // of this run
+	scripts  uint64    // how often they had been loaded again when the round began
+	loaded   scriptSet // what its pipeline loads
+	loads    bool      // the next round loads all scripts that were used: they are gone
 }
-
-// maxReloads and maxTooLate bound how often one run repairs the same command.
-const (
-	maxReloads = 8
-	maxTooLate = 3
-)
 
 func newLane(n *Node, l *link) *lane {
 	return &lane{
 		node: n, link: l, number: len(n.lanes), bound: newBound(n.opts.RunMost), most: max(n.opts.QueueMax/n.opts.Lanes, 1),
-		wake: n.world.NewBell(), limit: newLimit(),
+		rested: true,
+		wake:   n.world.NewBell(), limit: newLimit(),
 	}
 }
 
@@ -93,33 +95,35 @@ func (l *limit) Err() error {
 	}
 }
 
-// submit queues an op. Blocks: never. Acquires and re-sends are refused when the queue is full.
-func (l *lane) submit(op *Op) *ServerError {
+// submit queues an op. Blocks: never. Acquires and re-sends are refused when the queue is full. If the caller leads,
+// and nobody has the lane, it is the caller's: it has to lead.
+func (l *lane) submit(op *Op, leads bool) (led bool, refused *ServerError) {
 	l.mu.Lock()
 	// Asked under mu: a worker that finds the queue empty and the lane closed ends, and nobody would answer the op.
 	if l.closed {
 		l.mu.Unlock()
-		return errClosed
+		return false, errClosed
 	}
 	if op.Kind == OpAcquire && l.queue.acquires.live() >= l.room() {
 		l.mu.Unlock()
 		l.node.stats.overloaded.Add(1)
-		return errOverloaded
+		return false, errOverloaded
 	}
 	l.queue.of(op.Kind).push(op)
 	if op.Kind != OpRelease { // a release cannot be taken back
 		op.state.Store(opQueued)
 	}
 	// One ring for each sleep: only the op that ends it pays for waking the worker.
-	ring := l.asleep && (!l.resting || op.Kind != OpAcquire)
-	if ring {
+	free := l.asleep && (!l.resting || op.Kind != OpAcquire)
+	if free {
 		l.asleep = false
 	}
+	led = free && leads && !l.resting && l.leadable()
 	l.mu.Unlock()
-	if ring {
+	if free && !led {
 		l.wake.Ring()
 	}
-	return nil
+	return led, nil
 }
 
 // room is how many acquires the lane may hold: all of the node's, while it is the only one that they take.
@@ -135,28 +139,38 @@ func (l *lane) work() {
 	defer l.node.workers.Done()
 	world.NewPart("lane").Label()
 	for l.nextRun() {
-		l.node.world.Yield("lane.work: claimed | the cancelled answered, the others sent")
-		for i, op := range l.dropped {
-			l.dropped[i] = nil
-			op.resetRoute()
-			op.Sink.Answered(op, &Result{Code: CodeCancelled})
-		}
-		l.run()
+		l.tellDropped()
+		l.run(false)
 		l.finishRun()
 	}
 }
 
-// nextRun waits for ops and takes what goes into one write. It says false when the lane is closed; what was still
-// queued has then been answered.
-func (l *lane) nextRun() bool {
-	// Those who were answered together ask together, if they get to run first. A lone op would pay for it alone, and of
-	// many enough are there.
+// tellDropped answers those who were cancelled while they were queued.
+func (l *lane) tellDropped() {
+	l.node.world.Yield("lane.work: claimed | the cancelled answered, the others sent")
+	for i, op := range l.dropped {
+		l.dropped[i] = nil
+		op.resetRoute()
+		op.Sink.Answered(op, &Result{Code: CodeCancelled})
+	}
+	l.dropped = l.dropped[:0]
+}
+
+// gather lets those who were answered together ask together, if they get to run first. A lone op would pay for it
+// alone, and of many enough are there.
+func (l *lane) gather() {
 	if n := len(l.ops); n > 1 && n < manyOps {
 		runtime.Gosched()
 	}
-	for slept := l.begun == 0; ; {
+}
+
+// nextRun waits for ops and takes what goes into one write, or for a run that its leader has left. It says false when
+// the lane is closed; what was still queued has then been answered.
+func (l *lane) nextRun() bool {
+	for l.gather(); ; {
 		l.mu.Lock()
-		if l.begins(slept) {
+		if l.stage != stageNone || l.begins(l.rested) {
+			l.rested = false
 			l.mu.Unlock()
 			return true
 		}
@@ -166,7 +180,7 @@ func (l *lane) nextRun() bool {
 			l.mu.Unlock()
 			return false
 		}
-		l.asleep, l.resting, slept = true, waiting, !waiting
+		l.asleep, l.resting, l.rested = true, waiting, !waiting
 		l.mu.Unlock()
 		if l.acks == nil {
 			l.node.spread.rests(l.number)
@@ -270,26 +284,6 @@ func (l *lane) claim(f *fifo, n int) {
 	}
 }
 
-// run sends what was loaded, in rounds: the first carries everything, later ones only what has to
-// be sent again for a reason that is known to have kept it from running.
-func (l *lane) run() {
-	// Results are used again by the next run: a sink may read one during its call only.
-	if cap(l.results) < len(l.ops) {
-		l.results = make([]Result, len(l.ops)*2)
-	}
-	l.results = l.results[:len(l.ops)]
-	l.commands = appendCommands(l.commands[:0], l.ops, l.results, l.node)
-	for l.rounds = 0; len(l.commands) > 0; {
-		l.round()
-		if len(l.again) > 0 {
-			l.publish()
-		}
-		l.done = l.done[:0]
-		// The two slices change places, so that no round allocates.
-		l.commands, l.again = l.again, l.commands[:0]
-	}
-}
-
 // finishRun forgets the run and answers its ops.
 func (l *lane) finishRun() {
 	// An answered op belongs to its owner again. So tick must lose sight of it first: it reads the keys of a run.
@@ -341,142 +335,6 @@ func (l *lane) checkMaster(err *ServerError) {
 	}
 }
 
-// round sends l.commands in one write and reads their replies; what has to go again is in
-// l.again afterwards.
-func (l *lane) round() {
-	l.again = l.again[:0]
-	// The connection. A dial takes time, and so do earlier rounds: the limit of this one counts from now then.
-	before := l.link.cur.Load()
-	w, failed := l.link.get()
-	l.sent = w
-	// GiveUp may have come during the dial.
-	if l.cut.Load() {
-		failed = errClosed
-	}
-	if failed != nil {
-		for i := range l.commands {
-			l.failAll(&l.commands[i], failed)
-		}
-		return
-	}
-	scripts := l.node.reloaded.Load()
-	if l.rounds++; l.rounds > 1 || w != before {
-		l.restart()
-	}
-	// The pipeline. sentAt is from before the write, because leases are trusted from their sending. The not-after keeps
-	// a copy that is late from running when the attempt is long over.
-	sentAt := l.since
-	loads := l.build(w, w.est.notAfter(sentAt, l.node.opts.AttemptLimit))
-	replies := l.exchange(w.client)
-	received := l.node.opts.Clock.Now()
-	l.node.stats.batches.Add(1)
-	l.learn(replies, received.Sub(sentAt))
-
-	// The replies, one for each command.
-	refused := w.stock.note(loads, replies)
-	lost, missing := false, false
-	for i := range l.commands {
-		c := &l.commands[i]
-		reply := replies[c.at]
-		if reply.NonRedisError() != nil {
-			lost = true
-		}
-		outcome := c.readReply(w, reply, sentAt, received)
-		c.probed(replies[c.at-c.probes : c.at])
-		if w.caps.Cluster {
-			c.noteUndeclared()
-		}
-		if l.sort(c, outcome, refused.of(c.script)) {
-			missing = true
-		}
-	}
-	// Scripts that are missing. One of the lanes that meet NOSCRIPT at the same time loads; one that has just
-	// loaded, and misses them still, loads again.
-	l.loads = missing && (l.loads || l.node.claimReload(scripts))
-	// A connection that owes an answer is never used again: what still comes on it would be taken for another reply.
-	if lost || w.malformed.Load() {
-		l.link.giveUp(w)
-		l.built = nil // the connection may still read it
-	}
-	// Replicas are asked when everything else is done: WAIT blocks the connection.
-	if l.acks != nil {
-		l.confirm(w, lost)
-	}
-}
-
-// exchange sends what is built and waits for the replies. A lone command goes alone: the client makes no list for it.
-func (l *lane) exchange(to rueidis.DedicatedClient) []rueidis.RedisResult {
-	if len(l.built) != 1 {
-		return to.DoMulti(l.limit, l.built...)
-	}
-	l.reply[0] = to.Do(l.limit, l.built[0])
-	return l.reply[:]
-}
-
-// learn fits the bound to how long the first round of a run has taken. One that got no answer because its connection
-// broke says nothing.
-func (l *lane) learn(replies []rueidis.RedisResult, took time.Duration) {
-	limit := l.node.opts.AttemptLimit
-	if l.rounds == 1 && (took >= limit || replies[len(replies)-1].NonRedisError() == nil) {
-		l.bound.ran(len(l.ops), took, limit)
-	}
-}
-
-// sort says what becomes of a command that has its reply: it is done, or goes into the next round. refused is why its
-// script could not be loaded. It reports whether the command's script is missing.
-func (l *lane) sort(c *command, o outcome, refused *ServerError) (missing bool) {
-	switch o {
-	case settled:
-		l.done = append(l.done, *c)
-	case tooLate:
-		l.sendAgain(c)
-	case noScript:
-		// Loading again would be refused again. The reason says more than NOSCRIPT.
-		if refused != nil {
-			l.failAll(c, refused)
-			return false
-		}
-		c.reloads++
-		l.again = append(l.again, *c)
-		return true
-	case split:
-		l.bisect(c)
-	}
-	return false
-}
-
-// build makes the pipeline of l.commands. In front stands what loads the scripts that the server was not given yet, and
-// those that it has lost.
-func (l *lane) build(w *wire, notAfter int64) (loads scriptSet) {
-	// All scripts are noted before any is loaded: a load in this write is for each of them.
-	for i := range l.commands {
-		s := l.commands[i].script
-		l.node.use(s)
-		loads |= s.set()
-	}
-	loads = w.stock.lacks(loads)
-	if l.loads {
-		loads |= l.node.used()
-	}
-	l.built = w.appendLoads(l.built[:0], loads)
-	l.envelope = envelope{
-		wire: w, cluster: l.node.nodes != nil, publish: l.node.mode.publish,
-		asks: l.node.mode.asks(l.node.opts.Publish, l.node.nodes != nil), askFrom: l.node.opts.AskFrom, now: l.since,
-		notAfter: notAfter, args: l.envelope.args, lease: l.envelope.lease, limit: l.envelope.limit,
-	}
-	for i := range l.commands {
-		c := &l.commands[i]
-		// ASKING holds for one command. Nothing comes between: an op that asks has no probes.
-		if c.ops[0].asking {
-			l.built = append(l.built, w.client.B().Asking().Build())
-		}
-		l.built = c.appendProbes(l.built, w)
-		c.at = len(l.built)
-		l.built = append(l.built, c.build(&l.envelope))
-	}
-	return loads
-}
-
 // publish answers what a round has settled when others have to go again: their rounds cost time, and
 // a grant is trusted from its sending on.
 func (l *lane) publish() {
@@ -526,11 +384,15 @@ func (l *lane) renewLimit() {
 	}
 }
 
-// end ends the limit, once. Called with the lane's mu held.
-func (l *limit) end() {
-	if !l.over {
-		l.over = true
-		close(l.done)
+// end ends the time of the round on its way, once. Called with mu held.
+func (l *lane) end() {
+	if l.limit.over {
+		return
+	}
+	l.limit.over = true
+	close(l.limit.done)
+	if d := l.waitsOn.Load(); d != nil {
+		d.interrupt()
 	}
 }
 
@@ -540,37 +402,10 @@ func (l *lane) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut.Store(true)
-	l.limit.end()
+	l.end()
 	if l.resting && l.asleep {
 		l.asleep = false
 		l.wake.Ring()
-	}
-}
-
-// sendAgain repeats a command the server refused because its not-after had passed. Its reply has
-// just told us the server's time.
-func (l *lane) sendAgain(c *command) {
-	if c.refusals++; c.refusals >= maxTooLate {
-		l.failAll(c, errTooLate)
-		return
-	}
-	l.again = append(l.again, *c)
-}
-
-func (l *lane) failAll(c *command, err *ServerError) {
-	for i := range c.results {
-		c.results[i] = Result{Code: CodeError, Err: err}
-	}
-	l.done = append(l.done, *c)
-}
-
-// bisect splits a command that was refused as a whole, until the guilty key stands alone.
-func (l *lane) bisect(c *command) {
-	middle := len(c.ops) / 2
-	for _, part := range [...][2]int{{0, middle}, {middle, len(c.ops)}} {
-		half := *c
-		half.ops, half.results = c.ops[part[0]:part[1]], c.results[part[0]:part[1]]
-		l.again = append(l.again, half)
 	}
 }
 
@@ -583,7 +418,7 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 	switch {
 	case l.since != 0:
 		if now.Sub(l.since) >= l.node.opts.AttemptLimit {
-			l.limit.end()
+			l.end()
 		}
 		if !l.reported && now.Sub(l.oldest) >= patience {
 			l.reported = true
@@ -591,7 +426,10 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 				keys = append(keys, op.Key)
 			}
 		}
-	case !l.asleep || !l.resting: // nothing waits, or it is just being taken
+	case !l.asleep: // it is just being taken
+		return keys
+	case !l.resting: // nothing waits
+		l.leaveStale()
 		return keys
 	default:
 		l.asleep = false

@@ -25,6 +25,7 @@ type wire struct {
 	stock  *stock
 	noCopy atomic.Bool // learnt from the ACL's refusal; forgotten with the connection
 	heard  hearing
+	direct *direct // what its lane writes to and reads from instead; nil: the client does
 	// malformed: a reply was none of our scripts'. Replies and commands may not belong together any more.
 	malformed atomic.Bool
 }
@@ -41,6 +42,8 @@ type link struct {
 	world *world.World
 	// follows: what is connected to must be a master. Whoever named it may be late.
 	follows bool
+	// takes, if set, is what watches the connections: one lane has them for itself, see direct.
+	takes *Guard
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
 	evicts func(policy string)
 	// begins says which scripts the handshake loads, stockOf what the server with this run id was given.
@@ -125,7 +128,12 @@ func (l *link) connect() (*wire, *ServerError) {
 	b := client.B()
 	// One pipeline asks for all. TIME stands last: whatever came behind it would make the estimate older.
 	loads := l.begins()
-	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+4), loads)
+	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+5), loads)
+	word := ""
+	if l.takes != nil && cooks() {
+		word = l.takes.claims.claim(claimWord)
+		cmds = append(cmds, b.Ping().Message(word).Build())
+	}
 	role := len(cmds)
 	if l.follows {
 		cmds = append(cmds, b.Role().Build())
@@ -143,6 +151,9 @@ func (l *link) connect() (*wire, *ServerError) {
 	}
 	// A server that is of no use is refused here, before an op is sent to it.
 	if refused := l.check(w, replies[role], err); refused != nil {
+		if word != "" {
+			_ = l.takes.claims.take(word)
+		}
 		l.discard(w)
 		return nil, refused
 	}
@@ -152,8 +163,27 @@ func (l *link) connect() (*wire, *ServerError) {
 	if info, err := replies[len(replies)-3].ToString(); err == nil && l.evicts != nil {
 		l.evicts(l.hidden(evictionPolicy(info)))
 	}
+	if word != "" {
+		return w, l.take(w, word)
+	}
 	return w, nil
 }
+
+// take takes the connection of a wire over from its client. Where that is not possible the wire goes by the client.
+func (l *link) take(w *wire, word string) *ServerError {
+	conn := l.takes.claims.take(word)
+	if conn == nil {
+		return nil
+	}
+	if !conn.take(takeLimit) {
+		l.discard(w)
+		return l.from.unreachable(errNotTaken)
+	}
+	w.direct = &direct{conn: conn, look: newLook(conn.Conn)}
+	return nil
+}
+
+var errNotTaken = errors.New("the client does not leave its connection")
 
 // hidden takes passwords out of what the server says of itself.
 func (l *link) hidden(text string) string {
@@ -237,6 +267,9 @@ func (l *link) leave(w *wire) bool {
 
 // discard closes in the background: rueidis waits up to a second for a silent peer.
 func (l *link) discard(w *wire) {
+	if w.direct != nil {
+		_ = w.direct.conn.Close() // what reads from it ends now
+	}
 	l.wg.Go("link.discard", w.client.Close)
 }
 

@@ -380,8 +380,10 @@ func TestAScriptThatIsRefusedIsNoTroubleOfAnother(t *testing.T) {
 		plain := nodeOp(OpAcquire, "plain", forgetfulSink{a, &heirSink{wanted: []int32{1}}})
 		meet := nodeOp(OpAcquire, "meet", forgetfulSink{b, &heirSink{wanted: []int32{1}}})
 		meet.Family, meet.Count, meet.Field = FamilyBarrier, 1, nodeID+":1"
-		require.Nil(t, l.submit(plain))
-		require.Nil(t, l.submit(meet))
+		for _, op := range []*Op{plain, meet} {
+			_, refused := l.submit(op, false)
+			require.Nil(t, refused)
+		}
 		n.workers.Add(1)
 		go l.work()
 		require.Contains(t, a.await(t, plain).Err.Text, "of no use", "it ran")

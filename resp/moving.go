@@ -84,16 +84,15 @@ func otherKeysRead(op *Op) []string {
 // readMark is the key that says until when a read hold of ours lives.
 func readMark(key, field string) string { return slot.ReadHold(key, field, 1) }
 
-// appendProbes puts what finds out whether the keys beside an op's are here in front of its command.
-func (c *command) appendProbes(cmds []rueidis.Completed, w *wire) []rueidis.Completed {
+// addProbes puts what finds out whether the keys beside an op's are here in front of its command.
+func (c *command) addProbes(to *outbox) {
 	c.probes = 0
 	if op := c.ops[0]; op.alone && !op.asking {
 		for _, key := range op.otherKeys() {
-			cmds = append(cmds, w.client.B().Exists().Key(key).Build())
+			to.add(to.wire.client.B().Exists().Key(key).Build())
 			c.probes++
 		}
 	}
-	return cmds
 }
 
 // probed keeps an op that is to go to the target of a move here, as long as a key beside its own is here.

@@ -65,7 +65,10 @@ func TestARequestGoesToTheTargetWhenItsNotesHaveGone(t *testing.T) {
 		} {
 			op := &Op{Kind: kind, Family: FamilySemaphore, Key: "k", alone: true}
 			c := &command{ops: []*Op{op}, results: []Result{{Code: CodeError, Err: ask}}}
-			probes := c.appendProbes(nil, bareWire(capabilities{}))
+			var o outbox
+			o.begin(bareWire(capabilities{}))
+			c.addProbes(&o)
+			probes := o.built
 			if kind == OpCall {
 				require.Empty(t, probes, "it looks at no notes")
 				break

@@ -31,6 +31,10 @@ type Options struct {
 	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
+	// Guard is what watches the connections of the clients; may be nil. If they are its own, the first lane takes its
+	// connection over from the client.
+	Guard *Guard
+
 	// Hide takes passwords out of what a server says. May be nil.
 	Hide func(text string) string
 
@@ -95,7 +99,8 @@ type Node struct {
 
 	lanes    []*lane
 	spread   *spread // which of them an op takes
-	commands *link   // acquires, releases and single ops
+	commands *link   // acquires, releases and single ops: of the first lane, where the lane has it for itself
+	others   *link   // then of the other lanes, and of who asks for the server itself; else commands
 	acked    *link   // acquires that wait for replicas: what waits there delays nothing else
 	renewals *link   // renewals alone, so that nothing delays them
 	retries  *link   // renewals that failed once
@@ -167,6 +172,11 @@ func newNode(from *endpoint, o Options) *Node {
 	n.wg.Init(n.world)
 	n.commands = n.newLink("commands")
 	n.commands.evicts = n.mayEvict
+	n.others = n.commands
+	if o.Guard != nil && o.Guard.Own {
+		n.commands.takes = o.Guard
+		n.others = n.newLink("others")
+	}
 	n.acked = n.newLink("acknowledged")
 	n.renewals = n.newLink("renewals")
 	n.retries = n.newLink("retries")
@@ -195,8 +205,12 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 		n.subs = pubsub.Open(config)
 	}
 	n.spread = newSpread(&n.opts)
-	for range n.opts.Lanes {
-		n.lanes = append(n.lanes, newLane(n, n.commands))
+	for i := range n.opts.Lanes {
+		over := n.commands
+		if i > 0 {
+			over = n.others
+		}
+		n.lanes = append(n.lanes, newLane(n, over))
 	}
 	// The lane that waits for replicas is the last one: Submit and Hurry find it there.
 	last := newLane(n, n.acked)
@@ -206,6 +220,15 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 		n.workers.Add(1)
 		n.world.Go("lane", l.work)
 	}
+}
+
+// links lists them.
+func (n *Node) links() []*link {
+	all := []*link{n.commands, n.acked, n.renewals, n.retries}
+	if n.others != n.commands {
+		all = append(all, n.others)
+	}
+	return all
 }
 
 func (n *Node) newLink(name string) *link {
@@ -261,6 +284,12 @@ func (n *Node) TakeEvicts() string {
 // Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
 // not called.
 func (n *Node) Submit(op *Op) error {
+	_, err := n.SubmitLed(op, false)
+	return err
+}
+
+// SubmitLed is Submit for a caller that leads, if leads is set: it has to take its turn, if it gets one.
+func (n *Node) SubmitLed(op *Op, leads bool) (Turn, error) {
 	l := n.lanes[0]
 	switch {
 	case op.Ack != nil:
@@ -268,11 +297,14 @@ func (n *Node) Submit(op *Op) error {
 	case op.Wide:
 		l = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]
 	}
-	// Not "return l.submit(op)": a nil *ServerError is no nil error.
-	if err := l.submit(op); err != nil {
-		return err
+	led, refused := l.submit(op, leads)
+	switch {
+	case refused != nil: // else a nil *ServerError would be no nil error
+		return Turn{}, refused
+	case led:
+		return Turn{l}, nil
 	}
-	return nil
+	return Turn{}, nil
 }
 
 // Hurry ends every wait for replicas, now and from now on: what was granted is answered as seen by none.
@@ -319,7 +351,7 @@ func (n *Node) suspect() {
 // way there gets no answer, and every waiter is woken. Blocks: never.
 func (n *Node) move(addr string) {
 	old := n.from.move(addr)
-	for _, l := range []*link{n.commands, n.acked, n.renewals, n.retries} {
+	for _, l := range n.links() {
 		if w := l.cur.Load(); w != nil {
 			l.giveUp(w)
 		}
@@ -340,7 +372,7 @@ func (n *Node) left(err *ServerError) bool {
 // leave gives up a connection to a server that is not the master any more. Its subscriptions go with that of the
 // commands.
 func (n *Node) leave(l *link, w *wire) {
-	if l.leave(w) && l == n.commands && !n.opts.Follows {
+	if l.leave(w) && (l == n.commands || l == n.others) && !n.opts.Follows {
 		n.subs.Replace()
 	}
 }
@@ -368,7 +400,7 @@ func (n *Node) Ping(ctx context.Context) error {
 	n.wg.Add(1)
 	go func() {
 		defer n.wg.Done()
-		w, failed := n.commands.get()
+		w, failed := n.others.get()
 		if failed != nil {
 			done <- answer{failed}
 			return
@@ -377,7 +409,7 @@ func (n *Node) Ping(ctx context.Context) error {
 		r := all[0]
 		// A caller whose time is over proves nothing against the connection.
 		if r.NonRedisError() != nil && ctx.Err() == nil {
-			n.commands.giveUp(w)
+			n.others.giveUp(w)
 		}
 		if err := r.Error(); err != nil {
 			done <- answer{hidden(n.opts.Hide, classify(err))}
@@ -401,7 +433,7 @@ func (n *Node) Ping(ctx context.Context) error {
 // connection that breaks once is no silence yet. Blocks: for two dials and answers.
 func (n *Node) mastering(ctx context.Context) bool {
 	for tries := 1; ; tries++ {
-		w, failed := n.commands.get()
+		w, failed := n.others.get()
 		if failed != nil {
 			// These are refusals: a server that refuses is there.
 			return failed.Class == ClassNoAuth || failed.Class == ClassNoPerm || failed.Class == ClassMaxClients
@@ -411,7 +443,7 @@ func (n *Node) mastering(ctx context.Context) bool {
 		silent := limited.Err() != nil
 		cancel()
 		if reply.NonRedisError() != nil && !silent && tries == 1 {
-			n.commands.giveUp(w)
+			n.others.giveUp(w)
 			continue
 		}
 		parts, err := reply.ToArray()
@@ -468,7 +500,7 @@ func (n *Node) Stats() NodeStats {
 	if w := n.commands.cur.Load(); w != nil {
 		s.Version = w.caps.Version
 	}
-	for _, l := range []*link{n.commands, n.acked, n.renewals, n.retries} {
+	for _, l := range n.links() {
 		if made := l.epoch.Load(); made > 1 {
 			s.Reconnects += int64(made - 1)
 		}
@@ -492,10 +524,9 @@ func (n *Node) Close() {
 	}
 	n.workers.Wait()
 	n.spread.turn(false)
-	n.commands.close()
-	n.acked.close()
-	n.renewals.close()
-	n.retries.close()
+	for _, l := range n.links() {
+		l.close()
+	}
 	n.wg.Wait()
 }
 

@@ -73,12 +73,12 @@ const nodeID = "6e3814a1-e847-452b-a982-45baf93a1df2"
 // nodeOpen connects a node as an engine would, and ticks it.
 func nodeOpen(t testing.TB, addr string, o Options) *Node {
 	t.Helper()
+	o.ID, o.Guard = nodeID, &Guard{Own: true}
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, AlwaysPipelining: true, PipelineMultiplex: -1,
-		DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: (&Guard{Own: true}).Dialer(Dial),
+		DisableCache: true, DisableRetry: true, ConnWriteTimeout: 2 * time.Second, DialCtxFn: o.Guard.Dialer(Dial),
 	})
 	require.NoError(t, err)
-	o.ID = nodeID
 	n, err := Connect(client, addr, o)
 	require.NoError(t, err)
 	ticks := time.NewTicker(50 * time.Millisecond)

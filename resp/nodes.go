@@ -159,14 +159,20 @@ func (ns *Nodes) Wide() bool { return ns.opts.Wide.Load() > 0 }
 // Errors: *ServerError of ClassOverloaded or ClassClosed; then nothing was sent, and the sink is
 // not called.
 func (ns *Nodes) Submit(op *Op) error {
+	_, err := ns.SubmitLed(op, false)
+	return err
+}
+
+// SubmitLed is Submit for a caller that leads, if leads is set: it has to take its turn, if it gets one.
+func (ns *Nodes) SubmitLed(op *Op, leads bool) (Turn, error) {
 	if ns.single != nil {
-		return ns.single.Submit(op)
+		return ns.single.SubmitLed(op, leads)
 	}
 	for {
 		n := ns.Owner(op.Slot)
-		err := n.Submit(op)
+		turn, err := n.SubmitLed(op, leads)
 		if !errors.Is(err, errClosed) || ns.Owner(op.Slot) == n { // not retired meanwhile
-			return err
+			return turn, err
 		}
 	}
 }

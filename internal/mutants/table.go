@@ -72,7 +72,8 @@ func table() []mutant {
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
 		spreading(), publishing(), overloads(), urgency(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(), several(), severalInTrouble(), majorities(), extended(), redLocks(), joining(), whoIsFirst(), outlasting(),
-		edges(), shared(),
+		edges(),
+		leads(), shared(),
 		contention(), givingUp(), contentionByClass(), lateRenewals(), tracers(), statements(), errorsTold(), opening(), farAndForced(),
 		loading(), oneKey(),
 		lingering(), lingeringNobodys(),
@@ -292,7 +293,7 @@ func queues() []mutant {
 		},
 		{
 			"answers-wait-for-others", "a lease is told when it is over, because another's command went again",
-			one("resp/lane.go", "\t\t\tl.publish()\n", "\t\t\t_ = l.publish\n"),
+			one("resp/round.go", "\t\t\tl.publish()\n", "\t\t\t_ = l.publish\n"),
 			faultSuite, "TestResultsWaitForOthersRounds", true,
 		},
 		{

@@ -12,7 +12,7 @@ func loading() []mutant {
 		},
 		{
 			"first-use-is-not-loaded", "the first use of each kind costs a failed round",
-			one(lane, "\tloads = w.stock.lacks(loads)\n", "\tloads = 0\n"), "resp", firstUse, false,
+			one("resp/round.go", "\tloads = w.stock.lacks(loads)\n", "\tloads = 0\n"), "resp", firstUse, false,
 		},
 		{
 			"first-renewal-is-not-loaded", "the first renewal of a kind costs a failed round, and has little time",

@@ -22,7 +22,7 @@ func overloads() []mutant {
 		},
 		{
 			"bound-learns-nothing", "the lane never measures",
-			one(lane, "\tl.learn(replies, received.Sub(sentAt))\n", ""),
+			one("resp/round.go", "\tl.learn(replies, l.received.Sub(sentAt))\n", ""),
 			"resp", "TestALaneLearnsHowMuchItMaySend", false,
 		},
 		{

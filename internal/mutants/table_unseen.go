@@ -10,7 +10,7 @@ func unseen() []mutant {
 // unseenMoves breaks what a renewal counts from, and what a failover leaves behind.
 func unseenMoves() []mutant {
 	const renewal, node, link = "resp/renewal.go", "resp/node.go", "resp/link.go"
-	const move = "[]*link{n.commands, n.acked, n.renewals, n.retries} {\n\t\tif w := l.cur.Load(); w != nil {"
+	const move = "range n.links() {\n\t\tif w := l.cur.Load(); w != nil {"
 	const moved = "TestANodeThatIsMovedLeavesTheOldMasterWithEveryConnection"
 	return []mutant{
 		{
@@ -27,11 +27,11 @@ func unseenMoves() []mutant {
 		},
 		{
 			"retries-stay-at-the-old-master", "a renewal that failed once is proven by a server that is master no more",
-			one(node, move, "[]*link{n.commands, n.acked, n.renewals} {\n\t\tif w := l.cur.Load(); w != nil {"), "resp", moved, false,
+			one(node, move, "range n.links() {\n\t\tif w := l.cur.Load(); w != nil && l != n.retries {"), "resp", moved, false,
 		},
 		{
 			"acked-stays-at-the-old-master", "what waits for replicas goes to the old master",
-			one(node, move, "[]*link{n.commands, n.renewals, n.retries} {\n\t\tif w := l.cur.Load(); w != nil {"), "resp", moved, false,
+			one(node, move, "range n.links() {\n\t\tif w := l.cur.Load(); w != nil && l != n.acked {"), "resp", moved, false,
 		},
 		{
 			"subscriptions-stay-at-the-old-master", "waiters hear nothing of releases after a failover",
@@ -234,12 +234,12 @@ func unseenElsewhere() []mutant {
 		},
 		{
 			"lane-counts-from-its-answer", "a slow answer makes the holder believe too long",
-			one("resp/lane.go", "outcome := c.readReply(w, reply, sentAt, received)", "outcome := c.readReply(w, reply, received, received)\n\t\t_ = sentAt"),
+			one("resp/round.go", "outcome := c.readReply(w, reply, sentAt, l.received)", "outcome := c.readReply(w, reply, l.received, l.received)"),
 			"resp", "TestC028_WhatALaneSendsCountsFromBeforeItWasSent", false,
 		},
 		{
 			"lane-counts-from-its-first-round", "what was sent again, behind a dial or without its script, is believed for too short a time",
-			one("resp/lane.go", "l.rounds > 1 || w != before {", "w != before && false {"),
+			one("resp/round.go", "l.rounds > 1 || w != before {", "w != before && false {"),
 			"resp", "TestC028_WhatALaneSendsCountsFromBeforeItWasSent", false,
 		},
 	}

@@ -1,0 +1,94 @@
+package main
+
+// leads: a lane whose connection is its own, and a caller that leads it.
+func leads() []mutant {
+	const lead, direct, taken = "resp/lead.go", "resp/direct.go", "resp/taken.go"
+	sim := func(name, why, file, from, to string) mutant {
+		return mutant{name, why, one(file, from, to), "engine", "TestSimOfLeaders", false}
+	}
+	return []mutant{
+		{
+			"leader-waits-for-its-answer", "a caller whose ctx ends returns when the server answers",
+			one(direct, "d.limited, err = true, d.conn.SetDeadline(time.Now().Add(leadMost))", "d.limited, err = true, d.conn.SetDeadline(time.Now().Add(time.Minute))"),
+			"resp", "TestALeaderLeavesARoundThatTakesLong", false,
+		},
+		{
+			"leader-dials", "a caller whose ctx ends waits for a dial",
+			one("resp/round.go", "if leads && (l.rounds > 0 || !l.leadable()) {", "if leads && l.rounds > 0 {"),
+			"resp", "TestALeaderLeavesTheDialToTheWorker", false,
+		},
+		{
+			"left-round-begins-anew", "what a leader has sent is sent again",
+			one("resp/round.go", "if l.stage != stageReply && !l.open() {", "if !l.open() {"),
+			"resp", "TestALeaderLeavesARoundThatTakesLong", false,
+		},
+		{
+			"leader-keeps-the-lane", "who comes behind a round that its leader has left waits for ever",
+			one(lead, "idle := l.stage == stageNone && l.queue.len() == 0 && !l.closed", "idle := l.queue.len() == 0 && !l.closed"),
+			"resp", "TestALeaderLeavesARoundThatTakesLong", false,
+		},
+		{
+			"leader-forgets-close", "Close waits for ever for a lane that a caller has led",
+			one(lead, "l.queue.len() == 0 && !l.closed", "l.queue.len() == 0"), "resp", "TestCloseWaitsForALeaderOnly", false,
+		},
+		sim("sim-leader-forgets-the-queue", "who asked while a caller led waits until somebody else comes", lead,
+			"idle := l.stage == stageNone && l.queue.len() == 0 && !l.closed", "idle := l.stage == stageNone && !l.closed"),
+		sim("sim-left-round-is-forgotten", "a round that its leader has left has no answer", lead,
+			"idle := l.stage == stageNone && l.queue.len()", "idle := l.queue.len()"),
+		{
+			"late-interrupt-ends-the-next-round", "a round that has just begun has no answer",
+			one(direct, "\tcase d.limited || d.interrupted.Load():\n", "\tcase d.limited:\n"),
+			"resp", "TestDirectTakesNoInterruptOfTheRoundBefore", false,
+		},
+		{
+			"stray-deadline-ends-a-round", "a leader's deadline ends the round that the worker goes on with",
+			one(direct, "\tcase d.limited || d.interrupted.Load():\n", "\tcase d.interrupted.Load():\n"),
+			"resp", "TestDirectIsLeftByItsLeaderAndTheWorkerGoesOn", false,
+		},
+		{
+			"round-has-no-end", "a silent server holds its lane for ever",
+			one(direct, "\tif err == nil && over() {\n", "\tif err == nil && false && over() {\n"),
+			"resp", "TestAttemptWithoutAnAnswerEndsAtItsLimitAndIsNotDefinite", false,
+		},
+		{
+			"round-is-not-interrupted", "a silent server holds its lane for ever",
+			one("resp/lane.go", "\t\td.interrupt()\n", "\t\t_ = d\n"),
+			"resp", "TestAttemptWithoutAnAnswerEndsAtItsLimitAndIsNotDefinite", false,
+		},
+		{
+			"half-written-begins-anew", "bytes go out twice, and the server takes them for other commands",
+			one(direct, "n, err := d.conn.push(d.out[d.sent:])", "d.sent = 0\n\t\tn, err := d.conn.push(d.out)"),
+			"resp", "TestDirectIsLeftByItsLeaderInTheMiddleOfAWrite", false,
+		},
+		{
+			"arrived-is-lost", "what had come when the connection broke is unknown",
+			one(direct, "at, there := 0, d.asked-d.left()", "at, there := 0, 0"), "resp", "TestDirectKeepsWhatHadComeWhenItsConnectionBreaks", false,
+		},
+		{
+			"push-is-a-reply", "a push of the server is taken for the answer",
+			one(direct, "for kind == '>' { // a push", "for kind == '?' { // a push"), "resp", "TestDirectIsLeftByItsLeaderAndTheWorkerGoesOn", false,
+		},
+		{
+			"text-is-shared", "a reply's text becomes another's",
+			one(direct, "c.texts = c.texts || len(text) > 0", "_ = c.texts"), "resp", "TestDirectKeepsEachText", false,
+		},
+		{
+			"ended-unseen", "what is sent on a connection that had ended is unknown",
+			one("resp/round.go", "w.direct.stale()", "false"), "resp", "TestALaneSeesThatItsConnectionHasEnded", false,
+		},
+		{
+			"client-pings-the-server", "the client's PING stands between a lane's commands",
+			one("resp/guard.go", "\tif t := w.taken.Load(); t != nil {\n\t\treturn t.write(b)\n\t}\n", ""),
+			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+		},
+		{
+			"client-unanswered", "the client gives a connection up that is well",
+			one(taken, "t.pending = append(t.pending, pingReply...)", "_ = pingReply"),
+			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+		},
+		{
+			"taken-at-any-price", "two read from one connection",
+			one(taken, "case <-timer.C:\n\t\treturn false", "case <-timer.C:\n\t\treturn true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
+		},
+	}
+}

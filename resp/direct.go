@@ -1,0 +1,309 @@
+package resp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A direct is a connection that one lane has for itself. Its client has dialled it, greeted the server and
+// authenticated itself; the lane writes and reads, on whichever goroutine runs its round. So a round costs a write and
+// a read, and no goroutine beside. What has arrived is kept when the rest does not come.
+type direct struct {
+	conn *watched
+	out  []byte // the commands of the round
+	sent int    // bytes of it that were written
+
+	in    []byte // what has come
+	first uint64 // how many commands had been answered before the round
+	asked int    // commands of the round
+
+	replies []rueidis.RedisResult
+	cooked  cooked
+
+	look        *look       // whether it has ended meanwhile
+	limited     bool        // it has a deadline
+	interrupted atomic.Bool // it has one that is over
+}
+
+// stale reports whether the connection has ended while nothing was on its way. Blocks: never.
+func (d *direct) stale() bool { return d.look.over() }
+
+const (
+	directRead = 16 << 10 // bytes that one read takes at least
+	directKeep = 1 << 20  // a larger buffer is given back after its round
+	takeLimit  = time.Second
+	// leadMost is how long a leader waits for its round. Its own caller may want to leave at any time; a server that is
+	// well answers within a tenth of this.
+	leadMost = time.Millisecond
+	// idleLook is after how long without a round it is looked whether the connection has ended.
+	idleLook = 100 * time.Microsecond
+)
+
+// claimWord is what a connection says to be found by: PING's argument.
+func claimWord(n uint64) string { return "hf" + strconv.FormatUint(n%1e9, 10) }
+
+// Commands.
+
+// begin forgets the round before.
+func (d *direct) begin() {
+	d.out, d.sent, d.asked = d.out[:0], 0, 0
+	if cap(d.out) > directKeep {
+		d.out = nil
+	}
+}
+
+// add adds a command, in up to three parts.
+func (d *direct) add(parts ...[]string) {
+	n := 0
+	for _, part := range parts {
+		n += len(part)
+	}
+	d.out = appendLength(d.out, '*', n)
+	for _, part := range parts {
+		for _, text := range part {
+			d.out = appendLength(d.out, '$', len(text))
+			d.out = append(d.out, text...)
+			d.out = append(d.out, '\r', '\n')
+		}
+	}
+	d.asked++
+}
+
+func appendLength(b []byte, kind byte, n int) []byte {
+	b = append(b, kind)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, '\r', '\n')
+}
+
+// Rounds.
+
+// errLeft is what a leader gets whose time is over: the rest of the round is the worker's.
+var errLeft = errors.New("the round goes on without its leader")
+
+// open begins to send the round.
+func (d *direct) open() {
+	d.in, d.first = d.in[:0], d.conn.in.answered
+	d.conn.out.scan(d.out)
+}
+
+// talk sends what is not sent and reads what has not come, until the round is complete or its time is over. A leader
+// leaves it before that, after leadMost, and somebody else calls talk again. Blocks: until one of these.
+func (d *direct) talk(over func() bool, leads bool) error {
+	if err := d.limit(over, leads); err != nil {
+		return err
+	}
+	for {
+		err := d.step()
+		switch {
+		case err == nil && d.left() == 0:
+			return nil
+		case err == nil:
+		case !timedOut(err):
+			return err
+		// A deadline that is over may be one that was meant for the round before.
+		case leads && !over():
+			return errLeft
+		default:
+			if err := d.limit(over, false); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// limit sets the deadline. First set, then asked: who ends the round notes that first, and then makes the deadline one
+// that is over.
+func (d *direct) limit(over func() bool, leads bool) error {
+	var err error
+	switch {
+	case leads:
+		d.limited, err = true, d.conn.SetDeadline(time.Now().Add(leadMost))
+	case d.limited || d.interrupted.Load():
+		d.limited = false
+		d.interrupted.Store(false)
+		err = d.conn.SetDeadline(time.Time{})
+	}
+	if err == nil && over() {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// interrupt ends what waits for the connection. Any goroutine may call it.
+func (d *direct) interrupt() {
+	d.interrupted.Store(true)
+	_ = d.conn.SetDeadline(past)
+}
+
+// step writes, or reads once everything is written.
+func (d *direct) step() error {
+	if d.sent < len(d.out) {
+		n, err := d.conn.push(d.out[d.sent:])
+		d.sent += n
+		return err
+	}
+	if cap(d.in)-len(d.in) < directRead {
+		grown := make([]byte, len(d.in), max(2*cap(d.in), 2*directRead))
+		copy(grown, d.in)
+		d.in = grown
+	}
+	n, err := d.conn.receive(d.in[len(d.in):cap(d.in)])
+	d.in = d.in[:len(d.in)+n]
+	return err
+}
+
+// left is how many replies of the round have not come.
+func (d *direct) left() int {
+	if d.sent < len(d.out) {
+		return d.asked
+	}
+	return d.asked - int(d.conn.in.answered-d.first) //nolint:gosec // few
+}
+
+// finish returns the replies that have come, and the error for the others. They are valid until the next round.
+func (d *direct) finish(failed error) []rueidis.RedisResult {
+	clear(d.replies)
+	d.replies = d.replies[:0]
+	at, there := 0, d.asked-d.left()
+	for range there {
+		kind := byte('>')
+		for kind == '>' { // a push is no reply
+			kind = d.in[at]
+			d.cooked.bytes = append(d.cooked.bytes[:0], cookedHead...)
+			at = d.cooked.cook(d.in, at)
+		}
+		d.replies = append(d.replies, d.cooked.message())
+	}
+	for len(d.replies) < d.asked {
+		d.replies = append(d.replies, rueidis.NewErrorResult(failed))
+	}
+	if cap(d.in) > directKeep {
+		d.in = nil
+	}
+	return d.replies
+}
+
+// Replies.
+
+// A reply is made the client's message by the form in which the client caches messages: that is its only public way to
+// make one. The form belongs to a version of the client, so it is looked at once before it is used: see cooks.
+
+// cookedHead is what the form begins with: no time to live.
+const cookedHead = "\x00\x00\x00\x00\x00\x00\x00"
+
+// A cooked is a reply in that form.
+type cooked struct {
+	bytes []byte
+	texts bool // the message points into bytes
+}
+
+// cook appends what begins at in[at], and returns where the next one begins. The guard has seen that it is whole.
+func (c *cooked) cook(in []byte, at int) (next int) {
+	kind := in[at]
+	line, next := lineAt(in, at+1)
+	switch kind {
+	case ':':
+		n, _ := integer(line)
+		c.head(kind, n)
+		return next
+	case '_':
+		c.head(kind, 0)
+		return next
+	case '#':
+		n := int64(0)
+		if line[0] == 't' {
+			n = 1
+		}
+		c.head(kind, n)
+		return next
+	case '+', '-', ',', '(':
+		c.text(kind, line)
+		return next
+	}
+	// What comes with a length.
+	n, _ := integer(line)
+	if n < 0 { // RESP2's null
+		c.head('_', 0)
+		return next
+	}
+	switch kind {
+	case '$', '=', '!':
+		end := next + int(n)
+		c.text(kind, in[next:end])
+		return end + len("\r\n")
+	case '%', '|':
+		n *= 2
+	}
+	start := len(c.bytes)
+	c.head(kind, n)
+	for range n {
+		next = c.cook(in, next)
+	}
+	if kind == '|' { // it describes what follows, and is none itself
+		c.bytes = c.bytes[:start]
+		return c.cook(in, next)
+	}
+	return next
+}
+
+func (c *cooked) head(kind byte, n int64) {
+	c.bytes = append(c.bytes, kind)
+	c.bytes = binary.BigEndian.AppendUint64(c.bytes, uint64(n)) //nolint:gosec // its bits
+}
+
+func (c *cooked) text(kind byte, text []byte) {
+	c.head(kind, int64(len(text)))
+	c.bytes = append(c.bytes, text...)
+	c.texts = c.texts || len(text) > 0
+}
+
+// message makes the client's message of it.
+func (c *cooked) message() rueidis.RedisResult {
+	var m rueidis.RedisMessage
+	err := m.CacheUnmarshalView(c.bytes)
+	if c.texts {
+		*c = cooked{} // the memory is the message's
+	}
+	if err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	return rueidis.NewResult(m, nil)
+}
+
+// lineAt returns the line from at on without its end, and where the next one begins.
+func lineAt(in []byte, at int) (line []byte, next int) {
+	for end := at; ; end++ {
+		if in[end] == '\n' {
+			return in[at : end-1], end + 1
+		}
+	}
+}
+
+// cooks reports whether this version of the client has the form that cook makes.
+//
+//nolint:gochecknoglobals // it is asked once
+var cooks = sync.OnceValue(func() bool {
+	const said = "*3\r\n:-7\r\n$2\r\nab\r\n*1\r\n-OOM no\r\n"
+	c := cooked{bytes: []byte(cookedHead)}
+	c.cook([]byte(said), 0)
+	m := c.message()
+	values, err := m.ToArray()
+	if err != nil || len(values) != 3 {
+		return false
+	}
+	n, err := values[0].AsInt64()
+	text, err2 := values[1].ToString()
+	inner, err3 := values[2].ToArray()
+	if err != nil || err2 != nil || err3 != nil || n != -7 || text != "ab" || len(inner) != 1 {
+		return false
+	}
+	refused, is := rueidis.IsRedisErr(inner[0].Error())
+	return is && refused.Error() == "OOM no"
+})

@@ -1,0 +1,515 @@
+package resp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+)
+
+// A directPair is a direct and the server's end of its connection.
+type directPair struct {
+	*direct
+	server net.Conn
+	ended  atomic.Bool // the time of the round is over
+}
+
+func newDirectPair(t *testing.T) *directPair {
+	t.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer at.Close()
+	conn, err := net.Dial("tcp", at.Addr().String())
+	require.NoError(t, err)
+	server, err := at.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = conn.Close()
+		_ = server.Close()
+	})
+	guarded := (&Guard{Own: true}).Watch(conn).(*watched)
+	return &directPair{direct: &direct{conn: guarded, look: newLook(conn)}, server: server}
+}
+
+func (p *directPair) over() bool { return p.ended.Load() }
+
+// asks makes a round of so many commands.
+func (p *directPair) asks(n int) {
+	p.begin()
+	for i := range n {
+		p.add([]string{"EVALSHA", "sha", "1"}, []string{fmt.Sprint("key:", i)}, nil)
+	}
+	p.open()
+}
+
+func (p *directPair) says(t *testing.T, text string) {
+	t.Helper()
+	_, err := io.WriteString(p.server, text)
+	require.NoError(t, err)
+}
+
+// texts are replies as one reads them.
+func texts(replies []rueidis.RedisResult) (all []string) {
+	for _, r := range replies {
+		m, err := r.ToMessage()
+		if r.NonRedisError() != nil {
+			all = append(all, "! "+err.Error())
+			continue
+		}
+		all = append(all, m.String())
+	}
+	return all
+}
+
+func TestDirectKeepsWhatHadComeWhenItsConnectionBreaks(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(3)
+	p.says(t, ":1\r\n:2\r\n:")
+	require.NoError(t, p.server.(*net.TCPConn).CloseWrite())
+	replies := p.finish(p.talk(p.over, false))
+	require.Len(t, replies, 3)
+	for i, want := range []int64{1, 2} {
+		n, err := replies[i].AsInt64()
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	require.ErrorIs(t, replies[2].NonRedisError(), io.EOF)
+}
+
+func TestDirectKeepsWhatHadComeWhenItsTimeIsOver(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(2)
+	p.says(t, ":1\r\n")
+	require.ErrorIs(t, p.talk(p.over, true), errLeft)
+	ended := make(chan error)
+	go func() { ended <- p.talk(p.over, false) }()
+	p.ended.Store(true)
+	p.interrupt()
+	replies := p.finish(<-ended)
+	n, err := replies[0].AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	require.ErrorIs(t, replies[1].NonRedisError(), context.DeadlineExceeded)
+}
+
+// Who ends a round may come when it has just ended by itself.
+func TestDirectTakesNoInterruptOfTheRoundBefore(t *testing.T) {
+	for _, leads := range []bool{false, true} {
+		p := newDirectPair(t)
+		p.asks(1)
+		p.says(t, ":1\r\n")
+		require.NoError(t, p.talk(p.over, false))
+		p.interrupt()
+		p.asks(1)
+		p.says(t, ":2\r\n")
+		require.NoError(t, p.talk(p.over, leads))
+		n, err := p.finish(nil)[0].AsInt64()
+		require.NoError(t, err)
+		require.EqualValues(t, 2, n)
+	}
+}
+
+func TestDirectOfARoundWhoseTimeIsOverSendsNothing(t *testing.T) {
+	p := newDirectPair(t)
+	p.ended.Store(true)
+	p.interrupt()
+	p.asks(1)
+	require.ErrorIs(t, p.talk(p.over, false), context.DeadlineExceeded)
+	require.NoError(t, p.conn.Close())
+	sent, err := io.ReadAll(p.server)
+	require.NoError(t, err)
+	require.Empty(t, sent)
+}
+
+func TestDirectIsLeftByItsLeaderAndTheWorkerGoesOn(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(2)
+	p.says(t, "*2\r\n:1\r\n$3\r\na")
+	began := time.Now()
+	require.ErrorIs(t, p.talk(p.over, true), errLeft)
+	require.GreaterOrEqual(t, time.Since(began), leadMost)
+	p.says(t, "bc\r\n")
+	p.says(t, ">2\r\n+invalidate\r\n*0\r\n-OOM no\r\n") // a push is no reply
+	require.NoError(t, p.talk(p.over, false))
+	replies := p.finish(nil)
+	values, err := replies[0].ToArray()
+	require.NoError(t, err)
+	text, err := values[1].ToString()
+	require.NoError(t, err)
+	require.Equal(t, "abc", text)
+	refused, is := rueidis.IsRedisErr(replies[1].Error())
+	require.True(t, is)
+	require.Equal(t, "OOM no", refused.Error())
+}
+
+// More than the sockets hold is on its way: the server reads nothing until the leader has left.
+func TestDirectIsLeftByItsLeaderInTheMiddleOfAWrite(t *testing.T) {
+	const large = 32 << 20
+	p := newDirectPair(t)
+	p.begin()
+	p.add([]string{"ECHO", strings.Repeat("x", large)})
+	p.open()
+	require.ErrorIs(t, p.talk(p.over, true), errLeft)
+	require.Positive(t, p.sent)
+	require.Less(t, p.sent, len(p.out))
+	out := p.out
+	heard := make(chan []byte)
+	go func() {
+		all := make([]byte, len(out))
+		_, err := io.ReadFull(p.server, all)
+		if err == nil {
+			_, err = io.WriteString(p.server, "+OK\r\n")
+		}
+		if err != nil {
+			all = nil
+		}
+		heard <- all
+	}()
+	require.NoError(t, p.talk(p.over, false))
+	require.True(t, bytes.Equal(out, <-heard), "each byte went out once")
+	text, err := p.finish(nil)[0].ToString()
+	require.NoError(t, err)
+	require.Equal(t, "OK", text)
+}
+
+func TestDirectRefusesWhatNobodyAskedFor(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(1)
+	p.says(t, ":1\r\n:2\r\n")
+	err := p.talk(p.over, false)
+	if err == nil { // the second came later than the first
+		p.asks(1)
+		err = p.talk(p.over, false)
+	}
+	require.ErrorIs(t, err, ErrReply)
+	_, err = p.conn.Conn.Write([]byte("x"))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+func TestDirectSeesThatItsConnectionHasEnded(t *testing.T) {
+	p := newDirectPair(t)
+	require.False(t, p.stale())
+	p.says(t, ">2\r\n+a\r\n+b\r\n")
+	require.False(t, p.stale(), "there is something to read")
+	p = newDirectPair(t)
+	require.NoError(t, p.server.Close())
+	require.Eventually(t, p.stale, 10*time.Second, time.Millisecond)
+	require.NoError(t, p.conn.Close())
+	require.True(t, p.stale(), "closed here")
+}
+
+// saysAll is a dial to a server that answers each command with what it has.
+func saysAll(t *testing.T, answers func(command string) string) DialFunc {
+	return func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		client, server := net.Pipe()
+		t.Cleanup(func() {
+			_ = client.Close()
+			_ = server.Close()
+		})
+		go func() {
+			in := bufio.NewReader(server)
+			for {
+				words, err := readWords(in)
+				if err != nil {
+					return
+				}
+				if _, err := io.WriteString(server, answers(words[0])); err != nil {
+					return
+				}
+			}
+		}()
+		return client, nil
+	}
+}
+
+func readWords(in *bufio.Reader) (words []string, err error) {
+	n, size := 0, 0
+	if _, err = fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
+		return nil, err
+	}
+	for range n {
+		if _, err = fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err = io.ReadFull(in, word); err != nil {
+			return nil, err
+		}
+		words = append(words, string(word[:size]))
+	}
+	return words, nil
+}
+
+// anyReply is one of all kinds.
+func anyReply(r *rand.Rand, depth int) string {
+	text := func() string { return strings.Repeat("ab\r\nc"[:1+r.IntN(5)], r.IntN(4)) }
+	line := strings.ReplaceAll(strings.ReplaceAll(text(), "\r", "x"), "\n", "y")
+	n := r.IntN(4)
+	many := func(n int) (all string) {
+		for range n {
+			all += anyReply(r, depth+1)
+		}
+		return all
+	}
+	kinds := 14
+	if depth > 3 {
+		kinds = 9
+	}
+	switch r.IntN(kinds) {
+	case 0:
+		return fmt.Sprintf(":%d\r\n", r.Int64()-r.Int64())
+	case 1:
+		return "+" + line + "\r\n"
+	case 2:
+		return "-OOM " + line + "\r\n"
+	case 3:
+		return "_\r\n"
+	case 4:
+		return "#t\r\n"
+	case 5:
+		return "#f\r\n"
+	case 6:
+		return "$-1\r\n"
+	case 7:
+		return ",1.5\r\n"
+	case 8:
+		t := text()
+		return fmt.Sprintf("%c%d\r\n%s\r\n", "$!="[r.IntN(3)], len(t), t)
+	case 9:
+		return "*-1\r\n"
+	case 10:
+		return fmt.Sprintf("%%%d\r\n%s", n, many(2*n))
+	case 11:
+		return fmt.Sprintf("~%d\r\n%s", n, many(n))
+	default:
+		return fmt.Sprintf("*%d\r\n%s", n, many(n))
+	}
+}
+
+// The client reads each reply itself, and it is made the client's message here: the two say the same.
+func TestDirectReadsRepliesAsTheClientDoes(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	said := ""
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{"h:1"}, ForceSingleClient: true, AlwaysPipelining: true, PipelineMultiplex: -1,
+		DisableCache: true, DisableRetry: true, DialCtxFn: saysAll(t, func(command string) string {
+			switch command {
+			case "HELLO":
+				return "%2\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"
+			case "CLIENT":
+				return "+OK\r\n"
+			default:
+				return said
+			}
+		}),
+	})
+	require.NoError(t, err)
+	defer client.Close()
+	p := newDirectPair(t)
+	for range 2000 {
+		said = anyReply(r, 0)
+		theirs := client.Do(context.Background(), client.B().Arbitrary("LOOK").Build())
+		p.asks(1)
+		p.says(t, said)
+		require.NoError(t, p.talk(p.over, false))
+		ours := p.finish(nil)
+		require.Equal(t, texts([]rueidis.RedisResult{theirs}), texts(ours), "%q", said)
+		require.Equal(t, fmt.Sprint(theirs.Error()), fmt.Sprint(ours[0].Error()), "%q", said)
+	}
+	require.True(t, cooks())
+}
+
+// What a connection is to its client after a lane has taken it over.
+func TestATakenConnectionIsIdleAndAliveToItsClient(t *testing.T) {
+	p := newDirectPair(t)
+	w := p.conn
+	client := bufio.NewReader(w)
+	ended := make(chan error)
+	go func() { // as the client's reader
+		for {
+			line, err := client.ReadString('\n')
+			if err == nil && line != pingReply {
+				err = errors.New(line)
+			}
+			ended <- err
+			if err != nil {
+				return
+			}
+		}
+	}()
+	require.True(t, w.take(time.Minute))
+	require.False(t, w.take(time.Minute), "once")
+	// Its PINGs are answered here.
+	for range 3 {
+		_, err := w.Write([]byte(pingCommand + pingCommand))
+		require.NoError(t, err)
+		require.NoError(t, <-ended)
+		require.NoError(t, <-ended)
+	}
+	// The lane speaks with the server.
+	p.asks(1)
+	p.says(t, ":1\r\n")
+	require.NoError(t, p.talk(p.over, false))
+	sent := make([]byte, len(p.out))
+	_, err := io.ReadFull(p.server, sent)
+	require.NoError(t, err)
+	require.Equal(t, p.out, sent, "and no PING")
+	// The client has nothing else to say.
+	_, err = w.Write([]byte("*1\r\n$4\r\nQUIT\r\n"))
+	require.ErrorIs(t, err, errTaken)
+	require.NoError(t, w.Close())
+	require.ErrorIs(t, <-ended, net.ErrClosed)
+	_, err = w.Write([]byte(pingCommand))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+func TestAConnectionWithoutAReaderIsNotTaken(t *testing.T) {
+	p := newDirectPair(t)
+	require.False(t, p.conn.take(time.Millisecond))
+}
+
+// Its caller goes on within about a millisecond, the op is answered later, and nothing is sent twice.
+func TestALeaderLeavesARoundThatTakesLong(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	n := nodeOpen(t, p.Addr(), Options{})
+	a := newNodeAnswers()
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
+	require.NotNil(t, n.commands.cur.Load().direct, "the connection is the lane's own")
+	// Led, and answered on the leader's goroutine.
+	op := nodeOp(OpAcquire, "led", a)
+	turn := led(t, n, op)
+	require.Zero(t, a.count()-1)
+	turn.Lead()
+	require.Equal(t, CodeGranted, a.await(t, op).Code)
+	// Held back on its way.
+	hold := p.Hold(faultproxy.Command("EVALSHA"), 1)
+	op = nodeOp(OpAcquire, "held", a)
+	turn = led(t, n, op)
+	before := a.count()
+	turn.Lead()
+	require.Equal(t, before, a.count(), "it has left")
+	<-hold.C()
+	// Who comes meanwhile does not lead: the worker has the lane.
+	behind := nodeOp(OpAcquire, "behind", a)
+	other, err := n.SubmitLed(behind, true)
+	require.NoError(t, err)
+	require.False(t, other.Led())
+	p.ReleaseCommands()
+	require.Equal(t, CodeGranted, a.await(t, op).Code)
+	require.Equal(t, CodeGranted, a.await(t, behind).Code)
+	require.Zero(t, n.Stats().Reconnects)
+}
+
+// led submits an op whose caller has to lead, as soon as nobody else has the lane.
+func led(t *testing.T, n *Node, op *Op) Turn {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		l := n.lanes[0]
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.asleep
+	}, nodeLong, time.Millisecond)
+	turn, err := n.SubmitLed(op, true)
+	require.NoError(t, err)
+	require.True(t, turn.Led())
+	return turn
+}
+
+// A leader does not dial: that takes as long as it takes.
+func TestALeaderLeavesTheDialToTheWorker(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	n := nodeOpen(t, s.Addr(), Options{})
+	a := newNodeAnswers()
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
+	op := nodeOp(OpAcquire, "second", a)
+	turn := led(t, n, op)
+	n.commands.giveUp(n.commands.cur.Load())
+	turn.Lead()
+	require.Equal(t, CodeGranted, a.await(t, op).Code)
+	turn, err := n.SubmitLed(nodeOp(OpInspect, "third", a), true)
+	require.NoError(t, err)
+	turn.Lead()
+}
+
+// Close comes while a caller has the lane.
+func TestCloseWaitsForALeaderOnly(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	n := nodeOpen(t, s.Addr(), Options{})
+	a := newNodeAnswers()
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
+	op := nodeOp(OpAcquire, "second", a)
+	turn := led(t, n, op)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		n.Close()
+	}()
+	require.Eventually(t, func() bool { return n.lanes[0].submitRefused() }, nodeLong, time.Millisecond)
+	turn.Lead()
+	<-closed
+	require.Equal(t, CodeGranted, a.await(t, op).Code, "what was queued is still sent")
+}
+
+func (l *lane) submitRefused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+func TestDirectKeepsEachText(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(3)
+	p.says(t, "$3\r\nabc\r\n*2\r\n:1\r\n$3\r\ndef\r\n$3\r\nghi\r\n")
+	require.NoError(t, p.talk(p.over, false))
+	replies := p.finish(nil)
+	first, err := replies[0].ToString()
+	require.NoError(t, err)
+	values, err := replies[1].ToArray()
+	require.NoError(t, err)
+	second, err := values[1].ToString()
+	require.NoError(t, err)
+	third, err := replies[2].ToString()
+	require.NoError(t, err)
+	// The next round uses its memory again, as far as it may.
+	p.asks(1)
+	p.says(t, "$9\r\nzzzzzzzzz\r\n")
+	require.NoError(t, p.talk(p.over, false))
+	p.finish(nil)
+	require.Equal(t, []string{"abc", "def", "ghi"}, []string{first, second, third})
+}
+
+// Nothing was on its way when the connection ended: the next command goes over another, and is answered.
+func TestALaneSeesThatItsConnectionHasEnded(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	n := nodeOpen(t, s.Addr(), Options{})
+	a := newNodeAnswers()
+	for i := range 20 {
+		require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint("before:", i), a))).Code)
+		d := n.commands.cur.Load().direct
+		s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		require.Eventually(t, func() bool {
+			l := n.lanes[0]
+			l.mu.Lock() // nobody else looks meanwhile
+			defer l.mu.Unlock()
+			return l.asleep && n.opts.Clock.Now().Sub(l.received) > idleLook && d.stale()
+		}, nodeLong, 100*time.Microsecond)
+		r := a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint("after:", i), a)))
+		require.Equal(t, CodeGranted, r.Code, "%v", r.Err)
+	}
+}

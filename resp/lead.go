@@ -1,0 +1,98 @@
+package resp
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/world"
+)
+
+// A caller that waits for its op may lead the lane that the op is in, for one round, if nobody else has the lane: it
+// sends what is queued, reads the replies and answers everybody, itself included. So one caller's command costs no
+// switch to another goroutine and back. A leader never waits long: it does not dial, and leaves a round that is not
+// answered within leadMost to the worker. So it need not watch its context, and Close finds the lane soon.
+
+// A Turn is a lane that its holder has to lead, or none. The zero Turn is none.
+type Turn struct{ lane *lane }
+
+// Lead leads the lane, if there is one. It must be called once, soon: nobody else has the lane meanwhile. Blocks: for
+// about a millisecond at the longest.
+func (t Turn) Lead() {
+	if t.lane != nil {
+		t.lane.lead()
+	}
+}
+
+// Led reports whether there is a lane to lead.
+func (t Turn) Led() bool { return t.lane != nil }
+
+// leadable reports whether a round can begin without a dial, and be left.
+func (l *lane) leadable() bool {
+	w := l.link.cur.Load()
+	return w != nil && (w.direct != nil || l.node.world != nil)
+}
+
+// An apart is a round of a simulated world that its leader may leave: its connection is none of ours, and so somebody
+// else waits for it.
+type apart struct {
+	replies []rueidis.RedisResult
+	there   *world.Latch
+}
+
+// talkApart is converse of a simulated world.
+func (l *lane) talkApart(leads bool) (replies []rueidis.RedisResult, complete bool) {
+	a, ctx := l.apart, context.Context(context.Background())
+	if a == nil {
+		to, limit, built := l.sent.client, l.limit, l.outbox.built
+		a = &apart{there: l.node.world.NewLatch()}
+		l.apart = a
+		l.node.wg.Go("lane.apart", func() {
+			a.replies = to.DoMulti(limit, built...)
+			a.there.Open()
+		})
+	}
+	if leads {
+		limited, cancel := l.node.world.WithTimeout(ctx, leadMost)
+		defer cancel()
+		ctx = limited
+	}
+	if !a.there.WaitIn(ctx) {
+		return nil, false
+	}
+	l.apart = nil
+	return a.replies, true
+}
+
+// lead is a leader's round.
+func (l *lane) lead() {
+	l.gather()
+	l.mu.Lock()
+	begun := l.begins(l.rested)
+	l.rested = l.rested && !begun
+	l.mu.Unlock()
+	if begun {
+		l.tellDropped()
+		if l.run(true) {
+			l.finishRun()
+		}
+	}
+	l.pass()
+}
+
+// pass lets the lane go: to the worker, if there is something to do, else to whoever comes next.
+func (l *lane) pass() {
+	l.mu.Lock()
+	idle := l.stage == stageNone && l.queue.len() == 0 && !l.closed
+	if idle {
+		l.asleep, l.resting, l.rested = true, false, true
+	}
+	l.mu.Unlock()
+	if !idle {
+		l.wake.Ring()
+		return
+	}
+	if l.acks == nil {
+		l.node.spread.rests(l.number)
+	}
+}

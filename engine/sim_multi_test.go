@@ -98,11 +98,22 @@ func (p *simParts) givesBack(ls *Lease) func(*Future[struct{}]) {
 }
 
 func (p *simParts) extends(ls *Lease, d time.Duration) func(*Future[struct{}]) {
-	h := p.of(ls).live[ls]
+	m := p.of(ls)
+	h := m.live[ls]
 	if h == nil || p.over() {
 		return func(*Future[struct{}]) {}
 	}
+	p.s.checkKeeping(m, h)
 	return p.s.extends(h, d)
+}
+
+// checkKeeping: who waits for one of several locks extends those that it keeps one at a time, and none that is lost: else
+// what nobody waits for piles up while answers take long.
+func (s *sim) checkKeeping(m *simMulti, h *simHold) {
+	if m.asked > 0 && (h.extends > 0 || h.ls.Lost()) {
+		s.fail("what is kept is extended one at a time", "%s waits, and extends hold %d of %q, of which %d Extends have no answer, lost: %v",
+			m.who, h.id, h.n.name, h.extends, h.ls.Lost())
+	}
 }
 
 // several makes the handle of a step: two to four names in any order.

@@ -365,10 +365,14 @@ func (op *multiOp) waitedError() error {
 	}
 }
 
-// raise extends fixed leases that have run for longer than the others, so that each has nearly all of itself left.
+// raise extends fixed leases that have run for longer than the others, so that each has nearly all of itself left. The
+// last time it extends all: what is not worn yet would be older then than the answers are late.
 func (op *multiOp) raise() {
 	op.phase, op.raising = multiRaises, op.raising[:0]
 	worn := op.worn(len(op.parts))
+	if len(worn) > 0 && op.raises+1 >= mostRaises {
+		worn = op.fixed()
+	}
 	op.expect(len(worn))
 	for _, at := range worn {
 		f := extendPart(op.parts[at].lease, op.parts[at].lock.set.Lease)
@@ -391,6 +395,16 @@ func (op *multiOp) worn(before int) (worn []int) {
 		}
 	}
 	return worn
+}
+
+// fixed are all parts with fixed leases.
+func (op *multiOp) fixed() (fixed []int) {
+	for i := range op.parts {
+		if ls := op.parts[i].lease; ls != nil && !ls.set.Watchdog {
+			fixed = append(fixed, i)
+		}
+	}
+	return fixed
 }
 
 // mostRaises is how often fixed leases are extended at the end: on a line that is slower than they are long each would

@@ -292,6 +292,39 @@ func TestMultiContextOfWhatWasGivenBackSaysSo(t *testing.T) {
 	})
 }
 
+// Where each Extend wears out what was extended before it, all are extended at last: none is older than the last answer.
+func TestMultiExtendsEverythingTheLastTime(t *testing.T) {
+	play(t, func(sc *scene) {
+		asked := countExtends(sc)
+		const whole, took = 4 * time.Second, 900 * time.Millisecond
+		held := sc.acquire(sc.e.Lock("b"))
+		f := sc.e.MultiLock("a", "b").With(FixedLease(whole)).AcquireAsync(context.Background())
+		sc.w.Sleep(880 * time.Millisecond) // just before what is kept is looked at
+		sc.slow = func(args []string) time.Duration {
+			switch simScriptNames[scriptArg(args)] {
+			case "acquire": // so that b is older than the Extend of a
+				return 110 * time.Millisecond
+			case "renew":
+				return took
+			default:
+				return 0
+			}
+		}
+		sc.release(held)
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "all are free")
+		require.Equal(t, map[string]int{"a": 2, "b": 2}, asked.all, "a, then b, then both")
+		for _, child := range ls.leases {
+			if left := child.hold.Deadline().Sub(sc.w.Now()); left < whole*3/4 {
+				t.Errorf("%q has %v left of %v", child.Name(), left, whole)
+			}
+		}
+		sc.slow = nil
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}
+
 // A server that is silent for a while when leases are extended at the end is waited for, as everywhere else.
 func TestMultiOutlastsTroubleWhileItExtends(t *testing.T) {
 	play(t, func(sc *scene) {

@@ -123,6 +123,10 @@ func severalInTrouble() []mutant {
 			one(gather, "\t\tbefore = lost\n", ""), "engine", "TestMultiExtendsNothingFromWhatItHasLostOn", false,
 		},
 		{
+			"multi-extends-the-worn-alone", "several locks are granted of which one has half of its lease left, though all answers were quick",
+			one(gather, "\t\tworn = op.fixed()\n", "\t\t_ = op.fixed()\n"), "engine", "TestMultiExtendsEverythingTheLastTime", false,
+		},
+		{
 			"multi-outlives-one-engine", "several locks are held of which one was given back by Close",
 			one(lease, "return lost || over && c.apart ||", "return lost ||"), "engine", "TestMultiOfSeveralEnginesIsLostWhenOneOfThemCloses", false,
 		},

@@ -223,7 +223,7 @@ var simSeeds = []uint64{
 
 //nolint:gochecknoglobals // constant
 var simProfileSeeds = map[string][]uint64{
-	"healthy":  {1005285, 1012718, 8222243409802},
+	"healthy":  {1005285, 1012718, 8222243409802, 4496589239682},
 	"slow":     {3011259394035},
 	"extended": {1007259},
 	"linger":   {780, 2135},

@@ -41,8 +41,9 @@ type multiOp struct {
 type part struct {
 	lock  *Lock
 	owner *Owner
-	op    *acquireOp // that has not been judged yet
-	lease *Lease     // what is held
+	op    *acquireOp        // that has not been judged yet
+	lease *Lease            // what is held
+	kept  *Future[struct{}] // the last Extend of that by the keeper; nil: none
 }
 
 // A raising is the Extend of one part.
@@ -284,7 +285,7 @@ func (op *multiOp) giveBack(from int) {
 	for i := len(op.parts) - 1; i >= from; i-- {
 		if p := &op.parts[i]; p.lease != nil {
 			f := givePart(p.lease)
-			p.lease = nil
+			p.lease, p.kept = nil, nil
 			if op.try {
 				op.returning = append(op.returning, f)
 			}
@@ -364,10 +365,14 @@ func (op *multiOp) waitedError() error {
 	}
 }
 
-// raise extends fixed leases that have run for longer than the others, so that each has nearly all of itself left.
+// raise extends fixed leases that have run for longer than the others, so that each has nearly all of itself left. The
+// last time it extends all: what is not worn yet would be older then than the answers are late.
 func (op *multiOp) raise() {
 	op.phase, op.raising = multiRaises, op.raising[:0]
-	worn := op.worn()
+	worn := op.worn(len(op.parts))
+	if len(worn) > 0 && op.raises+1 >= mostRaises {
+		worn = op.fixed()
+	}
 	op.expect(len(worn))
 	for _, at := range worn {
 		f := extendPart(op.parts[at].lease, op.parts[at].lock.set.Lease)
@@ -377,10 +382,10 @@ func (op *multiOp) raise() {
 	op.answer()
 }
 
-// worn are the parts with fixed leases that have less than three quarters of themselves left.
-func (op *multiOp) worn() (worn []int) {
+// worn are the parts before an index with fixed leases that have less than three quarters of themselves left.
+func (op *multiOp) worn(before int) (worn []int) {
 	c := engineClock{}
-	for i := range op.parts {
+	for i := range before {
 		ls := op.parts[i].lease
 		if ls == nil || ls.set.Watchdog {
 			continue
@@ -390,6 +395,16 @@ func (op *multiOp) worn() (worn []int) {
 		}
 	}
 	return worn
+}
+
+// fixed are all parts with fixed leases.
+func (op *multiOp) fixed() (fixed []int) {
+	for i := range op.parts {
+		if ls := op.parts[i].lease; ls != nil && !ls.set.Watchdog {
+			fixed = append(fixed, i)
+		}
+	}
+	return fixed
 }
 
 // mostRaises is how often fixed leases are extended at the end: on a line that is slower than they are long each would
@@ -418,7 +433,7 @@ func (op *multiOp) raised() {
 		return
 	}
 	// What was not worn may be by now: an Extend that waits behind other changes takes its time.
-	if op.raises++; op.raises < mostRaises && len(op.worn()) > 0 {
+	if op.raises++; op.raises < mostRaises && len(op.worn(len(op.parts))) > 0 {
 		op.raise()
 		return
 	}
@@ -474,16 +489,25 @@ func (k *keeper) due(clock.Instant) {
 }
 
 // look extends what has run for a while. Nobody waits for the answers: what was not extended runs out, and then the
-// operation starts over.
+// operation starts over. What it gives back then is not extended any more. Each part has one Extend on its way at most:
+// where answers take long, a queue of them would keep the lane busy for longer than the trouble lasts.
 func (k *keeper) look() {
-	if k.op.phase != multiWaits || !k.tired.Swap(false) {
+	op := k.op
+	if op.phase != multiWaits || !k.tired.Swap(false) {
 		return
 	}
-	for _, at := range k.op.worn() {
-		p := &k.op.parts[at]
-		extendPart(p.lease, p.lock.set.Lease)
+	before := op.from
+	if lost := firstLost(op.parts[:before]); lost >= 0 {
+		before = lost
 	}
-	k.again()
+	for _, at := range op.worn(before) {
+		if p := &op.parts[at]; p.kept == nil || p.kept.state.Load() == futureDone {
+			p.kept = extendPart(p.lease, p.lock.set.Lease)
+		}
+	}
+	if before > 0 {
+		k.again()
+	}
 }
 
 // rest ends that.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -76,6 +77,78 @@ func TestMultiExtendsAtTheEndWhatHasRunForAWhile(t *testing.T) {
 				t.Errorf("%q has %v left of %v", child.Name(), left, whole)
 			}
 		}
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}
+
+// extendCounter counts the Extends of parts: of each lock those without an answer at once, and all of them.
+type extendCounter struct {
+	partOrder
+	open, most, all map[string]int
+}
+
+func (c *extendCounter) extends(ls *Lease, _ time.Duration) func(*Future[struct{}]) {
+	name := ls.Name()
+	c.all[name]++
+	c.open[name]++
+	c.most[name] = max(c.most[name], c.open[name])
+	return func(f *Future[struct{}]) {
+		f.then(func() { c.open[name]-- })
+	}
+}
+
+func countExtends(sc *scene) *extendCounter {
+	c := &extendCounter{open: make(map[string]int), most: make(map[string]int), all: make(map[string]int)}
+	sc.e.joints.watch = c
+	return c
+}
+
+// Where answers take longer than a quarter of a lease, who waits for another lock does not ask again before it has one.
+func TestMultiExtendsOneAtATimeWhatItKeeps(t *testing.T) {
+	play(t, func(sc *scene) {
+		asked := countExtends(sc)
+		held := sc.acquire(sc.e.Lock("b"))
+		f := sc.e.MultiLock("a", "b").With(FixedLease(time.Second)).AcquireAsync(context.Background())
+		sc.w.Sleep(10 * time.Millisecond)
+		sc.slowed("renew", 300*time.Millisecond)
+		sc.w.Sleep(5 * time.Second)
+		require.Equal(t, 1, asked.most["a"], "Extends on their way at once")
+		require.Greater(t, asked.all["a"], 5)
+		sc.slow = nil
+		sc.release(held)
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "all are free")
+		require.Equal(t, []string{"a", "b", "b"}, asked.asked, "a was never lost")
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
+	})
+}
+
+// What was lost, and what is given back because of that, is not extended for as long as another lock is waited for.
+func TestMultiExtendsNothingFromWhatItHasLostOn(t *testing.T) {
+	play(t, func(sc *scene) {
+		asked := countExtends(sc)
+		lease := FixedLease(time.Second)
+		held := sc.acquire(sc.e.Lock("d"))
+		f := sc.e.MultiLock("a", "b", "c", "d").With(lease).AcquireAsync(context.Background())
+		sc.w.Sleep(10 * time.Millisecond)
+		sc.server.twin.Delete("b")
+		sc.w.Sleep(time.Second) // an Extend finds that out
+		before := maps.Clone(asked.all)
+		sc.w.Sleep(10 * time.Second)
+		require.Equal(t, before["b"], asked.all["b"], "it is lost")
+		require.Equal(t, before["c"], asked.all["c"], "it is given back as soon as the wait is over")
+		require.Greater(t, asked.all["a"], before["a"], "it is kept")
+		sc.server.twin.Delete("a")
+		sc.w.Sleep(time.Second)
+		before = maps.Clone(asked.all)
+		sc.w.Sleep(10 * time.Second)
+		require.Equal(t, before, asked.all, "nothing is kept any more")
+		sc.release(held)
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "all are free")
+		require.False(t, ls.Lost())
 		_, err = result(sc, ls.ReleaseAsync())
 		sc.wants(nil, err, "all are held")
 	})
@@ -216,6 +289,39 @@ func TestMultiContextOfWhatWasGivenBackSaysSo(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ml.Context()), ErrReleased)
 		require.NotErrorIs(t, context.Cause(ml.Context()), ErrLost)
 		sc.closes(other)
+	})
+}
+
+// Where each Extend wears out what was extended before it, all are extended at last: none is older than the last answer.
+func TestMultiExtendsEverythingTheLastTime(t *testing.T) {
+	play(t, func(sc *scene) {
+		asked := countExtends(sc)
+		const whole, took = 4 * time.Second, 900 * time.Millisecond
+		held := sc.acquire(sc.e.Lock("b"))
+		f := sc.e.MultiLock("a", "b").With(FixedLease(whole)).AcquireAsync(context.Background())
+		sc.w.Sleep(880 * time.Millisecond) // just before what is kept is looked at
+		sc.slow = func(args []string) time.Duration {
+			switch simScriptNames[scriptArg(args)] {
+			case "acquire": // so that b is older than the Extend of a
+				return 110 * time.Millisecond
+			case "renew":
+				return took
+			default:
+				return 0
+			}
+		}
+		sc.release(held)
+		ls, err := result(sc, f)
+		sc.wants(nil, err, "all are free")
+		require.Equal(t, map[string]int{"a": 2, "b": 2}, asked.all, "a, then b, then both")
+		for _, child := range ls.leases {
+			if left := child.hold.Deadline().Sub(sc.w.Now()); left < whole*3/4 {
+				t.Errorf("%q has %v left of %v", child.Name(), left, whole)
+			}
+		}
+		sc.slow = nil
+		_, err = result(sc, ls.ReleaseAsync())
+		sc.wants(nil, err, "all are held")
 	})
 }
 

@@ -150,7 +150,7 @@ func (s *sim) checkRemaining(w *simWait, err error) {
 	}
 	for i := len(w.n.lives) - 1; i >= 0; i-- {
 		l := w.n.lives[i]
-		least, most = min(least, l.ends.Add(-renew.Margin(max(l.ends.Sub(now), 0))-slack)), max(most, l.ends.Add(slack))
+		least, most = min(least, l.ends.Add(-renew.Margin(max(l.ends.Sub(l.at), 0))-slack)), max(most, l.ends.Add(slack))
 		if least <= told && told <= most {
 			return
 		}

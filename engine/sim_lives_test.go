@@ -78,6 +78,9 @@ func (s *sim) checkSpare() {
 		most, busy := time.Duration(0), false
 		for _, h := range known {
 			most = max(most, h.asksFor(now))
+			if n.inside > 0 { // who enters again inside of a Do asks for the lease of the one around it, from then on
+				most = max(most, h.ls.set.Lease)
+			}
 			busy = busy || h.se.closing || h.gen != h.se.gen || s.pending(h.se, n) > 0
 		}
 		for _, w := range n.waiters {

@@ -38,6 +38,18 @@ var simMultiSabotages = []simSabotage{
 		}
 		return h != nil
 	}},
+	{"what is kept is extended one at a time", "but one has no answer", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
+		m, _ := s.multiOf(h)
+		m.asked = 1
+		h.extends++
+		s.checkKeeping(m, h)
+	})},
+	{"what is kept is extended one at a time", "but is lost", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
+		m, _ := s.multiOf(h)
+		m.asked = 1
+		h.ls.state.Store(leaseLost)
+		s.checkKeeping(m, h)
+	})},
 	{"several locks are lost as a whole", "one is lost", []simKind{simLock}, onHeld(simLock, func(s *sim, h *simHold) {
 		m, f := s.multiOf(h)
 		h.ls.state.Store(leaseLost)

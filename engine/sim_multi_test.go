@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
@@ -21,6 +23,7 @@ type simMulti struct {
 	live    map[*Lease]*simHold // parts that are held
 	giving  map[*Lease]bool     // parts whose release has no answer
 	closing bool                // its engine closes: what it has is given back by Close
+	raising clock.Instant       // since when what it has is extended, where it has everything; 0: it is not
 }
 
 // simParts is told of the parts of multis of one engine.
@@ -50,6 +53,7 @@ func (p *simParts) asks(l *Lock, o *Owner, try bool) func(*Future[*Lease]) {
 	}
 	s.begins(w)
 	m.asked++
+	m.raising = 0
 	return func(f *Future[*Lease]) {
 		w.asked, w.returned, w.f = true, s.nextID(), f
 		f.then(func() {
@@ -98,11 +102,25 @@ func (p *simParts) givesBack(ls *Lease) func(*Future[struct{}]) {
 }
 
 func (p *simParts) extends(ls *Lease, d time.Duration) func(*Future[struct{}]) {
-	h := p.of(ls).live[ls]
+	m := p.of(ls)
+	h := m.live[ls]
 	if h == nil || p.over() {
 		return func(*Future[struct{}]) {}
 	}
+	p.s.checkKeeping(m, h)
+	if m.asked == 0 {
+		m.raising = p.s.w.Now()
+	}
 	return p.s.extends(h, d)
+}
+
+// checkKeeping: who waits for one of several locks extends those that it keeps one at a time, and none that is lost: else
+// what nobody waits for piles up while answers take long.
+func (s *sim) checkKeeping(m *simMulti, h *simHold) {
+	if m.asked > 0 && (h.extends > 0 || h.ls.Lost()) {
+		s.fail("what is kept is extended one at a time", "%s waits, and extends hold %d of %q, of which %d Extends have no answer, lost: %v",
+			m.who, h.id, h.n.name, h.extends, h.ls.Lost())
+	}
 }
 
 // several makes the handle of a step: two to four names in any order.
@@ -247,7 +265,11 @@ func (s *sim) judgeMulti(m *simMulti, f *Future[*MultiLease]) {
 				s.fail("all or none", "%s is granted several locks, and does not have %q", m.who, ls.Name())
 			}
 			set := ls.set
-			left, least := ls.hold.Deadline().Sub(s.w.Now()), set.Lease-set.Lease/4-simEarly-s.travels()
+			left, least := ls.hold.Deadline().Sub(s.w.Now()), set.Lease-set.Lease/4
+			if m.raising != 0 { // unless the last answer took longer
+				least = min(least, set.Lease-renew.Margin(set.Lease)-s.w.Now().Sub(m.raising))
+			}
+			least -= simEarly + s.travels()
 			if s.healthy() && !set.Watchdog && left < least {
 				s.fail("a fixed lease of several is nearly all there", "%s is granted %q with %v, of which %v are left", m.who, ls.Name(), set.Lease, left)
 			}

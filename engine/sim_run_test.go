@@ -218,12 +218,13 @@ func simKinds(list string) ([]simKind, error) {
 //nolint:gochecknoglobals // constant
 var simSeeds = []uint64{
 	580, 1052, 1454, 1577, 1926, 49947, 62185, 400012965, 400051220, 400020322, 400049023, 400050169, 99608317,
-	4321846444236,
+	4321846444236, 140234543316672,
 }
 
 //nolint:gochecknoglobals // constant
 var simProfileSeeds = map[string][]uint64{
-	"healthy":  {1005285, 1012718},
+	"healthy":  {1005285, 1012718, 8222243409802, 4496589239682},
+	"slow":     {3011259394035},
 	"extended": {1007259},
 	"linger":   {780, 2135},
 	"outage":   {8, 65, 161, 169, 949, 985, 1454},

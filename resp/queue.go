@@ -183,12 +183,13 @@ func (b *bound) ran(ops int, took, limit time.Duration) {
 }
 
 // share says how much of each kind goes into a run. Releases come first: they free something, and nothing that was
-// asked after one of the same name may overtake it. Of the rest single ops come first, but a quarter is for acquires.
+// asked after one of the same name may overtake it. Of the rest single ops come first, but a quarter is for acquires,
+// to the nearest whole one: a run of two has room for one.
 func (b *bound) share(releases, singles, acquires int) (r, s, a int) {
 	if releases > b.ops {
 		return b.ops, 0, 0
 	}
 	rest := b.ops - releases
-	s = min(singles, rest-min(acquires, rest/4))
+	s = min(singles, rest-min(acquires, (rest+2)/4))
 	return releases, s, min(acquires, rest-s)
 }

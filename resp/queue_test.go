@@ -84,6 +84,14 @@ func TestARunIsSharedByUrgency(t *testing.T) {
 	}
 }
 
+func TestASmallRunHasAPlaceForAnAcquireBesideSingleOps(t *testing.T) {
+	for most, acquires := range map[int]int{2: 1, 3: 1, 4: 1, 5: 1, 6: 2} {
+		b := bound{ops: most}
+		_, s, a := b.share(0, 1000, 1000)
+		require.Equal(t, [2]int{most - acquires, acquires}, [2]int{s, a}, "a run of %d", most)
+	}
+}
+
 // A queue of random steps, and a slice as its twin.
 func TestAFifoKeepsTheOrderAndTheTimes(t *testing.T) {
 	type twin struct {

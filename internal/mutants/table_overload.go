@@ -31,7 +31,11 @@ func overloads() []mutant {
 		},
 		{
 			"singles-starve-acquires", "who extends without end keeps everybody from acquiring",
-			one(queue, "rest-min(acquires, rest/4))", "rest)"), "resp", "TestARunIsSharedByUrgency", false,
+			one(queue, "rest-min(acquires, (rest+2)/4))", "rest)"), "resp", "TestARunIsSharedByUrgency", false,
+		},
+		{
+			"singles-starve-acquires-of-small-runs", "who extends without end keeps everybody from acquiring where a run has room for two",
+			one(queue, "(rest+2)/4", "rest/4"), "resp", "TestASmallRunHasAPlaceForAnAcquireBesideSingleOps", false,
 		},
 		{
 			"left-ops-are-lost", "what a write does not carry is never answered",

@@ -30,7 +30,7 @@ func several() []mutant {
 		},
 		{
 			"multi-fixed-lease-runs-out", "what is kept runs out while another lock is waited for",
-			one(gather, "\t\textendPart(p.lease, p.lock.set.Lease)\n\t}\n\tk.again()", "\t\t_ = p\n\t}\n\tk.again()"), severalSuite, "TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited", false,
+			one(gather, "\t\t\tp.kept = extendPart(p.lease, p.lock.set.Lease)\n", ""), severalSuite, "TestMultiHasNearlyAllOfAFixedLeaseHoweverLongItWaited", false,
 		},
 		{
 			"multi-order-of-one-process", "callers in two processes wait for each other for ever, whose engines have other ids",
@@ -43,7 +43,7 @@ func several() []mutant {
 		},
 		{
 			"multi-fixed-lease-is-old", "a fixed lease has only half of itself left when the call returns",
-			one(gather, "\tworn := op.worn()\n", "\tworn := op.worn()[:0]\n"), "engine", "TestMultiExtendsAtTheEndWhatHasRunForAWhile", false,
+			one(gather, "\tworn := op.worn(len(op.parts))\n", "\tworn := op.worn(0)\n"), "engine", "TestMultiExtendsAtTheEndWhatHasRunForAWhile", false,
 		},
 		{
 			"multi-goes-on-with-what-is-lost", "several locks are granted, of which one was lost while another was waited for",
@@ -113,6 +113,18 @@ func severalInTrouble() []mutant {
 		{
 			"multi-fails-while-it-extends", "who has waited for several locks is refused for trouble that passes",
 			one(gather, "case op.try || !passes(err):", "case err != nil:"), "engine", "TestMultiOutlastsTroubleWhileItExtends", false,
+		},
+		{
+			"multi-extends-without-answers", "who waits for several locks fills the lane with Extends while the server is slow",
+			one(gather, "p.kept == nil || p.kept.state.Load() == futureDone", "true"), "engine", "TestMultiExtendsOneAtATimeWhatItKeeps", false,
+		},
+		{
+			"multi-extends-what-is-lost", "who waits for several locks extends for ever what it has lost",
+			one(gather, "\t\tbefore = lost\n", ""), "engine", "TestMultiExtendsNothingFromWhatItHasLostOn", false,
+		},
+		{
+			"multi-extends-the-worn-alone", "several locks are granted of which one has half of its lease left, though all answers were quick",
+			one(gather, "\t\tworn = op.fixed()\n", "\t\t_ = op.fixed()\n"), "engine", "TestMultiExtendsEverythingTheLastTime", false,
 		},
 		{
 			"multi-outlives-one-engine", "several locks are held of which one was given back by Close",

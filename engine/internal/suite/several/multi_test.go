@@ -65,9 +65,9 @@ func TestMultiLockRefusesBadNamesAndOptionsAndSendsNothing(t *testing.T) {
 	}{
 		"no name":        {e.MultiLock(), engine.ErrName, "none was named"},
 		"nil":            {engine.Multi(e.Lock("a"), nil), engine.ErrName, "lock 2 of 2 is nil"},
-		"twice":          {e.MultiLock("a", "twice", "b", "twice"), engine.ErrName, `"twice"`},
-		"two kinds":      {engine.Multi(e.Lock("a"), e.FencedLock("a").Lock), engine.ErrName, `"a"`},
-		"two halves":     {engine.Multi(rw.ReadLock(), rw.WriteLock()), engine.ErrName, `"rw"`},
+		"twice":          {e.MultiLock("a", "twice", "b", "twice"), engine.ErrName, `"twice" refused: it is named twice`},
+		"two kinds":      {engine.Multi(e.Lock("a"), e.FencedLock("a").Lock), engine.ErrName, `"a" refused: it is named twice`},
+		"two halves":     {engine.Multi(rw.ReadLock(), rw.WriteLock()), engine.ErrName, `"rw" refused: it is named twice`},
 		"one server":     {engine.Multi(e.Lock("a"), other.Lock("a")), engine.ErrName, `"a": name refused: two engines with the same addresses`},
 		"a bad name":     {e.MultiLock("a", ""), engine.ErrName, "empty"},
 		"a bad option":   {e.MultiLock("a", "b").With(engine.FixedLease(time.Millisecond)), engine.ErrLease, `"a"`},

@@ -491,9 +491,9 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		}
 		return nil, fmt.Errorf("%w: the given Client was not made for sentinels", ErrConfig)
 	case errors.Is(err, resp.ErrIsSentinel):
-		return nil, fmt.Errorf("%w: no MasterName, and %w", ErrConfig, err)
+		return nil, misconfigured("no MasterName, and "+byServer(err), err)
 	case errors.Is(err, resp.ErrNoSuchMaster), errors.Is(err, resp.ErrNotSentinel):
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, misconfigured(byServer(err), err)
 	case err != nil:
 		return nil, explained(&cfg, err)
 	}
@@ -522,25 +522,39 @@ func explained(cfg *Config, err error) error {
 		return err
 	}
 	at := redactAddr(strings.Join(cfg.Addrs, ", "))
-	wrong := func(what string) error {
-		return &openError{"bad configuration: " + at + " " + what + ": " + unprefixed(err), []error{ErrConfig, err}}
-	}
+	wrong := func(what string) error { return misconfigured(at+" "+what, err) }
 	silent := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	var network *net.OpError
 	switch {
 	case errors.Is(err, resp.ErrPlain):
 		return wrong("speaks plain text, and TLS is asked for")
 	case errors.Is(err, resp.ErrReply):
-		return wrong("answers, and is no Redis server")
+		return wrong("answers, and is no Redis server" + saidBy(err))
 	case silent && option.TLSConfig == nil && resp.SpeaksTLS(context.Background(), option.InitAddress[0]):
 		return wrong("speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it")
 	case silent:
-		at += " closes connections without an answer: is it a Redis server? "
-		return &openError{at + unprefixed(err), []error{err}}
+		return &openError{at + " closes connections without an answer: is it a Redis server?", []error{err}}
+	case errors.As(err, &network) && network.Op == "dial" && network.Timeout():
+		return &openError{at + " cannot be reached: nobody answers there, as behind a firewall", []error{err}}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &openError{at + " accepts connections and does not answer: " + unprefixed(err), []error{err}}
+		return &openError{at + " accepts connections and does not answer", []error{err}}
 	default:
 		return err
 	}
+}
+
+// misconfigured is ErrConfig with what a server or the network said, which the text replaces.
+func misconfigured(text string, err error) error {
+	return &openError{"bad configuration: " + text, []error{ErrConfig, err}}
+}
+
+// saidBy is what a server said that is none, as the error of its reply quotes it: what is secret was hidden there.
+func saidBy(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, `: "`); i >= 0 {
+		return ": it says " + text[i+len(`: `):]
+	}
+	return ""
 }
 
 // The client's ring of a connection has 1,024 places, which take 400 KB, and a small one costs a busy connection a

@@ -4,8 +4,8 @@
 //
 // # An engine
 //
-// A program has one [Engine]. [Open] connects, and says in one sentence why it cannot; [Engine.Close] gives back what is
-// still held. Close with a context of its own, for that of the program has mostly ended by then:
+// A program has one [Engine]. [Open] connects, and says in one sentence why it cannot; [Engine.Close] gives back what
+// is still held. Close with a context of its own, for that of the program has mostly ended by then:
 //
 //	eng, err := engine.Open(ctx, engine.Config{Addrs: []string{"127.0.0.1:6379"}})
 //	if err != nil {
@@ -13,8 +13,8 @@
 //	}
 //	defer eng.Close(context.Background())
 //
-// [Config] is also for sentinels, clusters, TLS and passwords. [Engine.Ping] is for readiness probes, [Engine.Stats] counts
-// what happens.
+// [Config] is also for sentinels, clusters, TLS and passwords. [Engine.Ping] is for readiness probes, [Engine.Stats]
+// counts what happens.
 //
 // # Ways to hold a lock
 //

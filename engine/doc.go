@@ -56,7 +56,7 @@
 // moment the answered command was sent, plus the lease, minus a margin (1 %, at least 10 ms). It
 // needs no connection to know when that is over. The clock counts suspend.
 //
-// The loss of a lease is told: [Lease.Context] ends with cause [ErrLost], early by 75 ms or a
+// You learn at once when a lock is lost: [Lease.Context] ends with cause [ErrLost], early by 75 ms or a
 // quarter of the lease, and at once when the server says the lock is not ours.
 //
 // What is not promised. Redis replicates asynchronously: a failover can lose a lock that was

@@ -525,7 +525,10 @@ func explained(cfg *Config, err error) error {
 	wrong := func(what string) error { return misconfigured(at+" "+what, err) }
 	silent := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	var network *net.OpError
+	var server *ServerError
 	switch {
+	case errors.As(err, &server) && strings.HasPrefix(server.Text, "NOAUTH"):
+		return &openError{at + " wants a password, and none is given", []error{err}}
 	case errors.Is(err, resp.ErrPlain):
 		return wrong("speaks plain text, and TLS is asked for")
 	case errors.Is(err, resp.ErrReply):

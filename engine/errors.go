@@ -169,7 +169,7 @@ type NoPermitsError struct {
 
 // Error says how many were asked for.
 func (e *NoPermitsError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %s: %d permits are not free; it has none before TrySetPermits",
+	return fmt.Sprintf("holdfast: semaphore %s: %d wanted, and fewer permits are free (none before TrySetPermits)",
 		quote(e.Name), e.Wanted)
 }
 

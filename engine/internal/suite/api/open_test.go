@@ -57,6 +57,7 @@ func TestOpenSaysAtOnceWhatIsTheMatter(t *testing.T) {
 	closes := answering(t, func(c net.Conn) { _ = c.Close() })
 	silent := answering(t, func(net.Conn) {})
 	httpSaid := ` answers, and is no Redis server: it says "HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla"`
+	const sshSaid = ` answers, and is no Redis server: it says "SSH-2.0-OpenSSH_9.2\r\n"`
 	at := func(addr string) []string { return []string{addr} }
 	webAddr, secureAddr := web.Listener.Addr().String(), secure.Listener.Addr().String()
 	const asked = " speaks plain text, and TLS is asked for"
@@ -77,10 +78,28 @@ func TestOpenSaysAtOnceWhatIsTheMatter(t *testing.T) {
 		"SSH": {
 			engine.Config{Addrs: at(ssh)},
 			true,
-			ssh + ` answers, and is no Redis server: it says "SSH-2.0-OpenSSH_9.2\r\n"`,
+			ssh + sshSaid,
 		},
 		"Closes": {engine.Config{Addrs: at(closes)}, false, closes + " closes connections without an answer: is it a Redis server?"},
 		"Silent": {engine.Config{Addrs: at(silent)}, false, silent + " accepts connections and does not answer"},
+		"Several": {
+			engine.Config{Addrs: []string{s.Addr(), ssh, closes}, TLS: trusting},
+			false,
+			"no address can be used: " + s.Addr() + asked + "; " + ssh + asked + "; " + closes +
+				" closes connections without an answer: is it a Redis server?",
+		},
+		"SeveralAndAllWrong": {
+			engine.Config{Addrs: []string{ssh, webAddr}}, true, "no address can be used: " + ssh + sshSaid + "; " + webAddr + httpSaid,
+		},
+		"Many": {
+			engine.Config{Addrs: []string{secureAddr, ssh, webAddr, webAddr}},
+			false,
+			"no address can be used: " + secureAddr + " speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it; " +
+				ssh + sshSaid + "; " + webAddr + httpSaid + "; and 1 more",
+		},
+		"Sentinels": {
+			engine.Config{Addrs: at(webAddr), MasterName: "main"}, true, webAddr + httpSaid,
+		},
 		"NoSentinel": {
 			engine.Config{Addrs: at(s.Addr()), MasterName: "main"}, true, s.Addr() + " is not a sentinel",
 		},

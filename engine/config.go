@@ -492,9 +492,9 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		}
 		return nil, fmt.Errorf("%w: the given Client was not made for sentinels", ErrConfig)
 	case errors.Is(err, resp.ErrIsSentinel):
-		return nil, fmt.Errorf("%w: no MasterName, and %w", ErrConfig, err)
+		return nil, misconfigured("no MasterName, and "+byServer(err), err)
 	case errors.Is(err, resp.ErrNoSuchMaster), errors.Is(err, resp.ErrNotSentinel):
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, misconfigured(byServer(err), err)
 	case err != nil:
 		return nil, explained(&cfg, err)
 	}
@@ -516,32 +516,90 @@ func (e *openError) Error() string   { return "holdfast: " + e.text }
 func (e *openError) Unwrap() []error { return e.errs }
 
 // explained says what is the matter where something answers that is no Redis server, or does not speak as it is spoken
-// to: one side speaks TLS and the other does not.
+// to: one side speaks TLS and the other does not. Of several addresses it says so for each.
 func explained(cfg *Config, err error) error {
-	option := options(*cfg)
-	if cfg.Client != nil || len(option.InitAddress) != 1 { // of several, each may have failed for a reason of its own
+	failures := resp.Failures(err)
+	if cfg.Client != nil || len(failures) == 0 {
 		return err
 	}
-	at := redactAddr(strings.Join(cfg.Addrs, ", "))
-	wrong := func(what string) error {
-		return &openError{"bad configuration: " + at + " " + what + ": " + unprefixed(err), []error{ErrConfig, err}}
+	const most = 3
+	var texts []string
+	wrong := len(failures) <= most // of the others nobody knows
+	for _, f := range failures[:min(len(failures), most)] {
+		text, config := matter(cfg, f)
+		wrong = wrong && config
+		if text == "" {
+			if len(failures) == 1 {
+				return f.Err
+			}
+			text = byServer(f.Err)
+			if !strings.Contains(text, f.Addr) {
+				text = f.Addr + ": " + text
+			}
+		}
+		texts = append(texts, text)
+	}
+	text := strings.Join(texts, "; ")
+	if more := len(failures) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	switch {
+	case len(failures) == 1:
+	case cfg.masterName() != "":
+		text = "no sentinel can be used: " + text
+	default:
+		text = "no address can be used: " + text
+	}
+	if wrong {
+		return misconfigured(text, err)
+	}
+	return &openError{text, []error{err}}
+}
+
+// matter is the sentence of one address; "": its error is clear enough. wrong: no retry mends it.
+func matter(cfg *Config, f *resp.Failure) (text string, wrong bool) {
+	option := options(*cfg)
+	at, security, err := f.Addr, option.TLSConfig, f.Err
+	switch {
+	case cfg.masterName() == "" && len(option.InitAddress) == 1:
+		at = redactAddr(cfg.Addrs[0]) // a URL, maybe
+	case cfg.masterName() != "" && slices.Contains(option.InitAddress, f.Addr):
+		security = option.Sentinel.TLSConfig
 	}
 	silent := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	var network *net.OpError
 	switch {
+	case strings.HasPrefix(err.Text, "NOAUTH"):
+		return at + " wants a password, and none is given", false
 	case errors.Is(err, resp.ErrPlain):
-		return wrong("speaks plain text, and TLS is asked for")
+		return at + " speaks plain text, and TLS is asked for", true
 	case errors.Is(err, resp.ErrReply):
-		return wrong("answers, and is no Redis server")
-	case silent && option.TLSConfig == nil && resp.SpeaksTLS(context.Background(), option.InitAddress[0]):
-		return wrong("speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it")
+		return at + " answers, and is no Redis server" + saidBy(err), true
+	case silent && security == nil && resp.SpeaksTLS(context.Background(), f.Addr):
+		return at + " speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it", true
 	case silent:
-		at += " closes connections without an answer: is it a Redis server? "
-		return &openError{at + unprefixed(err), []error{err}}
+		return at + " closes connections without an answer: is it a Redis server?", false
+	case errors.As(err, &network) && network.Op == "dial" && network.Timeout():
+		return at + " cannot be reached: nobody answers there, as behind a firewall", false
 	case errors.Is(err, context.DeadlineExceeded):
-		return &openError{at + " accepts connections and does not answer: " + unprefixed(err), []error{err}}
+		return at + " accepts connections and does not answer", false
 	default:
-		return err
+		return "", false
 	}
+}
+
+// misconfigured is ErrConfig with what a server or the network said, which the text replaces.
+func misconfigured(text string, err error) error {
+	return &openError{"bad configuration: " + text, []error{ErrConfig, err}}
+}
+
+// saidBy is what a server said that is none, as the error of its reply quotes it: what is secret was hidden there.
+func saidBy(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, `: "`); i >= 0 {
+		return ": it says " + text[i+len(`: `):]
+	}
+	return ""
 }
 
 // The client's ring of a connection has 1,024 places, which take 400 KB, and a small one costs a busy connection a

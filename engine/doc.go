@@ -2,6 +2,20 @@
 // thousands a second from a few goroutines. On the wire it is Redisson, so that Go and Java
 // services contend for the very same locks.
 //
+// # An engine
+//
+// A program has one [Engine]. [Open] connects, and says in one sentence why it cannot; [Engine.Close] gives back what
+// is still held. Close with a context of its own, for that of the program has mostly ended by then:
+//
+//	eng, err := engine.Open(ctx, engine.Config{Addrs: []string{"127.0.0.1:6379"}})
+//	if err != nil {
+//		return err
+//	}
+//	defer eng.Close(context.Background())
+//
+// [Config] is also for sentinels, clusters, TLS and passwords. [Engine.Ping] is for readiness probes, [Engine.Stats]
+// counts what happens.
+//
 // # Ways to hold a lock
 //
 // Run a function while holding it. Its context ends when the lock is lost:
@@ -19,6 +33,7 @@
 // Take it only if it is free ([ErrHeld] otherwise), or wait no longer than a moment:
 //
 //	lease, err := lock.TryAcquire(ctx)
+//
 //	lease, err := lock.With(engine.MaxWait(200*time.Millisecond)).Acquire(ctx)
 //
 // Start many and wait for none of them yet:
@@ -41,7 +56,7 @@
 // moment the answered command was sent, plus the lease, minus a margin (1 %, at least 10 ms). It
 // needs no connection to know when that is over. The clock counts suspend.
 //
-// The loss of a lease is told: [Lease.Context] ends with cause [ErrLost], early by 75 ms or a
+// You learn at once when a lock is lost: [Lease.Context] ends with cause [ErrLost], early by 75 ms or a
 // quarter of the lease, and at once when the server says the lock is not ours.
 //
 // What is not promised. Redis replicates asynchronously: a failover can lose a lock that was

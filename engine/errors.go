@@ -90,7 +90,7 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	left := "no expiry"
 	if e.Remaining >= 0 {
-		left = e.Remaining.String() + " remaining"
+		left = e.Remaining.Round(time.Millisecond).String() + " remaining"
 	}
 	by := "another"
 	if e.Holder != "" {
@@ -157,6 +157,9 @@ var errNoAnswer = fmt.Errorf("no answer before MaxWait was over: %w", context.De
 // unprefixed is an error's text as a part of another's.
 func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "holdfast: ") }
 
+// byServer is the same where the sentence itself says which server it is about.
+func byServer(err error) string { return strings.TrimPrefix(unprefixed(err), "server: ") }
+
 // A NoPermitsError says that a semaphore had too few permits, or that others waited for them before. It is ErrNoPermits
 // and ErrHeld.
 type NoPermitsError struct {
@@ -166,7 +169,7 @@ type NoPermitsError struct {
 
 // Error says how many were asked for.
 func (e *NoPermitsError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %s: %d permits are not free; it has none before TrySetPermits",
+	return fmt.Sprintf("holdfast: semaphore %s: %d wanted, and fewer permits are free (none before TrySetPermits)",
 		quote(e.Name), e.Wanted)
 }
 
@@ -188,7 +191,7 @@ type UnknownError struct {
 // Error says by when the lock is free.
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("holdfast: outcome for %s is unknown, free by %s", quote(e.Name),
-		e.FreeBy.Format(time.RFC3339Nano))
+		e.FreeBy.Format("2006-01-02T15:04:05.000Z07:00"))
 	if e.FreeBy.IsZero() {
 		text = fmt.Sprintf("holdfast: outcome for %s is unknown", quote(e.Name))
 	}
@@ -265,6 +268,12 @@ func (e *nameError) Error() string {
 }
 
 func (e *nameError) Unwrap() error { return e.err }
+
+// A wrongKindError is ErrWrongKind with what the server says.
+type wrongKindError struct{ said *ServerError }
+
+func (e *wrongKindError) Error() string   { return ErrWrongKind.Error() + ": " + byServer(e.said) }
+func (e *wrongKindError) Unwrap() []error { return []error{ErrWrongKind, e.said} }
 
 // A notTaken is ErrLost of an acquire: it has nothing that could be lost. The engine refused it, or gave back what it
 // was granted.
@@ -392,7 +401,7 @@ func fromServer(name string, err *ServerError) error {
 	case resp.ClassOverloaded:
 		return ErrOverloaded
 	case resp.ClassWrongType:
-		return &nameError{name, fmt.Errorf("%w: %w", ErrWrongKind, err)}
+		return &nameError{name, &wrongKindError{err}}
 	default:
 		return &nameError{name, err}
 	}

@@ -77,7 +77,8 @@ type follower struct {
 
 // Follow connects to the master that sentinels name, and follows it through failovers.
 //
-// Errors: *ServerError; its cause may be ErrNoSuchMaster or ErrNotSentinel. Blocks: for a dial of
+// Errors: *ServerError, as *Failure where it is about one server; its cause may be ErrNoSuchMaster or
+// ErrNotSentinel. Blocks: for a dial of
 // each silent address.
 func Follow(s Sentinels, o Options) (*Nodes, error) {
 	o.fill()
@@ -92,6 +93,9 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 	found := f.find()
 	if found.err != nil {
 		f.close()
+		if found.from != "" {
+			return nil, &Failure{found.from, found.err}
+		}
 		return nil, found.err
 	}
 	f.believe(found)
@@ -107,7 +111,7 @@ func Follow(s Sentinels, o Options) (*Nodes, error) {
 		n.abort()
 		from.close()
 		f.close()
-		return nil, failed
+		return nil, &Failure{found.addr, failed}
 	}
 	n.follow, f.node = f, n
 	n.start(nil, pubSubMode{publish: "PUBLISH"})
@@ -295,7 +299,7 @@ func choose(all []finding, now followed, known int) finding {
 		}
 	}
 	if answered == 0 {
-		return finding{err: whyNone(all)}
+		return whyNone(all)
 	}
 	// What they are worth, by the rules above, in their order. What falls through is believed.
 	best := elect(votes, now.addr)
@@ -377,25 +381,27 @@ func agreedPeers(voices []finding, before map[string]bool, known int) []string {
 }
 
 // whyNone says why no sentinel named a master: what one of them refuses says more than silence.
-func whyNone(all []finding) *ServerError {
+func whyNone(all []finding) finding {
 	var failures []error
-	var refused *ServerError
+	var refused, silent finding
 	for _, one := range all {
 		switch {
-		case errors.Is(one.err, ErrNoSuchMaster), refused == nil && !Dead(one.err):
-			refused = one.err
+		case errors.Is(one.err, ErrNoSuchMaster), refused.err == nil && !Dead(one.err):
+			refused = finding{from: one.from, err: one.err}
 		default:
-			failures = append(failures, one.err)
+			silent = finding{from: one.from, err: one.err}
+			failures = append(failures, &Failure{one.from, one.err})
 		}
 	}
 	// Only a server that is there refuses. A wrong name or password outweighs any timeout.
 	switch {
-	case refused != nil:
+	case refused.err != nil:
 		return refused
 	case len(failures) == 1:
-		return AsServerError(failures[0])
+		return silent
 	default:
-		return &ServerError{Class: ClassUnreachable, Text: "no sentinel answered", cause: errors.Join(failures...)}
+		cause := errors.Join(failures...)
+		return finding{err: &ServerError{Class: ClassUnreachable, Text: "no sentinel answered", cause: cause}}
 	}
 }
 

@@ -63,6 +63,38 @@ type Hooks struct {
 	Master  func(addr string) // sentinels name another master
 }
 
+// A Failure is why a server that was asked when nothing was known yet cannot be used.
+type Failure struct {
+	Addr string
+	Err  *ServerError
+}
+
+// Error returns the server's own words, which name the address or not.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap makes it that error.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Failures are those of an Open or a Follow, one for each address that was asked; none where it is about nothing but
+// the whole.
+func Failures(err error) (all []*Failure) {
+	switch e := err.(type) { //nolint:errorlint // what they have returned, not what is inside
+	case *Failure:
+		return []*Failure{e}
+	case *ServerError:
+		joined, ok := e.cause.(interface{ Unwrap() []error })
+		if !ok {
+			return nil
+		}
+		for _, err := range joined.Unwrap() {
+			if one, ok := err.(*Failure); ok { //nolint:errorlint // the same
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
 // One makes the Nodes of a single server, or of whatever master a client follows.
 func One(n *Node) *Nodes { return &Nodes{single: n, opts: n.opts} }
 
@@ -72,7 +104,8 @@ func One(n *Node) *Nodes { return &Nodes{single: n, opts: n.opts} }
 // dial makes the client of one node: of an address of addrs as it stands, and of addresses that the
 // cluster names. Clients are closed with their node, unless they are borrowed.
 //
-// Errors: *ServerError; ClassUnreachable if nobody answered. Blocks: for a dial of each silent address.
+// Errors: *ServerError, as *Failure where it is about one address; ClassUnreachable if nobody answered. Blocks: for a
+// dial of each silent address.
 func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrowed bool, o Options) (*Nodes, error) {
 	o.fill()
 	ns := &Nodes{
@@ -92,7 +125,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 			if errors.Is(failed, ErrIsSentinel) { // the others will be, too
 				return nil, failed
 			}
-			failures = append(failures, failed)
+			failures = append(failures, &Failure{addr, failed})
 			continue
 		}
 		// A single server. Beside other addresses it would be a guess which of them has the locks.
@@ -117,12 +150,12 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 		}
 		ns.closeEndpoints() // a node that was added a moment ago, or thrown out, knows of no slots
 		clear(ns.endpoints)
-		failures = append(failures, err)
+		failures = append(failures, &Failure{addr, AsServerError(err)})
 	}
 	// Nobody served. One that refused tells more than others that were silent.
 	for _, err := range failures {
 		if len(failures) == 1 || !Dead(err) {
-			return nil, AsServerError(err)
+			return nil, err
 		}
 	}
 	return nil, &ServerError{Class: ClassUnreachable, Text: "no address answered", cause: errors.Join(failures...)}

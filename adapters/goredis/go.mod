@@ -6,7 +6,7 @@ replace github.com/seed-786ebc8c/holdfast => ../../
 
 require (
 	github.com/redis/go-redis/v9 v9.18.0
-	github.com/seed-786ebc8c/holdfast v0.0.0
+	github.com/seed-786ebc8c/holdfast v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )

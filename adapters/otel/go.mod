@@ -5,7 +5,7 @@ go 1.25.0
 replace github.com/seed-786ebc8c/holdfast => ../../
 
 require (
-	github.com/seed-786ebc8c/holdfast v0.0.0
+	github.com/seed-786ebc8c/holdfast v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.40.0
 	go.opentelemetry.io/otel/metric v1.40.0

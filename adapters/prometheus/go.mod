@@ -8,7 +8,7 @@ require (
 	github.com/VictoriaMetrics/metricsql v0.87.3
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/client_model v0.6.2
-	github.com/seed-786ebc8c/holdfast v0.0.0
+	github.com/seed-786ebc8c/holdfast v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5

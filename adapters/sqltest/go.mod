@@ -6,7 +6,7 @@ replace github.com/seed-786ebc8c/holdfast => ../../
 
 require (
 	github.com/jackc/pgx/v5 v5.8.0
-	github.com/seed-786ebc8c/holdfast v0.0.0
+	github.com/seed-786ebc8c/holdfast v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	modernc.org/sqlite v1.45.0

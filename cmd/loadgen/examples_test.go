@@ -34,6 +34,30 @@ func examples(t *testing.T) (all [][]string) {
 	return all
 }
 
+// inDocuments are the commands that the README and docs/ show on lines of their own, but those of the help.
+func inDocuments(t *testing.T, known [][]string) (all [][]string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	require.NoError(t, err)
+	for _, file := range append(files, filepath.Join("..", "..", "README.md")) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			command, ok := strings.CutPrefix(line, "bin/loadgen run ")
+			if !ok {
+				continue
+			}
+			command, _, _ = strings.Cut(command, "#")
+			args := strings.Fields(strings.TrimRight(command, "& \n"))
+			if !slices.ContainsFunc(known, func(one []string) bool { return slices.Equal(one, args) }) {
+				all = append(all, args)
+			}
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
 // shorter are the flags that make an example of the help short. What a killed client had is free after its lease.
 func shorter(args []string) []string {
 	text := strings.Join(args, " ")
@@ -66,7 +90,8 @@ func shorter(args []string) []string {
 	return short
 }
 
-// Each example of the help ends well, shortened, with servers of the test in the place of those it names.
+// Each example of the help, and each command of the documents, ends well, shortened, with servers of the test in the place of
+// those it names.
 func TestTheExamplesOfTheHelp(t *testing.T) {
 	needServer(t)
 	t.Parallel()
@@ -80,6 +105,7 @@ func TestTheExamplesOfTheHelp(t *testing.T) {
 	g := redistest.RunSentinel(t, 1, 3)
 	all := examples(t)
 	require.Greater(t, len(all), 20)
+	all = append(all, inDocuments(t, all)...)
 	for i, args := range all {
 		t.Run(fmt.Sprint(i+1, " ", strings.Join(args, " ")), func(t *testing.T) {
 			t.Parallel()

@@ -122,6 +122,8 @@ func TestWhoCannotHoldLocksIsRefusedAtOnce(t *testing.T) {
 		{"Replica", "--addr " + replica.Addr(), "is a replica of 127.0.0.1:" + strconv.Itoa(s.Port()) + " and refuses to be written"},
 		{"Full", "--addr " + full.Addr(), "is full: it uses "},
 		{"Sentinel", "--addr " + g.Addrs()[0], "is a sentinel: give --master-name"},
+		{"NoSentinel", "--master-name holdfast --addr " + s.Addr(), "it is no sentinel: omit --master-name"},
+		{"OtherMaster", "--master-name other --addr " + g.Addrs()[0], `the sentinels know no master named "other"`},
 		{"Silent", "--addr " + silent, "does not answer within"},
 		{"HTTP", "--addr " + web, "it is an HTTP server, not Redis"},
 		{"HTTPWithTLS", "--tls --addr " + web, "it is an HTTP server, not Redis"},

@@ -55,7 +55,10 @@ func run(ctx context.Context, redis string, permits, callers int, call func(ctx 
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			errs[i] = limited(ctx, limit, func(ctx context.Context) error { return call(ctx, i) })
+			err := limited(ctx, limit, func(ctx context.Context) error { return call(ctx, i) })
+			if ctx.Err() == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+				errs[i] = err // and not that the program was told to stop
+			}
 		})
 	}
 	all.Wait()

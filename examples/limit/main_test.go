@@ -63,3 +63,17 @@ func TestACallStopsWhenItsPermitIsLost(t *testing.T) {
 	require.ErrorIs(t, err, failed)
 	require.ErrorIs(t, err, engine.ErrLost)
 }
+
+// Who is told to stop has failed at nothing: neither those inside nor those that wait.
+func TestAProgramThatIsToldToStopEndsInPeace(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	ctx, cancel := context.WithCancelCause(testkit.Limited(t))
+	require.NoError(t, run(ctx, s.Addr(), 1, 3, func(ctx context.Context, _ int) error {
+		cancel(errors.New("interrupt signal received"))
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}))
+	left, err := testkit.Open(t, s.Addr()).PermitSemaphore("service").AvailablePermits(testkit.Limited(t))
+	require.NoError(t, err)
+	require.Equal(t, 1, left, "it is given back")
+}

@@ -133,12 +133,22 @@ func opening() []mutant {
 		},
 		{
 			"plain-to-tls-is-eof", "plain text to a server of TLS is the end of a file",
-			one("engine/config.go", "case silent && option.TLSConfig == nil &&", "case false &&"),
+			one("engine/config.go", "case silent && security == nil &&", "case silent && security == nil && false &&"),
 			apiSuite, "TestOpenSaysAtOnceWhatIsTheMatter", false,
 		},
 		{
+			"several-are-one-silence", "of several addresses nobody says what is the matter with each",
+			one("engine/config.go", "failures := resp.Failures(err)\n", "failures := resp.Failures(err)[:0]\n"),
+			apiSuite, "TestOpenSaysAtOnceWhatIsTheMatter", false,
+		},
+		{
+			"firewall-accepts", "a dial that nobody answers is a server that accepts connections",
+			one("engine/config.go", "network.Op == \"dial\" && network.Timeout():", "network.Op == \"dial\" && false:"),
+			apiSuite, "TestOpenSaysThatNobodyAnswersToADial", false,
+		},
+		{
 			"any-server-may-be-redis", "a web server is a connection that failed",
-			one("engine/config.go", "case errors.Is(err, resp.ErrReply):\n\t\treturn wrong", "case false:\n\t\treturn wrong"),
+			one("engine/config.go", "case errors.Is(err, resp.ErrReply):\n\t\treturn at", "case false:\n\t\treturn at"),
 			apiSuite, "TestOpenSaysAtOnceWhatIsTheMatter", false,
 		},
 		{

@@ -1,3 +1,3 @@
-// Package samples compiles the Go code that the documents show, and runs the program of the README: what a reader
-// copies works.
+// Package samples compiles and runs the Go code that the documents and the package pages show, on servers of its own: what a
+// reader copies works.
 package samples

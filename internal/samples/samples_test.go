@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,15 +13,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
-	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 const root = "../.."
 
-// A sample is a piece of Go code that a document shows.
-type sample struct{ where, code string }
+// A sample is a piece of Go code that a document shows. Its module is the folder of the go.mod that has what it imports.
+type sample struct{ where, module, code string }
+
+// body reports whether it is what stands in a function.
+func (s sample) body() bool {
+	return !strings.HasPrefix(s.code, "package ") && !strings.HasPrefix(s.code, "func Test")
+}
 
 // foreign is what tells the code of another library, which the migration notes show for comparison.
 var foreign = regexp.MustCompile(`redsync\.|redislock\.|locker\.|semaphore\.NewWeighted|rs\.NewMutex`)
@@ -39,7 +40,11 @@ func inDocuments(t *testing.T) (out []sample) {
 		require.NoError(t, err)
 		for _, at := range fence.FindAllSubmatchIndex(text, -1) {
 			line := 1 + strings.Count(string(text[:at[2]]), "\n")
-			out = append(out, sample{fmt.Sprintf("%s:%d", filepath.Base(file), line), string(text[at[2]:at[3]])})
+			code, module := string(text[at[2]:at[3]]), root
+			if foreign.MatchString(code) {
+				module = filepath.Join(root, "bench") // which compares with those libraries
+			}
+			out = append(out, sample{fmt.Sprintf("%s:%d", filepath.Base(file), line), module, code})
 		}
 	}
 	return out
@@ -48,15 +53,22 @@ func inDocuments(t *testing.T) (out []sample) {
 // inPackagePages finds the indented code of the package comments: what go doc shows first.
 func inPackagePages(t *testing.T) (out []sample) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "engine", "*", "doc.go"))
-	require.NoError(t, err)
-	for _, file := range append(files, filepath.Join(root, "engine", "doc.go")) {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+	for pattern, ownModule := range map[string]bool{"engine/doc.go": false, "engine/*/doc.go": false, "adapters/*/doc.go": true} {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		require.NoError(t, err)
-		for i, code := range indented(parsed.Doc) {
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+			require.NoError(t, err)
 			rel, err := filepath.Rel(root, file)
 			require.NoError(t, err)
-			out = append(out, sample{fmt.Sprintf("%s, sample %d", rel, i+1), code})
+			module := root
+			if ownModule {
+				module = filepath.Dir(file)
+			}
+			for i, code := range indented(parsed.Doc) {
+				out = append(out, sample{fmt.Sprintf("%s#%d", filepath.ToSlash(rel), i+1), module, code})
+			}
 		}
 	}
 	return out
@@ -75,7 +87,7 @@ func indented(doc *ast.CommentGroup) (out []string) {
 		line = strings.TrimRight(line, "\n")
 		if code, ok := strings.CutPrefix(line, "\t"); ok {
 			piece = append(piece, code)
-		} else if line != "" || len(piece) == 0 {
+		} else {
 			flush()
 		}
 	}
@@ -84,147 +96,16 @@ func indented(doc *ast.CommentGroup) (out []string) {
 }
 
 // looksLikeGo tells code from tables and commands, which comments indent as well.
-var looksLikeGo = regexp.MustCompile(`:=|func\(|\.Acquire|return `)
+var looksLikeGo = regexp.MustCompile(`:=|func\(|\.Acquire|return |MustRegister`)
 
-// around is what a reader has around a piece of code: the names that the documents use.
-const around = `package main
-
-import (
-	"context"
-	"errors"
-	"runtime/pprof"
-	"strings"
-	"time"
-
-	"github.com/seed-786ebc8c/holdfast/engine"
-	"github.com/seed-786ebc8c/holdfast/engine/election"
-)
-
-var (
-	_ = pprof.Do
-	_ = strings.Cut
-	_ = errors.Is
-	_ = time.Second
-	_ = election.New
-)
-
-type writer interface{ Write(context.Context, string, int64) error }
-
-func use(context.Context) {}
-
-func sample(store writer, value string, cfg engine.Config, orders *engine.Lock, ctx context.Context, eng *engine.Engine, lock *engine.Lock, work func(context.Context) error,
-	schedule func(context.Context, int64) error) error {
-%s
-	return nil
-}
-
-func main() {}
-`
-
-// aroundTest is what a test that a document shows has around it.
-const aroundTest = `package main
-
-import (
-	"context"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/seed-786ebc8c/holdfast/engine"
-	"github.com/seed-786ebc8c/holdfast/engine/enginetest"
-)
-
-var (
-	ctx    context.Context
-	report struct{ Run func(context.Context, *engine.Engine) error }
-)
-
-%s
-
-func main() {}
-`
-
-// dots puts code where a document leaves it out.
-var dots = strings.NewReplacer("{ ... }", "{ panic(0) }", "\n...\n", "\n")
-
-// apart puts each piece that declares a name again into a block of its own.
-func apart(code string) string {
-	var out []string
-	for _, part := range strings.Split(code, "\n\n") {
-		out = append(out, "{\n"+part+"\n}")
-	}
-	return strings.Join(out, "\n")
-}
-
-// unused is what a compiler says of a sample that is not a program.
-var unused = regexp.MustCompile(`declared and not used|imported and not used|no new variables on left side|^#|too many errors`)
-
-// program writes the code where it finds what this module requires, and no pattern finds it.
-func program(t *testing.T, code string) (dir string) {
+// all are the samples, those of one module beside each other.
+func all(t *testing.T) (out []sample) {
 	t.Helper()
-	require.NoError(t, os.MkdirAll("testdata", 0o700))
-	dir, err := os.MkdirTemp("testdata", "tmp-")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(code), 0o600))
-	return "./" + dir
-}
-
-// compiled says what is wrong with the code.
-func compiled(t *testing.T, code string) (wrong []string) {
-	t.Helper()
-	said, err := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "-o", os.DevNull, program(t, code)).CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	for line := range strings.Lines(string(said)) {
-		if !unused.MatchString(line) {
-			wrong = append(wrong, strings.TrimSpace(line))
-		}
-	}
-	return wrong
-}
-
-func TestWhatTheDocumentsShowCompiles(t *testing.T) {
-	var all []sample
 	for _, s := range slices.Concat(inDocuments(t), inPackagePages(t)) {
-		if !foreign.MatchString(s.code) && looksLikeGo.MatchString(s.code) {
-			all = append(all, s)
+		if looksLikeGo.MatchString(s.code) {
+			out = append(out, s)
 		}
 	}
-	require.Greater(t, len(all), 10, "the search has found them")
-	for _, s := range all {
-		t.Run(s.where, func(t *testing.T) {
-			t.Parallel()
-			code := s.code
-			switch {
-			case strings.HasPrefix(code, "package "):
-			case strings.HasPrefix(code, "func Test"):
-				code = fmt.Sprintf(aroundTest, code)
-			default:
-				code = fmt.Sprintf(around, apart(dots.Replace(code)))
-			}
-			require.Empty(t, compiled(t, code), "%s", s.code)
-		})
-	}
-}
-
-// The compiler is asked: a sample with an error would be told.
-func TestASampleThatIsWrongIsTold(t *testing.T) {
-	require.NotEmpty(t, compiled(t, fmt.Sprintf(around, "eng.Lick(\"name\")")))
-}
-
-// The README's program runs, and says what a reader should see.
-func TestTheProgramOfTheReadmeRuns(t *testing.T) {
-	s := redistest.Run(t, redistest.Options{})
-	i := slices.IndexFunc(inDocuments(t), func(s sample) bool { return strings.HasPrefix(s.code, "package main") })
-	require.GreaterOrEqual(t, i, 0)
-	code := inDocuments(t)[i].code
-	require.Contains(t, code, `"127.0.0.1:6379"`)
-	code = strings.ReplaceAll(code, "127.0.0.1:6379", s.Addr())
-
-	said, err := exec.CommandContext(testkit.Limited(t), "go", "run", program(t, code)).CombinedOutput()
-	require.NoError(t, err, "%s", said)
-	require.Equal(t, "nobody else works on invoice 42, in Go or in Java\ndo: <nil>\nlost: false\nreleased: <nil>\n", string(said))
-	testkit.NoKeys(t, s)
+	slices.SortStableFunc(out, func(a, b sample) int { return strings.Compare(a.module, b.module) })
+	return out
 }

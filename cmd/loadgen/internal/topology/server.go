@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		s.Close()
-		return nil, fmt.Errorf("connect to %s: %s", s.Where(), s.Hide(err))
+		return nil, fmt.Errorf("connect to %s: %s", s.Where(), s.refusal(err))
 	}
 	s.Client = client
 	s.identify(ctx)
@@ -71,6 +71,20 @@ func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error)
 		_, _ = fmt.Fprintf(w, "loadgen: started %s\n", s.origin()) // as the program says anything
 	}
 	return s, nil
+}
+
+// refusal says why loadgen's own client could not be made.
+func (s *Server) refusal(err error) string {
+	master := s.ClientOption().Sentinel.MasterSet
+	reply, said := rueidis.IsRedisErr(err)
+	switch {
+	case master == "" || !said:
+	case strings.Contains(reply.Error(), "unknown command"):
+		return "it is no sentinel: omit --master-name, or give the address of one"
+	case reply.IsNil(), strings.Contains(reply.Error(), "No such master"):
+		return fmt.Sprintf("the sentinels know no master named %q", master)
+	}
+	return s.Hide(err)
 }
 
 // ClientOption returns what loadgen's own client is made with. A URL has been checked

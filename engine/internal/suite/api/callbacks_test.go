@@ -19,7 +19,7 @@ func TestP7BlockingCallbacksDelayNeitherLocksNorRenewalsNorOtherCallbacks(t *tes
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
-	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(time.Second)))
+	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(2*time.Second)))
 	unblock := make(chan struct{})
 	var entered atomic.Int32
 	for i := range blockers {

@@ -157,6 +157,8 @@ func TestC158_ThePasswordIsInNoErrorOfAnOperation(t *testing.T) {
 
 func TestWrongPasswordIsAClearServerErrorOfItsClass(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", testkit.Secret}})
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}})
+	require.EqualError(t, err, "holdfast: "+s.Addr()+" wants a password, and none is given")
 	for _, cfg := range []engine.Config{
 		{Addrs: []string{s.Addr()}},
 		{Addrs: []string{s.Addr()}, Password: "wrong"},

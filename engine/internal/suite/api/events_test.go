@@ -61,7 +61,7 @@ func TestEventsTellOfJeopardyBeforeTheLoss(t *testing.T) {
 	p := faultproxy.Run(t, s.Addr())
 	e := testkit.Open(t, p.Addr())
 	events := e.Events(64)
-	ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(2*time.Second)))
+	ls := testkit.Acquire(t, e.Lock("a", engine.WatchdogLease(4*time.Second)))
 	p.Pause()
 	kinds, ev := testkit.KindsOf(t, events, 3)
 	require.Equal(t, []engine.EventKind{engine.EventHeld, engine.EventJeopardy, engine.EventLost}, kinds)

@@ -254,6 +254,7 @@ func TestC067_ValueOfAnotherKindIsErrWrongKindAndStays(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrWrongKind, name)
 		require.False(t, engine.SafeToRetry(err))
 		require.ErrorContains(t, err, fmt.Sprintf("%q", name))
+		require.NotRegexp(t, "^.+holdfast: |server: ", err.Error(), "one prefix")
 		_, err = e.Lock(name).TryAcquire(testkit.Limited(t))
 		require.ErrorIs(t, err, engine.ErrWrongKind, name)
 		_, err = e.Lock(name).Inspect(testkit.Limited(t))

@@ -56,19 +56,53 @@ func TestOpenSaysAtOnceWhatIsTheMatter(t *testing.T) {
 	ssh := answering(t, func(c net.Conn) { _, _ = fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n") })
 	closes := answering(t, func(c net.Conn) { _ = c.Close() })
 	silent := answering(t, func(net.Conn) {})
+	httpSaid := ` answers, and is no Redis server: it says "HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla"`
+	const sshSaid = ` answers, and is no Redis server: it says "SSH-2.0-OpenSSH_9.2\r\n"`
+	at := func(addr string) []string { return []string{addr} }
+	webAddr, secureAddr := web.Listener.Addr().String(), secure.Listener.Addr().String()
+	const asked = " speaks plain text, and TLS is asked for"
 	for what, c := range map[string]struct {
 		cfg    engine.Config
 		config bool
-		text   string
+		text   string // all that is said, after "holdfast: " or that of ErrConfig
 	}{
-		"TLSToPlain":    {engine.Config{Addrs: []string{s.Addr()}, TLS: trusting}, true, s.Addr() + " speaks plain text, and TLS is asked for"},
-		"TLSURLToPlain": {engine.Config{Addrs: []string{"rediss://" + s.Addr()}}, true, " speaks plain text, and TLS is asked for"},
-		"PlainToTLS":    {engine.Config{Addrs: []string{secure.Listener.Addr().String()}}, true, " speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it"},
-		"Web":           {engine.Config{Addrs: []string{web.Listener.Addr().String()}}, true, " answers, and is no Redis server"},
-		"WebByTLS":      {engine.Config{Addrs: []string{secure.Listener.Addr().String()}, TLS: trusting}, true, " answers, and is no Redis server"},
-		"SSH":           {engine.Config{Addrs: []string{ssh}}, true, ssh + " answers, and is no Redis server"},
-		"Closes":        {engine.Config{Addrs: []string{closes}}, false, closes + " closes connections without an answer"},
-		"Silent":        {engine.Config{Addrs: []string{silent}}, false, silent + " accepts connections and does not answer"},
+		"TLSToPlain":    {engine.Config{Addrs: at(s.Addr()), TLS: trusting}, true, s.Addr() + asked},
+		"TLSURLToPlain": {engine.Config{Addrs: at("rediss://" + s.Addr())}, true, "rediss://" + s.Addr() + asked},
+		"PlainToTLS": {
+			engine.Config{Addrs: at(secureAddr)},
+			true,
+			secureAddr + " speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it",
+		},
+		"Web":      {engine.Config{Addrs: at(webAddr)}, true, webAddr + httpSaid},
+		"WebByTLS": {engine.Config{Addrs: at(secureAddr), TLS: trusting}, true, secureAddr + httpSaid},
+		"SSH": {
+			engine.Config{Addrs: at(ssh)},
+			true,
+			ssh + sshSaid,
+		},
+		"Closes": {engine.Config{Addrs: at(closes)}, false, closes + " closes connections without an answer: is it a Redis server?"},
+		"Silent": {engine.Config{Addrs: at(silent)}, false, silent + " accepts connections and does not answer"},
+		"Several": {
+			engine.Config{Addrs: []string{s.Addr(), ssh, closes}, TLS: trusting},
+			false,
+			"no address can be used: " + s.Addr() + asked + "; " + ssh + asked + "; " + closes +
+				" closes connections without an answer: is it a Redis server?",
+		},
+		"SeveralAndAllWrong": {
+			engine.Config{Addrs: []string{ssh, webAddr}}, true, "no address can be used: " + ssh + sshSaid + "; " + webAddr + httpSaid,
+		},
+		"Many": {
+			engine.Config{Addrs: []string{secureAddr, ssh, webAddr, webAddr}},
+			false,
+			"no address can be used: " + secureAddr + " speaks TLS, and neither Config.TLS nor a rediss:// URL asks for it; " +
+				ssh + sshSaid + "; " + webAddr + httpSaid + "; and 1 more",
+		},
+		"Sentinels": {
+			engine.Config{Addrs: at(webAddr), MasterName: "main"}, true, webAddr + httpSaid,
+		},
+		"NoSentinel": {
+			engine.Config{Addrs: at(s.Addr()), MasterName: "main"}, true, s.Addr() + " is not a sentinel",
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -76,14 +110,16 @@ func TestOpenSaysAtOnceWhatIsTheMatter(t *testing.T) {
 			e, err := engine.Open(testkit.Limited(t), c.cfg)
 			took := time.Since(began)
 			require.Nil(t, e)
-			require.ErrorContains(t, err, c.text)
-			require.Regexp(t, `^holdfast: [^\n]*$`, err.Error())
-			require.NotRegexp(t, `^.+holdfast: `, err.Error(), "one prefix")
+			prefix := "holdfast: "
 			if c.config {
+				prefix = engine.ErrConfig.Error() + ": "
 				require.ErrorIs(t, err, engine.ErrConfig)
 				require.False(t, engine.SafeToRetry(err))
 			}
-			require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
+			require.EqualError(t, err, prefix+c.text)
+			if what != "NoSentinel" {
+				require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
+			}
 			most := time.Second + testkit.Soon
 			if what == "Silent" { // it may be slow
 				most = 2*time.Second + testkit.Soon

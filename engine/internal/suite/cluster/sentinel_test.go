@@ -232,6 +232,7 @@ func TestSentinelOpenSaysWhatIsWrong(t *testing.T) {
 		_, err := engine.Open(testkit.Limited(t), cfg)
 		require.ErrorIs(t, err, engine.ErrConfig)
 		require.ErrorContains(t, err, what)
+		require.NotRegexp(t, "^.+holdfast: ", err.Error(), "one prefix")
 		require.False(t, engine.SafeToRetry(err))
 	}
 	refused(`no master named "other"`, func(c *engine.Config) { c.MasterName = "other" })

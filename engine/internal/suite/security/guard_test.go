@@ -64,7 +64,7 @@ func TestTheGuardStandsInFrontOfEveryKindOfConnection(t *testing.T) {
 			require.Zero(t, n)
 
 			_, err = engine.Open(testkit.Limited(t), cfg)
-			require.ErrorContains(t, err, resp.ErrReply.Error())
+			require.ErrorIs(t, err, resp.ErrReply)
 		})
 	}
 }

@@ -208,7 +208,7 @@ func (a *attempt) claim(seen int) *acquireOp {
 
 // startHold makes a hold its first holder's, and the watchdog's.
 func (sc *section) startHold(h *hold, op *acquireOp, a *attempt, r *resp.Result) {
-	ls := &Lease{hold: h, set: op.set, ctx: op.ctx, owner: op.owner}
+	ls := sc.newLease(h, op)
 	var copies *lockstate.Indeterminate
 	if a.retry != nil {
 		copies = &a.retry.Open

@@ -76,6 +76,7 @@ type shard struct {
 	mu      sync.Mutex
 	names   table
 	pending int // ops on their way whose answer somebody here waits for
+	pieces  int // holds whose lease keeps all that it came in one piece with; at most mostPieces
 	counts  counts
 	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
 
@@ -470,6 +471,10 @@ type acquireOp struct {
 	// Guarded by the shard.
 	watch *watching
 	att   attempt // used while the op is first
+
+	// In one piece with it, as long as that may stay: see section.newLease.
+	lease   Lease     // what it is granted
+	release releaseOp // and how that is given back
 }
 
 // Claim, Pending and Terms are what a queue asks of an op.
@@ -486,9 +491,8 @@ func (op *acquireOp) Terms() *lockstate.Terms { return &op.set.Terms }
 type releaseOp struct {
 	Future[struct{}]
 	hold  *hold
-	ent   *entry // the hold's, so that the answer reads both at once from cold memory
-	lease *Lease // the handle that is given back; nil: Close's
-	op    resp.Op
+	lease *Lease        // the handle that is given back; nil: Close's
+	op    *resp.Op      // nil: not sent yet, see Lease.spareOp
 	retry *releaseRetry // there once a sending has failed
 }
 

@@ -90,6 +90,7 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	if !h.End(lockstate.Lost) {
 		return nil
 	}
+	sc.endPiece(h)
 	sc.eng.watchdog.Forget(h)
 	h.ent.LossBegun()
 	h.ent.Lost()

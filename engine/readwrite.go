@@ -90,7 +90,7 @@ func (sc *section) join(h *hold, op *acquireOp, at clock.Instant) bool {
 	}
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
-	ls := &Lease{hold: h, set: op.set, ctx: op.ctx, owner: op.owner}
+	ls := &Lease{hold: h, set: op.set, from: op.ctx, owner: op.owner}
 	sc.leaseJoined(h, ls, 0) // it is renewed: no answer counts for it
 	h.readBy(op.owner)
 	h.ShareJoined()

@@ -291,7 +291,7 @@ func (sc *section) changeDone(n *reentry, r *resp.Result) {
 		n.Undo()
 	case in != nil && in.claim():
 		sc.sh.counts.grants++
-		ls := &Lease{hold: h, set: in.set, ctx: in.ctx, owner: in.owner}
+		ls := &Lease{hold: h, set: in.set, from: in.ctx, owner: in.owner}
 		sc.leaseJoined(h, ls, r.SentAt)
 		sc.grant(in, ls, r.SentAt, r.ReceivedAt)
 	case in != nil: // it left while the answer was on its way: take the hold back

@@ -149,7 +149,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	}
 	// Who has lost the lock since is not to be given it: the server only knows that the field is there.
 	root := ent.root()
-	for op := ent.live(); op != nil && root.lostTo(op.owner); op = ent.live() {
+	for op := ent.live(); op != nil && root.lostTo(op.lease.owner); op = ent.live() {
 		ent.Unlink(&op.Waiter)
 		sc.refuse(op, ErrLost)
 	}
@@ -174,7 +174,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	sc.startHold(h, op, a, r)
 	if f.Shared {
 		h.owner = nil
-		h.readBy(op.owner)
+		h.readBy(op.lease.owner)
 		if !a.op.Inside {
 			sc.joinAll(root, h, r.ReceivedAt)
 			ent = root
@@ -214,7 +214,7 @@ func (sc *section) startHold(h *hold, op *acquireOp, a *attempt, r *resp.Result)
 		copies = &a.retry.Open
 	}
 	h.Begin(&op.set.Terms, h.ent.root().Tenure(tenureEnd(r)), int(r.ReplicaAcks), copies)
-	h.lease, h.owner = ls, op.owner
+	h.lease, h.owner = ls, op.lease.owner
 	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.Lease, Renew: op.set.Watchdog}
 	if limit := op.set.MaxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)

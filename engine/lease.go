@@ -45,9 +45,9 @@ func (sc *section) newLease(h *hold, op *acquireOp) *Lease {
 		h.SetPiece(true)
 		ls.from = op
 	} else {
-		ls = &Lease{from: op.ctx}
+		ls = &Lease{from: op.ctx, owner: op.lease.owner}
 	}
-	ls.hold, ls.set, ls.owner = h, op.set, op.owner
+	ls.hold, ls.set = h, op.set
 	return ls
 }
 
@@ -74,7 +74,7 @@ func (ls *Lease) newRelease() *releaseOp {
 		return newReleaseOp(ls.hold)
 	}
 	op := &piece.release
-	op.hold, op.Future.op = ls.hold, op
+	op.hold, op.ent, op.Future.op = ls.hold, ls.hold.ent, op
 	return op
 }
 

@@ -98,7 +98,7 @@ func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
 
 // begin starts an acquire for an owner, if there is one.
 func (l *Lock) begin(ctx context.Context, o *Owner, try, async bool) *acquireOp {
-	op := &acquireOp{lock: l, owner: o, set: l.set, ctx: ctx}
+	op := &acquireOp{lock: l, set: l.set, ctx: ctx, lease: Lease{owner: o}}
 	op.Future.op, op.Of, op.Try, op.Async = op, op, try, async
 	if err := l.set.err; err != nil {
 		op.resolve(nil, err)

@@ -126,7 +126,8 @@ func (sc *section) refuseOwners(h *hold) {
 	root := h.ent.root()
 	for ent := range root.withChildren {
 		for op := range ent.ops {
-			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && root.lostTo(op.owner) {
+			o := op.lease.owner
+			if o != nil && (o == h.owner || h.readsFor(o) > 0) && root.lostTo(o) {
 				ent.Unlink(&op.Waiter)
 				sc.refuse(op, ErrLost)
 			}

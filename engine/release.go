@@ -20,7 +20,7 @@ func newReleaseOp(h *hold) *releaseOp {
 		resp.Op
 	}{}
 	op := &s.releaseOp
-	op.hold, op.op, op.Future.op = h, &s.Op, op
+	op.hold, op.ent, op.op, op.Future.op = h, h.ent, &s.Op, op
 	return op
 }
 
@@ -146,7 +146,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 
 // Answered takes the server's answer. It runs on the lane.
 func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
-	h, ent := op.hold, op.hold.ent
+	h, ent := op.hold, op.ent
 	e := ent.eng
 	var err error
 	// What the caller is told.
@@ -310,7 +310,7 @@ func (sc *section) handOffInput(h *hold) lockstate.HandOffInput {
 // what the new holder wants.
 func (sc *section) passTo(h *hold, op *acquireOp, with lockstate.HandOffInput) {
 	h.Passed(&op.set.Terms)
-	h.owner = op.owner
+	h.owner = op.lease.owner
 	if limit := op.set.MaxHold; limit > 0 {
 		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true, Until: with.Now.Add(limit)})
 	} else if !h.allCompatible() {

@@ -77,10 +77,11 @@ type shard struct {
 	names   table
 	pending int // ops on their way whose answer somebody here waits for
 	pieces  int // holds whose lease keeps all that it came in one piece with; at most mostPieces
+
+	recent  clock.Instant // the last that is known, for stamps; beside what every operation reads
 	counts  counts
 	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
 
-	recent clock.Instant // the last that is known, for stamps
 	ticked clock.Instant // the tick at which reads began
 	reads  int           // of the clock, for stamps
 
@@ -186,9 +187,9 @@ func (c *counts) add(o *counts) {
 type entry struct {
 	lockstate.Queue
 
-	hold           *hold // of this engine: while it closes the queue
 	eng            *Engine
-	hash           uint64 // beside eng: both are read first, from cold memory
+	hash           uint64 // beside eng and chain: these are read first, from cold memory
+	chain          *entry // the table's
 	slot           uint16
 	gone           bool  // no longer in the table
 	inlineHoldUsed bool  // inlineHold is taken
@@ -196,9 +197,9 @@ type entry struct {
 	class          uint8 // of a root: its name's, see classes
 	key            string
 
+	hold       *hold     // of this engine: while it closes the queue
 	children   *children // mostly nil
 	wakeups    *wakeups  // there if the queue has waited
-	chain      *entry    // the table's
 	inlineHold hold      // most entries see one hold
 }
 

@@ -90,7 +90,7 @@ func (op *acquireOp) abandonBy(err error, by ending) bool {
 		if !ent.AcksSuit() {
 			sc.takeBack(&ent.attempt().op)
 		}
-	case op.owner != nil:
+	case op.lease.owner != nil:
 		sc.leaveReentry(ent, op)
 	}
 	op.err = err
@@ -120,7 +120,7 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Turn {
 		op.claim()
 		sc.fail(op, ErrClosed)
 	// Not by the queue of the name, as far as what is held here decides.
-	case op.owner != nil && sc.reenterOrRefuse(ent, op):
+	case op.lease.owner != nil && sc.reenterOrRefuse(ent, op):
 	case sc.takeLingering(ent, op):
 	case ent != nil && ent.isOtherKind(op.set.family, e.clock.Now()):
 		sc.refuse(op, ErrWrongKind)

@@ -148,7 +148,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	}
 	// Who has lost the lock since is not to be given it: the server only knows that the field is there.
 	root := ent.root()
-	for op := ent.live(); op != nil && root.lostTo(op.owner); op = ent.live() {
+	for op := ent.live(); op != nil && root.lostTo(op.lease.owner); op = ent.live() {
 		ent.Unlink(&op.Waiter)
 		sc.refuse(op, ErrLost)
 	}
@@ -173,7 +173,7 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	sc.startHold(h, op, a, r)
 	if f.Shared {
 		h.owner = nil
-		h.readBy(op.owner)
+		h.readBy(op.lease.owner)
 		if !a.op.Inside {
 			sc.joinAll(root, h, r.ReceivedAt)
 			ent = root
@@ -207,13 +207,13 @@ func (a *attempt) claim(seen int) *acquireOp {
 
 // startHold makes a hold its first holder's, and the watchdog's.
 func (sc *section) startHold(h *hold, op *acquireOp, a *attempt, r *resp.Result) {
-	ls := &Lease{hold: h, set: op.set, ctx: op.ctx, owner: op.owner}
+	ls := sc.newLease(h, op)
 	var copies *lockstate.Indeterminate
 	if a.retry != nil {
 		copies = &a.retry.Open
 	}
 	h.Begin(&op.set.Terms, h.ent.root().Tenure(tenureEnd(r)), int(r.ReplicaAcks), copies)
-	h.lease, h.owner = ls, op.owner
+	h.lease, h.owner = ls, op.lease.owner
 	terms := renew.Terms{SentAt: r.SentAt, Lease: op.set.Lease, Renew: op.set.Watchdog}
 	if limit := op.set.MaxHold; limit > 0 {
 		terms.Until = r.ReceivedAt.Add(limit)

@@ -112,6 +112,9 @@ func (sc *section) waited(op *acquireOp, sent, at clock.Instant) {
 	}
 	sc.sh.recent = max(sc.sh.recent, at)
 	sc.sh.counts.wait.add(d)
+	if sc.eng.cfg.Class == nil { // the handle may be cold by now
+		return
+	}
 	if c := sc.eng.classes.of(op.lock.class); c != nil {
 		c.wait.add(d)
 	}

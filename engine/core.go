@@ -76,10 +76,12 @@ type shard struct {
 	mu      sync.Mutex
 	names   table
 	pending int // ops on their way whose answer somebody here waits for
+	pieces  int // holds whose lease keeps all that it came in one piece with; at most mostPieces
+
+	recent  clock.Instant // the last that is known, for stamps; beside what every operation reads
 	counts  counts
 	telling atomic.Int32 // callers' calls that decided the results of others, and are still to tell them
 
-	recent clock.Instant // the last that is known, for stamps
 	ticked clock.Instant // the tick at which reads began
 	reads  int           // of the clock, for stamps
 
@@ -185,19 +187,19 @@ func (c *counts) add(o *counts) {
 type entry struct {
 	lockstate.Queue
 
-	hold           *hold // of this engine: while it closes the queue
 	eng            *Engine
-	key            string
-	hash           uint64
+	hash           uint64 // beside eng and chain: these are read first, from cold memory
+	chain          *entry // the table's
 	slot           uint16
 	gone           bool  // no longer in the table
 	inlineHoldUsed bool  // inlineHold is taken
 	wide           bool  // its commands take all lanes of their node: decided with nothing on its way
 	class          uint8 // of a root: its name's, see classes
+	key            string
 
+	hold       *hold     // of this engine: while it closes the queue
 	children   *children // mostly nil
 	wakeups    *wakeups  // there if the queue has waited
-	chain      *entry    // the table's
 	inlineHold hold      // most entries see one hold
 }
 
@@ -444,9 +446,9 @@ func (h *hold) unwatch(ls *Lease) (ended *leaseContext) {
 // sending, except while an earlier copy may still run. It is part of the op that was first when it
 // was sent, but outlives its interest: who is first when the answer comes gets it.
 type attempt struct {
-	op    resp.Op
-	ent   *entry
+	ent   *entry // beside op.Sink, which the lane reads
 	retry *retryState
+	op    resp.Op
 }
 
 // retryState is what an attempt needs only once a sending has failed.
@@ -460,16 +462,20 @@ type retryState struct {
 // An acquireOp is one caller's wish for a lock: a future, and its place in the name's queue.
 type acquireOp struct {
 	Future[*Lease]
-	lock  *Lock
-	owner *Owner          // nil: nobody
-	set   *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
-	ctx   context.Context //nolint:containedctx // the caller's, for the values of the lease's context
+	lock *Lock
+	set  *settings       // lock's: thousands of handles share one, so it is in cache where the handle is not
+	ctx  context.Context //nolint:containedctx // the caller's, for the values of the lease's context
 
 	lockstate.Waiter // Of, Try and Async are set before anybody knows it; the rest is guarded by the shard
 
 	// Guarded by the shard.
-	watch *watching
-	att   attempt // used while the op is first
+	watch   *watching
+	release releaseOp // how what it is granted is given back: by att's command, so they stand side by side
+	att     attempt   // used while the op is first
+
+	// What it is granted, in one piece with it as long as that may stay: see section.newLease. Whose it is, is known from
+	// the beginning.
+	lease Lease
 }
 
 // Claim, Pending and Terms are what a queue asks of an op.
@@ -485,11 +491,11 @@ func (op *acquireOp) Terms() *lockstate.Terms { return &op.set.Terms }
 // for it are told earlier that the outcome is unknown.
 type releaseOp struct {
 	Future[struct{}]
-	hold  *hold
-	ent   *entry // the hold's, so that the answer reads both at once from cold memory
-	lease *Lease // the handle that is given back; nil: Close's
-	op    resp.Op
 	retry *releaseRetry // there once a sending has failed
+	hold  *hold
+	ent   *entry   // the hold's, so that the answer reads both at once from cold memory
+	lease *Lease   // the handle that is given back; nil: Close's
+	op    *resp.Op // nil: not sent yet, see Lease.spareOp
 }
 
 // releaseRetry is what a releaseOp needs only in trouble.
@@ -690,7 +696,21 @@ func (sc *section) submit(op *resp.Op) error {
 }
 
 // enter takes the mutex of the shard that has the names of this hash. Blocks: for it.
-func (e *Engine) enter(hash uint64) section { return e.enterShard(e.shard(hash)) }
+//
+// It is inlined, so that a section is made where it stays: it is too large to be copied on every operation.
+func (e *Engine) enter(hash uint64) section {
+	sh := lockShard(e, hash)
+	return section{eng: e, sh: sh, at: sh}
+}
+
+// lockShard is for enter alone, which would not be inlined if this were.
+//
+//go:noinline
+func lockShard(e *Engine, hash uint64) *shard {
+	sh := e.shard(hash)
+	sh.mu.Lock()
+	return sh
+}
 
 func (e *Engine) enterShard(sh *shard) section {
 	sh.mu.Lock()

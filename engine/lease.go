@@ -19,9 +19,9 @@ import (
 // All methods may be called by any goroutine.
 type Lease struct {
 	hold  *hold
-	set   *settings       // its lock handle's
-	ctx   context.Context //nolint:containedctx // the acquire's, for its values
-	owner *Owner          // nil: nobody
+	set   *settings // its lock handle's
+	from  any       // the *acquireOp that it is one piece with, else the acquire's context.Context
+	owner *Owner    // nil: nobody
 	state atomic.Uint32
 	since stamp // of the grant
 }
@@ -32,6 +32,65 @@ const (
 	leaseReleased        // given back through this handle, or by Close
 	leaseLost            // it was lost when its holder tried to give it back
 )
+
+// mostPieces is how many holds of a shard may have their lease in one piece with its acquire and its release: it serves
+// those that are given back soon. A lease that is kept among many others is alone, and small.
+const mostPieces = 16
+
+// newLease makes the lease of an op that is granted a hold.
+func (sc *section) newLease(h *hold, op *acquireOp) *Lease {
+	ls := &op.lease
+	if sc.sh.pieces < mostPieces {
+		sc.sh.pieces++
+		h.SetPiece(true)
+		ls.from = op
+	} else {
+		ls = &Lease{from: op.ctx, owner: op.lease.owner}
+	}
+	ls.hold, ls.set = h, op.set
+	return ls
+}
+
+// endPiece follows the end of a hold, or of its lease.
+func (sc *section) endPiece(h *hold) {
+	if h.Piece() {
+		h.SetPiece(false)
+		sc.sh.pieces--
+	}
+}
+
+// ctx is the acquire's, for its values.
+func (ls *Lease) ctx() context.Context {
+	if op, is := ls.from.(*acquireOp); is {
+		return op.ctx
+	}
+	return ls.from.(context.Context)
+}
+
+// newRelease makes what gives the lease back. It is called once.
+func (ls *Lease) newRelease() *releaseOp {
+	piece, is := ls.from.(*acquireOp)
+	if !is {
+		return newReleaseOp(ls.hold)
+	}
+	op := &piece.release
+	op.hold, op.ent, op.Future.op = ls.hold, ls.hold.ent, op
+	return op
+}
+
+// spareOp is what the release is sent by: mostly what the acquire was sent by. Called with the shard's mutex held.
+func (ls *Lease) spareOp() *resp.Op {
+	piece, is := ls.from.(*acquireOp)
+	if !is {
+		return &resp.Op{}
+	}
+	// It may be on its way for somebody else, or a late copy of it is still looked after.
+	a := &piece.att
+	if a.retry != nil || a.op.Ack != nil || a.ent != nil && a.ent.attempt() == a {
+		return &resp.Op{}
+	}
+	return &a.op
+}
 
 // Context returns a context that carries the values of the acquire's ctx, not its end: it ends when
 // the lease does, with cause ErrReleased or ErrLost. A loss ends it before the server would let
@@ -157,21 +216,15 @@ func (ls *Lease) ReleaseAsync() *Future[struct{}] {
 
 // release is ReleaseAsync for a caller who holds no mutex, if leads is set.
 func (ls *Lease) release(leads bool) *Future[struct{}] {
-	op := newReleaseOp(ls.hold)
-	if ls.spend(op) {
-		op.giveBack(ls, leads).Lead()
-	}
-	return &op.Future
-}
-
-// spend takes the right to give the lock back, once. Whoever comes later is told.
-func (ls *Lease) spend(op *releaseOp) bool {
 	if !ls.state.CompareAndSwap(leaseActive, leaseReleased) {
+		op := newReleaseOp(ls.hold)
 		op.resolve(struct{}{}, &nameError{ls.Name(), ErrNotHeld})
-		return false
+		return &op.Future
 	}
+	op := ls.newRelease()
 	ls.eng().world.Yield("Lease.ReleaseAsync: the handle is spent | released")
-	return true
+	op.giveBack(ls, leads).Lead()
+	return &op.Future
 }
 
 // leaseContext is a lease's context. Done, cause and children are those of a real cancelled context;
@@ -186,7 +239,7 @@ type leaseContext struct {
 }
 
 func newLeaseContext(ls *Lease) *leaseContext {
-	inner, end := context.WithCancelCause(context.WithoutCancel(ls.ctx))
+	inner, end := context.WithCancelCause(context.WithoutCancel(ls.ctx()))
 	return &leaseContext{Context: inner, end: end, lease: ls}
 }
 

@@ -115,7 +115,7 @@ func (l *Lock) begin(ctx context.Context, o *Owner, try, async bool) *acquireOp 
 }
 
 func (l *Lock) newOp(ctx context.Context, o *Owner, try, async bool) *acquireOp {
-	op := &acquireOp{lock: l, owner: o, set: l.set, ctx: ctx}
+	op := &acquireOp{lock: l, set: l.set, ctx: ctx, lease: Lease{owner: o}}
 	op.Future.op, op.Of, op.Try, op.Async = op, op, try, async
 	return op
 }

@@ -90,6 +90,7 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	if !h.End(lockstate.Lost) {
 		return nil
 	}
+	sc.endPiece(h)
 	sc.eng.watchdog.Forget(h)
 	h.ent.LossBegun()
 	h.ent.Lost()
@@ -125,7 +126,8 @@ func (sc *section) refuseOwners(h *hold) {
 	root := h.ent.root()
 	for ent := range root.withChildren {
 		for op := range ent.ops {
-			if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) && root.lostTo(op.owner) {
+			o := op.lease.owner
+			if o != nil && (o == h.owner || h.readsFor(o) > 0) && root.lostTo(o) {
 				ent.Unlink(&op.Waiter)
 				sc.refuse(op, ErrLost)
 			}

@@ -90,9 +90,9 @@ func (sc *section) join(h *hold, op *acquireOp, at clock.Instant) bool {
 	}
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
-	ls := &Lease{hold: h, set: op.set, ctx: op.ctx, owner: op.owner}
+	ls := &Lease{hold: h, set: op.set, from: op.ctx, owner: op.lease.owner}
 	sc.leaseJoined(h, ls, 0) // it is renewed: no answer counts for it
-	h.readBy(op.owner)
+	h.readBy(op.lease.owner)
 	h.ShareJoined()
 	sc.grant(op, ls, at, at)
 	return true
@@ -104,7 +104,7 @@ func (sc *section) joinAll(ent *entry, h *hold, at clock.Instant) {
 	for op := ent.head(); op != nil && op.set.Watchdog && op.set.Compatible(h.Terms()) &&
 		op.set.Replicas() <= h.SeenBy(); op = ent.head() {
 		ent.Unlink(&op.Waiter)
-		if op.set.once && h.readsFor(op.owner) > 0 {
+		if op.set.once && h.readsFor(op.lease.owner) > 0 {
 			sc.refuse(op, ErrReentry)
 			continue
 		}
@@ -140,14 +140,14 @@ func (sc *section) dropHandle(h *hold, ls *Lease) {
 // what it held when it asked. Whom the server grants what was asked for before has its way in: of that one only lostTo
 // is asked.
 func (sc *section) reenterOrRefuse(ent *entry, op *acquireOp) bool {
-	read, other, over := ent.holdsOf(op.owner)
+	read, other, over := ent.holdsOf(op.lease.owner)
 	want, now := op.set.family, clock.Instant(0)
 	if read != nil {
 		now = sc.eng.clock.Now()
 	}
 	// A loss first: its handles are to be given back before anybody enters. Then the ways in: to share costs no command.
 	switch {
-	case lostBy(read, other) && (over || op.owner.hasLost(sc.eng, op.lock.key)):
+	case lostBy(read, other) && (over || op.lease.owner.hasLost(sc.eng, op.lock.key)):
 		sc.refuse(op, ErrLost)
 	case read == nil && other == nil:
 		return false
@@ -308,7 +308,7 @@ func (sc *section) besideBusy(child *entry) *loss {
 		op.moveTo(nil)
 	}
 	switch {
-	case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):
+	case op == nil || op.lease.owner != nil && sc.reenterOrRefuse(root, op):
 	case !op.Try:
 		root.Push(&op.Waiter)
 	case op.claim():

@@ -52,7 +52,7 @@ func (sc *section) reenter(h *hold, op *acquireOp) {
 // there. If replicas are waited for on its behalf, that ends: other changes wait behind it.
 func (sc *section) leaveReentry(ent *entry, op *acquireOp) {
 	for at := range ent.root().withChildren {
-		if h := at.hold; h != nil && h.reentry() != nil && h.owner == op.owner {
+		if h := at.hold; h != nil && h.reentry() != nil && h.owner == op.lease.owner {
 			n := h.reentry()
 			n.GaveUp()
 			if n.inFlight && entering(n.Current()) == op && n.op.Ack != nil {
@@ -69,7 +69,7 @@ func (sc *section) admitSameOwner(h *hold) {
 	}
 	root := h.ent.root()
 	for op := range root.ops {
-		if op.owner != nil && (op.owner == h.owner || h.readsFor(op.owner) > 0) {
+		if op.lease.owner != nil && (op.lease.owner == h.owner || h.readsFor(op.lease.owner) > 0) {
 			root.Unlink(&op.Waiter)
 			sc.reenterOrRefuse(root, op)
 		}
@@ -77,7 +77,7 @@ func (sc *section) admitSameOwner(h *hold) {
 	for child := root.firstChild(); traits(h.Family).Mark == lockstate.MarkPlace && child != nil; {
 		next := child.nextChild()
 		for op := range child.ops { // several, if they have come back from a hold that is over
-			if op.owner == h.owner {
+			if op.lease.owner == h.owner {
 				child.Unlink(&op.Waiter)
 				sc.reenterOrRefuse(root, op)
 			}
@@ -275,7 +275,7 @@ func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 func (sc *section) changeDone(n *reentry, r *resp.Result) {
 	h := n.hold
 	in := entering(n.Current())
-	lost := in != nil && h.ent.root().lostTo(in.owner) // while it asked, its owner began to give back what it has
+	lost := in != nil && h.ent.root().lostTo(in.lease.owner) // while it asked, its owner began to give back what it has
 	c, over := h.Confirmed(r.SentAt, int(r.ReplicaAcks)), false
 	if in != nil {
 		if !h.Renewing() {
@@ -291,7 +291,7 @@ func (sc *section) changeDone(n *reentry, r *resp.Result) {
 		n.Undo()
 	case in != nil && in.claim():
 		sc.sh.counts.grants++
-		ls := &Lease{hold: h, set: in.set, ctx: in.ctx, owner: in.owner}
+		ls := &Lease{hold: h, set: in.set, from: in.ctx, owner: in.lease.owner}
 		sc.leaseJoined(h, ls, r.SentAt)
 		sc.grant(in, ls, r.SentAt, r.ReceivedAt)
 	case in != nil: // it left while the answer was on its way: take the hold back

@@ -15,8 +15,12 @@ import (
 )
 
 func newReleaseOp(h *hold) *releaseOp {
-	op := &releaseOp{hold: h, ent: h.ent}
-	op.Future.op = op
+	s := &struct {
+		releaseOp
+		resp.Op
+	}{}
+	op := &s.releaseOp
+	op.hold, op.ent, op.op, op.Future.op = h, h.ent, &s.Op, op
 	return op
 }
 
@@ -109,13 +113,17 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	if !h.End(lockstate.Released) {
 		return true, ErrLost
 	}
+	sc.endPiece(h)
 	sc.eng.watchdog.Forget(h)
 	if root := ent.root(); root.children != nil && traits(h.Family).Halved() {
 		now := sc.eng.clock.Now()
 		root.children.lasts = max(root.children.lasts, now.Add(h.maxRemoteLife(now)))
 	}
 	ent.freed(h)
-	op.op = resp.Op{
+	if op.op == nil {
+		op.op = op.lease.spareOp()
+	}
+	*op.op = resp.Op{
 		Kind: resp.OpRelease, Family: h.Family, Key: h.ent.key, Hash: ent.hash, Slot: h.ent.slot,
 		Field: h.Field, Sink: op, Wide: ent.wide,
 	}
@@ -127,7 +135,7 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 		now = sc.eng.clock.Now()
 	}
 	op.op.Left = traits(h.Family).Mark != lockstate.MarkPlace && root.LeavesToOthers(now)
-	if err := sc.submit(&op.op); err != nil {
+	if err := sc.submit(op.op); err != nil {
 		sc.advanceAll(ent)
 		return true, fromServer(sc.eng.nameOf(h.ent.key), resp.AsServerError(err))
 	}
@@ -239,8 +247,8 @@ func (op *releaseOp) troubledSince(first clock.Instant) {
 // due sends the release again.
 func (op *releaseOp) due(clock.Instant) {
 	e := op.hold.ent.eng
-	if err := e.nodes.Submit(&op.op); err != nil {
-		op.Answered(&op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
+	if err := e.nodes.Submit(op.op); err != nil {
+		op.Answered(op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
 }
 
@@ -306,14 +314,15 @@ func (sc *section) handOffInput(h *hold) lockstate.HandOffInput {
 // what the new holder wants.
 func (sc *section) passTo(h *hold, op *acquireOp, with lockstate.HandOffInput) {
 	h.Passed(&op.set.Terms)
-	h.owner = op.owner
+	h.owner = op.lease.owner
 	if limit := op.set.MaxHold; limit > 0 {
 		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true, Until: with.Now.Add(limit)})
 	} else if !h.allCompatible() {
 		sc.eng.watchdog.Change(h, renew.Terms{Lease: op.set.Lease, Renew: true})
 	}
 	sc.only(h)
-	ls := &Lease{hold: h, set: op.set, ctx: op.ctx, owner: op.owner}
+	sc.endPiece(h)
+	ls := sc.newLease(h, op)
 	h.lease = ls
 	sc.sh.counts.grants++
 	sc.sh.counts.handOffs++
@@ -334,6 +343,7 @@ func (sc *section) linger(h *hold, given *Lease) bool {
 		return false
 	}
 	h.Linger()
+	sc.endPiece(h)
 	h.owner, h.lease, h.weak = nil, nil, weak.Pointer[Lease]{}
 	l := h.ensureExtra().lingers
 	if l == nil {

@@ -241,7 +241,7 @@ type simRan struct{ took, none int }
 func (s *sim) checkReleased(h *simHold, f *Future[struct{}]) {
 	_, err, _ := f.Result()
 	op, _ := f.op.(*releaseOp)
-	sent, unknown := op.op.Sink != nil, op.retry != nil && op.retry.unknown
+	sent, unknown := op.op != nil && op.op.Sink != nil, op.retry != nil && op.retry.unknown
 	if h.ls.eng() == h.se.eng {
 		h.se.tally.released(err)
 		h.se.seenLost(h.ls)

@@ -210,7 +210,7 @@ func (se *simEngine) open() error {
 	if (s.seed+uint64(se.n))%3 == 0 { // so that of the little that waits here some is left for the next write
 		cfg.runs = 2
 	}
-	cfg.leads = (s.seed/2+uint64(se.n))%4 == 0 // so that some callers carry what waits here themselves
+	cfg.leads = (s.seed+uint64(se.n))%4 == 3 // so that some callers carry what waits here themselves
 	eng, err := open(cfg, s.w, func(string) pubsub.Subscriptions {
 		se.subs = newSimSubs(s.server, se.proc)
 		return se.subs

@@ -95,7 +95,7 @@ func (sc *section) traceHold(h *hold, ls *Lease, at clock.Instant, err error) {
 		Kind: SpanHold, Name: e.nameOf(h.ent.key), OwnerID: h.ownerID(),
 		Began: ended.Add(-ls.since.until(at)), Ended: ended, Err: err,
 	}
-	sc.more = append(sc.more, func() { tellSpan(ls.ctx, e, s) })
+	sc.more = append(sc.more, func() { tellSpan(ls.ctx(), e, s) })
 }
 
 // traceEnds tells of a hold that nobody gives back: of the lease that it was granted for, if it is still known.

@@ -38,10 +38,13 @@ func newDirectPair(t *testing.T) *directPair {
 	require.NoError(t, err)
 	server, err := at.Accept()
 	require.NoError(t, err)
-	t.Cleanup(func() {
+	ends := func() {
 		_ = conn.Close()
 		_ = server.Close()
-	})
+	}
+	t.Cleanup(ends)
+	hangs := time.AfterFunc(10*time.Second, ends)
+	t.Cleanup(func() { hangs.Stop() })
 	guarded := (&Guard{Own: true}).Watch(conn).(*watched)
 	return &directPair{direct: &direct{conn: guarded, look: newLook(conn)}, server: server}
 }
@@ -434,13 +437,17 @@ func led(t *testing.T, n *Node, op *Op) Turn {
 // A leader does not dial: that takes as long as it takes.
 func TestALeaderLeavesTheDialToTheWorker(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	n := nodeOpen(t, s.Addr(), Options{})
+	p := faultproxy.Run(t, s.Addr())
+	n := nodeOpen(t, p.Addr(), Options{})
 	a := newNodeAnswers()
 	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
 	op := nodeOp(OpAcquire, "second", a)
 	turn := led(t, n, op)
+	p.Pause() // so the dial ends in vain
 	n.commands.giveUp(n.commands.cur.Load())
 	turn.Lead()
+	require.Equal(t, 1, a.count())
+	p.Resume()
 	require.Equal(t, CodeGranted, a.await(t, op).Code)
 	turn, err := n.SubmitLed(nodeOp(OpInspect, "third", a), true)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func (t Turn) Led() bool { return t.lane != nil }
 // leadable reports whether a round can begin without a dial, and be left.
 func (l *lane) leadable() bool {
 	w := l.link.cur.Load()
-	return w != nil && (w.direct != nil || l.node.world != nil)
+	return w != nil && (w.direct != nil || l.node.world != nil && l.number == 0)
 }
 
 // An apart is a round of a simulated world that its leader may leave: its connection is none of ours, and so somebody

@@ -5,17 +5,17 @@ func again() []mutant {
 	return []mutant{
 		{
 			"reading-waits-for-its-own-write", "an owner waits for itself: a reading that was heard late is queued behind its own write lock",
-			one("engine/readwrite.go", "case op == nil || op.owner != nil && sc.reenterOrRefuse(root, op):", "case op == nil:"),
+			one("engine/readwrite.go", "case op == nil || op.lease.owner != nil && sc.reenterOrRefuse(root, op):", "case op == nil:"),
 			"engine", "TestAnOwnerThatWritesByNowDoesNotWaitForItself|TestAnOwnerThatHasLostTheLockByNowIsNotLetInAnew", false,
 		},
 		{
 			"granted-anew-after-a-loss", "what was asked for beside something else is granted when that is given back and another thing is lost",
-			one("engine/attempt.go", "op != nil && root.lostTo(op.owner); op", "op != nil && false; op"),
+			one("engine/attempt.go", "op != nil && root.lostTo(op.lease.owner); op", "op != nil && false; op"),
 			"engine", "TestAnOwnerThatHasLostTheLockByNowIsNotLetInAnew", false,
 		},
 		{
 			"given-back-keeps-from-a-loss", "a loss ends nothing that is asked for beside a lock of which nobody has a handle",
-			one("engine/loss.go", "&& root.lostTo(op.owner) {", "&& root.lostTo(op.owner) && root.hold == nil {"),
+			one("engine/loss.go", "&& root.lostTo(o) {", "&& root.lostTo(o) && root.hold == nil {"),
 			"engine", "TestAnOwnerThatGivesBackAndLosesTheRestGetsNothingItAskedFor", false,
 		},
 		{

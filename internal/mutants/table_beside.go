@@ -15,7 +15,7 @@ func beside() []mutant {
 		},
 		{
 			"readers-enter-twice", "who must not enter again has the lock twice",
-			one("engine/readwrite.go", "if op.set.once && h.readsFor(op.owner) > 0 {", "if false {"),
+			one("engine/readwrite.go", "if op.set.once && h.readsFor(op.lease.owner) > 0 {", "if false {"),
 			familySuite, "TestOfTwoNonReentrantReadsThatWaitTogetherOneEnters", false,
 		},
 		{

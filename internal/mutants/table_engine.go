@@ -11,7 +11,7 @@ func handedOver() []mutant {
 		},
 		{
 			"hand-off-keeps-the-owner", "the last holder's owner enters what somebody else holds by now",
-			one("engine/release.go", "\th.owner = op.owner\n", ""), "engine", "TestWhatIsHandedOverIsItsNewOwners", false,
+			one("engine/release.go", "\th.owner = op.lease.owner\n", ""), "engine", "TestWhatIsHandedOverIsItsNewOwners", false,
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",

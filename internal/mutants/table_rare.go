@@ -27,7 +27,7 @@ func rare() []mutant {
 			"goes-home-after-a-loss", "the same, of who was queued before the loss",
 			[]edit{
 				{"engine/reentry.go", "if sc.reenterOrRefuse(at, op) {", "if false {"},
-				{"engine/attempt.go", "op != nil && root.lostTo(op.owner); op", "op != nil && false; op"},
+				{"engine/attempt.go", "op != nil && root.lostTo(op.lease.owner); op", "op != nil && false; op"},
 			},
 			"engine", "TestAnOwnerThatGivesBackTheRestEntersNothingAfterALoss", false,
 		},

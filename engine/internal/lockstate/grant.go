@@ -28,6 +28,7 @@ type Grant struct {
 	forceReleased bool     // a ForceRelease is on its way
 	leak          bool     // a leak was reported
 	lingers       bool     // it was given back, and stays for the next who asks here
+	piece         bool     // its lease is one piece with its acquire
 }
 
 // A Status says what became of a grant. Held ends once, in one of the other two.
@@ -47,6 +48,12 @@ func (w *Grant) Held() bool { return w.Status() == Held }
 
 // End moves the status. Who gets false came second, and does nothing.
 func (w *Grant) End(as Status) bool { return w.status.CompareAndSwap(uint32(Held), uint32(as)) }
+
+// SetPiece notes whether its lease is one piece with its acquire.
+func (w *Grant) SetPiece(is bool) { w.piece = is }
+
+// Piece reports whether it is.
+func (w *Grant) Piece() bool { return w.piece }
 
 // Begin follows the grant, seen by so many replicas. copies: those of the acquire that may still run; nil: none was
 // sent but the one that was answered. It is kept, and AsksFor writes into it.

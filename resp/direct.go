@@ -44,6 +44,9 @@ const (
 	leadMost = time.Millisecond
 	// idleLook is after how long without a round it is looked whether the connection has ended.
 	idleLook = 100 * time.Microsecond
+	// idlePing is after how long without a round the server is asked for a sign of life: servers and what stands before
+	// them close what is idle for long.
+	idlePing = time.Second
 )
 
 // claimWord is what a connection says to be found by: PING's argument.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,14 +39,14 @@ func newDirectPair(t *testing.T) *directPair {
 	require.NoError(t, err)
 	server, err := at.Accept()
 	require.NoError(t, err)
+	guarded := (&Guard{Own: true}).Watch(conn).(*watched)
 	ends := func() {
-		_ = conn.Close()
+		_ = guarded.Close()
 		_ = server.Close()
 	}
 	t.Cleanup(ends)
 	hangs := time.AfterFunc(10*time.Second, ends)
 	t.Cleanup(func() { hangs.Stop() })
-	guarded := (&Guard{Own: true}).Watch(conn).(*watched)
 	return &directPair{direct: &direct{conn: guarded, look: newLook(conn)}, server: server}
 }
 
@@ -519,4 +520,41 @@ func TestALaneSeesThatItsConnectionHasEnded(t *testing.T) {
 		r := a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint("after:", i), a)))
 		require.Equal(t, CodeGranted, r.Code, "%v", r.Err)
 	}
+}
+
+// A server that closes what is idle for two seconds does not close it: it is asked for a sign of life.
+func TestALaneKeepsItsIdleConnectionAlive(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	s.Do(t, "CONFIG", "SET", "timeout", "2")
+	n := nodeOpen(t, s.Addr(), Options{})
+	a := newNodeAnswers()
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "before", a))).Code)
+	before := n.commands.cur.Load()
+	require.NotNil(t, before.direct)
+	// It would be closed by now: the client's own connection and the lane's say one a second each.
+	pings := func() (n int) {
+		m := regexp.MustCompile(`cmdstat_ping:calls=(\d+)`).FindStringSubmatch(s.Do(t, "INFO", "commandstats"))
+		_, err := fmt.Sscan(m[1], &n)
+		require.NoError(t, err)
+		return n
+	}
+	first := pings()
+	require.Eventually(t, func() bool { return pings() >= first+8 }, nodeLong, 50*time.Millisecond)
+	require.Same(t, before, n.commands.cur.Load())
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "after", a))).Code)
+	require.Zero(t, n.Stats().Reconnects)
+}
+
+// A server that is stopped while nothing is on its way: the connection is given up, and the next command has another.
+func TestALaneGivesUpAnIdleConnectionThatGivesNoSign(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	n := nodeOpen(t, p.Addr(), Options{AttemptLimit: 300 * time.Millisecond})
+	a := newNodeAnswers()
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "before", a))).Code)
+	before := n.commands.cur.Load()
+	p.Pause()
+	require.Eventually(t, func() bool { return n.commands.cur.Load() != before }, nodeLong, 10*time.Millisecond)
+	p.Resume()
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "after", a))).Code)
 }

@@ -36,6 +36,7 @@ type lane struct {
 	reported bool          // tick has listed this run
 	asleep   bool          // nobody has the lane; the worker waits for wake
 	rested   bool          // nothing was queued when it was let go: what is queued now has just come
+	pings    bool          // the worker is to ask the server for a sign of life
 	resting  bool          // asleep, acquires are queued, and they are held back
 	closed   bool
 	wake     *world.Bell
@@ -169,6 +170,12 @@ func (l *lane) gather() {
 func (l *lane) nextRun() bool {
 	for l.gather(); ; {
 		l.mu.Lock()
+		if l.pings {
+			l.pings, l.since = false, l.node.opts.Clock.Now()
+			l.mu.Unlock()
+			l.ping()
+			continue
+		}
 		if l.stage != stageNone || l.begins(l.rested) {
 			l.rested = false
 			l.mu.Unlock()
@@ -429,7 +436,7 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 	case !l.asleep: // it is just being taken
 		return keys
 	case !l.resting: // nothing waits
-		l.leaveStale()
+		l.lookAfter(now)
 		return keys
 	default:
 		l.asleep = false

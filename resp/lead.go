@@ -42,7 +42,7 @@ type apart struct {
 
 // talkApart is converse of a simulated world.
 func (l *lane) talkApart(leads bool) (replies []rueidis.RedisResult, complete bool) {
-	a, ctx := l.apart, context.Context(context.Background())
+	a, ctx := l.apart, context.Background()
 	if a == nil {
 		to, limit, built := l.sent.client, l.limit, l.outbox.built
 		a = &apart{there: l.node.world.NewLatch()}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
 // maxReloads and maxTooLate bound how often one run repairs the same command.
@@ -233,6 +235,36 @@ func (l *lane) build(w *wire, notAfter int64) (loads scriptSet) {
 		c.build(&l.envelope, &l.outbox)
 	}
 	return loads
+}
+
+// lookAfter sees to it that a connection of the lane's own stays alive while nothing is on its way: the client does so
+// for the others. Called with mu held, and nobody has the lane.
+func (l *lane) lookAfter(now clock.Instant) {
+	l.leaveStale()
+	if w := l.link.cur.Load(); w != nil && w.direct != nil && now.Sub(l.received) >= idlePing {
+		l.asleep, l.pings = false, true
+		l.wake.Ring()
+	}
+}
+
+// ping asks for a sign of life, and gives the connection up if there is none.
+func (l *lane) ping() {
+	if w := l.link.cur.Load(); w != nil && w.direct != nil {
+		d := w.direct
+		d.begin()
+		d.add([]string{"PING"})
+		d.open()
+		l.sent = w
+		replies, _ := l.converse(d, false)
+		if replies[0].NonRedisError() != nil {
+			l.link.giveUp(w)
+		}
+	}
+	l.received = l.node.opts.Clock.Now()
+	l.mu.Lock()
+	l.since = 0
+	l.renewLimit()
+	l.mu.Unlock()
 }
 
 // leaveStale gives up a connection that has ended while nothing was on its way: what is sent on it has no answer. Who

@@ -1,8 +1,8 @@
 package main
 
-// leads: a lane whose connection is its own, and a caller that leads it.
+// leads: a caller that leads a lane.
 func leads() []mutant {
-	const lead, direct, taken = "resp/lead.go", "resp/direct.go", "resp/taken.go"
+	const lead, direct = "resp/lead.go", "resp/direct.go"
 	sim := func(name, why, file, from, to string) mutant {
 		return mutant{name, why, one(file, from, to), "engine", "TestSimOfLeaders", false}
 	}
@@ -35,6 +35,13 @@ func leads() []mutant {
 			"idle := l.stage == stageNone && l.queue.len() == 0 && !l.closed", "idle := l.stage == stageNone && !l.closed"),
 		sim("sim-left-round-is-forgotten", "a round that its leader has left has no answer", lead,
 			"idle := l.stage == stageNone && l.queue.len()", "idle := l.queue.len()"),
+	}
+}
+
+// ownConnections: a lane that writes and reads itself.
+func ownConnections() []mutant {
+	const direct, taken = "resp/direct.go", "resp/taken.go"
+	return []mutant{
 		{
 			"late-interrupt-ends-the-next-round", "a round that has just begun has no answer",
 			one(direct, "\tcase d.limited || d.interrupted.Load():\n", "\tcase d.limited:\n"),
@@ -75,6 +82,14 @@ func leads() []mutant {
 		{
 			"ended-unseen", "what is sent on a connection that had ended is unknown",
 			one("resp/round.go", "w.direct.stale()", "false"), "resp", "TestALaneSeesThatItsConnectionHasEnded", false,
+		},
+		{
+			"idle-is-closed", "a server that closes idle connections closes the lane's, and the next call pays for a dial",
+			one("resp/round.go", "now.Sub(l.received) >= idlePing {", "false {"), "resp", "TestALaneKeepsItsIdleConnectionAlive", false,
+		},
+		{
+			"idle-and-silent", "a connection that a firewall has forgotten is found out by a call",
+			one("resp/round.go", "if replies[0].NonRedisError() != nil {", "if replies[0].NonRedisError() != nil && false {"), "resp", "TestALaneGivesUpAnIdleConnectionThatGivesNoSign", false,
 		},
 		{
 			"client-pings-the-server", "the client's PING stands between a lane's commands",

@@ -9,4 +9,6 @@ type look struct{}
 
 func newLook(net.Conn) *look { return nil }
 
+func (l *look) ready() bool { return true }
+
 func (l *look) over() bool { return false }

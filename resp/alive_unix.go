@@ -17,6 +17,7 @@ type look struct {
 	ask   func(fd uintptr) // made once
 	space [1]byte
 	ended bool
+	there bool // something is there to be read, or the end
 }
 
 func newLook(conn net.Conn) *look {
@@ -35,11 +36,15 @@ func newLook(conn net.Conn) *look {
 	l.ask = func(fd uintptr) {
 		// What has come stays: nothing is taken. Nothing to read, and not the end, is what is expected.
 		n, _, err := unix.Recvfrom(int(fd), l.space[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
 		l.ended = n == 0 && err == nil ||
 			err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
 	}
 	return l
 }
+
+// ready reports whether a read would not wait. Blocks: never.
+func (l *look) ready() bool { return l.raw.Control(l.ask) != nil || l.there }
 
 // over reports whether it has. Blocks: never.
 func (l *look) over() bool {

@@ -27,7 +27,9 @@ type direct struct {
 	replies []rueidis.RedisResult
 	cooked  cooked
 
-	look        *look       // whether it has ended meanwhile
+	look        *look // whether it has ended meanwhile
+	vigil       vigil
+	wakeful     bool        // its lane stays awake for the replies of this round
 	limited     bool        // it has a deadline
 	interrupted atomic.Bool // it has one that is over
 }
@@ -90,10 +92,11 @@ func appendLength(b []byte, kind byte, n int) []byte {
 // errLeft is what a leader gets whose time is over: the rest of the round is the worker's.
 var errLeft = errors.New("the round goes on without its leader")
 
-// open begins to send the round.
-func (d *direct) open() {
+// open begins to send the round, which is for so many ops.
+func (d *direct) open(ops int) {
 	d.in, d.first = d.in[:0], d.conn.in.answered
 	d.conn.out.scan(d.out)
+	d.wakeful = d.look != nil && d.vigil.begin(time.Now(), ops)
 }
 
 // talk sends what is not sent and reads what has not come, until the round is complete or its time is over. A leader
@@ -106,12 +109,14 @@ func (d *direct) talk(over func() bool, leads bool) error {
 		err := d.step()
 		switch {
 		case err == nil && d.left() == 0:
+			d.vigil.end(time.Now())
 			return nil
 		case err == nil:
 		case !timedOut(err):
 			return err
 		// A deadline that is over may be one that was meant for the round before.
 		case leads && !over():
+			d.vigil.end(time.Now())
 			return errLeft
 		default:
 			if err := d.limit(over, false); err != nil {
@@ -156,6 +161,10 @@ func (d *direct) step() error {
 		grown := make([]byte, len(d.in), max(2*cap(d.in), 2*directRead))
 		copy(grown, d.in)
 		d.in = grown
+	}
+	if d.wakeful {
+		d.wakeful = false
+		d.vigil.keep(d.look.ready)
 	}
 	n, err := d.conn.receive(d.in[len(d.in):cap(d.in)])
 	d.in = d.in[:len(d.in)+n]

@@ -47,7 +47,7 @@ func newDirectPair(t *testing.T) *directPair {
 	t.Cleanup(ends)
 	hangs := time.AfterFunc(10*time.Second, ends)
 	t.Cleanup(func() { hangs.Stop() })
-	return &directPair{direct: &direct{conn: guarded, look: newLook(conn)}, server: server}
+	return &directPair{direct: &direct{conn: guarded, look: newLook(conn), vigil: vigil{at: new(atomic.Int32)}}, server: server}
 }
 
 func (p *directPair) over() bool { return p.ended.Load() }
@@ -58,7 +58,7 @@ func (p *directPair) asks(n int) {
 	for i := range n {
 		p.add([]string{"EVALSHA", "sha", "1"}, []string{fmt.Sprint("key:", i)}, nil)
 	}
-	p.open()
+	p.open(1)
 }
 
 func (p *directPair) says(t *testing.T, text string) {
@@ -167,7 +167,7 @@ func TestDirectIsLeftByItsLeaderInTheMiddleOfAWrite(t *testing.T) {
 	p := newDirectPair(t)
 	p.begin()
 	p.add([]string{"ECHO", strings.Repeat("x", large)})
-	p.open()
+	p.open(1)
 	require.ErrorIs(t, p.talk(p.over, true), errLeft)
 	require.Positive(t, p.sent)
 	require.Less(t, p.sent, len(p.out))

@@ -43,7 +43,8 @@ type link struct {
 	// follows: what is connected to must be a master. Whoever named it may be late.
 	follows bool
 	// takes, if set, is what watches the connections: one lane has them for itself, see direct.
-	takes *Guard
+	takes  *Guard
+	vigils *atomic.Int32 // lanes that are awake
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
 	evicts func(policy string)
 	// begins says which scripts the handshake loads, stockOf what the server with this run id was given.
@@ -179,7 +180,7 @@ func (l *link) take(w *wire, word string) *ServerError {
 		l.discard(w)
 		return l.from.unreachable(errNotTaken)
 	}
-	w.direct = &direct{conn: conn, look: newLook(conn.Conn)}
+	w.direct = &direct{conn: conn, look: newLook(conn.Conn), vigil: vigil{at: l.vigils}}
 	return nil
 }
 

@@ -28,6 +28,7 @@ type Options struct {
 	Linger       time.Duration // how long an unused channel stays subscribed
 	Follows      bool          // the server is whoever is master now: one that is not is left
 	Wide         *atomic.Int32 // how many nodes want ops to take all lanes; made if nil
+	Vigils       *atomic.Int32 // how many lanes stay awake for replies; made if nil
 	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
@@ -63,6 +64,9 @@ func (o *Options) fill() {
 	}
 	if o.Wide == nil {
 		o.Wide = new(atomic.Int32)
+	}
+	if o.Vigils == nil {
+		o.Vigils = new(atomic.Int32)
 	}
 	if o.ManyOps <= 0 {
 		o.ManyOps = manyOps
@@ -174,7 +178,7 @@ func newNode(from *endpoint, o Options) *Node {
 	n.commands.evicts = n.mayEvict
 	n.others = n.commands
 	if o.Guard != nil && o.Guard.Own {
-		n.commands.takes = o.Guard
+		n.commands.takes, n.commands.vigils = o.Guard, o.Vigils
 		n.others = n.newLink("others")
 	}
 	n.acked = n.newLink("acknowledged")

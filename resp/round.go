@@ -99,7 +99,7 @@ func (l *lane) open() bool {
 	// a copy that is late from running when the attempt is long over.
 	l.loaded = l.build(w, w.est.notAfter(l.since, l.node.opts.AttemptLimit))
 	if w.direct != nil {
-		w.direct.open()
+		w.direct.open(len(l.ops))
 	}
 	return true
 }
@@ -253,7 +253,7 @@ func (l *lane) ping() {
 		d := w.direct
 		d.begin()
 		d.add([]string{"PING"})
-		d.open()
+		d.open(1)
 		l.sent = w
 		replies, _ := l.converse(d, false)
 		if replies[0].NonRedisError() != nil {

@@ -84,22 +84,6 @@ func ownConnections() []mutant {
 			one("resp/round.go", "w.direct.stale()", "false"), "resp", "TestALaneSeesThatItsConnectionHasEnded", false,
 		},
 		{
-			"vigil-burns", "a lane stays awake where that carries no more",
-			one("resp/vigil.go", "a != 0 && a < s-s/8 {", "a != 0 && a < 8*s {"), "resp", "TestAVigilKeepsWhatCarriesMore", false,
-		},
-		{
-			"vigil-never-tries", "a lane sleeps where that halves its pace",
-			one("resp/vigil.go", "\t\tv.mode = 1 - v.mode\n", ""), "resp", "TestAVigilKeepsWhatCarriesMore", false,
-		},
-		{
-			"vigil-of-one-processor", "nobody sees what comes from the network",
-			one("resp/vigil.go", " || runtime.GOMAXPROCS(0) == 1 {", " {"), "resp", "TestAVigilOfOneProcessorSleeps", false,
-		},
-		{
-			"vigil-without-end", "a lane burns a processor for a server that is silent",
-			one("resp/vigil.go", "time.Since(began) < vigilMost", "time.Since(began) < 10*time.Second"), "resp", "TestAVigilEnds", false,
-		},
-		{
 			"idle-is-closed", "a server that closes idle connections closes the lane's, and the next call pays for a dial",
 			one("resp/round.go", "now.Sub(l.received) >= idlePing {", "false {"), "resp", "TestALaneKeepsItsIdleConnectionAlive", false,
 		},
@@ -120,6 +104,28 @@ func ownConnections() []mutant {
 		{
 			"taken-at-any-price", "two read from one connection",
 			one(taken, "case <-timer.C:\n\t\treturn false", "case <-timer.C:\n\t\treturn true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
+		},
+	}
+}
+
+// vigils: a lane that stays awake for its replies.
+func vigils() []mutant {
+	return []mutant{
+		{
+			"vigil-burns", "a lane stays awake where that carries no more",
+			one("resp/vigil.go", "a != 0 && a < s-s/8 {", "a != 0 && a < 8*s {"), "resp", "TestAVigilKeepsWhatCarriesMore", false,
+		},
+		{
+			"vigil-never-tries", "a lane sleeps where that halves its pace",
+			one("resp/vigil.go", "\t\tv.mode = 1 - v.mode\n", ""), "resp", "TestAVigilKeepsWhatCarriesMore", false,
+		},
+		{
+			"vigil-of-one-processor", "nobody sees what comes from the network",
+			one("resp/vigil.go", " || runtime.GOMAXPROCS(0) == 1 {", " {"), "resp", "TestAVigilOfOneProcessorSleeps", false,
+		},
+		{
+			"vigil-without-end", "a lane burns a processor for a server that is silent",
+			one("resp/vigil.go", "time.Since(began) < vigilMost", "time.Since(began) < 10*time.Second"), "resp", "TestAVigilEnds", false,
 		},
 	}
 }

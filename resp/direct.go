@@ -187,6 +187,7 @@ func (d *direct) finish(failed error) []rueidis.RedisResult {
 	for range there {
 		kind := byte('>')
 		for kind == '>' { // a push is no reply
+			at = d.cooked.passOver(d.in, at)
 			kind = d.in[at]
 			d.cooked.bytes = append(d.cooked.bytes[:0], cookedHead...)
 			at = d.cooked.cook(d.in, at)
@@ -218,6 +219,7 @@ type cooked struct {
 
 // cook appends what begins at in[at], and returns where the next one begins. The guard has seen that it is whole.
 func (c *cooked) cook(in []byte, at int) (next int) {
+	at = c.passOver(in, at)
 	kind := in[at]
 	line, next := lineAt(in, at+1)
 	switch kind {
@@ -250,19 +252,29 @@ func (c *cooked) cook(in []byte, at int) (next int) {
 		end := next + int(n)
 		c.text(kind, in[next:end])
 		return end + len("\r\n")
-	case '%', '|':
+	case '%':
 		n *= 2
 	}
-	start := len(c.bytes)
 	c.head(kind, n)
 	for range n {
 		next = c.cook(in, next)
 	}
-	if kind == '|' { // it describes what follows, and is none itself
-		c.bytes = c.bytes[:start]
-		return c.cook(in, next)
-	}
 	return next
+}
+
+// passOver passes over attributes: they describe what follows, and are none themselves. There may be any number.
+func (c *cooked) passOver(in []byte, at int) (next int) {
+	for in[at] == '|' {
+		line, next := lineAt(in, at+1)
+		n, _ := integer(line)
+		before := *c
+		for range 2 * n {
+			next = c.cook(in, next)
+		}
+		*c = cooked{before.bytes, before.texts}
+		at = next
+	}
+	return at
 }
 
 func (c *cooked) head(kind byte, n int64) {

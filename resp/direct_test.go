@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -282,7 +283,7 @@ func anyReply(r *rand.Rand, depth int) string {
 	case 2:
 		return "-OOM " + line + "\r\n"
 	case 3:
-		return "_\r\n"
+		return "|1\r\n+a\r\n" + anyReply(r, depth+1) + "_\r\n"
 	case 4:
 		return "#t\r\n"
 	case 5:
@@ -557,4 +558,23 @@ func TestALaneGivesUpAnIdleConnectionThatGivesNoSign(t *testing.T) {
 	require.Eventually(t, func() bool { return n.commands.cur.Load() != before }, nodeLong, 10*time.Millisecond)
 	p.Resume()
 	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "after", a))).Code)
+}
+
+func TestDirectPassesOverAttributes(t *testing.T) {
+	// Of a push: it is no reply for that.
+	p := newDirectPair(t)
+	p.asks(1)
+	p.says(t, "|1\r\n+a\r\n$1\r\nb\r\n>2\r\n+x\r\n+y\r\n|0\r\n:7\r\n")
+	require.NoError(t, p.talk(p.over, false))
+	n, err := p.finish(nil)[0].AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 7, n)
+	// Any number of them: the stack does not grow with it.
+	in := append(bytes.Repeat([]byte("|0\r\n"), 4<<20), ":7\r\n"...)
+	c := cooked{bytes: []byte(cookedHead)}
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	require.Equal(t, len(in), c.cook(in, 0))
+	n, err = c.message().AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 7, n)
 }

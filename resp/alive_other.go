@@ -9,6 +9,4 @@ type look struct{}
 
 func newLook(net.Conn) *look { return nil }
 
-func (l *look) ready() bool { return true }
-
-func (l *look) over() bool { return false }
+func (l *look) ready() bool { return false }

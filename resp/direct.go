@@ -34,8 +34,9 @@ type direct struct {
 	interrupted atomic.Bool // it has one that is over
 }
 
-// stale reports whether the connection has ended while nothing was on its way. Blocks: never.
-func (d *direct) stale() bool { return d.look.over() }
+// stale reports whether the connection is of no more use, while nothing is on its way. Nobody has asked for what is
+// there to be read: it is the end of the connection, or that of its TLS, or nothing good. Blocks: never.
+func (d *direct) stale() bool { return d.look.ready() }
 
 const (
 	directRead = 16 << 10 // bytes that one read takes at least
@@ -44,6 +45,8 @@ const (
 	// leadMost is how long a leader waits for its round. Its own caller may want to leave at any time; a server that is
 	// well answers within a tenth of this.
 	leadMost = time.Millisecond
+	// leadBytes is how much a leader writes.
+	leadBytes = 32 << 10
 	// idleLook is after how long without a round it is looked whether the connection has ended.
 	idleLook = 100 * time.Microsecond
 	// idlePing is after how long without a round the server is asked for a sign of life: servers and what stands before
@@ -102,6 +105,10 @@ func (d *direct) open(ops int) {
 // talk sends what is not sent and reads what has not come, until the round is complete or its time is over. A leader
 // leaves it before that, after leadMost, and somebody else calls talk again. Blocks: until one of these.
 func (d *direct) talk(over func() bool, leads bool) error {
+	// A write that is cut in the middle would end TLS. One that is small does not wait: nothing else is on its way.
+	if leads && len(d.out) > leadBytes {
+		return errLeft
+	}
 	if err := d.limit(over, leads); err != nil {
 		return err
 	}
@@ -130,13 +137,13 @@ func (d *direct) talk(over func() bool, leads bool) error {
 // that is over.
 func (d *direct) limit(over func() bool, leads bool) error {
 	var err error
-	switch {
-	case leads:
-		d.limited, err = true, d.conn.SetDeadline(time.Now().Add(leadMost))
-	case d.limited || d.interrupted.Load():
+	if d.limited && !leads || d.interrupted.Load() {
 		d.limited = false
 		d.interrupted.Store(false)
 		err = d.conn.SetDeadline(time.Time{})
+	}
+	if leads && err == nil {
+		d.limited, err = true, d.conn.SetReadDeadline(time.Now().Add(leadMost))
 	}
 	if err == nil && over() {
 		return context.DeadlineExceeded

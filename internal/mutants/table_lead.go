@@ -9,7 +9,7 @@ func leads() []mutant {
 	return []mutant{
 		{
 			"leader-waits-for-its-answer", "a caller whose ctx ends returns when the server answers",
-			one(direct, "d.limited, err = true, d.conn.SetDeadline(time.Now().Add(leadMost))", "d.limited, err = true, d.conn.SetDeadline(time.Now().Add(time.Minute))"),
+			one(direct, "d.limited, err = true, d.conn.SetReadDeadline(time.Now().Add(leadMost))", "d.limited, err = true, d.conn.SetReadDeadline(time.Now().Add(time.Minute))"),
 			"resp", "TestALeaderLeavesARoundThatTakesLong", false,
 		},
 		{
@@ -44,12 +44,12 @@ func ownConnections() []mutant {
 	return []mutant{
 		{
 			"late-interrupt-ends-the-next-round", "a round that has just begun has no answer",
-			one(direct, "\tcase d.limited || d.interrupted.Load():\n", "\tcase d.limited:\n"),
+			one(direct, "if d.limited && !leads || d.interrupted.Load() {", "if d.limited && !leads {"),
 			"resp", "TestDirectTakesNoInterruptOfTheRoundBefore", false,
 		},
 		{
 			"stray-deadline-ends-a-round", "a leader's deadline ends the round that the worker goes on with",
-			one(direct, "\tcase d.limited || d.interrupted.Load():\n", "\tcase d.interrupted.Load():\n"),
+			one(direct, "if d.limited && !leads || d.interrupted.Load() {", "if d.interrupted.Load() {"),
 			"resp", "TestDirectIsLeftByItsLeaderAndTheWorkerGoesOn", false,
 		},
 		{
@@ -63,9 +63,15 @@ func ownConnections() []mutant {
 			"resp", "TestAttemptWithoutAnAnswerEndsAtItsLimitAndIsNotDefinite", false,
 		},
 		{
-			"half-written-begins-anew", "bytes go out twice, and the server takes them for other commands",
-			one(direct, "n, err := d.conn.push(d.out[d.sent:])", "d.sent = 0\n\t\tn, err := d.conn.push(d.out)"),
-			"resp", "TestDirectIsLeftByItsLeaderInTheMiddleOfAWrite", false,
+			"leader-writes-what-may-wait", "a leader's time ends in the middle of a write, and TLS with it",
+			one(direct, "if leads && len(d.out) > leadBytes {", "if false {"),
+			"resp", "TestDirectIsLeftByItsLeaderBeforeAWriteThatMayWait", false,
+		},
+		{
+			"end-of-tls-unseen", "what is sent behind the end of TLS is unknown",
+			one("resp/alive_unix.go", "l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
+				"l.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
+			"resp", "TestDirectSeesTheEndOfTLS", false,
 		},
 		{
 			"arrived-is-lost", "what had come when the connection broke is unknown",

@@ -40,7 +40,7 @@ func leads() []mutant {
 
 // ownConnections: a lane that writes and reads itself.
 func ownConnections() []mutant {
-	const direct, taken = "resp/direct.go", "resp/taken.go"
+	const direct = "resp/direct.go"
 	return []mutant{
 		{
 			"late-interrupt-ends-the-next-round", "a round that has just begun has no answer",
@@ -97,20 +97,6 @@ func ownConnections() []mutant {
 			"idle-and-silent", "a connection that a firewall has forgotten is found out by a call",
 			one("resp/round.go", "if replies[0].NonRedisError() != nil {", "if replies[0].NonRedisError() != nil && false {"), "resp", "TestALaneGivesUpAnIdleConnectionThatGivesNoSign", false,
 		},
-		{
-			"client-pings-the-server", "the client's PING stands between a lane's commands",
-			one("resp/guard.go", "\tif t := w.taken.Load(); t != nil {\n\t\treturn t.write(b)\n\t}\n", ""),
-			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
-		},
-		{
-			"client-unanswered", "the client gives a connection up that is well",
-			one(taken, "t.pending = append(t.pending, pingReply...)", "_ = pingReply"),
-			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
-		},
-		{
-			"taken-at-any-price", "two read from one connection",
-			one(taken, "case <-timer.C:\n\t\treturn false", "case <-timer.C:\n\t\treturn true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
-		},
 	}
 }
 
@@ -132,6 +118,27 @@ func vigils() []mutant {
 		{
 			"vigil-without-end", "a lane burns a processor for a server that is silent",
 			one("resp/vigil.go", "time.Since(began) < vigilMost", "time.Since(began) < 10*time.Second"), "resp", "TestAVigilEnds", false,
+		},
+	}
+}
+
+// takenOver: what becomes of a connection that a lane takes over.
+func takenOver() []mutant {
+	const taken = "resp/taken.go"
+	return []mutant{
+		{
+			"client-pings-the-server", "the client's PING stands between a lane's commands",
+			one("resp/guard.go", "\tif t := w.taken.Load(); t != nil {\n\t\treturn t.write(b)\n\t}\n", ""),
+			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+		},
+		{
+			"client-unanswered", "the client gives a connection up that is well",
+			one(taken, "t.pending = append(t.pending, pingReply...)", "_ = pingReply"),
+			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+		},
+		{
+			"taken-at-any-price", "two read from one connection",
+			one(taken, "case <-timer.C:\n\t\treturn false", "case <-timer.C:\n\t\treturn true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
 		},
 	}
 }

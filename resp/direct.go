@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"strconv"
@@ -36,7 +37,16 @@ type direct struct {
 
 // stale reports whether the connection is of no more use, while nothing is on its way. Nobody has asked for what is
 // there to be read: it is the end of the connection, or that of its TLS, or nothing good. Blocks: never.
-func (d *direct) stale() bool { return d.look.ready() }
+func (d *direct) stale() bool {
+	if !d.look.ready() {
+		return false
+	}
+	// The guard says what it is, and counts. By TLS there may be a part of a message only, for which it would wait.
+	if _, secure := d.conn.Conn.(*tls.Conn); !secure {
+		_, _ = d.conn.receive(make([]byte, directRead))
+	}
+	return true
+}
 
 const (
 	directRead = 16 << 10 // bytes that one read takes at least
@@ -47,8 +57,6 @@ const (
 	leadMost = time.Millisecond
 	// leadBytes is how much a leader writes.
 	leadBytes = 32 << 10
-	// idleLook is after how long without a round it is looked whether the connection has ended.
-	idleLook = 100 * time.Microsecond
 	// idlePing is after how long without a round the server is asked for a sign of life: servers and what stands before
 	// them close what is idle for long.
 	idlePing = time.Second

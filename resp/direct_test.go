@@ -209,6 +209,7 @@ func TestDirectSeesThatItsConnectionHasEnded(t *testing.T) {
 	require.False(t, p.stale())
 	p.says(t, "-ERR you are too slow\r\n")
 	require.Eventually(t, p.stale, 10*time.Second, time.Millisecond, "nobody has asked for anything")
+	require.EqualValues(t, 1, p.conn.guard.Refused())
 	p = newDirectPair(t)
 	require.NoError(t, p.server.Close())
 	require.Eventually(t, p.stale, 10*time.Second, time.Millisecond)
@@ -514,7 +515,7 @@ func TestALaneSeesThatItsConnectionHasEnded(t *testing.T) {
 			l := n.lanes[0]
 			l.mu.Lock() // nobody else looks meanwhile
 			defer l.mu.Unlock()
-			return l.asleep && n.opts.Clock.Now().Sub(l.received) > idleLook && d.stale()
+			return l.asleep && d.stale()
 		}, nodeLong, 100*time.Microsecond)
 		r := a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, fmt.Sprint("after:", i), a)))
 		require.Equal(t, CodeGranted, r.Code, "%v", r.Err)
@@ -597,12 +598,95 @@ func TestDirectSeesTheEndOfTLS(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.ReadFull(conn, make([]byte, len("+OK\r\n")))
 		require.NoError(t, err)
-		d := &direct{look: newLook(conn)}
+		d := &direct{conn: (&Guard{Own: true}).Watch(conn).(*watched), look: newLook(conn)}
 		require.False(t, d.stale(), "what the handshake leaves behind came before the first reply")
 		server := <-accepted
 		require.NoError(t, server.Close())
 		require.Eventually(t, d.stale, 10*time.Second, time.Millisecond)
 		require.NoError(t, conn.Close())
 		require.NoError(t, at.Close())
+	}
+}
+
+// A reply that comes when nothing is on its way is not the answer to what is asked next: "second" is somebody else's.
+func TestALaneTakesNoReplyThatNobodyAskedFor(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	a := newNodeAnswers()
+	other := nodeOpen(t, s.Addr(), Options{})
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, other, nodeOp(OpAcquire, "second", a))).Code)
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = at.Close() })
+	again := make(chan func() error, 16) // says once more what was last said
+	go proxied(at, s.Addr(), again)
+	n := nodeOpen(t, at.Addr().String(), Options{})
+	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
+	d := n.commands.cur.Load().direct
+	require.NotNil(t, d)
+	sayAgain := <-again
+	for len(again) > 0 {
+		sayAgain = <-again
+	}
+	l := n.lanes[0]
+	require.Eventually(t, func() bool { // nobody looks before it is there
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.asleep {
+			return false
+		}
+		require.NoError(t, sayAgain())
+		for !d.look.ready() {
+			time.Sleep(time.Millisecond)
+		}
+		return true
+	}, nodeLong, time.Millisecond)
+	r := a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "second", a)))
+	require.Equal(t, CodeBusy, r.Code, "%v", r.Err)
+	require.EqualValues(t, 1, n.opts.Guard.Refused())
+}
+
+// proxied passes on what is said, and for each reply to an EVALSHA what says it once more.
+func proxied(at net.Listener, to string, again chan<- func() error) {
+	for {
+		client, err := at.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		var called atomic.Bool
+		go func() {
+			defer server.Close()
+			buf := make([]byte, 1<<20)
+			for {
+				n, err := client.Read(buf)
+				if err != nil {
+					return
+				}
+				called.Store(bytes.Contains(buf[:n], []byte("EVALSHA")) && bytes.Contains(buf[:n], []byte("first")))
+				if _, err := server.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}()
+		go func() {
+			defer client.Close()
+			buf := make([]byte, 1<<20)
+			for {
+				n, err := server.Read(buf)
+				if err != nil {
+					return
+				}
+				said := bytes.Clone(buf[:n])
+				if called.Load() {
+					again <- func() error { _, err := client.Write(said); return err }
+				}
+				if _, err := client.Write(said); err != nil {
+					return
+				}
+			}
+		}()
 	}
 }

@@ -268,10 +268,12 @@ func (l *link) leave(w *wire) bool {
 
 // discard closes in the background: rueidis waits up to a second for a silent peer.
 func (l *link) discard(w *wire) {
-	if w.direct != nil {
-		_ = w.direct.conn.Close() // what reads from it ends now
-	}
-	l.wg.Go("link.discard", w.client.Close)
+	l.wg.Go("link.discard", func() {
+		if w.direct != nil {
+			_ = w.direct.conn.Close() // what its lane reads ends now; TLS may wait for its last word
+		}
+		w.client.Close()
+	})
 }
 
 func (l *link) close() {

@@ -57,7 +57,7 @@ func TestWhatIsSaidToGoRedisIsSaidToTheEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := goredis.Config(&tc.options)
 			require.NoError(t, err)
-			require.True(t, reflect.DeepEqual(tc.want, got), "%v and not %v", got, tc.want)
+			require.Equal(t, tc.want, got)
 		})
 	}
 }

@@ -68,6 +68,12 @@ func ownConnections() []mutant {
 			"resp", "TestDirectIsLeftByItsLeaderBeforeAWriteThatMayWait", false,
 		},
 		{
+			"surplus-is-an-answer", "a reply that nobody asked for grants a lock that somebody else holds",
+			one("resp/alive_unix.go", "l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
+				"l.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
+			"resp", "TestALaneTakesNoReplyThatNobodyAskedFor", false,
+		},
+		{
 			"end-of-tls-unseen", "what is sent behind the end of TLS is unknown",
 			one("resp/alive_unix.go", "l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
 				"l.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),

@@ -267,9 +267,9 @@ func (l *lane) ping() {
 	l.mu.Unlock()
 }
 
-// leaveStale gives up a connection that has ended while nothing was on its way, for what is sent on it has no answer, or
-// on which there is an answer already, which would be taken for that of the next command. Who has the lane calls it, or
-// with mu held whoever finds that nobody has.
+// leaveStale gives up a connection that has ended while nothing was on its way, for what is sent on it has no answer,
+// or on which there is an answer already, which would be taken for that of the next command. Who has the lane calls it,
+// or with mu held whoever finds that nobody has.
 func (l *lane) leaveStale() {
 	if w := l.link.cur.Load(); w != nil && w.direct != nil && w.direct.stale() {
 		l.link.giveUp(w)

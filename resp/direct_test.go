@@ -556,6 +556,15 @@ func TestALaneGivesUpAnIdleConnectionThatGivesNoSign(t *testing.T) {
 	p.Pause()
 	require.Eventually(t, func() bool { return n.commands.cur.Load() != before }, nodeLong, 10*time.Millisecond)
 	p.Resume()
+	l := n.lanes[0]
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.asleep
+	}, nodeLong, time.Millisecond)
+	l.mu.Lock()
+	require.False(t, l.reported, "what comes next is listed if it takes long")
+	l.mu.Unlock()
 	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "after", a))).Code)
 }
 

@@ -262,7 +262,7 @@ func (l *lane) ping() {
 	}
 	l.received = l.node.opts.Clock.Now()
 	l.mu.Lock()
-	l.since = 0
+	l.since, l.reported = 0, false
 	l.renewLimit()
 	l.mu.Unlock()
 }

@@ -100,6 +100,11 @@ func ownConnections() []mutant {
 			one("resp/round.go", "now.Sub(l.received) >= idlePing {", "false {"), "resp", "TestALaneKeepsItsIdleConnectionAlive", false,
 		},
 		{
+			"ping-hides-what-comes-next", "who waits behind a sign of life that took long is not told when its ctx ends",
+			one("resp/round.go", "\tl.since, l.reported = 0, false\n", "\tl.since = 0\n"),
+			"resp", "TestALaneGivesUpAnIdleConnectionThatGivesNoSign", false,
+		},
+		{
 			"idle-and-silent", "a connection that a firewall has forgotten is found out by a call",
 			one("resp/round.go", "if replies[0].NonRedisError() != nil {", "if replies[0].NonRedisError() != nil && false {"), "resp", "TestALaneGivesUpAnIdleConnectionThatGivesNoSign", false,
 		},

@@ -356,8 +356,10 @@ func TestATakenConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 			}
 		}
 	}()
-	require.True(t, w.take(time.Minute))
-	require.False(t, w.take(time.Minute), "once")
+	took, well := w.take(time.Minute)
+	require.True(t, took && well)
+	_, well = w.take(time.Minute)
+	require.False(t, well, "once")
 	// Its PINGs are answered here.
 	for range 3 {
 		_, err := w.Write([]byte(pingCommand + pingCommand))
@@ -384,7 +386,43 @@ func TestATakenConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 
 func TestAConnectionWithoutAReaderIsNotTaken(t *testing.T) {
 	p := newDirectPair(t)
-	require.False(t, p.conn.take(time.Millisecond))
+	took, well := p.conn.take(time.Millisecond)
+	require.False(t, took || well)
+}
+
+// Its reply would be taken for the answer to the lane's first command.
+func TestAConnectionOnWhichTheClientWaitsIsNotTaken(t *testing.T) {
+	p := newDirectPair(t)
+	w := p.conn
+	heard := make(chan string, 3)
+	go func() { // as the client's reader
+		for in := bufio.NewReader(w); ; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			heard <- line
+		}
+	}()
+	_, err := w.Write([]byte(pingCommand))
+	require.NoError(t, err)
+	took, well := w.take(time.Minute)
+	require.True(t, well)
+	require.False(t, took)
+	// It is the client's as before.
+	p.says(t, pingReply)
+	require.Equal(t, pingReply, <-heard)
+	_, err = w.Write([]byte(pingCommand))
+	require.NoError(t, err)
+	sent := make([]byte, 2*len(pingCommand))
+	_, err = io.ReadFull(p.server, sent)
+	require.NoError(t, err)
+	require.Equal(t, pingCommand+pingCommand, string(sent))
+	p.says(t, pingReply)
+	require.Equal(t, pingReply, <-heard)
+	// Now nothing is on its way, and it is taken.
+	took, well = w.take(time.Minute)
+	require.True(t, took && well)
 }
 
 // Its caller goes on within about a millisecond, the op is answered later, and nothing is sent twice.

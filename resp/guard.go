@@ -110,7 +110,9 @@ const alertSoon = 100 * time.Millisecond
 // Write is the client's.
 func (w *watched) Write(b []byte) (int, error) {
 	if t := w.taken.Load(); t != nil {
-		return t.write(b)
+		if n, undone, err := t.write(b); !undone {
+			return n, err
+		}
 	}
 	// The commands are noted before they go out: their answers come later than that.
 	w.out.scan(b)
@@ -144,14 +146,18 @@ func (w *watched) alert(failed error) error {
 
 // Read is the client's.
 func (w *watched) Read(b []byte) (int, error) {
+	if t := w.taken.Load(); t == nil {
+		n, err := w.receive(b)
+		if t = w.taken.Load(); t == nil || n > 0 {
+			return n, err
+		} // else it was waiting there
+	}
 	if t := w.taken.Load(); t != nil {
-		return t.read(b)
+		if n, undone, err := t.read(b); !undone {
+			return n, err
+		}
 	}
-	n, err := w.receive(b)
-	if t := w.taken.Load(); t != nil && n == 0 { // it was waiting there
-		return t.read(b)
-	}
-	return n, err
+	return w.receive(b)
 }
 
 // receive delivers what was looked at: up to the byte that must not be delivered.

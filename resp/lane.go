@@ -119,7 +119,7 @@ func (l *lane) submit(op *Op, leads bool) (led bool, refused *ServerError) {
 	if free {
 		l.asleep = false
 	}
-	led = free && leads && !l.resting && l.leadable()
+	led = free && leads && !l.resting && l.leadable(l.link.cur.Load())
 	l.mu.Unlock()
 	if free && !led {
 		l.wake.Ring()

@@ -27,9 +27,8 @@ func (t Turn) Lead() {
 // Led reports whether there is a lane to lead.
 func (t Turn) Led() bool { return t.lane != nil }
 
-// leadable reports whether a round can begin without a dial, and be left.
-func (l *lane) leadable() bool {
-	w := l.link.cur.Load()
+// leadable reports whether a round can begin over a connection without a dial, and be left.
+func (l *lane) leadable(w *wire) bool {
 	return w != nil && (w.direct != nil || l.node.world != nil && l.number == 0)
 }
 

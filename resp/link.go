@@ -176,9 +176,13 @@ func (l *link) take(w *wire, word string) *ServerError {
 	if conn == nil {
 		return nil
 	}
-	if !conn.take(takeLimit) {
+	took, well := conn.take(takeLimit)
+	switch {
+	case !well:
 		l.discard(w)
 		return l.from.unreachable(errNotTaken)
+	case !took:
+		return nil
 	}
 	w.direct = &direct{conn: conn, look: newLook(conn.Conn), vigil: vigil{at: l.vigils}}
 	return nil

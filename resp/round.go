@@ -41,11 +41,12 @@ func (l *lane) run(leads bool) (complete bool) {
 		if l.stage != stageReply {
 			l.leaveStale()
 		}
-		if leads && (l.rounds > 0 || !l.leadable()) {
+		w := l.link.cur.Load()
+		if leads && (l.rounds > 0 || !l.leadable(w)) {
 			l.stage = stageRound
 			return false
 		}
-		if !l.round(leads) {
+		if !l.round(w, leads) {
 			l.stage = stageReply
 			return false
 		}
@@ -63,8 +64,8 @@ func (l *lane) run(leads bool) (complete bool) {
 
 // round sends l.commands in one write and reads their replies; what has to go again is in
 // l.again afterwards. It says false if its leader has left it before the replies were there.
-func (l *lane) round(leads bool) (complete bool) {
-	if l.stage != stageReply && !l.open() {
+func (l *lane) round(w *wire, leads bool) (complete bool) {
+	if l.stage != stageReply && !l.open(w) {
 		return true
 	}
 	replies, complete := l.exchange(leads)
@@ -74,12 +75,15 @@ func (l *lane) round(leads bool) (complete bool) {
 	return complete
 }
 
-// open makes the pipeline of a round. Without a connection it answers all of its commands, and says false.
-func (l *lane) open() bool {
+// open makes the pipeline of a round over a connection; nil: there is none yet. Where there can be none it answers all
+// of the round's commands, and says false.
+func (l *lane) open(w *wire) bool {
 	l.again = l.again[:0]
 	// The connection. A dial takes time, and so do earlier rounds: the limit of this one counts from now then.
-	before := l.link.cur.Load()
-	w, failed := l.link.get()
+	before, failed := w, (*ServerError)(nil)
+	if w == nil {
+		w, failed = l.link.get()
+	}
 	l.sent = w
 	// GiveUp may have come during the dial.
 	if l.cut.Load() {

@@ -23,6 +23,7 @@ type taken struct {
 	pending []byte // replies to the client
 	inside  bool
 	closed  bool
+	undone  bool // it was not taken over after all
 }
 
 // What the client says on a connection that is idle, and what a server answers.
@@ -39,8 +40,9 @@ func newTaken() *taken {
 	return t
 }
 
-// read is the client's. Blocks: until there is a reply, or the connection is closed.
-func (t *taken) read(b []byte) (int, error) {
+// read is the client's. It says undone where the connection is the client's again. Blocks: until there is a reply, the
+// connection is closed, or that.
+func (t *taken) read(b []byte) (n int, undone bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.inside {
@@ -48,20 +50,23 @@ func (t *taken) read(b []byte) (int, error) {
 		close(t.entered)
 	}
 	for len(t.pending) == 0 {
-		if t.closed {
-			return 0, net.ErrClosed
+		if t.closed || t.undone {
+			return 0, t.undone, net.ErrClosed
 		}
 		t.news.Wait()
 	}
-	n := copy(b, t.pending)
+	n = copy(b, t.pending)
 	t.pending = t.pending[n:]
-	return n, nil
+	return n, false, nil
 }
 
-// write is the client's. Blocks: never.
-func (t *taken) write(b []byte) (int, error) {
+// write is the client's; undone as in read. Blocks: never.
+func (t *taken) write(b []byte) (n int, undone bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.undone {
+		return 0, true, nil
+	}
 	rest := b
 	for bytes.HasPrefix(rest, []byte(pingCommand)) {
 		rest = rest[len(pingCommand):]
@@ -70,11 +75,19 @@ func (t *taken) write(b []byte) (int, error) {
 	t.news.Broadcast()
 	switch {
 	case t.closed:
-		return 0, net.ErrClosed
+		return 0, false, net.ErrClosed
 	case len(rest) > 0:
-		return len(b) - len(rest), errTaken
+		return len(b) - len(rest), false, errTaken
 	}
-	return len(b), nil
+	return len(b), false, nil
+}
+
+// undo gives the connection back.
+func (t *taken) undo() {
+	t.mu.Lock()
+	t.undone = true
+	t.mu.Unlock()
+	t.news.Broadcast()
 }
 
 func (t *taken) close() {
@@ -89,22 +102,31 @@ func (t *taken) close() {
 //nolint:gochecknoglobals // a constant in all but name
 var past = time.Unix(1, 0)
 
-// take takes the connection over, and reports whether the client's reader has left it. Whoever is told false closes it.
-// Blocks: until then, which is at once.
-func (w *watched) take(limit time.Duration) bool {
+// take takes the connection over, unless the client waits for a reply on it: that would be taken for the answer to the
+// lane's first command. It says whether all is well: else the client's reader has not left it, and it is to be closed.
+// Blocks: until the reader has left it, which is at once.
+func (w *watched) take(limit time.Duration) (took, well bool) {
 	t := newTaken()
 	if !w.taken.CompareAndSwap(nil, t) {
-		return false
+		return false, false
 	}
 	_ = w.Conn.SetReadDeadline(past)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-t.entered:
-		return w.Conn.SetReadDeadline(time.Time{}) == nil
 	case <-timer.C:
-		return false
+		return false, false
 	}
+	if w.Conn.SetReadDeadline(time.Time{}) != nil {
+		return false, false
+	}
+	if w.in.answered != w.asked.sent.Load() {
+		w.taken.Store(nil)
+		t.undo()
+		return false, true
+	}
+	return true, true
 }
 
 // Close closes the connection, also for a client that it was taken from.

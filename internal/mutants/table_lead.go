@@ -14,12 +14,12 @@ func leads() []mutant {
 		},
 		{
 			"leader-dials", "a caller whose ctx ends waits for a dial",
-			one("resp/round.go", "if leads && (l.rounds > 0 || !l.leadable()) {", "if leads && l.rounds > 0 {"),
+			one("resp/round.go", "if leads && (l.rounds > 0 || !l.leadable(w)) {", "if leads && l.rounds > 0 {"),
 			"resp", "TestALeaderLeavesTheDialToTheWorker", false,
 		},
 		{
 			"left-round-begins-anew", "what a leader has sent is sent again",
-			one("resp/round.go", "if l.stage != stageReply && !l.open() {", "if !l.open() {"),
+			one("resp/round.go", "if l.stage != stageReply && !l.open(w) {", "if !l.open(w) {"),
 			"resp", "TestALeaderLeavesARoundThatTakesLong", false,
 		},
 		{
@@ -139,8 +139,13 @@ func takenOver() []mutant {
 	return []mutant{
 		{
 			"client-pings-the-server", "the client's PING stands between a lane's commands",
-			one("resp/guard.go", "\tif t := w.taken.Load(); t != nil {\n\t\treturn t.write(b)\n\t}\n", ""),
+			one("resp/guard.go", "if n, undone, err := t.write(b); !undone {", "if n, undone, err := t.write(b); false && !undone {"),
 			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+		},
+		{
+			"taken-too-early", "the answer to the client's PING is taken for that of a lane's command",
+			one(taken, "if w.in.answered != w.asked.sent.Load() {", "if false {"),
+			"resp", "TestAConnectionOnWhichTheClientWaitsIsNotTaken", false,
 		},
 		{
 			"client-unanswered", "the client gives a connection up that is well",
@@ -149,7 +154,7 @@ func takenOver() []mutant {
 		},
 		{
 			"taken-at-any-price", "two read from one connection",
-			one(taken, "case <-timer.C:\n\t\treturn false", "case <-timer.C:\n\t\treturn true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
+			one(taken, "case <-timer.C:\n\t\treturn false, false", "case <-timer.C:\n\t\treturn true, true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
 		},
 	}
 }

@@ -217,8 +217,7 @@ func TestALatchBehindALockOfItsName(t *testing.T) {
 	locks = a.Lock("l").AcquireAsync(ctx)
 	awaitWaits(t, a, 2)
 	waits = a.CountDownLatch("l").AwaitAsync(ctx)
-	s.Do(t, "DEL", "l")
-	s.Do(t, "SET", "l", "1")
+	s.Do(t, "SET", "l", "1") // in the lock's place, at once: who looks in between would have the lock
 	require.ErrorIs(t, testkit.GetError(t, locks), engine.ErrWrongKind)
 	awaitWaits(t, a, 3)
 	require.NoError(t, a.CountDownLatch("l").CountDown(ctx))

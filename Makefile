@@ -141,15 +141,16 @@ sim: ## simulate the whole engine, with faults, and check its promises (SEED=, T
 		-sim.ops='$(if $(filter command environment,$(firstword $(origin OPS))),$(OPS))' -sim.workers='$(WORKERS)'; \
 		status=$$?; cat '$(CURDIR)/bin/sim.txt' 2>/dev/null; exit $$status
 
-# A find of the first three is a file below resp/testdata/fuzz that fails the tests from then on; the last prints its seed.
-# The first three count runs, at about what this takes: a -fuzztime in seconds can end in "context deadline exceeded"
+# A find of the first four is a file below resp/testdata/fuzz that fails the tests from then on; the last prints its seed.
+# The first four count runs, at about what this takes: a -fuzztime in seconds can end in "context deadline exceeded"
 # without a find before Go 1.27 (go.dev/issue/75804).
 .PHONY: fuzz
 fuzz: setup ## change what servers say, at random: nothing ends the process or grants what is not so (TIME=60s in all, SEED=)
-	@set -e; each=$$(( $(patsubst %s,%,$(or $(TIME),60s)) / 5 )); \
+	@set -e; each=$$(( $(patsubst %s,%,$(or $(TIME),60s)) / 6 )); \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfScripts$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyOfNodes$$' -fuzztime $$(( each * 8000 ))x -timeout 48h; \
 	$(GO) test ./resp -run '^$$' -fuzz '^FuzzReplyGuard$$' -fuzztime $$(( each * 1000 ))x -timeout 48h; \
+	$(GO) test ./resp -run '^$$' -fuzz '^FuzzDirect$$' -fuzztime $$(( each * 3000 ))x -timeout 48h; \
 	HOLDFAST_FUZZ=$${each}s HOLDFAST_SEED='$(SEED)' $(GO) test ./engine/internal/suite/fault -run '^TestMangledReplies$$' -count=1 -v -timeout 48h
 
 .PHONY: mutants

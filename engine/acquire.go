@@ -111,7 +111,7 @@ func (op *acquireOp) due(now clock.Instant) {
 // submit puts an op into its name's queue and sends an acquire if nothing stands against it.
 // Blocks: never. Sends at most one command; none behind a trusted local hold. A caller that waits for the result leads
 // a lane that nobody has.
-func (e *Engine) submit(op *acquireOp, leads bool) resp.Turn {
+func (e *Engine) submit(op *acquireOp, leads bool) resp.Lead {
 	l := op.lock
 	sc := e.enter(l.hash)
 	sc.leads = leads
@@ -151,7 +151,7 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Turn {
 	// A refusal may have let others go: their results are this call's to tell.
 	sc.owe()
 	sc.leaveAt("Engine.submit: queued, sent | effects")
-	return sc.turn
+	return sc.lead
 }
 
 // makeEntry finds the entry of a name, or makes it.

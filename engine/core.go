@@ -683,14 +683,14 @@ type section struct {
 	at  *shard // the same, for lock
 
 	leads bool      // whoever is in it waits for the answer: the lane is led by it, if nobody has it
-	turn  resp.Turn // then it has to
+	lead  resp.Lead // then it has to run this
 }
 
 // submit hands an op to its lane. Errors: *resp.ServerError; then nothing was sent.
 func (sc *section) submit(op *resp.Op) error {
-	turn, err := sc.eng.nodes.SubmitLed(op, sc.leads && !sc.turn.Led())
-	if turn.Led() {
-		sc.turn = turn
+	lead, err := sc.eng.nodes.SubmitLed(op, sc.leads && !sc.lead.Is())
+	if lead.Is() {
+		sc.lead = lead
 	}
 	return err
 }

@@ -223,7 +223,7 @@ func (ls *Lease) release(leads bool) *Future[struct{}] {
 	}
 	op := ls.newRelease()
 	ls.eng().world.Yield("Lease.ReleaseAsync: the handle is spent | released")
-	op.giveBack(ls, leads).Lead()
+	op.giveBack(ls, leads).Run()
 	return &op.Future
 }
 

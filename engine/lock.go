@@ -100,7 +100,7 @@ func (l *Lock) TryAcquireAsync(ctx context.Context) *Future[*Lease] {
 func (l *Lock) start(ctx context.Context, o *Owner, try bool) *acquireOp {
 	op := l.newOp(ctx, o, try, true)
 	if op.admitted() {
-		l.eng.submit(op, l.eng.cfg.leads).Lead()
+		l.eng.submit(op, l.eng.cfg.leads).Run()
 	}
 	return op
 }
@@ -139,7 +139,7 @@ func (op *acquireOp) admitted() bool {
 func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
 	op := l.newOp(ctx, o, try, false)
 	if op.admitted() {
-		l.eng.submit(op, true).Lead()
+		l.eng.submit(op, true).Run()
 	}
 	if ls, err, ok := op.Result(); ok {
 		return ls, err

@@ -33,7 +33,7 @@ func (op *releaseOp) abandon(error) bool { return false }
 // believes the hold any more.
 //
 // A caller that waits for the result leads a lane that nobody has.
-func (op *releaseOp) giveBack(ls *Lease, leads bool) resp.Turn {
+func (op *releaseOp) giveBack(ls *Lease, leads bool) resp.Lead {
 	h, e := op.hold, op.hold.ent.eng
 	var err error
 	var ended *leaseContext
@@ -95,7 +95,7 @@ func (op *releaseOp) giveBack(ls *Lease, leads bool) resp.Turn {
 	if answered {
 		op.resolve(struct{}{}, err)
 	}
-	return sc.turn
+	return sc.lead
 }
 
 // spentLost marks a handle whose lock was lost before it was given back.

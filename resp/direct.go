@@ -26,19 +26,23 @@ type direct struct {
 	asked int    // commands of the round
 
 	replies []rueidis.RedisResult
-	cooked  cooked
+	form    cacheForm
 
-	look        *look // whether it has ended meanwhile
-	vigil       vigil
-	wakeful     bool        // its lane stays awake for the replies of this round
+	peeker      *peeker // whether it has ended meanwhile
+	poll        busyPoll
+	polls       bool        // its lane polls for the replies of this round
 	limited     bool        // it has a deadline
 	interrupted atomic.Bool // it has one that is over
 }
 
 // stale reports whether the connection is of no more use, while nothing is on its way. Nobody has asked for what is
-// there to be read: it is the end of the connection, or that of its TLS, or nothing good. Blocks: never.
+// there to be read, or for that of which a part came with the last reply: it is the end of the connection, or that of
+// its TLS, or nothing good. Blocks: never.
 func (d *direct) stale() bool {
-	if !d.look.ready() {
+	if !d.conn.in.between() {
+		return true
+	}
+	if !d.peeker.ready() {
 		return false
 	}
 	// The guard says what it is, and counts. By TLS there may be a part of a message only, for which it would wait.
@@ -49,9 +53,9 @@ func (d *direct) stale() bool {
 }
 
 const (
-	directRead = 16 << 10 // bytes that one read takes at least
-	directKeep = 1 << 20  // a larger buffer is given back after its round
-	takeLimit  = time.Second
+	directRead  = 16 << 10 // bytes that one read takes at least
+	directKeep  = 1 << 20  // a larger buffer is given back after its round
+	hijackLimit = time.Second
 	// leadMost is how long a leader waits for its round. Its own caller may want to leave at any time; a server that is
 	// well answers within a tenth of this.
 	leadMost = time.Millisecond
@@ -107,7 +111,7 @@ var errLeft = errors.New("the round goes on without its leader")
 func (d *direct) open(ops int) {
 	d.in, d.first = d.in[:0], d.conn.in.answered
 	d.conn.out.scan(d.out)
-	d.wakeful = d.look != nil && d.vigil.begin(time.Now(), ops)
+	d.polls = d.peeker != nil && d.poll.begin(time.Now(), ops)
 }
 
 // talk sends what is not sent and reads what has not come, until the round is complete or its time is over. A leader
@@ -124,14 +128,14 @@ func (d *direct) talk(over func() bool, leads bool) error {
 		err := d.step()
 		switch {
 		case err == nil && d.left() == 0:
-			d.vigil.end(time.Now())
+			d.poll.end(time.Now())
 			return nil
 		case err == nil:
 		case !timedOut(err):
 			return err
 		// A deadline that is over may be one that was meant for the round before.
 		case leads && !over():
-			d.vigil.end(time.Now())
+			d.poll.end(time.Now())
 			return errLeft
 		default:
 			if err := d.limit(over, false); err != nil {
@@ -177,9 +181,9 @@ func (d *direct) step() error {
 		copy(grown, d.in)
 		d.in = grown
 	}
-	if d.wakeful {
-		d.wakeful = false
-		d.vigil.keep(d.look.ready)
+	if d.polls {
+		d.polls = false
+		d.poll.poll(d.peeker.ready)
 	}
 	n, err := d.conn.receive(d.in[len(d.in):cap(d.in)])
 	d.in = d.in[:len(d.in)+n]
@@ -202,12 +206,12 @@ func (d *direct) finish(failed error) []rueidis.RedisResult {
 	for range there {
 		kind := byte('>')
 		for kind == '>' { // a push is no reply
-			at = d.cooked.passOver(d.in, at)
+			at = d.form.passOver(d.in, at)
 			kind = d.in[at]
-			d.cooked.bytes = append(d.cooked.bytes[:0], cookedHead...)
-			at = d.cooked.cook(d.in, at)
+			d.form.bytes = append(d.form.bytes[:0], cacheHead...)
+			at = d.form.add(d.in, at)
 		}
-		d.replies = append(d.replies, d.cooked.message())
+		d.replies = append(d.replies, d.form.message())
 	}
 	for len(d.replies) < d.asked {
 		d.replies = append(d.replies, rueidis.NewErrorResult(failed))
@@ -221,19 +225,19 @@ func (d *direct) finish(failed error) []rueidis.RedisResult {
 // Replies.
 
 // A reply is made the client's message by the form in which the client caches messages: that is its only public way to
-// make one. The form belongs to a version of the client, so it is looked at once before it is used: see cooks.
+// make one. The form belongs to a version of the client, so it is looked at once before it is used: see hasCacheForm.
 
-// cookedHead is what the form begins with: no time to live.
-const cookedHead = "\x00\x00\x00\x00\x00\x00\x00"
+// cacheHead is what the form begins with: no time to live.
+const cacheHead = "\x00\x00\x00\x00\x00\x00\x00"
 
-// A cooked is a reply in that form.
-type cooked struct {
+// A cacheForm is a reply in that form.
+type cacheForm struct {
 	bytes []byte
 	texts bool // the message points into bytes
 }
 
-// cook appends what begins at in[at], and returns where the next one begins. The guard has seen that it is whole.
-func (c *cooked) cook(in []byte, at int) (next int) {
+// add appends what begins at in[at], and returns where the next one begins. The guard has seen that it is whole.
+func (c *cacheForm) add(in []byte, at int) (next int) {
 	at = c.passOver(in, at)
 	kind := in[at]
 	line, next := lineAt(in, at+1)
@@ -269,46 +273,48 @@ func (c *cooked) cook(in []byte, at int) (next int) {
 		return end + len("\r\n")
 	case '%':
 		n *= 2
+	case '>': // within an array, which the client makes an array of
+		kind = '*'
 	}
 	c.head(kind, n)
 	for range n {
-		next = c.cook(in, next)
+		next = c.add(in, next)
 	}
 	return next
 }
 
 // passOver passes over attributes: they describe what follows, and are none themselves. There may be any number.
-func (c *cooked) passOver(in []byte, at int) (next int) {
+func (c *cacheForm) passOver(in []byte, at int) (next int) {
 	for in[at] == '|' {
 		line, next := lineAt(in, at+1)
 		n, _ := integer(line)
 		before := *c
 		for range 2 * n {
-			next = c.cook(in, next)
+			next = c.add(in, next)
 		}
-		*c = cooked{before.bytes, before.texts}
+		*c = cacheForm{before.bytes, before.texts}
 		at = next
 	}
 	return at
 }
 
-func (c *cooked) head(kind byte, n int64) {
+func (c *cacheForm) head(kind byte, n int64) {
 	c.bytes = append(c.bytes, kind)
 	c.bytes = binary.BigEndian.AppendUint64(c.bytes, uint64(n)) //nolint:gosec // its bits
 }
 
-func (c *cooked) text(kind byte, text []byte) {
+func (c *cacheForm) text(kind byte, text []byte) {
 	c.head(kind, int64(len(text)))
 	c.bytes = append(c.bytes, text...)
 	c.texts = c.texts || len(text) > 0
 }
 
 // message makes the client's message of it.
-func (c *cooked) message() rueidis.RedisResult {
+func (c *cacheForm) message() rueidis.RedisResult {
 	var m rueidis.RedisMessage
 	err := m.CacheUnmarshalView(c.bytes)
 	if c.texts {
-		*c = cooked{} // the memory is the message's
+		*c = cacheForm{} // the memory is the message's
 	}
 	if err != nil {
 		return rueidis.NewErrorResult(err)
@@ -325,13 +331,13 @@ func lineAt(in []byte, at int) (line []byte, next int) {
 	}
 }
 
-// cooks reports whether this version of the client has the form that cook makes.
+// hasCacheForm reports whether this version of the client has the form that add makes.
 //
 //nolint:gochecknoglobals // it is asked once
-var cooks = sync.OnceValue(func() bool {
+var hasCacheForm = sync.OnceValue(func() bool {
 	const said = "*3\r\n:-7\r\n$2\r\nab\r\n*1\r\n-OOM no\r\n"
-	c := cooked{bytes: []byte(cookedHead)}
-	c.cook([]byte(said), 0)
+	c := cacheForm{bytes: []byte(cacheHead)}
+	c.add([]byte(said), 0)
 	m := c.message()
 	values, err := m.ToArray()
 	if err != nil || len(values) != 3 {

@@ -48,7 +48,7 @@ func newDirectPair(t *testing.T) *directPair {
 	t.Cleanup(ends)
 	hangs := time.AfterFunc(10*time.Second, ends)
 	t.Cleanup(func() { hangs.Stop() })
-	return &directPair{direct: &direct{conn: guarded, look: newLook(conn), vigil: vigil{at: new(atomic.Int32)}}, server: server}
+	return &directPair{direct: &direct{conn: guarded, peeker: newPeeker(conn), poll: busyPoll{pollers: new(atomic.Int32)}}, server: server}
 }
 
 func (p *directPair) over() bool { return p.ended.Load() }
@@ -217,6 +217,38 @@ func TestDirectSeesThatItsConnectionHasEnded(t *testing.T) {
 	require.True(t, p.stale(), "closed here")
 }
 
+// With its last reply may come a part of what nobody has asked for: the rest would be read as the next round's reply.
+func TestDirectIsOfNoMoreUseWithAPartOfAMessage(t *testing.T) {
+	for _, part := range []string{">", ">2\r", ">2\r\n", ">2\r\n$1\r\na\r\n", "|1\r\n", "|1\r\n+a\r\n:1\r\n", "$20\r\n01", ":7"} {
+		p := newDirectPair(t)
+		p.peeker = nil // the part has been read
+		p.asks(1)
+		p.says(t, ":1\r\n"+part)
+		require.NoError(t, p.talk(p.over, false))
+		n, err := p.finish(nil)[0].AsInt64()
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		require.True(t, p.stale(), part)
+	}
+}
+
+// UNSUBSCRIBE between MULTI and EXEC is answered so. The cache's form has no pushes.
+func TestDirectReadsAPushWithinAnArray(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(1)
+	p.says(t, "*3\r\n>2\r\n+unsubscribe\r\n+a\r\n:-72057594037927936\r\n:7\r\n")
+	require.NoError(t, p.talk(p.over, false))
+	values, err := p.finish(nil)[0].ToArray()
+	require.NoError(t, err)
+	require.Len(t, values, 3)
+	inner, err := values[0].ToArray()
+	require.NoError(t, err)
+	require.Len(t, inner, 2)
+	n, err := values[2].AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 7, n)
+}
+
 // saysAll is a dial to a server that answers each command with what it has.
 func saysAll(t *testing.T, answers func(command string) string) DialFunc {
 	return func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -335,11 +367,11 @@ func TestDirectReadsRepliesAsTheClientDoes(t *testing.T) {
 		require.Equal(t, texts([]rueidis.RedisResult{theirs}), texts(ours), "%q", said)
 		require.Equal(t, fmt.Sprint(theirs.Error()), fmt.Sprint(ours[0].Error()), "%q", said)
 	}
-	require.True(t, cooks())
+	require.True(t, hasCacheForm())
 }
 
 // What a connection is to its client after a lane has taken it over.
-func TestATakenConnectionIsIdleAndAliveToItsClient(t *testing.T) {
+func TestAHijackedConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 	p := newDirectPair(t)
 	w := p.conn
 	client := bufio.NewReader(w)
@@ -356,9 +388,9 @@ func TestATakenConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 			}
 		}
 	}()
-	took, well := w.take(time.Minute)
+	took, well := w.hijack(time.Minute)
 	require.True(t, took && well)
-	_, well = w.take(time.Minute)
+	_, well = w.hijack(time.Minute)
 	require.False(t, well, "once")
 	// Its PINGs are answered here.
 	for range 3 {
@@ -377,21 +409,21 @@ func TestATakenConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 	require.Equal(t, p.out, sent, "and no PING")
 	// The client has nothing else to say.
 	_, err = w.Write([]byte("*1\r\n$4\r\nQUIT\r\n"))
-	require.ErrorIs(t, err, errTaken)
+	require.ErrorIs(t, err, errHijacked)
 	require.NoError(t, w.Close())
 	require.ErrorIs(t, <-ended, net.ErrClosed)
 	_, err = w.Write([]byte(pingCommand))
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-func TestAConnectionWithoutAReaderIsNotTaken(t *testing.T) {
+func TestAConnectionWithoutAReaderIsNotHijacked(t *testing.T) {
 	p := newDirectPair(t)
-	took, well := p.conn.take(time.Millisecond)
+	took, well := p.conn.hijack(time.Millisecond)
 	require.False(t, took || well)
 }
 
 // Its reply would be taken for the answer to the lane's first command.
-func TestAConnectionOnWhichTheClientWaitsIsNotTaken(t *testing.T) {
+func TestAConnectionOnWhichTheClientWaitsIsNotHijacked(t *testing.T) {
 	p := newDirectPair(t)
 	w := p.conn
 	heard := make(chan string, 3)
@@ -406,7 +438,7 @@ func TestAConnectionOnWhichTheClientWaitsIsNotTaken(t *testing.T) {
 	}()
 	_, err := w.Write([]byte(pingCommand))
 	require.NoError(t, err)
-	took, well := w.take(time.Minute)
+	took, well := w.hijack(time.Minute)
 	require.True(t, well)
 	require.False(t, took)
 	// It is the client's as before.
@@ -421,7 +453,7 @@ func TestAConnectionOnWhichTheClientWaitsIsNotTaken(t *testing.T) {
 	p.says(t, pingReply)
 	require.Equal(t, pingReply, <-heard)
 	// Now nothing is on its way, and it is taken.
-	took, well = w.take(time.Minute)
+	took, well = w.hijack(time.Minute)
 	require.True(t, took && well)
 }
 
@@ -435,23 +467,23 @@ func TestALeaderLeavesARoundThatTakesLong(t *testing.T) {
 	require.NotNil(t, n.commands.cur.Load().direct, "the connection is the lane's own")
 	// Led, and answered on the leader's goroutine.
 	op := nodeOp(OpAcquire, "led", a)
-	turn := led(t, n, op)
+	lead := led(t, n, op)
 	require.Zero(t, a.count()-1)
-	turn.Lead()
+	lead.Run()
 	require.Equal(t, CodeGranted, a.await(t, op).Code)
 	// Held back on its way.
 	hold := p.Hold(faultproxy.Command("EVALSHA"), 1)
 	op = nodeOp(OpAcquire, "held", a)
-	turn = led(t, n, op)
+	lead = led(t, n, op)
 	before := a.count()
-	turn.Lead()
+	lead.Run()
 	require.Equal(t, before, a.count(), "it has left")
 	<-hold.C()
 	// Who comes meanwhile does not lead: the worker has the lane.
 	behind := nodeOp(OpAcquire, "behind", a)
 	other, err := n.SubmitLed(behind, true)
 	require.NoError(t, err)
-	require.False(t, other.Led())
+	require.False(t, other.Is())
 	p.ReleaseCommands()
 	require.Equal(t, CodeGranted, a.await(t, op).Code)
 	require.Equal(t, CodeGranted, a.await(t, behind).Code)
@@ -459,7 +491,7 @@ func TestALeaderLeavesARoundThatTakesLong(t *testing.T) {
 }
 
 // led submits an op whose caller has to lead, as soon as nobody else has the lane.
-func led(t *testing.T, n *Node, op *Op) Turn {
+func led(t *testing.T, n *Node, op *Op) Lead {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		l := n.lanes[0]
@@ -467,10 +499,10 @@ func led(t *testing.T, n *Node, op *Op) Turn {
 		defer l.mu.Unlock()
 		return l.asleep
 	}, nodeLong, time.Millisecond)
-	turn, err := n.SubmitLed(op, true)
+	lead, err := n.SubmitLed(op, true)
 	require.NoError(t, err)
-	require.True(t, turn.Led())
-	return turn
+	require.True(t, lead.Is())
+	return lead
 }
 
 // A leader does not dial: that takes as long as it takes.
@@ -481,16 +513,16 @@ func TestALeaderLeavesTheDialToTheWorker(t *testing.T) {
 	a := newNodeAnswers()
 	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
 	op := nodeOp(OpAcquire, "second", a)
-	turn := led(t, n, op)
+	lead := led(t, n, op)
 	p.Pause() // so the dial ends in vain
 	n.commands.giveUp(n.commands.cur.Load())
-	turn.Lead()
+	lead.Run()
 	require.Equal(t, 1, a.count())
 	p.Resume()
 	require.Equal(t, CodeGranted, a.await(t, op).Code)
-	turn, err := n.SubmitLed(nodeOp(OpInspect, "third", a), true)
+	lead, err := n.SubmitLed(nodeOp(OpInspect, "third", a), true)
 	require.NoError(t, err)
-	turn.Lead()
+	lead.Run()
 }
 
 // Close comes while a caller has the lane.
@@ -500,14 +532,19 @@ func TestCloseWaitsForALeaderOnly(t *testing.T) {
 	a := newNodeAnswers()
 	require.Equal(t, CodeGranted, a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, "first", a))).Code)
 	op := nodeOp(OpAcquire, "second", a)
-	turn := led(t, n, op)
+	lead := led(t, n, op)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		n.Close()
 	}()
-	require.Eventually(t, func() bool { return n.lanes[0].submitRefused() }, nodeLong, time.Millisecond)
-	turn.Lead()
+	l := n.lanes[0]
+	require.Eventually(t, l.submitRefused, nodeLong, time.Millisecond)
+	lead.Run()
+	l.mu.Lock()
+	asleep := l.asleep
+	l.mu.Unlock()
+	require.False(t, asleep, "the worker is on its way: Close waits for nothing else")
 	<-closed
 	require.Equal(t, CodeGranted, a.await(t, op).Code, "what was queued is still sent")
 }
@@ -617,9 +654,9 @@ func TestDirectPassesOverAttributes(t *testing.T) {
 	require.EqualValues(t, 7, n)
 	// Any number of them: the stack does not grow with it.
 	in := append(bytes.Repeat([]byte("|0\r\n"), 4<<20), ":7\r\n"...)
-	c := cooked{bytes: []byte(cookedHead)}
+	c := cacheForm{bytes: []byte(cacheHead)}
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
-	require.Equal(t, len(in), c.cook(in, 0))
+	require.Equal(t, len(in), c.add(in, 0))
 	n, err = c.message().AsInt64()
 	require.NoError(t, err)
 	require.EqualValues(t, 7, n)
@@ -645,7 +682,7 @@ func TestDirectSeesTheEndOfTLS(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.ReadFull(conn, make([]byte, len("+OK\r\n")))
 		require.NoError(t, err)
-		d := &direct{conn: (&Guard{Own: true}).Watch(conn).(*watched), look: newLook(conn)}
+		d := &direct{conn: (&Guard{Own: true}).Watch(conn).(*watched), peeker: newPeeker(conn)}
 		require.False(t, d.stale(), "what the handshake leaves behind came before the first reply")
 		server := <-accepted
 		require.NoError(t, server.Close())
@@ -682,7 +719,7 @@ func TestALaneTakesNoReplyThatNobodyAskedFor(t *testing.T) {
 			return false
 		}
 		require.NoError(t, sayAgain())
-		for !d.look.ready() {
+		for !d.peeker.ready() {
 			time.Sleep(time.Millisecond)
 		}
 		return true

@@ -101,7 +101,7 @@ type watched struct {
 	ended error          // Read's: why it was closed
 	heard atomic.Bool    // something has come
 
-	taken atomic.Pointer[taken] // from the client: Read and Write are no longer the connection's
+	hijacked atomic.Pointer[hijacked] // from the client: Read and Write are no longer the connection's
 }
 
 // alertSoon is how long the reason of a server that has closed a connection may take.
@@ -109,8 +109,8 @@ const alertSoon = 100 * time.Millisecond
 
 // Write is the client's.
 func (w *watched) Write(b []byte) (int, error) {
-	if t := w.taken.Load(); t != nil {
-		if n, undone, err := t.write(b); !undone {
+	if h := w.hijacked.Load(); h != nil {
+		if n, undone, err := h.write(b); !undone {
 			return n, err
 		}
 	}
@@ -146,14 +146,14 @@ func (w *watched) alert(failed error) error {
 
 // Read is the client's.
 func (w *watched) Read(b []byte) (int, error) {
-	if t := w.taken.Load(); t == nil {
+	if h := w.hijacked.Load(); h == nil {
 		n, err := w.receive(b)
-		if t = w.taken.Load(); t == nil || n > 0 {
+		if h = w.hijacked.Load(); h == nil || n > 0 {
 			return n, err
 		} // else it was waiting there
 	}
-	if t := w.taken.Load(); t != nil {
-		if n, undone, err := t.read(b); !undone {
+	if h := w.hijacked.Load(); h != nil {
+		if n, undone, err := h.read(b); !undone {
 			return n, err
 		}
 	}

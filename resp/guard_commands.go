@@ -11,15 +11,23 @@ type commandScanner struct {
 
 	word   [len("PUNSUBSCRIBE")]byte // the argument, if it is one to be read
 	length int                       // of the argument, as far as it has come
-	reads  bool                      // it is one: the name, or what follows HELLO
-	hello  bool
-	pings  bool              // the name was PING, and hello: its argument is to be read
-	said   func(word string) // is told that argument; may be nil
+	reads  bool                      // it is one: the name, or what follows the name of some
+	first  firstArgument
+	said   func(word string) // is told what a PING says; may be nil
 	multi  bool              // behind MULTI: every command has one plain answer
 	// unasked: the command before was UNSUBSCRIBE. The client sends a PING behind it, and counts the two as one.
 	unasked bool
 	allowed int64
 }
+
+// A firstArgument says what the argument behind a command's name is read for.
+type firstArgument uint8
+
+const (
+	argumentUnread  firstArgument = iota
+	argumentVersion               // HELLO's
+	argumentWord                  // PING's
+)
 
 // What the replies on their way may take of the client's memory. It keeps those of a pipeline until the last one is
 // there, and the pipeline is as long as its callers are many: a limit for one reply is none.
@@ -61,7 +69,7 @@ func (s *commandScanner) scan(b []byte) {
 	// Pieces end anywhere: all state between two of them is in s.
 	for i := 0; i < len(b); {
 		if s.skip == 0 {
-			if s.left > 0 && s.left < s.size && !s.hello {
+			if s.left > 0 && s.left < s.size && s.first == argumentUnread {
 				i = s.short(b, i)
 			}
 			if i < len(b) {
@@ -115,7 +123,7 @@ func (s *commandScanner) header(c byte) {
 		s.left, s.size, s.count = s.count, s.count, 0
 	default:
 		s.skip, s.count, s.length = s.count+2, 0, 0
-		s.reads = s.left == s.size || s.hello && s.left == s.size-1
+		s.reads = s.left == s.size || s.first != argumentUnread && s.left == s.size-1
 	}
 }
 
@@ -123,11 +131,12 @@ func (s *commandScanner) header(c byte) {
 func (s *commandScanner) argument(sent uint64) uint64 {
 	if s.reads {
 		text := s.word[:min(s.length-2, len(s.word))]
-		if s.left == s.size {
+		switch {
+		case s.left == s.size:
 			sent = s.name(sent, text, s.length-2)
-		} else if s.pings {
+		case s.first == argumentWord:
 			s.said(string(text))
-		} else if string(text) == "3" {
+		case string(text) == "3":
 			s.asked.resp3.Store(true)
 		}
 	}
@@ -143,7 +152,7 @@ const lookArguments = 4
 func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 	// EVALSHA is nearly all there is. Its length tells it, without a look at every letter.
 	unasked := s.unasked
-	s.hello, s.pings, s.unasked = false, false, false
+	s.first, s.unasked = argumentUnread, false
 	if length < len("EXEC") || length > len(s.word) || name[0] == 'E' && length > len("EXEC") { // EVALSHA, mostly
 		if s.size == lookArguments && length == len("EVALSHA") {
 			s.allowed += allowLook
@@ -165,10 +174,11 @@ func (s *commandScanner) name(sent uint64, name []byte, length int) uint64 {
 	// What changes how replies are counted from here on.
 	switch string(name) {
 	case "HELLO":
-		s.hello = true
+		s.first = argumentVersion
 	case "PING":
-		s.pings = s.said != nil && s.size == 2
-		s.hello = s.pings
+		if s.said != nil && s.size == 2 {
+			s.first = argumentWord
+		}
 	case "MULTI":
 		s.multi = true
 	case "EXEC", "DISCARD":

@@ -381,6 +381,9 @@ func (s *replyScanner) pop() error {
 	return nil
 }
 
+// between reports whether nothing has come of a message that is not whole.
+func (s *replyScanner) between() bool { return s.size == 0 && s.length == 0 }
+
 // end takes a whole message, before the client does.
 func (s *replyScanner) end() error {
 	err := s.account(&s.message)

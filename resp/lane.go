@@ -44,25 +44,25 @@ type lane struct {
 	waitsOn  atomic.Pointer[direct] // whose replies the round on its way waits for, if not by the client
 
 	// Owned by whoever has the lane: the worker, or a leader for one round.
-	stage    stage
-	apart    *apart        // of a simulated world
-	received clock.Instant // when the last reply came
-	sent     *wire         // of the last round; nil: there was no connection
-	limit    *limit        // ends the round on its way when it takes too long; replaced under mu
-	bound    bound
-	ops      []*Op
-	dropped  []*Op // cancelled while they were queued
-	results  []Result
-	commands []command
-	again    []command
-	done     []command // settled in this round
-	outbox   outbox
-	reply    [1]rueidis.RedisResult // to a lone command
-	envelope envelope
-	rounds   int       // of this run
-	scripts  uint64    // how often they had been loaded again when the round began
-	loaded   scriptSet // what its pipeline loads
-	loads    bool      // the next round loads all scripts that were used: they are gone
+	stage     stage
+	simulated *simulatedRound // of a simulated world
+	received  clock.Instant   // when the last reply came
+	sent      *wire           // of the last round; nil: there was no connection
+	limit     *limit          // ends the round on its way when it takes too long; replaced under mu
+	bound     bound
+	ops       []*Op
+	dropped   []*Op // cancelled while they were queued
+	results   []Result
+	commands  []command
+	again     []command
+	done      []command // settled in this round
+	outbox    outbox
+	reply     [1]rueidis.RedisResult // to a lone command
+	envelope  envelope
+	rounds    int       // of this run
+	scripts   uint64    // how often they had been loaded again when the round began
+	loaded    scriptSet // what its pipeline loads
+	loads     bool      // the next round loads all scripts that were used: they are gone
 }
 
 func newLane(n *Node, l *link) *lane {

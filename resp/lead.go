@@ -13,42 +13,42 @@ import (
 // switch to another goroutine and back. A leader never waits long: it does not dial, and leaves a round that is not
 // answered within leadMost to the worker. So it need not watch its context, and Close finds the lane soon.
 
-// A Turn is a lane that its holder has to lead, or none. The zero Turn is none.
-type Turn struct{ lane *lane }
+// A Lead is a lane that its holder has to lead, or none. The zero Lead is none.
+type Lead struct{ lane *lane }
 
-// Lead leads the lane, if there is one. It must be called once, soon: nobody else has the lane meanwhile. Blocks: for
+// Run leads the lane, if there is one. It must be called once, soon: nobody else has the lane meanwhile. Blocks: for
 // about a millisecond at the longest.
-func (t Turn) Lead() {
-	if t.lane != nil {
-		t.lane.lead()
+func (l Lead) Run() {
+	if l.lane != nil {
+		l.lane.lead()
 	}
 }
 
-// Led reports whether there is a lane to lead.
-func (t Turn) Led() bool { return t.lane != nil }
+// Is reports whether there is a lane to lead.
+func (l Lead) Is() bool { return l.lane != nil }
 
 // leadable reports whether a round can begin over a connection without a dial, and be left.
 func (l *lane) leadable(w *wire) bool {
 	return w != nil && (w.direct != nil || l.node.world != nil && l.number == 0)
 }
 
-// An apart is a round of a simulated world that its leader may leave: its connection is none of ours, and so somebody
-// else waits for it.
-type apart struct {
+// A simulatedRound is one that its leader may leave: the connection of a simulated world is none of ours, and so
+// somebody else waits for it.
+type simulatedRound struct {
 	replies []rueidis.RedisResult
 	there   *world.Latch
 }
 
-// talkApart is converse of a simulated world.
-func (l *lane) talkApart(leads bool) (replies []rueidis.RedisResult, complete bool) {
-	a, ctx := l.apart, context.Background()
-	if a == nil {
+// converseSimulated is converse of a simulated world.
+func (l *lane) converseSimulated(leads bool) (replies []rueidis.RedisResult, complete bool) {
+	r, ctx := l.simulated, context.Background()
+	if r == nil {
 		to, limit, built := l.sent.client, l.limit, l.outbox.built
-		a = &apart{there: l.node.world.NewLatch()}
-		l.apart = a
-		l.node.wg.Go("lane.apart", func() {
-			a.replies = to.DoMulti(limit, built...)
-			a.there.Open()
+		r = &simulatedRound{there: l.node.world.NewLatch()}
+		l.simulated = r
+		l.node.wg.Go("lane.simulated", func() {
+			r.replies = to.DoMulti(limit, built...)
+			r.there.Open()
 		})
 	}
 	if leads {
@@ -56,11 +56,11 @@ func (l *lane) talkApart(leads bool) (replies []rueidis.RedisResult, complete bo
 		defer cancel()
 		ctx = limited
 	}
-	if !a.there.WaitIn(ctx) {
+	if !r.there.WaitIn(ctx) {
 		return nil, false
 	}
-	l.apart = nil
-	return a.replies, true
+	l.simulated = nil
+	return r.replies, true
 }
 
 // lead is a leader's round.

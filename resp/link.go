@@ -42,9 +42,9 @@ type link struct {
 	world *world.World
 	// follows: what is connected to must be a master. Whoever named it may be late.
 	follows bool
-	// takes, if set, is what watches the connections: one lane has them for itself, see direct.
-	takes  *Guard
-	vigils *atomic.Int32 // lanes that are awake
+	// owned, if set, is what watches the connections: one lane has them for itself, see direct.
+	owned   *Guard
+	pollers *atomic.Int32 // lanes that poll
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.
 	evicts func(policy string)
 	// begins says which scripts the handshake loads, stockOf what the server with this run id was given.
@@ -131,8 +131,8 @@ func (l *link) connect() (*wire, *ServerError) {
 	loads := l.begins()
 	cmds := w.appendLoads(make([]rueidis.Completed, 0, len(catalogue)+5), loads)
 	word := ""
-	if l.takes != nil && cooks() {
-		word = l.takes.claims.claim(claimWord)
+	if l.owned != nil && hasCacheForm() {
+		word = l.owned.claims.claim(claimWord)
 		cmds = append(cmds, b.Ping().Message(word).Build())
 	}
 	role := len(cmds)
@@ -153,7 +153,7 @@ func (l *link) connect() (*wire, *ServerError) {
 	// A server that is of no use is refused here, before an op is sent to it.
 	if refused := l.check(w, replies[role], err); refused != nil {
 		if word != "" {
-			_ = l.takes.claims.take(word)
+			_ = l.owned.claims.take(word)
 		}
 		l.discard(w)
 		return nil, refused
@@ -165,30 +165,30 @@ func (l *link) connect() (*wire, *ServerError) {
 		l.evicts(l.hidden(evictionPolicy(info)))
 	}
 	if word != "" {
-		return w, l.take(w, word)
+		return w, l.hijack(w, word)
 	}
 	return w, nil
 }
 
-// take takes the connection of a wire over from its client. Where that is not possible the wire goes by the client.
-func (l *link) take(w *wire, word string) *ServerError {
-	conn := l.takes.claims.take(word)
+// hijack takes the connection of a wire over from its client. Where that is not possible the wire goes by the client.
+func (l *link) hijack(w *wire, word string) *ServerError {
+	conn := l.owned.claims.take(word)
 	if conn == nil {
 		return nil
 	}
-	took, well := conn.take(takeLimit)
+	hijacked, well := conn.hijack(hijackLimit)
 	switch {
 	case !well:
 		l.discard(w)
-		return l.from.unreachable(errNotTaken)
-	case !took:
+		return l.from.unreachable(errNotHijacked)
+	case !hijacked:
 		return nil
 	}
-	w.direct = &direct{conn: conn, look: newLook(conn.Conn), vigil: vigil{at: l.vigils}}
+	w.direct = &direct{conn: conn, peeker: newPeeker(conn.Conn), poll: busyPoll{pollers: l.pollers}}
 	return nil
 }
 
-var errNotTaken = errors.New("the client does not leave its connection")
+var errNotHijacked = errors.New("the client does not leave its connection")
 
 // hidden takes passwords out of what the server says of itself.
 func (l *link) hidden(text string) string {

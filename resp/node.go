@@ -28,7 +28,7 @@ type Options struct {
 	Linger       time.Duration // how long an unused channel stays subscribed
 	Follows      bool          // the server is whoever is master now: one that is not is left
 	Wide         *atomic.Int32 // how many nodes want ops to take all lanes; made if nil
-	Vigils       *atomic.Int32 // how many lanes stay awake for replies; made if nil
+	Pollers      *atomic.Int32 // how many lanes poll for replies; made if nil
 	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
@@ -65,8 +65,8 @@ func (o *Options) fill() {
 	if o.Wide == nil {
 		o.Wide = new(atomic.Int32)
 	}
-	if o.Vigils == nil {
-		o.Vigils = new(atomic.Int32)
+	if o.Pollers == nil {
+		o.Pollers = new(atomic.Int32)
 	}
 	if o.ManyOps <= 0 {
 		o.ManyOps = manyOps
@@ -178,7 +178,7 @@ func newNode(from *endpoint, o Options) *Node {
 	n.commands.evicts = n.mayEvict
 	n.others = n.commands
 	if o.Guard != nil && o.Guard.Own {
-		n.commands.takes, n.commands.vigils = o.Guard, o.Vigils
+		n.commands.owned, n.commands.pollers = o.Guard, o.Pollers
 		n.others = n.newLink("others")
 	}
 	n.acked = n.newLink("acknowledged")
@@ -292,8 +292,8 @@ func (n *Node) Submit(op *Op) error {
 	return err
 }
 
-// SubmitLed is Submit for a caller that leads, if leads is set: it has to take its turn, if it gets one.
-func (n *Node) SubmitLed(op *Op, leads bool) (Turn, error) {
+// SubmitLed is Submit for a caller that leads, if leads is set: it has to run its lead, if it gets one.
+func (n *Node) SubmitLed(op *Op, leads bool) (Lead, error) {
 	l := n.lanes[0]
 	switch {
 	case op.Ack != nil:
@@ -304,11 +304,11 @@ func (n *Node) SubmitLed(op *Op, leads bool) (Turn, error) {
 	led, refused := l.submit(op, leads)
 	switch {
 	case refused != nil: // else a nil *ServerError would be no nil error
-		return Turn{}, refused
+		return Lead{}, refused
 	case led:
-		return Turn{l}, nil
+		return Lead{l}, nil
 	}
-	return Turn{}, nil
+	return Lead{}, nil
 }
 
 // Hurry ends every wait for replicas, now and from now on: what was granted is answered as seen by none.

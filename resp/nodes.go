@@ -196,16 +196,16 @@ func (ns *Nodes) Submit(op *Op) error {
 	return err
 }
 
-// SubmitLed is Submit for a caller that leads, if leads is set: it has to take its turn, if it gets one.
-func (ns *Nodes) SubmitLed(op *Op, leads bool) (Turn, error) {
+// SubmitLed is Submit for a caller that leads, if leads is set: it has to run its lead, if it gets one.
+func (ns *Nodes) SubmitLed(op *Op, leads bool) (Lead, error) {
 	if ns.single != nil {
 		return ns.single.SubmitLed(op, leads)
 	}
 	for {
 		n := ns.Owner(op.Slot)
-		turn, err := n.SubmitLed(op, leads)
+		lead, err := n.SubmitLed(op, leads)
 		if !errors.Is(err, errClosed) || ns.Owner(op.Slot) == n { // not retired meanwhile
-			return turn, err
+			return lead, err
 		}
 	}
 }

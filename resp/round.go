@@ -151,8 +151,8 @@ func (l *lane) exchange(leads bool) (replies []rueidis.RedisResult, complete boo
 	switch {
 	case w.direct != nil:
 		return l.converse(w.direct, leads)
-	case leads || l.apart != nil:
-		return l.talkApart(leads)
+	case leads || l.simulated != nil:
+		return l.converseSimulated(leads)
 	case len(built) != 1:
 		return w.client.DoMulti(l.limit, built...), true
 	}

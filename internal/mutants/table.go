@@ -73,7 +73,7 @@ func table() []mutant {
 		spreading(), publishing(), overloads(), urgency(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(), several(), severalInTrouble(), majorities(), extended(), redLocks(), joining(), whoIsFirst(), outlasting(),
 		edges(),
-		leads(), ownConnections(), takenOver(), vigils(), shared(),
+		leads(), ownConnections(), ownReplies(), hijacks(), busyPolls(), shared(),
 		contention(), givingUp(), contentionByClass(), lateRenewals(), tracers(), statements(), errorsTold(), opening(), farAndForced(),
 		loading(), oneKey(),
 		lingering(), lingeringNobodys(),

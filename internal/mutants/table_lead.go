@@ -69,16 +69,23 @@ func ownConnections() []mutant {
 		},
 		{
 			"surplus-is-an-answer", "a reply that nobody asked for grants a lock that somebody else holds",
-			one("resp/alive_unix.go", "l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
-				"l.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
+			one("resp/peek_unix.go", "p.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
+				"p.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
 			"resp", "TestALaneTakesNoReplyThatNobodyAskedFor", false,
 		},
 		{
 			"end-of-tls-unseen", "what is sent behind the end of TLS is unknown",
-			one("resp/alive_unix.go", "l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
-				"l.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
+			one("resp/peek_unix.go", "p.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
+				"p.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
 			"resp", "TestDirectSeesTheEndOfTLS", false,
 		},
+	}
+}
+
+// ownReplies: how such a lane reads what the server says, and what it does while that says nothing.
+func ownReplies() []mutant {
+	const direct = "resp/direct.go"
+	return []mutant{
 		{
 			"arrived-is-lost", "what had come when the connection broke is unknown",
 			one(direct, "at, there := 0, d.asked-d.left()", "at, there := 0, 0"), "resp", "TestDirectKeepsWhatHadComeWhenItsConnectionBreaks", false,
@@ -86,6 +93,14 @@ func ownConnections() []mutant {
 		{
 			"push-is-a-reply", "a push of the server is taken for the answer",
 			one(direct, "for kind == '>' { // a push", "for kind == '?' { // a push"), "resp", "TestDirectIsLeftByItsLeaderAndTheWorkerGoesOn", false,
+		},
+		{
+			"push-of-two-rounds", "a part of a push that came with the last reply is the beginning of the next round's",
+			one(direct, "if !d.conn.in.between() {", "if false {"), "resp", "TestDirectIsOfNoMoreUseWithAPartOfAMessage", false,
+		},
+		{
+			"push-has-no-elements", "a push within an array is read as a text: a length that is negative ends the process",
+			one(direct, "case '>': // within", "case '?': // within"), "resp", "TestDirectReadsAPushWithinAnArray", false,
 		},
 		{
 			"text-is-shared", "a reply's text becomes another's",
@@ -111,50 +126,50 @@ func ownConnections() []mutant {
 	}
 }
 
-// vigils: a lane that stays awake for its replies.
-func vigils() []mutant {
+// busyPolls: a lane that asks for its replies again and again.
+func busyPolls() []mutant {
 	return []mutant{
 		{
-			"vigil-burns", "a lane stays awake where that carries no more",
-			one("resp/vigil.go", "a != 0 && a < s-s/8 {", "a != 0 && a < 8*s {"), "resp", "TestAVigilKeepsWhatCarriesMore", false,
+			"busy-poll-burns", "a lane polls where that carries no more",
+			one("resp/busypoll.go", "a != 0 && a < b-b/8 {", "a != 0 && a < 8*b {"), "resp", "TestABusyPollKeepsWhatCarriesMore", false,
 		},
 		{
-			"vigil-never-tries", "a lane sleeps where that halves its pace",
-			one("resp/vigil.go", "\t\tv.mode = 1 - v.mode\n", ""), "resp", "TestAVigilKeepsWhatCarriesMore", false,
+			"busy-poll-never-tries", "a lane blocks where that halves its pace",
+			one("resp/busypoll.go", "\t\tp.mode = 1 - p.mode\n", ""), "resp", "TestABusyPollKeepsWhatCarriesMore", false,
 		},
 		{
-			"vigil-of-one-processor", "nobody sees what comes from the network",
-			one("resp/vigil.go", " || runtime.GOMAXPROCS(0) == 1 {", " {"), "resp", "TestAVigilOfOneProcessorSleeps", false,
+			"busy-poll-of-one-processor", "nobody sees what comes from the network",
+			one("resp/busypoll.go", " || p.mode == polling && runtime.GOMAXPROCS(0) == 1 {", " {"), "resp", "TestABusyPollOfOneProcessorBlocks", false,
 		},
 		{
-			"vigil-without-end", "a lane burns a processor for a server that is silent",
-			one("resp/vigil.go", "time.Since(began) < vigilMost", "time.Since(began) < 10*time.Second"), "resp", "TestAVigilEnds", false,
+			"busy-poll-without-end", "a lane burns a processor for a server that is silent",
+			one("resp/busypoll.go", "time.Since(began) < busyPollMost", "time.Since(began) < 10*time.Second"), "resp", "TestABusyPollEnds", false,
 		},
 	}
 }
 
-// takenOver: what becomes of a connection that a lane takes over.
-func takenOver() []mutant {
-	const taken = "resp/taken.go"
+// hijacks: what becomes of a connection that a lane takes over.
+func hijacks() []mutant {
+	const hijack = "resp/hijack.go"
 	return []mutant{
 		{
 			"client-pings-the-server", "the client's PING stands between a lane's commands",
-			one("resp/guard.go", "if n, undone, err := t.write(b); !undone {", "if n, undone, err := t.write(b); false && !undone {"),
-			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+			one("resp/guard.go", "if n, undone, err := h.write(b); !undone {", "if n, undone, err := h.write(b); false && !undone {"),
+			"resp", "TestAHijackedConnectionIsIdleAndAliveToItsClient", false,
 		},
 		{
-			"taken-too-early", "the answer to the client's PING is taken for that of a lane's command",
-			one(taken, "if w.in.answered != w.asked.sent.Load() {", "if false {"),
-			"resp", "TestAConnectionOnWhichTheClientWaitsIsNotTaken", false,
+			"hijacked-too-early", "the answer to the client's PING is taken for that of a lane's command",
+			one(hijack, "if w.in.answered != w.asked.sent.Load() || !w.in.between() {", "if false {"),
+			"resp", "TestAConnectionOnWhichTheClientWaitsIsNotHijacked", false,
 		},
 		{
 			"client-unanswered", "the client gives a connection up that is well",
-			one(taken, "t.pending = append(t.pending, pingReply...)", "_ = pingReply"),
-			"resp", "TestATakenConnectionIsIdleAndAliveToItsClient", false,
+			one(hijack, "h.pending = append(h.pending, pingReply...)", "_ = pingReply"),
+			"resp", "TestAHijackedConnectionIsIdleAndAliveToItsClient", false,
 		},
 		{
-			"taken-at-any-price", "two read from one connection",
-			one(taken, "case <-timer.C:\n\t\treturn false, false", "case <-timer.C:\n\t\treturn true, true"), "resp", "TestAConnectionWithoutAReaderIsNotTaken", false,
+			"hijacked-at-any-price", "two read from one connection",
+			one(hijack, "case <-timer.C:\n\t\treturn false, false", "case <-timer.C:\n\t\treturn true, true"), "resp", "TestAConnectionWithoutAReaderIsNotHijacked", false,
 		},
 	}
 }

@@ -31,10 +31,11 @@ type client struct {
 	uses int           // of that reading
 }
 
-// A client that finds results waiting for it takes this many with one reading of the clock: some ten microseconds of work,
-// liveEvery paces what the progress line sees.
 const (
+	// clockUses is how many results a client that finds them waiting takes with one reading of the clock. That is some ten
+	// microseconds of work: a latency is told too short by as much at most.
 	clockUses = 8
+	// liveEvery is after how many pairs the progress line sees them.
 	liveEvery = 64
 )
 

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A lane may take a connection over from the client that has dialled it, greeted the server and authenticated itself:
-// from then on the lane reads and writes. The client does so by goroutines of its own, which is one switch more for
-// each write and each reply: much for one caller, nothing for thousands.
+// A lane may hijack a connection: take it over from the client that has dialled it, greeted the server and
+// authenticated itself. From then on the lane reads and writes. The client does so by goroutines of its own, which is
+// one switch more for each write and each reply: much for one caller, nothing for thousands.
 
-// A taken stands where the client reads and writes after that. To the client its connection is idle and alive: its
+// A hijacked stands where the client reads and writes after that. To the client its connection is idle and alive: its
 // PINGs are answered here.
-type taken struct {
+type hijacked struct {
 	entered chan struct{} // closed once the client's reader is here
 
 	mu      sync.Mutex
@@ -32,69 +32,69 @@ const (
 	pingReply   = "+PONG\r\n"
 )
 
-var errTaken = errors.New("the client writes to a connection that a lane has taken over")
+var errHijacked = errors.New("the client writes to a connection that a lane has taken over")
 
-func newTaken() *taken {
-	t := &taken{entered: make(chan struct{})}
-	t.news = sync.NewCond(&t.mu)
-	return t
+func newHijacked() *hijacked {
+	h := &hijacked{entered: make(chan struct{})}
+	h.news = sync.NewCond(&h.mu)
+	return h
 }
 
 // read is the client's. It says undone where the connection is the client's again. Blocks: until there is a reply, the
 // connection is closed, or that.
-func (t *taken) read(b []byte) (n int, undone bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.inside {
-		t.inside = true
-		close(t.entered)
+func (h *hijacked) read(b []byte) (n int, undone bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.inside {
+		h.inside = true
+		close(h.entered)
 	}
-	for len(t.pending) == 0 {
-		if t.closed || t.undone {
-			return 0, t.undone, net.ErrClosed
+	for len(h.pending) == 0 {
+		if h.closed || h.undone {
+			return 0, h.undone, net.ErrClosed
 		}
-		t.news.Wait()
+		h.news.Wait()
 	}
-	n = copy(b, t.pending)
-	t.pending = t.pending[n:]
+	n = copy(b, h.pending)
+	h.pending = h.pending[n:]
 	return n, false, nil
 }
 
 // write is the client's; undone as in read. Blocks: never.
-func (t *taken) write(b []byte) (n int, undone bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.undone {
+func (h *hijacked) write(b []byte) (n int, undone bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.undone {
 		return 0, true, nil
 	}
 	rest := b
 	for bytes.HasPrefix(rest, []byte(pingCommand)) {
 		rest = rest[len(pingCommand):]
-		t.pending = append(t.pending, pingReply...)
+		h.pending = append(h.pending, pingReply...)
 	}
-	t.news.Broadcast()
+	h.news.Broadcast()
 	switch {
-	case t.closed:
+	case h.closed:
 		return 0, false, net.ErrClosed
 	case len(rest) > 0:
-		return len(b) - len(rest), false, errTaken
+		return len(b) - len(rest), false, errHijacked
 	}
 	return len(b), false, nil
 }
 
 // undo gives the connection back.
-func (t *taken) undo() {
-	t.mu.Lock()
-	t.undone = true
-	t.mu.Unlock()
-	t.news.Broadcast()
+func (h *hijacked) undo() {
+	h.mu.Lock()
+	h.undone = true
+	h.mu.Unlock()
+	h.news.Broadcast()
 }
 
-func (t *taken) close() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.news.Broadcast()
+func (h *hijacked) close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.news.Broadcast()
 }
 
 // past is a deadline that is over: it ends what waits for the connection.
@@ -102,28 +102,29 @@ func (t *taken) close() {
 //nolint:gochecknoglobals // a constant in all but name
 var past = time.Unix(1, 0)
 
-// take takes the connection over, unless the client waits for a reply on it: that would be taken for the answer to the
-// lane's first command. It says whether all is well: else the client's reader has not left it, and it is to be closed.
+// hijack takes the connection over, unless the client waits for a reply on it: that would be taken for the answer to
+// the lane's first command. It says whether all is well: else the client's reader has not left it, and it is to be
+// closed.
 // Blocks: until the reader has left it, which is at once.
-func (w *watched) take(limit time.Duration) (took, well bool) {
-	t := newTaken()
-	if !w.taken.CompareAndSwap(nil, t) {
+func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
+	h := newHijacked()
+	if !w.hijacked.CompareAndSwap(nil, h) {
 		return false, false
 	}
 	_ = w.Conn.SetReadDeadline(past)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-t.entered:
+	case <-h.entered:
 	case <-timer.C:
 		return false, false
 	}
 	if w.Conn.SetReadDeadline(time.Time{}) != nil {
 		return false, false
 	}
-	if w.in.answered != w.asked.sent.Load() {
-		w.taken.Store(nil)
-		t.undo()
+	if w.in.answered != w.asked.sent.Load() || !w.in.between() {
+		w.hijacked.Store(nil)
+		h.undo()
 		return false, true
 	}
 	return true, true
@@ -132,8 +133,8 @@ func (w *watched) take(limit time.Duration) (took, well bool) {
 // Close closes the connection, also for a client that it was taken from.
 func (w *watched) Close() error {
 	err := w.Conn.Close()
-	if t := w.taken.Load(); t != nil {
-		t.close()
+	if h := w.hijacked.Load(); h != nil {
+		h.close()
 	}
 	return err
 }

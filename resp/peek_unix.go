@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A look asks the system whether there is something to read from a connection.
-type look struct {
+// A peeker asks the system whether there is something to read from a connection.
+type peeker struct {
 	raw   syscall.RawConn
 	ask   func(fd uintptr) // made once
 	space [1]byte
 	there bool
 }
 
-func newLook(conn net.Conn) *look {
+func newPeeker(conn net.Conn) *peeker {
 	if secure, is := conn.(*tls.Conn); is {
 		conn = secure.NetConn()
 	}
@@ -31,14 +31,14 @@ func newLook(conn net.Conn) *look {
 	if err != nil {
 		return nil
 	}
-	l := &look{raw: raw}
-	l.ask = func(fd uintptr) {
+	p := &peeker{raw: raw}
+	p.ask = func(fd uintptr) {
 		// What has come stays: nothing is taken.
-		_, _, err := unix.Recvfrom(int(fd), l.space[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		l.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+		_, _, err := unix.Recvfrom(int(fd), p.space[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		p.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
 	}
-	return l
+	return p
 }
 
 // ready reports whether a read would not wait: there is something, or the connection has ended. Blocks: never.
-func (l *look) ready() bool { return l != nil && (l.raw.Control(l.ask) != nil || l.there) }
+func (p *peeker) ready() bool { return p != nil && (p.raw.Control(p.ask) != nil || p.there) }

@@ -1,0 +1,96 @@
+package resp
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rounds lets so many rounds go by, of which each takes as long as its mode says, and returns how many polled.
+func (p *busyPoll) rounds(n, ops int, trips [2]time.Duration, think time.Duration) (polls int) {
+	now := time.Unix(1, 0)
+	for range n {
+		mode := blocked
+		if p.begin(now, ops) {
+			mode = polling
+			polls++
+		}
+		now = now.Add(trips[mode])
+		p.end(now)
+		now = now.Add(think)
+	}
+	return polls
+}
+
+func TestABusyPollKeepsWhatCarriesMore(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	}
+	const us, n, tries = time.Microsecond, 100 * busyPollCycle, 100 * busyPollTries
+	for name, c := range map[string]struct {
+		trips       [2]time.Duration
+		think       time.Duration
+		least, most int
+	}{
+		"polling is faster":                {[2]time.Duration{90 * us, 50 * us}, us, n - tries - busyPollCycle, n - tries + busyPollTries},
+		"blocked is faster":                {[2]time.Duration{50 * us, 90 * us}, us, tries - busyPollTries, tries + busyPollTries},
+		"both are the same":                {[2]time.Duration{50 * us, 48 * us}, us, tries - busyPollTries, tries + busyPollTries},
+		"callers have other things to do":  {[2]time.Duration{90 * us, 50 * us}, time.Millisecond, tries - busyPollTries, tries + busyPollTries},
+		"a server far away is never tried": {[2]time.Duration{500 * us, 400 * us}, us, 0, busyPollCycle},
+		"and one that is busy neither":     {[2]time.Duration{time.Second, time.Second}, us, 0, busyPollCycle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := new(busyPoll).rounds(n, 8, c.trips, c.think)
+			require.GreaterOrEqual(t, got, c.least)
+			require.LessOrEqual(t, got, c.most)
+		})
+	}
+	// What was better once is found to be so no more, and again.
+	p := new(busyPoll)
+	p.rounds(n, 1, [2]time.Duration{90 * us, 50 * us}, 0)
+	require.Equal(t, polling, p.better())
+	p.rounds(2*busyPollCycle, 1, [2]time.Duration{50 * us, 90 * us}, 0)
+	require.Equal(t, blocked, p.better())
+	p.rounds(2*busyPollCycle, 1, [2]time.Duration{90 * us, 50 * us}, 0)
+	require.Equal(t, polling, p.better())
+}
+
+func TestABusyPollOfOneProcessorBlocks(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	require.Zero(t, new(busyPoll).rounds(10*busyPollCycle, 1, [2]time.Duration{90 * time.Microsecond, 50 * time.Microsecond}, 0))
+}
+
+func TestABusyPollEnds(t *testing.T) {
+	p := busyPoll{pollers: new(atomic.Int32)}
+	asked := 0
+	p.poll(func() bool { asked++; return asked == 3 })
+	require.Equal(t, 3, asked)
+	began := time.Now()
+	p.poll(func() bool { return false })
+	require.GreaterOrEqual(t, time.Since(began), busyPollMost)
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Zero(t, p.pollers.Load())
+	// Another lane of the engine polls.
+	p.pollers.Store(1)
+	p.poll(func() bool { t.Error("it polls"); return true })
+	require.EqualValues(t, 1, p.pollers.Load())
+}
+
+// Whatever a lane does while it waits, what has come is seen.
+func TestADirectThatPollsSeesItsReplies(t *testing.T) {
+	p := newDirectPair(t)
+	p.asks(1)
+	p.polls = true
+	time.AfterFunc(busyPollMost/4, func() { p.says(t, ":1\r\n") })
+	require.NoError(t, p.talk(p.over, false))
+	p.asks(1)
+	p.polls = true
+	time.AfterFunc(2*busyPollMost, func() { p.says(t, ":2\r\n") })
+	require.NoError(t, p.talk(p.over, false))
+	n, err := p.finish(nil)[0].AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+}

@@ -97,6 +97,7 @@ type Config struct {
 
 	wheel wheel.Config  // for tests
 	ask   int           // from so many keys on a release asks who listens; 0: as package resp has it
+	lanes int           // of each node; 0: as package resp has it
 	many  int           // from so many operations on their way on several lanes are used; 0: as package resp has it
 	runs  int           // so many operations a lane sends in one write at most; 0: as package resp has it
 	wide  *atomic.Int32 // how many nodes use them now; nil: nobody looks

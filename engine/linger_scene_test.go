@@ -281,7 +281,7 @@ func TestALossOfWhatLingersIsToldToNobody(t *testing.T) {
 func TestWhatLingersIsNoLeak(t *testing.T) {
 	t.Parallel()
 	renewed := int64(0)
-	for at := range time.Duration(30) {
+	for at := range time.Duration(60) {
 		play(t, func(sc *scene) {
 			sc.line = 10 * time.Millisecond
 			l := sc.e.Lock("a", WatchdogLease(MinWatchdogLease), Linger(MaxLinger))

@@ -201,7 +201,8 @@ func (se *simEngine) open() error {
 	se.gen++
 	others, logger := se.newOthers()
 	cfg := Config{Client: &simClient{server: s.server, proc: se.proc, se: se, gen: se.gen}, Logger: logger}
-	cfg.ask = 2 // there are few names, so a batch has few keys
+	cfg.ask = 2   // there are few names, so a batch has few keys
+	cfg.lanes = 4 // more than there are in earnest: more comes between
 	se.wide = new(atomic.Int32)
 	cfg.wide = se.wide
 	if se.n%2 == 1 { // so that the lanes of some engines change with the little that is on its way here

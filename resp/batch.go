@@ -12,9 +12,12 @@ import (
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
-// maxKeys bounds the keys of one EVALSHA: about 130 µs of server time, so that nobody waits long
-// behind it.
-const maxKeys = 128
+// maxKeys bounds the keys of one EVALSHA, so that nobody waits long behind it: about 200 µs of server time. Of plain
+// locks, which cost least, there may be plainKeys: what a call costs beside its keys is shared by more.
+const (
+	maxKeys  = 128
+	plainKeys = 256
+)
 
 // Redisson's UNLOCK_MESSAGE, and its READ_UNLOCK_MESSAGE, which wakes every reader.
 const (
@@ -74,15 +77,19 @@ func batched(op *Op) bool {
 
 // batchLen finds how many ops from start on may travel in one command.
 func batchLen(ops []*Op, start int) int {
-	var seen keySet
 	first := ops[start]
-	if first.alone || first.Inside {
+	if first.alone || first.Inside || start+1 == len(ops) {
 		return start + 1
 	}
+	most := maxKeys
+	if s := scriptOf(first.Kind, first.Family); s == scriptAcquire || s == scriptRelease {
+		most = plainKeys
+	}
+	var seen keySet
 	end, work := start, 0
-	for end < len(ops) && end-start < maxKeys {
+	for end < len(ops) && end-start < most {
 		op := ops[end]
-		if work += op.Family.work(op.Field); work > maxKeys && end > start {
+		if work += op.Family.work(op.Field); work > most && end > start {
 			break
 		}
 		if op.alone || op.Inside || op.Kind != first.Kind || op.Family != first.Family || op.Left != first.Left {
@@ -101,7 +108,7 @@ func batchLen(ops []*Op, start int) int {
 
 // A keySet finds duplicate keys of one batch by their hashes: open addressing, no allocation.
 type keySet struct {
-	slots [4 * maxKeys]*Op
+	slots [4 * plainKeys]*Op
 }
 
 func (s *keySet) add(op *Op) bool {

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -720,7 +721,7 @@ func TestALaneTakesNoReplyThatNobodyAskedFor(t *testing.T) {
 		}
 		require.NoError(t, sayAgain())
 		for !d.peeker.ready() {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 		return true
 	}, nodeLong, time.Millisecond)

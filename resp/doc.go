@@ -4,10 +4,10 @@
 //	engine ──op──► lane (one of a few per node, by the hash of the key)
 //	                │ takes everything queued: group commit, no delay timer
 //	                ▼
-//	              batch: releases first, then single re-sends, then acquires; at most 128 keys
+//	              batch: releases first, then single re-sends, then acquires; at most 256 keys
 //	                │     an EVALSHA, one pipeline write
 //	                ▼
-//	              link: one dedicated connection, with the estimate of that server's clock
+//	              link: a connection of the lane's own, with the estimate of that server's clock
 //	                │
 //	              Redis ──► one small reply per EVALSHA, naming only the keys that differ
 //

@@ -29,7 +29,7 @@ func (l Lead) Is() bool { return l.lane != nil }
 
 // leadable reports whether a round can begin over a connection without a dial, and be left.
 func (l *lane) leadable(w *wire) bool {
-	return w != nil && (w.direct != nil || l.node.world != nil && l.number == 0)
+	return w != nil && (w.direct != nil || l.node.world != nil && l.acks == nil)
 }
 
 // A simulatedRound is one that its leader may leave: the connection of a simulated world is none of ours, and so

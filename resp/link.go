@@ -30,7 +30,7 @@ type wire struct {
 	malformed atomic.Bool
 }
 
-// A link keeps one wire to its node, dialled on demand. Lanes share one link; renewals have their
+// A link keeps one wire to its node, dialled on demand. Each lane has its own, or all share one; renewals have their
 // own, and a second one for retries, so that acquires never delay a renewal.
 type link struct {
 	name  string
@@ -42,7 +42,7 @@ type link struct {
 	world *world.World
 	// follows: what is connected to must be a master. Whoever named it may be late.
 	follows bool
-	// owned, if set, is what watches the connections: one lane has them for itself, see direct.
+	// owned, if set, is what watches the connections: its lane has it for itself, see direct.
 	owned   *Guard
 	pollers *atomic.Int32 // lanes that poll
 	// evicts, if set, is told by which policy the server may throw locks away; "" if it never does.

@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 type Options struct {
 	ID           string        // the engine's UUID, first half of every owner id
 	Clock        clock.Clock   // default clock.System()
-	Lanes        int           // default 4
+	Lanes        int           // default 2
 	ManyOps      int           // from so many on their way on, ops take all lanes; below half of it one; default 384
 	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144
 	RunMost      int           // ops that a lane sends in one write, at most; default 8,192
@@ -32,8 +33,8 @@ type Options struct {
 	Crowd        *atomic.Int32 // if not nil: how many nodes there are, for who makes their clients
 	AfterBatch   func()        // called by a lane after it answered a batch; must not block
 
-	// Guard is what watches the connections of the clients; may be nil. If they are its own, the first lane takes its
-	// connection over from the client.
+	// Guard is what watches the connections of the clients; may be nil. If they are its own, lanes take their
+	// connections over from the client.
 	Guard *Guard
 
 	// Hide takes passwords out of what a server says. May be nil.
@@ -60,7 +61,7 @@ func (o *Options) fill() {
 		o.Clock = clock.System()
 	}
 	if o.Lanes <= 0 {
-		o.Lanes = 4
+		o.Lanes = 2
 	}
 	if o.Wide == nil {
 		o.Wide = new(atomic.Int32)
@@ -103,10 +104,10 @@ type Node struct {
 
 	lanes    []*lane
 	spread   *spread // which of them an op takes
-	commands *link   // acquires, releases and single ops: of the first lane, where the lane has it for itself
-	others   *link   // then of the other lanes, and of who asks for the server itself; else commands
+	commands *link   // acquires, releases and single ops: of the first lane, where lanes have theirs for themselves
+	beside   []*link // then those of the other lanes
 	acked    *link   // acquires that wait for replicas: what waits there delays nothing else
-	renewals *link   // renewals alone, so that nothing delays them
+	renewals *link   // renewals, so that nothing delays them, and what is asked of the server itself
 	retries  *link   // renewals that failed once
 	subs     pubsub.Subscriptions
 
@@ -176,10 +177,13 @@ func newNode(from *endpoint, o Options) *Node {
 	n.wg.Init(n.world)
 	n.commands = n.newLink("commands")
 	n.commands.evicts = n.mayEvict
-	n.others = n.commands
 	if o.Guard != nil && o.Guard.Own {
 		n.commands.owned, n.commands.pollers = o.Guard, o.Pollers
-		n.others = n.newLink("others")
+		for range o.Lanes - 1 {
+			l := n.newLink("commands beside")
+			l.owned, l.pollers = o.Guard, o.Pollers
+			n.beside = append(n.beside, l)
+		}
 	}
 	n.acked = n.newLink("acknowledged")
 	n.renewals = n.newLink("renewals")
@@ -211,8 +215,8 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 	n.spread = newSpread(&n.opts)
 	for i := range n.opts.Lanes {
 		over := n.commands
-		if i > 0 {
-			over = n.others
+		if i > 0 && len(n.beside) > 0 {
+			over = n.beside[i-1]
 		}
 		n.lanes = append(n.lanes, newLane(n, over))
 	}
@@ -228,11 +232,7 @@ func (n *Node) start(nodes *Nodes, mode pubSubMode) {
 
 // links lists them.
 func (n *Node) links() []*link {
-	all := []*link{n.commands, n.acked, n.renewals, n.retries}
-	if n.others != n.commands {
-		all = append(all, n.others)
-	}
-	return all
+	return append([]*link{n.commands, n.acked, n.renewals, n.retries}, n.beside...)
 }
 
 func (n *Node) newLink(name string) *link {
@@ -376,7 +376,7 @@ func (n *Node) left(err *ServerError) bool {
 // leave gives up a connection to a server that is not the master any more. Its subscriptions go with that of the
 // commands.
 func (n *Node) leave(l *link, w *wire) {
-	if l.leave(w) && (l == n.commands || l == n.others) && !n.opts.Follows {
+	if l.leave(w) && (l == n.commands || slices.Contains(n.beside, l)) && !n.opts.Follows {
 		n.subs.Replace()
 	}
 }
@@ -404,7 +404,7 @@ func (n *Node) Ping(ctx context.Context) error {
 	n.wg.Add(1)
 	go func() {
 		defer n.wg.Done()
-		w, failed := n.others.get()
+		w, failed := n.renewals.get()
 		if failed != nil {
 			done <- answer{failed}
 			return
@@ -413,7 +413,7 @@ func (n *Node) Ping(ctx context.Context) error {
 		r := all[0]
 		// A caller whose time is over proves nothing against the connection.
 		if r.NonRedisError() != nil && ctx.Err() == nil {
-			n.others.giveUp(w)
+			n.renewals.giveUp(w)
 		}
 		if err := r.Error(); err != nil {
 			done <- answer{hidden(n.opts.Hide, classify(err))}
@@ -437,7 +437,7 @@ func (n *Node) Ping(ctx context.Context) error {
 // connection that breaks once is no silence yet. Blocks: for two dials and answers.
 func (n *Node) mastering(ctx context.Context) bool {
 	for tries := 1; ; tries++ {
-		w, failed := n.others.get()
+		w, failed := n.renewals.get()
 		if failed != nil {
 			// These are refusals: a server that refuses is there.
 			return failed.Class == ClassNoAuth || failed.Class == ClassNoPerm || failed.Class == ClassMaxClients
@@ -447,7 +447,7 @@ func (n *Node) mastering(ctx context.Context) bool {
 		silent := limited.Err() != nil
 		cancel()
 		if reply.NonRedisError() != nil && !silent && tries == 1 {
-			n.others.giveUp(w)
+			n.renewals.giveUp(w)
 			continue
 		}
 		parts, err := reply.ToArray()

@@ -98,16 +98,25 @@ func TestBatchIsCutAtADuplicateKey(t *testing.T) {
 }
 
 func TestBatchIsCutAtItsLimitOfKeys(t *testing.T) {
-	for _, kind := range []OpKind{OpAcquire, OpRelease} {
-		var ops []*Op
-		for i := range 2*maxKeys + 1 {
-			ops = append(ops, pureOp(kind, fmt.Sprint("name:", i), 1000))
+	for family, most := range map[Family]int{FamilyLock: 256, FamilySpin: 256, FamilyFenced: 128, FamilyRead: 128, FamilyWrite: 128} {
+		for _, kind := range []OpKind{OpAcquire, OpRelease} {
+			var ops []*Op
+			for i := range 2*most + 1 {
+				op := pureOp(kind, fmt.Sprint("name:", i), 1000)
+				op.Family = family
+				ops = append(ops, op)
+			}
+			limit := most
+			if scriptOf(kind, family) == scriptRelease { // a fenced lock's, too
+				limit = 256
+			}
+			_, keys := cut(t, ops)
+			for len(ops) > 0 {
+				require.Len(t, keys[0], min(limit, len(ops)), "%v %v", family, kind)
+				ops, keys = ops[len(keys[0]):], keys[1:]
+			}
+			require.Empty(t, keys)
 		}
-		_, keys := cut(t, ops)
-		require.Len(t, keys, 3)
-		require.Len(t, keys[0], 128)
-		require.Len(t, keys[1], 128)
-		require.Len(t, keys[2], 1)
 	}
 }
 

@@ -162,7 +162,7 @@ type bound struct{ ops, most int }
 const (
 	boundFirst = 2048
 	boundLeast = maxKeys
-	// boundMost is what a server can finish within the limit of an attempt, for four lanes, that has just become thirty
+	// boundMost is what a server can finish within the limit of an attempt, for two lanes, that has just become sixty
 	// times slower.
 	boundMost = 8192
 )

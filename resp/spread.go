@@ -14,7 +14,7 @@ type spread struct {
 }
 
 const (
-	// Measured with one and with four lanes: up to 256 in flight one lane has the better median, from 512 on several
+	// Measured with one lane and with several: up to 256 in flight one lane has the better median, from 512 on several
 	// have the better throughput.
 	manyOps = 384
 	// patientRuns is how long a load must last before that changes: a burst of a moment is over before it is served.

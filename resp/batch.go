@@ -15,7 +15,7 @@ import (
 // maxKeys bounds the keys of one EVALSHA, so that nobody waits long behind it: about 200 µs of server time. Of plain
 // locks, which cost least, there may be plainKeys: what a call costs beside its keys is shared by more.
 const (
-	maxKeys  = 128
+	maxKeys   = 128
 	plainKeys = 256
 )
 

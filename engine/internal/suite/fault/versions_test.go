@@ -59,7 +59,7 @@ func TestC182_TwoVersionsSideBySide(t *testing.T) {
 		testkit.Release(t, ls)
 	}
 	for name, text := range resp.ScriptTexts() {
-		if name == "acquire" || name == "release" {
+		if name == "acquireone" || name == "releaseone" || name == "renew" {
 			require.Equal(t, "1\n1", s.Do(t, "SCRIPT", "EXISTS", shaOf(text), older.shas[shaOf(text)]), name)
 		}
 	}

@@ -121,7 +121,7 @@ func TestWireOfLocksTakenByCopyIsTheSameAndTheKeysAreIndependent(t *testing.T) {
 		}
 	}
 	require.Greater(t, fields[shared], 10)
-	require.LessOrEqual(t, fields[shared], 128)
+	require.LessOrEqual(t, fields[shared], 256)
 	one := slices.IndexFunc(leases, func(ls *engine.Lease) bool { return ls.OwnerID() == shared })
 	testkit.Release(t, leases[one])
 	require.Equal(t, "0", s.Do(t, "EXISTS", key(one)))

@@ -67,4 +67,10 @@ func TestWideOpsTakeAllLanes(t *testing.T) {
 		a.await(t, nodeSubmit(t, n, op))
 	}
 	require.Equal(t, []int{0, 1}, used())
+	// Each has a connection for itself.
+	first, second := n.lanes[0].link, n.lanes[1].link
+	require.NotSame(t, first, second)
+	for _, l := range []*link{first, second} {
+		require.NotNil(t, l.cur.Load().direct)
+	}
 }

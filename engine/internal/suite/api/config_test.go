@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,6 +220,49 @@ func TestUnreachableServerIsAnErrorWithinAFewSeconds(t *testing.T) {
 	s.Resume()
 	// What was dialled in vain goes away by itself.
 	testkit.Eventually(t, "no connection is left", func() bool { return strings.Count(s.Do(t, "CLIENT", "LIST"), "name=holdfast") == 0 })
+}
+
+// docs/OPERATIONS.md counts them.
+func TestAnEngineHasSevenConnectionsAtMost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}, ClientName: "counted"})
+	require.NoError(t, err)
+	other := testkit.Open(t, s.Addr())
+	has := func() int { return strings.Count(s.Do(t, "CLIENT", "LIST"), "name=counted") }
+	// Everything that has a connection of its own: renewals, who waits, who asks, replicas, hundreds of locks at once.
+	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(engine.MinWatchdogLease)))
+	waiting := testkit.Acquire(t, other.Lock("waiting"))
+	waits := e.Lock("waiting").AcquireAsync(testkit.Limited(t))
+	require.NoError(t, e.Ping(testkit.Limited(t)))
+	_, err = e.Lock("seen", engine.WaitReplicas(1, 50*time.Millisecond), engine.MaxWait(time.Millisecond)).Acquire(testkit.Limited(t))
+	require.Error(t, err, "there is no replica")
+	before := has()
+	testkit.Eventually(t, "hundreds at once take one connection more", func() bool {
+		var pairs sync.WaitGroup
+		for i := range 2000 {
+			pairs.Go(func() {
+				for range 20 {
+					ls, err := e.Lock(testkit.Numbered("many", i)).Acquire(testkit.Limited(t))
+					if err == nil {
+						err = ls.Release(testkit.Limited(t))
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		pairs.Wait()
+		return has() == before+1
+	})
+	require.LessOrEqual(t, has(), 7)
+	testkit.Release(t, waiting)
+	testkit.Release(t, testkit.Get(t, waits))
+	testkit.Release(t, held)
+	require.NoError(t, e.Close(testkit.Limited(t)))
+	testkit.Eventually(t, "none is left", func() bool { return has() == 0 })
 }
 
 // A plaintext server takes the handshake for the beginning of a command, and waits for its end.

@@ -43,6 +43,10 @@ func ownConnections() []mutant {
 	const direct = "resp/direct.go"
 	return []mutant{
 		{
+			"lanes-share-a-connection", "what one lane is answered another takes for its own reply",
+			one("resp/node.go", "over = n.beside[i-1]", "_ = i"), "resp", "TestWideOpsTakeAllLanes", false,
+		},
+		{
 			"late-interrupt-ends-the-next-round", "a round that has just begun has no answer",
 			one(direct, "if d.limited && !leads || d.interrupted.Load() {", "if d.limited && !leads {"),
 			"resp", "TestDirectTakesNoInterruptOfTheRoundBefore", false,

@@ -107,7 +107,7 @@ func TestPprofBesideCPUProfile(t *testing.T) {
 				parts[part] = true
 			}
 		}
-		require.Subset(t, parts, map[string]bool{"lane": true, "caller": true, "connection": true})
+		require.Subset(t, parts, map[string]bool{"lane": true, "caller": true})
 	}
 }
 

@@ -340,7 +340,8 @@ func TestC165_NamesUsedOnce(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	use("warm") // buffers, pools and tables find their size
-	heap, goroutines := settled(), runtime.NumGoroutine()
+	conns := func() int { return strings.Count(s.Do(t, "CLIENT", "LIST"), "name=holdfast") }
+	heap, goroutines, connected := settled(), runtime.NumGoroutine(), conns()
 	// What leaks grows with every block; a buffer that finds its size grows by chance, once. An entry
 	// alone is 300 bytes.
 	const limit = int64(n * rounds * 120)
@@ -351,7 +352,11 @@ func TestC165_NamesUsedOnce(t *testing.T) {
 		grown, heap = now-heap, now
 		t.Logf("heap %d kB, grown by %d kB; goroutines %d, then %d", heap>>10, grown>>10, goroutines, runtime.NumGoroutine())
 	}
-	testkit.Eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
+	// The second lane of an engine dials when there is much to do for a while. A connection has its client's goroutines.
+	const each, two = 4, 2
+	more := conns() - connected
+	require.LessOrEqual(t, more, two)
+	testkit.Eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2+each*more })
 	require.Less(t, grown, limit, "bytes for names that nobody uses any more")
 	testkit.Finish(t, s, e, other)
 }

@@ -234,7 +234,9 @@ func TestAnEngineHasSevenConnectionsAtMost(t *testing.T) {
 	held := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(engine.MinWatchdogLease)))
 	waiting := testkit.Acquire(t, other.Lock("waiting"))
 	waits := e.Lock("waiting").AcquireAsync(testkit.Limited(t))
-	testkit.Eventually(t, "it is heard of", func() bool { return s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{waiting}") == "redisson_lock__channel:{waiting}\n1" })
+	testkit.Eventually(t, "it is heard of", func() bool {
+		return s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{waiting}") == "redisson_lock__channel:{waiting}\n1"
+	})
 	require.NoError(t, e.Ping(testkit.Limited(t)))
 	_, err = e.Lock("seen", engine.WaitReplicas(1, 50*time.Millisecond), engine.MaxWait(time.Millisecond)).Acquire(testkit.Limited(t))
 	require.Error(t, err, "there is no replica")

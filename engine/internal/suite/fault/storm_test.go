@@ -306,7 +306,8 @@ func TestC179_MixedFaults(t *testing.T) {
 	st.end()
 	st.log("%d faults, Lost %d and %d, Ghosts %d and %d", faults, e.Stats().Lost, other.Stats().Lost, e.Stats().Ghosts, other.Stats().Ghosts)
 	require.Greater(t, st.grants.Load(), int64(50))
-	require.Positive(t, e.Stats().Lost+other.Stats().Lost, "the faults did no harm")
+	// Which harm is luck: whether somebody has a lock just then.
+	require.Positive(t, e.Stats().Lost+other.Stats().Lost+st.lost.Load()+st.failed.Load(), "the faults did no harm")
 	require.Positive(t, st.checked.Load())
 	testkit.Finish(t, s, e, other)
 }

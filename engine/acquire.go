@@ -141,7 +141,7 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Lead {
 		ent.Push(&op.Waiter)
 		sc.limitWait(op)
 		if traits(op.set.family).Serves == lockstate.ServesAll && ent.Parked() {
-			sc.wake(ent.wakeups, func(*counts) {}, lockstate.WakeLook) // what those who wait know is nothing to it
+			sc.wake(ent.wakeups(), func(*counts) {}, lockstate.WakeLook) // what those who wait know is nothing to it
 		}
 		if behind { // else it is sent now, or rests: applyStep sees to that
 			sc.watchWait(op)
@@ -364,11 +364,11 @@ func (sc *section) unpark(ent *entry) {
 
 // endWakeups gives back what a queue that waits has of the world.
 func (sc *section) endWakeups(ent *entry) {
-	p := ent.wakeups
+	p := ent.wakeups()
 	if p == nil {
 		return
 	}
-	ent.wakeups = nil
+	ent.more.wakeups = nil
 	sc.eng.timers.Cancel(&p.item)
 	sc.eng.shortTimers.Cancel(&p.pauseItem)
 	if p.sub != nil {
@@ -403,10 +403,10 @@ func (sc *section) fairListen(root *entry) {
 		if op == nil || first != nil && child.acks() == first.acks() {
 			continue
 		}
-		if traits(op.set.family).Mark == lockstate.MarkPlace && child.wakeups != nil && child.Parked() {
-			sc.listenFor(child.wakeups)
+		if traits(op.set.family).Mark == lockstate.MarkPlace && child.wakeups() != nil && child.Parked() {
+			sc.listenFor(child.wakeups())
 		}
-		if first != nil || !root.children.acksApart {
+		if first != nil || !root.children().acksApart {
 			return
 		}
 		first = child

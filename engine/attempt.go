@@ -186,8 +186,8 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	}
 	sc.admitSameOwner(h)
 	sc.answerTries(a, r)
-	if f.Mark == lockstate.MarkNote && root.children != nil {
-		root.children.notedHold, root.children.noted = root.children.noted, false
+	if f.Mark == lockstate.MarkNote && root.children() != nil {
+		root.children().notedHold, root.children().noted = root.children().noted, false
 	}
 	sc.unpark(ent)
 	if f.Shared { // a writer that is next asks, and is told
@@ -291,9 +291,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 		t.Answered()
 		t.last = nil
 	}
-	if ent.wakeups == nil {
-		ent.wakeups = newWakeups(ent)
-	}
+	ent.ensureWakeups()
 	sc.passedOver(ent)
 	// Until when it is held: a key without an expiry is held for ever, as far as anybody knows.
 	until := forever

@@ -8,29 +8,32 @@ import (
 
 // firstChild and nextChild go through the children of a root.
 func (ent *entry) firstChild() *entry {
-	if ent == nil || ent.children == nil {
+	if ent == nil || ent.children() == nil {
 		return nil
 	}
-	return ent.children.first
+	return ent.children().first
 }
 
-func (ent *entry) nextChild() *entry { return ent.children.next }
+func (ent *entry) nextChild() *entry { return ent.children().next }
 
 // ensureChildren makes what a root needs to have children.
 func (ent *entry) ensureChildren() *children {
-	if ent.children == nil {
-		ent.children = &children{}
+	m := ent.ensureMore()
+	if m.children == nil {
+		m.children = &children{}
 	}
-	return ent.children
+	return m.children
 }
 
 // newParent makes an entry that is a child, or is known to get some: in one piece.
 func newParent(e *Engine, key string, hash uint64, slot uint16) *entry {
 	s := &struct {
 		entry
+		more
 		children
 	}{}
-	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, children: &s.children}
+	s.more.children = &s.children
+	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, more: &s.more}
 	return &s.entry
 }
 
@@ -39,12 +42,12 @@ func (ent *entry) newChild() *entry {
 	all := ent.ensureChildren()
 	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
 	child.wide = ent.wide
-	child.children.root, child.children.prev = ent, all.last
+	child.children().root, child.children().prev = ent, all.last
 	child.Under(&ent.Queue)
 	if all.last == nil {
 		all.first = child
 	} else {
-		all.last.children.next = child
+		all.last.children().next = child
 	}
 	all.last = child
 	return child
@@ -52,16 +55,16 @@ func (ent *entry) newChild() *entry {
 
 // detach takes a child off its root.
 func (ent *entry) detach() {
-	s, all := ent.children, ent.children.root.children
+	s, all := ent.children(), ent.children().root.children()
 	if s.prev == nil {
 		all.first = s.next
 	} else {
-		s.prev.children.next = s.next
+		s.prev.children().next = s.next
 	}
 	if s.next == nil {
 		all.last = s.prev
 	} else {
-		s.next.children.prev = s.prev
+		s.next.children().prev = s.prev
 	}
 }
 

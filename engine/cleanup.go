@@ -59,7 +59,7 @@ func (sc *section) cleanedFirst(c *cleanup) {
 	if c.first = nil; ent == nil {
 		return
 	}
-	if all := ent.children; traits(c.op.Family).counted() {
+	if all := ent.children(); traits(c.op.Family).counted() {
 		if i := slices.Index(all.undoing, takerOf(c.op.Field)); i >= 0 {
 			all.undoing = slices.Delete(all.undoing, i, i+1)
 		}
@@ -82,11 +82,11 @@ func (sc *section) cleanLater(ent *entry, w lockRef, d lockstate.Indeterminate, 
 // cleanUnbelieved gives back what was granted during force-releases, for they are over: before anything is asked for,
 // which would be told of a grant of its own engine. What travels on another connection waits for the answer.
 func (sc *section) cleanUnbelieved(root *entry) {
-	if root.children == nil || root.Forcing() {
+	if root.children() == nil || root.Forcing() {
 		return
 	}
-	all := root.children.unbelieved
-	root.children.unbelieved = nil
+	all := root.children().unbelieved
+	root.children().unbelieved = nil
 	for _, c := range all {
 		if !sc.eng.timers.Cancel(&c.item) {
 			continue
@@ -172,8 +172,8 @@ func (sc *section) keptBeyond(c *cleanup, now clock.Instant) bool {
 			c.giveUp = max(c.giveUp, now.Add(h.maxRemoteLife(now)))
 		}
 	}
-	if root != nil && root.children != nil { // the server need not have heard yet that those were given back
-		c.giveUp = max(c.giveUp, root.children.lasts)
+	if root != nil && root.children() != nil { // the server need not have heard yet that those were given back
+		c.giveUp = max(c.giveUp, root.children().lasts)
 	}
 	return now.Before(c.giveUp)
 }
@@ -206,14 +206,14 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 // partyLeaves tells the server that one has left which it may know. It goes on until that is answered, or its engine
 // would be overdue. Not for others than parties.
 func (sc *section) partyLeaves(ent *entry, op *acquireOp) {
-	if ent.children == nil {
+	if ent.children() == nil {
 		return
 	}
-	id, known := ent.children.parties[op]
+	id, known := ent.children().parties[op]
 	if !known {
 		return
 	}
-	delete(ent.children.parties, op)
+	delete(ent.children().parties, op)
 	field := newRequest(sc.eng) + ":" + strconv.FormatInt(id, 10)
 	c := sc.newCleanup(ent, lockRef{field, op.set.family}, lockstate.Indeterminate{}, op.set.Lease)
 	sc.sh.pending++

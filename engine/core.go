@@ -85,6 +85,8 @@ type shard struct {
 	ticked clock.Instant // the tick at which reads began
 	reads  int           // of the clock, for stamps
 
+	renewed uint64 // renewals, after the first of each hold: see looksForLeak
+
 	_ [64]byte // keeps neighbours off this cache line
 }
 
@@ -197,10 +199,39 @@ type entry struct {
 	class          uint8 // of a root: its name's, see classes
 	key            string
 
-	hold       *hold     // of this engine: while it closes the queue
-	children   *children // mostly nil
-	wakeups    *wakeups  // there if the queue has waited
-	inlineHold hold      // most entries see one hold
+	hold       *hold // of this engine: while it closes the queue
+	more       *more // mostly nil
+	inlineHold hold  // most entries see one hold
+}
+
+// more is what few entries have.
+type more struct {
+	children *children
+	wakeups  *wakeups // there if the queue has waited
+}
+
+// ensureMore is an entry's rare part, made if it has none.
+func (ent *entry) ensureMore() *more {
+	if ent.more == nil {
+		ent.more = &more{}
+	}
+	return ent.more
+}
+
+// children are those of a root, or a child's place among them; mostly nil.
+func (ent *entry) children() *children {
+	if ent.more == nil {
+		return nil
+	}
+	return ent.more.children
+}
+
+// wakeups is what a queue has that has waited; else nil.
+func (ent *entry) wakeups() *wakeups {
+	if ent.more == nil {
+		return nil
+	}
+	return ent.more.wakeups
 }
 
 // wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order.
@@ -280,10 +311,10 @@ func opOf(w *lockstate.Waiter) *acquireOp {
 
 // root is the entry that stands in the table.
 func (ent *entry) root() *entry {
-	if ent.children == nil || ent.children.root == nil {
+	if ent.children() == nil || ent.children().root == nil {
 		return ent
 	}
-	return ent.children.root
+	return ent.children().root
 }
 
 // wakeups is what a queue that waits has of the world: a subscription and two timers.

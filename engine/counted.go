@@ -105,9 +105,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 		sc.tellRest(ent, r.SentAt)
 	}
 	if few && ent.First() != nil && !ent.Asked() { // what is given back may have asked already
-		if ent.wakeups == nil {
-			ent.wakeups = newWakeups(ent)
-		}
+		ent.ensureWakeups()
 		ent.Busy(forever, false)
 		sc.applyStep(ent, ent.AfterBusy(&traits(a.op.Family).Traits))
 		return
@@ -343,7 +341,7 @@ func (k *looking) Known() int64 { return k.known }
 // latch was before they came is nothing to them.
 func (a *attempt) look() {
 	latch, waits := &a.ent.ensureChildren().latch, false
-	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups != nil && a.ent.wakeups.hears}
+	k := &looking{attempt: a, known: -1, hears: a.ent.wakeups() != nil && a.ent.wakeups().hears}
 	for op := range a.ent.ops {
 		if op.set.family != a.op.Family {
 			break
@@ -412,12 +410,11 @@ func (s *latchState) verdicts(k *looking, r *resp.Result, subscribes bool) (wait
 // looked deals with the answer.
 func (sc *section) looked(a *attempt, r *resp.Result) {
 	ent, k := a.ent, a.op.Sink.(*looking)
-	latch, by := &ent.children.latch, ent.WokenBy()
-	if ent.Settled(); ent.wakeups == nil {
-		ent.wakeups = newWakeups(ent)
-	}
+	latch, by := &ent.children().latch, ent.WokenBy()
+	ent.Settled()
+	ent.ensureWakeups()
 	// Each by what it has seen.
-	waiters, newcomers := latch.verdicts(k, r, ent.wakeups.asked && !ent.wakeups.lost)
+	waiters, newcomers := latch.verdicts(k, r, ent.wakeups().asked && !ent.wakeups().lost)
 	for _, op := range k.asks {
 		v := newcomers
 		if op.SawClosed {
@@ -450,7 +447,7 @@ func (sc *section) looked(a *attempt, r *resp.Result) {
 func (sc *section) sawClosed(op *acquireOp, r *resp.Result) {
 	if !op.SawClosed {
 		op.SawClosed = true
-		sc.entryOf(op).children.latch.known = r.Value
+		sc.entryOf(op).children().latch.known = r.Value
 	}
 	if op.TellBusy() {
 		sc.toldBusy(op, r.SentAt)
@@ -461,7 +458,7 @@ func (sc *section) sawClosed(op *acquireOp, r *resp.Result) {
 // afterLook has the queue wait, or look again at once for those who have had no answer.
 func (sc *section) afterLook(a *attempt, r *resp.Result) {
 	ent, until := a.ent, forever
-	if ent.children.latch.gone != 0 {
+	if ent.children().latch.gone != 0 {
 		until = r.ReceivedAt.Add(goneLook)
 	}
 	ent.Busy(until, false)

@@ -62,7 +62,7 @@ func TestWhatALookAtALatchMeans(t *testing.T) {
 func TestALookKnowsWhatThoseKnowWhoAsk(t *testing.T) {
 	known := latchState{known: 5, heard: 1, hears: true, gone: 3}
 	ent := newParent(nil, "l", 0, 0)
-	ent.wakeups = &wakeups{ent: ent, hears: true}
+	ent.ensureWakeups().hears = true
 	a := &attempt{ent: ent}
 	a.op.Family = resp.FamilyLatch
 	op := &acquireOp{lock: &Lock{set: defaults[resp.FamilyLatch]}}
@@ -71,17 +71,17 @@ func TestALookKnowsWhatThoseKnowWhoAsk(t *testing.T) {
 	ent.Push(&op.Waiter)
 	for _, saw := range []bool{true, false} {
 		op.SawClosed = saw
-		ent.children.latch = known
+		ent.children().latch = known
 		a.look()
 		k := a.op.Sink.(*looking)
 		require.Equal(t, []*acquireOp{op}, k.asks)
 		require.True(t, k.hears)
 		if saw {
 			require.Equal(t, []int64{5, 1}, []int64{k.known, int64(k.heard)})
-			require.Equal(t, known, ent.children.latch)
+			require.Equal(t, known, ent.children().latch)
 			continue
 		}
 		require.Equal(t, []int64{-1, 0}, []int64{k.known, int64(k.heard)})
-		require.Equal(t, latchState{}, ent.children.latch)
+		require.Equal(t, latchState{}, ent.children().latch)
 	}
 }

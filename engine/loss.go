@@ -42,7 +42,8 @@ func (l listener) Jeopardy(s renew.Subject) {
 }
 
 // Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
-// one finds it gone, nobody can release it any more.
+// one finds it gone, nobody can release it any more. A fourth of them look: to ask the collector costs as much
+// as the rest.
 func (l listener) Renewed(s renew.Subject) {
 	h := s.(*hold)
 	leaked := false
@@ -51,7 +52,7 @@ func (l listener) Renewed(s renew.Subject) {
 	case !h.Held(), h.Lingers(): // released or lost meanwhile
 	case h.lease != nil:
 		h.weak, h.lease = weak.Make(h.lease), nil
-	case h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound():
+	case h.watch == nil && h.reentry() == nil && sc.looksForLeak() && h.weak.Value() == nil && h.LeakFound():
 		leaked = true
 		sc.sh.counts.leaks++
 	}
@@ -60,6 +61,15 @@ func (l listener) Renewed(s renew.Subject) {
 		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close",
 			"name", resp.Printable(l.eng.nameOf(h.ent.key)))
 	}
+}
+
+// leakLooks is the share of renewals, one in so many of a shard's, that look whether their lease was dropped.
+const leakLooks = 4
+
+// looksForLeak counts renewals. Those of a shard come in another order each time, so each hold has its turn.
+func (sc *section) looksForLeak() bool {
+	sc.sh.renewed++
+	return sc.sh.renewed%leakLooks == 0
 }
 
 // Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A

@@ -54,9 +54,8 @@ func (a *attempt) meet() {
 // met deals with what has become of each.
 func (sc *section) met(a *attempt, r *resp.Result) {
 	ent, m, by := a.ent, a.op.Sink.(*meeting), a.ent.WokenBy()
-	if ent.Settled(); ent.wakeups == nil {
-		ent.wakeups = newWakeups(ent)
-	}
+	ent.Settled()
+	ent.ensureWakeups()
 	for i, op := range m.asks[:len(r.Verdicts)] {
 		v := r.Verdicts[i]
 		switch {
@@ -69,7 +68,7 @@ func (sc *section) met(a *attempt, r *resp.Result) {
 			}
 		default:
 			ent.Unlink(&op.Waiter)
-			delete(ent.children.parties, op)
+			delete(ent.children().parties, op)
 			if !op.claim() {
 				break
 			}

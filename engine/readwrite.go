@@ -58,11 +58,11 @@ func (l *RWLock) With(opts ...Option) *RWLock {
 // waiting before it; and once the tenure is over the server is asked again: a writer elsewhere may wait. What
 // an owner reads beside its own write hold is no way in.
 func (sc *section) share(ent *entry, op *acquireOp) bool {
-	if ent == nil || ent.children == nil || ent.First() != nil || ent.hold != nil || ent.Forcing() ||
+	if ent == nil || ent.children() == nil || ent.First() != nil || ent.hold != nil || ent.Forcing() ||
 		sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return false
 	}
-	child := ent.children.last
+	child := ent.children().last
 	if child == nil || child.hold == nil {
 		return false
 	}
@@ -228,8 +228,8 @@ func (h *hold) isDowngraded() bool {
 // closeNote takes back the note that a writer of this engine waits, if none does any more: readers who
 // wait here or elsewhere are told.
 func (sc *section) closeNote(ent *entry) {
-	if ent.children != nil && ent.children.noted && !ent.WriterNext() {
-		ent.children.noted = false
+	if ent.children() != nil && ent.children().noted && !ent.WriterNext() {
+		ent.children().noted = false
 		note := lockRef{resp.NoteField(sc.eng.id), resp.FamilyWrite}
 		if ent.First() == nil { // a writer who comes next may travel on another connection, and leave its note before that
 			sc.cleanFirst(ent, note, lockstate.Indeterminate{}, 0)
@@ -241,7 +241,7 @@ func (sc *section) closeNote(ent *entry) {
 
 // lostNote takes back the note of a writer that had to wait and has lost the lock by now: no release comes that would.
 func (sc *section) lostNote(ent *entry) {
-	if s := ent.children; s != nil && s.notedHold {
+	if s := ent.children(); s != nil && s.notedHold {
 		s.noted, s.notedHold = true, false
 		sc.closeNote(ent)
 	}
@@ -252,7 +252,7 @@ func (sc *section) lostNote(ent *entry) {
 // name is closed, or is not its own.
 func (sc *section) downgrade(h *hold, op *acquireOp) {
 	child := h.ent.root().newChild()
-	child.children.beside = h
+	child.children().beside = h
 	sc.besideLasts(h, op.set.Lease)
 	sc.limitWait(op)
 	op.moveTo(child)
@@ -272,14 +272,14 @@ func (sc *section) besideLasts(h *hold, lease time.Duration) {
 
 // besideHold is the hold that a child asks to read beside.
 func (ent *entry) besideHold() *hold {
-	if ent.children == nil {
+	if ent.children() == nil {
 		return nil
 	}
-	return ent.children.beside
+	return ent.children().beside
 }
 
 // Inside is the field of that hold. It runs on the lane: neither changes while the attempt is on its way.
-func (a *attempt) Inside() string { return a.ent.children.beside.Field }
+func (a *attempt) Inside() string { return a.ent.children().beside.Field }
 
 // downgradeAsked reports whether the owner of a write hold has asked to read beside it, and has no answer.
 func (h *hold) downgradeAsked() bool {
@@ -287,7 +287,7 @@ func (h *hold) downgradeAsked() bool {
 		return false
 	}
 	for child := h.ent.root().firstChild(); child != nil; child = child.nextChild() {
-		if child.children.beside == h && (child.First() != nil || child.attempt() != nil) {
+		if child.children().beside == h && (child.First() != nil || child.attempt() != nil) {
 			return true
 		}
 	}
@@ -298,7 +298,7 @@ func (h *hold) downgradeAsked() bool {
 // it is believed here, it is lost; else its owner has given it back meanwhile. What the owner has by now decides: it
 // may write, and the reader would wait for its own owner. If it has nothing, the reader waits like others.
 func (sc *section) besideBusy(child *entry) *loss {
-	if h := child.children.beside; h.Held() {
+	if h := child.children().beside; h.Held() {
 		return sc.lose(h, renew.CauseNotOurs) // answers who asked to read beside it
 	}
 	root, op := child.root(), child.live()
@@ -326,7 +326,7 @@ func (sc *section) downgradeAnswered(child *entry) {
 	if h == nil {
 		return
 	}
-	child.children.beside = nil
+	child.children().beside = nil
 	if h.reentry() != nil && h.Held() {
 		sc.nextChange(h.reentry())
 	}
@@ -339,7 +339,7 @@ func (sc *section) failDowngrades(h *hold, err error) {
 	}
 	for child := h.ent.root().firstChild(); child != nil; {
 		next := child.nextChild()
-		if child.children.beside == h {
+		if child.children().beside == h {
 			sc.failSome(child, func(*acquireOp) error { return err })
 			sc.tidy(child)
 		}

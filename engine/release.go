@@ -115,9 +115,9 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 	}
 	sc.endPiece(h)
 	sc.eng.watchdog.Forget(h)
-	if root := ent.root(); root.children != nil && traits(h.Family).Halved() {
+	if root := ent.root(); root.children() != nil && traits(h.Family).Halved() {
 		now := sc.eng.clock.Now()
-		root.children.lasts = max(root.children.lasts, now.Add(h.maxRemoteLife(now)))
+		root.children().lasts = max(root.children().lasts, now.Add(h.maxRemoteLife(now)))
 	}
 	ent.freed(h)
 	if op.op == nil {
@@ -430,21 +430,18 @@ func (sc *section) yieldName(ent *entry, f resp.Family, r *resp.Result, least ti
 	case !spins && !ent.OthersWait(sc.eng.nodes.Counted(), r.Value, us):
 		if ent.EndTenure(us == 1) {
 			sc.sh.counts.messages++
-			sc.eng.timers.Cancel(&ent.wakeups.item)
-			sc.eng.shortTimers.Cancel(&ent.wakeups.pauseItem)
+			sc.eng.timers.Cancel(&ent.wakeups().item)
+			sc.eng.shortTimers.Cancel(&ent.wakeups().pauseItem)
 		}
 		return
 	case ent.InFlight() || ent.TenureOpen(r.ReceivedAt): // the tenure's next grant is on its way, or may be
 		return
 	}
-	if ent.wakeups == nil {
-		ent.wakeups = newWakeups(ent)
-	}
 	if spins {
 		least = lockstate.SpinsFor
 	}
 	ent.Yield()
-	sc.pause(ent.wakeups, yieldEnd(r, least))
+	sc.pause(ent.ensureWakeups(), yieldEnd(r, least))
 }
 
 // yieldEnd is when an engine that gave a lock back may ask for it again: whoever hears of that over as long a way as
@@ -466,8 +463,8 @@ func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 		case child.InFlight():
 			child.Hinted()
 		case a.unknown() || !slices.Contains(heirs, resp.Heir{Field: field, LeaseMs: a.op.LeaseMs}):
-			if child.wakeups != nil {
-				sc.wake(child.wakeups, func(*counts) {}, lockstate.WakeLook) // it asks, and has its own lease
+			if child.wakeups() != nil {
+				sc.wake(child.wakeups(), func(*counts) {}, lockstate.WakeLook) // it asks, and has its own lease
 			}
 		default:
 			if a.retry != nil {

@@ -130,8 +130,8 @@ func (c *simCounted) identify(b *simBarrier) {
 		if se.eng == nil {
 			continue
 		}
-		if ent := se.eng.shard(hash).names.get(hash, b.name); ent != nil && ent.children != nil {
-			for op, id := range ent.children.parties {
+		if ent := se.eng.shard(hash).names.get(hash, b.name); ent != nil && ent.children() != nil {
+			for op, id := range ent.children().parties {
 				b.ids[op] = se.eng.id + ":" + strconv.FormatInt(id, 10)
 			}
 		}

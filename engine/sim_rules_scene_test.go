@@ -183,7 +183,7 @@ func TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater(t *testing.T
 			queue := sc.server.twin.List("redisson_lock_queue:{g}")
 			l, listens := sc.e.FairLock("g"), 0
 			for child := sc.e.shard(l.hash).names.get(l.hash, l.key).firstChild(); child != nil; child = child.nextChild() {
-				hears := child.wakeups != nil && child.wakeups.sub != nil
+				hears := child.wakeups() != nil && child.wakeups().sub != nil
 				if hears {
 					listens++
 				}

@@ -11,11 +11,15 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
-func newWakeups(ent *entry) *wakeups {
-	p := &wakeups{ent: ent}
-	p.item.Owner = p
-	p.pauseItem.Owner = pauseTimer{p}
-	return p
+// ensureWakeups makes what a queue needs to wait.
+func (ent *entry) ensureWakeups() *wakeups {
+	m := ent.ensureMore()
+	if m.wakeups == nil {
+		p := &wakeups{ent: ent}
+		p.item.Owner, p.pauseItem.Owner = p, pauseTimer{p}
+		m.wakeups = p
+	}
+	return m.wakeups
 }
 
 // pauseTimer is what wakes a queue, in its short pause.
@@ -52,13 +56,10 @@ func (sc *section) listenFor(p *wakeups) {
 
 // park makes the queue wait: for a message, and for the poll in case none comes.
 func (sc *section) park(ent *entry, now clock.Instant) {
-	if p := ent.wakeups; p != nil && p.asked && otherKind(p.family, ent.head().set.family) && !ent.Paused() {
+	if p := ent.wakeups(); p != nil && p.asked && otherKind(p.family, ent.head().set.family) && !ent.Paused() {
 		sc.endWakeups(ent) // it listens where nobody will tell the first
 	}
-	if ent.wakeups == nil { // its last waiting ended with a grant here
-		ent.wakeups = newWakeups(ent)
-	}
-	p := ent.wakeups
+	p := ent.ensureWakeups() // its last waiting may have ended with a grant here
 	least, spread := ent.PollSpan(now)
 	sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))
 	sc.listenFor(p)
@@ -78,7 +79,7 @@ func (p *wakeups) open() {
 	switch {
 	case err != nil:
 		p.asked = false // with the next poll, perhaps at another node
-	case p.ent.wakeups != p || p.sub != nil:
+	case p.ent.wakeups() != p || p.sub != nil:
 		sc.forget(sub)
 	default:
 		p.sub, p.at = sub, node
@@ -102,8 +103,8 @@ func (e *Engine) slotsMoved() {
 	for i := range e.shards {
 		sc := e.enterShard(&e.shards[i])
 		for ent := range sc.sh.entries {
-			if ent.wakeups != nil {
-				sc.follow(ent.wakeups)
+			if ent.wakeups() != nil {
+				sc.follow(ent.wakeups())
 			}
 		}
 		sc.leave()
@@ -144,7 +145,7 @@ func (f *family) freedBy(message string) int {
 // others had taken that.
 func (sc *section) passedOver(ent *entry) {
 	op := ent.head()
-	if op != nil && op.Told() && ent.WokenBy() == lockstate.WakeMessage && ent.wakeups.freed >= int(op.set.Units) {
+	if op != nil && op.Told() && ent.WokenBy() == lockstate.WakeMessage && ent.wakeups().freed >= int(op.set.Units) {
 		sc.sh.counts.passedOver++
 	}
 }
@@ -154,13 +155,13 @@ func (sc *section) passedOver(ent *entry) {
 func (p *wakeups) hearsOfLatch(cause pubsub.WakeCause, message string) {
 	sc := p.ent.eng.enter(p.ent.hash)
 	switch {
-	case p.ent.wakeups != p: // it was for those who waited before
+	case p.ent.wakeups() != p: // it was for those who waited before
 	case cause == pubsub.WakeSubscribed, cause == pubsub.WakeReconnect:
 		p.hears = true
 	case cause == pubsub.WakeLost:
 		p.lost = true
-	case message == openMessage && p.ent.children != nil: // or nobody has looked yet
-		p.ent.children.latch.heard++
+	case message == openMessage && p.ent.children() != nil: // or nobody has looked yet
+		p.ent.children().latch.heard++
 	}
 	sc.leave()
 }
@@ -172,7 +173,7 @@ const openMessage = "0"
 func (p *wakeups) wake(count func(*counts), kind lockstate.WakeKind) {
 	e := p.ent.eng
 	sc := e.enter(p.ent.hash)
-	if p.ent.wakeups == p {
+	if p.ent.wakeups() == p {
 		sc.wake(p, count, kind)
 	}
 	sc.leave()
@@ -286,7 +287,7 @@ func (ent *entry) othersListen(f *family) bool {
 		return false
 	}
 	mine := 0
-	if ent.wakeups != nil && ent.wakeups.sub != nil {
+	if ent.wakeups() != nil && ent.wakeups().sub != nil {
 		mine = 1
 	}
 	return ent.eng.nodes.Owner(ent.slot).Subscriptions().Listeners(ent.channelOf(f)) > mine
@@ -308,7 +309,7 @@ func (ent *entry) firstHere() bool {
 		switch {
 		case child.hold != nil:
 			return false
-		case child.First() != nil && (child == ent || !root.children.acksApart || child.acks() == ent.acks()):
+		case child.First() != nil && (child == ent || !root.children().acksApart || child.acks() == ent.acks()):
 			return child == ent
 		}
 	}

@@ -23,23 +23,31 @@ type Hold struct {
 	lease    atomic.Int64 // with which it is renewed, or the longest that is not; changes with its handles
 	item     wheel.Item
 	deadline atomic.Int64  // trust deadline, a clock.Instant; written under Cohorts.mu; moves back in Lower alone
-	state    atomic.Uint32 // watched or gone
+	state    atomic.Uint32 // what ended: goneBit, stoppedBit
 	Family   resp.Family
-	stopped  atomic.Bool // no further renewals; the deadline stands
 
 	// Guarded by Cohorts.mu, except before Watch.
-	inFlight bool
+	flight   flight
 	failing  bool // the last attempt failed: the next one uses the second connection
-	hedged   bool // what is on its way was sent over the second connection, too
 	jeopardy bool
 	sentAt   clock.Instant // of the last success, or when renewing was resumed: jeopardy counts from it
 	next     clock.Instant // when to renew; 0: not drawn yet, see spreadAt
 	until    clock.Instant // MaxHold: no renewals from then on; 0 none
 }
 
+// A hold is born to be watched, and renewed.
 const (
-	stateWatched uint32 = iota // the zero value: a hold is born to be watched
-	stateGone
+	goneBit    uint32 = 1 << iota // no longer under watch
+	stoppedBit                    // no further renewals; the deadline stands
+)
+
+// A flight says where the present renewal of a hold is.
+type flight uint8
+
+const (
+	grounded flight = iota // none is on its way
+	sent
+	hedged // sent over the second connection, too
 )
 
 // Deadline is the instant until which the hold is trusted.
@@ -65,10 +73,22 @@ func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration, now clock.Ins
 }
 
 // StopRenewing lets the hold run out at its present deadline.
-func (h *Hold) StopRenewing() { h.stopped.Store(true) }
+func (h *Hold) StopRenewing() { h.state.Or(stoppedBit) }
+
+// renew says whether it is renewed from now on.
+func (h *Hold) renew(on bool) {
+	if on {
+		h.state.And(^stoppedBit)
+	} else {
+		h.StopRenewing()
+	}
+}
 
 // Renewing reports whether the watchdog still renews the hold.
-func (h *Hold) Renewing() bool { return !h.stopped.Load() }
+func (h *Hold) Renewing() bool { return h.state.Load()&stoppedBit == 0 }
+
+// gone reports whether the watch has ended.
+func (h *Hold) gone() bool { return h.state.Load()&goneBit != 0 }
 
 // leave claims the end of the watch; only one caller wins.
-func (h *Hold) leave() bool { return h.state.CompareAndSwap(stateWatched, stateGone) }
+func (h *Hold) leave() bool { return h.state.Or(goneBit)&goneBit == 0 }

@@ -238,7 +238,7 @@ func (r *rig) due() int {
 	}
 	n := 0
 	for _, s := range r.subjects {
-		if s.inFlight && s.state.Load() == stateWatched && !seen[s.name] {
+		if s.flight != grounded && !s.gone() && !seen[s.name] {
 			n++
 		}
 	}

@@ -31,8 +31,9 @@ type sender struct {
 	closed  bool
 	wake    *world.Bell
 
-	renewedAt atomic.Int64 // a clock.Instant: when its connection last renewed anything
-	other     *sender      // over the node's other connection
+	fetched   atomic.Uint32 // what fetch read, so that it does read
+	renewedAt atomic.Int64  // a clock.Instant: when its connection last renewed anything
+	other     *sender       // over the node's other connection
 }
 
 func newSender(k *Cohorts, node Renewer, retry bool) *sender {
@@ -144,7 +145,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 		// Some were released since they came due: the server would answer that they are not ours.
 		g := &groups[i]
 		g.subjects = slices.DeleteFunc(g.subjects, func(s Subject) bool {
-			return s.Watched().state.Load() == stateGone
+			return s.Watched().gone()
 		})
 		if len(g.subjects) > 0 {
 			limit = max(limit, attemptLimit(g.lease))
@@ -161,6 +162,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	}
 	s.k.world.Yield("sender.send: the gone ones dropped | sent")
 	began := s.k.clock.Now()
+	s.fetched.Store(fetch(answers))
 	s.node.Renew(s.retry, limit, answers)
 	timedOut = s.k.clock.Now().Sub(began) >= limit &&
 		slices.ContainsFunc(answers, func(r resp.Renewal) bool { return r.Err != nil && r.Err.Class == resp.ClassUnknown })
@@ -174,6 +176,17 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	}
 	clear(answers)
 	return answers, renewed, timedOut
+}
+
+// fetch brings the keys into the processor's caches, for those of a million holds are not there: here it waits for
+// several of them at the same time, and what writes them would wait for each.
+func fetch(batch []resp.Renewal) (sum uint32) {
+	for i := range batch {
+		if key := batch[i].Key; key != "" {
+			sum += uint32(key[0])
+		}
+	}
+	return sum
 }
 
 // A kind is what renewals that travel together have in common.

@@ -151,7 +151,7 @@ func (k *Cohorts) Watch(s Subject, t Terms) {
 	h.lease.Store(int64(t.Lease))
 	h.deadline.Store(int64(TrustUntil(t.SentAt, t.Lease)))
 	if !t.Renew {
-		h.stopped.Store(true)
+		h.StopRenewing()
 	}
 	h.item.Owner = s
 	k.schedule(h)
@@ -170,13 +170,13 @@ func (k *Cohorts) schedule(h *Hold) {
 func (h *Hold) wake() clock.Instant {
 	end := SignalAt(h.Deadline(), h.Lease())
 	switch {
-	case h.stopped.Load():
+	case !h.Renewing():
 		return end
-	case h.inFlight && !h.failing && !h.hedged:
+	case h.flight == sent && !h.failing:
 		return min(hedgeAt(h.sentAt, h.Lease()), end)
-	case h.inFlight && !h.jeopardy:
+	case h.flight != grounded && !h.jeopardy:
 		return min(jeopardyAt(h.sentAt, h.Lease()), end)
-	case h.inFlight:
+	case h.flight != grounded:
 		return end
 	case h.next == 0:
 		return min(spreadAt(h.sentAt, h.Lease()), end)
@@ -202,16 +202,16 @@ func (k *Cohorts) Change(s Subject, t Terms) {
 	h := s.Watched()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state.Load() == stateGone {
+	if h.gone() {
 		return
 	}
 	now := k.clock.Now()
-	if t.Renew && (h.stopped.Load() || t.Lease < h.Lease()) {
+	if t.Renew && (!h.Renewing() || t.Lease < h.Lease()) {
 		h.sentAt, h.jeopardy = max(h.sentAt, now), false // its periods begin anew
 	}
 	h.until = t.Until
 	h.lease.Store(int64(t.Lease))
-	h.stopped.Store(!t.Renew)
+	h.renew(t.Renew)
 	// A shorter lease may be due sooner. A longer one does not put off what was due.
 	if next := nextRenewal(k.world, now, t.Lease); h.next == 0 || next < h.next {
 		h.next = next
@@ -237,7 +237,7 @@ func (k *Cohorts) Lower(s Subject, to clock.Instant) {
 		return
 	}
 	h.deadline.Store(int64(to))
-	if h.state.Load() != stateGone {
+	if !h.gone() {
 		k.reschedule(h)
 	}
 }
@@ -259,7 +259,7 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 	for _, item := range due {
 		s := item.Owner.(Subject)
 		h := s.Watched()
-		if h.state.Load() == stateGone {
+		if h.gone() {
 			continue
 		}
 		if !now.Before(SignalAt(h.Deadline(), h.Lease())) {
@@ -270,10 +270,10 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 		// MaxHold: from now on the hold runs out.
 		if h.until != 0 && !now.Before(h.until) {
 			h.until = 0
-			h.stopped.Store(true)
+			h.StopRenewing()
 			ended = append(ended, s)
 		}
-		if !h.stopped.Load() && !k.ended {
+		if h.Renewing() && !k.ended {
 			if h.next == 0 {
 				h.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
 				out.of(k, s) // its senders connect meanwhile
@@ -284,16 +284,16 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 			}
 			// Send it, or send it over the other connection, too.
 			switch {
-			case !h.inFlight && !now.Before(h.next):
-				h.inFlight, h.hedged = true, false
+			case h.flight == grounded && !now.Before(h.next):
+				h.flight = sent
 				to := out.of(k, s)
 				if h.failing {
 					to.again = append(to.again, s)
 				} else {
 					to.first = append(to.first, s)
 				}
-			case h.inFlight && !h.failing && !h.hedged && !now.Before(hedgeAt(h.sentAt, h.Lease())):
-				h.hedged = true // it hangs, or waits behind one that does: the other connection may be well
+			case h.flight == sent && !h.failing && !now.Before(hedgeAt(h.sentAt, h.Lease())):
+				h.flight = hedged // it hangs, or waits behind one that does: the other connection may be well
 				to := out.of(k, s)
 				to.again = append(to.again, s)
 			}
@@ -327,7 +327,7 @@ func (k *Cohorts) expire(s Subject) {
 	k.mu.Lock()
 	over := !k.clock.Now().Before(SignalAt(h.Deadline(), h.Lease()))
 	switch {
-	case !over && h.state.Load() != stateGone:
+	case !over && !h.gone():
 		k.reschedule(h)
 	case over:
 		over = h.leave()
@@ -346,7 +346,7 @@ func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration)
 	h, now := s.Watched(), k.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state.Load() == stateGone {
+	if h.gone() {
 		return false
 	}
 	h.Extended(sentAt, lease, now)
@@ -357,7 +357,7 @@ func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration)
 // again: Forget may have run between our check and the insertion.
 func (k *Cohorts) reschedule(h *Hold) {
 	k.schedule(h)
-	if h.state.Load() == stateGone {
+	if h.gone() {
 		k.set.Cancel(&h.item)
 	}
 }
@@ -376,12 +376,12 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	// What each answer proves.
 	for i, s := range subjects {
 		h := s.Watched()
-		if h.state.Load() == stateGone {
+		if h.gone() {
 			continue
 		}
-		h.inFlight = false
+		h.flight = grounded
 		// The key may outlive what is trusted now, and nobody but the engine lowers it again.
-		if lease > h.Lease() || h.stopped.Load() && TrustUntil(now, lease).After(h.Deadline()) {
+		if lease > h.Lease() || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline()) {
 			outlasted = append(outlasted, s)
 		}
 		a := &answers[i]
@@ -394,7 +394,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			// With two connections an older attempt may be answered after a newer one.
 			h.sentAt = max(h.sentAt, a.SentAt)
 			proven := min(lease, h.Lease())
-			if !h.stopped.Load() {
+			if h.Renewing() {
 				h.raise(TrustUntil(a.SentAt, proven), now)
 			}
 			h.next = nextRenewal(k.world, h.sentAt, proven)

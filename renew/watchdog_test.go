@@ -457,7 +457,7 @@ func TestForgottenWhileQueuedIsNotSent(t *testing.T) {
 	require.Equal(t, []string{"b"}, c.keys())
 	require.Equal(t, attemptLimit(lease), c.limit, "of those that are sent")
 	r.renewed(c)
-	require.False(t, b.state.Load() == stateGone)
+	require.False(t, b.gone())
 }
 
 func TestWatchEndsOnceHoweverManyEndIt(t *testing.T) {

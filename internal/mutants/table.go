@@ -232,12 +232,12 @@ func doubts() []mutant {
 		},
 		{
 			"renewal-of-a-released-lock", "what was forgotten is sent all the same",
-			one("renew/sender.go", "return s.Watched().state.Load() == stateGone", "return false"),
+			one("renew/sender.go", "return s.Watched().gone()", "return false"),
 			"renew", "TestForgottenWhileQueuedIsNotSent", false,
 		},
 		{
 			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
-			one("renew/watchdog.go", "if h.state.Load() == stateGone {\n\t\t\tcontinue\n\t\t}\n\t\th.inFlight = false", "h.inFlight = false"),
+			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\th.flight = grounded", "h.flight = grounded"),
 			"renew", "TestC042_AnswerAfterForgetIsIgnored", false,
 		},
 	}
@@ -320,8 +320,8 @@ func handOff() []mutant {
 		{
 			"hand-off-with-a-command-in-flight", "a count on its way hits the next holder",
 			[]edit{
-				{"engine/internal/lockstate/grant.go", "case w.changes != nil && !w.changes.settled():", "case false:"},
-				{"engine/internal/lockstate/grant.go", "return w.count == 1 && (w.changes == nil || w.changes.settling())", "return w.count == 1"},
+				{"engine/internal/lockstate/grant.go", "case w.Changes() != nil && !w.Changes().settled():", "case false:"},
+				{"engine/internal/lockstate/grant.go", "return w.count == 1 && (w.Changes() == nil || w.Changes().settling())", "return w.count == 1"},
 			},
 			waitSuite, "TestHandOffIsRefusedWhileACountIsOnItsWay", false,
 		},
@@ -367,7 +367,7 @@ func machines() []mutant {
 			one("engine/readwrite.go", "ent.First() != nil || ent.hold != nil || ", "ent.First() != nil || "),
 			familySuite, "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
 		},
-		queue("newcomers-first", "no order among waiters", "w.prev = q.tail\n\tif", "if q.head != nil {\n\t\tw.next, q.head.prev, q.head, w.queued = q.head, w, w, true\n\t\treturn\n\t}\n\tw.prev = q.tail\n\tif"),
+		queue("newcomers-first", "no order among waiters", "last.next, w.prev, q.head.prev = w, last, w", "w.prev, w.next, q.head.prev, q.head = last, q.head, w, w"),
 		hold("two-changes-of-a-count", "the later may run first", "changes.go", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
 		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "changes.go", "if !n.late.MayRunAfter(sentAt) {", "if true {"),
 		{

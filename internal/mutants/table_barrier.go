@@ -23,7 +23,7 @@ func barriers() []mutant {
 		at("barrier-leaves-unsaid", "who leaves is waited for", leave, "      news = breaks(b)\n", "", leaves, true),
 		at("barrier-mended-by-nobody", "a reset leaves it broken", fragment, "math.max(b.generation + 1, micros), 0, 0", "math.max(b.generation + 1, micros), 0, b.broken", leaves, true),
 		at("barrier-reset-remembers-nothing", "a generation that was reset is taken for one that has passed", set, "b.ended[#b.ended + 1] = b.generation\n", "", leaves, false),
-		at("barrier-engine-says-nothing", "an engine does not say who has left", cleanup, "	delete(ent.children.parties, op)\n	field", "	if delete(ent.children.parties, op); known {\n		return\n	}\n	field", leaves, true),
+		at("barrier-engine-says-nothing", "an engine does not say who has left", cleanup, "	delete(ent.children().parties, op)\n	field", "	if delete(ent.children().parties, op); known {\n		return\n	}\n	field", leaves, true),
 		at("barrier-under-another-number", "an arrival that is sent again is another party", meeting, "		if !known {\n			id =", "		if !known || !op.SawClosed {\n			id =", lost, true),
 		at("barrier-told-by-none", "who is told to wait is taken for one that comes", meeting, `			party += "+"`, `			party += ""`, leaves, true),
 		at("barrier-too-short-a-lease", "a lease that ends between two words of an engine is allowed", barrier, "case want.Lease < MinPartyLease:", "case want.Lease < 0:", refuses, false),
@@ -33,6 +33,6 @@ func barriers() []mutant {
 		at("permits-forced-all-or-none", "where one is free by then none is taken", "engine/permits.go", "case len(ids) == 1:", "case len(ids) >= 1:", "TestPermitsAreForceReleased", false),
 		at("permits-forced-of-others", "leases that have none of them are lost", "engine/permits.go", "return wanted[id] }", "return wanted[id] || id != \"\" }", "TestPermitsAreForceReleased", false),
 		at("passed-over-by-no-one", "nobody learns that others are served first", "engine/attempt.go", "	sc.passedOver(ent)\n", "", "TestWaitersThatArePassedOverAreCounted", true),
-		at("passed-over-by-too-little", "who wants more than is free counts as passed over", "engine/wait.go", " && ent.wakeups.freed >= int(op.set.Units)", "", "TestWaitersThatArePassedOverAreCounted", false),
+		at("passed-over-by-too-little", "who wants more than is free counts as passed over", "engine/wait.go", " && ent.wakeups().freed >= int(op.set.Units)", "", "TestWaitersThatArePassedOverAreCounted", false),
 	}
 }

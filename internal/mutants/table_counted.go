@@ -157,11 +157,11 @@ func counting() []mutant {
 		at("latch-hearing-unnoted", "a latch that is lost is open to who has heard all messages",
 			counted, "s.hears = s.hears || k.hears", "", gone, false),
 		at("latch-deaf", "a latch that is lost is open to who could not hear of it",
-			counted, "ent.wakeups.asked && !ent.wakeups.lost)", "ent.wakeups.asked)", "TestALatchThatIsLostToOneWhoHearsNothing", false),
+			counted, "ent.wakeups().asked && !ent.wakeups().lost)", "ent.wakeups().asked)", "TestALatchThatIsLostToOneWhoHearsNothing", false),
 		at("latch-any-message-opens", "a message that the latch has another count opens it where that is lost",
 			wait, "case message == openMessage && p", "case message != \"\" && p", gone, false),
 		at("latch-without-room", "a latch behind a lock of its name ends the process",
-			counted, "&a.ent.ensureChildren().latch, false", "&a.ent.children.latch, false", "TestALatchBehindALockOfItsName", false),
+			counted, "&a.ent.ensureChildren().latch, false", "&a.ent.children().latch, false", "TestALatchBehindALockOfItsName", false),
 		{
 			"latch-unheard-in-a-cluster", "in a cluster nobody hears that a latch with a hash tag is open",
 			one("engine/family.go", "channelInCluster: slot.LatchChannelInCluster,", ""),

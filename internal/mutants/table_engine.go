@@ -15,7 +15,7 @@ func handedOver() []mutant {
 		},
 		{
 			"no-courtesy", "an engine whose turn is over wins every race against those who first have to hear of it",
-			one("engine/release.go", "\tent.Yield()\n\tsc.pause(ent.wakeups, yieldEnd(r, least))\n", "\t_ = least\n"),
+			one("engine/release.go", "\tent.Yield()\n\tsc.pause(ent.ensureWakeups(), yieldEnd(r, least))\n", "\t_ = least\n"),
 			"engine", "TestAnEngineLeavesTheLockToOthersForAMomentWhenItsTurnIsOver", false,
 		},
 		{

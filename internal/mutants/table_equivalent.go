@@ -40,7 +40,7 @@ func equivalentRenew() map[string]string {
 		hold + "boundary: if int64(to) <= old || int64(now) >= old { -> if int64(to) < old || int64(now) >= old {": same,
 		dog + "boundary: if int64(to) >= h.deadline.Load() { -> if int64(to) > h.deadline.Load() {":                same,
 		dog + "boundary: " + change + "< h.next { -> " + change + "<= h.next {":                                    same,
-		dog + "branch: if h.state.Load() != stateGone { -> if (h.state.Load() != stateGone) || true {":             "reschedule takes out again what is gone",
+		dog + "branch: if !h.gone() { -> if (!h.gone()) || true {":                                                 "reschedule takes out again what is gone",
 		sender + "branch: if len(subjects) == 0 { -> if (len(subjects) == 0) && false {":                           "a sender that is woken with nothing to do waits on",
 		sender + "number: limit := time.Duration(0) -> limit := time.Duration(1)":                                  "every attempt has a longer limit",
 		sender + "call: clear(answers) -> _ = answers":                                                             "the next round writes over them: this lets their texts go sooner",

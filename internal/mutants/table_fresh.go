@@ -20,7 +20,7 @@ func fresh() []mutant {
 		},
 		{
 			"lost-hold-is-extended", "a lock that is being lost is granted to who enters it again, or extended",
-			one("renew/watchdog.go", "\tif h.state.Load() == stateGone {\n\t\treturn false\n", "\tif false {\n\t\treturn false\n"),
+			one("renew/watchdog.go", "\tif h.gone() {\n\t\treturn false\n", "\tif false {\n\t\treturn false\n"),
 			"engine", "TestALockThatIsEnteredAgainInItsLastMomentIsKeptOrNotGranted", false,
 		},
 	}

@@ -41,7 +41,7 @@ func leases() []mutant {
 		},
 		{
 			"release-waits-to-be-settled", "a release hangs behind a command that nobody waits for",
-			one("engine/internal/lockstate/grant.go", "(w.changes == nil || w.changes.settling())", "w.Quiet()"),
+			one("engine/internal/lockstate/grant.go", "(w.Changes() == nil || w.Changes().settling())", "w.Quiet()"),
 			"engine", "TestNobodyWaitsForAHoldToBeSettled", false,
 		},
 		{

@@ -69,7 +69,7 @@ func notes() []mutant {
 		},
 		{
 			"note-goes-with-one-writer", "readers overtake the writer that waits on",
-			one("engine/readwrite.go", "ent.children.noted && !ent.WriterNext() {", "ent.children.noted {"),
+			one("engine/readwrite.go", "ent.children().noted && !ent.WriterNext() {", "ent.children().noted {"),
 			familySuite, "TestTheNoteStaysForTheWriterThatWaitsOn", false,
 		},
 		{

@@ -15,7 +15,7 @@ func resting() []mutant {
 		},
 		{
 			"reader-that-left-keeps-nothing", "a write hold that nobody has stays for as long as a reader has just kept it",
-			one("engine/cleanup.go", "c.giveUp = max(c.giveUp, root.children.lasts)", "_ = root"),
+			one("engine/cleanup.go", "c.giveUp = max(c.giveUp, root.children().lasts)", "_ = root"),
 			"engine", "TestALostWriteHoldIsGivenBackForAsLongAsItsReaderMayKeepIt", false,
 		},
 	}
@@ -46,7 +46,7 @@ func living() []mutant {
 		},
 		{
 			"renewal-of-who-left-stays", "a renewal that crosses a give-back has the last word about the key's expiry",
-			one("renew/watchdog.go", " || h.stopped.Load() && TrustUntil(now, lease).After(h.Deadline())", ""),
+			one("renew/watchdog.go", " || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline())", ""),
 			"engine", "TestARenewalOfWhoHasLeftIsSettled", false,
 		},
 	}

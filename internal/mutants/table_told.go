@@ -117,7 +117,7 @@ func lasting() []mutant {
 		},
 		{
 			"renewal-raises-who-stopped", "who stopped trusts what a renewal brings that was on its way then",
-			one("renew/watchdog.go", "\t\t\tif !h.stopped.Load() {\n\t\t\t\th.raise(", "\t\t\tif true {\n\t\t\t\th.raise("),
+			one("renew/watchdog.go", "\t\t\tif h.Renewing() {\n\t\t\t\th.raise(", "\t\t\tif true {\n\t\t\t\th.raise("),
 			"engine", "TestARenewalThatIsOnItsWayProlongsNothingThatHasStopped", false,
 		},
 		{
@@ -137,7 +137,7 @@ func lasting() []mutant {
 		},
 		{
 			"readers-join-before-a-writer", "a reader overtakes the writer of its own engine that waits",
-			one("engine/readwrite.go", "ent.children == nil || ent.First() != nil || ent.hold != nil", "ent.children == nil || ent.hold != nil"),
+			one("engine/readwrite.go", "ent.children() == nil || ent.First() != nil || ent.hold != nil", "ent.children() == nil || ent.hold != nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

@@ -74,7 +74,7 @@ func (n *Changes) SettleAt() clock.Instant {
 func (n *Changes) UnsureUntil() clock.Instant { return max(n.late.Until, n.rest) }
 
 // Quiet reports the same of a hold that may never have changed.
-func (w *Grant) Quiet() bool { return w.changes == nil || w.changes.Quiet() }
+func (w *Grant) Quiet() bool { return w.Changes() == nil || w.Changes().Quiet() }
 
 // Want adds a change.
 func (n *Changes) Want(c Change) { n.queue = append(n.queue, c) }
@@ -196,7 +196,7 @@ func (n *Changes) Lowered(sentAt, now clock.Instant, limit, lease time.Duration)
 
 // NextChange starts the next change, if none is on its way. Whoever has left by now is passed over.
 func (w *Grant) NextChange() (Change, CountStep) {
-	n := w.changes
+	n := w.Changes()
 	for !n.busy && len(n.queue) > 0 {
 		c := n.queue[0]
 		n.queue = n.queue[1:]
@@ -234,7 +234,7 @@ func (n *Changes) Take() Change {
 
 // Confirmed follows the answer that the count is the target, to what was sent at sentAt, seen by so many replicas.
 func (w *Grant) Confirmed(sentAt clock.Instant, seen int) Change {
-	n := w.changes
+	n := w.Changes()
 	w.saw(seen)
 	w.count, w.onWire = n.target, n.target
 	n.answered(sentAt)
@@ -261,7 +261,7 @@ func (n *Changes) answered(sentAt clock.Instant) {
 // asked for. Nobody has a handle any more that was to be given back; the last release frees the lock whatever the
 // count. Before that the hold is settled, as soon as the server lets it be.
 func (w *Grant) Refused(now clock.Instant) Change {
-	n := w.changes
+	n := w.Changes()
 	c := n.Take()
 	w.count -= c.givesBack()
 	n.rest = now.Add(SettleAgain)
@@ -302,7 +302,7 @@ const SettleAgain = time.Second
 // which nobody has given back: a change that is no acquire was to take one off it, whatever its caller has
 // been told.
 func (w *Grant) Drain() []Change {
-	n := w.changes
+	n := w.Changes()
 	if n == nil {
 		return nil
 	}

@@ -16,19 +16,32 @@ import (
 // moves it.
 type Grant struct {
 	status        atomic.Uint32
-	handles       int32          // those that are out
-	copies        *Indeterminate // late copies of the acquire may run: then one more release follows; mostly nil
+	handles       int32 // those that are out
+	rare          *rare // mostly nil
 	tenureUntil   clock.Instant
-	terms         *Terms   // of the present lease
-	changes       *Changes // of the count; nil: there never were any
-	count         int32    // handles
-	onWire        int32    // the count in Redis, as last confirmed: more than the handles if a smaller one was refused
-	grants        int16    // of this tenure
-	seen          int16    // by how many replicas, as far as was asked
-	forceReleased bool     // a ForceRelease is on its way
-	leak          bool     // a leak was reported
-	lingers       bool     // it was given back, and stays for the next who asks here
-	piece         bool     // its lease is one piece with its acquire
+	terms         *Terms // of the present lease
+	count         int32  // handles
+	onWire        int32  // the count in Redis, as last confirmed: more than the handles if a smaller one was refused
+	grants        int16  // of this tenure
+	seen          int16  // by how many replicas, as far as was asked
+	forceReleased bool   // a ForceRelease is on its way
+	leak          bool   // a leak was reported
+	lingers       bool   // it was given back, and stays for the next who asks here
+	piece         bool   // its lease is one piece with its acquire
+}
+
+// rare is what few grants have.
+type rare struct {
+	copies  *Indeterminate // late copies of the acquire may run: then one more release follows; nil: there are none
+	changes *Changes       // of the count; nil: there never were any
+}
+
+// ensureRare is its rare part, made if it has none.
+func (w *Grant) ensureRare() *rare {
+	if w.rare == nil {
+		w.rare = &rare{}
+	}
+	return w.rare
 }
 
 // A Status says what became of a grant. Held ends once, in one of the other two.
@@ -58,7 +71,10 @@ func (w *Grant) Piece() bool { return w.piece }
 // Begin follows the grant, seen by so many replicas. copies: those of the acquire that may still run; nil: none was
 // sent but the one that was answered. It is kept, and AsksFor writes into it.
 func (w *Grant) Begin(terms *Terms, tenureUntil clock.Instant, seen int, copies *Indeterminate) {
-	w.terms, w.tenureUntil, w.grants, w.handles, w.copies = terms, tenureUntil, 1, 1, copies
+	w.terms, w.tenureUntil, w.grants, w.handles = terms, tenureUntil, 1, 1
+	if copies != nil {
+		w.ensureRare().copies = copies
+	}
 	w.count, w.onWire = 1, 1
 	w.saw(seen)
 }
@@ -121,24 +137,30 @@ func (w *Grant) TenureOver(now clock.Instant) bool { return !w.lingers && !now.B
 
 // AsksFor notes that a command may let the key live for so long, whatever its answer.
 func (w *Grant) AsksFor(lease time.Duration) {
-	if w.copies == nil {
-		w.copies = new(Indeterminate)
+	r := w.ensureRare()
+	if r.copies == nil {
+		r.copies = new(Indeterminate)
 	}
-	w.copies.Lease = max(w.copies.Lease, lease)
+	r.copies.Lease = max(r.copies.Lease, lease)
 }
 
 // Changes are those of its count; nil: it never changed.
-func (w *Grant) Changes() *Changes { return w.changes }
+func (w *Grant) Changes() *Changes {
+	if w.rare == nil {
+		return nil
+	}
+	return w.rare.changes
+}
 
 // Counting makes its count one that changes.
-func (w *Grant) Counting(n *Changes) { w.changes = n }
+func (w *Grant) Counting(n *Changes) { w.ensureRare().changes = n }
 
 // Indeterminate is what is not known of the hold's owner id.
 func (w *Grant) Indeterminate() Indeterminate {
-	if w.copies == nil {
+	if w.rare == nil || w.rare.copies == nil {
 		return Indeterminate{}
 	}
-	return *w.copies
+	return *w.rare.copies
 }
 
 // A HandOffInput is what a hand-off depends on beside the grant.
@@ -179,7 +201,7 @@ func (w *Grant) MayHandOff(h HandOffInput) HandOff {
 		return HandOffOff
 	case w.count != 1 || w.onWire != 1:
 		return HandOffReentered
-	case w.changes != nil && !w.changes.settled():
+	case w.Changes() != nil && !w.Changes().settled():
 		return HandOffCountChanging
 	case !w.terms.Family.HandsOff, h.Reads:
 		return HandOffFamily
@@ -215,14 +237,14 @@ func (w *Grant) Lingers() bool { return w.lingers }
 
 // LastHandle reports whether giving one handle back frees the lock.
 func (w *Grant) LastHandle() bool {
-	return w.count == 1 && (w.changes == nil || w.changes.settling())
+	return w.count == 1 && (w.Changes() == nil || w.Changes().settling())
 }
 
 // Out is how many handles nobody has begun to give back.
 func (w *Grant) Out() int32 {
 	out := w.count
 	// Whoever asked to give one back has it no more, though the count has not changed yet.
-	if n := w.changes; n != nil {
+	if n := w.Changes(); n != nil {
 		for i := range n.queue {
 			out -= n.queue[i].givesBack()
 		}

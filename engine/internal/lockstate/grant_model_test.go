@@ -74,7 +74,7 @@ func (hw *holdWorld) next() {
 		case CountSend:
 			hw.fatalIf(hw.cur != nil || hw.again, "two changes at a time")
 			hw.fatalIf(c.Enter != nil && hw.done[c.Enter] != "", "a count is sent for one who has left")
-			hw.fatalIf(hw.w.changes.Target() < 1, "a count of %d is asked for", hw.w.changes.Target())
+			hw.fatalIf(hw.w.Changes().Target() < 1, "a count of %d is asked for", hw.w.Changes().Target())
 			hw.unsure = false
 			hw.send()
 		}
@@ -83,7 +83,7 @@ func (hw *holdWorld) next() {
 
 func (hw *holdWorld) send() {
 	hw.again = false
-	hw.cur = &copied{target: hw.w.changes.Target(), sentAt: hw.now}
+	hw.cur = &copied{target: hw.w.Changes().Target(), sentAt: hw.now}
 }
 
 // execute is the server's work on one sending.
@@ -102,7 +102,7 @@ func (hw *holdWorld) reply() {
 		hw.over(Lost)
 		return
 	}
-	n := hw.w.changes
+	n := hw.w.Changes()
 	switch ch := hw.w.Confirmed(c.sentAt, 0); {
 	case ch.Enter != nil && ch.Enter.Claim():
 		hw.answer(ch.Enter, "entered")
@@ -122,7 +122,7 @@ func (hw *holdWorld) drop() {
 	if !c.ran {
 		hw.copies = append(hw.copies, c)
 	}
-	again := hw.w.changes.Failed(false, true, Sending{c.sentAt, attemptLimit, time.Second}, hw.now)
+	again := hw.w.Changes().Failed(false, true, Sending{c.sentAt, attemptLimit, time.Second}, hw.now)
 	hw.fatalIf(!again, "a change of unknown outcome is given up")
 	most := attemptLimit
 	if rapid.Bool().Draw(hw.t, "out of patience") {
@@ -137,7 +137,7 @@ func (hw *holdWorld) drop() {
 
 // overdue tells who has waited for longer than most that nobody knows.
 func (hw *holdWorld) overdue(most time.Duration) {
-	for _, c := range hw.w.changes.Overdue(hw.now, most) {
+	for _, c := range hw.w.Changes().Overdue(hw.now, most) {
 		if c.Enter != nil && c.Enter.Claim() {
 			hw.answer(c.Enter, "unknown")
 		}
@@ -145,7 +145,7 @@ func (hw *holdWorld) overdue(most time.Duration) {
 			hw.answer(c.Leave, "unknown")
 		}
 	}
-	for _, c := range append(hw.w.changes.queue, hw.w.changes.cur) {
+	for _, c := range append(hw.w.Changes().queue, hw.w.Changes().cur) {
 		waits := c.Leave != nil || c.Enter != nil && hw.done[c.Enter] == ""
 		hw.fatalIf(hw.now.Sub(c.Since) > most && waits, "somebody waits on")
 	}
@@ -155,7 +155,7 @@ func (hw *holdWorld) overdue(most time.Duration) {
 func (hw *holdWorld) refuse() {
 	c := *hw.cur
 	hw.cur = nil
-	if hw.w.changes.Failed(true, false, Sending{c.sentAt, attemptLimit, time.Second}, hw.now) {
+	if hw.w.Changes().Failed(true, false, Sending{c.sentAt, attemptLimit, time.Second}, hw.now) {
 		hw.again = true
 		return
 	}
@@ -182,7 +182,7 @@ func (hw *holdWorld) lateCopy() {
 func (hw *holdWorld) enter() {
 	op := opFor(lockTraits)
 	hw.wanted = append(hw.wanted, op)
-	hw.w.changes.Want(Change{Enter: op})
+	hw.w.Changes().Want(Change{Enter: op})
 	hw.next()
 }
 
@@ -190,11 +190,11 @@ func (hw *holdWorld) enter() {
 func (hw *holdWorld) giveBack(handOver bool) {
 	hw.handles--
 	if !hw.w.LastHandle() {
-		hw.w.changes.Want(Change{Leave: &leaver{}})
+		hw.w.Changes().Want(Change{Leave: &leaver{}})
 		hw.next()
 		return
 	}
-	hw.fatalIf((hw.cur != nil || hw.again) && !hw.w.changes.cur.Settles, "a release overtakes a change of the count")
+	hw.fatalIf((hw.cur != nil || hw.again) && !hw.w.Changes().cur.Settles, "a release overtakes a change of the count")
 	hw.fatalIf(hw.handles != 0, "a release frees the lock with %d handles out", hw.handles)
 	if handOver && hw.handOver() {
 		return
@@ -251,14 +251,14 @@ func (hw *holdWorld) events() []event {
 			op.Claim()
 			hw.answer(op, "gave up")
 			if in {
-				hw.w.changes.GaveUp()
+				hw.w.Changes().GaveUp()
 				left := 0
-				for _, c := range hw.w.changes.queue {
+				for _, c := range hw.w.Changes().queue {
 					if c.Left() {
 						left++
 					}
 				}
-				hw.fatalIf(left > 0 && 2*left >= len(hw.w.changes.queue), "%d that gave up still wait", left)
+				hw.fatalIf(left > 0 && 2*left >= len(hw.w.Changes().queue), "%d that gave up still wait", left)
 			}
 		}},
 		{"release", in && hw.handles > 0, func() { hw.giveBack(rapid.Bool().Draw(hw.t, "hand over")) }},
@@ -291,19 +291,19 @@ func (hw *holdWorld) anew() {
 
 // due reports whether it is time to settle the hold.
 func (hw *holdWorld) due() bool {
-	at := hw.w.changes.SettleAt()
+	at := hw.w.Changes().SettleAt()
 	return at != 0 && !hw.now.Before(at)
 }
 
 func (hw *holdWorld) settles() {
-	hw.w.changes.Want(Change{Settles: true})
+	hw.w.Changes().Want(Change{Settles: true})
 	hw.next()
 }
 
 // calm lets everything be answered, and the time of the last copies pass: then the count on the wire is that of the
 // handles.
 func (hw *holdWorld) calm() {
-	for rounds := 0; !hw.ended && !hw.w.changes.settled(); rounds++ {
+	for rounds := 0; !hw.ended && !hw.w.Changes().settled(); rounds++ {
 		hw.fatalIf(rounds > 1000, "never settled")
 		hw.check()
 		switch {
@@ -327,7 +327,7 @@ func (hw *holdWorld) calm() {
 
 // check is what holds between any two events.
 func (hw *holdWorld) check() {
-	n := hw.w.changes
+	n := hw.w.Changes()
 	hw.fatalIf(hw.ended != (hw.w.Status() != Held), "ended is %v, the status %d", hw.ended, hw.w.Status())
 	if hw.ended {
 		hw.fatalIf(len(hw.wanted) > 0 || len(n.queue) > 0, "the hold is over and %d still wait", len(hw.wanted))
@@ -407,19 +407,19 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 	rows := map[HandOff]func(*state){
 		HandOffOff:           func(s *state) { s.with.Off = true },
 		HandOffReentered:     func(s *state) { s.w.onWire = 2 },
-		HandOffCountChanging: func(s *state) { s.w.changes.busy = true },
+		HandOffCountChanging: func(s *state) { s.w.Changes().busy = true },
 		HandOffFamily:        of(fencedTraits),
 		HandOffForceReleased: func(s *state) { s.w.forceReleased = true },
 		HandOffNotRenewed:    func(s *state) { s.with.Renewing = false },
 		HandOffTenureOver:    func(s *state) { s.w.tenureUntil = now },
 		HandOffLeaseShort:    func(s *state) { s.with.Deadline = now.Add(lease/2 - 1) },
-		HandOffIndeterminate: func(s *state) { s.w.copies = &Indeterminate{Until: now.Add(1)} },
+		HandOffIndeterminate: func(s *state) { s.w.ensureRare().copies = &Indeterminate{Until: now.Add(1)} },
 		HandOffNotLowered:    func(s *state) { s.with.Unlowered = true },
 	}
 	others := []func(*state){
 		func(s *state) { s.w.count = 2 },
-		func(s *state) { s.w.changes.Want(Change{}) },
-		func(s *state) { s.w.changes.late.Unanswered(now.Add(-time.Hour), attemptLimit, lease) },
+		func(s *state) { s.w.Changes().Want(Change{}) },
+		func(s *state) { s.w.Changes().late.Unanswered(now.Add(-time.Hour), attemptLimit, lease) },
 		func(s *state) { s.w.SetTerms(&Terms{Family: s.w.terms.Family, Lease: lease}) },
 		func(s *state) { s.w.grants = tenureGrants },
 		of(readTraits),
@@ -469,9 +469,9 @@ func TestTurnEndsAfterItsGrants(t *testing.T) {
 func TestWireHoldEndings(t *testing.T) {
 	sent := clock.Instant(time.Hour)
 	sure, unsure := Grant{terms: &Terms{}}, Grant{terms: &Terms{}}
-	unsure.copies = &Indeterminate{}
-	unsure.copies.Unanswered(sent, attemptLimit, time.Second)
-	closed := unsure.copies.Until
+	unsure.ensureRare().copies = &Indeterminate{}
+	unsure.ensureRare().copies.Unanswered(sent, attemptLimit, time.Second)
+	closed := unsure.ensureRare().copies.Until
 
 	require.Equal(t, FollowUpNone, sure.AfterRelease(true, sent))
 	require.Equal(t, FollowUpRelease, sure.AfterRelease(false, sent), "an unanswered release goes on")

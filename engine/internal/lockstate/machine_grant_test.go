@@ -51,7 +51,7 @@ func heldOf(handles int32, waiting ...Change) *Grant {
 	w.Begin(&Terms{Family: lockTraits, Lease: time.Second, Watchdog: true}, machineNow, 0, nil)
 	w.Counting(&Changes{})
 	w.count, w.onWire = handles, handles
-	w.changes.queue = waiting
+	w.Changes().queue = waiting
 	return w
 }
 
@@ -140,7 +140,7 @@ func TestMachineLastHandleFreesTheLock(t *testing.T) {
 	require.False(t, heldOf(1, settling(), entering(time.Second)).LastHandle())
 	for _, c := range []Change{entering(time.Second), givingBack(), extending(), settling()} {
 		w := heldOf(1)
-		w.changes.cur, w.changes.busy = c, true
+		w.Changes().cur, w.Changes().busy = c, true
 		require.Equal(t, c.Settles, w.LastHandle(), "%+v", c)
 	}
 }
@@ -149,11 +149,11 @@ func TestMachineHandlesThatAreGivenBackAreNotOut(t *testing.T) {
 	require.EqualValues(t, 3, (&Grant{count: 3}).Out())
 	w := heldOf(5, givingBack(), entering(time.Second), extending(), settling(), Change{})
 	require.EqualValues(t, 3, w.Out(), "two are given back, one of them by nobody")
-	w.changes.cur = givingBack()
+	w.Changes().cur = givingBack()
 	require.EqualValues(t, 3, w.Out(), "it is not on its way any more")
-	w.changes.busy = true
+	w.Changes().busy = true
 	require.EqualValues(t, 2, w.Out())
-	w.changes.cur = entering(time.Second)
+	w.Changes().cur = entering(time.Second)
 	require.EqualValues(t, 3, w.Out())
 }
 
@@ -177,12 +177,12 @@ func TestMachineCountIsSureWhenNothingCanChangeIt(t *testing.T) {
 		"copy, refused":   {Changes{rest: later, late: Indeterminate{Until: machineNow}}, true, true, later},
 		"copy that lasts": {Changes{rest: machineNow, late: Indeterminate{Until: later}}, true, true, later},
 	} {
-		w := &Grant{changes: &c.Changes}
+		w := &Grant{rare: &rare{changes: &c.Changes}}
 		require.Equal(t, c.quiet, w.Quiet(), name)
-		require.Equal(t, c.quiet, w.changes.Quiet(), name)
-		require.Equal(t, c.settling, w.changes.settling(), name)
-		require.Equal(t, c.settleAt, w.changes.SettleAt(), name)
-		require.Equal(t, name == "nothing", w.changes.settled(), name)
+		require.Equal(t, c.quiet, w.Changes().Quiet(), name)
+		require.Equal(t, c.settling, w.Changes().settling(), name)
+		require.Equal(t, c.settleAt, w.Changes().SettleAt(), name)
+		require.Equal(t, name == "nothing", w.Changes().settled(), name)
 	}
 }
 
@@ -321,24 +321,24 @@ func TestMachineNextChangeIsTheCountThatIsWanted(t *testing.T) {
 		"settles, alone": {1, settling(), CountSend, 1},
 	} {
 		w := heldOf(c.handles, c.waiting, givingBack())
-		w.changes.unknown, w.changes.tries = true, 5
+		w.Changes().unknown, w.Changes().tries = true, 5
 		if c.step == CountRest {
-			w.changes.queue = w.changes.queue[:1]
+			w.Changes().queue = w.Changes().queue[:1]
 		}
 		got, step := w.NextChange()
 		require.Equal(t, c.step, step, name)
-		require.Equal(t, c.target, w.changes.target, name)
-		require.Equal(t, step == CountSend, w.changes.busy, name)
+		require.Equal(t, c.target, w.Changes().target, name)
+		require.Equal(t, step == CountSend, w.Changes().busy, name)
 		if step == CountRest {
-			require.Empty(t, w.changes.queue, name)
+			require.Empty(t, w.Changes().queue, name)
 			continue
 		}
 		require.Equal(t, c.waiting, got, name)
-		require.Len(t, w.changes.queue, 1, name)
+		require.Len(t, w.Changes().queue, 1, name)
 		if step == CountSend {
-			require.Equal(t, c.waiting, w.changes.cur, name)
-			require.False(t, w.changes.unknown, name)
-			require.Zero(t, w.changes.tries, name)
+			require.Equal(t, c.waiting, w.Changes().cur, name)
+			require.False(t, w.Changes().unknown, name)
+			require.Zero(t, w.Changes().tries, name)
 			_, again := w.NextChange()
 			require.Equal(t, CountRest, again, "one at a time")
 		}
@@ -346,7 +346,7 @@ func TestMachineNextChangeIsTheCountThatIsWanted(t *testing.T) {
 	w := heldOf(2, leftBehind(), leftBehind(), givingBack())
 	_, step := w.NextChange()
 	require.Equal(t, CountSend, step, "whoever has left is passed over")
-	require.EqualValues(t, 1, w.changes.target)
+	require.EqualValues(t, 1, w.Changes().target)
 }
 
 func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
@@ -366,11 +366,11 @@ func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 		"of the acquire, and others": {givingBack(), sent + 7, sent + 7, sent + 5, sent + 7, 0},
 	} {
 		w := heldOf(2)
-		n := w.changes
+		n := w.Changes()
 		n.cur, n.busy, n.target, n.rest = c.cur, true, 7, machineNow
 		n.late, n.lowers = Indeterminate{Until: c.late, Lease: 1}, Indeterminate{Until: c.lowers, Lease: 1}
 		if c.copies != 0 {
-			w.copies = &Indeterminate{Until: c.copies}
+			w.ensureRare().copies = &Indeterminate{Until: c.copies}
 		}
 		require.Equal(t, c.cur, w.Confirmed(sent, 3), name)
 		require.Equal(t, 3, w.SeenBy(), name)
@@ -390,12 +390,12 @@ func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 func TestMachineRefusedChangeIsSettledLater(t *testing.T) {
 	for _, c := range []Change{givingBack(), entering(1), settling(), extending(), {}} {
 		w := heldOf(3)
-		w.changes.cur, w.changes.busy = c, true
+		w.Changes().cur, w.Changes().busy = c, true
 		require.Equal(t, c, w.Refused(machineNow))
 		require.Equal(t, 3-c.givesBack(), w.count)
 		require.EqualValues(t, 3, w.onWire)
-		require.Equal(t, machineNow.Add(time.Second), w.changes.rest)
-		require.False(t, w.changes.busy)
+		require.Equal(t, machineNow.Add(time.Second), w.Changes().rest)
+		require.False(t, w.Changes().busy)
 	}
 }
 
@@ -425,16 +425,16 @@ func TestMachineFailedChangeIsSentAgainUntilItIsDefinite(t *testing.T) {
 func TestMachineDrainedHoldCountsWhatIsStillOut(t *testing.T) {
 	require.Nil(t, (&Grant{count: 1}).Drain())
 	w := heldOf(4, givingBack(), entering(1), settling())
-	w.changes.cur, w.changes.busy = givingBack(), true
+	w.Changes().cur, w.Changes().busy = givingBack(), true
 	all := w.Drain()
 	require.Len(t, all, 4)
 	require.EqualValues(t, 2, w.count)
 	require.NotNil(t, all[0].Leave, "what was on its way comes first")
 	require.NotNil(t, all[2].Enter)
-	require.Empty(t, w.changes.queue)
-	require.Equal(t, Change{}, w.changes.cur)
+	require.Empty(t, w.Changes().queue)
+	require.Equal(t, Change{}, w.Changes().cur)
 	w = heldOf(4, givingBack())
-	w.changes.cur = givingBack()
+	w.Changes().cur = givingBack()
 	require.Len(t, w.Drain(), 1, "nothing was on its way")
 	require.EqualValues(t, 3, w.count)
 }

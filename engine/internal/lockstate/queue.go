@@ -17,10 +17,10 @@ import (
 // What holds after every event whose step was done: if somebody waits and there is no hold here, then
 // an acquire is on its way, or is to be sent again, or a wake-up is due, or a release or a force-release is on its way.
 type Queue struct {
-	head, tail *Waiter       // those who want the lock, in order
-	attempt    Attempt       // there unless ask is askNot
-	name       *Queue        // of a child: the queue of its name, which counts for all of them; nil: this is it
-	busyUntil  clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
+	head      *Waiter       // those who want the lock, in order; before the first stands the last
+	attempt   Attempt       // there unless ask is askNot
+	name      *Queue        // of a child: the queue of its name, which counts for all of them; nil: this is it
+	busyUntil clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
 
 	tenureUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
 	// of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
@@ -129,14 +129,13 @@ const maxLate = 3
 
 // Push puts one at the end.
 func (q *Queue) Push(w *Waiter) {
-	w.prev = q.tail
-	if q.tail == nil {
-		q.head = w
-	} else {
-		q.tail.next = w
-	}
-	q.tail = w
 	w.queued = true
+	if q.head == nil {
+		q.head, w.prev = w, w
+		return
+	}
+	last := q.head.prev
+	last.next, w.prev, q.head.prev = w, last, w
 }
 
 // Unlink takes one out of the queue; nothing happens if it is not in it.
@@ -145,15 +144,16 @@ func (q *Queue) Unlink(w *Waiter) {
 		return
 	}
 	w.queued = false
-	if w.prev == nil {
+	if q.head == w {
 		q.head, q.spins = w.next, 0
 	} else {
 		w.prev.next = w.next
 	}
-	if w.next == nil {
-		q.tail = w.prev
-	} else {
+	switch {
+	case w.next != nil:
 		w.next.prev = w.prev
+	case q.head != nil: // it was the last
+		q.head.prev = w.prev
 	}
 	w.next, w.prev = nil, nil
 }

@@ -505,12 +505,12 @@ func (w *queueWorld) check() {
 	var live []*testOp
 	var before *Waiter
 	for at := w.q.head; at != nil; before, at = at, at.next {
-		w.fatalIf(at.prev != before || !at.queued, "the queue's links are broken")
+		w.fatalIf(before != nil && at.prev != before || !at.queued, "the queue's links are broken")
 		if op := whose(at); !slices.Contains(w.leaving, op) {
 			live = append(live, op)
 		}
 	}
-	w.fatalIf(w.q.tail != before, "the queue's tail is wrong")
+	w.fatalIf(w.q.head != nil && w.q.head.prev != before, "the queue's tail is wrong")
 	w.fatalIf(!slices.Equal(live, w.line), "%d wait in the queue, %d should, or in another order", len(live), len(w.line))
 	w.fatalIf((w.q.attempt != nil) != (w.q.ask != askNot), "an acquire is there while ask is %d", w.q.ask)
 	w.fatalIf(w.flying != (w.q.ask == askInFlight) || (w.again != 0) != (w.q.ask == askResend), "ask is %d", w.q.ask)

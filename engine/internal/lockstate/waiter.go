@@ -10,13 +10,13 @@ type Op interface {
 
 // A Waiter is an op's place in a queue. It is part of the op.
 type Waiter struct {
-	next, prev *Waiter
-	Of         Op   // whose it is
-	Try        bool // it does not wait
-	Async      bool // nobody waits for it in its own goroutine; the engine's to know
-	Watched    bool // the end of its patience is, or is about to be; the engine's to know
-	SawClosed  bool // what it waits for was seen to be closed for it; the engine's to know
-	told       bool // it was told "busy"
+	next, prev *Waiter // in a queue the last stands before the first, and nobody behind the last
+	Of         Op      // whose it is
+	Try        bool    // it does not wait
+	Async      bool    // nobody waits for it in its own goroutine; the engine's to know
+	Watched    bool    // the end of its patience is, or is about to be; the engine's to know
+	SawClosed  bool    // what it waits for was seen to be closed for it; the engine's to know
+	told       bool    // it was told "busy"
 	queued     bool
 }
 

@@ -138,7 +138,7 @@ type counts struct {
 	waitsLocal, endedByMaxWait, endedByContext, endedByCancel,
 	lingered, lingersLost int64
 
-	wait, hold Histogram
+	wait, hold, renewalLag Histogram
 }
 
 // origin counts what sent the attempt that was granted.
@@ -182,6 +182,7 @@ func (c *counts) add(o *counts) {
 	c.lingersLost += o.lingersLost
 	c.wait.merge(&o.wait)
 	c.hold.merge(&o.hold)
+	c.renewalLag.merge(&o.renewalLag)
 }
 
 // An entry is what goes on locally with one name: the machine that decides, and what its decisions

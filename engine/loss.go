@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"log/slog"
+	"time"
 	"weak"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -44,10 +45,11 @@ func (l listener) Jeopardy(s renew.Subject) {
 // Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
 // one finds it gone, nobody can release it any more. A fourth of them look: to ask the collector costs as much
 // as the rest.
-func (l listener) Renewed(s renew.Subject) {
+func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	h := s.(*hold)
 	leaked := false
 	sc := l.eng.enter(h.ent.hash)
+	sc.sh.counts.renewalLag.add(lag)
 	switch {
 	case !h.Held(), h.Lingers(): // released or lost meanwhile
 	case h.lease != nil:

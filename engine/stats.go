@@ -72,9 +72,12 @@ type Stats struct {
 
 	Held, Waiting, Names int64 // gauges: holds (those that linger, too), acquires in queues, names with anything going on
 	Renewals             RenewalStats
-	Slots                SlotStats // of a cluster
-	ConnectionsRefused   int64     // connections closed because the server sent what no server sends, or far too much
-	Nodes                []NodeStats
+	// RenewalLag is how long after it was due each renewal was answered that succeeded, however many attempts that took. A
+	// renewal is due a third of the lease after the last, or up to a fifth of that sooner.
+	RenewalLag         Histogram
+	Slots              SlotStats // of a cluster
+	ConnectionsRefused int64     // connections closed because the server sent what no server sends, or far too much
+	Nodes              []NodeStats
 
 	// Callbacks counts OnComplete callbacks and lines for the logger; CallbackPanics counts those that panicked,
 	// and contexts that did.
@@ -111,7 +114,7 @@ func (e *Engine) Stats() Stats {
 	s.WaitsLocal, s.EndedByMaxWait = c.waitsLocal, c.endedByMaxWait
 	s.EndedByContext, s.EndedByCancel = c.endedByContext, c.endedByCancel
 	s.GrantsByLinger, s.LingersLost = c.lingered, c.lingersLost
-	s.Wait, s.Hold, s.Classes = c.wait, c.hold, e.classes.stats()
+	s.Wait, s.Hold, s.RenewalLag, s.Classes = c.wait, c.hold, c.renewalLag, e.classes.stats()
 	s.Renewals, s.Slots, s.ConnectionsRefused = e.watchdog.Stats(), e.nodes.Stats(), e.cfg.guard.Refused()
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())

@@ -56,6 +56,11 @@ func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()
 // Lease is what the hold is renewed with, or, where nothing is renewed, the longest of its leases.
 func (h *Hold) Lease() time.Duration { return time.Duration(h.lease.Load()) }
 
+// lag is how long ago the renewal was due that is answered now: the first attempt, if there were several.
+func (h *Hold) lag(now clock.Instant) time.Duration {
+	return max(now.Sub(min(h.next, h.sentAt.Add(h.Lease()/3))), 0)
+}
+
 // raise moves the deadline forward, never back. One that is over stays over, whatever is answered then: whoever looked
 // has seen that the hold is lost. Called with Cohorts.mu held, or before Watch.
 func (h *Hold) raise(to, now clock.Instant) {

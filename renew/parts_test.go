@@ -85,7 +85,7 @@ func TestWhatChangedAfterAFiringTookItOut(t *testing.T) {
 	require.True(t, r.Forget(gone))
 	require.True(t, r.set.Cancel(&alive.item))
 	r.fire(start, []*wheel.Item{&gone.item, &alive.item})
-	require.Equal(t, []event{{"ended", "alive", 0, start}}, r.heard(""), "the others are looked at all the same")
+	require.Equal(t, []event{{what: "ended", name: "alive", at: start}}, r.heard(""), "the others are looked at all the same")
 	require.EqualValues(t, 1, r.Stats().Watched)
 	r.reschedule(&gone.Hold)
 	require.EqualValues(t, 1, r.Stats().Watched, "what is gone stays gone")
@@ -119,6 +119,7 @@ func TestEveryAnswerOfABatchIsTaken(t *testing.T) {
 	for _, name := range []string{"released", "not ours", "wrong type", "moved", "failed", "renewed"} {
 		batch = append(batch, r.watch(name, lease))
 	}
+	r.subjects[5].next = start
 	require.True(t, r.Forget(batch[0]))
 	sentAt := start.Add(100 * ms)
 	r.clock.Set(start.Add(200 * ms))
@@ -132,7 +133,8 @@ func TestEveryAnswerOfABatchIsTaken(t *testing.T) {
 	})
 	now := r.clock.Now()
 	require.Equal(t, []event{
-		{"lost", "not ours", CauseNotOurs, now}, {"lost", "wrong type", CauseWrongType, now}, {"renewed", "renewed", 0, now},
+		{what: "lost", name: "not ours", cause: CauseNotOurs, at: now}, {what: "lost", name: "wrong type", cause: CauseWrongType, at: now},
+		{what: "renewed", name: "renewed", at: now, lag: 200 * ms},
 	}, r.heard(""))
 	moved, failed, renewed := r.subjects[3], r.subjects[4], r.subjects[5]
 	require.Equal(t, now, moved.next)

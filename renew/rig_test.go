@@ -48,6 +48,7 @@ type event struct {
 	name  string
 	cause Cause
 	at    clock.Instant
+	lag   time.Duration // of a renewal
 }
 
 // call is one call of Renew; it returns when the test has answered it.
@@ -156,19 +157,20 @@ func (r *rig) Lost(s Subject, cause Cause) {
 	if r.onLost != nil {
 		r.onLost()
 	}
-	r.say("lost", s, cause)
+	r.say(event{what: "lost", cause: cause}, s)
 }
 
-func (r *rig) Jeopardy(s Subject)  { r.say("jeopardy", s, 0) }
-func (r *rig) Renewed(s Subject)   { r.say("renewed", s, 0) }
-func (r *rig) Ended(s Subject)     { r.say("ended", s, 0) }
-func (r *rig) Outlasted(s Subject) { r.say("outlasted", s, 0) }
+func (r *rig) Jeopardy(s Subject)                   { r.say(event{what: "jeopardy"}, s) }
+func (r *rig) Renewed(s Subject, lag time.Duration) { r.say(event{what: "renewed", lag: lag}, s) }
+func (r *rig) Ended(s Subject)                      { r.say(event{what: "ended"}, s) }
+func (r *rig) Outlasted(s Subject)                  { r.say(event{what: "outlasted"}, s) }
 
-func (r *rig) say(what string, s Subject, cause Cause) {
+func (r *rig) say(e event, s Subject) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.events = append(r.events, event{what, s.(*subject).name, cause, r.clock.Now()})
-	r.counts[what]++
+	e.name, e.at = s.(*subject).name, r.clock.Now()
+	r.events = append(r.events, e)
+	r.counts[e.what]++
 	select {
 	case r.told <- struct{}{}:
 	default:

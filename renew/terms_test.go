@@ -32,6 +32,25 @@ func TestTheSmallestTimes(t *testing.T) {
 	require.Equal(t, map[clock.Instant]bool{start + 5: true, start + 4: true}, seen)
 }
 
+// A renewal lags from when it was first due, whatever becomes of the first attempt.
+func TestTheLagOfARenewalCountsFromItsFirstAttempt(t *testing.T) {
+	const lease = 30 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	c := r.next(lease)
+	due := s.next
+	r.pass(300 * ms)
+	r.renewed(c)
+	require.Equal(t, r.clock.Now().Sub(due), r.hear("renewed", 1)[0].lag)
+
+	c = r.next(lease)
+	due = s.sentAt.Add(lease / 3) // at the latest
+	r.answer(c, resp.CodeError, unanswered)
+	r.renewed(r.next(lease))
+	require.Equal(t, r.clock.Now().Sub(due), r.hear("renewed", 2)[1].lag)
+	require.GreaterOrEqual(t, r.clock.Now().Sub(due), retryAfter(lease)-jitter(lease))
+}
+
 // A loss that is told shortly before the deadline is told to the tenth of a cohort; all others come together.
 func TestABriefLeaseIsLostPreciselyAndLongerOnesTogether(t *testing.T) {
 	fixed := func(terms *Terms) { terms.Renew = false }

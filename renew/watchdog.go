@@ -31,8 +31,8 @@ type Events interface {
 	Lost(s Subject, cause Cause)
 	// Jeopardy says that two periods have passed without a success.
 	Jeopardy(s Subject)
-	// Renewed follows each success.
-	Renewed(s Subject)
+	// Renewed follows each success: its answer came lag after the renewal was due.
+	Renewed(s Subject, lag time.Duration)
 	// Outlasted follows the answer to a renewal that asked for a longer lease than the hold has now, or whose hold is
 	// not renewed any more. The renewal may have raised the expiry of the key to what nobody asks for any more.
 	Outlasted(s Subject)
@@ -368,7 +368,11 @@ func (k *Cohorts) reschedule(h *Hold) {
 func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []resp.Renewal) {
 	var lost []Subject
 	var causes []Cause
-	renewed := make([]Subject, 0, len(subjects))
+	type success struct {
+		s   Subject
+		lag time.Duration
+	}
+	renewed := make([]success, 0, len(subjects))
 	var outlasted []Subject
 	failed, late := int64(0), int64(0)
 	now := k.clock.Now()
@@ -391,6 +395,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			if now.Sub(h.sentAt) > h.Lease()/2 {
 				late++
 			}
+			renewed = append(renewed, success{s, h.lag(now)})
 			// With two connections an older attempt may be answered after a newer one.
 			h.sentAt = max(h.sentAt, a.SentAt)
 			proven := min(lease, h.Lease())
@@ -398,7 +403,6 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 				h.raise(TrustUntil(a.SentAt, proven), now)
 			}
 			h.next = nextRenewal(k.world, h.sentAt, proven)
-			renewed = append(renewed, s)
 		case a.Code == resp.CodeNotOurs:
 			// No look is scheduled: Lose ends the watch.
 			lost, causes = append(lost, s), append(causes, CauseNotOurs)
@@ -429,9 +433,9 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		k.world.Yield("Cohorts.answered: deadlines raised | an old lease told")
 		k.events.Outlasted(s)
 	}
-	for _, s := range renewed {
+	for _, r := range renewed {
 		k.world.Yield("Cohorts.answered: deadlines raised | a renewal told")
-		k.events.Renewed(s)
+		k.events.Renewed(r.s, r.lag)
 	}
 }
 

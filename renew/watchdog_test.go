@@ -367,7 +367,7 @@ func TestNotOursIsLostAtOnce(t *testing.T) {
 				}
 				r.finish(batch)
 			}
-			require.Equal(t, []event{{"lost", guilty, c.cause, now}}, r.hear("lost", 1))
+			require.Equal(t, []event{{what: "lost", name: guilty, cause: c.cause, at: now}}, r.hear("lost", 1))
 			r.hear("renewed", n-1) // C-167: a poison key is its own trouble
 			require.EqualValues(t, n-1, r.Stats().Watched)
 			for range 3 {

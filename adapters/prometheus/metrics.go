@@ -179,6 +179,10 @@ func ofRenewals() []metric {
 			func(s *engine.Stats) int64 { return s.Renewals.Failed }),
 		of("renewals_late_total", "Renewals that succeeded more than half a lease after the success before.",
 			func(s *engine.Stats) int64 { return s.Renewals.Late }),
+		{
+			name: "renewal_lag_seconds", help: "How long after they were due renewals were answered.",
+			read: func(s *engine.Stats, out output) { out.histogram(&s.RenewalLag) },
+		},
 		of("jeopardies_total", "Times a hold had no answered renewal for two periods.",
 			func(s *engine.Stats) int64 { return s.Renewals.Jeopardies }),
 	}

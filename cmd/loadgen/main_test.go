@@ -203,6 +203,9 @@ func TestRunAgainstAServer(t *testing.T) {
 			require.Positive(t, r["heap_bytes_per_held_lock"])
 			sent := r["renewals"].(map[string]any)["sent"]
 			require.GreaterOrEqual(t, sent, 4000.0)
+			lag := r["renewals"].(map[string]any)["lag_p99_s"]
+			require.Positive(t, lag)
+			require.LessOrEqual(t, lag, 1.0, "the lease: none was lost")
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -220,7 +223,7 @@ var reportFields = []string{
 	"acquire_us.p50", "acquire_us.p90", "acquire_us.p99", "acquire_us.p999", "acquire_us.max",
 	"release_us.p50", "release_us.p90", "release_us.p99", "release_us.p999", "release_us.max",
 	"client_cpu_us_per_pair", "server_cpu_us_per_pair", "allocs_per_pair", "errors", "violations",
-	"renewals.sent", "renewals.failed", "lost", "held", "goroutines_max",
+	"renewals.sent", "renewals.failed", "renewals.lag_p99_s", "lost", "held", "goroutines_max",
 	"heap_bytes_per_held_lock", "fairness", "ratio_to_yardstick", "server_commands",
 }
 

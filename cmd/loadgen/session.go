@@ -230,8 +230,7 @@ func (s *session) addStats() {
 	var lost int64
 	for _, eng := range s.engines {
 		stats := eng.Stats()
-		s.report.Renewals.Sent += stats.Renewals.Sent
-		s.report.Renewals.Failed += stats.Renewals.Failed
+		s.report.Renewals.Add(&stats)
 		lost += stats.Lost
 	}
 	s.report.Lost = max(s.report.Lost, lost) // the same leases, seen by both

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/meter"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
+	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
 // Report is what a run showed: the JSON document, and what the table is made from. A
@@ -89,6 +90,29 @@ type Latency struct {
 type Renewals struct {
 	Sent   int64 `json:"sent"`
 	Failed int64 `json:"failed"`
+	// LagP99S bounds, in seconds, how long after they were due 99 of 100 of those were answered that succeeded: a bound of
+	// the engine's histogram, each of which is twice the one before. Null if there were none, or it has no such bound.
+	LagP99S *float64 `json:"lag_p99_s"`
+	lag     engine.Histogram
+}
+
+// Add counts what an engine counted.
+func (r *Renewals) Add(s *engine.Stats) {
+	r.Sent += s.Renewals.Sent
+	r.Failed += s.Renewals.Failed
+	r.lag.Count += s.RenewalLag.Count
+	for i, n := range s.RenewalLag.Buckets {
+		r.lag.Buckets[i] += n
+	}
+	r.LagP99S = nil
+	below := int64(0)
+	for i, bound := range engine.HistogramBounds() {
+		if below += r.lag.Buckets[i]; below > 0 && 100*below >= 99*r.lag.Count {
+			seconds := bound.Seconds()
+			r.LagP99S = &seconds
+			return
+		}
+	}
 }
 
 // New makes the report of a run that has shown nothing so far.

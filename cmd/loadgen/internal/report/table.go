@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -154,6 +155,9 @@ func (r *Report) rows() [][2]string {
 	add("not as the server has it", r.Scenario == "hold", count(r.Mismatches))
 	add("behind until renewed", r.Behind > 0, count(r.Behind))
 	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
+	if lag := r.Renewals.LagP99S; lag != nil {
+		add("lag of renewals, 99 %", true, "at most "+time.Duration(*lag*float64(time.Second)).String())
+	}
 	add("skipped starts", r.Skipped > 0, count(r.Skipped))
 	add("goroutines at most", true, count(r.GoroutinesMax))
 	add("errors", len(r.Errors) > 0, meter.FormatErrors(r.Errors))

@@ -11,6 +11,11 @@ import (
 
 const cohort = 50 * time.Millisecond
 
+// held is what a lock has of the wheel.
+type held struct{ item wheel.Item[*held] }
+
+func (h *held) Scheduled() *wheel.Item[*held] { return &h.item }
+
 // BenchmarkWheel is what time costs a lock: being scheduled, as at every grant and every
 // renewal, and being delivered with its cohort. One op is one lock, among so many.
 func BenchmarkWheel(b *testing.B) {
@@ -24,8 +29,8 @@ func BenchmarkWheel(b *testing.B) {
 // slowly enough that nothing becomes due.
 func move(b *testing.B, locks int) {
 	now := clock.Instant(time.Hour)
-	set := newSet(b, clock.NewFake(now), func(clock.Instant, []*wheel.Item) { b.Error("something fired") })
-	items := make([]wheel.Item, locks)
+	set := newSet(b, clock.NewFake(now), func(clock.Instant, []*held) { b.Error("something fired") })
+	items := make([]held, locks)
 	at := func(i int) clock.Instant { return now.Add(10*time.Second + time.Duration(i)*time.Microsecond) }
 	for i := range items {
 		set.Schedule(&items[i], at(i))
@@ -45,14 +50,14 @@ func deliver(b *testing.B, locks int) {
 	fake := clock.NewFake(clock.Instant(time.Hour))
 	w := newWheel(b, fake)
 	delivered := 0
-	var set *wheel.Set
-	set = w.NewSet(cohort, func(now clock.Instant, due []*wheel.Item) {
+	var set *wheel.Set[*held]
+	set = wheel.NewSet(w, cohort, func(now clock.Instant, due []*held) {
 		delivered += len(due)
-		for _, it := range due {
-			set.Schedule(it, now.Add(10*time.Second))
+		for _, h := range due {
+			set.Schedule(h, now.Add(10*time.Second))
 		}
 	})
-	items := make([]wheel.Item, locks)
+	items := make([]held, locks)
 	for i := range items {
 		set.Schedule(&items[i], fake.Now().Add(10*time.Second))
 	}
@@ -76,7 +81,7 @@ func newWheel(b *testing.B, c clock.Clock) *wheel.Wheel {
 	return w
 }
 
-func newSet(b *testing.B, c clock.Clock, fire func(clock.Instant, []*wheel.Item)) *wheel.Set {
+func newSet(b *testing.B, c clock.Clock, fire func(clock.Instant, []*held)) *wheel.Set[*held] {
 	b.Helper()
-	return newWheel(b, c).NewSet(cohort, fire)
+	return wheel.NewSet(newWheel(b, c), cohort, fire)
 }

@@ -12,11 +12,11 @@ import (
 
 // watching is what an op needs only once it has to wait.
 type watching struct {
-	item   wheel.Item    // MaxWait
-	giveUp clock.Instant // when MaxWait ends; 0: never
-	stop   func() bool   // ends the watch of ctx
-	at     *entry        // where the op waits, if its attempt is still on its way elsewhere
-	traced *tracing      // mostly nil: nobody wants spans
+	item   wheel.Item[timed] // MaxWait
+	giveUp clock.Instant     // when MaxWait ends; 0: never
+	stop   func() bool       // ends the watch of ctx
+	at     *entry            // where the op waits, if its attempt is still on its way elsewhere
+	traced *tracing          // mostly nil: nobody wants spans
 }
 
 // heldError says that what it wants is not free: at is where somebody keeps it out, as far as known.
@@ -100,6 +100,9 @@ func (op *acquireOp) abandonBy(err error, by ending) bool {
 	sc.publish()
 	return true
 }
+
+// Scheduled is its place among the timers.
+func (op *acquireOp) Scheduled() *wheel.Item[timed] { return &op.watch.item }
 
 // due is MaxWait's end.
 func (op *acquireOp) due(now clock.Instant) {
@@ -193,8 +196,7 @@ func (sc *section) limitWait(op *acquireOp) {
 // armLimit has an op's MaxWait end it.
 func (sc *section) armLimit(op *acquireOp) {
 	if w := op.watch; w != nil && w.giveUp != 0 {
-		w.item.Owner = op
-		sc.eng.timers.Schedule(&w.item, w.giveUp)
+		sc.eng.timers.Schedule(op, w.giveUp)
 	}
 }
 

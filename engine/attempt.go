@@ -8,6 +8,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // unknown reports whether the present owner id was sent without an answer.
@@ -72,6 +73,9 @@ func (sc *section) send(a *attempt, op *acquireOp) error {
 	}
 	return sc.submit(&a.op)
 }
+
+// Scheduled is its place among the timers.
+func (t *retryState) Scheduled() *wheel.Item[timed] { return &t.item }
 
 // due sends the attempt again, unless it was settled meanwhile.
 func (t *retryState) due(clock.Instant) {
@@ -327,7 +331,6 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	now := e.clock.Now()
 	if a.retry == nil {
 		a.retry = &retryState{a: a}
-		a.retry.item.Owner = a.retry
 	}
 	t := a.retry
 	t.last = r.Err
@@ -367,7 +370,7 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 		return
 	}
 	ent.Resend()
-	e.timers.Schedule(&t.item, e.resendAt(ent.slot, now, t.Tries()))
+	e.timers.Schedule(t, e.resendAt(ent.slot, now, t.Tries()))
 }
 
 // unknownError says that nobody knows what has become of the attempt, and by when it is over.

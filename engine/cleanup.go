@@ -9,6 +9,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // clean starts a cleanup now. Whoever is first and travels on another connection waits for it.
@@ -75,7 +76,7 @@ func (sc *section) cleanedFirst(c *cleanup) {
 func (sc *section) cleanLater(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) *cleanup {
 	c := sc.newCleanup(ent, w, d, lease)
 	sc.sh.pending++
-	sc.eng.timers.Schedule(&c.item, d.Until.Add(lockstate.ClockSlack))
+	sc.eng.timers.Schedule(c, d.Until.Add(lockstate.ClockSlack))
 	return c
 }
 
@@ -106,7 +107,6 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
 		Wide: ent.wide,
 	}
-	c.item.Owner = c
 	return c
 }
 
@@ -119,6 +119,9 @@ func (sc *section) sendCleanup(c *cleanup) {
 		sc.answered()
 	}
 }
+
+// Scheduled is its place among the timers.
+func (c *cleanup) Scheduled() *wheel.Item[timed] { return &c.item }
 
 // due sends it again.
 func (c *cleanup) due(clock.Instant) {
@@ -191,9 +194,9 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 		sc.answered()
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
-		e.timers.Schedule(&c.item, e.resendAt(c.op.Slot, now, c.tries))
+		e.timers.Schedule(c, e.resendAt(c.op.Slot, now, c.tries))
 	case r.Err == nil && c.indeterminate.MayRunAfter(r.SentAt):
-		e.timers.Schedule(&c.item, c.indeterminate.Until.Add(lockstate.ClockSlack))
+		e.timers.Schedule(c, c.indeterminate.Until.Add(lockstate.ClockSlack))
 	default:
 		if r.Err != nil {
 			sc.sh.counts.abandoned++

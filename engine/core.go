@@ -37,8 +37,8 @@ type Engine struct {
 	watchdog *renew.Cohorts
 
 	wheel       *wheel.Wheel
-	timers      *wheel.Set // polls, MaxWait, re-sends: everything of ours that waits for time
-	shortTimers *wheel.Set // short pauses, which a wide cohort would stretch
+	timers      *wheel.Set[timed] // polls, MaxWait, re-sends: everything of ours that waits for time
+	shortTimers *wheel.Set[timed] // short pauses, which a wide cohort would stretch
 	callbacks   *callback.Pool
 	shards      [shardCount]shard
 	joints      joints
@@ -51,7 +51,7 @@ type Engine struct {
 	ticked   atomic.Int64 // the clock.Instant of the last tick
 	classes  classes
 
-	tickItem wheel.Item
+	tickItem wheel.Item[timed]
 	overdue  []string      // scratch of tick
 	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
 	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
@@ -119,7 +119,7 @@ type joint struct {
 	given   error                       // with this error
 	over    bool                        // it has its result
 	stop    atomic.Pointer[func() bool] // ends the watch of its ctx
-	item    wheel.Item                  // the end of MaxWait
+	item    wheel.Item[timed]           // the end of MaxWait
 }
 
 // jointWork is what a kind of joint does.
@@ -321,13 +321,13 @@ func (ent *entry) root() *entry {
 // wakeups is what a queue that waits has of the world: a subscription and two timers.
 type wakeups struct {
 	ent       *entry
-	item      wheel.Item // the poll
+	item      wheel.Item[timed] // the poll
 	sub       pubsub.Subscription
-	at        *resp.Node // where sub is
-	pauseItem wheel.Item // the end of a short pause
-	hears     bool       // it was confirmed that messages are heard
-	lost      bool       // messages may have been missed since it was asked for
-	asked     bool       // a subscription was asked for, of:
+	at        *resp.Node        // where sub is
+	pauseItem wheel.Item[timed] // the end of a short pause
+	hears     bool              // it was confirmed that messages are heard
+	lost      bool              // messages may have been missed since it was asked for
+	asked     bool              // a subscription was asked for, of:
 	channel   string
 	family    resp.Family // of who asked
 	freed     int         // how much the message that woke it said is free
@@ -387,7 +387,7 @@ type extra struct {
 // again has its timer all the while: what is due looks for itself whether it is over.
 type lingering struct {
 	hold  *hold
-	item  wheel.Item
+	item  wheel.Item[timed]
 	until clock.Instant // when the hold is given back to the server
 	at    clock.Instant // when the timer is due; 0: it is not armed
 }
@@ -487,7 +487,7 @@ type attempt struct {
 type retryState struct {
 	lockstate.Asking
 	a    *attempt
-	item wheel.Item        // the next sending
+	item wheel.Item[timed] // the next sending
 	last *resp.ServerError // since the last answer
 }
 
@@ -532,7 +532,7 @@ type releaseOp struct {
 
 // releaseRetry is what a releaseOp needs only in trouble.
 type releaseRetry struct {
-	item    wheel.Item
+	item    wheel.Item[timed]
 	unknown bool // an earlier sending got no answer
 	tries   int
 	since   clock.Instant // of the first failure
@@ -550,7 +550,7 @@ type singleOp[T any] struct {
 	eng    *Engine
 	name   string
 	op     resp.Op
-	item   wheel.Item
+	item   wheel.Item[timed]
 	repeat bool // it may be sent again without an answer
 	tries  int
 	since  clock.Instant
@@ -572,7 +572,7 @@ type reentry struct {
 	lockstate.Changes
 	hold      *hold
 	op        resp.Op
-	item      wheel.Item
+	item      wheel.Item[timed]
 	inFlight  bool // op is on its way
 	leaving   bool // the last handle is being given back: nobody enters by the hold any more
 	unlowered bool // the last handle that was taken off has left the key's expiry as it was
@@ -599,7 +599,7 @@ type pendingUnits struct {
 type releaser struct {
 	ent     *entry
 	op      resp.Op
-	item    wheel.Item
+	item    wheel.Item[timed]
 	sent    pendingUnits // by the command on its way, or to be sent again
 	next    pendingUnits
 	busy    bool
@@ -630,7 +630,7 @@ type loss struct {
 type cleanup struct {
 	eng           *Engine
 	op            resp.Op
-	item          wheel.Item
+	item          wheel.Item[timed]
 	indeterminate lockstate.Indeterminate // copies that may still run: no answer to what was sent before is the last
 	giveUp        clock.Instant
 	tries         int

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // What is counted has no owner: a grant leaves no hold, no lease and nothing to renew, and may be for many waiters at
@@ -178,7 +179,6 @@ func (ent *entry) releaserOf(f resp.Family) *releaser {
 		}
 	}
 	g := &releaser{ent: ent}
-	g.item.Owner = g
 	g.op = resp.Op{Kind: resp.OpRelease, Family: f, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Wide: ent.wide, Sink: g}
 	all.releasers = append(all.releasers, g)
 	return g
@@ -200,6 +200,9 @@ func (sc *section) sendPending(g *releaser) {
 		sc.advance(ent)
 	}
 }
+
+// Scheduled is its place among the timers.
+func (g *releaser) Scheduled() *wheel.Item[timed] { return &g.item }
 
 // due sends it again.
 func (g *releaser) due(clock.Instant) {
@@ -243,7 +246,7 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 		sc.tellReleased(&g.next, err)
 		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
-	e.timers.Schedule(&g.item, e.resendAt(g.op.Slot, now, g.tries))
+	e.timers.Schedule(g, e.resendAt(g.op.Slot, now, g.tries))
 	return true
 }
 

@@ -22,7 +22,10 @@ import (
 )
 
 // timed is whoever waits in e.timers.
-type timed interface{ due(now clock.Instant) }
+type timed interface {
+	Scheduled() *wheel.Item[timed]
+	due(now clock.Instant)
+}
 
 // Open connects and returns when a node has answered and takes writes.
 //
@@ -140,12 +143,12 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	}
 	e.callbacks, e.wheel = pool, w
 	// What is due runs on a goroutine of its set: it enters a section, and never blocks.
-	deliver := func(now clock.Instant, due []*wheel.Item) {
-		for _, item := range due {
-			item.Owner.(timed).due(now)
+	deliver := func(now clock.Instant, due []timed) {
+		for _, t := range due {
+			t.due(now)
 		}
 	}
-	e.timers, e.shortTimers = w.NewSet(timerWidth, deliver), w.NewSet(shortWidth, deliver)
+	e.timers, e.shortTimers = wheel.NewSet(w, timerWidth, deliver), wheel.NewSet(w, shortWidth, deliver)
 	e.nodes = nodes
 	owner := func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }
 	e.watchdog = renew.New(e.clock, w, owner, listener{e})
@@ -156,8 +159,7 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 			e.log(slog.LevelInfo, "holdfast: the sentinels name another master", "node", addr)
 		},
 	})
-	e.tickItem.Owner = ticking{e}
-	e.timers.Schedule(&e.tickItem, e.clock.Now().Add(tickEvery))
+	e.timers.Schedule(ticking{e}, e.clock.Now().Add(tickEvery))
 	return nil
 }
 
@@ -177,6 +179,9 @@ func (e *Engine) Ping(ctx context.Context) error {
 // ticking is the engine's own regular look: at answers that are overdue, so that their callers'
 // contexts are watched, and at callbacks that are stuck.
 type ticking struct{ e *Engine }
+
+// Scheduled is its place among the timers.
+func (t ticking) Scheduled() *wheel.Item[timed] { return &t.e.tickItem }
 
 func (t ticking) due(now clock.Instant) {
 	e := t.e
@@ -209,7 +214,7 @@ func (t ticking) due(now clock.Instant) {
 				"connections", e.cfg.guard.Refused())
 		}
 	}
-	e.timers.Schedule(&e.tickItem, now.Add(tickEvery))
+	e.timers.Schedule(t, now.Add(tickEvery))
 }
 
 // watchName makes everybody in a name's queue see the end of their ctx.
@@ -346,9 +351,9 @@ func (e *Engine) shutDown(call closeCall) {
 	if e.unanswered() > 0 { // once more, and then every future gets its answer, definite or not
 		e.draining.Store(true)
 		now := e.clock.Now()
-		for _, item := range e.timers.Drain() {
+		for _, t := range e.timers.Drain() {
 			e.world.Yield("Engine.shutDown: timers drained | one due")
-			item.Owner.(timed).due(now)
+			t.due(now)
 		}
 		e.drain(context.WithoutCancel(ctx), e.nodes.AttemptLimit()+time.Second)
 	}

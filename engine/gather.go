@@ -84,7 +84,6 @@ func (op *multiOp) prepare(ctx context.Context) {
 	op.answered = op.answer
 	op.parts = partsOf(ctx, op.lock.sorted, op.by)
 	op.keeper.op = op
-	op.keeper.item.Owner = &op.keeper
 }
 
 // partsOf makes the parts of locks, with whose each acquire is: by is who has those that are nobody's.
@@ -460,7 +459,7 @@ func (op *multiOp) end(ls *MultiLease, err error) {
 // A keeper extends fixed leases while their operation waits for another lock: they would run out.
 type keeper struct {
 	op    *multiOp
-	item  wheel.Item
+	item  wheel.Item[timed]
 	every time.Duration
 	tired atomic.Bool
 }
@@ -478,9 +477,12 @@ func (k *keeper) keep(before int) {
 
 func (k *keeper) again() {
 	if k.every > 0 {
-		k.op.lead.timers.Schedule(&k.item, k.op.lead.clock.Now().Add(k.every))
+		k.op.lead.timers.Schedule(k, k.op.lead.clock.Now().Add(k.every))
 	}
 }
+
+// Scheduled is its place among the timers.
+func (k *keeper) Scheduled() *wheel.Item[timed] { return &k.item }
 
 // due has the joint look.
 func (k *keeper) due(clock.Instant) {

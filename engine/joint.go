@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // How an operation on several locks is driven. It is no goroutine: the last answer that its present step waits for
@@ -137,6 +138,9 @@ func (j *joint) giveUp(err error) {
 		j.run()
 	}
 }
+
+// Scheduled is its place among the timers.
+func (j *joint) Scheduled() *wheel.Item[timed] { return &j.item }
 
 // giveUpLater is giveUp for who must not be held up: a timer.
 func (j *joint) giveUpLater(err error) {

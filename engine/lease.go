@@ -547,7 +547,7 @@ func (sc *section) extends(h *hold, op *singleOp[struct{}], d time.Duration) (wa
 		return false
 	}
 	if n.Quiet() {
-		sc.eng.timers.Schedule(&n.item, n.LowersUntil())
+		sc.eng.timers.Schedule(n, n.LowersUntil())
 	}
 	n.Want(lockstate.Change{Extend: op})
 	return true

@@ -261,8 +261,7 @@ func (m *MultiLock) begin(ctx context.Context, how asking) *multiOp {
 		return op
 	}
 	if most := m.most; most > 0 && !how.try {
-		op.item.Owner = op
-		op.lead.timers.Schedule(&op.item, op.lead.clock.Now().Add(most))
+		op.lead.timers.Schedule(op, op.lead.clock.Now().Add(most))
 	}
 	if how.async {
 		op.watchContext(ctx, m.sorted[0].Name(), func() bool { return op.state.Load() == futurePending })

@@ -25,8 +25,8 @@ type RedLease struct {
 	group *groupContext
 	state atomic.Uint32
 	lost  atomic.Bool
-	item  wheel.Item // when the majority may end
-	parts []redPart  // in canonical order
+	item  wheel.Item[timed] // when the majority may end
+	parts []redPart         // in canonical order
 
 	// Against a part that is joined while all are given back, or asked for something. Guards what says until when a part
 	// counts, too.
@@ -69,7 +69,6 @@ func (rl *RedLease) begin() {
 			rl.watch(i, ls)
 		}
 	}
-	rl.item.Owner = rl
 	rl.schedule()
 }
 
@@ -207,7 +206,7 @@ func (rl *RedLease) validity() clock.Instant {
 
 // schedule waits for the end of the majority. As that of a Lease it is told early.
 func (rl *RedLease) schedule() {
-	rl.lead.timers.Schedule(&rl.item, rl.signal())
+	rl.lead.timers.Schedule(redTerm{rl}, rl.signal())
 }
 
 func (rl *RedLease) signal() clock.Instant {
@@ -223,6 +222,14 @@ func (rl *RedLease) first() int {
 	}
 	return 0 // a majority was granted
 }
+
+// A redTerm is what has a RedLease looked at.
+type redTerm struct{ rl *RedLease }
+
+// Scheduled is its place among the timers.
+func (t redTerm) Scheduled() *wheel.Item[timed] { return &t.rl.item }
+
+func (t redTerm) due(now clock.Instant) { t.rl.due(now) }
 
 // due looks whether renewals have come.
 func (rl *RedLease) due(now clock.Instant) {

@@ -135,8 +135,7 @@ func (r *RedLock) begin(ctx context.Context, how asking) *redOp {
 		return op
 	}
 	if most := r.all.most; most > 0 && !how.try {
-		op.item.Owner = op
-		op.lead.timers.Schedule(&op.item, op.lead.clock.Now().Add(most))
+		op.lead.timers.Schedule(op, op.lead.clock.Now().Add(most))
 	}
 	if how.async {
 		op.watchContext(ctx, r.all.sorted[0].Name(), func() bool { return op.state.Load() == futurePending })
@@ -157,8 +156,8 @@ type redOp struct {
 	// Owned by whoever has the joint's turn.
 	phase   redPhase
 	parts   []part
-	timer   wheel.Item    // ends until
-	until   clock.Instant // the end of a round, of the wait for the rest of it, or of a pause
+	timer   wheel.Item[timed] // ends until
+	until   clock.Instant     // the end of a round, of the wait for the rest of it, or of a pause
 	tries   int
 	graced  bool  // there is a majority, and the others are waited for
 	hurried bool  // somebody else has a part, and a majority has answered
@@ -179,12 +178,14 @@ const (
 // redTimer makes a redOp due.
 type redTimer struct{ op *redOp }
 
+// Scheduled is its place among the timers.
+func (t redTimer) Scheduled() *wheel.Item[timed] { return &t.op.timer }
+
 func (t redTimer) due(clock.Instant) { t.op.wake() }
 
 func (op *redOp) prepare(ctx context.Context) {
 	op.ctx = context.WithoutCancel(ctx)
 	op.parts = partsOf(ctx, op.lock.all.sorted, op.by)
-	op.timer.Owner = redTimer{op}
 }
 
 func (op *redOp) abandon(err error) bool {
@@ -224,7 +225,7 @@ func (op *redOp) passed() bool { return !op.lead.clock.Now().Before(op.until) }
 
 func (op *redOp) waitUntil(at clock.Instant) {
 	op.until = at
-	op.lead.timers.Schedule(&op.timer, at)
+	op.lead.timers.Schedule(redTimer{op}, at)
 }
 
 // ask begins a round.

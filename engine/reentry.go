@@ -7,6 +7,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // reentry is what changes the hold's count; nil: nothing ever did.
@@ -22,7 +23,7 @@ func (h *hold) ensureReentry() *reentry {
 	n := h.reentry()
 	if n == nil {
 		n = &reentry{hold: h}
-		n.item.Owner, n.Of = n, n
+		n.Of = n
 		h.Counting(&n.Changes)
 	}
 	return n
@@ -94,7 +95,7 @@ func (sc *section) nextChange(n *reentry) {
 	for !h.downgradeAsked() {
 		if n.LowersUntil() != 0 {
 			if until := n.HeldBack(sc.eng.clock.Now()); until != 0 {
-				sc.eng.timers.Schedule(&n.item, until)
+				sc.eng.timers.Schedule(n, until)
 				return
 			}
 		}
@@ -104,7 +105,7 @@ func (sc *section) nextChange(n *reentry) {
 			if at := n.SettleAt(); at == 0 {
 				return
 			} else if sc.eng.clock.Now().Before(at) {
-				sc.eng.timers.Schedule(&n.item, at)
+				sc.eng.timers.Schedule(n, at)
 				return
 			}
 			n.Want(lockstate.Change{Settles: true})
@@ -219,6 +220,9 @@ func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 	at.Push(&op.Waiter)
 	return child
 }
+
+// Scheduled is its place among the timers.
+func (n *reentry) Scheduled() *wheel.Item[timed] { return &n.item }
 
 // due sends the change again, or one that was held back.
 func (n *reentry) due(clock.Instant) {
@@ -362,7 +366,7 @@ func (sc *section) changeAgain(n *reentry, r *resp.Result) bool {
 		return false
 	}
 	sc.tellOverdue(n, now, r.Err)
-	sc.eng.timers.Schedule(&n.item, sc.eng.resendAt(n.op.Slot, now, n.Tries()))
+	sc.eng.timers.Schedule(n, sc.eng.resendAt(n.op.Slot, now, n.Tries()))
 	return true
 }
 

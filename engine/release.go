@@ -12,6 +12,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 func newReleaseOp(h *hold) *releaseOp {
@@ -232,7 +233,7 @@ func (op *releaseOp) again(r *resp.Result) bool {
 		now.Sub(retry.since) > retryBudget*e.nodes.AttemptLimit() {
 		return false
 	}
-	e.timers.Schedule(&retry.item, e.resendAt(op.op.Slot, now, retry.tries))
+	e.timers.Schedule(op, e.resendAt(op.op.Slot, now, retry.tries))
 	return true
 }
 
@@ -240,9 +241,11 @@ func (op *releaseOp) again(r *resp.Result) bool {
 func (op *releaseOp) troubledSince(first clock.Instant) {
 	if op.retry == nil {
 		op.retry = &releaseRetry{since: first}
-		op.retry.item.Owner = op
 	}
 }
+
+// Scheduled is its place among the timers.
+func (op *releaseOp) Scheduled() *wheel.Item[timed] { return &op.retry.item }
 
 // due sends the release again.
 func (op *releaseOp) due(clock.Instant) {
@@ -348,19 +351,21 @@ func (sc *section) linger(h *hold, given *Lease) bool {
 	l := h.ensureExtra().lingers
 	if l == nil {
 		l = &lingering{hold: h}
-		l.item.Owner = l
 		h.extra.lingers = l
 	}
 	now := with.Now
 	l.until = now.Add(h.Terms().Linger)
 	if l.at == 0 || l.until.Before(l.at) { // else it is looked at before, and then again
 		l.at = l.until
-		sc.eng.shortTimers.Schedule(&l.item, l.at)
+		sc.eng.shortTimers.Schedule(l, l.at)
 	}
 	sc.sh.counts.releases++
 	sc.gaveBack(given, now)
 	return true
 }
+
+// Scheduled is its place among the timers.
+func (l *lingering) Scheduled() *wheel.Item[timed] { return &l.item }
 
 // due ends the lingering, if it is still the one that was meant.
 func (l *lingering) due(now clock.Instant) {
@@ -371,7 +376,7 @@ func (l *lingering) due(now clock.Instant) {
 	case h.ent.lingering() != h:
 	case now.Before(l.until): // it was passed on and given back since
 		l.at = l.until
-		sc.eng.shortTimers.Schedule(&l.item, l.at)
+		sc.eng.shortTimers.Schedule(l, l.at)
 	default:
 		sc.endLinger(h)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 func (op *singleOp[T]) runner() *callback.Pool { return op.eng.callbacks }
@@ -107,8 +108,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	// A copy may still run and undo what the caller does next: nobody is told before that is over.
 	if op.bounded && op.indeterminate.MayRunAfter(e.clock.Now()) && !e.draining.Load() {
 		op.end = func() { op.ends(v, err) }
-		op.item.Owner = op
-		e.timers.Schedule(&op.item, op.indeterminate.Until.Add(lockstate.ClockSlack))
+		e.timers.Schedule(op, op.indeterminate.Until.Add(lockstate.ClockSlack))
 		return
 	}
 	op.ends(v, err)
@@ -148,10 +148,12 @@ func (op *singleOp[T]) again(r *resp.Result) bool {
 		e.closing.Load() {
 		return false
 	}
-	op.item.Owner = op
-	e.timers.Schedule(&op.item, e.resendAt(op.op.Slot, now, op.tries))
+	e.timers.Schedule(op, e.resendAt(op.op.Slot, now, op.tries))
 	return true
 }
+
+// Scheduled is its place among the timers.
+func (op *singleOp[T]) Scheduled() *wheel.Item[timed] { return &op.item }
 
 func (op *singleOp[T]) due(clock.Instant) {
 	if op.end != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
+	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 // ensureWakeups makes what a queue needs to wait.
 func (ent *entry) ensureWakeups() *wakeups {
 	m := ent.ensureMore()
 	if m.wakeups == nil {
-		p := &wakeups{ent: ent}
-		p.item.Owner, p.pauseItem.Owner = p, pauseTimer{p}
-		m.wakeups = p
+		m.wakeups = &wakeups{ent: ent}
 	}
 	return m.wakeups
 }
@@ -25,12 +24,15 @@ func (ent *entry) ensureWakeups() *wakeups {
 // pauseTimer is what wakes a queue, in its short pause.
 type pauseTimer struct{ p *wakeups }
 
+// Scheduled is its place among the timers.
+func (t pauseTimer) Scheduled() *wheel.Item[timed] { return &t.p.pauseItem }
+
 // due ends the pause.
 func (t pauseTimer) due(clock.Instant) { t.p.wake(func(*counts) {}, lockstate.WakePause) }
 
 // pause lets the head wait for an instant, whatever it hears meanwhile.
 func (sc *section) pause(p *wakeups, until clock.Instant) {
-	sc.eng.shortTimers.Schedule(&p.pauseItem, until)
+	sc.eng.shortTimers.Schedule(pauseTimer{p}, until)
 	if p.ent.First() != nil {
 		sc.listenFor(p)
 	}
@@ -61,9 +63,12 @@ func (sc *section) park(ent *entry, now clock.Instant) {
 	}
 	p := ent.ensureWakeups() // its last waiting may have ended with a grant here
 	least, spread := ent.PollSpan(now)
-	sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))
+	sc.eng.timers.Schedule(p, now.Add(least+sc.eng.world.N(spread)))
 	sc.listenFor(p)
 }
+
+// Scheduled is its place among the timers.
+func (p *wakeups) Scheduled() *wheel.Item[timed] { return &p.item }
 
 // due is the poll.
 func (p *wakeups) due(clock.Instant) { p.wake(func(c *counts) { c.polls++ }, lockstate.WakePoll) }

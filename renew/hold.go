@@ -13,6 +13,7 @@ import (
 type Subject interface {
 	Watched() *Hold
 	Key() string
+	Scheduled() *wheel.Item[Subject] // the Hold's
 }
 
 // A Hold is the registry's entry of one wire hold. Embed it, fill in Field and Family, and give it to
@@ -21,7 +22,7 @@ type Hold struct {
 	Field string
 
 	lease    atomic.Int64 // with which it is renewed, or the longest that is not; changes with its handles
-	item     wheel.Item
+	item     wheel.Item[Subject]
 	deadline atomic.Int64  // trust deadline, a clock.Instant; written under Cohorts.mu; moves back in Lower alone
 	state    atomic.Uint32 // what ended: goneBit, stoppedBit
 	Family   resp.Family
@@ -49,6 +50,9 @@ const (
 	sent
 	hedged // sent over the second connection, too
 )
+
+// Scheduled is its place among those that the wheel wakes.
+func (h *Hold) Scheduled() *wheel.Item[Subject] { return &h.item }
 
 // Deadline is the instant until which the hold is trusted.
 func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()) }

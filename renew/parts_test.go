@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/resp"
-	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
 func TestByKindGroupsInTheOrderOfTheKindsFirst(t *testing.T) {
@@ -84,10 +83,10 @@ func TestWhatChangedAfterAFiringTookItOut(t *testing.T) {
 	alive := r.watch("alive", lease, func(terms *Terms) { terms.Until = start })
 	require.True(t, r.Forget(gone))
 	require.True(t, r.set.Cancel(&alive.item))
-	r.fire(start, []*wheel.Item{&gone.item, &alive.item})
+	r.fire(start, []Subject{gone, alive})
 	require.Equal(t, []event{{what: "ended", name: "alive", at: start}}, r.heard(""), "the others are looked at all the same")
 	require.EqualValues(t, 1, r.Stats().Watched)
-	r.reschedule(&gone.Hold)
+	r.reschedule(gone)
 	require.EqualValues(t, 1, r.Stats().Watched, "what is gone stays gone")
 	require.True(t, r.Forget(alive))
 

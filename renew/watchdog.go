@@ -59,7 +59,7 @@ type Cohorts struct {
 	world  *world.World
 	route  Router
 	events Events
-	set    *wheel.Set
+	set    *wheel.Set[Subject]
 
 	// mu guards the plain fields of holds under watch, and senders. No other lock is taken inside but the wheel's.
 	mu      sync.Mutex
@@ -85,7 +85,7 @@ type Stats struct {
 func New(c clock.Clock, w *wheel.Wheel, route Router, events Events) *Cohorts {
 	k := &Cohorts{clock: c, world: world.Of(c), route: route, events: events, senders: make(map[Renewer]*nodeSenders)}
 	k.wg.Init(k.world)
-	k.set = w.NewSet(bucket, k.fire)
+	k.set = wheel.NewSet(w, bucket, k.fire)
 	return k
 }
 
@@ -153,16 +153,16 @@ func (k *Cohorts) Watch(s Subject, t Terms) {
 	if !t.Renew {
 		h.StopRenewing()
 	}
-	h.item.Owner = s
-	k.schedule(h)
+	k.schedule(s)
 }
 
 // schedule puts a hold into the cohort of its next look.
-func (k *Cohorts) schedule(h *Hold) {
+func (k *Cohorts) schedule(s Subject) {
+	h := s.Watched()
 	if brief(h.Lease()) {
-		k.set.SchedulePrecisely(&h.item, h.wake())
+		k.set.SchedulePrecisely(s, h.wake())
 	} else {
-		k.set.Schedule(&h.item, h.wake())
+		k.set.Schedule(s, h.wake())
 	}
 }
 
@@ -216,7 +216,7 @@ func (k *Cohorts) Change(s Subject, t Terms) {
 	if next := nextRenewal(k.world, now, t.Lease); h.next == 0 || next < h.next {
 		h.next = next
 	}
-	k.reschedule(h)
+	k.reschedule(s)
 }
 
 // Until is when the renewals of a hold end; 0: they do not.
@@ -238,7 +238,7 @@ func (k *Cohorts) Lower(s Subject, to clock.Instant) {
 	}
 	h.deadline.Store(int64(to))
 	if !h.gone() {
-		k.reschedule(h)
+		k.reschedule(s)
 	}
 }
 
@@ -251,13 +251,12 @@ func (k *Cohorts) Lose(s Subject, cause Cause) {
 }
 
 // fire is the wheel's callback: some holds need a look.
-func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
+func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var lost, endangered, ended []Subject
 	var out dueByNode
 	k.mu.Lock()
-	for _, item := range due {
-		s := item.Owner.(Subject)
+	for _, s := range due {
 		h := s.Watched()
 		if h.gone() {
 			continue
@@ -298,7 +297,7 @@ func (k *Cohorts) fire(now clock.Instant, due []*wheel.Item) {
 				to.again = append(to.again, s)
 			}
 		}
-		k.reschedule(h)
+		k.reschedule(s)
 	}
 	k.mu.Unlock()
 	k.jeopardies.Add(int64(len(endangered)))
@@ -328,7 +327,7 @@ func (k *Cohorts) expire(s Subject) {
 	over := !k.clock.Now().Before(SignalAt(h.Deadline(), h.Lease()))
 	switch {
 	case !over && !h.gone():
-		k.reschedule(h)
+		k.reschedule(s)
 	case over:
 		over = h.leave()
 	}
@@ -355,9 +354,9 @@ func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration)
 
 // reschedule puts a hold into the cohort of its next look. One that left meanwhile is taken out
 // again: Forget may have run between our check and the insertion.
-func (k *Cohorts) reschedule(h *Hold) {
-	k.schedule(h)
-	if h.gone() {
+func (k *Cohorts) reschedule(s Subject) {
+	k.schedule(s)
+	if h := s.Watched(); h.gone() {
 		k.set.Cancel(&h.item)
 	}
 }
@@ -418,7 +417,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			h.failing = true
 			h.next = now.Add(retryAfter(h.Lease()))
 		}
-		k.reschedule(h)
+		k.reschedule(s)
 	}
 	k.mu.Unlock()
 	k.sent.Add(int64(len(subjects)))

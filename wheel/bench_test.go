@@ -15,13 +15,13 @@ import (
 )
 
 // benchSet is a set on a fake clock that stands still, so that only the call is timed.
-func benchSet(b *testing.B, cfg Config, fire func(clock.Instant, []*Item)) (*Wheel, *clock.Fake, *Set) {
+func benchSet(b *testing.B, cfg Config, fire func(clock.Instant, []*thing)) (*Wheel, *clock.Fake, *Set[*thing]) {
 	fake := clock.NewFake(start)
 	cfg.Clock = fake
 	w, err := New(cfg)
 	require.NoError(b, err)
 	b.Cleanup(w.Stop)
-	return w, fake, w.NewSet(width, fire)
+	return w, fake, NewSet(w, width, fire)
 }
 
 // BenchmarkSchedule moves the next of many scheduled items to a bucket that exists: what
@@ -35,10 +35,10 @@ func BenchmarkSchedule(b *testing.B) {
 }
 
 func benchSchedule(b *testing.B, items int, random bool) {
-	_, _, s := benchSet(b, Config{}, func(clock.Instant, []*Item) {})
+	_, _, s := benchSet(b, Config{}, func(clock.Instant, []*thing) {})
 	const buckets = 200 // 10 s of them
-	all := make([]Item, items)
-	anchors := make([]Item, buckets) // keep every bucket open
+	all := make([]thing, items)
+	anchors := make([]thing, buckets) // keep every bucket open
 	for i := range anchors {
 		s.Schedule(&anchors[i], start.Add(time.Duration(i+1)*width))
 	}
@@ -65,13 +65,13 @@ func benchSchedule(b *testing.B, items int, random bool) {
 func BenchmarkScheduleCancel(b *testing.B) {
 	for _, limits := range []int{1, 2} { // with two, in turn, each opens a bucket
 		b.Run(fmt.Sprintf("limits=%d", limits), func(b *testing.B) {
-			_, _, s := benchSet(b, Config{}, func(clock.Instant, []*Item) {})
-			var it Item
+			_, _, s := benchSet(b, Config{}, func(clock.Instant, []*thing) {})
+			var it thing
 			n := 0
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Schedule(&it, start.Add(time.Duration(1+n%limits)*time.Second))
-				s.Cancel(&it)
+				s.Cancel(&it.item)
 				n++
 			}
 		})
@@ -82,8 +82,8 @@ func BenchmarkScheduleCancel(b *testing.B) {
 func BenchmarkOpenBucket(b *testing.B) {
 	for _, name := range []string{"alarm+wheel", "alarm"} {
 		b.Run("by="+name, func(b *testing.B) {
-			w, fake, s := benchSet(b, Config{NoTimingWheel: name == "alarm"}, func(clock.Instant, []*Item) {})
-			var it Item
+			w, fake, s := benchSet(b, Config{NoTimingWheel: name == "alarm"}, func(clock.Instant, []*thing) {})
+			var it thing
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Schedule(&it, fake.Now().Add(width))
@@ -103,8 +103,8 @@ func BenchmarkFire(b *testing.B) {
 
 func benchFire(b *testing.B, items int) {
 	got := 0
-	w, fake, s := benchSet(b, Config{NoAlarm: true}, func(_ clock.Instant, due []*Item) { got += len(due) })
-	all := make([]Item, items)
+	w, fake, s := benchSet(b, Config{NoAlarm: true}, func(_ clock.Instant, due []*thing) { got += len(due) })
+	all := make([]thing, items)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
@@ -125,13 +125,13 @@ func benchFire(b *testing.B, items int) {
 func BenchmarkScheduleWhileFiring(b *testing.B) {
 	const items = 100_000
 	fired := make(chan struct{}, 1)
-	_, fake, s := benchSet(b, Config{NoAlarm: true}, func(_ clock.Instant, due []*Item) {
+	_, fake, s := benchSet(b, Config{NoAlarm: true}, func(_ clock.Instant, due []*thing) {
 		if len(due) > 1 {
 			fired <- struct{}{}
 		}
 	})
-	all := make([]Item, items)
-	var other Item
+	all := make([]thing, items)
+	var other thing
 	var took []time.Duration
 	b.ResetTimer()
 	for range b.N {
@@ -181,8 +181,8 @@ func BenchmarkLateness(b *testing.B) {
 			require.NoError(b, err)
 			defer w.Stop()
 			fired := make(chan clock.Instant)
-			s := w.NewSet(time.Millisecond, func(now clock.Instant, _ []*Item) { fired <- now })
-			var it Item
+			s := NewSet(w, time.Millisecond, func(now clock.Instant, _ []*thing) { fired <- now })
+			var it thing
 			var late time.Duration
 			for b.Loop() {
 				due := (w.clock.Now()/1e6 + 7) * 1e6

@@ -3,7 +3,9 @@ package wheel
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,15 +87,15 @@ func TestASourceIsArmedToTheEarliest(t *testing.T) {
 func TestWhatASetKeepsIsBounded(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, _ := newSetOf(r)
-	s.keep(make([]*Item, 1, keepBatch))
+	s.keep(make([]*thing, 1, keepBatch))
 	require.Equal(t, keepBatch, cap(s.batch))
 	require.Empty(t, s.batch)
-	s.keep(make([]*Item, 1, keepBatch+1))
+	s.keep(make([]*thing, 1, keepBatch+1))
 	require.Nil(t, s.batch)
 
 	s.mu.Lock()
 	for range keepFree + 1 {
-		s.recycleLocked(newBucket(s))
+		s.recycleLocked(&bucket[*thing]{set: s})
 	}
 	require.Len(t, s.free, keepFree)
 	last := s.free[keepFree-1]
@@ -102,7 +104,7 @@ func TestWhatASetKeepsIsBounded(t *testing.T) {
 	s.mu.Unlock()
 	s.close()
 	s.mu.Lock()
-	s.recycleLocked(newBucket(s))
+	s.recycleLocked(&bucket[*thing]{set: s})
 	require.Empty(t, s.free, "nothing comes after the end")
 	s.mu.Unlock()
 }
@@ -116,7 +118,7 @@ func TestEmptyBucketsAreDroppedWhenTheyAreManyAndMost(t *testing.T) {
 		t.Run(fmt.Sprint(full, " of ", full+c.leave), func(t *testing.T) {
 			r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 			s, _ := newSetOf(r)
-			stay, leave := make([]Item, full), make([]Item, c.leave)
+			stay, leave := make([]thing, full), make([]thing, c.leave)
 			for i := range stay {
 				s.Schedule(&stay[i], start.Add(time.Duration(2*i+1)*width))
 			}
@@ -125,7 +127,7 @@ func TestEmptyBucketsAreDroppedWhenTheyAreManyAndMost(t *testing.T) {
 			}
 			most := max(keepEmpty, (full+len(leave))/2)
 			for i := range leave {
-				require.True(t, s.Cancel(&leave[i]))
+				require.True(t, s.Cancel(&leave[i].item))
 				if i < most {
 					require.Equal(t, i+1, s.empty)
 					require.Len(t, s.order, full+len(leave))
@@ -145,10 +147,10 @@ func TestEmptyBucketsAreDroppedWhenTheyAreManyAndMost(t *testing.T) {
 			if full > 0 {
 				require.Equal(t, start.Add(width), s.earliest())
 			} else {
-				require.Equal(t, leave[most+1].bucket.end(), s.earliest())
+				require.Equal(t, leave[most+1].item.bucket.end(), s.earliest())
 			}
 			for i := range stay {
-				require.True(t, s.Cancel(&stay[i]))
+				require.True(t, s.Cancel(&stay[i].item))
 			}
 		})
 	}
@@ -158,7 +160,7 @@ func TestTheEarliestBucketIsKnown(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, _ := newSetOf(r)
 	require.Equal(t, never, s.earliest())
-	var a, b Item
+	var a, b thing
 	s.Schedule(&a, start.Add(5*width))
 	require.Equal(t, start.Add(5*width), s.earliest())
 	s.Schedule(&b, start.Add(2*width))
@@ -166,8 +168,8 @@ func TestTheEarliestBucketIsKnown(t *testing.T) {
 	r.clock.Advance(2 * width)
 	r.Settle()
 	require.Equal(t, start.Add(5*width), s.earliest())
-	require.Equal(t, []*Item{&a}, s.Drain())
-	require.Nil(t, a.bucket)
+	require.Equal(t, []*thing{&a}, s.Drain())
+	require.Nil(t, a.item.bucket)
 	r.clock.Advance(3 * width)
 	r.Settle()
 	require.Equal(t, never, s.earliest(), "an empty bucket is dropped when its end has come")
@@ -180,16 +182,16 @@ func TestTheEarliestBucketIsKnown(t *testing.T) {
 func TestABucketIsEmptyWithoutItsLastItem(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, out := newSetOf(r)
-	items := make([]Item, 2)
+	items := make([]thing, 2)
 	for i := range items {
 		s.Schedule(&items[i], start.Add(width))
 	}
-	require.True(t, s.Cancel(&items[0]))
+	require.True(t, s.Cancel(&items[0].item))
 	require.Zero(t, s.empty)
-	require.True(t, s.Cancel(&items[1]))
+	require.True(t, s.Cancel(&items[1].item))
 	require.Equal(t, 1, s.empty)
 
-	many := make([]Item, chunk+1)
+	many := make([]thing, chunk+1)
 	for i := range many {
 		s.Schedule(&many[i], start.Add(width))
 	}
@@ -197,23 +199,77 @@ func TestABucketIsEmptyWithoutItsLastItem(t *testing.T) {
 	r.Settle()
 	require.Len(t, await(t, out).items, chunk+1, "the last one, too")
 
-	b := newBucket(s)
-	b.push(&items[0])
-	b.push(&items[1])
-	b.clear()
+	b := &bucket[*thing]{set: s}
+	b.push(&items[0], &items[0].item)
+	b.push(&items[1], &items[1].item)
+	clearBucket(b)
 	require.Zero(t, b.count)
-	require.Nil(t, items[0].bucket)
-	require.Same(t, &b.root, b.root.next)
+	require.Nil(t, items[0].item.bucket)
+	require.Empty(t, b.items)
+}
+
+// A bucket that items come to and leave keeps the order of the others, and is not much longer than they are.
+func TestABucketThatItemsLeaveKeepsTheOrder(t *testing.T) {
+	for name, takes := range map[string]int{"open": 0, "half delivered": 100} {
+		random, all := rand.New(rand.NewPCG(7, uint64(takes))), make([]thing, 5000)
+		b := &bucket[*thing]{}
+		var stay []*thing
+		for i := range all {
+			all[i].id = i
+			b.push(&all[i], &all[i].item)
+			stay = append(stay, &all[i])
+			if i < 300 {
+				continue
+			}
+			if i == 300 {
+				due := take(b, nil, takes)
+				requireItems(t, stay[:takes], due)
+				stay = stay[takes:]
+			}
+			for len(stay) > 3 && random.IntN(10) < 6 { // more leave than come, as long as there are some
+				at := random.IntN(len(stay))
+				remove(b, &stay[at].item)
+				require.Nil(t, stay[at].item.bucket)
+				stay = slices.Delete(stay, at, at+1)
+			}
+			require.Equal(t, len(stay), b.count, name)
+			require.LessOrEqual(t, len(b.items)-b.taken, 2*b.count+fewHoles, name)
+			requireItems(t, stay, appendItems(nil, b))
+			for _, it := range stay {
+				require.Same(t, it, b.items[it.item.at])
+			}
+		}
+		require.Greater(t, cap(b.items), len(stay), name)
+		for _, it := range b.items[:cap(b.items)] {
+			require.True(t, it == nil || it.item.bucket == b, "%s: it holds on to what has left", name)
+		}
+		requireItems(t, stay, take(b, nil, len(all)))
+		require.Zero(t, b.count)
+	}
+}
+
+func TestABucketThatRestsHoldsOnToNothing(t *testing.T) {
+	for n, kept := range map[int]bool{1: true, keepItems: true, keepItems + 1: false} {
+		b := &bucket[*thing]{items: make([]*thing, 0, n)}
+		all := make([]thing, n)
+		for i := range all {
+			b.push(&all[i], &all[i].item)
+		}
+		require.Len(t, take(b, nil, n), n)
+		b.rest()
+		require.Equal(t, kept, cap(b.items) > 0, n)
+		require.Zero(t, b.taken)
+	}
 }
 
 func TestAClosedSetHoldsOnToNothingAndStartsNothing(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, _ := newSetOf(r)
-	items := make([]Item, 3)
+	items := make([]thing, 3)
 	for i := range items {
 		s.Schedule(&items[i], start.Add(time.Duration(i+1)*width))
 	}
-	require.True(t, s.Cancel(&items[0]))
+	require.True(t, s.Cancel(&items[0].item))
 	s.close()
 	require.Empty(t, s.buckets)
 	require.Empty(t, s.order)
@@ -238,7 +294,7 @@ func TestAClosedSetHoldsOnToNothingAndStartsNothing(t *testing.T) {
 
 // The clamp keeps what would mean unscheduled, or overflow, away.
 func TestClamp(t *testing.T) {
-	s := &Set{width: int64(width)}
+	s := &Set[*thing]{width: int64(width)}
 	for due, want := range map[clock.Instant]clock.Instant{
 		-5: 1, 0: 1, 1: 1, 2: 2, never: never - clock.Instant(width), never - clock.Instant(width) + 1: never - clock.Instant(width),
 		never - clock.Instant(width) - 1: never - clock.Instant(width) - 1,
@@ -255,7 +311,7 @@ func TestTheTimingWheelIsAimedATickLateAndNotTooFar(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{NoAlarm: true})
 			s, _ := newSetOf(r)
-			var it Item
+			var it thing
 			before := time.Now()
 			s.Schedule(&it, start.Add(c.due))
 			require.Equal(t, c.want, await(t, r.ahead))
@@ -286,7 +342,7 @@ func TestTheTimerIsTakenBackWhenTheAimChangesAndInStop(t *testing.T) {
 		return slowStop{&stopped}
 	}})
 	s, _ := newSetOf(r)
-	items := make([]Item, 2)
+	items := make([]thing, 2)
 	s.Schedule(&items[0], start.Add(5*width))
 	await(t, aimed)
 	require.Zero(t, stopped.Load())
@@ -317,7 +373,7 @@ func TestTheTimingWheelAloneServesAllSets(t *testing.T) {
 	r := newRig(t, Config{NoAlarm: true})
 	a, outA := newSetOf(r)
 	b, outB := newSetOf(r)
-	items := make([]Item, 2)
+	items := make([]thing, 2)
 	a.Schedule(&items[0], start.Add(width))
 	await(t, r.ahead)
 	b.Schedule(&items[1], start.Add(3*width))
@@ -327,7 +383,7 @@ func TestTheTimingWheelAloneServesAllSets(t *testing.T) {
 	require.Equal(t, 2*width+tick, await(t, r.ahead))
 	r.clock.Advance(2 * width)
 	await(t, r.timer)()
-	requireItems(t, []*Item{&items[1]}, await(t, outB).items)
+	requireItems(t, []*thing{&items[1]}, await(t, outB).items)
 }
 
 func TestALookCountsWhatHangsForAllOfTheTicks(t *testing.T) {
@@ -401,12 +457,12 @@ func TestAWheelInASimulatedWorld(t *testing.T) {
 		var err error
 		wheel, err = New(Config{Clock: w})
 		require.NoError(t, err)
-		s := wheel.NewSet(width, func(now clock.Instant, _ []*Item) {
+		s := NewSet(wheel, width, func(now clock.Instant, _ []*thing) {
 			fired = now
 			w.Sleep(time.Second)
 			end = w.Now()
 		})
-		s.Schedule(new(Item), begun.Add(3*width))
+		s.Schedule(new(thing), begun.Add(3*width))
 		w.Sleep(5 * width)
 		wheel.Stop()
 		stopped = w.Now()
@@ -422,7 +478,7 @@ func TestAWheelInASimulatedWorld(t *testing.T) {
 // Between two chunks of a delivery the set may be closed: then nothing is delivered, not even nothing.
 func TestNothingIsFiredOfASetThatIsClosedBetweenTwoChunks(t *testing.T) {
 	w := world.New(1, 0)
-	var s *Set
+	var s *Set[*thing]
 	closed := false
 	w.OnYield(func(at string) {
 		if at == "Set.collect: a chunk taken | the next" {
@@ -435,8 +491,8 @@ func TestNothingIsFiredOfASetThatIsClosedBetweenTwoChunks(t *testing.T) {
 	w.Go("test", func() {
 		wheel, err := New(Config{Clock: w})
 		require.NoError(t, err)
-		s = wheel.NewSet(width, func(clock.Instant, []*Item) { fired++ })
-		items := make([]Item, chunk+1)
+		s = NewSet(wheel, width, func(clock.Instant, []*thing) { fired++ })
+		items := make([]thing, chunk+1)
 		for i := range items {
 			s.Schedule(&items[i], due)
 		}
@@ -451,7 +507,7 @@ func TestNothingIsFiredOfASetThatIsClosedBetweenTwoChunks(t *testing.T) {
 func TestABucketOfAnySizeHoldsNobodyUp(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, out := newSetOf(r)
-	items := make([]Item, 20*chunk)
+	items := make([]thing, 20*chunk)
 	for i := range items {
 		s.Schedule(&items[i], start.Add(width))
 	}
@@ -459,6 +515,6 @@ func TestABucketOfAnySizeHoldsNobodyUp(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s.kick()
 	runtime.Gosched() // the set takes the first chunk out, and lets us go on
-	require.True(t, s.Cancel(&items[len(items)-1]), "the last chunk is still in the bucket")
+	require.True(t, s.Cancel(&items[len(items)-1].item), "the last chunk is still in the bucket")
 	require.Len(t, await(t, out).items, len(items)-1)
 }

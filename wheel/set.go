@@ -32,29 +32,29 @@ const (
 )
 
 // Set is a family of items that share a width and a function. It is made by
-// [Wheel.NewSet]; all methods may be called from any goroutine.
-type Set struct {
+// [NewSet]; all methods may be called from any goroutine.
+type Set[T Scheduled[T]] struct {
 	w     *Wheel
 	width int64 // nanoseconds
-	fire  func(now clock.Instant, due []*Item)
+	fire  func(now clock.Instant, due []T)
 	work  func() // run, made once: a delivery then costs no closure
 	part  world.Part
 
 	next atomic.Int64 // end of the earliest open bucket, or never; written under mu
 
 	mu      sync.Mutex
-	buckets map[int64]*bucket // the open ones by their ends
-	order   bucketHeap        // the same, earliest first
-	last    *bucket           // the open one used last, or nil
-	leaving *bucket           // the one being delivered, or nil
-	free    []*bucket         // at most keepFree
-	empty   int               // open buckets without items
-	items   int               // scheduled items
-	running bool              // a goroutine is in run
+	buckets map[int64]*bucket[T] // the open ones by their ends
+	order   bucketHeap[T]        // the same, earliest first
+	last    *bucket[T]           // the open one used last, or nil
+	leaving *bucket[T]           // the one being delivered, or nil
+	free    []*bucket[T]         // at most keepFree
+	empty   int                  // open buckets without items
+	items   int                  // scheduled items
+	running bool                 // a goroutine is in run
 	closed  bool
 	rest    sync.Cond // running has become false
 
-	batch []*Item // the slice of the last delivery; belongs to the goroutine in run
+	batch []T // the slice of the last delivery; belongs to the goroutine in run
 }
 
 // NewSet makes a family of items. Items due within one width are delivered together:
@@ -68,11 +68,11 @@ type Set struct {
 //
 // It panics if width is not positive or fire is nil. Of a stopped wheel it returns a
 // closed set.
-func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*Item)) *Set {
+func NewSet[T Scheduled[T]](w *Wheel, width time.Duration, fire func(now clock.Instant, due []T)) *Set[T] {
 	if width <= 0 || fire == nil {
 		panic("wheel: a set needs a positive width and a function")
 	}
-	s := &Set{part: world.NewPart("timers"), w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket)}
+	s := &Set[T]{part: world.NewPart("timers"), w: w, width: int64(width), fire: fire, buckets: make(map[int64]*bucket[T])}
 	s.rest.L, s.work = &s.mu, s.run
 	s.next.Store(int64(never))
 	w.mu.Lock()
@@ -80,14 +80,14 @@ func (w *Wheel) NewSet(width time.Duration, fire func(now clock.Instant, due []*
 	s.closed = w.stopped
 	if !w.stopped {
 		// A new slice each time: sweep walks the old one without mu.
-		w.sets = append(slices.Clip(w.sets), s)
+		w.sets = append(slices.Clip(w.sets), family(s))
 	}
 	return s
 }
 
 // SchedulePrecisely is Schedule for what must not be late: at most a tenth of the width
 // plus tick. It costs more deliveries, so it is for few items.
-func (s *Set) SchedulePrecisely(it *Item, due clock.Instant) {
+func (s *Set[T]) SchedulePrecisely(it T, due clock.Instant) {
 	s.scheduleIn(it, due, max(s.width/finer, 1))
 }
 
@@ -98,56 +98,57 @@ func (s *Set) SchedulePrecisely(it *Item, due clock.Instant) {
 // It panics if the item is scheduled in another set.
 //
 // Blocks: never for long. Allocates: only when it opens a bucket.
-func (s *Set) Schedule(it *Item, due clock.Instant) { s.scheduleIn(it, due, s.width) }
+func (s *Set[T]) Schedule(it T, due clock.Instant) { s.scheduleIn(it, due, s.width) }
 
 // scheduleIn puts the item into a bucket of that width.
-func (s *Set) scheduleIn(it *Item, due clock.Instant, width int64) {
+func (s *Set[T]) scheduleIn(it T, due clock.Instant, width int64) {
 	// Rounded up: a bucket ends when all of it is due, so nothing comes early.
 	due = s.clamp(due)
 	s.w.arm(s.schedule(it, ((int64(due)-1)/width+1)*width))
 }
 
 // clamp keeps instants away from zero, which means unarmed, and from overflow.
-func (s *Set) clamp(due clock.Instant) clock.Instant {
+func (s *Set[T]) clamp(due clock.Instant) clock.Instant {
 	return max(1, min(due, never-clock.Instant(s.width)))
 }
 
 // schedule returns what the sources must be armed to, or never. That is left to the
 // caller because it needs another mutex.
-func (s *Set) schedule(it *Item, ends int64) clock.Instant {
+func (s *Set[T]) schedule(it T, ends int64) clock.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return never
 	}
-	s.checkLocked(it)
-	if b := it.bucket; b != nil {
+	place := it.Scheduled()
+	s.checkLocked(place)
+	if b := place.bucket; b != nil {
 		// It is there already: a deadline that moves within one width costs nothing.
 		if b.ends == ends {
 			return never
 		}
-		s.detachLocked(it)
+		s.detachLocked(place)
 	}
 	b, alarm := s.bucketLocked(ends)
 	if b.count == 0 {
 		s.empty--
 	}
-	b.push(it)
+	b.push(it, place)
 	s.items++
 	return alarm
 }
 
 // checkLocked stops a mistake that would corrupt the lists of two sets.
-func (s *Set) checkLocked(it *Item) {
-	if it.bucket != nil && it.bucket.set != s {
+func (s *Set[T]) checkLocked(place *Item[T]) {
+	if place.bucket != nil && place.bucket.set != any(s) {
 		panic("wheel: the item is scheduled in another set")
 	}
 }
 
 // detachLocked takes a scheduled item out of its bucket.
-func (s *Set) detachLocked(it *Item) {
-	b := it.bucket
-	b.remove(it)
+func (s *Set[T]) detachLocked(place *Item[T]) {
+	b := place.bucket
+	remove(b, place)
 	s.items--
 	if b.count > 0 || !b.open {
 		return
@@ -162,19 +163,19 @@ func (s *Set) detachLocked(it *Item) {
 // be delivered for that schedule. False also means that a delivery is on its way.
 //
 // It panics if the item is scheduled in another set.
-func (s *Set) Cancel(it *Item) bool {
+func (s *Set[T]) Cancel(place *Item[T]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it.bucket == nil {
+	if place.bucket == nil {
 		return false
 	}
-	s.checkLocked(it)
-	s.detachLocked(it)
+	s.checkLocked(place)
+	s.detachLocked(place)
 	return true
 }
 
 // Len returns the number of scheduled items.
-func (s *Set) Len() int {
+func (s *Set[T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.items
@@ -182,36 +183,34 @@ func (s *Set) Len() int {
 
 // Drain cancels everything that is scheduled and returns it, for an owner that is about to stop and
 // must settle what still waits. What a running delivery has taken already is delivered by it.
-func (s *Set) Drain() []*Item {
+func (s *Set[T]) Drain() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	items := make([]*Item, 0, s.items)
+	items := make([]T, 0, s.items)
 	buckets := slices.Clone(s.order)
 	// What the delivery has not taken out yet is still scheduled.
 	if s.leaving != nil {
 		buckets = append(buckets, s.leaving)
 	}
 	for _, b := range buckets {
-		for it := b.root.next; it != &b.root; it = it.next {
-			items = append(items, it)
-		}
+		items = appendItems(items, b)
 	}
 	for _, it := range items {
-		s.detachLocked(it)
+		s.detachLocked(it.Scheduled())
 	}
 	return items
 }
 
 // close empties the set; no delivery begins after it.
-func (s *Set) close() {
+func (s *Set[T]) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, b := range s.order {
-		b.clear()
+		clearBucket(b)
 	}
 	if s.leaving != nil {
-		s.leaving.clear()
+		clearBucket(s.leaving)
 	}
 	clear(s.buckets)
 	s.order, s.last, s.free = nil, nil, nil
@@ -221,7 +220,7 @@ func (s *Set) close() {
 
 // bucketLocked returns the open bucket that ends then, opening it if need be, and what
 // the sources must then be armed to.
-func (s *Set) bucketLocked(ends int64) (*bucket, clock.Instant) {
+func (s *Set[T]) bucketLocked(ends int64) (*bucket[T], clock.Instant) {
 	if s.last != nil && s.last.ends == ends {
 		return s.last, never
 	}
@@ -235,7 +234,7 @@ func (s *Set) bucketLocked(ends int64) (*bucket, clock.Instant) {
 
 // openLocked makes an empty bucket, and returns what the sources must be armed to if it is now
 // the earliest. The ticker looks anyway.
-func (s *Set) openLocked(ends int64) (*bucket, clock.Instant) {
+func (s *Set[T]) openLocked(ends int64) (*bucket[T], clock.Instant) {
 	b := s.newBucketLocked()
 	b.ends, b.open = ends, true
 	s.buckets[ends] = b
@@ -253,10 +252,10 @@ func (s *Set) openLocked(ends int64) (*bucket, clock.Instant) {
 	return b, b.end()
 }
 
-func (s *Set) newBucketLocked() *bucket {
+func (s *Set[T]) newBucketLocked() *bucket[T] {
 	n := len(s.free)
 	if n == 0 {
-		return newBucket(s)
+		return &bucket[T]{set: s}
 	}
 	b := s.free[n-1]
 	s.free = s.free[:n-1]
@@ -264,7 +263,7 @@ func (s *Set) newBucketLocked() *bucket {
 }
 
 // retireLocked makes a bucket that has left the heap unknown to Schedule.
-func (s *Set) retireLocked(b *bucket) {
+func (s *Set[T]) retireLocked(b *bucket[T]) {
 	delete(s.buckets, b.ends)
 	b.open = false
 	if s.last == b {
@@ -276,14 +275,15 @@ func (s *Set) retireLocked(b *bucket) {
 }
 
 // recycleLocked keeps an empty retired bucket for reuse.
-func (s *Set) recycleLocked(b *bucket) {
+func (s *Set[T]) recycleLocked(b *bucket[T]) {
 	if len(s.free) < keepFree && !s.closed {
+		b.rest()
 		s.free = append(s.free, b)
 	}
 }
 
 // publishLocked makes the earliest end known to sweep.
-func (s *Set) publishLocked() {
+func (s *Set[T]) publishLocked() {
 	if len(s.order) == 0 {
 		s.next.Store(int64(never))
 		return
@@ -293,7 +293,7 @@ func (s *Set) publishLocked() {
 
 // compactLocked drops the empty buckets. At least half are empty, so each bucket pays
 // for it once.
-func (s *Set) compactLocked() {
+func (s *Set[T]) compactLocked() {
 	kept := s.order[:0]
 	for _, b := range s.order {
 		if b.count > 0 {
@@ -310,10 +310,10 @@ func (s *Set) compactLocked() {
 }
 
 // earliest is when the set next has something to deliver, or never.
-func (s *Set) earliest() clock.Instant { return clock.Instant(s.next.Load()) }
+func (s *Set[T]) earliest() clock.Instant { return clock.Instant(s.next.Load()) }
 
 // kick starts deliveries unless they are going on.
-func (s *Set) kick() {
+func (s *Set[T]) kick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kickLocked()
@@ -321,7 +321,7 @@ func (s *Set) kick() {
 
 // kickLocked: a goroutine in run cannot miss what is due now, because it comes to rest
 // only under mu, after a look at the clock.
-func (s *Set) kickLocked() {
+func (s *Set[T]) kickLocked() {
 	if s.running || s.closed {
 		return
 	}
@@ -331,7 +331,7 @@ func (s *Set) kickLocked() {
 }
 
 // run delivers what is overdue, bucket by bucket, then ends.
-func (s *Set) run() {
+func (s *Set[T]) run() {
 	s.part.Label()
 	defer s.w.running.Done()
 	for {
@@ -348,7 +348,7 @@ func (s *Set) run() {
 }
 
 // keep reuses the slice of a delivery, without holding on to its items.
-func (s *Set) keep(due []*Item) {
+func (s *Set[T]) keep(due []T) {
 	s.batch = nil
 	if cap(due) <= keepBatch {
 		clear(due)
@@ -358,7 +358,7 @@ func (s *Set) keep(due []*Item) {
 
 // collect detaches the earliest bucket that has ended and unschedules its items. It
 // reports false when there is none: the set is then at rest.
-func (s *Set) collect() (clock.Instant, []*Item, bool) {
+func (s *Set[T]) collect() (clock.Instant, []T, bool) {
 	s.mu.Lock()
 	b, now := s.overdueLocked()
 	if b == nil {
@@ -388,7 +388,7 @@ func (s *Set) collect() (clock.Instant, []*Item, bool) {
 // What is left in the bucket is still scheduled: it can be cancelled or moved away.
 // Nothing is added, since Schedule no longer finds the bucket. If the set is closed
 // meanwhile, nothing is delivered.
-func (s *Set) drain(b *bucket, due []*Item) (_ []*Item, more bool) {
+func (s *Set[T]) drain(b *bucket[T], due []T) (_ []T, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -396,7 +396,7 @@ func (s *Set) drain(b *bucket, due []*Item) (_ []*Item, more bool) {
 		return due[:0], false
 	}
 	before := len(due)
-	due = b.take(due, chunk)
+	due = take(b, due, chunk)
 	s.items -= len(due) - before
 	if b.count > 0 {
 		return due, true
@@ -407,11 +407,11 @@ func (s *Set) drain(b *bucket, due []*Item) (_ []*Item, more bool) {
 }
 
 // overdueLocked detaches the earliest bucket that has ended and has items.
-func (s *Set) overdueLocked() (*bucket, clock.Instant) {
+func (s *Set[T]) overdueLocked() (*bucket[T], clock.Instant) {
 	now := s.w.clock.Now()
 	defer s.publishLocked()
 	for len(s.order) > 0 && !s.order[0].end().After(now) {
-		b := heap.Pop(&s.order).(*bucket) //nolint:forcetypeassert // ours alone
+		b := heap.Pop(&s.order).(*bucket[T]) //nolint:forcetypeassert // ours alone
 		s.retireLocked(b)
 		if b.count > 0 {
 			s.leaving = b
@@ -423,7 +423,7 @@ func (s *Set) overdueLocked() (*bucket, clock.Instant) {
 }
 
 // restLocked ends the running and returns what the sources must be armed to.
-func (s *Set) restLocked() clock.Instant {
+func (s *Set[T]) restLocked() clock.Instant {
 	s.running = false
 	s.rest.Broadcast()
 	return s.earliest()
@@ -431,7 +431,7 @@ func (s *Set) restLocked() clock.Instant {
 
 // settle delivers what is due, waits until the set rests with nothing overdue, and
 // reports whether there was anything to do.
-func (s *Set) settle() (worked bool) {
+func (s *Set[T]) settle() (worked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.running || !s.earliest().After(s.w.clock.Now()) {

@@ -36,7 +36,7 @@ func TestATimingWheelThatIsStuckHoldsNobodyUp(t *testing.T) {
 			})
 			a, outA := newSetOf(r)
 			b, outB := newSetOf(r)
-			items := make([]Item, 100)
+			items := make([]thing, 100)
 			a.Schedule(&items[0], start.Add(100*width))
 			await(t, aimed)
 			done := make(chan struct{})
@@ -46,7 +46,7 @@ func TestATimingWheelThatIsStuckHoldsNobodyUp(t *testing.T) {
 					a.Schedule(&items[i], start.Add(time.Duration(len(items)-i)*width))
 				}
 				for i := range items[1:] {
-					require.True(t, a.Cancel(&items[i+1]))
+					require.True(t, a.Cancel(&items[i+1].item))
 				}
 				b.Schedule(&items[1], start.Add(width))
 				b.Schedule(&items[1], start.Add(2*width))
@@ -57,10 +57,10 @@ func TestATimingWheelThatIsStuckHoldsNobodyUp(t *testing.T) {
 			}
 			r.clock.Advance(2 * width)
 			r.ticks <- time.Time{}
-			requireItems(t, []*Item{&items[1]}, await(t, outB).items)
+			requireItems(t, []*thing{&items[1]}, await(t, outB).items)
 			r.clock.Advance(98 * width)
 			r.ticks <- time.Time{}
-			requireItems(t, []*Item{&items[0]}, await(t, outA).items)
+			requireItems(t, []*thing{&items[0]}, await(t, outA).items)
 			stopped := make(chan struct{})
 			go func() {
 				defer close(stopped)
@@ -76,7 +76,7 @@ func TestWithAStuckTimingWheelEverythingIsAtMostATickLate(t *testing.T) {
 	w, err := New(Config{NoAlarm: true, After: func(time.Duration, func()) Stopper { <-open; return noStop{} }})
 	require.NoError(t, err)
 	s, out := newSetOf(&rig{Wheel: w})
-	items := make([]Item, 10)
+	items := make([]thing, 10)
 	began := w.clock.Now()
 	for i := range items {
 		s.Schedule(&items[i], began.Add(time.Duration(i+1)*width))
@@ -115,7 +115,7 @@ func TestATimingWheelThatIsStuckIsCounted(t *testing.T) {
 				<-r.timers.ended
 			})
 			s, _ := newSetOf(r)
-			var item Item
+			var item thing
 			for range 2 * stuckTicks {
 				r.ticks <- time.Time{}
 			}
@@ -152,7 +152,7 @@ func awaitPast(t *testing.T, r *rig) {
 func TestATimingWheelThatComesIsNotStuck(t *testing.T) {
 	r := newRig(t, Config{NoAlarm: true})
 	s, out := newSetOf(r)
-	var item Item
+	var item thing
 	for i := range 3 * stuckTicks {
 		s.Schedule(&item, start.Add(time.Duration(i+1)*width))
 		await(t, r.ahead)

@@ -39,9 +39,9 @@ func (tw *twin) fire(now clock.Instant) []int {
 
 // pair is a set and its twin, with what the set delivered.
 type pair struct {
-	set   *Set
+	set   *Set[*thing]
 	twin  twin
-	items []*Item
+	items []*thing
 
 	mu    sync.Mutex
 	more  sync.Cond
@@ -51,16 +51,16 @@ type pair struct {
 func newPair(t *rapid.T, w *Wheel, width time.Duration, n int) *pair {
 	p := &pair{twin: twin{width, map[int]clock.Instant{}, map[int]bool{}}}
 	p.more.L = &p.mu
-	p.set = w.NewSet(width, func(_ clock.Instant, due []*Item) {
+	p.set = NewSet(w, width, func(_ clock.Instant, due []*thing) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, it := range due {
-			p.fired = append(p.fired, it.Owner.(int))
+			p.fired = append(p.fired, it.id)
 		}
 		p.more.Broadcast()
 	})
 	for i := range n {
-		p.items = append(p.items, &Item{Owner: i})
+		p.items = append(p.items, &thing{id: i})
 	}
 	return p
 }
@@ -104,10 +104,10 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-func scheduled(s *Set, it *Item) bool {
+func scheduled[T Scheduled[T]](s *Set[T], it T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return it.bucket != nil
+	return it.Scheduled().bucket != nil
 }
 
 // runTwin plays random operations; time is in nanoseconds so that bounds are hit.
@@ -156,7 +156,7 @@ func runTwin(t *rapid.T, cfg Config) {
 		"cancel": func(t *rapid.T) {
 			p, id := draw()
 			_, was := p.twin.due[id]
-			require.Equal(t, was, p.set.Cancel(p.items[id]))
+			require.Equal(t, was, p.set.Cancel(&p.items[id].item))
 			delete(p.twin.due, id)
 		},
 		"past": func(t *rapid.T) {
@@ -172,13 +172,15 @@ func runTwin(t *rapid.T, cfg Config) {
 
 // owner is what a lock would be: its own lock decides whether a delivery means anything.
 type owner struct {
-	Item
+	item      Item[*owner]
 	mu        sync.Mutex
 	wanted    bool
 	due       clock.Instant
 	delivered int
 	scheduled int
 }
+
+func (o *owner) Scheduled() *Item[*owner] { return &o.item }
 
 // TestOwnersUnderRace lets goroutines schedule, move and cancel the same items while
 // they fire. Every schedule must end in exactly one of: moved, cancelled, delivered.
@@ -187,14 +189,13 @@ func TestOwnersUnderRace(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Stop()
 	var early atomic.Int64
-	var sets [2]*Set
+	var sets [2]*Set[*owner]
 	for i := range sets {
-		sets[i] = w.NewSet(ms, func(now clock.Instant, due []*Item) {
-			for _, it := range due {
-				o := it.Owner.(*owner)
+		sets[i] = NewSet(w, ms, func(now clock.Instant, due []*owner) {
+			for _, o := range due {
 				o.mu.Lock()
 				// A delivery may be of a schedule that was replaced meanwhile.
-				if o.wanted && !scheduled(sets[i], it) {
+				if o.wanted && !scheduled(sets[i], o) {
 					if now.Before(o.due) {
 						early.Add(1)
 					}
@@ -208,7 +209,6 @@ func TestOwnersUnderRace(t *testing.T) {
 	owners := make([]*owner, 300)
 	for i := range owners {
 		owners[i] = &owner{}
-		owners[i].Owner = owners[i]
 	}
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -217,8 +217,8 @@ func TestOwnersUnderRace(t *testing.T) {
 	wg.Wait()
 	end := w.clock.Now().Add(30 * ms)
 	settled := make(chan struct{})
-	last := w.NewSet(ms, func(clock.Instant, []*Item) { close(settled) })
-	last.Schedule(&Item{}, end)
+	last := NewSet(w, ms, func(clock.Instant, []*thing) { close(settled) })
+	last.Schedule(&thing{}, end)
 	await(t, settled)
 	w.Settle()
 	for _, o := range owners {
@@ -229,20 +229,20 @@ func TestOwnersUnderRace(t *testing.T) {
 }
 
 // hammer works on all owners in an order of its own.
-func hammer(sets []*Set, owners []*owner, c clock.Clock, g int) {
+func hammer(sets []*Set[*owner], owners []*owner, c clock.Clock, g int) {
 	for n := range 5000 {
 		i := (n*7 + g*31) % len(owners)
 		o, s := owners[i], sets[i%len(sets)]
 		o.mu.Lock()
 		if n%5 == 0 {
-			if s.Cancel(&o.Item) {
+			if s.Cancel(&o.item) {
 				o.wanted = false
 			}
 		} else {
 			o.due = c.Now().Add(time.Duration(n*g%5000-500) * time.Microsecond)
 			o.wanted = true
 			o.scheduled++
-			s.Schedule(&o.Item, o.due)
+			s.Schedule(o, o.due)
 		}
 		o.mu.Unlock()
 	}

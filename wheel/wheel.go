@@ -45,13 +45,21 @@ type Wheel struct {
 	alarmed source      // the alarm
 
 	mu      sync.Mutex
-	sets    []*Set // replaced, never changed, so that a reader may walk it unlocked
+	sets    []family // replaced, never changed, so that a reader may walk it unlocked
 	stopped bool
 
 	stop    sync.Once
 	quit    chan struct{}  // ends the ticker
 	ticking sync.WaitGroup // the ticker
 	running world.Group    // deliveries; none begins once every set is closed
+}
+
+// A family is a [Set], whatever it delivers.
+type family interface {
+	earliest() clock.Instant
+	kick()
+	settle() (worked bool)
+	close()
 }
 
 // New starts a wheel. Stop must be called to end its goroutines.
@@ -114,7 +122,7 @@ func (w *Wheel) Settle() {
 }
 
 // snapshot returns the sets of this moment.
-func (w *Wheel) snapshot() []*Set {
+func (w *Wheel) snapshot() []family {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sets

@@ -36,8 +36,16 @@ func await[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
+// thing is what is scheduled here.
+type thing struct {
+	item Item[*thing]
+	id   int
+}
+
+func (it *thing) Scheduled() *Item[*thing] { return &it.item }
+
 // requireItems compares which items they are; require.Equal would compare what is in them.
-func requireItems(t testing.TB, want, got []*Item) {
+func requireItems(t testing.TB, want, got []*thing) {
 	t.Helper()
 	require.True(t, slices.Equal(want, got), "want %p, got %p", want, got)
 }
@@ -80,34 +88,34 @@ func newRig(t testing.TB, cfg Config) *rig {
 // delivery is one call of a set's function.
 type delivery struct {
 	now   clock.Instant
-	items []*Item
+	items []*thing
 }
 
 // newSetOf makes a set that reports its deliveries.
-func newSetOf(r *rig) (*Set, chan delivery) {
+func newSetOf(r *rig) (*Set[*thing], chan delivery) {
 	out := make(chan delivery, 10_000)
-	return r.NewSet(width, func(now clock.Instant, due []*Item) {
+	return NewSet(r.Wheel, width, func(now clock.Instant, due []*thing) {
 		out <- delivery{now, slices.Clone(due)}
 	}), out
 }
 
 func TestItemIsSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(Item{}), uintptr(40))
+	require.LessOrEqual(t, unsafe.Sizeof(Item[*thing]{}), uintptr(16))
 }
 
 func TestTheZeroConfigWillDoAndASetNeedsAWidthAndAFunction(t *testing.T) {
 	w, err := New(Config{})
 	require.NoError(t, err)
 	w.Stop()
-	require.Panics(t, func() { w.NewSet(0, func(clock.Instant, []*Item) {}) })
-	require.Panics(t, func() { w.NewSet(width, nil) })
+	require.Panics(t, func() { NewSet(w, 0, func(clock.Instant, []*thing) {}) })
+	require.Panics(t, func() { NewSet[*thing](w, width, nil) })
 }
 
 func TestSchedule(t *testing.T) {
 	t.Run("ABucketIsDeliveredTogetherInOrderAtItsEnd", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)
-		items := make([]Item, 4)
+		items := make([]thing, 4)
 		s.Schedule(&items[0], start.Add(width+1))
 		s.Schedule(&items[1], start.Add(2*width))
 		s.Schedule(&items[2], start.Add(2*width+1)) // the next bucket
@@ -120,37 +128,37 @@ func TestSchedule(t *testing.T) {
 		r.Settle()
 		got := await(t, out)
 		require.Equal(t, start.Add(2*width), got.now)
-		requireItems(t, []*Item{&items[0], &items[1], &items[3]}, got.items)
-		require.Nil(t, items[0].bucket)
-		require.Equal(t, start.Add(3*width), items[2].bucket.end())
+		requireItems(t, []*thing{&items[0], &items[1], &items[3]}, got.items)
+		require.Nil(t, items[0].item.bucket)
+		require.Equal(t, start.Add(3*width), items[2].item.bucket.end())
 		require.Equal(t, 1, s.Len())
 	})
 	t.Run("MovesEarlierAndLater", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)
-		var a, b Item
+		var a, b thing
 		s.Schedule(&a, start.Add(10*width))
 		s.Schedule(&b, start.Add(2*width))
 		s.Schedule(&a, start.Add(width))
 		s.Schedule(&b, start.Add(20*width))
 		s.Schedule(&b, start.Add(20*width-1)) // within its bucket
-		require.Equal(t, start.Add(20*width), b.bucket.end())
+		require.Equal(t, start.Add(20*width), b.item.bucket.end())
 		require.Equal(t, 2, s.Len())
 		r.clock.Advance(width)
 		r.Settle()
-		requireItems(t, []*Item{&a}, await(t, out).items)
+		requireItems(t, []*thing{&a}, await(t, out).items)
 		r.clock.Advance(18 * width)
 		r.Settle()
 		require.Empty(t, out)
 		r.clock.Advance(width)
 		r.Settle()
-		requireItems(t, []*Item{&b}, await(t, out).items)
+		requireItems(t, []*thing{&b}, await(t, out).items)
 		require.Zero(t, s.Len())
 	})
 	t.Run("WhatIsPreciseIsATenthOfTheWidthLate", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)
-		items := make([]Item, 3)
+		items := make([]thing, 3)
 		s.Schedule(&items[0], start.Add(width+1))
 		s.SchedulePrecisely(&items[1], start.Add(width+1))
 		s.SchedulePrecisely(&items[2], start.Add(2*width)) // with the others of that width
@@ -159,17 +167,17 @@ func TestSchedule(t *testing.T) {
 		require.Empty(t, out)
 		r.clock.Advance(1)
 		r.Settle()
-		requireItems(t, []*Item{&items[1]}, await(t, out).items)
+		requireItems(t, []*thing{&items[1]}, await(t, out).items)
 		r.clock.Advance(width - width/finer)
 		r.Settle()
-		requireItems(t, []*Item{&items[0], &items[2]}, await(t, out).items)
+		requireItems(t, []*thing{&items[0], &items[2]}, await(t, out).items)
 	})
 	t.Run("ThePastIsDeliveredFromAnotherGoroutineWithoutASource", func(t *testing.T) {
 		r := newRig(t, Config{NoAlarm: true, NoTimingWheel: true})
 		out := make(chan clock.Instant) // unbuffered: in the caller it would hang
-		set := r.NewSet(width, func(now clock.Instant, _ []*Item) { out <- now })
+		set := NewSet(r.Wheel, width, func(now clock.Instant, _ []*thing) { out <- now })
 		for _, due := range []clock.Instant{start, start - 1, 1, 0, -7} {
-			var it Item
+			var it thing
 			set.Schedule(&it, due)
 			require.Equal(t, start, await(t, out))
 		}
@@ -177,7 +185,7 @@ func TestSchedule(t *testing.T) {
 	t.Run("TheFarFutureIsNotSoon", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)
-		items := make([]Item, 4)
+		items := make([]thing, 4)
 		for i, due := range []clock.Instant{never, never - 1, never.Add(-width), start.Add(1000 * time.Hour)} {
 			s.Schedule(&items[i], due)
 		}
@@ -186,56 +194,56 @@ func TestSchedule(t *testing.T) {
 		r.Settle()
 		require.Empty(t, out)
 		r.clock.Set(start.Add(1000 * time.Hour))
-		requireItems(t, []*Item{&items[3]}, await(t, out).items)
+		requireItems(t, []*thing{&items[3]}, await(t, out).items)
 		require.Equal(t, 3, s.Len())
 	})
 	t.Run("AnItemOfAnotherSetPanicsAndCorruptsNothing", func(t *testing.T) {
 		r := newRig(t, Config{})
 		a, _ := newSetOf(r)
 		b, _ := newSetOf(r)
-		var it Item
+		var it thing
 		a.Schedule(&it, start.Add(width))
 		require.Panics(t, func() { b.Schedule(&it, start.Add(width)) })
-		require.Panics(t, func() { b.Cancel(&it) })
+		require.Panics(t, func() { b.Cancel(&it.item) })
 		require.Zero(t, b.Len())
-		require.True(t, a.Cancel(&it))
+		require.True(t, a.Cancel(&it.item))
 		b.Schedule(&it, start.Add(width))
-		require.True(t, b.Cancel(&it))
+		require.True(t, b.Cancel(&it.item))
 	})
 }
 
 func TestCancel(t *testing.T) {
 	r := newRig(t, Config{})
 	s, out := newSetOf(r)
-	var it, other Item
-	require.False(t, s.Cancel(&it))
+	var it, other thing
+	require.False(t, s.Cancel(&it.item))
 	s.Schedule(&it, start.Add(width))
 	s.Schedule(&other, start.Add(width))
-	require.True(t, s.Cancel(&it))
-	require.False(t, s.Cancel(&it))
-	require.Nil(t, it.bucket)
+	require.True(t, s.Cancel(&it.item))
+	require.False(t, s.Cancel(&it.item))
+	require.Nil(t, it.item.bucket)
 	r.clock.Advance(width)
 	r.Settle()
-	requireItems(t, []*Item{&other}, await(t, out).items)
-	require.False(t, s.Cancel(&other))
+	requireItems(t, []*thing{&other}, await(t, out).items)
+	require.False(t, s.Cancel(&other.item))
 	require.Empty(t, out)
 }
 
 func TestEmptyBucketsAreBounded(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true})
 	s, out := newSetOf(r)
-	var stays Item
+	var stays thing
 	s.Schedule(&stays, start.Add(5000*width))
 	for i := range 10_000 {
-		var it Item
+		var it thing
 		s.Schedule(&it, start.Add(time.Duration(i+1)*width))
-		require.True(t, s.Cancel(&it))
+		require.True(t, s.Cancel(&it.item))
 		require.LessOrEqual(t, len(s.order), keepEmpty+3)
 		require.Len(t, s.buckets, len(s.order))
 	}
 	require.LessOrEqual(t, len(s.free), keepFree)
 	r.clock.Advance(5000 * width)
-	requireItems(t, []*Item{&stays}, await(t, out).items)
+	requireItems(t, []*thing{&stays}, await(t, out).items)
 	require.Empty(t, out)
 }
 
@@ -243,19 +251,19 @@ func TestDroppingEmptyBucketsKeepsTheOrder(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true})
 	s, out := newSetOf(r)
 	const n = 5000
-	items := make([]Item, n)
+	items := make([]thing, n)
 	for _, i := range rand.Perm(n) {
 		s.Schedule(&items[i], start.Add(time.Duration(i+1)*width))
 	}
 	for _, i := range rand.Perm(n) {
 		if i%10 != 0 {
-			require.True(t, s.Cancel(&items[i]))
+			require.True(t, s.Cancel(&items[i].item))
 		}
 	}
 	require.Less(t, len(s.order), n/2)
 	r.clock.Set(start.Add(n * width))
 	for i := 0; i < n; i += 10 {
-		requireItems(t, []*Item{&items[i]}, await(t, out).items)
+		requireItems(t, []*thing{&items[i]}, await(t, out).items)
 	}
 	require.Zero(t, s.Len())
 }
@@ -265,7 +273,7 @@ func TestSources(t *testing.T) {
 	t.Run("TheTickerAloneDelivers/WallClockSteppedBack", func(t *testing.T) {
 		r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 		s, out := newSetOf(r)
-		var it Item
+		var it thing
 		s.Schedule(&it, start.Add(width))
 		r.clock.Advance(width - 1)
 		r.ticks <- time.Time{}
@@ -281,8 +289,8 @@ func TestSources(t *testing.T) {
 		require.NoError(t, err)
 		defer w.Stop()
 		out := make(chan clock.Instant, 1)
-		s := w.NewSet(ms, func(now clock.Instant, _ []*Item) { out <- now })
-		var it Item
+		s := NewSet(w, ms, func(now clock.Instant, _ []*thing) { out <- now })
+		var it thing
 		due := w.clock.Now().Add(20 * ms)
 		s.Schedule(&it, due)
 		require.False(t, await(t, out).Before(due))
@@ -290,7 +298,7 @@ func TestSources(t *testing.T) {
 	t.Run("TheTimingWheelMayFireEarly/WallClockSteppedForward", func(t *testing.T) {
 		r := newRig(t, Config{NoAlarm: true})
 		s, out := newSetOf(r)
-		var it Item
+		var it thing
 		s.Schedule(&it, start.Add(width))
 		early := await(t, r.timer)
 		early()
@@ -308,11 +316,11 @@ func TestSources(t *testing.T) {
 	t.Run("TheTimingWheelAloneDelivers", func(t *testing.T) {
 		r := newRig(t, Config{NoAlarm: true})
 		s, out := newSetOf(r)
-		items := make([]Item, 100)
+		items := make([]thing, 100)
 		for i := range items {
 			s.Schedule(&items[i], start.Add(width/2))
 		}
-		later := Item{}
+		later := thing{}
 		s.Schedule(&later, start.Add(2*width))
 		require.Equal(t, width+tick, await(t, r.ahead))
 		r.clock.Advance(width)
@@ -321,13 +329,13 @@ func TestSources(t *testing.T) {
 		require.Equal(t, width+tick, await(t, r.ahead), "one timer at a time, for the earliest bucket")
 		r.clock.Advance(width)
 		await(t, r.timer)()
-		requireItems(t, []*Item{&later}, await(t, out).items)
+		requireItems(t, []*thing{&later}, await(t, out).items)
 		require.Empty(t, r.timer)
 	})
 	t.Run("ATimingWheelThatIsAlwaysEarlyIsNotAskedAgainAtOnce/WallClockSteppedBack", func(t *testing.T) {
 		r := newRig(t, Config{NoAlarm: true})
 		s, out := newSetOf(r)
-		var it Item
+		var it thing
 		s.Schedule(&it, start.Add(10*width))
 		look := await(t, r.timer)
 		for range 3 {
@@ -338,15 +346,15 @@ func TestSources(t *testing.T) {
 		}
 		r.clock.Advance(10 * width)
 		look()
-		requireItems(t, []*Item{&it}, await(t, out).items)
+		requireItems(t, []*thing{&it}, await(t, out).items)
 	})
 	t.Run("TheRealTimingWheelDelivers", func(t *testing.T) {
 		w, err := New(Config{NoAlarm: true, Ticks: make(chan time.Time)})
 		require.NoError(t, err)
 		defer w.Stop()
 		out := make(chan clock.Instant, 1)
-		s := w.NewSet(ms, func(now clock.Instant, _ []*Item) { out <- now })
-		var it Item
+		s := NewSet(w, ms, func(now clock.Instant, _ []*thing) { out <- now })
+		var it thing
 		for range 10 {
 			due := w.clock.Now().Add(10 * ms)
 			s.Schedule(&it, due)
@@ -357,7 +365,7 @@ func TestSources(t *testing.T) {
 		r := newRig(t, Config{NoTimingWheel: true})
 		a, outA := newSetOf(r)
 		b, outB := newSetOf(r)
-		items := make([]Item, 4)
+		items := make([]thing, 4)
 		a.Schedule(&items[0], start.Add(3*width))
 		a.Schedule(&items[1], start.Add(9*width))
 		b.Schedule(&items[2], start.Add(2*width))
@@ -398,8 +406,8 @@ func TestAlarmIsArmedPerBucketNotPerItem(t *testing.T) {
 	w, err := New(Config{Clock: c, NoTimingWheel: true, Ticks: make(chan time.Time)})
 	require.NoError(t, err)
 	defer w.Stop()
-	s := w.NewSet(width, func(clock.Instant, []*Item) {})
-	items := make([]Item, 1000)
+	s := NewSet(w, width, func(clock.Instant, []*thing) {})
+	items := make([]thing, 1000)
 	for i := range items {
 		s.Schedule(&items[i], start.Add(width).Add(time.Duration(i%10)*width))
 	}
@@ -413,15 +421,15 @@ func TestAlarmIsArmedPerBucketNotPerItem(t *testing.T) {
 func TestFire(t *testing.T) {
 	t.Run("MayScheduleItsOwnItemsAgain", func(t *testing.T) {
 		r := newRig(t, Config{})
-		var s *Set
+		var s *Set[*thing]
 		n := 0
-		s = r.NewSet(width, func(now clock.Instant, due []*Item) {
+		s = NewSet(r.Wheel, width, func(now clock.Instant, due []*thing) {
 			for _, it := range due {
 				n++
 				s.Schedule(it, now.Add(3*width))
 			}
 		})
-		items := make([]Item, 10)
+		items := make([]thing, 10)
 		for i := range items {
 			s.Schedule(&items[i], start.Add(width))
 		}
@@ -434,9 +442,9 @@ func TestFire(t *testing.T) {
 	})
 	t.Run("MayScheduleInThePastAndIsNotReentered", func(t *testing.T) {
 		r := newRig(t, Config{})
-		var s *Set
+		var s *Set[*thing]
 		n, inside := 0, false
-		s = r.NewSet(width, func(_ clock.Instant, due []*Item) {
+		s = NewSet(r.Wheel, width, func(_ clock.Instant, due []*thing) {
 			require.False(t, inside)
 			inside = true
 			if n++; n < 100 {
@@ -444,23 +452,23 @@ func TestFire(t *testing.T) {
 			}
 			inside = false
 		})
-		var it Item
+		var it thing
 		s.Schedule(&it, 1)
 		r.Settle()
 		require.Equal(t, 100, n)
 	})
 	t.Run("MayUseOtherSetsBothWays", func(t *testing.T) {
 		r := newRig(t, Config{})
-		var a, b *Set
-		var itA, itB Item
+		var a, b *Set[*thing]
+		var itA, itB thing
 		n := 0
-		a = r.NewSet(width, func(now clock.Instant, _ []*Item) {
-			b.Cancel(&itB)
+		a = NewSet(r.Wheel, width, func(now clock.Instant, _ []*thing) {
+			b.Cancel(&itB.item)
 			b.Schedule(&itB, now)
 		})
-		b = r.NewSet(width, func(now clock.Instant, _ []*Item) {
+		b = NewSet(r.Wheel, width, func(now clock.Instant, _ []*thing) {
 			if n++; n < 50 {
-				a.Cancel(&itA)
+				a.Cancel(&itA.item)
 				a.Schedule(&itA, now)
 			}
 		})
@@ -471,9 +479,9 @@ func TestFire(t *testing.T) {
 	t.Run("ASetThatHangsDelaysNoOther", func(t *testing.T) {
 		r := newRig(t, Config{})
 		began, end := make(chan struct{}), make(chan struct{})
-		stuck := r.NewSet(width, func(clock.Instant, []*Item) { began <- struct{}{}; <-end })
+		stuck := NewSet(r.Wheel, width, func(clock.Instant, []*thing) { began <- struct{}{}; <-end })
 		s, out := newSetOf(r)
-		var a, b, c Item
+		var a, b, c thing
 		stuck.Schedule(&a, start.Add(width))
 		r.clock.Advance(width)
 		await(t, began)
@@ -490,24 +498,24 @@ func TestFire(t *testing.T) {
 	})
 	t.Run("WhatIsInDeliveryMayBeScheduledAgain", func(t *testing.T) {
 		r := newRig(t, Config{})
-		began, end := make(chan []*Item), make(chan struct{})
-		s := r.NewSet(width, func(_ clock.Instant, due []*Item) { began <- slices.Clone(due); <-end })
-		var it Item
+		began, end := make(chan []*thing), make(chan struct{})
+		s := NewSet(r.Wheel, width, func(_ clock.Instant, due []*thing) { began <- slices.Clone(due); <-end })
+		var it thing
 		s.Schedule(&it, start.Add(width))
 		r.clock.Advance(width)
-		requireItems(t, []*Item{&it}, await(t, began))
-		require.False(t, s.Cancel(&it))
+		requireItems(t, []*thing{&it}, await(t, began))
+		require.False(t, s.Cancel(&it.item))
 		s.Schedule(&it, start.Add(2*width))
-		require.True(t, s.Cancel(&it))
+		require.True(t, s.Cancel(&it.item))
 		s.Schedule(&it, start.Add(2*width))
 		r.clock.Advance(width)
 		close(end)
-		requireItems(t, []*Item{&it}, await(t, began))
+		requireItems(t, []*thing{&it}, await(t, began))
 	})
 	t.Run("AHugeBucketComesWholeAndHoldsNobodyUp", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)
-		items := make([]Item, 100_000)
+		items := make([]thing, 100_000)
 		for i := range items {
 			s.Schedule(&items[i], start.Add(width))
 		}
@@ -517,8 +525,8 @@ func TestFire(t *testing.T) {
 	})
 	t.Run("DoesNotHoldOnToWhatItDelivered", func(t *testing.T) {
 		r := newRig(t, Config{})
-		s := r.NewSet(width, func(clock.Instant, []*Item) {})
-		items := make([]Item, 10)
+		s := NewSet(r.Wheel, width, func(clock.Instant, []*thing) {})
+		items := make([]thing, 10)
 		for i := range items {
 			s.Schedule(&items[i], start.Add(width))
 		}
@@ -534,11 +542,11 @@ func TestFire(t *testing.T) {
 
 // halfDrained returns a set of 2*chunk items in the middle of a delivery, with the test
 // in the place of the delivering goroutine.
-func halfDrained(t *testing.T) (r *rig, s *Set, out chan delivery, items []Item, b *bucket, due []*Item) {
+func halfDrained(t *testing.T) (r *rig, s *Set[*thing], out chan delivery, items []thing, b *bucket[*thing], due []*thing) {
 	t.Helper()
 	r = newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, out = newSetOf(r)
-	items = make([]Item, 2*chunk)
+	items = make([]thing, 2*chunk)
 	for i := range items {
 		s.Schedule(&items[i], start.Add(width))
 	}
@@ -555,7 +563,7 @@ func halfDrained(t *testing.T) (r *rig, s *Set, out chan delivery, items []Item,
 }
 
 // rest ends what halfDrained began.
-func rest(s *Set) {
+func rest(s *Set[*thing]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restLocked()
@@ -564,8 +572,8 @@ func rest(s *Set) {
 func TestHalfDrainedBucket(t *testing.T) {
 	t.Run("WhatIsStillInItCanBeCancelledAndMoved", func(t *testing.T) {
 		r, s, out, items, b, due := halfDrained(t)
-		require.False(t, s.Cancel(&items[0]))
-		require.True(t, s.Cancel(&items[chunk]))
+		require.False(t, s.Cancel(&items[0].item))
+		require.True(t, s.Cancel(&items[chunk].item))
 		s.Schedule(&items[chunk+1], start.Add(2*width))
 		s.Schedule(&items[chunk+2], start.Add(width-1)) // same bucket: stays
 		s.Schedule(&items[1], start.Add(width))         // delivered, and scheduled anew
@@ -575,15 +583,15 @@ func TestHalfDrainedBucket(t *testing.T) {
 		require.Equal(t, 2, s.Len())
 		rest(s)
 		r.Settle()
-		requireItems(t, []*Item{&items[1]}, await(t, out).items)
+		requireItems(t, []*thing{&items[1]}, await(t, out).items)
 		r.clock.Advance(width)
 		r.Settle()
-		requireItems(t, []*Item{&items[chunk+1]}, await(t, out).items)
+		requireItems(t, []*thing{&items[chunk+1]}, await(t, out).items)
 	})
 	t.Run("AllThatIsStillInItCanBeCancelled", func(t *testing.T) {
 		_, s, _, items, b, due := halfDrained(t)
 		for i := range items[chunk:] {
-			require.True(t, s.Cancel(&items[chunk+i]))
+			require.True(t, s.Cancel(&items[chunk+i].item))
 		}
 		require.Zero(t, s.empty, "it is not an open bucket")
 		due, more := s.drain(b, due)
@@ -593,9 +601,9 @@ func TestHalfDrainedBucket(t *testing.T) {
 	})
 	t.Run("DrainReturnsWhatIsStillInIt", func(t *testing.T) {
 		_, s, _, items, b, due := halfDrained(t)
-		later := new(Item)
+		later := new(thing)
 		s.Schedule(later, start.Add(3*width))
-		want := []*Item{later}
+		want := []*thing{later}
 		for i := range items[chunk:] {
 			want = append(want, &items[chunk+i])
 		}
@@ -610,8 +618,8 @@ func TestHalfDrainedBucket(t *testing.T) {
 		s.close()
 		require.Zero(t, s.Len())
 		for i := range items {
-			require.Nil(t, items[i].bucket)
-			require.False(t, s.Cancel(&items[i]))
+			require.Nil(t, items[i].item.bucket)
+			require.False(t, s.Cancel(&items[i].item))
 		}
 		due, more := s.drain(b, due)
 		require.False(t, more)
@@ -623,7 +631,7 @@ func TestStop(t *testing.T) {
 	t.Run("UnschedulesAndSilences", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)
-		items := make([]Item, 10)
+		items := make([]thing, 10)
 		for i := range items {
 			s.Schedule(&items[i], start.Add(time.Duration(i+1)*width))
 		}
@@ -633,13 +641,13 @@ func TestStop(t *testing.T) {
 		r.clock.Advance(time.Hour)
 		underWay()
 		require.Zero(t, s.Len())
-		require.Nil(t, items[3].bucket)
-		require.False(t, s.Cancel(&items[3]))
+		require.Nil(t, items[3].item.bucket)
+		require.False(t, s.Cancel(&items[3].item))
 		s.Schedule(&items[3], start)
-		require.Nil(t, items[3].bucket)
+		require.Nil(t, items[3].item.bucket)
 		r.Settle()
 		require.Empty(t, out)
-		late := r.NewSet(width, func(clock.Instant, []*Item) { t.Error("fired") })
+		late := NewSet(r.Wheel, width, func(clock.Instant, []*thing) { t.Error("fired") })
 		late.Schedule(&items[0], start)
 		r.Settle()
 	})
@@ -648,8 +656,8 @@ func TestStop(t *testing.T) {
 		began, end := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		var returned atomic.Bool
-		var s *Set
-		s = r.NewSet(width, func(now clock.Instant, due []*Item) {
+		var s *Set[*thing]
+		s = NewSet(r.Wheel, width, func(now clock.Instant, due []*thing) {
 			once.Do(func() { close(began) })
 			<-end
 			for _, it := range due {
@@ -657,7 +665,7 @@ func TestStop(t *testing.T) {
 			}
 			returned.Store(true)
 		})
-		items := make([]Item, 3)
+		items := make([]thing, 3)
 		for i := range items {
 			s.Schedule(&items[i], start)
 		}
@@ -685,9 +693,9 @@ func testStopUnderLoad(t *testing.T) {
 	var stopped atomic.Bool
 	var calls atomic.Int64
 	warm := make(chan struct{})
-	var sets [3]*Set
+	var sets [3]*Set[*thing]
 	for i := range sets {
-		sets[i] = w.NewSet(ms, func(now clock.Instant, due []*Item) {
+		sets[i] = NewSet(w, ms, func(now clock.Instant, due []*thing) {
 			if stopped.Load() {
 				t.Error("fired after Stop")
 			}
@@ -703,7 +711,7 @@ func testStopUnderLoad(t *testing.T) {
 	quit := make(chan struct{})
 	for g := range 4 {
 		wg.Go(func() {
-			items := make([]Item, 100)
+			items := make([]thing, 100)
 			for n := 0; ; n++ {
 				select {
 				case <-quit:

@@ -88,7 +88,7 @@ func (op *acquireOp) abandonBy(err error, by ending) bool {
 		sc.closeNote(ent)
 		// The acquire on its way asks for what only this op wanted.
 		if !ent.AcksSuit() {
-			sc.takeBack(&ent.attempt().op)
+			sc.takeBack(&ent.Attempt().op)
 		}
 	case op.lease.owner != nil:
 		sc.leaveReentry(ent, op)
@@ -140,7 +140,7 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Lead {
 			ent = ent.newChild()
 			op.att.ent = ent
 		}
-		behind := ent.First() != nil || ent.attempt() != nil
+		behind := ent.First() != nil || ent.Attempt() != nil
 		ent.Push(&op.Waiter)
 		sc.limitWait(op)
 		if traits(op.set.family).Serves == lockstate.ServesAll && ent.Parked() {
@@ -243,7 +243,7 @@ func (op *acquireOp) watchContext() {
 
 // beginAsking is the acquire that is to be sent: the one whose owner id is kept, or the first's own.
 func (ent *entry) beginAsking() *attempt {
-	if a := ent.attempt(); a != nil {
+	if a := ent.Attempt(); a != nil {
 		return a
 	}
 	a := ent.head().attemptFor(ent)
@@ -255,7 +255,7 @@ func (ent *entry) beginAsking() *attempt {
 // attemptFor is what an op asks by for an entry: its own attempt, unless that is still on its way for another
 // entry, where the op waited before.
 func (op *acquireOp) attemptFor(ent *entry) *attempt {
-	if at := op.att.ent; at != nil && at != ent && at.attempt() == &op.att {
+	if at := op.att.ent; at != nil && at != ent && at.Attempt() == &op.att {
 		return &attempt{}
 	}
 	return &op.att
@@ -271,7 +271,7 @@ func (sc *section) advance(ent *entry) {
 func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 	// Send. Who cannot be sent leaves the queue, and the next one is tried.
 	for ; s == lockstate.StepSend; s = ent.Next() {
-		if a := ent.attempt(); a != nil && a.kept() && !a.fits(ent.head()) {
+		if a := ent.Attempt(); a != nil && a.kept() && !a.fits(ent.head()) {
 			sc.dropAttempt(ent) // a reader's owner id is no writer's, and so many ids are no more permits
 			continue
 		}
@@ -317,7 +317,7 @@ func (sc *section) tidy(ent *entry) {
 	switch {
 	case !ent.Asked():
 	case ent.InFlight():
-		sc.takeBack(&ent.attempt().op) // answered in any case
+		sc.takeBack(&ent.Attempt().op) // answered in any case
 	default:
 		sc.dropAttempt(ent)
 	}
@@ -348,7 +348,7 @@ func (sc *section) takeBack(op *resp.Op) {
 // dropAttempt forgets an attempt that is not on its way. If a copy of it may still run, what
 // it takes is released.
 func (sc *section) dropAttempt(ent *entry) {
-	a := ent.attempt()
+	a := ent.Attempt()
 	ent.Settled()
 	if a.retry != nil {
 		sc.eng.timers.Cancel(&a.retry.item)

@@ -108,7 +108,7 @@ func (sc *section) entryOf(op *acquireOp) *entry {
 // it is on its way.
 func (op *acquireOp) moveTo(child *entry) {
 	switch at := op.att.ent; {
-	case at == nil || at.attempt() != &op.att:
+	case at == nil || at.Attempt() != &op.att:
 		op.att.ent = child
 		if op.watch != nil {
 			op.watch.at = nil

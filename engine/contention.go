@@ -164,7 +164,7 @@ func (sc *section) queuesBehind(root *entry, op *acquireOp) {
 		sc.sh.counts.waitsLocal++
 		sc.traceBusy(op, h)
 	}
-	if held || at.First() != nil || at.attempt() != nil {
+	if held || at.First() != nil || at.Attempt() != nil {
 		sc.asks(op)
 	}
 }

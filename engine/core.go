@@ -85,8 +85,6 @@ type shard struct {
 	ticked clock.Instant // the tick at which reads began
 	reads  int           // of the clock, for stamps
 
-	renewed uint64 // renewals, after the first of each hold: see looksForLeak
-
 	_ [64]byte // keeps neighbours off this cache line
 }
 
@@ -98,6 +96,12 @@ type joints struct {
 	due     []*joint          // there is something to do for them: they lead with this engine
 	driving bool              // a goroutine works at due
 	watch   partWatch         // mostly nil: the simulation's
+}
+
+// timed is whoever waits in e.timers.
+type timed interface {
+	Scheduled() *wheel.Item[timed]
+	due(now clock.Instant)
 }
 
 // A partWatch is told of each of several locks that an operation asks for or gives back, before and after.
@@ -188,7 +192,7 @@ func (c *counts) add(o *counts) {
 // An entry is what goes on locally with one name: the machine that decides, and what its decisions
 // need of the world. It exists only while something goes on.
 type entry struct {
-	lockstate.Queue
+	lockstate.Queue[*attempt]
 
 	eng            *Engine
 	hash           uint64 // beside eng and chain: these are read first, from cold memory
@@ -198,6 +202,7 @@ type entry struct {
 	inlineHoldUsed bool  // inlineHold is taken
 	wide           bool  // its commands take all lanes of their node: decided with nothing on its way
 	class          uint8 // of a root: its name's, see classes
+	renewals       uint8 // since the last look, see dropped
 	key            string
 
 	hold       *hold // of this engine: while it closes the queue
@@ -277,12 +282,6 @@ func (ent *entry) standing() *hold {
 		return nil
 	}
 	return ent.hold
-}
-
-// attempt is the acquire that was asked for and has no final answer; nil: there is none.
-func (ent *entry) attempt() *attempt {
-	a, _ := ent.Attempt().(*attempt)
-	return a
 }
 
 // head is the op that is first, wanted or not; nil: nobody waits.
@@ -365,7 +364,7 @@ type hold struct {
 	// Guarded by the shard.
 	lockstate.Grant
 	watch *leaseContext       // the contexts that were asked for, linked
-	lease *Lease              // until the first renewal; afterwards only weak
+	lease *Lease              // until leakAfter renewals; afterwards only weak
 	weak  weak.Pointer[Lease] // finds out that nobody can release the lease any more
 	owner *Owner              // nil: nobody can enter again
 	extra *extra              // mostly nil

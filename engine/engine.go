@@ -21,12 +21,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// timed is whoever waits in e.timers.
-type timed interface {
-	Scheduled() *wheel.Item[timed]
-	due(now clock.Instant)
-}
-
 // Open connects and returns when a node has answered and takes writes.
 //
 // Errors: ErrConfig, also where an address answers that is no Redis, or speaks TLS where none is asked for, or the

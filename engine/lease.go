@@ -86,7 +86,7 @@ func (ls *Lease) spareOp() *resp.Op {
 	}
 	// It may be on its way for somebody else, or a late copy of it is still looked after.
 	a := &piece.att
-	if a.retry != nil || a.op.Ack != nil || a.ent != nil && a.ent.attempt() == a {
+	if a.retry != nil || a.op.Ack != nil || a.ent != nil && a.ent.Attempt() == a {
 		return &resp.Op{}
 	}
 	return &a.op

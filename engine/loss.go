@@ -42,9 +42,7 @@ func (l listener) Jeopardy(s renew.Subject) {
 		"name", resp.Printable(l.eng.nameOf(h.ent.key)))
 }
 
-// Renewed follows each renewal. From the first on, only the user keeps the lease alive; when a later
-// one finds it gone, nobody can release it any more. A fourth of them look: to ask the collector costs as much
-// as the rest.
+// Renewed follows each renewal: some look whether anybody can release the lease yet.
 func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	h := s.(*hold)
 	leaked := false
@@ -52,9 +50,7 @@ func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	sc.sh.counts.renewalLag.add(lag)
 	switch {
 	case !h.Held(), h.Lingers(): // released or lost meanwhile
-	case h.lease != nil:
-		h.weak, h.lease = weak.Make(h.lease), nil
-	case h.watch == nil && h.reentry() == nil && sc.looksForLeak() && h.weak.Value() == nil && h.LeakFound():
+	case h.dropped():
 		leaked = true
 		sc.sh.counts.leaks++
 	}
@@ -65,13 +61,30 @@ func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	}
 }
 
-// leakLooks is the share of renewals, one in so many of a shard's, that look whether their lease was dropped.
-const leakLooks = 4
+const (
+	// leakAfter is after how many renewals only the user keeps the lease alive: about two leases. A weak pointer
+	// takes 40 bytes and more time than a renewal: what is released sooner never has one.
+	leakAfter = 6
+	// leakEvery is how many renewals then come to one look: to ask the collector costs half a renewal.
+	leakEvery = 4
+)
 
-// looksForLeak counts renewals. Those of a shard come in another order each time, so each hold has its turn.
-func (sc *section) looksForLeak() bool {
-	sc.sh.renewed++
-	return sc.sh.renewed%leakLooks == 0
+// dropped counts a renewal, and reports whether it finds, for the first time, that nobody can release the lease any
+// more.
+func (h *hold) dropped() (found bool) {
+	n := &h.ent.renewals
+	*n++
+	switch {
+	case h.lease != nil:
+		if *n >= leakAfter {
+			h.weak, h.lease, *n = weak.Make(h.lease), nil, 0
+		}
+		return false
+	case *n < leakEvery:
+		return false
+	}
+	*n = 0
+	return h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound()
 }
 
 // Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A

@@ -218,7 +218,7 @@ func (ent *entry) readsFor(o *Owner) (handles int32) {
 // isDowngraded reports whether somebody reads beside a write hold, or asks to: its owner.
 func (h *hold) isDowngraded() bool {
 	for child := h.ent.firstChild(); child != nil; child = child.nextChild() {
-		if child.hold != nil || child.First() != nil || child.attempt() != nil {
+		if child.hold != nil || child.First() != nil || child.Attempt() != nil {
 			return true
 		}
 	}
@@ -287,7 +287,7 @@ func (h *hold) downgradeAsked() bool {
 		return false
 	}
 	for child := h.ent.root().firstChild(); child != nil; child = child.nextChild() {
-		if child.children().beside == h && (child.First() != nil || child.attempt() != nil) {
+		if child.children().beside == h && (child.First() != nil || child.Attempt() != nil) {
 			return true
 		}
 	}

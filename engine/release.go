@@ -460,7 +460,7 @@ func yieldEnd(r *resp.Result, least time.Duration) clock.Instant {
 func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 	field := resp.FairField(sc.eng.id, r.Value)
 	for child := root.firstChild(); child != nil; child = child.nextChild() {
-		a := child.attempt()
+		a := child.Attempt()
 		if a == nil || a.op.Field != field {
 			continue
 		}
@@ -491,9 +491,9 @@ func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
 		return nil
 	}
 	for child := h.ent.root().firstChild(); child != nil && len(heirs) < heirsMost; child = child.nextChild() {
-		if op := child.head(); op != nil && op.set.Ack == nil && child.attempt() != nil && child.attempt().op.Placed &&
-			!child.attempt().unknown() {
-			heirs = append(heirs, resp.Heir{Field: child.attempt().op.Field, LeaseMs: child.attempt().op.LeaseMs})
+		if op := child.head(); op != nil && op.set.Ack == nil && child.Attempt() != nil && child.Attempt().op.Placed &&
+			!child.Attempt().unknown() {
+			heirs = append(heirs, resp.Heir{Field: child.Attempt().op.Field, LeaseMs: child.Attempt().op.LeaseMs})
 		}
 	}
 	return heirs

@@ -791,7 +791,7 @@ func (e *Engine) knows(name, field string) bool {
 		return true
 	}
 	for ent := range sh.names.get(hash, name).withChildren {
-		if h := ent.hold; h != nil && h.Field == field || ent.attempt() != nil && ent.attempt().op.Field == field || ent.Forcing() {
+		if h := ent.hold; h != nil && h.Field == field || ent.Attempt() != nil && ent.Attempt().op.Field == field || ent.Forcing() {
 			return true
 		}
 	}

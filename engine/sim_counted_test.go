@@ -300,7 +300,7 @@ func (c *simCounted) checkRest() {
 		asked := slices.ContainsFunc(c.s.engines, func(se *simEngine) bool {
 			hash := xxhash.Sum64String(sem.name)
 			ent := se.eng.shard(hash).names.get(hash, sem.name)
-			return ent != nil && ent.attempt() != nil
+			return ent != nil && ent.Attempt() != nil
 		})
 		free, now := c.free(sem), c.s.w.Now()
 		switch {

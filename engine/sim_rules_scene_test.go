@@ -187,7 +187,7 @@ func TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater(t *testing.T
 				if hears {
 					listens++
 				}
-				if first := child.attempt().op.Field == queue[0]; first && !hears {
+				if first := child.Attempt().op.Field == queue[0]; first && !hears {
 					t.Errorf("seed %d: the first in the queue, %s, hears nothing", seed, queue[0])
 				} else if first && child != l.eng.shard(l.hash).names.get(l.hash, l.key).firstChild() {
 					overtaken++

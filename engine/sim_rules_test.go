@@ -247,7 +247,7 @@ func (s *sim) onItsWay(w *simWait) bool {
 // Try takes its answer, which the server may have given already.
 func (w *simWait) goesAlong() bool {
 	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withChildren {
-		if at.attempt() != nil {
+		if at.Attempt() != nil {
 			return true
 		}
 	}

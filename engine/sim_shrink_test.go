@@ -104,8 +104,8 @@ func (s *sim) state() string {
 		for i := range se.eng.shards {
 			for ent := range se.eng.shards[i].entries {
 				fmt.Fprintf(&text, "  engine %d %q: %v head %v att %v hold %v child %v\n", se.n, ent.key,
-					&ent.Queue, ent.First() != nil, ent.attempt() != nil, ent.hold != nil, ent.root() != ent)
-				if a := ent.attempt(); a != nil {
+					&ent.Queue, ent.First() != nil, ent.Attempt() != nil, ent.hold != nil, ent.root() != ent)
+				if a := ent.Attempt(); a != nil {
 					fmt.Fprintf(&text, "    attempt kind %d family %d field %q same entry %v ack %v inside %v head's %v\n", a.op.Kind, a.op.Family, a.op.Field, a.ent == ent, a.op.Ack, a.op.Inside, ent.First() != nil && a == &ent.head().att)
 				}
 			}

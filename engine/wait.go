@@ -48,7 +48,7 @@ func (sc *section) listenFor(p *wakeups) {
 	case f.ownChannel == nil:
 		p.channel = p.ent.channelOf(f)
 	case p.ent.firstHere():
-		p.channel = f.ownChannel(p.ent.key, p.ent.attempt().op.Field)
+		p.channel = f.ownChannel(p.ent.key, p.ent.Attempt().op.Field)
 	default:
 		return
 	}
@@ -239,19 +239,19 @@ func (ent *entry) doubted(now clock.Instant) bool {
 
 // lastError is what the server has answered since it last told of a holder; nil: no error.
 func (ent *entry) lastError() *resp.ServerError {
-	if ent == nil || ent.attempt() == nil || ent.attempt().retry == nil {
+	if ent == nil || ent.Attempt() == nil || ent.Attempt().retry == nil {
 		return nil
 	}
-	return ent.attempt().retry.last
+	return ent.Attempt().retry.last
 }
 
 // unanswered says by when what was sent for an op is over, with the last error if there was one.
 func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) error {
 	err := &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
 	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.Lease
-	if ent != nil && ent.attempt() != nil {
-		lease = max(lease, ent.attempt().lease())
-		if t := ent.attempt().retry; t != nil {
+	if ent != nil && ent.Attempt() != nil {
+		lease = max(lease, ent.Attempt().lease())
+		if t := ent.Attempt().retry; t != nil {
 			until, lease = max(until, t.Open.Until), max(lease, t.Open.Lease)
 			if t.last != nil {
 				err.cause = t.last

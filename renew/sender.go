@@ -31,9 +31,8 @@ type sender struct {
 	closed  bool
 	wake    *world.Bell
 
-	fetched   atomic.Uint32 // what fetch read, so that it does read
-	renewedAt atomic.Int64  // a clock.Instant: when its connection last renewed anything
-	other     *sender       // over the node's other connection
+	renewedAt atomic.Int64 // a clock.Instant: when its connection last renewed anything
+	other     *sender      // over the node's other connection
 }
 
 func newSender(k *Cohorts, node Renewer, retry bool) *sender {
@@ -162,7 +161,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	}
 	s.k.world.Yield("sender.send: the gone ones dropped | sent")
 	began := s.k.clock.Now()
-	s.fetched.Store(fetch(answers))
+	s.k.fetched.Store(fetchKeys(answers))
 	s.node.Renew(s.retry, limit, answers)
 	timedOut = s.k.clock.Now().Sub(began) >= limit &&
 		slices.ContainsFunc(answers, func(r resp.Renewal) bool { return r.Err != nil && r.Err.Class == resp.ClassUnknown })
@@ -178,13 +177,21 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	return answers, renewed, timedOut
 }
 
-// fetch brings the keys into the processor's caches, for those of a million holds are not there: here it waits for
-// several of them at the same time, and what writes them would wait for each.
-func fetch(batch []resp.Renewal) (sum uint32) {
+// fetchKeys brings the keys into the processor's caches, for those of a million holds are not there: here it waits for
+// several of them at the same time, and what writes them would wait for each. The sum is there so that they are read.
+func fetchKeys(batch []resp.Renewal) (sum uint32) {
 	for i := range batch {
 		if key := batch[i].Key; key != "" {
 			sum += uint32(key[0])
 		}
+	}
+	return sum
+}
+
+// fetchHolds does the same with holds.
+func fetchHolds(subjects []Subject) (sum uint32) {
+	for _, s := range subjects {
+		sum += s.Watched().state.Load()
 	}
 	return sum
 }

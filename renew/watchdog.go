@@ -69,6 +69,8 @@ type Cohorts struct {
 	wg      world.Group
 
 	sent, failed, late, jeopardies atomic.Int64
+
+	fetched atomic.Uint32 // what fetchKeys and fetchHolds read, so that they do
 }
 
 // Stats count what the watchdog of a node did.
@@ -255,6 +257,7 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var lost, endangered, ended []Subject
 	var out dueByNode
+	k.fetched.Store(fetchHolds(due))
 	k.mu.Lock()
 	for _, s := range due {
 		h := s.Watched()
@@ -375,6 +378,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	var outlasted []Subject
 	failed, late := int64(0), int64(0)
 	now := k.clock.Now()
+	k.fetched.Store(fetchHolds(subjects))
 	k.mu.Lock()
 	// What each answer proves.
 	for i, s := range subjects {
@@ -390,18 +394,11 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		a := &answers[i]
 		switch {
 		case a.Code == resp.CodeRenewed:
-			h.failing, h.jeopardy = false, false
 			if now.Sub(h.sentAt) > h.Lease()/2 {
 				late++
 			}
 			renewed = append(renewed, success{s, h.lag(now)})
-			// With two connections an older attempt may be answered after a newer one.
-			h.sentAt = max(h.sentAt, a.SentAt)
-			proven := min(lease, h.Lease())
-			if h.Renewing() {
-				h.raise(TrustUntil(a.SentAt, proven), now)
-			}
-			h.next = nextRenewal(k.world, h.sentAt, proven)
+			k.succeeded(h, a.SentAt, lease, now)
 		case a.Code == resp.CodeNotOurs:
 			// No look is scheduled: Lose ends the watch.
 			lost, causes = append(lost, s), append(causes, CauseNotOurs)
@@ -436,6 +433,18 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		k.world.Yield("Cohorts.answered: deadlines raised | a renewal told")
 		k.events.Renewed(r.s, r.lag)
 	}
+}
+
+// succeeded takes what a success proves that was sent then, with that lease. Called with mu held.
+func (k *Cohorts) succeeded(h *Hold, sentAt clock.Instant, lease time.Duration, now clock.Instant) {
+	h.failing, h.jeopardy = false, false
+	// With two connections an older attempt may be answered after a newer one.
+	h.sentAt = max(h.sentAt, sentAt)
+	proven := min(lease, h.Lease())
+	if h.Renewing() {
+		h.raise(TrustUntil(sentAt, proven), now)
+	}
+	h.next = nextRenewal(k.world, h.sentAt, proven)
 }
 
 // Stats returns the counters.

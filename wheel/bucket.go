@@ -26,10 +26,11 @@ type Item[T any] struct {
 // bucket holds the items of a set that are due within the width, or the precise width,
 // before it ends. All of them are due when it does. It is guarded by its set's mutex.
 //
-// Its items stand in a slice and not in a list: those of a million are in no cache, and who follows links waits for
-// memory at each, while a slice is read ahead.
+// Its items stand in pages and not in a list: those of a million are in no cache, and who follows links waits for
+// memory at each, while a page is read ahead. And nothing is moved when there are more.
 type bucket[T any] struct {
-	items []T   // in the order of scheduling; the zero T: it was taken out
+	pages []page[T]
+	size  int   // so many places were given, in the order of scheduling
 	taken int   // so many at the front are delivered
 	count int   // items that are there
 	ends  int64 // a clock.Instant, and its name in the set: no two that are open end at once
@@ -37,99 +38,120 @@ type bucket[T any] struct {
 	open  bool  // in the set's map and heap; false while it is being delivered
 }
 
-const (
-	// fewHoles is how many places may be empty whatever the number of items: else a busy bucket of few would be packed
-	// again and again.
-	fewHoles = 64
+// page is the places of some items of a bucket.
+type page[T any] struct {
+	items *[pageSize]T // the zero T: it was taken out; nil: all were
+	count int          // items that are there
+}
 
-	// keepItems is the largest slice that a bucket keeps for its next life.
-	keepItems = 1 << 10
-)
+const pageSize = 32
 
 // end is when the bucket is delivered.
 func (b *bucket[T]) end() clock.Instant { return clock.Instant(b.ends) }
 
-// push appends an unscheduled item, whose place that is.
-func (b *bucket[T]) push(it T, place *Item[T]) {
-	place.bucket, place.at = b, int32(len(b.items)) //nolint:gosec // memory ends before
-	b.items = append(b.items, it)
+// pushLocked appends an unscheduled item, whose place that is.
+func (s *Set[T]) pushLocked(b *bucket[T], it T, place *Item[T]) {
+	at := b.size / pageSize
+	if at == len(b.pages) {
+		b.pages = append(b.pages, page[T]{items: s.newPageLocked()})
+	}
+	p := &b.pages[at]
+	p.items[b.size%pageSize] = it
+	place.bucket, place.at = b, int32(b.size) //nolint:gosec // memory ends before
+	b.size++
+	p.count++
 	b.count++
 }
 
-// remove takes one of its items out.
-func remove[T Scheduled[T]](b *bucket[T], place *Item[T]) {
+// removeLocked takes one of its items out.
+func (s *Set[T]) removeLocked(b *bucket[T], place *Item[T]) {
 	var none T
-	b.items[place.at] = none
-	place.bucket = nil
+	at := int(place.at)
+	p := &b.pages[at/pageSize]
+	p.items[at%pageSize] = none
+	p.count--
 	b.count--
-	if int(place.at) == len(b.items)-1 { // what comes last is often the first to leave
-		b.items = b.items[:place.at]
-	}
-	if b.count == 0 {
-		b.items, b.taken = b.items[:0], 0
-	} else if len(b.items)-b.taken > 2*b.count+fewHoles {
-		pack(b)
+	place.bucket = nil
+	switch {
+	case b.count == 0:
+		s.emptyLocked(b)
+	case at == b.size-1: // what comes last is often the first to leave
+		b.size = at
+	case p.count == 0 && at/pageSize < b.size/pageSize: // not where the next one goes
+		s.dropPageLocked(p)
 	}
 }
 
-// pack closes the holes. At least half of the places are holes, so each pays for it once.
-func pack[T Scheduled[T]](b *bucket[T]) {
-	var none T
-	kept := b.items[:0]
-	for _, it := range b.items[b.taken:] {
-		if it != none {
-			it.Scheduled().at = int32(len(kept)) //nolint:gosec // memory ends before
-			kept = append(kept, it)
-		}
-	}
-	clear(b.items[len(kept):])
-	b.items, b.taken = kept, 0
-}
-
-// take unschedules up to n items and appends them to due.
-func take[T Scheduled[T]](b *bucket[T], due []T, n int) []T {
+// takeLocked unschedules up to n items and appends them to due.
+func (s *Set[T]) takeLocked(b *bucket[T], due []T, n int) []T {
 	var none T
 	for ; n > 0 && b.count > 0; b.taken++ {
-		it := b.items[b.taken]
+		p := &b.pages[b.taken/pageSize]
+		if p.count == 0 { // its places are passed over one by one: few have left in vain
+			continue
+		}
+		it := p.items[b.taken%pageSize]
 		if it == none {
 			continue
 		}
-		b.items[b.taken] = none
+		p.items[b.taken%pageSize] = none
+		p.count--
+		b.count--
 		it.Scheduled().bucket = nil
 		due = append(due, it)
-		b.count--
 		n--
 	}
 	return due
 }
 
 // appendItems appends all that are there.
-func appendItems[T Scheduled[T]](to []T, b *bucket[T]) []T {
+func appendItems[T comparable](to []T, b *bucket[T]) []T {
 	var none T
-	for _, it := range b.items {
-		if it != none {
-			to = append(to, it)
+	for _, p := range b.pages {
+		if p.count == 0 {
+			continue
+		}
+		for _, it := range p.items {
+			if it != none {
+				to = append(to, it)
+			}
 		}
 	}
 	return to
 }
 
-// clearBucket unschedules all items.
-func clearBucket[T Scheduled[T]](b *bucket[T]) {
+// clearLocked unschedules all items.
+func (s *Set[T]) clearLocked(b *bucket[T]) {
 	for _, it := range appendItems(nil, b) {
 		it.Scheduled().bucket = nil
 	}
-	clear(b.items)
-	b.items, b.taken, b.count = b.items[:0], 0, 0
+	b.pages, b.size, b.taken, b.count = nil, 0, 0, 0
 }
 
-// rest makes an empty bucket ready for its next life.
-func (b *bucket[T]) rest() {
-	clear(b.items)
-	b.items, b.taken = b.items[:0], 0
-	if cap(b.items) > keepItems {
-		b.items = nil
+// emptyLocked makes a bucket whose items have left ready for others.
+func (s *Set[T]) emptyLocked(b *bucket[T]) {
+	for i := range b.pages {
+		s.dropPageLocked(&b.pages[i])
 	}
+	b.pages, b.size, b.taken = b.pages[:0], 0, 0
+}
+
+func (s *Set[T]) newPageLocked() *[pageSize]T {
+	n := len(s.pages)
+	if n == 0 {
+		return new([pageSize]T)
+	}
+	p := s.pages[n-1]
+	s.pages = s.pages[:n-1]
+	return p
+}
+
+// dropPageLocked keeps a page for reuse whose items have left.
+func (s *Set[T]) dropPageLocked(p *page[T]) {
+	if p.items != nil && len(s.pages) < keepPages && !s.closed {
+		s.pages = append(s.pages, p.items)
+	}
+	p.items = nil
 }
 
 // bucketHeap orders the open buckets of a set, earliest first, for container/heap.

@@ -97,6 +97,13 @@ func TestWhatASetKeepsIsBounded(t *testing.T) {
 	for range keepFree + 1 {
 		s.recycleLocked(&bucket[*thing]{set: s})
 	}
+	for range keepPages + 1 {
+		s.dropPageLocked(&page[*thing]{items: new([pageSize]*thing)})
+	}
+	require.Len(t, s.pages, keepPages)
+	lastPage := s.pages[keepPages-1]
+	require.Same(t, lastPage, s.newPageLocked())
+	require.Len(t, s.pages, keepPages-1)
 	require.Len(t, s.free, keepFree)
 	last := s.free[keepFree-1]
 	require.Same(t, last, s.newBucketLocked())
@@ -105,7 +112,9 @@ func TestWhatASetKeepsIsBounded(t *testing.T) {
 	s.close()
 	s.mu.Lock()
 	s.recycleLocked(&bucket[*thing]{set: s})
+	s.dropPageLocked(&page[*thing]{items: new([pageSize]*thing)})
 	require.Empty(t, s.free, "nothing comes after the end")
+	require.Empty(t, s.pages)
 	s.mu.Unlock()
 }
 
@@ -200,65 +209,59 @@ func TestABucketIsEmptyWithoutItsLastItem(t *testing.T) {
 	require.Len(t, await(t, out).items, chunk+1, "the last one, too")
 
 	b := &bucket[*thing]{set: s}
-	b.push(&items[0], &items[0].item)
-	b.push(&items[1], &items[1].item)
-	clearBucket(b)
+	s.pushLocked(b, &items[0], &items[0].item)
+	s.pushLocked(b, &items[1], &items[1].item)
+	s.clearLocked(b)
 	require.Zero(t, b.count)
 	require.Nil(t, items[0].item.bucket)
-	require.Empty(t, b.items)
+	require.Empty(t, b.pages)
 }
 
-// A bucket that items come to and leave keeps the order of the others, and is not much longer than they are.
+// A bucket that items come to and leave keeps the order of the others, and gives back the pages that nobody is on.
 func TestABucketThatItemsLeaveKeepsTheOrder(t *testing.T) {
 	for name, takes := range map[string]int{"open": 0, "half delivered": 100} {
 		random, all := rand.New(rand.NewPCG(7, uint64(takes))), make([]thing, 5000)
-		b := &bucket[*thing]{}
+		s, b := &Set[*thing]{}, &bucket[*thing]{}
 		var stay []*thing
 		for i := range all {
-			all[i].id = i
-			b.push(&all[i], &all[i].item)
+			s.pushLocked(b, &all[i], &all[i].item)
 			stay = append(stay, &all[i])
 			if i < 300 {
 				continue
 			}
 			if i == 300 {
-				due := take(b, nil, takes)
-				requireItems(t, stay[:takes], due)
+				requireItems(t, stay[:takes], s.takeLocked(b, nil, takes))
 				stay = stay[takes:]
 			}
 			for len(stay) > 3 && random.IntN(10) < 6 { // more leave than come, as long as there are some
 				at := random.IntN(len(stay))
-				remove(b, &stay[at].item)
+				if random.IntN(3) > 0 {
+					at = len(stay) - 1 - random.IntN(3)
+				}
+				s.removeLocked(b, &stay[at].item)
 				require.Nil(t, stay[at].item.bucket)
 				stay = slices.Delete(stay, at, at+1)
 			}
 			require.Equal(t, len(stay), b.count, name)
-			require.LessOrEqual(t, len(b.items)-b.taken, 2*b.count+fewHoles, name)
 			requireItems(t, stay, appendItems(nil, b))
+			inUse := 0
+			for _, p := range b.pages {
+				if p.items != nil {
+					inUse++
+				}
+			}
+			require.LessOrEqual(t, inUse, len(stay)+takes/pageSize+2, name)
 			for _, it := range stay {
-				require.Same(t, it, b.items[it.item.at])
+				require.Same(t, it, b.pages[it.item.at/pageSize].items[it.item.at%pageSize])
 			}
 		}
-		require.Greater(t, cap(b.items), len(stay), name)
-		for _, it := range b.items[:cap(b.items)] {
-			require.True(t, it == nil || it.item.bucket == b, "%s: it holds on to what has left", name)
-		}
-		requireItems(t, stay, take(b, nil, len(all)))
+		requireItems(t, stay, s.takeLocked(b, nil, len(all)))
 		require.Zero(t, b.count)
-	}
-}
-
-func TestABucketThatRestsHoldsOnToNothing(t *testing.T) {
-	for n, kept := range map[int]bool{1: true, keepItems: true, keepItems + 1: false} {
-		b := &bucket[*thing]{items: make([]*thing, 0, n)}
-		all := make([]thing, n)
-		for i := range all {
-			b.push(&all[i], &all[i].item)
+		s.emptyLocked(b)
+		require.NotEmpty(t, s.pages)
+		for _, p := range s.pages {
+			require.Equal(t, [pageSize]*thing{}, *p, "%s: it holds on to what has left", name)
 		}
-		require.Len(t, take(b, nil, n), n)
-		b.rest()
-		require.Equal(t, kept, cap(b.items) > 0, n)
-		require.Zero(t, b.taken)
 	}
 }
 

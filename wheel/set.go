@@ -16,8 +16,8 @@ const (
 	// chunk is how many items are detached in one hold of the set's mutex.
 	chunk = 512
 
-	// keepFree is how many buckets a set keeps for reuse.
-	keepFree = 256
+	// keepFree and keepPages are how many buckets and pages a set keeps for reuse.
+	keepFree, keepPages = 256, 256
 
 	// keepBatch is the largest delivery, in items, whose slice is kept for the next.
 	keepBatch = 16 << 10
@@ -48,6 +48,7 @@ type Set[T Scheduled[T]] struct {
 	last    *bucket[T]           // the open one used last, or nil
 	leaving *bucket[T]           // the one being delivered, or nil
 	free    []*bucket[T]         // at most keepFree
+	pages   []*[pageSize]T       // at most keepPages, all empty
 	empty   int                  // open buckets without items
 	items   int                  // scheduled items
 	running bool                 // a goroutine is in run
@@ -133,7 +134,7 @@ func (s *Set[T]) schedule(it T, ends int64) clock.Instant {
 	if b.count == 0 {
 		s.empty--
 	}
-	b.push(it, place)
+	s.pushLocked(b, it, place)
 	s.items++
 	return alarm
 }
@@ -148,7 +149,7 @@ func (s *Set[T]) checkLocked(place *Item[T]) {
 // detachLocked takes a scheduled item out of its bucket.
 func (s *Set[T]) detachLocked(place *Item[T]) {
 	b := place.bucket
-	remove(b, place)
+	s.removeLocked(b, place)
 	s.items--
 	if b.count > 0 || !b.open {
 		return
@@ -207,13 +208,13 @@ func (s *Set[T]) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, b := range s.order {
-		clearBucket(b)
+		s.clearLocked(b)
 	}
 	if s.leaving != nil {
-		clearBucket(s.leaving)
+		s.clearLocked(s.leaving)
 	}
 	clear(s.buckets)
-	s.order, s.last, s.free = nil, nil, nil
+	s.order, s.last, s.free, s.pages = nil, nil, nil, nil
 	s.items, s.empty = 0, 0
 	s.next.Store(int64(never))
 }
@@ -277,7 +278,7 @@ func (s *Set[T]) retireLocked(b *bucket[T]) {
 // recycleLocked keeps an empty retired bucket for reuse.
 func (s *Set[T]) recycleLocked(b *bucket[T]) {
 	if len(s.free) < keepFree && !s.closed {
-		b.rest()
+		s.emptyLocked(b)
 		s.free = append(s.free, b)
 	}
 }
@@ -396,7 +397,7 @@ func (s *Set[T]) drain(b *bucket[T], due []T) (_ []T, more bool) {
 		return due[:0], false
 	}
 	before := len(due)
-	due = take(b, due, chunk)
+	due = s.takeLocked(b, due, chunk)
 	s.items -= len(due) - before
 	if b.count > 0 {
 		return due, true

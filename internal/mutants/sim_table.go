@@ -44,7 +44,7 @@ func simulatedForms() map[string][]edit {
 		"no-note-keeps-readers-out":          one(read, ` || r.pcall("GET", note).Kind != Text {`, " {"),
 		"no-note-is-deleted":                 one(writeRelease, "if noted.Kind == Text { // anything else is no note", "if true {"),
 		"mark-over-another-type":             one(read, `"1", "PX", r.lease, "NX")`, `"1", "PX", r.lease)`),
-		"passed-on-under-anothers-lease":     one("engine/release.go", "LeaseMs: child.attempt().op.LeaseMs})\n\t\t}", "LeaseMs: 100})\n\t\t}"),
+		"passed-on-under-anothers-lease":     one("engine/release.go", "LeaseMs: child.Attempt().op.LeaseMs})\n\t\t}", "LeaseMs: 100})\n\t\t}"),
 		"passed-on-to-anybody": {
 			{fairRelease, `if lease, ok := f.heirs[strconv.Itoa(i)+" "+first.Text]; ok && `, "lease, ok := \"\", strconv.Itoa(i) == \"\"\n\t\tfor _, lease = range f.heirs {\n\t\t\tok = true\n\t\t}\n\t\tif ok && "},
 		},

@@ -93,7 +93,7 @@ func trust() []mutant {
 		},
 		{
 			"renewal-deadline-from-reply", "the same for a renewal",
-			one("renew/watchdog.go", "h.raise(TrustUntil(a.SentAt, proven), now)", "h.raise(TrustUntil(now, proven), now)"),
+			one("renew/watchdog.go", "h.raise(TrustUntil(sentAt, proven), now)", "h.raise(TrustUntil(now, proven), now)"),
 			"renew", "TestC028_DeadlineCountsFromTheSendingOfTheAnsweredAttempt", false,
 		},
 		{
@@ -263,7 +263,7 @@ func queues() []mutant {
 		},
 		{
 			"no-poll", "where no message comes nobody is served",
-			one("engine/wait.go", "sc.eng.timers.Schedule(&p.item, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
+			one("engine/wait.go", "sc.eng.timers.Schedule(p, now.Add(least+sc.eng.world.N(spread)))", "_ = least + sc.eng.world.N(spread)"),
 			waitSuite, "TestC117_WaitersPollWhereSubscribingIsImpossible", true,
 		},
 		{

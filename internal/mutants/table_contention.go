@@ -17,7 +17,7 @@ func contention() []mutant {
 		},
 		{
 			"waits-begin-with-the-grant", "who waits behind a holder here has not waited",
-			one(contentionFile, "\tif held || at.First() != nil || at.attempt() != nil {\n", "\tif at.First() != nil || at.attempt() != nil {\n"),
+			one(contentionFile, "\tif held || at.First() != nil || at.Attempt() != nil {\n", "\tif at.First() != nil || at.Attempt() != nil {\n"),
 			"engine", "TestWaitsBehindAHolderHereAndHoldsAreMeasured", false,
 		},
 		{

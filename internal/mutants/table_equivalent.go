@@ -61,7 +61,7 @@ func equivalentSlot() map[string]string {
 
 func equivalentWheel() map[string]string {
 	return map[string]string{
-		"wheel/bucket.go: boundary: func (h bucketHeap) Less(i, j int) bool { return h[i].ends < h[j].ends } -> func (h bucketHeap) Less(i, j int) bool { return h[i].ends <= h[j].ends }":                                          "no two buckets that are open end at once",
+		"wheel/bucket.go: boundary: func (h bucketHeap[T]) Less(i, j int) bool { return h[i].ends < h[j].ends } -> func (h bucketHeap[T]) Less(i, j int) bool { return h[i].ends <= h[j].ends }":                                    "no two buckets that are open end at once",
 		"wheel/set.go: branch: if s.last != nil && s.last.ends == ends { -> if (s.last != nil && s.last.ends == ends) && false {":                                                                                                   "the map has the same bucket: this only finds it sooner",
 		"wheel/set.go: branch: if s.order[0] != b || s.running { // a running set arms the sources when it rests -> if (s.order[0] != b || s.running) && false { // a running set arms the sources when it rests":                   "an instant behind the one that is armed changes nothing, and a look too many does no harm",
 		"wheel/set.go: junction: if s.order[0] != b || s.running { // a running set arms the sources when it rests -> if s.order[0] != b && s.running { // a running set arms the sources when it rests":                            "an instant behind the one that is armed changes nothing, and a look too many does no harm",

@@ -90,5 +90,35 @@ func leasesElsewhere() []mutant {
 			one("renew/watchdog.go", "if lease > h.Lease() ||", "if"),
 			"engine", "TestARenewalOfALongerLeaseThatComesLateIsSettled", false,
 		},
+		{
+			"leak-is-not-looked-for", "nobody hears of a lease that was dropped",
+			one("engine/loss.go", "case *n < leakEvery:", "case true:"),
+			"engine", "TestADroppedLeaseIsFoundAfterTwoLeases", false,
+		},
+		{
+			"leak-of-what-is-never-weak", "the engine itself holds on to a lease that was dropped",
+			one("engine/loss.go", "if *n >= leakAfter {", "if false {"),
+			"engine", "TestADroppedLeaseIsFoundAfterTwoLeases", false,
+		},
+		{
+			"leak-of-the-released", "a lease that was released counts as dropped",
+			one("engine/loss.go", "case !h.Held(), h.Lingers(): // released", "case h.Lingers(): // released"),
+			"engine", "TestALeaseThatWasReleasedBeforeItsRenewalWasAnsweredIsNoLeak", false,
+		},
+		{
+			"lag-of-the-last-attempt", "a renewal that failed first lags less than it does",
+			one("renew/hold.go", "min(h.next, h.sentAt.Add(h.Lease()/3))", "h.next"),
+			"renew", "TestTheLagOfARenewalCountsFromItsFirstAttempt", false,
+		},
+		{
+			"bucket-loses-its-order", "what is due comes in another order where items have left",
+			one("wheel/bucket.go", "case at == b.size-1: // what", "case p.count == 5:\n\t\tb.size = at\n\tcase at == b.size-1: // what"),
+			"wheel", "TestABucketThatItemsLeaveKeepsTheOrder", false,
+		},
+		{
+			"bucket-keeps-its-pages", "a bucket that items come to and leave grows without end",
+			one("wheel/bucket.go", "case p.count == 0 && at/pageSize < b.size/pageSize:", "case false:"),
+			"wheel", "TestABucketThatItemsLeaveKeepsTheOrder", false,
+		},
 	}
 }

@@ -6,12 +6,12 @@ func moves() []mutant {
 	return []mutant{
 		{
 			"attempt-moves-with-its-op", "a queue waits for an answer that goes to another: for ever",
-			one("engine/acquire.go", "if at := op.att.ent; at != nil && at != ent && at.attempt() == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
+			one("engine/acquire.go", "if at := op.att.ent; at != nil && at != ent && at.Attempt() == &op.att {", "if at := op.att.ent; at == ent && ent == nil {"),
 			"engine", "TestSimCorpus", false,
 		},
 		{
 			"fair-parks-without-a-place", "a waiter that nobody has taken in waits to be told, and crashes",
-			one("engine/internal/lockstate/queue.go", "case q.hinted, q.attempt == nil && q.terms().Family.Mark == MarkPlace:", "case q.hinted:"),
+			one("engine/internal/lockstate/queue.go", "case q.hinted, !q.asks() && q.terms().Family.Mark == MarkPlace:", "case q.hinted:"),
 			"engine/internal/lockstate", "TestMachineQueueGoesOnAfterBusy", false,
 		},
 		{

@@ -18,7 +18,7 @@ func reading() []mutant {
 		},
 		{
 			"passed-on-beside-a-reader", "a writer beside who reads",
-			one("engine/readwrite.go", "if child.hold != nil || child.First() != nil || child.attempt() != nil {", "if child.First() != nil {"),
+			one("engine/readwrite.go", "if child.hold != nil || child.First() != nil || child.Attempt() != nil {", "if child.First() != nil {"),
 			familySuite, "TestAWriteHoldIsNotPassedOnWhileItsOwnerReads", false,
 		},
 		{

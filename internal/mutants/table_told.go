@@ -117,7 +117,7 @@ func lasting() []mutant {
 		},
 		{
 			"renewal-raises-who-stopped", "who stopped trusts what a renewal brings that was on its way then",
-			one("renew/watchdog.go", "\t\t\tif h.Renewing() {\n\t\t\t\th.raise(", "\t\t\tif true {\n\t\t\t\th.raise("),
+			one("renew/watchdog.go", "\tif h.Renewing() {\n\t\th.raise(", "\tif true {\n\t\th.raise("),
 			"engine", "TestARenewalThatIsOnItsWayProlongsNothingThatHasStopped", false,
 		},
 		{

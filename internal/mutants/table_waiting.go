@@ -30,7 +30,7 @@ func waiting() []mutant {
 		},
 		{
 			"passed-on-under-anothers-lease", "what a crashed holder leaves is free after somebody else's lease",
-			one("engine/release.go", "LeaseMs: child.attempt().op.LeaseMs})\n\t\t}", "LeaseMs: h.ent.root().firstChild().nextChild().attempt().op.LeaseMs})\n\t\t}"),
+			one("engine/release.go", "LeaseMs: child.Attempt().op.LeaseMs})\n\t\t}", "LeaseMs: h.ent.root().firstChild().nextChild().Attempt().op.LeaseMs})\n\t\t}"),
 			familySuite, "TestAFairLockIsPassedOnUnderTheLeaseOfItsNextHolder", true,
 		},
 		{

@@ -48,7 +48,7 @@ func TestAGrantCountsItsHandles(t *testing.T) {
 }
 
 func TestANameKnowsOfTheLossesOfItsChildren(t *testing.T) {
-	var name, child Queue
+	var name, child testQueue
 	child.Under(&name)
 	require.False(t, name.LossUntold())
 	child.LossBegun()
@@ -63,7 +63,7 @@ func TestANameKnowsOfTheLossesOfItsChildren(t *testing.T) {
 }
 
 func TestAQueueSaysWhereItIs(t *testing.T) {
-	q := &Queue{ask: askInFlight, wait: waitParked, closed: closedLost, releases: 7, releaseInFlight: true, forceReleases: 9}
+	q := &testQueue{ask: askInFlight, wait: waitParked, closed: closedLost, releases: 7, releaseInFlight: true, forceReleases: 9}
 	require.Equal(t, "ask 1 wait 2 closed 2 releases 7 in flight true forces 9", q.String())
 }
 
@@ -81,7 +81,7 @@ func TestWhoElseHeardAReleaseIsCounted(t *testing.T) {
 		{true, 3, 1, leaveTo, true},
 		{true, 900, 0, leaveTo, true},
 	} {
-		var q Queue
+		var q testQueue
 		q.ReleaseHeard(c.counted, c.heard, c.us)
 		require.Equal(t, c.others, q.others, "%+v", c)
 		require.Equal(t, c.crowded, q.Crowded(), "%+v", c)
@@ -107,29 +107,29 @@ func TestWhoLeavesAsItIsToldOfALateGrantIsNotTold(t *testing.T) {
 func TestALockIsUnwantedUntilSomebodyIsKnownToWantIt(t *testing.T) {
 	const us = 1
 	for name, c := range map[string]struct {
-		do   func(q *Queue)
+		do   func(q *testQueue)
 		want bool
 	}{
-		"nothing is known":           {func(*Queue) {}, true},
-		"a grant at once":            {func(q *Queue) { q.Tenure(9) }, true},
-		"nobody heard a release":     {func(q *Queue) { q.ReleaseHeard(true, us, us); q.Tenure(9) }, true},
-		"nobody could count":         {func(q *Queue) { q.ReleaseHeard(false, 7, 0); q.Tenure(9) }, true},
-		"somebody heard":             {func(q *Queue) { q.ReleaseHeard(true, us+1, us) }, false},
-		"before the tenure":          {func(q *Queue) { q.ReleaseHeard(true, us+1, us); q.Tenure(9) }, false},
-		"within it":                  {func(q *Queue) { q.Tenure(9); q.ReleaseHeard(true, us+1, us) }, false},
-		"within it, and then nobody": {func(q *Queue) { q.Tenure(9); q.ReleaseHeard(true, 1, 0); q.Tenure(9); q.ReleaseHeard(true, 0, 0) }, false},
-		"in the one before": {func(q *Queue) {
+		"nothing is known":           {func(*testQueue) {}, true},
+		"a grant at once":            {func(q *testQueue) { q.Tenure(9) }, true},
+		"nobody heard a release":     {func(q *testQueue) { q.ReleaseHeard(true, us, us); q.Tenure(9) }, true},
+		"nobody could count":         {func(q *testQueue) { q.ReleaseHeard(false, 7, 0); q.Tenure(9) }, true},
+		"somebody heard":             {func(q *testQueue) { q.ReleaseHeard(true, us+1, us) }, false},
+		"before the tenure":          {func(q *testQueue) { q.ReleaseHeard(true, us+1, us); q.Tenure(9) }, false},
+		"within it":                  {func(q *testQueue) { q.Tenure(9); q.ReleaseHeard(true, us+1, us) }, false},
+		"within it, and then nobody": {func(q *testQueue) { q.Tenure(9); q.ReleaseHeard(true, 1, 0); q.Tenure(9); q.ReleaseHeard(true, 0, 0) }, false},
+		"in the one before": {func(q *testQueue) {
 			q.ReleaseHeard(true, 1, 0)
 			q.Tenure(9)
 			q.ReleaseHeard(true, 0, 0)
 			q.EndTenure(false)
 			q.Tenure(9)
 		}, true},
-		"it was waited for": {func(q *Queue) { q.wait = waitWoken; q.Tenure(9); q.Unpark() }, false},
-		"and then not":      {func(q *Queue) { q.wait = waitWoken; q.Tenure(9); q.Unpark(); q.EndTenure(false); q.Tenure(9) }, true},
-		"somebody waits":    {func(q *Queue) { q.Push(&opFor(lockTraits).Waiter) }, false},
+		"it was waited for": {func(q *testQueue) { q.wait = waitWoken; q.Tenure(9); q.Unpark() }, false},
+		"and then not":      {func(q *testQueue) { q.wait = waitWoken; q.Tenure(9); q.Unpark(); q.EndTenure(false); q.Tenure(9) }, true},
+		"somebody waits":    {func(q *testQueue) { q.Push(&opFor(lockTraits).Waiter) }, false},
 	} {
-		var q Queue
+		var q testQueue
 		c.do(&q)
 		require.Equal(t, c.want, q.Unwanted(), name)
 	}
@@ -137,7 +137,7 @@ func TestALockIsUnwantedUntilSomebodyIsKnownToWantIt(t *testing.T) {
 
 // Whoever comes while a release is on its way that was sent for others waits for its answer.
 func TestWhoComesBehindALingeringWaitsForItsRelease(t *testing.T) {
-	var q Queue
+	var q testQueue
 	q.ReleaseSent()
 	q.Push(&opFor(lockTraits).Waiter)
 	require.Equal(t, StepSend, q.Next(), "behind another release it goes at once")

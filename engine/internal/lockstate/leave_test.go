@@ -11,7 +11,7 @@ import (
 
 func TestALockIsLeftToOthersNowAndThenIfThereAreSome(t *testing.T) {
 	now := clock.Instant(time.Hour)
-	q := Queue{others: 1}
+	q := testQueue{others: 1}
 	require.False(t, q.LeavesToOthers(now), "one other has the yield pause to itself")
 	q.others = leaveTo
 	require.True(t, q.LeavesToOthers(now))
@@ -25,8 +25,8 @@ func TestALockIsLeftToOthersNowAndThenIfThereAreSome(t *testing.T) {
 }
 
 // parkedQueue is a queue that was told busy, and has asked again after messages since.
-func parkedQueue(messages int) *Queue {
-	var q Queue
+func parkedQueue(messages int) *testQueue {
+	var q testQueue
 	q.Push(&opFor(lockTraits).Waiter)
 	beginAsking(&q)
 	q.Sent()
@@ -70,7 +70,7 @@ func TestWhoAsksWhenALockIsLeftDoesNotAskAgainAtOnce(t *testing.T) {
 
 func TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt(t *testing.T) {
 	now := clock.Instant(time.Hour)
-	var q Queue
+	var q testQueue
 	require.False(t, q.Rivals(now), "nobody else was ever seen")
 	require.False(t, q.Rivals(1), "not either by a clock that has just begun")
 	q.leftAt = now

@@ -54,7 +54,7 @@ func TestMachineQueueParksAnewForAFirstThatWaitsOtherwise(t *testing.T) {
 
 func TestMachineQueueKnowsWhetherAWriterIsNext(t *testing.T) {
 	read, write := readTraits, writeTraits
-	require.False(t, (&Queue{}).WriterNext())
+	require.False(t, (&testQueue{}).WriterNext())
 	require.True(t, queueOf(opFor(write)).WriterNext())
 	require.False(t, queueOf(opFor(read), opFor(write)).WriterNext())
 	require.False(t, queueOf(tryFor(write)).WriterNext())
@@ -65,17 +65,17 @@ func TestMachineQueueKnowsWhetherAWriterIsNext(t *testing.T) {
 
 func TestMachineQueueIsClosedByAHold(t *testing.T) {
 	for name, c := range map[string]struct {
-		events         func(*Queue)
+		events         func(*testQueue)
 		stands, closed bool
 	}{
-		"none":                      {func(*Queue) {}, false, false},
-		"a hold":                    {func(q *Queue) { q.Close() }, true, true},
-		"released":                  {func(q *Queue) { q.Close(); q.Reopen() }, false, false},
-		"lost":                      {func(q *Queue) { q.Close(); q.Lost() }, false, true},
-		"lost, and its holder told": {func(q *Queue) { q.Close(); q.Lost(); q.Reopen() }, false, false},
-		"held again":                {func(q *Queue) { q.Close(); q.Lost(); q.Reopen(); q.Close() }, true, true},
+		"none":                      {func(*testQueue) {}, false, false},
+		"a hold":                    {func(q *testQueue) { q.Close() }, true, true},
+		"released":                  {func(q *testQueue) { q.Close(); q.Reopen() }, false, false},
+		"lost":                      {func(q *testQueue) { q.Close(); q.Lost() }, false, true},
+		"lost, and its holder told": {func(q *testQueue) { q.Close(); q.Lost(); q.Reopen() }, false, false},
+		"held again":                {func(q *testQueue) { q.Close(); q.Lost(); q.Reopen(); q.Close() }, true, true},
 	} {
-		q := &Queue{}
+		q := &testQueue{}
 		c.events(q)
 		require.Equal(t, c.stands, q.Standing(), name)
 		require.Equal(t, c.stands, q.RefusesTry(), name)
@@ -92,7 +92,7 @@ func TestMachineQueueIsClosedByAHold(t *testing.T) {
 }
 
 func TestMachineTryIsRefusedBehindThoseWhoWait(t *testing.T) {
-	require.False(t, (&Queue{}).RefusesTry())
+	require.False(t, (&testQueue{}).RefusesTry())
 	require.True(t, queueOf(opFor(lockTraits)).RefusesTry())
 	q := asked(opFor(lockTraits))
 	require.False(t, q.RefusesTry(), "it takes the answer of the acquire that is on its way")
@@ -101,31 +101,31 @@ func TestMachineTryIsRefusedBehindThoseWhoWait(t *testing.T) {
 }
 
 func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
-	require.Equal(t, StepTidy, (&Queue{}).Next())
+	require.Equal(t, StepTidy, (&testQueue{}).Next())
 	for name, c := range map[string]struct {
-		q    Queue
+		q    testQueue
 		want Step
 	}{
-		"nothing":             {Queue{}, StepSend},
-		"woken":               {Queue{wait: waitWoken}, StepSend},
-		"kept":                {Queue{ask: askKept}, StepSend},
-		"on its way":          {Queue{ask: askInFlight}, StepRest},
-		"to be sent again":    {Queue{ask: askResend}, StepRest},
-		"parked":              {Queue{wait: waitParked}, StepRest},
-		"a pause":             {Queue{wait: waitTenure}, StepRest},
-		"a yield pause":       {Queue{wait: waitYield}, StepRest},
-		"a hold":              {Queue{closed: closedHeld}, StepRest},
-		"a hold that is lost": {Queue{closed: closedLost}, StepRest},
-		"a release":           {Queue{releaseInFlight: true}, StepRest},
-		"releases of it":      {Queue{releases: 1}, StepSend},
-		"a force-release":     {Queue{forceReleases: 1}, StepRest},
-		"one of the name's":   {Queue{name: &Queue{forceReleases: 1}}, StepRest},
+		"nothing":             {testQueue{}, StepSend},
+		"woken":               {testQueue{wait: waitWoken}, StepSend},
+		"kept":                {testQueue{ask: askKept}, StepSend},
+		"on its way":          {testQueue{ask: askInFlight}, StepRest},
+		"to be sent again":    {testQueue{ask: askResend}, StepRest},
+		"parked":              {testQueue{wait: waitParked}, StepRest},
+		"a pause":             {testQueue{wait: waitTenure}, StepRest},
+		"a yield pause":       {testQueue{wait: waitYield}, StepRest},
+		"a hold":              {testQueue{closed: closedHeld}, StepRest},
+		"a hold that is lost": {testQueue{closed: closedLost}, StepRest},
+		"a release":           {testQueue{releaseInFlight: true}, StepRest},
+		"releases of it":      {testQueue{releases: 1}, StepSend},
+		"a force-release":     {testQueue{forceReleases: 1}, StepRest},
+		"one of the name's":   {testQueue{name: &testQueue{forceReleases: 1}}, StepRest},
 	} {
 		c.q.Push(&opFor(lockTraits).Waiter)
 		require.Equal(t, c.want, c.q.Next(), name)
 		require.False(t, c.q.resting, name)
 	}
-	for _, name := range []*Queue{nil, {}} {
+	for _, name := range []*testQueue{nil, {}} {
 		q := queueOf(acked(1))
 		q.name = name
 		require.Equal(t, StepSend, q.Next())
@@ -133,8 +133,8 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 		require.Equal(t, StepRest, q.Next(), "it travels on another connection, and might overtake the release")
 		require.True(t, q.whole().resting)
 	}
-	name := &Queue{}
-	require.Same(t, name, (&Queue{name: name}).whole())
+	name := &testQueue{}
+	require.Same(t, name, (&testQueue{name: name}).whole())
 	require.Same(t, name, name.whole())
 }
 
@@ -200,7 +200,7 @@ func TestMachineNewcomerIsToldThatNothingCanBeSent(t *testing.T) {
 func TestMachineGrantGoesToTheFirstWhoAskedForIt(t *testing.T) {
 	lock := termsOf(lockTraits)
 	for name, c := range map[string]struct {
-		spoil func(*Queue)
+		spoil func(*testQueue)
 		first *testOp
 		seen  int
 		want  bool
@@ -210,9 +210,9 @@ func TestMachineGrantGoesToTheFirstWhoAskedForIt(t *testing.T) {
 		"another family":  {nil, newOp(&Terms{Lease: lock.Lease, Family: spinTraits}), 0, false},
 		"more replicas":   {nil, newOp(&Terms{Lease: lock.Lease, Ack: &Ack{Replicas: 2}}), 1, false},
 		"enough replicas": {nil, newOp(&Terms{Lease: lock.Lease, Ack: &Ack{Replicas: 2}}), 2, true},
-		"overtaken":       {func(q *Queue) { q.overtaken = true }, opFor(lockTraits), 0, false},
-		"to be taken":     {func(q *Queue) { q.forceReleases = 1 }, opFor(lockTraits), 0, false},
-		"of its name":     {func(q *Queue) { q.name = &Queue{forceReleases: 1} }, opFor(lockTraits), 0, false},
+		"overtaken":       {func(q *testQueue) { q.overtaken = true }, opFor(lockTraits), 0, false},
+		"to be taken":     {func(q *testQueue) { q.forceReleases = 1 }, opFor(lockTraits), 0, false},
+		"of its name":     {func(q *testQueue) { q.name = &testQueue{forceReleases: 1} }, opFor(lockTraits), 0, false},
 	} {
 		second := opFor(lockTraits)
 		q := asked(gone(opFor(lockTraits)), c.first, second)
@@ -231,7 +231,7 @@ func TestMachineGrantGoesToTheFirstWhoAskedForIt(t *testing.T) {
 		require.Same(t, c.first, op, name)
 		require.Equal(t, []*testOp{second}, inLine(t, q), name)
 	}
-	require.Nil(t, (&Queue{}).Granted(lockTraits, lock.Lease, 0))
+	require.Nil(t, (&testQueue{}).Granted(lockTraits, lock.Lease, 0))
 }
 
 func TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat(t *testing.T) {
@@ -243,7 +243,7 @@ func TestMachineGrantThatTooFewHaveSeenIsToldToWhoAskedForThat(t *testing.T) {
 	require.Same(t, first, whose(q.GrantedUnseen(Ack{Replicas: 2, Timeout: time.Second}, lockTraits)))
 	require.Equal(t, []*testOp{second}, inLine(t, q))
 	require.Nil(t, queueOf(opFor(lockTraits)).GrantedUnseen(Ack{}, lockTraits))
-	require.Nil(t, (&Queue{}).GrantedUnseen(Ack{}, lockTraits))
+	require.Nil(t, (&testQueue{}).GrantedUnseen(Ack{}, lockTraits))
 }
 
 func TestMachineGrantThatCameTooLateIsToldToATryAtOnce(t *testing.T) {
@@ -275,7 +275,7 @@ func TestMachineBusyEndsTheTurn(t *testing.T) {
 }
 
 func TestMachineAnswerIsMeantForOneKind(t *testing.T) {
-	require.False(t, (&Queue{}).Meant(lockTraits))
+	require.False(t, (&testQueue{}).Meant(lockTraits))
 	require.True(t, queueOf(opFor(lockTraits)).Meant(spinTraits))
 	require.False(t, queueOf(opFor(lockTraits)).Meant(fencedTraits))
 }
@@ -308,18 +308,18 @@ func TestMachineAcquireForReplicasSuitsWhoWaitsForTheVerySame(t *testing.T) {
 
 func TestMachineQueueGoesOnAfterBusy(t *testing.T) {
 	lock, fair := lockTraits, fairTraits
-	require.Equal(t, StepTidy, (&Queue{}).AfterBusy(lock))
+	require.Equal(t, StepTidy, (&testQueue{}).AfterBusy(lock))
 	for name, c := range map[string]struct {
 		head  *Traits
-		spoil func(*Queue)
+		spoil func(*testQueue)
 		want  Step
 		wait  waitState
 	}{
-		"it is believed":         {lock, func(*Queue) {}, StepPark, waitParked},
-		"an older answer":        {lock, func(q *Queue) { q.Hinted() }, StepSend, waitWoken},
-		"of another kind":        {fencedTraits, func(*Queue) {}, StepSend, waitNot},
-		"and it was told before": {fencedTraits, func(q *Queue) { q.head.told = true }, StepSend, waitWoken},
-		"and there is a pause":   {fencedTraits, func(q *Queue) { q.wait = waitTenure }, StepRest, waitTenure},
+		"it is believed":         {lock, func(*testQueue) {}, StepPark, waitParked},
+		"an older answer":        {lock, func(q *testQueue) { q.Hinted() }, StepSend, waitWoken},
+		"of another kind":        {fencedTraits, func(*testQueue) {}, StepSend, waitNot},
+		"and it was told before": {fencedTraits, func(q *testQueue) { q.head.told = true }, StepSend, waitWoken},
+		"and there is a pause":   {fencedTraits, func(q *testQueue) { q.wait = waitTenure }, StepRest, waitTenure},
 	} {
 		q := asked(opFor(c.head))
 		q.Landed()
@@ -339,17 +339,17 @@ func TestMachineQueueGoesOnAfterBusy(t *testing.T) {
 
 func TestMachineQueueWasToldBusyUntilItIsTrueNoMore(t *testing.T) {
 	for name, c := range map[string]struct {
-		q    Queue
+		q    testQueue
 		want bool
 	}{
-		"never":               {Queue{}, false},
-		"parked":              {Queue{wait: waitParked}, true},
-		"in its turn":         {Queue{wait: waitTenure}, true},
-		"in a yield pause":    {Queue{wait: waitYield}, false},
-		"a poll":              {Queue{wait: waitWoken, by: WakePoll, busyUntil: machineNow + 1}, true},
-		"a poll at the end":   {Queue{wait: waitWoken, by: WakePoll, busyUntil: machineNow}, false},
-		"a message":           {Queue{wait: waitWoken, by: WakeMessage, busyUntil: machineNow + 1}, false},
-		"nothing, but a poll": {Queue{by: WakePoll, busyUntil: machineNow + 1}, false},
+		"never":               {testQueue{}, false},
+		"parked":              {testQueue{wait: waitParked}, true},
+		"in its turn":         {testQueue{wait: waitTenure}, true},
+		"in a yield pause":    {testQueue{wait: waitYield}, false},
+		"a poll":              {testQueue{wait: waitWoken, by: WakePoll, busyUntil: machineNow + 1}, true},
+		"a poll at the end":   {testQueue{wait: waitWoken, by: WakePoll, busyUntil: machineNow}, false},
+		"a message":           {testQueue{wait: waitWoken, by: WakeMessage, busyUntil: machineNow + 1}, false},
+		"nothing, but a poll": {testQueue{by: WakePoll, busyUntil: machineNow + 1}, false},
 	} {
 		require.Equal(t, c.want, c.q.ToldBusy(machineNow), name)
 	}
@@ -479,7 +479,7 @@ func TestMachineSpinLockPollsEverMoreSeldom(t *testing.T) {
 func TestMachineOthersWaitIfMoreHeardThanAreHere(t *testing.T) {
 	waits := queueOf(opFor(lockTraits))
 	for _, c := range []struct {
-		q         *Queue
+		q         *testQueue
 		counted   bool
 		heard, us int64
 		want      bool
@@ -487,9 +487,9 @@ func TestMachineOthersWaitIfMoreHeardThanAreHere(t *testing.T) {
 		{waits, true, 1, 1, false},
 		{waits, true, 2, 1, true},
 		{waits, true, 0, 0, false},
-		{&Queue{}, true, 1, 0, true},
+		{&testQueue{}, true, 1, 0, true},
 		{waits, false, 0, 0, true},
-		{&Queue{}, false, 5, 0, false},
+		{&testQueue{}, false, 5, 0, false},
 	} {
 		require.Equal(t, c.want, c.q.OthersWait(c.counted, c.heard, c.us), "%+v", c)
 	}
@@ -550,17 +550,17 @@ func TestMachineNobodyElseIsLeftAHeadStart(t *testing.T) {
 }
 
 func TestMachineQueueForgetsItsWaiting(t *testing.T) {
-	q := Queue{wait: waitTenure, busyUntil: 1, missedReleases: 2, by: WakePoll}
+	q := testQueue{wait: waitTenure, busyUntil: 1, missedReleases: 2, by: WakePoll}
 	q.Unpark()
-	require.Equal(t, Queue{}, q)
-	for name, q := range map[string]*Queue{
+	require.Equal(t, testQueue{}, q)
+	for name, q := range map[string]*testQueue{
 		"somebody waits": queueOf(opFor(lockTraits)), "an acquire": {attempt: &testAttempt{}},
 		"a hold": {closed: closedHeld}, "a hold that is lost": {closed: closedLost},
 		"a release": {releases: 1}, "a force-release": {forceReleases: 1},
 	} {
 		require.False(t, q.Empty(), name)
 	}
-	require.True(t, (&Queue{wait: waitYield}).Empty())
+	require.True(t, (&testQueue{wait: waitYield}).Empty())
 }
 
 func TestMachineHandOverTakesTheFirstWhoAsksForTheSame(t *testing.T) {
@@ -585,11 +585,11 @@ func TestMachineHandOverTakesTheFirstWhoAsksForTheSame(t *testing.T) {
 		require.True(t, second.Queued(), name)
 	}
 	require.Nil(t, queueOf(newOp(terms)).TakeCompatible(terms, 1), "its field was not seen by as many")
-	require.Nil(t, (&Queue{}).TakeCompatible(terms, 1))
+	require.Nil(t, (&testQueue{}).TakeCompatible(terms, 1))
 }
 
 func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
-	name := &Queue{}
+	name := &testQueue{}
 	q := queueOf(opFor(lockTraits))
 	q.name = name
 	q.ReleaseSent()
@@ -616,12 +616,12 @@ func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
 	alone.resting = true
 	require.True(t, alone.ReleaseAnswered())
 	require.False(t, alone.resting)
-	empty := &Queue{}
+	empty := &testQueue{}
 	empty.ReleaseSent()
 	require.False(t, empty.releaseInFlight, "nobody waits")
 	require.False(t, empty.ReleaseAnswered())
 
-	child := &Queue{name: &Queue{releases: 1}, resting: true}
+	child := &testQueue{name: &testQueue{releases: 1}, resting: true}
 	child.ReleaseSent()
 	require.False(t, child.ReleaseAnswered(), "one of the name's is on its way")
 }

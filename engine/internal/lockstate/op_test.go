@@ -107,6 +107,9 @@ type testAttempt struct {
 	retry  *Asking
 }
 
+// testQueue is a queue of such attempts.
+type testQueue = Queue[*testAttempt]
+
 // Suits is the engine's own rule.
 func (a *testAttempt) Suits(t *Terms) bool {
 	return a.ack == nil || t.Ack != nil && *t.Ack == *a.ack && t.Lease == a.lease && t.Family == a.family
@@ -114,9 +117,9 @@ func (a *testAttempt) Suits(t *Terms) bool {
 
 // beginAsking is the acquire that is to be sent, as the engine finds it: the one whose owner id is kept, or the first's
 // own, of whose earlier use nothing is left.
-func beginAsking(q *Queue) *testAttempt {
+func beginAsking(q *testQueue) *testAttempt {
 	if a := q.Attempt(); a != nil {
-		return a.(*testAttempt)
+		return a
 	}
 	a := &whose(q.First()).attempt
 	a.retry, a.placed, a.field = nil, false, ""
@@ -125,8 +128,8 @@ func beginAsking(q *Queue) *testAttempt {
 }
 
 // queueOf is a queue of some ops, in order.
-func queueOf(ops ...*testOp) *Queue {
-	q := &Queue{}
+func queueOf(ops ...*testOp) *testQueue {
+	q := &testQueue{}
 	for _, op := range ops {
 		q.Push(&op.Waiter)
 	}
@@ -134,7 +137,7 @@ func queueOf(ops ...*testOp) *Queue {
 }
 
 // inLine lists who is in the queue, and sees to it that its links lead back.
-func inLine(t *testing.T, q *Queue) (ops []*testOp) {
+func inLine(t *testing.T, q *testQueue) (ops []*testOp) {
 	t.Helper()
 	var before *Waiter
 	for w := q.head; w != nil; before, w = w, w.next {
@@ -151,7 +154,7 @@ func inLine(t *testing.T, q *Queue) (ops []*testOp) {
 }
 
 // asked is a queue whose acquire is on its way.
-func asked(ops ...*testOp) *Queue {
+func asked(ops ...*testOp) *testQueue {
 	q := queueOf(ops...)
 	beginAsking(q)
 	q.Sent()

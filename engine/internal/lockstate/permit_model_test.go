@@ -14,7 +14,7 @@ import (
 // held here keeps nobody out: the queue is never closed. It waits all the same as a lock's queue does.
 type permitWorld struct {
 	t   *rapid.T
-	q   Queue
+	q   testQueue
 	now clock.Instant
 
 	line    []*testOp // the twin: those still wanted, in order

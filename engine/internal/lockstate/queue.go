@@ -16,10 +16,10 @@ import (
 //
 // What holds after every event whose step was done: if somebody waits and there is no hold here, then
 // an acquire is on its way, or is to be sent again, or a wake-up is due, or a release or a force-release is on its way.
-type Queue struct {
+type Queue[A Attempt] struct {
 	head      *Waiter       // those who want the lock, in order; before the first stands the last
-	attempt   Attempt       // there unless ask is askNot
-	name      *Queue        // of a child: the queue of its name, which counts for all of them; nil: this is it
+	attempt   A             // there unless ask is askNot
+	name      *Queue[A]     // of a child: the queue of its name, which counts for all of them; nil: this is it
 	busyUntil clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
 
 	tenureUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
@@ -46,10 +46,11 @@ type Queue struct {
 }
 
 // Under makes it the queue of a child of a name: what it hears is meant for it.
-func (q *Queue) Under(name *Queue) { q.name, q.missedReleases = name, mostMissed }
+func (q *Queue[A]) Under(name *Queue[A]) { q.name, q.missedReleases = name, mostMissed }
 
-// An Attempt is an acquire that was sent, or is to be.
+// An Attempt is an acquire that was sent, or is to be: a pointer, and nil is none.
 type Attempt interface {
+	comparable
 	// Suits reports whether a grant of it would be what these terms ask for, seen by as many replicas.
 	Suits(t *Terms) bool
 }
@@ -64,13 +65,13 @@ const (
 )
 
 // String says where it is, for the eye.
-func (q *Queue) String() string {
+func (q *Queue[A]) String() string {
 	return fmt.Sprintf("ask %d wait %d closed %d releases %d in flight %v forces %d",
 		q.ask, q.wait, q.closed, q.releases, q.releaseInFlight, q.forceReleases)
 }
 
 // whole is the queue that counts what concerns the whole name.
-func (q *Queue) whole() *Queue {
+func (q *Queue[A]) whole() *Queue[A] {
 	if q.name != nil {
 		return q.name
 	}
@@ -128,7 +129,7 @@ const (
 const maxLate = 3
 
 // Push puts one at the end.
-func (q *Queue) Push(w *Waiter) {
+func (q *Queue[A]) Push(w *Waiter) {
 	w.queued = true
 	if q.head == nil {
 		q.head, w.prev = w, w
@@ -139,7 +140,7 @@ func (q *Queue) Push(w *Waiter) {
 }
 
 // Unlink takes one out of the queue; nothing happens if it is not in it.
-func (q *Queue) Unlink(w *Waiter) {
+func (q *Queue[A]) Unlink(w *Waiter) {
 	if !w.queued {
 		return
 	}
@@ -160,7 +161,7 @@ func (q *Queue) Unlink(w *Waiter) {
 
 // Leave takes one out that is not wanted any more, and says what follows: a parked queue waits as its
 // first does, so it parks anew where the next waits in another way.
-func (q *Queue) Leave(w *Waiter) Step {
+func (q *Queue[A]) Leave(w *Waiter) Step {
 	first := q.head == w
 	q.Unlink(w)
 	switch {
@@ -177,20 +178,20 @@ func (q *Queue) Leave(w *Waiter) Step {
 }
 
 // First is who is first, wanted or not; nil: nobody waits.
-func (q *Queue) First() *Waiter { return q.head }
+func (q *Queue[A]) First() *Waiter { return q.head }
 
 // terms are the first's.
-func (q *Queue) terms() *Terms { return q.head.Of.Terms() }
+func (q *Queue[A]) terms() *Terms { return q.head.Of.Terms() }
 
 // WriterNext reports whether who is next waits to write. A writer behind a reader of this engine leaves no note:
 // it would keep that reader out, whom it waits for.
-func (q *Queue) WriterNext() bool {
+func (q *Queue[A]) WriterNext() bool {
 	w := q.Live()
 	return w != nil && w.Of.Terms().Family.Mark == MarkNote && !w.Try
 }
 
 // Live is the first that is still wanted: who has left may be in the queue for a moment longer.
-func (q *Queue) Live() *Waiter {
+func (q *Queue[A]) Live() *Waiter {
 	for q.head != nil && !q.head.Of.Pending() {
 		q.Unlink(q.head)
 	}
@@ -199,18 +200,18 @@ func (q *Queue) Live() *Waiter {
 
 // Standing reports whether a grant of this engine keeps others out. One that is lost closes the queue until its holder
 // is told, but nobody has the lock by it any more: who asks meanwhile waits for the telling, a Try too.
-func (q *Queue) Standing() bool { return q.closed == closedHeld }
+func (q *Queue[A]) Standing() bool { return q.closed == closedHeld }
 
 // RefusesTry reports whether a Try can be answered without asking the server: the lock is held here,
 // or others wait for it. Behind an acquire that is on its way it takes that answer instead.
-func (q *Queue) RefusesTry() bool {
+func (q *Queue[A]) RefusesTry() bool {
 	return q.Standing() || q.head != nil && (q.wait != waitNot || q.ask != askInFlight)
 }
 
 // Next says what is to be done now. An acquire is sent unless something stands against it: one that
 // is on its way or will be sent again, a local hold, a release whose waiters take their turn, a force-release
 // that may still take the lock, or a wake-up that is still to come.
-func (q *Queue) Next() Step {
+func (q *Queue[A]) Next() Step {
 	switch {
 	case q.head == nil:
 		return StepTidy
@@ -228,36 +229,36 @@ func (q *Queue) Next() Step {
 
 // Attempt is the acquire that was asked for and has no final answer, or is to be: its owner id may have to be kept.
 // Nil: there is none.
-func (q *Queue) Attempt() Attempt { return q.attempt }
+func (q *Queue[A]) Attempt() A { return q.attempt }
 
 // Begin makes an attempt the one that is to be sent next. There is none.
-func (q *Queue) Begin(a Attempt) { q.attempt, q.ask = a, askKept }
+func (q *Queue[A]) Begin(a A) { q.attempt, q.ask = a, askKept }
 
 // Asked reports whether there is one.
-func (q *Queue) Asked() bool { return q.ask != askNot }
+func (q *Queue[A]) Asked() bool { return q.ask != askNot }
 
 // InFlight reports whether it is on its way.
-func (q *Queue) InFlight() bool { return q.ask == askInFlight }
+func (q *Queue[A]) InFlight() bool { return q.ask == askInFlight }
 
 // Sent follows a sending.
-func (q *Queue) Sent() { q.ask, q.hinted, q.overtaken = askInFlight, false, false }
+func (q *Queue[A]) Sent() { q.ask, q.hinted, q.overtaken = askInFlight, false, false }
 
 // ForceBegun follows the beginning of a force-release of the name.
-func (q *Queue) ForceBegun() { q.forceReleases++ }
+func (q *Queue[A]) ForceBegun() { q.forceReleases++ }
 
 // ForceAnswered follows its end, when no copy of it can run any more.
-func (q *Queue) ForceAnswered() { q.forceReleases-- }
+func (q *Queue[A]) ForceAnswered() { q.forceReleases-- }
 
 // Forcing reports whether one is on its way: no grant is believed meanwhile.
-func (q *Queue) Forcing() bool { return q.whole().forceReleases > 0 }
+func (q *Queue[A]) Forcing() bool { return q.whole().forceReleases > 0 }
 
 // Overtake follows the beginning of a force-release, for every queue of the name. Whatever travels on another
 // connection may be answered when that is long over.
-func (q *Queue) Overtake() { q.overtaken = q.ask == askInFlight }
+func (q *Queue[A]) Overtake() { q.overtaken = q.ask == askInFlight }
 
 // Refused says what to do when nothing could be sent. A waiter that was told "busy" stays parked, whatever
 // came between: a hold of this engine, too; a new one is to be told (StepTidy), and the acquire forgotten.
-func (q *Queue) Refused() Step {
+func (q *Queue[A]) Refused() Step {
 	if q.head.told {
 		return q.park()
 	}
@@ -265,15 +266,24 @@ func (q *Queue) Refused() Step {
 }
 
 // Landed follows every answer: nothing is on its way any more.
-func (q *Queue) Landed() { q.ask = askKept }
+func (q *Queue[A]) Landed() { q.ask = askKept }
 
 // Settled forgets the acquire: its answer was the last word, or a cleanup sees to the rest.
-func (q *Queue) Settled() { q.attempt, q.ask = nil, askNot }
+func (q *Queue[A]) Settled() {
+	var none A
+	q.attempt, q.ask = none, askNot
+}
+
+// asks reports whether there is an acquire.
+func (q *Queue[A]) asks() bool {
+	var none A
+	return q.attempt != none
+}
 
 // Granted takes the first who still wants what these terms ask for, seen by so many replicas, out of the queue.
 // Nobody: then the grant is to be given back. A force-release that began since it was asked for
 // may have taken the lock already, and one on its way what was passed on by a release.
-func (q *Queue) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
+func (q *Queue[A]) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
 	if !q.believed() {
 		return nil
 	}
@@ -283,14 +293,14 @@ func (q *Queue) Granted(family *Traits, lease time.Duration, seen int) *Waiter {
 }
 
 // believed follows a grant, and says whether it counts.
-func (q *Queue) believed() bool {
+func (q *Queue[A]) believed() bool {
 	q.Settled()
 	q.late = 0
 	return !q.overtaken && !q.Forcing()
 }
 
 // claim takes the first who is still wanted out of the queue, if its terms suit. Nobody: nil.
-func (q *Queue) claim(suits func(*Terms) bool) *Waiter {
+func (q *Queue[A]) claim(suits func(*Terms) bool) *Waiter {
 	for w := q.Live(); w != nil; w = q.Live() {
 		if !suits(w.Of.Terms()) {
 			return nil
@@ -305,13 +315,13 @@ func (q *Queue) claim(suits func(*Terms) bool) *Waiter {
 
 // GrantedUnseen follows a grant that fewer replicas have seen than were asked for. It returns who is to be
 // told: the first, if that is what it asked for. Otherwise the lock is asked for again.
-func (q *Queue) GrantedUnseen(ack Ack, family *Traits) *Waiter {
+func (q *Queue[A]) GrantedUnseen(ack Ack, family *Traits) *Waiter {
 	return q.claim(func(t *Terms) bool { return t.Ack != nil && *t.Ack == ack && t.Family == family })
 }
 
 // GrantedLate follows a grant whose answer took so long that its lease cannot be trusted. It returns
 // who is to be told, if it is time for that; otherwise the lock is asked for again.
-func (q *Queue) GrantedLate() *Waiter {
+func (q *Queue[A]) GrantedLate() *Waiter {
 	q.Settled()
 	w := q.Live()
 	if q.late++; w == nil || !w.Try && q.late < maxLate {
@@ -328,7 +338,7 @@ func (q *Queue) GrantedLate() *Waiter {
 
 // Busy follows the answer that somebody else has the lock, until an instant or for ever. keep: a
 // copy of the acquire may still run, so that the next must be the same.
-func (q *Queue) Busy(until clock.Instant, keep bool) {
+func (q *Queue[A]) Busy(until clock.Instant, keep bool) {
 	if !keep {
 		q.Settled()
 	}
@@ -344,19 +354,19 @@ func (q *Queue) Busy(until clock.Instant, keep bool) {
 
 // Meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.
 // Who was asked for may have left since, or was a Try.
-func (q *Queue) Meant(asked *Traits) bool {
+func (q *Queue[A]) Meant(asked *Traits) bool {
 	return q.head != nil && asked.EntersAs(q.terms().Family)
 }
 
 // AcksSuit reports whether who is first may wait for replicas as the acquire on its way does: it would take that grant,
 // and wait for as many and as long itself.
-func (q *Queue) AcksSuit() bool {
+func (q *Queue[A]) AcksSuit() bool {
 	return q.head == nil || q.ask != askInFlight || q.attempt.Suits(q.terms())
 }
 
 // AfterBusy says how the queue goes on: it is not to believe an answer older than the last hint, for
 // answer and message travel on different connections; nor one that was given to another kind of lock.
-func (q *Queue) AfterBusy(asked *Traits) Step {
+func (q *Queue[A]) AfterBusy(asked *Traits) Step {
 	switch {
 	case q.head == nil:
 		return StepTidy
@@ -367,7 +377,7 @@ func (q *Queue) AfterBusy(asked *Traits) Step {
 		}
 		return q.Next()
 	// it has no place to park in yet
-	case q.hinted, q.attempt == nil && q.terms().Family.Mark == MarkPlace:
+	case q.hinted, !q.asks() && q.terms().Family.Mark == MarkPlace:
 		return q.Next()
 	default:
 		return q.park()
@@ -376,13 +386,13 @@ func (q *Queue) AfterBusy(asked *Traits) Step {
 
 // ToldBusy reports whether the last answer, if there was one, was that somebody else has the lock. A poll that is on
 // its way takes nothing of that back.
-func (q *Queue) ToldBusy(now clock.Instant) bool {
+func (q *Queue[A]) ToldBusy(now clock.Instant) bool {
 	polls := q.wait == waitWoken && q.by == WakePoll && now.Before(q.busyUntil)
 	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
 }
 
 // park makes the queue wait for somebody else's release. A pause goes on; the poll is armed beside it.
-func (q *Queue) park() Step {
+func (q *Queue[A]) park() Step {
 	if !q.wait.paused() {
 		q.wait = waitParked
 	}
@@ -390,10 +400,10 @@ func (q *Queue) park() Step {
 }
 
 // Resend waits for the acquire to be sent again.
-func (q *Queue) Resend() { q.ask = askResend }
+func (q *Queue[A]) Resend() { q.ask = askResend }
 
 // ResendDue is the end of that. It says whether the attempt is still the one meant.
-func (q *Queue) ResendDue(a Attempt) bool {
+func (q *Queue[A]) ResendDue(a A) bool {
 	if q.attempt != a || q.ask != askResend {
 		return false
 	}
@@ -405,7 +415,7 @@ func (q *Queue) ResendDue(a Attempt) bool {
 // readers let readers in, so neither a read grant nor a writer's "busy" is an
 // answer to a Try to read, unless somebody else waits before it. Nor is "busy" one to a Try of another kind: what it
 // wants is asked for next, unless somebody who waits stands before it.
-func (q *Queue) TakeTries(asked *Traits, granted bool) (tries Chain) {
+func (q *Queue[A]) TakeTries(asked *Traits, granted bool) (tries Chain) {
 	// As long as nobody but readers stands before it, a Try to read may still get in.
 	readers := asked.Shared && granted || asked.ReadsToo && !granted
 	asks := !granted
@@ -438,13 +448,13 @@ const mostMissed = 3
 // A message does not always mean now. An engine that has had its tenure lately leaves a moment to those
 // who have heard more releases go by than it has: StepPause. Nothing cuts a pause short. A release that leaves the
 // lock to others (WakeLeft) makes every engine wait, however many it has heard. tenure.go has for how long.
-func (q *Queue) Wake(kind WakeKind) (s Step, pause time.Duration, moved bool) {
+func (q *Queue[A]) Wake(kind WakeKind) (s Step, pause time.Duration, moved bool) {
 	before := q.wait
 	s, pause = q.wake(kind)
 	return s, pause, q.wait != before
 }
 
-func (q *Queue) wake(kind WakeKind) (Step, time.Duration) {
+func (q *Queue[A]) wake(kind WakeKind) (Step, time.Duration) {
 	left := kind == WakeLeft
 	if left {
 		kind = WakeMessage
@@ -482,7 +492,7 @@ func (q *Queue) wake(kind WakeKind) (Step, time.Duration) {
 // PollSpan is the time in which a parked queue looks for itself, in case no message comes: after
 // min(remaining lease, 1 s), spread by a fifth. Where the holder's lease ends first the poll comes
 // just after it, never before. If the first is a spin lock's, its own pauses are the polls.
-func (q *Queue) PollSpan(now clock.Instant) (least, spread time.Duration) {
+func (q *Queue[A]) PollSpan(now clock.Instant) (least, spread time.Duration) {
 	if spin := q.terms().Spin; spin != nil {
 		least, spread = spin.pause(int(q.spins))
 		q.spins = min(q.spins+1, spinsMost)
@@ -495,69 +505,69 @@ func (q *Queue) PollSpan(now clock.Instant) (least, spread time.Duration) {
 }
 
 // Hinted follows word that the lock may have been passed on to who asks just now: an older "busy" is not believed.
-func (q *Queue) Hinted() { q.hinted = true }
+func (q *Queue[A]) Hinted() { q.hinted = true }
 
 // WokenBy is what sent the acquire that is on its way, or the last.
-func (q *Queue) WokenBy() WakeKind { return q.by }
+func (q *Queue[A]) WokenBy() WakeKind { return q.by }
 
 // BusyUntil is what the last answer "busy" said; 0: there was none, or the lock was free since.
-func (q *Queue) BusyUntil() clock.Instant { return q.busyUntil }
+func (q *Queue[A]) BusyUntil() clock.Instant { return q.busyUntil }
 
 // Waited reports whether it was told "busy" and waits since.
-func (q *Queue) Waited() bool { return q.wait != waitNot }
+func (q *Queue[A]) Waited() bool { return q.wait != waitNot }
 
 // Yields reports whether the name is left to others for a moment, and nothing was asked that may yet be granted.
-func (q *Queue) Yields() bool { return q.wait == waitYield && q.ask == askNot }
+func (q *Queue[A]) Yields() bool { return q.wait == waitYield && q.ask == askNot }
 
 // Parked reports whether it waits for somebody else's release.
-func (q *Queue) Parked() bool { return q.wait == waitParked }
+func (q *Queue[A]) Parked() bool { return q.wait == waitParked }
 
 // Paused reports whether it is in a pause that nothing cuts short.
-func (q *Queue) Paused() bool { return q.wait.paused() }
+func (q *Queue[A]) Paused() bool { return q.wait.paused() }
 
 // Unpark ends the waiting: the lock is held here, or nobody wants it.
-func (q *Queue) Unpark() { q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone }
+func (q *Queue[A]) Unpark() { q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone }
 
 // Deserted reports whether what is only there for waiters can end. A yield pause outlives them: whoever
 // comes next keeps it, too.
-func (q *Queue) Deserted() bool { return q.head == nil && q.wait != waitYield }
+func (q *Queue[A]) Deserted() bool { return q.head == nil && q.wait != waitYield }
 
 // Empty reports whether nothing goes on with the name any more.
-func (q *Queue) Empty() bool {
-	return q.head == nil && q.attempt == nil && q.closed == closedNot && q.releases == 0 && q.forceReleases == 0
+func (q *Queue[A]) Empty() bool {
+	return q.head == nil && !q.asks() && q.closed == closedNot && q.releases == 0 && q.forceReleases == 0
 }
 
 // TakeCompatible takes the first live op out of the queue if it asks for the same kind of lease, and for no
 // more replicas than have seen what is held.
-func (q *Queue) TakeCompatible(held *Terms, seen int) *Waiter {
+func (q *Queue[A]) TakeCompatible(held *Terms, seen int) *Waiter {
 	return q.claim(func(t *Terms) bool { return t.Compatible(held) && t.Replicas() <= seen })
 }
 
 // Close closes the queue: this engine has a grant that keeps others out.
-func (q *Queue) Close() { q.closed = closedHeld }
+func (q *Queue[A]) Close() { q.closed = closedHeld }
 
 // Lost follows the loss of that grant. The queue stays closed until Reopen: its holder is to be told first.
-func (q *Queue) Lost() {
+func (q *Queue[A]) Lost() {
 	if q.closed == closedHeld {
 		q.closed = closedLost
 	}
 }
 
 // Reopen follows its end.
-func (q *Queue) Reopen() { q.closed = closedNot }
+func (q *Queue[A]) Reopen() { q.closed = closedNot }
 
 // LossBegun follows the loss of any grant of the name.
-func (q *Queue) LossBegun() { q.whole().telling++ }
+func (q *Queue[A]) LossBegun() { q.whole().telling++ }
 
 // LossTold follows that its holder was told.
-func (q *Queue) LossTold() { q.whole().telling-- }
+func (q *Queue[A]) LossTold() { q.whole().telling-- }
 
 // LossUntold reports whether holders of lost grants of the name are still to be told.
-func (q *Queue) LossUntold() bool { return q.whole().telling > 0 }
+func (q *Queue[A]) LossUntold() bool { return q.whole().telling > 0 }
 
 // ReleaseSent lets those who were already waiting try when the release is answered: at the moment it
 // leaves, this engine's next acquire would win every race against waiters elsewhere.
-func (q *Queue) ReleaseSent() {
+func (q *Queue[A]) ReleaseSent() {
 	q.releases++
 	q.releaseInFlight = q.head != nil
 	if q.name != nil {
@@ -567,14 +577,14 @@ func (q *Queue) ReleaseSent() {
 
 // HoldBehindRelease makes whoever comes meanwhile wait for the answer to the release that is on its way, too: it was
 // sent for the sake of waiters elsewhere.
-func (q *Queue) HoldBehindRelease() { q.releaseInFlight = true }
+func (q *Queue[A]) HoldBehindRelease() { q.releaseInFlight = true }
 
 // SendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
-func (q *Queue) SendBehindRelease() { q.releaseInFlight = false }
+func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
 
 // ReleaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
 // have rested until now.
-func (q *Queue) ReleaseAnswered() (rested bool) {
+func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 	if q.releases--; q.releases == 0 {
 		q.releaseInFlight = false
 		rested, q.resting = q.resting && q.name == nil, false
@@ -586,7 +596,7 @@ func (q *Queue) ReleaseAnswered() (rested bool) {
 }
 
 // StopAdmitting ends a yield pause: the engine closes.
-func (q *Queue) StopAdmitting() {
+func (q *Queue[A]) StopAdmitting() {
 	if q.wait == waitYield {
 		q.wait = waitWoken
 	}

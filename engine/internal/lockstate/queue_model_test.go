@@ -179,7 +179,7 @@ func TestModelQueue(t *testing.T) {
 
 // What random events seldom reach.
 func TestQueueTellsTheFirstAfterThreeGrantsThatCameTooLate(t *testing.T) {
-	var q Queue
+	var q testQueue
 	op := opFor(lockTraits)
 	q.Push(&op.Waiter)
 	for range maxLate - 1 {
@@ -195,7 +195,7 @@ func TestQueueTellsTheFirstAfterThreeGrantsThatCameTooLate(t *testing.T) {
 // A release passes a fair lock on in its answer, and a force-release that was sent after it runs before that is
 // read: it may have taken what was passed on.
 func TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay(t *testing.T) {
-	var q Queue
+	var q testQueue
 	op := opFor(fairTraits)
 	q.Push(&op.Waiter)
 	q.ForceBegun()
@@ -209,7 +209,7 @@ func TestQueueBelievesNoGrantWhileAForceReleaseIsOnItsWay(t *testing.T) {
 }
 
 func TestQueuePollsAfterAFifthMoreThanASecondAtMost(t *testing.T) {
-	q := Queue{}
+	q := testQueue{}
 	q.Push(&opFor(lockTraits).Waiter)
 	now := clock.Instant(time.Hour)
 	for _, left := range []time.Duration{-1, 0, 10, 998, 999, 1000, 2000} {
@@ -222,7 +222,7 @@ func TestQueuePollsAfterAFifthMoreThanASecondAtMost(t *testing.T) {
 }
 
 func TestQueueKeepsCourtesyWhateverTheAnswerToAnEarlierAcquire(t *testing.T) {
-	var q Queue
+	var q testQueue
 	q.Push(&opFor(lockTraits).Waiter)
 	beginAsking(&q)
 	q.Sent()
@@ -238,7 +238,7 @@ func TestQueueKeepsCourtesyWhateverTheAnswerToAnEarlierAcquire(t *testing.T) {
 
 func TestQueueAsksForANewHeadOfAnotherKindInsteadOfBelievingTheAnswer(t *testing.T) {
 	for _, asked := range []*Traits{writeTraits, lockTraits} {
-		var q Queue
+		var q testQueue
 		try := tryFor(asked)
 		reader := opFor(readTraits)
 		q.Push(&try.Waiter)
@@ -269,7 +269,7 @@ func TestQueueAnswersATryToReadOnlyWithWhatAReaderWasTold(t *testing.T) {
 		{write, false, lock, false},
 		{write, false, write, true},
 	} {
-		var q Queue
+		var q testQueue
 		try := tryFor(read)
 		if c.before != lock {
 			q.Push(&opFor(c.before).Waiter)

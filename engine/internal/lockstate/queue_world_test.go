@@ -13,7 +13,7 @@ import (
 // network of one request, timers that are instants, and the twin: who waits, in a slice.
 type queueWorld struct {
 	t   *rapid.T
-	q   Queue
+	q   testQueue
 	now clock.Instant
 
 	line    []*testOp // the twin: those still wanted, in order

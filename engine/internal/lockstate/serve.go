@@ -6,7 +6,7 @@ package lockstate
 // Serve follows a grant of so many units, seen by so many replicas, that may be for several, in order: for as many as
 // there is enough for, or for everybody. It returns them, and what is left, which is to be given back. Not for a family
 // that serves one.
-func (q *Queue) Serve(family *Traits, units int32, seen int) (served Chain, left int32) {
+func (q *Queue[A]) Serve(family *Traits, units int32, seen int) (served Chain, left int32) {
 	if !q.believed() {
 		return served, units
 	}
@@ -15,11 +15,11 @@ func (q *Queue) Serve(family *Traits, units int32, seen int) (served Chain, left
 
 // HandOut gives units that are given back here to those who wait here, in order, for as many as there is enough for:
 // no command is sent for them. What is left is to be given back.
-func (q *Queue) HandOut(family *Traits, units int32) (served Chain, left int32) {
+func (q *Queue[A]) HandOut(family *Traits, units int32) (served Chain, left int32) {
 	return q.deal(family, units, 0)
 }
 
-func (q *Queue) deal(family *Traits, units int32, seen int) (served Chain, left int32) {
+func (q *Queue[A]) deal(family *Traits, units int32, seen int) (served Chain, left int32) {
 	for left = units; ; {
 		w := q.claim(func(t *Terms) bool {
 			return t.Family == family && (family.Serves == ServesAll || t.Units <= left) && t.Replicas() <= seen
@@ -35,7 +35,7 @@ func (q *Queue) deal(family *Traits, units int32, seen int) (served Chain, left 
 }
 
 // GrantedMany is Granted for a family of which many are granted at a time: asked are the terms that the grant is for.
-func (q *Queue) GrantedMany(asked Terms, seen int) *Waiter {
+func (q *Queue[A]) GrantedMany(asked Terms, seen int) *Waiter {
 	if !q.believed() {
 		return nil
 	}

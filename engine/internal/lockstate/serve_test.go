@@ -85,10 +85,10 @@ func TestServeStopsAtAnotherFamily(t *testing.T) {
 
 // A force-release may have taken what was granted: all of it is given back, and everybody waits on.
 func TestServeBelievesNoGrantThatAForceReleaseMayHaveTaken(t *testing.T) {
-	for name, spoil := range map[string]func(*Queue){
-		"it began since":        func(q *Queue) { q.ForceBegun(); q.Overtake(); q.ForceAnswered() },
-		"it is on its way":      func(q *Queue) { q.ForceBegun() },
-		"one of the name's, is": func(q *Queue) { q.name = &Queue{}; q.name.ForceBegun() },
+	for name, spoil := range map[string]func(*testQueue){
+		"it began since":        func(q *testQueue) { q.ForceBegun(); q.Overtake(); q.ForceAnswered() },
+		"it is on its way":      func(q *testQueue) { q.ForceBegun() },
+		"one of the name's, is": func(q *testQueue) { q.name = &testQueue{}; q.name.ForceBegun() },
 	} {
 		for _, f := range []*Traits{permitTraits, latchTraits} {
 			a, b := wanting(f, 1), wanting(f, 1)
@@ -125,7 +125,7 @@ func TestServeALatchIsForEverybody(t *testing.T) {
 	require.Equal(t, StepTidy, q.Next())
 	require.True(t, q.Empty())
 
-	served, left = (&Queue{}).Serve(latchTraits, 0, 0)
+	served, left = (&testQueue{}).Serve(latchTraits, 0, 0)
 	require.True(t, served.Empty())
 	require.Zero(t, left)
 }

@@ -10,12 +10,12 @@ import (
 // it leaves to them.
 
 // Yield leaves the name to others for a moment, whatever is heard meanwhile.
-func (q *Queue) Yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
+func (q *Queue[A]) Yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
 
 // Tenure counts a grant of the server's, and says until when this engine's tenure with the lock lasts. It
 // begins with the first grant after somebody else had the lock, or could have had it, or was not heard to
 // wait.
-func (q *Queue) Tenure(until clock.Instant) clock.Instant {
+func (q *Queue[A]) Tenure(until clock.Instant) clock.Instant {
 	if q.tenureUntil == 0 {
 		q.tenureUntil, q.tenureSize, q.contended = until, 0, false
 	}
@@ -25,12 +25,12 @@ func (q *Queue) Tenure(until clock.Instant) clock.Instant {
 }
 
 // Passed counts a grant that was handed over.
-func (q *Queue) Passed() { q.tenureSize++ }
+func (q *Queue[A]) Passed() { q.tenureSize++ }
 
 // EndTenure ends a tenure that nobody else waits for the end of. If the release was published, and heard by this
 // engine alone (told), it also wakes those who were waiting beside the hold: nobody is there whom they could
 // leave a head start. It says whether it did.
-func (q *Queue) EndTenure(told bool) (woken bool) {
+func (q *Queue[A]) EndTenure(told bool) (woken bool) {
 	q.tenureUntil = 0
 	// Who waits to yield goes on doing so: that is for those who were heard before.
 	if !told || q.wait != waitParked && q.wait != waitTenure {
@@ -42,14 +42,14 @@ func (q *Queue) EndTenure(told bool) (woken bool) {
 
 // TenureOpen reports whether the tenure is not over: who waits here may ask again at once, whoever else waits.
 // Where a lock is not handed over, that is how a tenure is more than one grant.
-func (q *Queue) TenureOpen(now clock.Instant) bool {
+func (q *Queue[A]) TenureOpen(now clock.Instant) bool {
 	return q.head != nil && now.Before(q.tenureUntil) && q.tenureSize < tenureGrants
 }
 
 // OthersWait reports whether somebody elsewhere is known to wait for a lock that was just released.
 // heard: who got the message, if the server could count them; us: how many of those are this engine.
 // Where nobody counts, somebody waiting here after a tenure stands for somebody waiting elsewhere.
-func (q *Queue) OthersWait(counted bool, heard, us int64) bool {
+func (q *Queue[A]) OthersWait(counted bool, heard, us int64) bool {
 	if !counted {
 		return q.head != nil
 	}
@@ -58,10 +58,10 @@ func (q *Queue) OthersWait(counted bool, heard, us int64) bool {
 
 // Unwanted reports whether nobody is known to want the lock: nobody waits here, and in this tenure nobody elsewhere was
 // heard to wait, or found to have it.
-func (q *Queue) Unwanted() bool { return q.head == nil && !q.contended && !q.wanted }
+func (q *Queue[A]) Unwanted() bool { return q.head == nil && !q.contended && !q.wanted }
 
 // ReleaseHeard notes who else heard a release of this engine: as OthersWait.
-func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
+func (q *Queue[A]) ReleaseHeard(counted bool, heard, us int64) {
 	q.wanted = counted && heard > us
 	q.others = leaveTo
 	if counted {
@@ -70,15 +70,15 @@ func (q *Queue) ReleaseHeard(counted bool, heard, us int64) {
 }
 
 // Crowded reports whether they were so many that a release may leave the lock to them.
-func (q *Queue) Crowded() bool { return q.others >= leaveTo }
+func (q *Queue[A]) Crowded() bool { return q.others >= leaveTo }
 
 // SawOthers notes when the lock was last left to others; of a spin lock: when somebody else was last found to have it.
-func (q *Queue) SawOthers(at clock.Instant) { q.leftAt = at }
+func (q *Queue[A]) SawOthers(at clock.Instant) { q.leftAt = at }
 
 // tenurePause orders engines that wake by the same message: who has heard fewer releases since its own
 // last tenure leaves the others a head start. With nobody else about it costs one short pause at most
 // a release; whoever has waited for three goes at once.
-func (q *Queue) tenurePause() time.Duration {
+func (q *Queue[A]) tenurePause() time.Duration {
 	switch q.missedReleases {
 	case 1:
 		return 600 * time.Microsecond
@@ -101,7 +101,7 @@ const (
 
 // LeavesToOthers reports whether a release that is sent now leaves the lock to others. It does not where who waits here
 // goes on.
-func (q *Queue) LeavesToOthers(now clock.Instant) bool {
+func (q *Queue[A]) LeavesToOthers(now clock.Instant) bool {
 	if !q.Crowded() || q.TenureOpen(now) || now.Sub(q.leftAt) < leaveEvery {
 		return false
 	}
@@ -117,7 +117,9 @@ const (
 )
 
 // Rivals reports whether somebody else has had a spin lock lately.
-func (q *Queue) Rivals(now clock.Instant) bool { return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor }
+func (q *Queue[A]) Rivals(now clock.Instant) bool {
+	return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor
+}
 
 // Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis
 // stays, the lease goes on, no command is sent; the new handle takes the hold's present deadline, so

@@ -436,9 +436,9 @@ func TestC020_LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
 		return e.Stats().Leaked > 0
 	})
 	sent := e.Stats().Renewals.Sent
-	testkit.Eventually(t, "two more periods", func() bool {
+	testkit.Eventually(t, "five more periods", func() bool {
 		runtime.GC()
-		return e.Stats().Renewals.Sent >= sent+6
+		return e.Stats().Renewals.Sent >= sent+15
 	})
 	require.EqualValues(t, 1, e.Stats().Leaked, "one, and only once")
 	require.Len(t, log.With("ERROR", "dropped without Release"), 1)
@@ -449,31 +449,6 @@ func TestC020_LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
 	require.NoError(t, testkit.Close(e))
 	require.Empty(t, s.Keys(t))
 	require.Error(t, watched.Err())
-}
-
-// A lease released and forgotten is no leak, also when the answer of its last renewal comes after
-// the release.
-func TestLeaseThatWasReleasedBeforeItsLastRenewalWasAnsweredIsNoLeak(t *testing.T) {
-	t.Parallel()
-	s := redistest.Run(t, redistest.Options{})
-	p := faultproxy.Run(t, s.Addr())
-	logger, log := testkit.Logger()
-	e := testkit.OpenChecked(t, p.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
-	ls := testkit.Acquire(t, e.Lock("name", engine.WatchdogLease(3*time.Second)))
-	testkit.Eventually(t, "a first renewal", func() bool { return e.Stats().Renewals.Sent == 1 })
-	testkit.ResetCalls(t, s)
-	p.Delay(0, 300*time.Millisecond) // below the attempt's limit
-	testkit.Eventually(t, "the server has renewed again", func() bool { return testkit.Calls(t, s)["pexpire"] > 0 })
-	p.Delay(0, 0)
-	require.EqualValues(t, 1, e.Stats().Renewals.Sent, "that answer is still on its way")
-	testkit.Release(t, ls)
-	ls = nil //nolint:ineffassign,wastedassign // the last reference is what the collector must not see
-	runtime.GC()
-	runtime.GC()
-	testkit.Eventually(t, "the answer is here", func() bool { return e.Stats().Renewals.Sent == 2 })
-	require.NoError(t, testkit.Close(e))
-	require.Zero(t, e.Stats().Leaked)
-	require.Empty(t, log.With("dropped without Release"))
 }
 
 func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {

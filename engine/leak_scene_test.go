@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// renewedTimes lets time go by until a lock has been renewed so often. Then the collector runs.
+func (sc *scene) renewedTimes(n int64) {
+	for sc.e.Stats().Renewals.Sent < n {
+		sc.w.Sleep(10 * time.Millisecond)
+	}
+	require.Equal(sc.t, n, sc.e.Stats().Renewals.Sent)
+	runtime.GC()
+}
+
+// A lease that is dropped is found by the fourth renewal after the sixth, once, and nobody holds on to it until then.
+func TestADroppedLeaseIsFoundAfterTwoLeases(t *testing.T) {
+	play(t, func(sc *scene) {
+		func() { sc.acquire(sc.e.Lock("a", WatchdogLease(MinWatchdogLease))) }()
+		for _, at := range []struct{ renewals, leaked int64 }{
+			{leakAfter, 0}, {leakAfter + leakEvery - 1, 0}, {leakAfter + leakEvery, 1}, {leakAfter + 3*leakEvery, 1},
+		} {
+			sc.renewedTimes(at.renewals)
+			require.Equal(t, at.leaked, sc.e.Stats().Leaked, "%d renewals", at.renewals)
+		}
+	})
+}
+
+// One that is kept is never found, nor one whose context is.
+func TestALeaseThatIsKeptIsNoLeak(t *testing.T) {
+	for name, keep := range map[string]func(*Lease) any{
+		"lease": func(ls *Lease) any { return ls }, "context": func(ls *Lease) any { return ls.Context() },
+	} {
+		play(t, func(sc *scene) {
+			kept := keep(sc.acquire(sc.e.Lock("a", WatchdogLease(MinWatchdogLease))))
+			sc.renewedTimes(leakAfter + 3*leakEvery)
+			require.Zero(t, sc.e.Stats().Leaked, name)
+			runtime.KeepAlive(kept)
+		})
+	}
+}
+
+// A lease released and forgotten is no leak, also when the answer to a renewal that looks comes after the release.
+func TestALeaseThatWasReleasedBeforeItsRenewalWasAnsweredIsNoLeak(t *testing.T) {
+	play(t, func(sc *scene) {
+		var h *hold
+		func() {
+			ls := sc.acquire(sc.e.Lock("a", WatchdogLease(MinWatchdogLease)))
+			h = ls.hold
+			for range leakAfter {
+				listener{sc.e}.Renewed(h, 0)
+			}
+			sc.release(ls)
+		}()
+		runtime.GC()
+		require.Nil(t, h.weak.Value(), "it is forgotten")
+		for range 2 * leakEvery {
+			listener{sc.e}.Renewed(h, 0)
+		}
+		require.Zero(t, sc.e.Stats().Leaked)
+	})
+}

@@ -132,7 +132,8 @@ func TestEveryAnswerOfABatchIsTaken(t *testing.T) {
 	})
 	now := r.clock.Now()
 	require.Equal(t, []event{
-		{what: "lost", name: "not ours", cause: CauseNotOurs, at: now}, {what: "lost", name: "wrong type", cause: CauseWrongType, at: now},
+		{what: "lost", name: "not ours", cause: CauseNotOurs, at: now},
+		{what: "lost", name: "wrong type", cause: CauseWrongType, at: now},
 		{what: "renewed", name: "renewed", at: now, lag: 200 * ms},
 	}, r.heard(""))
 	moved, failed, renewed := r.subjects[3], r.subjects[4], r.subjects[5]

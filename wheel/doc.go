@@ -1,7 +1,7 @@
 // Package wheel fires items when they come due, a cohort at a time: it is the one
 // place where locks meet timers. Only package engine is a stable API; this one may change.
 //
-//	Item ─ Item ─ Item        a bucket: due within one width, fired together
+//	item, item, item          a bucket: due within one width, fired together
 //	   └── bucket ──┐
 //	   └── bucket ──┤ Set     its own mutex, its own deliveries (one set a node, a few more)
 //	                │
@@ -30,7 +30,7 @@
 //
 //	                          a timer each              an item in a bucket
 //	to move one               0.2 µs, 2 allocations     0.05 µs, none
-//	to hold one               88 to 130 bytes           40 bytes, in what it belongs to
+//	to hold one               88 to 130 bytes           16 bytes in what it belongs to, 8 or 16 in the bucket
 //	to fire one of 100,000    2.7 µs, a goroutine       0.02 µs
 //
 // And its order is of no use to the corrections: they must know what is earliest and what is

@@ -44,13 +44,22 @@ type page[T any] struct {
 	count int          // items that are there
 }
 
-const pageSize = 32
+const (
+	pageSize = 32
+
+	// manyPlaces is from how many places on a bucket is packed most of whose items have left. What a second's traffic
+	// brings to a bucket is less; one that is due never has all the time.
+	manyPlaces = 1 << 16
+)
 
 // end is when the bucket is delivered.
 func (b *bucket[T]) end() clock.Instant { return clock.Instant(b.ends) }
 
 // pushLocked appends an unscheduled item, whose place that is.
 func (s *Set[T]) pushLocked(b *bucket[T], it T, place *Item[T]) {
+	if b.size >= manyPlaces && b.size > 4*b.count {
+		s.packLocked(b)
+	}
 	at := b.size / pageSize
 	if at == len(b.pages) {
 		b.pages = append(b.pages, page[T]{items: s.newPageLocked()})
@@ -61,6 +70,15 @@ func (s *Set[T]) pushLocked(b *bucket[T], it T, place *Item[T]) {
 	b.size++
 	p.count++
 	b.count++
+}
+
+// packLocked closes the places that nobody has.
+func (s *Set[T]) packLocked(b *bucket[T]) {
+	all := appendItems(make([]T, 0, b.count), b)
+	b.pages, b.size, b.count = nil, 0, 0
+	for _, it := range all {
+		s.pushLocked(b, it, it.Scheduled())
+	}
 }
 
 // removeLocked takes one of its items out.

@@ -265,6 +265,25 @@ func TestABucketThatItemsLeaveKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// A bucket that is due never takes what comes and goes for as long as the program runs.
+func TestABucketOfManyComingsAndGoingsStaysSmall(t *testing.T) {
+	s, b := &Set[*thing]{}, &bucket[*thing]{}
+	stay, all := make([]thing, 3), make([]thing, 2)
+	for i := range stay {
+		s.pushLocked(b, &stay[i], &stay[i].item)
+	}
+	for i := range 5 * manyPlaces {
+		s.pushLocked(b, &all[i%2], &all[i%2].item)
+		if i > 0 {
+			s.removeLocked(b, &all[(i+1)%2].item) // never the last
+		}
+	}
+	require.LessOrEqual(t, b.size, manyPlaces)
+	require.LessOrEqual(t, cap(b.pages), 2*manyPlaces/pageSize)
+	requireItems(t, []*thing{&stay[0], &stay[1], &stay[2], &all[1]}, appendItems(nil, b))
+	requireItems(t, []*thing{&stay[0], &stay[1], &stay[2], &all[1]}, s.takeLocked(b, nil, 9))
+}
+
 func TestAClosedSetHoldsOnToNothingAndStartsNothing(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, _ := newSetOf(r)

@@ -120,5 +120,10 @@ func leasesElsewhere() []mutant {
 			one("wheel/bucket.go", "case p.count == 0 && at/pageSize < b.size/pageSize:", "case false:"),
 			"wheel", "TestABucketThatItemsLeaveKeepsTheOrder", false,
 		},
+		{
+			"bucket-is-never-packed", "a bucket that is due never grows as long as the program runs",
+			one("wheel/bucket.go", "if b.size >= manyPlaces && b.size > 4*b.count {", "if false {"),
+			"wheel", "TestABucketOfManyComingsAndGoingsStaysSmall", false,
+		},
 	}
 }

@@ -35,7 +35,7 @@ func table() []mutant {
 		endings(), handles(),
 		moves(),
 		wishes(),
-		leases(), leasesElsewhere(),
+		leases(), leasesElsewhere(), dropped(),
 		moving(),
 		waiting(), company(), rules(), again(), fresh(),
 		rare(), overdue(),

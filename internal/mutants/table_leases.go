@@ -90,6 +90,12 @@ func leasesElsewhere() []mutant {
 			one("renew/watchdog.go", "if lease > h.Lease() ||", "if"),
 			"engine", "TestARenewalOfALongerLeaseThatComesLateIsSettled", false,
 		},
+	}
+}
+
+// dropped: leases that nobody can release any more, and the buckets of what waits for time.
+func dropped() []mutant {
+	return []mutant{
 		{
 			"leak-is-not-looked-for", "nobody hears of a lease that was dropped",
 			one("engine/loss.go", "case *n < leakEvery:", "case true:"),

@@ -19,14 +19,18 @@ func replay(ctx context.Context, addr string, rec recording, length time.Duratio
 	defer cancel()
 	var wg sync.WaitGroup
 	errs := make([]error, len(rec.conns))
-	players := make([]*player, len(rec.conns))
-	for i, c := range rec.conns {
+	players := make([]*player, 0, len(rec.conns))
+	defer func() {
+		for _, p := range players {
+			_ = p.conn.Close() // nothing is said any more
+		}
+	}()
+	for _, c := range rec.conns {
 		p, err := newPlayer(ctx, addr, c)
 		if err != nil {
 			return 0, err
 		}
-		defer p.conn.Close()
-		players[i] = p
+		players = append(players, p)
 	}
 	// All play the recording equally often: one that ends sooner waits for the others.
 	began, times := time.Now(), 0

@@ -92,8 +92,11 @@ func (c *permitCheck) watch(ctx context.Context) (end func()) {
 		return func() {}
 	}
 	c.idle.since = time.Time{}
+	// Pinned: rueidis would use its memory again after a second try, and the writer of a connection that was cut meanwhile
+	// may still read it.
+	get := c.s.Srv.Client.B().Get().Key(c.name).Build().Pin()
 	return every(ctx, freePause, func(ctx context.Context) {
-		free, err := c.s.Srv.Client.Do(ctx, c.s.Srv.Client.B().Get().Key(c.name).Build()).AsInt64()
+		free, err := c.s.Srv.Client.Do(ctx, get).AsInt64()
 		now := time.Now()
 		c.idle.look(now, err == nil && free >= int64(c.s.Cfg.Take), func() (oldest time.Time, waits bool) {
 			for _, one := range c.callers {

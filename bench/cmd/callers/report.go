@@ -61,8 +61,7 @@ func (c *cell) add(one round) {
 // settle takes medians.
 func (r *report) settle() {
 	for _, c := range r.Cells {
-		sorted := slices.Sorted(slices.Values(c.Rounds))
-		c.PerS = (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+		c.PerS = hot.Median(c.Rounds)
 		c.P50 = float64(c.pair.ValueAtQuantile(50)) / 1e3
 		c.P99 = float64(c.pair.ValueAtQuantile(99)) / 1e3
 	}

@@ -118,7 +118,7 @@ func shareOf(served []int64) share {
 // settle works out the medians and ratios, when all rounds are in.
 func (r *report) settle() {
 	for _, m := range r.Impls {
-		m.GrantsPerS = median(m.Rounds)
+		m.GrantsPerS = hot.Median(m.Rounds)
 		m.Wait = wait{
 			P50: float64(m.waits.ValueAtPercentile(50)) / 1e3,
 			P99: float64(m.waits.ValueAtPercentile(99)) / 1e3,
@@ -136,15 +136,6 @@ func (r *report) settle() {
 			}
 		}
 	}
-}
-
-// median is the middle of v, the mean of both for an even number; 0 for none.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // table is the report for a reader. Everybody is set beside redislock, or the last.

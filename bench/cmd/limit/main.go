@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/bench/hot"
 	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
@@ -86,7 +87,7 @@ func measure(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
-		_, _ = fmt.Fprintf(stdout, row, kind, median(engines), median(limits), median(ratios), slices.Min(ratios), slices.Max(ratios))
+		_, _ = fmt.Fprintf(stdout, row, kind, hot.Median(engines), hot.Median(limits), hot.Median(ratios), slices.Min(ratios), slices.Max(ratios))
 	}
 	return nil
 }
@@ -117,9 +118,4 @@ func compare(ctx context.Context, cfg config, s *redisproc.Server, kind string, 
 		_, _ = fmt.Fprintf(stderr, "round %d/%d %8s %9.0f pairs/s, limit %9.0f\n", n+1, cfg.rounds, kind, reached, limit)
 	}
 	return engines, limits, ratios, nil
-}
-
-func median(of []float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[len(sorted)/2]
 }

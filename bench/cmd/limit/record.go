@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A recorder stands between an engine and a server, and keeps what the engine says.
+// A recorder stands between an engine and a server, and keeps what the engine says, byte by byte and connection by
+// connection: internal/faultproxy would take it apart.
 type recorder struct {
 	listener net.Listener
 	server   string

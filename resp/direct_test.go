@@ -14,11 +14,13 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
@@ -421,6 +423,41 @@ func TestAConnectionWithoutAReaderIsNotHijacked(t *testing.T) {
 	p := newDirectPair(t)
 	took, well := p.conn.hijack(time.Millisecond)
 	require.False(t, took || well)
+}
+
+// Its client has closed it and pings, to end a writer of its own that waits for a command: a PONG would leave that
+// writer there for good.
+func TestAClosedConnectionIsNotHijacked(t *testing.T) {
+	p := newDirectPair(t)
+	w := p.conn
+	require.NoError(t, w.Close())
+	took, well := w.hijack(time.Millisecond)
+	require.False(t, took || well)
+	require.True(t, w.hijacked.Load().closed, "a reader that is on its way to it is not kept")
+	_, err := w.Write([]byte(pingCommand))
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = w.Read(make([]byte, 1))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// The client closes it between the lane's claim and the client's next word.
+func TestAConnectionThatIsClosedWhileItIsHijackedEndsItsClient(t *testing.T) {
+	for range 200 {
+		p := newDirectPair(t)
+		w := p.conn
+		var client sync.WaitGroup
+		client.Go(func() { _, _ = w.hijack(10 * time.Second) })
+		client.Go(func() {
+			assert.NoError(t, w.Close())
+			_, err := w.Write([]byte(pingCommand))
+			assert.ErrorIs(t, err, net.ErrClosed)
+		})
+		client.Go(func() {
+			_, err := w.Read(make([]byte, 1))
+			assert.Error(t, err)
+		})
+		client.Wait()
+	}
 }
 
 // Its reply would be taken for the answer to the lane's first command.

@@ -102,6 +102,7 @@ type watched struct {
 	heard atomic.Bool    // something has come
 
 	hijacked atomic.Pointer[hijacked] // from the client: Read and Write are no longer the connection's
+	closed   atomic.Bool
 }
 
 // alertSoon is how long the reason of a server that has closed a connection may take.
@@ -109,7 +110,7 @@ const alertSoon = 100 * time.Millisecond
 
 // Write is the client's.
 func (w *watched) Write(b []byte) (int, error) {
-	if h := w.hijacked.Load(); h != nil {
+	if h := w.hijackedOpen(); h != nil {
 		if n, undone, err := h.write(b); !undone {
 			return n, err
 		}
@@ -152,7 +153,7 @@ func (w *watched) Read(b []byte) (int, error) {
 			return n, err
 		} // else it was waiting there
 	}
-	if h := w.hijacked.Load(); h != nil {
+	if h := w.hijackedOpen(); h != nil {
 		if n, undone, err := h.read(b); !undone {
 			return n, err
 		}

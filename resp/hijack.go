@@ -17,6 +17,7 @@ import (
 // PINGs are answered here.
 type hijacked struct {
 	entered chan struct{} // closed once the client's reader is here
+	ended   chan struct{} // closed with the connection
 
 	mu      sync.Mutex
 	news    *sync.Cond
@@ -35,7 +36,7 @@ const (
 var errHijacked = errors.New("the client writes to a connection that a lane has taken over")
 
 func newHijacked() *hijacked {
-	h := &hijacked{entered: make(chan struct{})}
+	h := &hijacked{entered: make(chan struct{}), ended: make(chan struct{})}
 	h.news = sync.NewCond(&h.mu)
 	return h
 }
@@ -92,7 +93,10 @@ func (h *hijacked) undo() {
 
 func (h *hijacked) close() {
 	h.mu.Lock()
-	h.closed = true
+	if !h.closed {
+		h.closed = true
+		close(h.ended)
+	}
 	h.mu.Unlock()
 	h.news.Broadcast()
 }
@@ -111,11 +115,17 @@ func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
 	if !w.hijacked.CompareAndSwap(nil, h) {
 		return false, false
 	}
+	if w.closed.Load() { // since before: whoever closed it may not have seen h
+		h.close()
+		return false, false
+	}
 	_ = w.Conn.SetReadDeadline(past)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-h.entered:
+	case <-h.ended:
+		return false, false
 	case <-timer.C:
 		return false, false
 	}
@@ -130,8 +140,18 @@ func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
 	return true, true
 }
 
+// hijackedOpen is what stands in for an open connection; nil: the connection itself, also where it was closed. To a
+// client that writes after it has closed the connection nothing but an error will do: its writer ends by it.
+func (w *watched) hijackedOpen() *hijacked {
+	if w.closed.Load() {
+		return nil
+	}
+	return w.hijacked.Load()
+}
+
 // Close closes the connection, also for a client that it was taken from.
 func (w *watched) Close() error {
+	w.closed.Store(true) // before h is looked for: a lane that takes the connection over sees one or the other
 	err := w.Conn.Close()
 	if h := w.hijacked.Load(); h != nil {
 		h.close()

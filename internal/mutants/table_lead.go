@@ -172,6 +172,10 @@ func hijacks() []mutant {
 			"resp", "TestAHijackedConnectionIsIdleAndAliveToItsClient", false,
 		},
 		{
+			"hijacked-once-closed", "a client that has closed its connection is kept where it reads",
+			one(hijack, "if w.closed.Load() { // since", "if false { // since"), "resp", "TestAClosedConnectionIsNotHijacked", false,
+		},
+		{
 			"hijacked-at-any-price", "two read from one connection",
 			one(hijack, "case <-timer.C:\n\t\treturn false, false", "case <-timer.C:\n\t\treturn true, true"), "resp", "TestAConnectionWithoutAReaderIsNotHijacked", false,
 		},

@@ -181,6 +181,7 @@ func (f *fire) call(m *member, id uint32, log *history.Log, random *rand.Rand) {
 		}
 		f.hold(&g, ls, random)
 		if closed := clock.Instant(s.closed.Load()); closed != 0 {
+			g.Closed = closed
 			g.End = max(g.Begin, min(g.End, closed)) // Close gives all locks back: who calls it knows that
 		}
 		g.Deadline, g.Sent = engine.DeadlineOf(ls), f.clock.Now()

@@ -50,6 +50,18 @@ type Grant struct {
 	Deadline   clock.Instant // the trust deadline, read after End and before the release
 	Sent       clock.Instant // the release was called
 	Answered   clock.Instant // it was answered
+
+	// Closed is when Close of its engine was called, 0 if that was not before Sent: Close gives back what its
+	// engine has granted, also where the caller has not read yet that it was.
+	Closed clock.Instant
+}
+
+// givenFrom is when the grant can have been given back, or its loss told, at the earliest.
+func (g *Grant) givenFrom() clock.Instant {
+	if g.Closed == 0 {
+		return g.End
+	}
+	return min(g.End, max(g.Called, g.Closed))
 }
 
 // ID makes the identity of a hold of the field that names it in Redis.

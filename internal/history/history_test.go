@@ -41,6 +41,9 @@ func renewed(g *Grant)    { g.Deadline = g.End.Add(Name{Lease: testLease}.Trust(
 func answered(g *Grant)   { g.Answered = g.End.Add(400 * time.Millisecond) }
 func inherited(g *Grant)  { g.Deadline = at(-1).Add(Name{Lease: testLease}.Trust()) } // of a hold that began at 0
 
+func closed(ms int) func(*Grant) { return func(g *Grant) { g.Closed = at(ms) } }
+func called(ms int) func(*Grant) { return func(g *Grant) { g.Called = at(ms) } }
+
 func gone(from, to int) Deletion {
 	return Deletion{What: "DEL", Sent: at(from), Answered: at(to)}
 }
@@ -112,6 +115,18 @@ func TestChecksTellRightHistoriesFromWrongOnes(t *testing.T) {
 		},
 		"PassedOnAfterItsLoss": {
 			grants: []Grant{held(1, 0, 10, lost), held(1, 20, 30)},
+			linear: "no order",
+		},
+		// Its caller reads of the grant after Close has given it back, and another engine has been granted.
+		"GivenBackByCloseUnread": {
+			grants: []Grant{held(1, 0, 10), held(2, 20, 40), held(1, 30, 30, called(5), closed(15), inherited)},
+		},
+		"GivenBackByCloseTooLate": {
+			grants: []Grant{held(1, 0, 10), held(2, 20, 24), held(1, 30, 30, called(5), closed(25), inherited)},
+			linear: "no order",
+		},
+		"GivenBackUnreadWithoutClose": {
+			grants: []Grant{held(1, 0, 10), held(2, 20, 40), held(1, 30, 30, called(5), inherited)},
 			linear: "no order",
 		},
 		"GivenBackBetweenItsLeases": {

@@ -370,7 +370,7 @@ func (sc *section) endWakeups(ent *entry) {
 	if p == nil {
 		return
 	}
-	ent.more.wakeups = nil
+	ent.extra.wakeups = nil
 	sc.eng.timers.Cancel(&p.item)
 	sc.eng.shortTimers.Cancel(&p.pauseItem)
 	if p.sub != nil {

@@ -18,22 +18,22 @@ func (ent *entry) nextChild() *entry { return ent.children().next }
 
 // ensureChildren makes what a root needs to have children.
 func (ent *entry) ensureChildren() *children {
-	m := ent.ensureMore()
-	if m.children == nil {
-		m.children = &children{}
+	x := ent.ensureExtra()
+	if x.children == nil {
+		x.children = &children{}
 	}
-	return m.children
+	return x.children
 }
 
 // newParent makes an entry that is a child, or is known to get some: in one piece.
 func newParent(e *Engine, key string, hash uint64, slot uint16) *entry {
 	s := &struct {
 		entry
-		more
+		entryExtra
 		children
 	}{}
-	s.more.children = &s.children
-	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, more: &s.more}
+	s.entryExtra.children = &s.children
+	s.entry = entry{eng: e, key: key, hash: hash, slot: slot, extra: &s.entryExtra}
 	return &s.entry
 }
 

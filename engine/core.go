@@ -202,42 +202,42 @@ type entry struct {
 	inlineHoldUsed bool  // inlineHold is taken
 	wide           bool  // its commands take all lanes of their node: decided with nothing on its way
 	class          uint8 // of a root: its name's, see classes
-	renewals       uint8 // since the last look, see dropped
+	renewals       uint8 // since the last look, see checkLeak
 	key            string
 
-	hold       *hold // of this engine: while it closes the queue
-	more       *more // mostly nil
-	inlineHold hold  // most entries see one hold
+	hold       *hold       // of this engine: while it closes the queue
+	extra      *entryExtra // mostly nil
+	inlineHold hold        // most entries see one hold
 }
 
-// more is what few entries have.
-type more struct {
+// entryExtra is what few entries have.
+type entryExtra struct {
 	children *children
 	wakeups  *wakeups // there if the queue has waited
 }
 
-// ensureMore is an entry's rare part, made if it has none.
-func (ent *entry) ensureMore() *more {
-	if ent.more == nil {
-		ent.more = &more{}
+// ensureExtra is an entry's extra part, made if it has none.
+func (ent *entry) ensureExtra() *entryExtra {
+	if ent.extra == nil {
+		ent.extra = &entryExtra{}
 	}
-	return ent.more
+	return ent.extra
 }
 
 // children are those of a root, or a child's place among them; mostly nil.
 func (ent *entry) children() *children {
-	if ent.more == nil {
+	if ent.extra == nil {
 		return nil
 	}
-	return ent.more.children
+	return ent.extra.children
 }
 
 // wakeups is what a queue has that has waited; else nil.
 func (ent *entry) wakeups() *wakeups {
-	if ent.more == nil {
+	if ent.extra == nil {
 		return nil
 	}
-	return ent.more.wakeups
+	return ent.extra.wakeups
 }
 
 // wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order.

@@ -50,7 +50,7 @@ func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	sc.sh.counts.renewalLag.add(lag)
 	switch {
 	case !h.Held(), h.Lingers(): // released or lost meanwhile
-	case h.dropped():
+	case h.checkLeak():
 		leaked = true
 		sc.sh.counts.leaks++
 	}
@@ -69,9 +69,9 @@ const (
 	leakEvery = 4
 )
 
-// dropped counts a renewal, and reports whether it finds, for the first time, that nobody can release the lease any
+// checkLeak counts a renewal, and reports whether it finds, for the first time, that nobody can release the lease any
 // more.
-func (h *hold) dropped() (found bool) {
+func (h *hold) checkLeak() (found bool) {
 	n := &h.ent.renewals
 	*n++
 	switch {

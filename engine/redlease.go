@@ -206,7 +206,7 @@ func (rl *RedLease) validity() clock.Instant {
 
 // schedule waits for the end of the majority. As that of a Lease it is told early.
 func (rl *RedLease) schedule() {
-	rl.lead.timers.Schedule(redTerm{rl}, rl.signal())
+	rl.lead.timers.Schedule(redLeaseTimer{rl}, rl.signal())
 }
 
 func (rl *RedLease) signal() clock.Instant {
@@ -223,13 +223,13 @@ func (rl *RedLease) first() int {
 	return 0 // a majority was granted
 }
 
-// A redTerm is what has a RedLease looked at.
-type redTerm struct{ rl *RedLease }
+// redLeaseTimer has a RedLease look whether renewals have come.
+type redLeaseTimer struct{ rl *RedLease }
 
 // Scheduled is its place among the timers.
-func (t redTerm) Scheduled() *wheel.Item[timed] { return &t.rl.item }
+func (t redLeaseTimer) Scheduled() *wheel.Item[timed] { return &t.rl.item }
 
-func (t redTerm) due(now clock.Instant) { t.rl.due(now) }
+func (t redLeaseTimer) due(now clock.Instant) { t.rl.due(now) }
 
 // due looks whether renewals have come.
 func (rl *RedLease) due(now clock.Instant) {

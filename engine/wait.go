@@ -14,11 +14,11 @@ import (
 
 // ensureWakeups makes what a queue needs to wait.
 func (ent *entry) ensureWakeups() *wakeups {
-	m := ent.ensureMore()
-	if m.wakeups == nil {
-		m.wakeups = &wakeups{ent: ent}
+	x := ent.ensureExtra()
+	if x.wakeups == nil {
+		x.wakeups = &wakeups{ent: ent}
 	}
-	return m.wakeups
+	return x.wakeups
 }
 
 // pauseTimer is what wakes a queue, in its short pause.

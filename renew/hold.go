@@ -28,7 +28,7 @@ type Hold struct {
 	Family   resp.Family
 
 	// Guarded by Cohorts.mu, except before Watch.
-	flight   flight
+	attempt  attemptState
 	failing  bool // the last attempt failed: the next one uses the second connection
 	jeopardy bool
 	sentAt   clock.Instant // of the last success, or when renewing was resumed: jeopardy counts from it
@@ -42,13 +42,13 @@ const (
 	stoppedBit                    // no further renewals; the deadline stands
 )
 
-// A flight says where the present renewal of a hold is.
-type flight uint8
+// An attemptState says where the present renewal of a hold is.
+type attemptState uint8
 
 const (
-	grounded flight = iota // none is on its way
-	sent
-	hedged // sent over the second connection, too
+	noAttempt attemptState = iota // none is on its way
+	attemptSent
+	attemptHedged // sent over the second connection, too
 )
 
 // Scheduled is its place among those that the wheel wakes.

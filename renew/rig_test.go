@@ -240,7 +240,7 @@ func (r *rig) due() int {
 	}
 	n := 0
 	for _, s := range r.subjects {
-		if s.flight != grounded && !s.gone() && !seen[s.name] {
+		if s.attempt != noAttempt && !s.gone() && !seen[s.name] {
 			n++
 		}
 	}

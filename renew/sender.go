@@ -161,7 +161,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	}
 	s.k.world.Yield("sender.send: the gone ones dropped | sent")
 	began := s.k.clock.Now()
-	s.k.fetched.Store(fetchKeys(answers))
+	s.k.prefetched.Store(prefetchKeys(answers))
 	s.node.Renew(s.retry, limit, answers)
 	timedOut = s.k.clock.Now().Sub(began) >= limit &&
 		slices.ContainsFunc(answers, func(r resp.Renewal) bool { return r.Err != nil && r.Err.Class == resp.ClassUnknown })
@@ -177,9 +177,10 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	return answers, renewed, timedOut
 }
 
-// fetchKeys brings the keys into the processor's caches, for those of a million holds are not there: here it waits for
-// several of them at the same time, and what writes them would wait for each. The sum is there so that they are read.
-func fetchKeys(batch []resp.Renewal) (sum uint32) {
+// prefetchKeys brings the keys into the processor's caches, for those of a million holds are not there: here it waits
+// for several of them at the same time, and what writes them would wait for each. The sum is there so that they are
+// read.
+func prefetchKeys(batch []resp.Renewal) (sum uint32) {
 	for i := range batch {
 		if key := batch[i].Key; key != "" {
 			sum += uint32(key[0])
@@ -188,8 +189,8 @@ func fetchKeys(batch []resp.Renewal) (sum uint32) {
 	return sum
 }
 
-// fetchHolds does the same with holds.
-func fetchHolds(subjects []Subject) (sum uint32) {
+// prefetchHolds does the same with holds.
+func prefetchHolds(subjects []Subject) (sum uint32) {
 	for _, s := range subjects {
 		sum += s.Watched().state.Load()
 	}

@@ -70,7 +70,7 @@ type Cohorts struct {
 
 	sent, failed, late, jeopardies atomic.Int64
 
-	fetched atomic.Uint32 // what fetchKeys and fetchHolds read, so that they do
+	prefetched atomic.Uint32 // what prefetchKeys and prefetchHolds read, so that they do
 }
 
 // Stats count what the watchdog of a node did.
@@ -174,11 +174,11 @@ func (h *Hold) wake() clock.Instant {
 	switch {
 	case !h.Renewing():
 		return end
-	case h.flight == sent && !h.failing:
+	case h.attempt == attemptSent && !h.failing:
 		return min(hedgeAt(h.sentAt, h.Lease()), end)
-	case h.flight != grounded && !h.jeopardy:
+	case h.attempt != noAttempt && !h.jeopardy:
 		return min(jeopardyAt(h.sentAt, h.Lease()), end)
-	case h.flight != grounded:
+	case h.attempt != noAttempt:
 		return end
 	case h.next == 0:
 		return min(spreadAt(h.sentAt, h.Lease()), end)
@@ -257,7 +257,7 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var lost, endangered, ended []Subject
 	var out dueByNode
-	k.fetched.Store(fetchHolds(due))
+	k.prefetched.Store(prefetchHolds(due))
 	k.mu.Lock()
 	for _, s := range due {
 		h := s.Watched()
@@ -286,16 +286,16 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 			}
 			// Send it, or send it over the other connection, too.
 			switch {
-			case h.flight == grounded && !now.Before(h.next):
-				h.flight = sent
+			case h.attempt == noAttempt && !now.Before(h.next):
+				h.attempt = attemptSent
 				to := out.of(k, s)
 				if h.failing {
 					to.again = append(to.again, s)
 				} else {
 					to.first = append(to.first, s)
 				}
-			case h.flight == sent && !h.failing && !now.Before(hedgeAt(h.sentAt, h.Lease())):
-				h.flight = hedged // it hangs, or waits behind one that does: the other connection may be well
+			case h.attempt == attemptSent && !h.failing && !now.Before(hedgeAt(h.sentAt, h.Lease())):
+				h.attempt = attemptHedged // it hangs, or waits behind one that does: the other connection may be well
 				to := out.of(k, s)
 				to.again = append(to.again, s)
 			}
@@ -378,7 +378,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	var outlasted []Subject
 	failed, late := int64(0), int64(0)
 	now := k.clock.Now()
-	k.fetched.Store(fetchHolds(subjects))
+	k.prefetched.Store(prefetchHolds(subjects))
 	k.mu.Lock()
 	// What each answer proves.
 	for i, s := range subjects {
@@ -386,7 +386,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		if h.gone() {
 			continue
 		}
-		h.flight = grounded
+		h.attempt = noAttempt
 		// The key may outlive what is trusted now, and nobody but the engine lowers it again.
 		if lease > h.Lease() || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline()) {
 			outlasted = append(outlasted, s)

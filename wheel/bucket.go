@@ -47,9 +47,9 @@ type page[T any] struct {
 const (
 	pageSize = 32
 
-	// manyPlaces is from how many places on a bucket is packed most of whose items have left. What a second's traffic
-	// brings to a bucket is less; one that is due never has all the time.
-	manyPlaces = 1 << 16
+	// compactFrom is how many places a bucket has had before it is compacted, once most of its items have left. Normal
+	// traffic brings fewer; a bucket that is never due would grow without end.
+	compactFrom = 1 << 16
 )
 
 // end is when the bucket is delivered.
@@ -57,8 +57,8 @@ func (b *bucket[T]) end() clock.Instant { return clock.Instant(b.ends) }
 
 // pushLocked appends an unscheduled item, whose place that is.
 func (s *Set[T]) pushLocked(b *bucket[T], it T, place *Item[T]) {
-	if b.size >= manyPlaces && b.size > 4*b.count {
-		s.packLocked(b)
+	if b.size >= compactFrom && b.size > 4*b.count {
+		s.compactPagesLocked(b)
 	}
 	at := b.size / pageSize
 	if at == len(b.pages) {
@@ -72,8 +72,8 @@ func (s *Set[T]) pushLocked(b *bucket[T], it T, place *Item[T]) {
 	b.count++
 }
 
-// packLocked closes the places that nobody has.
-func (s *Set[T]) packLocked(b *bucket[T]) {
+// compactPagesLocked gives the items that are there places of their own, from the first on.
+func (s *Set[T]) compactPagesLocked(b *bucket[T]) {
 	all := appendItems(make([]T, 0, b.count), b)
 	b.pages, b.size, b.count = nil, 0, 0
 	for _, it := range all {

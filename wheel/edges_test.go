@@ -272,14 +272,14 @@ func TestABucketOfManyComingsAndGoingsStaysSmall(t *testing.T) {
 	for i := range stay {
 		s.pushLocked(b, &stay[i], &stay[i].item)
 	}
-	for i := range 5 * manyPlaces {
+	for i := range 5 * compactFrom {
 		s.pushLocked(b, &all[i%2], &all[i%2].item)
 		if i > 0 {
 			s.removeLocked(b, &all[(i+1)%2].item) // never the last
 		}
 	}
-	require.LessOrEqual(t, b.size, manyPlaces)
-	require.LessOrEqual(t, cap(b.pages), 2*manyPlaces/pageSize)
+	require.LessOrEqual(t, b.size, compactFrom)
+	require.LessOrEqual(t, cap(b.pages), 2*compactFrom/pageSize)
 	requireItems(t, []*thing{&stay[0], &stay[1], &stay[2], &all[1]}, appendItems(nil, b))
 	requireItems(t, []*thing{&stay[0], &stay[1], &stay[2], &all[1]}, s.takeLocked(b, nil, 9))
 }

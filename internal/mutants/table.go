@@ -75,7 +75,7 @@ func table() []mutant {
 		edges(),
 		leads(), ownConnections(), ownReplies(), hijacks(), busyPolls(), shared(),
 		contention(), givingUp(), contentionByClass(), lateRenewals(), tracers(), statements(), errorsTold(), opening(), farAndForced(),
-		loading(), oneKey(),
+		loading(), oneKey(), oneKeyAnswers(),
 		lingering(), lingeringNobodys(),
 	} {
 		all = append(all, part...)
@@ -237,7 +237,7 @@ func doubts() []mutant {
 		},
 		{
 			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
-			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\th.flight = grounded", "h.flight = grounded"),
+			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\th.attempt = noAttempt", "h.attempt = noAttempt"),
 			"renew", "TestC042_AnswerAfterForgetIsIgnored", false,
 		},
 	}
@@ -367,7 +367,11 @@ func machines() []mutant {
 			one("engine/readwrite.go", "ent.First() != nil || ent.hold != nil || ", "ent.First() != nil || "),
 			familySuite, "TestNobodyReadsBesideSomebodyElsesWriteHold", false,
 		},
-		queue("newcomers-first", "no order among waiters", "last.next, w.prev, q.head.prev = w, last, w", "w.prev, w.next, q.head.prev, q.head = last, q.head, w, w"),
+		{
+			"newcomers-first", "no order among waiters",
+			one(machine+"/waiter.go", "last.next, w.prev, q.head.prev = w, last, w", "w.prev, w.next, q.head.prev, q.head = last, q.head, w, w"),
+			machine, "TestModelQueue", false,
+		},
 		hold("two-changes-of-a-count", "the later may run first", "changes.go", "for !n.busy && len(n.queue) > 0 {", "for len(n.queue) > 0 {"),
 		hold("late-count-is-forgotten", "a late copy changes the next holder's count", "changes.go", "if !n.late.MayRunAfter(sentAt) {", "if true {"),
 		{

@@ -127,8 +127,8 @@ func dropped() []mutant {
 			"wheel", "TestABucketThatItemsLeaveKeepsTheOrder", false,
 		},
 		{
-			"bucket-is-never-packed", "a bucket that is due never grows as long as the program runs",
-			one("wheel/bucket.go", "if b.size >= manyPlaces && b.size > 4*b.count {", "if false {"),
+			"bucket-is-never-compacted", "a bucket that is due never grows as long as the program runs",
+			one("wheel/bucket.go", "if b.size >= compactFrom && b.size > 4*b.count {", "if false {"),
 			"wheel", "TestABucketOfManyComingsAndGoingsStaysSmall", false,
 		},
 	}

@@ -4,7 +4,7 @@ package main
 func oneKey() []mutant {
 	const acquire, release, batch = "resp/scripts/acquire.lua", "resp/scripts/release.lua", "resp/batch.go"
 	const acquireOne, releaseOne = "resp/scripts/acquireone.lua", "resp/scripts/releaseone.lua"
-	const same, answers = "TestAScriptForASingleKeyIsTheOtherOneForASingleKey", "TestEveryAnswerForASingleKeyHasItsCode"
+	const same = "TestAScriptForASingleKeyIsTheOtherOneForASingleKey"
 	const alone = "TestAnOpThatIsAloneHasTheScriptForASingleKey"
 	return []mutant{
 		{
@@ -59,6 +59,13 @@ func oneKey() []mutant {
 			"alone-publish-refused-is-an-error", "a lock that was released is told as one that was not",
 			one(releaseOne, "if type(v) == 'table' then", "if false then"), "resp", same, false,
 		},
+	}
+}
+
+// oneKeyAnswers breaks what is made of the answers of a script for a single key.
+func oneKeyAnswers() []mutant {
+	const batch, answers = "resp/batch.go", "TestEveryAnswerForASingleKeyHasItsCode"
+	return []mutant{
 		{
 			"alone-grants-by-any-number", "a reply that nobody gives is a grant",
 			one(batch, "case c.script == scriptAcquireOne && n >= leastTime:", "case c.script == scriptAcquireOne && n > 0:"), "resp", answers, false,

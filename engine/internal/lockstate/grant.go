@@ -16,8 +16,8 @@ import (
 // moves it.
 type Grant struct {
 	status        atomic.Uint32
-	handles       int32 // those that are out
-	rare          *rare // mostly nil
+	handles       int32       // those that are out
+	extra         *grantExtra // mostly nil
 	tenureUntil   clock.Instant
 	terms         *Terms // of the present lease
 	count         int32  // handles
@@ -30,18 +30,18 @@ type Grant struct {
 	piece         bool   // its lease is one piece with its acquire
 }
 
-// rare is what few grants have.
-type rare struct {
+// grantExtra is what few grants have.
+type grantExtra struct {
 	copies  *Indeterminate // late copies of the acquire may run: then one more release follows; nil: there are none
 	changes *Changes       // of the count; nil: there never were any
 }
 
-// ensureRare is its rare part, made if it has none.
-func (w *Grant) ensureRare() *rare {
-	if w.rare == nil {
-		w.rare = &rare{}
+// ensureExtra is its extra part, made if it has none.
+func (w *Grant) ensureExtra() *grantExtra {
+	if w.extra == nil {
+		w.extra = &grantExtra{}
 	}
-	return w.rare
+	return w.extra
 }
 
 // A Status says what became of a grant. Held ends once, in one of the other two.
@@ -73,7 +73,7 @@ func (w *Grant) Piece() bool { return w.piece }
 func (w *Grant) Begin(terms *Terms, tenureUntil clock.Instant, seen int, copies *Indeterminate) {
 	w.terms, w.tenureUntil, w.grants, w.handles = terms, tenureUntil, 1, 1
 	if copies != nil {
-		w.ensureRare().copies = copies
+		w.ensureExtra().copies = copies
 	}
 	w.count, w.onWire = 1, 1
 	w.saw(seen)
@@ -137,7 +137,7 @@ func (w *Grant) TenureOver(now clock.Instant) bool { return !w.lingers && !now.B
 
 // AsksFor notes that a command may let the key live for so long, whatever its answer.
 func (w *Grant) AsksFor(lease time.Duration) {
-	r := w.ensureRare()
+	r := w.ensureExtra()
 	if r.copies == nil {
 		r.copies = new(Indeterminate)
 	}
@@ -146,21 +146,21 @@ func (w *Grant) AsksFor(lease time.Duration) {
 
 // Changes are those of its count; nil: it never changed.
 func (w *Grant) Changes() *Changes {
-	if w.rare == nil {
+	if w.extra == nil {
 		return nil
 	}
-	return w.rare.changes
+	return w.extra.changes
 }
 
 // Counting makes its count one that changes.
-func (w *Grant) Counting(n *Changes) { w.ensureRare().changes = n }
+func (w *Grant) Counting(n *Changes) { w.ensureExtra().changes = n }
 
 // Indeterminate is what is not known of the hold's owner id.
 func (w *Grant) Indeterminate() Indeterminate {
-	if w.rare == nil || w.rare.copies == nil {
+	if w.extra == nil || w.extra.copies == nil {
 		return Indeterminate{}
 	}
-	return *w.rare.copies
+	return *w.extra.copies
 }
 
 // A HandOffInput is what a hand-off depends on beside the grant.

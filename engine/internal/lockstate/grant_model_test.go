@@ -413,7 +413,7 @@ func TestModelHandOverOnlyUnderEveryCondition(t *testing.T) {
 		HandOffNotRenewed:    func(s *state) { s.with.Renewing = false },
 		HandOffTenureOver:    func(s *state) { s.w.tenureUntil = now },
 		HandOffLeaseShort:    func(s *state) { s.with.Deadline = now.Add(lease/2 - 1) },
-		HandOffIndeterminate: func(s *state) { s.w.ensureRare().copies = &Indeterminate{Until: now.Add(1)} },
+		HandOffIndeterminate: func(s *state) { s.w.ensureExtra().copies = &Indeterminate{Until: now.Add(1)} },
 		HandOffNotLowered:    func(s *state) { s.with.Unlowered = true },
 	}
 	others := []func(*state){
@@ -469,9 +469,9 @@ func TestTurnEndsAfterItsGrants(t *testing.T) {
 func TestWireHoldEndings(t *testing.T) {
 	sent := clock.Instant(time.Hour)
 	sure, unsure := Grant{terms: &Terms{}}, Grant{terms: &Terms{}}
-	unsure.ensureRare().copies = &Indeterminate{}
-	unsure.ensureRare().copies.Unanswered(sent, attemptLimit, time.Second)
-	closed := unsure.ensureRare().copies.Until
+	unsure.ensureExtra().copies = &Indeterminate{}
+	unsure.ensureExtra().copies.Unanswered(sent, attemptLimit, time.Second)
+	closed := unsure.ensureExtra().copies.Until
 
 	require.Equal(t, FollowUpNone, sure.AfterRelease(true, sent))
 	require.Equal(t, FollowUpRelease, sure.AfterRelease(false, sent), "an unanswered release goes on")

@@ -177,7 +177,7 @@ func TestMachineCountIsSureWhenNothingCanChangeIt(t *testing.T) {
 		"copy, refused":   {Changes{rest: later, late: Indeterminate{Until: machineNow}}, true, true, later},
 		"copy that lasts": {Changes{rest: machineNow, late: Indeterminate{Until: later}}, true, true, later},
 	} {
-		w := &Grant{rare: &rare{changes: &c.Changes}}
+		w := &Grant{extra: &grantExtra{changes: &c.Changes}}
 		require.Equal(t, c.quiet, w.Quiet(), name)
 		require.Equal(t, c.quiet, w.Changes().Quiet(), name)
 		require.Equal(t, c.settling, w.Changes().settling(), name)
@@ -370,7 +370,7 @@ func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 		n.cur, n.busy, n.target, n.rest = c.cur, true, 7, machineNow
 		n.late, n.lowers = Indeterminate{Until: c.late, Lease: 1}, Indeterminate{Until: c.lowers, Lease: 1}
 		if c.copies != 0 {
-			w.ensureRare().copies = &Indeterminate{Until: c.copies}
+			w.ensureExtra().copies = &Indeterminate{Until: c.copies}
 		}
 		require.Equal(t, c.cur, w.Confirmed(sent, 3), name)
 		require.Equal(t, 3, w.SeenBy(), name)

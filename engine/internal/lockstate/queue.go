@@ -128,37 +128,6 @@ const (
 // maxLate is how often an acquire is tried whose answers take as long as its lease.
 const maxLate = 3
 
-// Push puts one at the end.
-func (q *Queue[A]) Push(w *Waiter) {
-	w.queued = true
-	if q.head == nil {
-		q.head, w.prev = w, w
-		return
-	}
-	last := q.head.prev
-	last.next, w.prev, q.head.prev = w, last, w
-}
-
-// Unlink takes one out of the queue; nothing happens if it is not in it.
-func (q *Queue[A]) Unlink(w *Waiter) {
-	if !w.queued {
-		return
-	}
-	w.queued = false
-	if q.head == w {
-		q.head, q.spins = w.next, 0
-	} else {
-		w.prev.next = w.next
-	}
-	switch {
-	case w.next != nil:
-		w.next.prev = w.prev
-	case q.head != nil: // it was the last
-		q.head.prev = w.prev
-	}
-	w.next, w.prev = nil, nil
-}
-
 // Leave takes one out that is not wanted any more, and says what follows: a parked queue waits as its
 // first does, so it parks anew where the next waits in another way.
 func (q *Queue[A]) Leave(w *Waiter) Step {

@@ -41,6 +41,37 @@ func (w *Waiter) Newcomer() { w.told = false }
 // Next is who waits behind it; nil: nobody does.
 func (w *Waiter) Next() *Waiter { return w.next }
 
+// Push puts one at the end.
+func (q *Queue[A]) Push(w *Waiter) {
+	w.queued = true
+	if q.head == nil {
+		q.head, w.prev = w, w
+		return
+	}
+	last := q.head.prev
+	last.next, w.prev, q.head.prev = w, last, w
+}
+
+// Unlink takes one out of the queue; nothing happens if it is not in it.
+func (q *Queue[A]) Unlink(w *Waiter) {
+	if !w.queued {
+		return
+	}
+	w.queued = false
+	if q.head == w {
+		q.head, q.spins = w.next, 0
+	} else {
+		w.prev.next = w.next
+	}
+	switch {
+	case w.next != nil:
+		w.next.prev = w.prev
+	case q.head != nil: // it was the last
+		q.head.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+}
+
 // A Chain is a list of waiters that have left their queues, in order.
 type Chain struct{ first, last *Waiter }
 

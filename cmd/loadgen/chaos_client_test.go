@@ -33,7 +33,7 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 				all = append(all, "--lease", "2s")
 			}
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireReport(t, []byte(stdout))
 			require.Empty(t, r["errors"])
 			chaos := r["chaos"].(map[string]any)

@@ -56,7 +56,7 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"run", "--duration", "1500ms", "--warmup", "50ms", "--chaos-every", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireReport(t, []byte(stdout))
 			require.Empty(t, r["errors"])
 			chaos := r["chaos"].(map[string]any)

@@ -23,7 +23,7 @@ const (
 func complete(t *testing.T, args ...string) (values []string, directive string) {
 	t.Helper()
 	status, stdout, stderr := invoke(t, append([]string{"__completeNoDesc"}, args...)...)
-	require.Equal(t, report.StatusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr+stdout)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	return lines[:len(lines)-1], lines[len(lines)-1]
 }
@@ -86,7 +86,7 @@ func TestWhatCompletesIsWhatIsTaken(t *testing.T) {
 func TestEachShellHasACompletionScript(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		status, stdout, stderr := invoke(t, "completion", shell)
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.Empty(t, stderr)
 		require.Contains(t, stdout, "loadgen")
 		require.Contains(t, stdout, "__complete")

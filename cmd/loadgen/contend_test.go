@@ -88,7 +88,7 @@ func TestContend(t *testing.T) {
 				"--duration", "300ms", "--warmup", "20ms", "--json", "-",
 			}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireContendReport(t, []byte(stdout))
 			require.EqualValues(t, 0, r["violations"])
 			require.Positive(t, r["longest_wait_us"])
@@ -102,7 +102,7 @@ func TestContendOnAServerOfItsOwn(t *testing.T) {
 	withoutServer(t)
 	status, stdout, stderr := invoke(t, "run", "--scenario", "contend", "--duration", "300ms", "--warmup", "0s",
 		"--mutex", "--rounds", "1", "--witness", filepath.Join(t.TempDir(), "w"))
-	require.Equal(t, report.StatusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr+stdout)
 	for _, row := range []string{"grants/s", "longest wait", "grants a caller", "beside a mutex", "together"} {
 		require.Contains(t, stdout, row)
 	}

@@ -128,7 +128,7 @@ func TestTheExamplesOfTheHelp(t *testing.T) {
 				return
 			}
 			status, stdout, stderr := invoke(t, ours...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			requireReport(t, []byte(stdout))
 		})
 	}

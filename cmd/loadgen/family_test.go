@@ -31,7 +31,7 @@ func TestFamilyScenarios(t *testing.T) {
 					all = append(all, "--multi-names", "2")
 				}
 				status, stdout, stderr := invoke(t, all...)
-				require.Equal(t, report.StatusOK, status, stderr)
+				require.Equal(t, report.StatusOK, status, stderr+stdout)
 				r := requireContendReport(t, []byte(stdout))
 				require.Empty(t, r["errors"])
 				require.Positive(t, r["fairness"].(map[string]any)["min"], "every caller was served")
@@ -89,7 +89,7 @@ func TestReadersAreTogether(t *testing.T) {
 				"run", "--scenario", "rw", "--clients", "8", "--hold", "5ms", "--duration", "300ms", "--warmup", "0s", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			rw := requireContendReport(t, []byte(stdout))["rw"].(map[string]any)
 			none, wait := "writes", "write_wait_us"
 			if strings.HasSuffix(args, " 0") {
@@ -138,7 +138,7 @@ func TestFamilyTables(t *testing.T) {
 		"rw":     {"reads/s", "writes/s", "readers at once"},
 	} {
 		status, stdout, stderr := invoke(t, "run", "--scenario", scenario, "--clients", "8", "--duration", "200ms", "--warmup", "0s")
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.True(t, strings.HasPrefix(stdout, scenario+" on "), stdout)
 		for _, row := range rows {
 			require.Contains(t, stdout, row)

@@ -25,7 +25,7 @@ func TestKinds(t *testing.T) {
 					"--check-server", "on", // the connections of the run before may not have ended yet
 				}, strings.Fields(args)...)
 				status, stdout, stderr := invoke(t, all...)
-				require.Equal(t, report.StatusOK, status, stderr)
+				require.Equal(t, report.StatusOK, status, stderr+stdout)
 				r := requireReport(t, []byte(stdout))
 				require.Equal(t, kind, r["kind"])
 				require.Contains(t, r["server_check"], "agrees: one acquiring command")
@@ -56,7 +56,7 @@ func TestKindsInACluster(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			status, stdout, stderr := invoke(t, "run", "--addr", nodes[0], "--kind", kind, "--inflight", "100",
 				"--duration", "200ms", "--warmup", "0s", "--json", "-")
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireReport(t, []byte(stdout))
 			require.Equal(t, "cluster", r["topology"])
 			require.Contains(t, r["server_check"], "agrees: one acquiring command")
@@ -75,7 +75,7 @@ func TestContendForEachKindThatExcludes(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			status, stdout, stderr := invoke(t, "run", "--scenario", "contend", "--addr", addr, "--kind", kind, "--clients", "8",
 				"--engines", "2", "--duration", "300ms", "--warmup", "0s", "--json", "-")
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireContendReport(t, []byte(stdout))
 			require.Contains(t, r["server_check"], "agrees")
 			require.Positive(t, r["fairness"].(map[string]any)["max"])
@@ -86,6 +86,6 @@ func TestContendForEachKindThatExcludes(t *testing.T) {
 func TestTheTableNamesTheKind(t *testing.T) {
 	withoutServer(t)
 	status, stdout, stderr := invoke(t, "run", "--kind", "fenced", "--duration", "200ms", "--warmup", "0s", "--inflight", "16")
-	require.Equal(t, report.StatusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr+stdout)
 	require.True(t, strings.HasPrefix(stdout, fmt.Sprintf("lock (%s locks) on ", config.KindFenced)), stdout)
 }

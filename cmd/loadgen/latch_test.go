@@ -27,7 +27,7 @@ func TestLatch(t *testing.T) {
 				"run", "--scenario", "latch", "--duration", "400ms", "--warmup", "20ms", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireContendReport(t, []byte(stdout))
 			require.Empty(t, r["errors"])
 			require.Positive(t, r["fairness"].(map[string]any)["min"], "every caller was let in")

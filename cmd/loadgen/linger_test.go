@@ -24,7 +24,7 @@ func TestLinger(t *testing.T) {
 				"run", "--addr", addr, "--linger", "5ms", "--duration", "300ms", "--warmup", "50ms", "--json", "-", "--check-server", "on",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireReport(t, []byte(stdout))
 			require.Contains(t, r["server_check"], "that was not handed over")
 			require.EqualValues(t, 0, r["violations"])

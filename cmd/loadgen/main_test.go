@@ -109,7 +109,7 @@ func TestRun(t *testing.T) {
 		needServer(t)
 		profile := filepath.Join(t.TempDir(), "cpu.out")
 		status, stdout, stderr := invoke(t, "run", "--duration", "500ms", "--warmup", "50ms", "--cpuprofile", profile)
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.Contains(t, stdout, "pairs/s")
 		require.Contains(t, stdout, "agrees")
 		require.Contains(t, stderr, "-server of its own on 127.0.0.1:")
@@ -120,7 +120,7 @@ func TestRun(t *testing.T) {
 	t.Run("MiniredisWhereThereIsNoServer", func(t *testing.T) {
 		withoutServer(t)
 		status, stdout, stderr := invoke(t, "run", "--duration", "500ms", "--warmup", "0s", "--inflight", "128")
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.Contains(t, stdout, "not available")
 		require.Contains(t, stderr, "started miniredis of its own")
 	})
@@ -133,14 +133,14 @@ func TestRun(t *testing.T) {
 	t.Run("JSONAlone", func(t *testing.T) {
 		withoutServer(t)
 		status, stdout, stderr := invoke(t, "run", "--duration", "300ms", "--warmup", "0s", "--inflight", "64", "--json", "-")
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		requireReport(t, []byte(stdout))
 	})
 	t.Run("JSONFileBesideTheTable", func(t *testing.T) {
 		withoutServer(t)
 		file := filepath.Join(t.TempDir(), "report.json")
 		status, stdout, stderr := invoke(t, "run", "--duration", "300ms", "--warmup", "0s", "--inflight", "64", "--json", file)
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.Contains(t, stdout, "pairs/s")
 		written, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestRunAgainstAServer(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			args := append([]string{"run", "--addr", addr, "--duration", "300ms", "--warmup", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			tc.check(t, requireReport(t, []byte(stdout)))
 		})
 	}

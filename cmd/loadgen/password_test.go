@@ -30,7 +30,7 @@ func TestARunWithAPassword(t *testing.T) {
 	} {
 		all := append([]string{"run", "--warmup", "0s", "--json", "-", "--password-file", file}, strings.Fields(args)...)
 		status, stdout, stderr := invoke(t, all...)
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.NotContains(t, stdout+stderr, secret)
 	}
 	status, stdout, stderr := invoke(t, "run", "--addr", s.Addr(), "--user", "nobody", "--password-file", file)

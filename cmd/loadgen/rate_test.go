@@ -20,6 +20,6 @@ func TestARateThatIsNotReachedFails(t *testing.T) {
 	require.Contains(t, stderr, "were due and not made")
 	require.Positive(t, requireReport(t, []byte(stdout))["skipped_starts"])
 	status, stdout, stderr = invoke(t, append(args, "500")...)
-	require.Equal(t, report.StatusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr+stdout)
 	require.Zero(t, requireReport(t, []byte(stdout))["skipped_starts"])
 }

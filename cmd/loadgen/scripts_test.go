@@ -43,7 +43,7 @@ func TestScriptsThatAnAdministratorHasLoadedAreEnough(t *testing.T) {
 	}
 	require.ErrorContains(t, use(), "NOPERM", "nobody has loaded them")
 	status, stdout, stderr := invoke(t, "scripts")
-	require.Equal(t, report.StatusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr+stdout)
 	pipe(t, s.Addr(), stdout, len(resp.ScriptTexts()))
 	require.NoError(t, use())
 	for name, text := range resp.ScriptTexts() {

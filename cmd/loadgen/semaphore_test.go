@@ -44,7 +44,7 @@ func TestSemaphore(t *testing.T) {
 				"run", "--scenario", "semaphore", "--duration", "400ms", "--warmup", "20ms", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireContendReport(t, []byte(stdout))
 			require.Empty(t, r["errors"])
 			require.Positive(t, r["fairness"].(map[string]any)["min"], "every caller was served")
@@ -94,7 +94,7 @@ func TestPermitsOfAKilledClientAreAccountedFor(t *testing.T) {
 				"run", "--scenario", "semaphore", "--duration", "4s", "--warmup", "0s", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireContendReport(t, []byte(stdout))
 			p, client := permitsOf(t, r), r["chaos"].(map[string]any)["client"].(map[string]any)
 			require.EqualValues(t, 1, client["killed"])
@@ -121,7 +121,7 @@ func TestLeasedPermitsOfAKilledClientComeBack(t *testing.T) {
 				"run", "--scenario", "permits", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireContendReport(t, []byte(stdout))
 			p, client := permitsOf(t, r), r["chaos"].(map[string]any)["client"].(map[string]any)
 			require.EqualValues(t, 1, client["killed"])
@@ -136,7 +136,7 @@ func TestSemaphoreTable(t *testing.T) {
 	needServer(t)
 	t.Parallel()
 	status, stdout, stderr := invoke(t, "run", "--scenario", "semaphore", "--clients", "8", "--duration", "200ms", "--warmup", "0s")
-	require.Equal(t, report.StatusOK, status, stderr)
+	require.Equal(t, report.StatusOK, status, stderr+stdout)
 	require.True(t, strings.HasPrefix(stdout, "semaphore on "), stdout)
 	for _, row := range []string{"8, up to 3 a turn", "free at the end", "free beside a waiter", "not checked: one command"} {
 		require.Contains(t, stdout, row)

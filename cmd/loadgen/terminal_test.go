@@ -28,7 +28,7 @@ func TestCOLUMNSIsHonoured(t *testing.T) {
 	withoutServer(t)
 	widest := func() (most int) {
 		status, stdout, stderr := invoke(t, "run", "--duration", "100ms", "--warmup", "0s", "--inflight", "64")
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		for line := range strings.Lines(stdout) {
 			most = max(most, utf8.RuneCountInString(strings.TrimRight(line, "\n")))
 		}

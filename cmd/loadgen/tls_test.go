@@ -54,12 +54,12 @@ func TestARunOverTLS(t *testing.T) {
 			}
 			status, stdout, stderr := invoke(t, args...)
 			if tc.says != "" {
-				require.Equal(t, report.StatusConnect, status, stderr)
+				require.Equal(t, report.StatusConnect, status, stderr+stdout)
 				require.Regexp(t, tc.says, stderr)
 				require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
 				return
 			}
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			requireReport(t, []byte(stdout))
 		})
 	}
@@ -91,7 +91,7 @@ func TestARunBySentinels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := invoke(t, append(append([]string{"run", "--warmup", "0s", "--json", "-"}, login...), args...)...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			require.NotContains(t, stdout+stderr, secret)
 			require.NotContains(t, stdout+stderr, theirs)
 			r := requireReport(t, []byte(stdout))

@@ -48,7 +48,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"run", "--duration", "300ms", "--warmup", "20ms", "--json", "-"}, strings.Fields(tc.args)...)
 			status, stdout, stderr := invoke(t, args...)
-			require.Equal(t, report.StatusOK, status, stderr)
+			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireReport(t, []byte(stdout))
 			require.Equal(t, "cluster", r["topology"])
 			require.Equal(t, true, r["embedded"])
@@ -60,7 +60,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()
 		status, stdout, stderr := invoke(t, "run", "--sentinel", "--yardstick", "--rounds", "1", "--duration", "300ms", "--warmup", "20ms", "--json", "-")
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		r := requireReport(t, []byte(stdout))
 		require.Equal(t, "sentinel", r["topology"])
 		require.EqualValues(t, 1, r["replicas"])
@@ -71,7 +71,7 @@ func TestScenariosOnAPrivateCluster(t *testing.T) {
 	t.Run("TheTableNamesTheTopology", func(t *testing.T) {
 		t.Parallel()
 		status, stdout, stderr := invoke(t, "run", "--cluster", "1", "--replicas", "1", "--duration", "100ms", "--warmup", "0s")
-		require.Equal(t, report.StatusOK, status, stderr)
+		require.Equal(t, report.StatusOK, status, stderr+stdout)
 		require.Contains(t, stdout, "of its own (cluster of 1 master and 1 replica)")
 	})
 }

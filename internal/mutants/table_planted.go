@@ -113,6 +113,16 @@ func hunting() []mutant {
 func makingWay() []mutant {
 	return []mutant{
 		{
+			"unmeant-failover-unseen", "a failover that the machine brought about is told as an error of the engine",
+			one("cmd/loadgen/internal/chaos/chaos.go", "\t\t\tc.unmeant = true\n", "\t\t\tc.unmeant = c.unmeant || false\n"),
+			"cmd/loadgen/internal/chaos", "TestAFailoverThatNobodyMeantIsNoted", true,
+		},
+		{
+			"meant-failover-excuses", "after a master was killed a disagreement of engine and server is let pass for a lease",
+			one("cmd/loadgen/internal/chaos/chaos.go", "\t\tc.masters = c.mastersNow(step)\n", ""),
+			"cmd/loadgen/internal/chaos", "TestAFailoverThatNobodyMeantIsNoted", true,
+		},
+		{
 			"witness-busy-wait", "a process that waits for the others takes a core from them",
 			one("internal/witness/barrier.go", "\t\ttime.Sleep(barrierPause)\n", ""),
 			"internal/witness", "TestAwait/WhoWaitsRestsBetweenTwoLooks", true,

@@ -36,6 +36,9 @@ type Chaos struct {
 	client report.Client
 	gaps   *meter.Gaps                 // of the round in which a client is killed
 	died   atomic.Pointer[MasterDeath] // of the master that was killed; replaced as a whole, read by anybody
+
+	masters []*redisproc.Server // of a cluster with replicas, before the next step; nil: not known
+	unmeant bool                // one of them was replaced, and by no step
 }
 
 // movedSlot is a slot that is away from home.
@@ -117,7 +120,9 @@ func (c *Chaos) run(ctx context.Context) {
 		kind := c.kinds[c.rng.IntN(len(c.kinds))]
 		// What has begun is brought to its end, whatever becomes of ctx.
 		step, cancel := context.WithTimeout(context.WithoutCancel(ctx), LongestStep)
+		c.lookForUnmeant(step)
 		err := c.step(step, ctx, kind)
+		c.masters = c.mastersNow(step)
 		cancel()
 		if err != nil {
 			c.failed = append(c.failed, fmt.Sprintf("%s: %v", kind, err))
@@ -322,10 +327,46 @@ func (c *Chaos) sentinelFailover(ctx context.Context) error {
 	})
 }
 
-// SentinelReplaced reports whether a sentinel has put a replica in the place of a living master. Call it
-// after the end that begin returned.
-func (c *Chaos) SentinelReplaced() bool {
-	return c != nil && c.srv.Sentinel != nil && c.done[config.ChaosFailover] > 0
+// ReplicaIsBehind reports whether a replica is in the place of a master that lived, and perhaps lacks the last that the
+// master did: a sentinel put it there, or the others of a cluster, who took a master for dead that the machine did not
+// let run. Call it after the end that begin returned.
+func (c *Chaos) ReplicaIsBehind(ctx context.Context) bool {
+	if c == nil {
+		return false
+	}
+	c.lookForUnmeant(ctx)
+	return c.unmeant || c.srv.Sentinel != nil && c.done[config.ChaosFailover] > 0
+}
+
+// lookForUnmeant notes whether a master was replaced since the last step.
+func (c *Chaos) lookForUnmeant(ctx context.Context) {
+	now := c.mastersNow(ctx)
+	for _, m := range c.masters {
+		if now != nil && !slices.Contains(now, m) {
+			c.unmeant = true
+		}
+	}
+	if now != nil {
+		c.masters = now
+	}
+}
+
+// mastersNow is who serves slots of a cluster with replicas; nil without, and where nobody says.
+func (c *Chaos) mastersNow(ctx context.Context) []*redisproc.Server {
+	if c.srv.Cluster == nil || c.cfg.Replicas == 0 {
+		return nil
+	}
+	owners, err := c.srv.Cluster.Owners(ctx)
+	if err != nil {
+		return nil
+	}
+	var masters []*redisproc.Server
+	for _, m := range owners {
+		if !slices.Contains(masters, m) {
+			masters = append(masters, m)
+		}
+	}
+	return masters
 }
 
 // kill kills a master and waits until a replica serves its slots.

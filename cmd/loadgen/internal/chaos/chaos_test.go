@@ -88,6 +88,28 @@ func TestWhoHasTakenOverIsNotToldAgain(t *testing.T) {
 	require.Equal(t, before["cluster|failover"], after["cluster|failover"])
 }
 
+// What such a master did last may be lost, and no step of ours is to blame: neither one before nor one after.
+func TestAFailoverThatNobodyMeantIsNoted(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.RunCluster(t, 3, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	chaos := func(kind string) *Chaos {
+		cfg := &config.Config{Chaos: []string{kind}, ChaosEvery: time.Millisecond, Duration: time.Minute, Replicas: 1}
+		return New(cfg, &topology.Server{Cluster: cluster}, nil, nil)
+	}
+	c := chaos(config.ChaosKillConn)
+	require.False(t, c.ReplicaIsBehind(ctx))
+	require.NoError(t, chaos(config.ChaosFailover).failover(ctx))
+	require.True(t, c.ReplicaIsBehind(ctx))
+	require.True(t, c.ReplicaIsBehind(ctx), "once and for all")
+
+	meant := chaos(config.ChaosKill)
+	meant.run(ctx)
+	require.Equal(t, map[string]int64{config.ChaosKill: 1}, meant.done, meant.failed)
+	require.False(t, meant.ReplicaIsBehind(ctx), "a step did that")
+}
+
 func TestTheOtherClientGetsNoPasswordAsAnArgument(t *testing.T) {
 	const secret = "canary-dragon-42"
 	args := victimArgs(&config.Config{User: "app", SecretFile: "password", Password: secret}, &topology.Server{Addrs: []string{"127.0.0.1:1"}})

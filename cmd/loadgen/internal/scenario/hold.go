@@ -111,13 +111,13 @@ const mismatchesTold = 5
 // auditEvery is the pause between two audits after a failover.
 const auditEvery = 100 * time.Millisecond
 
-// auditOnceRenewed is audit. Where a sentinel put a replica in the master's place, the old master may have
-// taken renewals that the new one never saw: nobody keeps clients from it meanwhile, as CLUSTER FAILOVER does.
+// auditOnceRenewed is audit. Where a replica is in the place of a master that lived, the old master may have taken
+// renewals that the new one never saw: nobody keeps clients from it meanwhile, as CLUSTER FAILOVER does.
 // The next renewal puts that right, so engine and server have a lease's time to agree again.
 func (s *holdScenario) auditOnceRenewed(ctx context.Context) (audit, error) {
 	a, err := s.audit(ctx)
 	behind, until := a.mismatches, time.Now().Add(s.Cfg.Lease)
-	for err == nil && a.mismatches > 0 && s.Chaos.SentinelReplaced() && time.Now().Before(until) && ctx.Err() == nil {
+	for err == nil && a.mismatches > 0 && time.Now().Before(until) && ctx.Err() == nil && s.Chaos.ReplicaIsBehind(ctx) {
 		time.Sleep(auditEvery)
 		a, err = s.audit(ctx)
 	}

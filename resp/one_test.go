@@ -92,8 +92,7 @@ func TestAScriptForASingleKeyIsTheOtherOneForASingleKey(t *testing.T) {
 				var answers [2]string
 				var left [2][]string
 				for i, script := range []string{c.many, c.one} {
-					r.prepare(state)
-					r.do(refusal.begin...)
+					r.put(state, refusal.begin)
 					answers[i] = oneAnswer(t, script, eval(script, [][]string{c.manyArgs, c.oneArgs}[i]))
 					r.do(refusal.end...)
 					left[i] = r.standing()

@@ -462,8 +462,7 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 				normal := r.call(script, args)
 				after := r.standing()
 				for _, refusal := range slices.Concat(serverRefusals, rightsOf(script)) {
-					r.prepare(state)
-					r.do(refusal.begin...)
+					r.put(state, refusal.begin)
 					busy := r.busyMs()
 					answer := r.call(script, args)
 					busy = r.busyMs() - busy
@@ -526,11 +525,9 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 			}
 			for _, name := range names {
 				for _, value := range values {
-					r.prepare(state)
-					r.do("DEL", name)
 					command := slices.Clone(value)
 					command[1] = name
-					r.do(command...)
+					r.put(state, []string{"DEL", name}, command)
 					for _, args := range calls {
 						for _, e := range errorsIn(r.call(script, args)) {
 							require.False(t, classOfReply(e) == ClassPartly || strings.Contains(e, "attempt to"), "%s of a lock that is %s, where %q: %s", script, state, command, e)
@@ -542,19 +539,28 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 	}
 }
 
-// prepare makes a state.
+// prepare makes a state, and says what stands then.
 func (r *refusalRig) prepare(state string) []string {
 	r.Helper()
-	r.do("FLUSHDB") // FLUSHALL would write a snapshot
-	commands := refusalStates(time.Now().UnixMilli())[state]
-	for _, command := range commands {
-		require.NoError(r, r.admin.Send(command...))
-	}
-	for range commands {
-		_, err := r.admin.Receive(r.Context())
-		require.NoError(r, err)
-	}
+	r.put(state)
 	return r.standing()
+}
+
+// put makes a state, and carries out what else there is to do, in one write.
+func (r *refusalRig) put(state string, more ...[]string) {
+	r.Helper()
+	flush := [][]string{{"FLUSHDB"}} // FLUSHALL would write a snapshot
+	commands := slices.Concat(flush, refusalStates(time.Now().UnixMilli())[state], more)
+	var b []byte
+	for _, command := range commands {
+		b = redistest.AppendCommand(b, command...)
+	}
+	_, err := r.admin.Write(b)
+	require.NoError(r, err)
+	for _, command := range commands {
+		_, err := r.admin.Receive(r.Context())
+		require.NoError(r, err, "%q", command)
+	}
 }
 
 // refusalFamilies are the states that a script is called in.

@@ -57,9 +57,12 @@ setup: ## install a redis-server if neither redis-server nor valkey-server is on
 	@tools/setup.sh server
 
 # The engine with its larger suites and the load generator come last: two at a time, four tests that wait beside each
-# other in each; more would starve each other's short leases. The others come first, and of these the longest.
-FULL  = api cluster family fault wait
-HEAVY = ./engine $(FULL:%=./engine/internal/suite/%) ./cmd/loadgen
+# other in each; more would starve each other's short leases. Both lists begin with what takes longest, else one core
+# would wait for it in the end.
+LONG  = fault cluster family
+QUICK = wait api
+FULL  = $(LONG) $(QUICK)
+HEAVY = ./cmd/loadgen $(LONG:%=./engine/internal/suite/%) ./engine $(QUICK:%=./engine/internal/suite/%)
 LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' $(FULL:%=-e '/suite/%$$') -e '/cmd/loadgen$$' | sort -r)
 
 .PHONY: test test-light test-heavy test-family

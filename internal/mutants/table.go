@@ -288,7 +288,7 @@ func queues() []mutant {
 		},
 		{
 			"batch-not-halved", "one forbidden name fails its whole batch",
-			one("resp/batch.go", "if err.Class.perKey() && len(c.ops) > 1 {", "if false {"),
+			one("resp/answers.go", "if err.Class.perKey() && len(c.ops) > 1 {", "if false {"),
 			"resp", "TestBatchThatIsRefusedForOneNameIsSplit", false,
 		},
 		{

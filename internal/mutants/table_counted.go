@@ -93,7 +93,7 @@ func latchMarks() []mutant {
 		},
 		{
 			"latch-look-unread", "a reply that no script gives lets everybody in",
-			one("resp/batch.go", "0: CodeBusy, 1: CodeGranted, 2: CodeOpened, 3: CodeGone, 4: CodeDeleted,", "0: CodeBusy, 1: CodeGranted, 2: CodeOpened, 3: CodeGone, 4: CodeDeleted, 5: CodeGranted,"),
+			one("resp/answers.go", "0: CodeBusy, 1: CodeGranted, 2: CodeOpened, 3: CodeGone, 4: CodeDeleted,", "0: CodeBusy, 1: CodeGranted, 2: CodeOpened, 3: CodeGone, 4: CodeDeleted, 5: CodeGranted,"),
 			"resp", "TestAnswersThatNoScriptGivesAreMalformed", false,
 		},
 	}

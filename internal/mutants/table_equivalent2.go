@@ -26,9 +26,9 @@ func equivalentMachines() map[string]string {
 
 func equivalentResp() map[string]string {
 	return map[string]string{
-		`resp/batch.go: boundary: return CodeBusy, lifeMs(v), v > -3 -> return CodeBusy, lifeMs(v), v >= -3`:                                                                            "-3 has a case before it",
-		`resp/batch.go: arithmetic: fields := make([]string, 0, len(values)-1) -> fields := make([]string, 0, len(values)+1)`:                                                           "a slice grows where it has to",
-		`resp/batch.go: number: fields := make([]string, 0, len(values)-1) -> fields := make([]string, 0, len(values)-0)`:                                                               "a slice grows where it has to",
+		`resp/answers.go: boundary: return CodeBusy, lifeMs(v), v > -3 -> return CodeBusy, lifeMs(v), v >= -3`:                                                                          "-3 has a case before it",
+		`resp/answers.go: arithmetic: fields := make([]string, 0, len(values)-1) -> fields := make([]string, 0, len(values)+1)`:                                                         "a slice grows where it has to",
+		`resp/answers.go: number: fields := make([]string, 0, len(values)-1) -> fields := make([]string, 0, len(values)-0)`:                                                             "a slice grows where it has to",
 		`resp/batch.go: factor: var space [64]byte -> var space [(64 * 2)]byte`:                                                                                                         "a slice grows where it has to",
 		`resp/batch.go: factor: var space [64]byte -> var space [(64 / 2)]byte`:                                                                                                         "a slice grows where it has to",
 		`resp/batch.go: number: return c.ops[0].Family.row().dumps -> return c.ops[1].Family.row().dumps`:                                                                               "the ops of a command are of one family, and there are two here",

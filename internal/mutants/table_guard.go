@@ -21,7 +21,7 @@ func guarding() []mutant {
 		},
 		{
 			"malformed-keeps-its-connection", "after a reply that is none, replies may go to other commands",
-			one("resp/batch.go", "\t\tw.malformed.Store(true)\n", "\t\t_ = w\n"),
+			one("resp/answers.go", "\t\tw.malformed.Store(true)\n", "\t\t_ = w\n"),
 			"resp", malformed, false,
 		},
 		{

@@ -6,17 +6,17 @@ func hostile() []mutant {
 	return []mutant{
 		{
 			"entry-takes-what-is-free", "a server says that a re-entry has taken a lock anew",
-			one("resp/batch.go", "case code == 1 && !must:", "case code == 1:"),
+			one("resp/answers.go", "case code == 1 && !must:", "case code == 1:"),
 			"resp", malformed, false,
 		},
 		{
 			"gone-for-who-asks", "a server says that a lock is gone to who only asks for it: that ended the process",
-			one("resp/batch.go", "case code == -1 && must:", "case code == -1:"),
+			one("resp/answers.go", "case code == -1 && must:", "case code == -1:"),
 			"resp", malformed, false,
 		},
 		{
 			"passed-to-nobody", "a server says that it has passed on a lock for which no waiter was named: that ended the process",
-			one("resp/batch.go", " || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {", " {"),
+			one("resp/answers.go", " || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {", " {"),
 			"resp", malformed, false,
 		},
 		{

@@ -64,7 +64,7 @@ func oneKey() []mutant {
 
 // oneKeyAnswers breaks what is made of the answers of a script for a single key.
 func oneKeyAnswers() []mutant {
-	const batch, answers = "resp/batch.go", "TestEveryAnswerForASingleKeyHasItsCode"
+	const batch, answers = "resp/answers.go", "TestEveryAnswerForASingleKeyHasItsCode"
 	return []mutant{
 		{
 			"alone-grants-by-any-number", "a reply that nobody gives is a grant",

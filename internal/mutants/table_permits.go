@@ -147,7 +147,7 @@ func permitsCounted() []mutant {
 		},
 		{
 			"permits-call-unread", "a reply that no script gives is taken for done",
-			one("resp/batch.go", "0: CodeNone, 1: CodeDone, -3: CodeWrongKind", "0: CodeNone, 1: CodeDone, 2: CodeDone, -1: CodeNone, -3: CodeWrongKind"),
+			one("resp/answers.go", "0: CodeNone, 1: CodeDone, -3: CodeWrongKind", "0: CodeNone, 1: CodeDone, 2: CodeDone, -1: CodeNone, -3: CodeWrongKind"),
 			"resp", "TestAnswersThatNoScriptGivesAreMalformed", false,
 		},
 	}

@@ -140,7 +140,7 @@ func replies() []mutant {
 		},
 		{
 			"grants-uncounted", "a reply that names too few is taken for granted",
-			one("resp/batch.go", "if sparse.bad || n+named-normals != int64(len(c.ops)) {", "if _ = n + named - normals; sparse.bad {"),
+			one("resp/answers.go", "if sparse.bad || n+named-normals != int64(len(c.ops)) {", "if _ = n + named - normals; sparse.bad {"),
 			"resp", "TestMalformedRepliesAreAnUnknownOutcomeAndNeverAGrant", false,
 		},
 		{
@@ -176,7 +176,7 @@ func replies() []mutant {
 		},
 		{
 			"unpublished-is-malformed", "a release whose publish was refused has no answer",
-			one("resp/batch.go", "\tcase normal == CodeReleased && v == -2:\n\t\treturn CodeReleased, -1, true\n", ""),
+			one("resp/answers.go", "\tcase normal == CodeReleased && v == -2:\n\t\treturn CodeReleased, -1, true\n", ""),
 			"resp", "TestWellFormedRepliesAreRead", false,
 		},
 		{

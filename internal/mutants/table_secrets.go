@@ -10,7 +10,7 @@ func secrets() []mutant {
 		},
 		{
 			"highest-epoch-wins", "one sentinel that somebody has taken over names the master, with whatever epoch it likes",
-			one("resp/follow.go", "\tbest := elect(votes, now.addr)\n", "\tbest := finding{}\n\tfor _, one := range all {\n\t\tif one.err == nil && one.epoch == newest {\n\t\t\tbest.addr, best.epoch, known = one.addr, one.epoch, 1\n\t\t}\n\t}\n"),
+			one("resp/elect.go", "\tbest := elect(votes, now.addr)\n", "\tbest := finding{}\n\tfor _, one := range all {\n\t\tif one.err == nil && one.epoch == newest {\n\t\t\tbest.addr, best.epoch, known = one.addr, one.epoch, 1\n\t\t}\n\t}\n"),
 			securitySuite, "TestALoneSentinelThatLiesIsNotFollowed", false,
 		},
 		{
@@ -20,32 +20,32 @@ func secrets() []mutant {
 		},
 		{
 			"outage-of-most-is-for-ever", "after an outage that took most sentinels the new master is never found",
-			one("resp/follow.go", "case 2*n > known, 2*n > answered && best.epoch >= now.epoch:", "case 2*n > known:"),
+			one("resp/elect.go", "case 2*n > known, 2*n > answered && best.epoch >= now.epoch:", "case 2*n > known:"),
 			securitySuite, "TestTheLastSentinelIsBelievedOnceTheMasterIsSilent", true,
 		},
 		{
 			"quickest-sentinel-wins", "at Open the first sentinel that answers is believed",
-			one("resp/follow.go", "case best.addr == \"\": // two have as many", "case false:"),
+			one("resp/elect.go", "case best.addr == \"\": // two have as many", "case false:"),
 			securitySuite, "TestOfTwoSentinelsThatDoNotAgreeNoneIsBelieved", false,
 		},
 		{
 			"liar-names-the-voters", "a sentinel that lies names as many others as it takes to be most",
-			one("resp/follow.go", "if 2*n > known && !before[addr] {", "if 2*n > 0 && !before[addr] {"),
+			one("resp/elect.go", "if 2*n > known && !before[addr] {", "if 2*n > 0 && !before[addr] {"),
 			"resp", "TestFollowMeetsTheSentinelsThatMostName", false,
 		},
 		{
 			"liar-leaves-the-voters-out", "a sentinel that lies leaves the others out while they are silent",
-			one("resp/follow.go", "if 2*(answered-naming[addr]) <= known {", "if 2*naming[addr] > known {"),
+			one("resp/elect.go", "if 2*(answered-naming[addr]) <= known {", "if 2*naming[addr] > known {"),
 			"resp", "TestFollowMeetsTheSentinelsThatMostName", false,
 		},
 		{
 			"one-voter-by-two-names", "a sentinel that is asked by its name and by its address has two votes",
-			one("resp/follow.go", "\tif len(f.named) == 0 {\n", "\tif true {\n"),
+			one("resp/elect.go", "\tif len(f.named) == 0 {\n", "\tif true {\n"),
 			"resp", "TestFollowCountsASentinelOnce", false,
 		},
 		{
 			"liar-raises-the-epoch", "a sentinel that lies names the right master with an epoch that makes every failover seem old",
-			one("resp/follow.go", "epochs[(len(epochs)-1)/2]", "epochs[len(epochs)-1]"),
+			one("resp/elect.go", "epochs[(len(epochs)-1)/2]", "epochs[len(epochs)-1]"),
 			"resp", "TestFollowBelievesWhatMostSentinelsSay", false,
 		},
 	}

@@ -546,7 +546,7 @@ func TestMultiWithTooFewReplicasNamesTheLock(t *testing.T) {
 func TestMultiIsRenewedInBatches(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
-	ls, err := e.MultiLock(numbered(10_000)...).With(engine.WatchdogLease(3 * time.Second)).Acquire(testkit.Limited(t))
+	ls, err := e.MultiLock(numbered(10_000)...).With(engine.WatchdogLease(9 * time.Second)).Acquire(testkit.Limited(t))
 	require.NoError(t, err)
 	testkit.ResetCalls(t, s)
 	testkit.Eventually(t, "each is renewed", func() bool { return e.Stats().Renewals.Sent >= 10_000 })

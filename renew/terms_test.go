@@ -51,6 +51,24 @@ func TestTheLagOfARenewalCountsFromItsFirstAttempt(t *testing.T) {
 	require.GreaterOrEqual(t, r.clock.Now().Sub(due), retryAfter(lease)-jitter(lease))
 }
 
+// Its second answer says nothing of a lag: the next renewal was not due yet.
+func TestARenewalThatIsAnsweredTwiceIsToldOnce(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	hangs := r.next(lease)
+	due := s.next
+	r.pass(hedgeAt(s.sentAt, lease).Add(bucket).Sub(r.clock.Now()))
+	again := r.take()
+	require.True(t, again.retry)
+	r.renewed(again)
+	r.answer(hangs, resp.CodeRenewed, nil)
+	lag := r.hear("renewed", 1)[0].lag
+	require.Equal(t, r.clock.Now().Sub(due), lag)
+	r.renewed(r.next(lease))
+	require.Equal(t, 2, r.count("renewed"))
+}
+
 // A loss that is told shortly before the deadline is told to the tenth of a cohort; all others come together.
 func TestABriefLeaseIsLostPreciselyAndLongerOnesTogether(t *testing.T) {
 	fixed := func(terms *Terms) { terms.Renew = false }

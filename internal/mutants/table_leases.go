@@ -86,6 +86,10 @@ func leasesElsewhere() []mutant {
 			familySuite, "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{
+			"answered-twice-told-twice", "each renewal that is sent over both connections halves what the histogram says of its lag",
+			one("renew/watchdog.go", "\t\t\tif first {\n", "\t\t\tif first || true {\n"), "renew", "TestARenewalThatIsAnsweredTwiceIsToldOnce", false,
+		},
+		{
 			"late-renewal-stays", "a renewal that comes behind a give-back leaves the longer lease on the key",
 			one("renew/watchdog.go", "if lease > h.Lease() ||", "if"),
 			"engine", "TestARenewalOfALongerLeaseThatComesLateIsSettled", false,

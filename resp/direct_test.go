@@ -425,6 +425,29 @@ func TestAConnectionWithoutAReaderIsNotHijacked(t *testing.T) {
 	require.False(t, took || well)
 }
 
+// The race detector sees it if they do; and their commands would be counted wrongly.
+func TestTheClientAndALaneNeverWriteAtOnce(t *testing.T) {
+	for range 200 {
+		p := newDirectPair(t)
+		w := p.conn
+		var writer, reader sync.WaitGroup
+		writer.Go(func() {
+			_, err := w.Write([]byte(pingCommand))
+			assert.NoError(t, err)
+		})
+		reader.Go(func() { _, _ = w.Read(make([]byte, 64)) }) // the answer to that, or the end
+		took, well := w.hijack(time.Minute)
+		require.True(t, well)
+		if took {
+			w.out.scan([]byte(pingCommand)) // as a lane does
+		}
+		writer.Wait()
+		require.EqualValues(t, 1, w.asked.sent.Load(), "of a connection that was taken the client's own is answered here")
+		require.NoError(t, w.Close())
+		reader.Wait()
+	}
+}
+
 // Its client has closed it and pings, to end a writer of its own that waits for a command: a PONG would leave that
 // writer there for good.
 func TestAClosedConnectionIsNotHijacked(t *testing.T) {

@@ -102,6 +102,7 @@ type watched struct {
 	heard atomic.Bool    // something has come
 
 	hijacked atomic.Pointer[hijacked] // from the client: Read and Write are no longer the connection's
+	writes   sync.Mutex               // the client writes; it is taken over between two writes
 	closed   atomic.Bool
 }
 
@@ -110,14 +111,32 @@ const alertSoon = 100 * time.Millisecond
 
 // Write is the client's.
 func (w *watched) Write(b []byte) (int, error) {
-	if h := w.hijackedOpen(); h != nil {
-		if n, undone, err := h.write(b); !undone {
+	for {
+		if h := w.hijacked.Load(); h != nil {
+			if w.closed.Load() {
+				return 0, net.ErrClosed
+			}
+			if n, undone, err := h.write(b); !undone {
+				return n, err
+			}
+		}
+		if n, hijacked, err := w.writeThrough(b); !hijacked {
 			return n, err
 		}
 	}
+}
+
+// writeThrough writes, unless a lane has taken the connection over meanwhile. None does before it is done.
+func (w *watched) writeThrough(b []byte) (n int, hijacked bool, err error) {
+	w.writes.Lock()
+	defer w.writes.Unlock()
+	if w.hijacked.Load() != nil {
+		return 0, true, nil
+	}
 	// The commands are noted before they go out: their answers come later than that.
 	w.out.scan(b)
-	return w.push(b)
+	n, err = w.push(b)
+	return n, false, err
 }
 
 // push writes, and says why the server has closed the connection if it did so before it said anything.
@@ -153,7 +172,10 @@ func (w *watched) Read(b []byte) (int, error) {
 			return n, err
 		} // else it was waiting there
 	}
-	if h := w.hijackedOpen(); h != nil {
+	if h := w.hijacked.Load(); h != nil {
+		if w.closed.Load() {
+			return 0, net.ErrClosed
+		}
 		if n, undone, err := h.read(b); !undone {
 			return n, err
 		}

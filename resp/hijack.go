@@ -112,7 +112,10 @@ var past = time.Unix(1, 0)
 // Blocks: until the reader has left it, which is at once.
 func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
 	h := newHijacked()
-	if !w.hijacked.CompareAndSwap(nil, h) {
+	w.writes.Lock() // what the client writes is written, and counted
+	first := w.hijacked.CompareAndSwap(nil, h)
+	w.writes.Unlock()
+	if !first {
 		return false, false
 	}
 	if w.closed.Load() { // since before: whoever closed it may not have seen h
@@ -140,18 +143,11 @@ func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
 	return true, true
 }
 
-// hijackedOpen is what stands in for an open connection; nil: the connection itself, also where it was closed. To a
-// client that writes after it has closed the connection nothing but an error will do: its writer ends by it.
-func (w *watched) hijackedOpen() *hijacked {
-	if w.closed.Load() {
-		return nil
-	}
-	return w.hijacked.Load()
-}
-
 // Close closes the connection, also for a client that it was taken from.
 func (w *watched) Close() error {
-	w.closed.Store(true) // before h is looked for: a lane that takes the connection over sees one or the other
+	// Before h is looked for: a lane that takes the connection over sees one or the other. To a client that writes after
+	// that nothing but an error will do: its writer ends by it.
+	w.closed.Store(true)
 	err := w.Conn.Close()
 	if h := w.hijacked.Load(); h != nil {
 		h.close()

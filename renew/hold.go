@@ -60,9 +60,10 @@ func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()
 // Lease is what the hold is renewed with, or, where nothing is renewed, the longest of its leases.
 func (h *Hold) Lease() time.Duration { return time.Duration(h.lease.Load()) }
 
-// lag is how long ago the renewal was due that is answered now: the first attempt, if there were several.
+// lag is how long ago the renewal was due that is answered now: the first attempt, if there were several. It is
+// negative if no renewal is due: an answer over the other connection has renewed the hold already.
 func (h *Hold) lag(now clock.Instant) time.Duration {
-	return max(now.Sub(min(h.next, h.sentAt.Add(h.Lease()/3))), 0)
+	return now.Sub(min(h.next, h.sentAt.Add(h.Lease()/3)))
 }
 
 // raise moves the deadline forward, never back. One that is over stays over, whatever is answered then: whoever looked

@@ -51,22 +51,31 @@ func TestTheLagOfARenewalCountsFromItsFirstAttempt(t *testing.T) {
 	require.GreaterOrEqual(t, r.clock.Now().Sub(due), retryAfter(lease)-jitter(lease))
 }
 
-// Its second answer says nothing of a lag: the next renewal was not due yet.
-func TestARenewalThatIsAnsweredTwiceIsToldOnce(t *testing.T) {
-	const lease = 3 * time.Second
-	r := newRig(t)
-	s := r.watch("name", lease)
-	hangs := r.next(lease)
-	due := s.next
-	r.pass(hedgeAt(s.sentAt, lease).Add(bucket).Sub(r.clock.Now()))
-	again := r.take()
-	require.True(t, again.retry)
-	r.renewed(again)
-	r.answer(hangs, resp.CodeRenewed, nil)
-	lag := r.hear("renewed", 1)[0].lag
-	require.Equal(t, r.clock.Now().Sub(due), lag)
-	r.renewed(r.next(lease))
-	require.Equal(t, 2, r.count("renewed"))
+// A renewal that is sent over both connections counts once, by the first answer that says that it succeeded.
+func TestARenewalOverBothConnectionsIsToldOnce(t *testing.T) {
+	for name, failure := range map[string]*resp.ServerError{"BothSucceed": nil, "TheFirstAnswerIsAFailure": unanswered} {
+		t.Run(name, func(t *testing.T) {
+			const lease = 3 * time.Second
+			r := newRig(t)
+			s := r.watch("name", lease)
+			hangs := r.next(lease)
+			due := s.next
+			r.pass(hedgeAt(s.sentAt, lease).Add(bucket).Sub(r.clock.Now()))
+			again := r.take()
+			require.True(t, again.retry)
+			if failure == nil {
+				r.renewed(again)
+				r.answer(hangs, resp.CodeRenewed, nil)
+			} else {
+				due = s.sentAt.Add(lease / 3) // at the latest
+				r.answer(again, resp.CodeError, failure)
+				r.renewed(hangs)
+			}
+			require.Equal(t, r.clock.Now().Sub(due), r.hear("renewed", 1)[0].lag)
+			r.renewed(r.next(lease))
+			require.Equal(t, 2, r.count("renewed"))
+		})
+	}
 }
 
 // A loss that is told shortly before the deadline is told to the tenth of a cohort; all others come together.

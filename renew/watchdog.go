@@ -31,8 +31,8 @@ type Events interface {
 	Lost(s Subject, cause Cause)
 	// Jeopardy says that two periods have passed without a success.
 	Jeopardy(s Subject)
-	// Renewed follows each success: its answer came lag after the renewal was due. One that was sent over both
-	// connections is told once.
+	// Renewed is called when a renewal has succeeded: its answer came lag after it was due. It is called once, also for a
+	// renewal that was sent over both connections and succeeded twice.
 	Renewed(s Subject, lag time.Duration)
 	// Outlasted follows the answer to a renewal that asked for a longer lease than the hold has now, or whose hold is
 	// not renewed any more. The renewal may have raised the expiry of the key to what nobody asks for any more.
@@ -387,7 +387,6 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		if h.gone() {
 			continue
 		}
-		first := h.attempt != noAttempt // else the same renewal was answered over the other connection
 		h.attempt = noAttempt
 		// The key may outlive what is trusted now, and nobody but the engine lowers it again.
 		if lease > h.Lease() || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline()) {
@@ -399,8 +398,8 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 			if now.Sub(h.sentAt) > h.Lease()/2 {
 				late++
 			}
-			if first {
-				renewed = append(renewed, success{s, h.lag(now)})
+			if lag := h.lag(now); lag >= 0 {
+				renewed = append(renewed, success{s, lag})
 			}
 			k.succeeded(h, a.SentAt, lease, now)
 		case a.Code == resp.CodeNotOurs:

@@ -237,7 +237,7 @@ func doubts() []mutant {
 		},
 		{
 			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
-			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\tfirst :=", "first :="),
+			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\th.attempt = noAttempt", "h.attempt = noAttempt"),
 			"renew", "TestC042_AnswerAfterForgetIsIgnored", false,
 		},
 	}

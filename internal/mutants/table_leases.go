@@ -86,8 +86,14 @@ func leasesElsewhere() []mutant {
 			familySuite, "TestMeetingsOfKindsUnderOneName", false,
 		},
 		{
-			"answered-twice-told-twice", "each renewal that is sent over both connections halves what the histogram says of its lag",
-			one("renew/watchdog.go", "\t\t\tif first {\n", "\t\t\tif first || true {\n"), "renew", "TestARenewalThatIsAnsweredTwiceIsToldOnce", false,
+			"answered-twice-told-twice", "each renewal that succeeds over both connections halves what the histogram says of its lag",
+			one("renew/watchdog.go", "if lag := h.lag(now); lag >= 0 {", "if lag := max(h.lag(now), 0); lag >= 0 {"),
+			"renew", "TestARenewalOverBothConnectionsIsToldOnce/BothSucceed", false,
+		},
+		{
+			"late-success-untold", "a renewal that succeeds after its second attempt has failed is in no histogram",
+			one("renew/watchdog.go", "if lag := h.lag(now); lag >= 0 {", "if lag := h.lag(now); lag >= 0 && !h.failing {"),
+			"renew", "TestARenewalOverBothConnectionsIsToldOnce/TheFirstAnswerIsAFailure", false,
 		},
 		{
 			"late-renewal-stays", "a renewal that comes behind a give-back leaves the longer lease on the key",

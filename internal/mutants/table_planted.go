@@ -113,14 +113,19 @@ func hunting() []mutant {
 func makingWay() []mutant {
 	return []mutant{
 		{
-			"unmeant-failover-unseen", "a failover that the machine brought about is told as an error of the engine",
-			one("cmd/loadgen/internal/chaos/chaos.go", "\t\t\tc.unmeant = true\n", "\t\t\tc.unmeant = c.unmeant || false\n"),
-			"cmd/loadgen/internal/chaos", "TestAFailoverThatNobodyMeantIsNoted", true,
+			"unplanned-failover-unseen", "a failover that the machine brought about is reported as an error of the engine",
+			one("cmd/loadgen/internal/chaos/chaos.go", "c.unplanned || gone > planned", "c.unplanned"),
+			"cmd/loadgen/internal/chaos", "TestAnUnplannedFailoverIsNoted", true,
 		},
 		{
-			"meant-failover-excuses", "after a master was killed a disagreement of engine and server is let pass for a lease",
-			one("cmd/loadgen/internal/chaos/chaos.go", "\t\tc.masters = c.mastersNow(step)\n", ""),
-			"cmd/loadgen/internal/chaos", "TestAFailoverThatNobodyMeantIsNoted", true,
+			"unplanned-failover-hidden-by-a-planned-one", "the same where a step replaces another master at that time",
+			one("cmd/loadgen/internal/chaos/chaos.go", "c.unplanned || gone > planned", "c.unplanned || gone > 9*planned"),
+			"cmd/loadgen/internal/chaos", "TestAnUnplannedFailoverIsNoted", true,
+		},
+		{
+			"planned-failover-excuses", "after a master was killed a disagreement of engine and server is let pass for a lease",
+			one("cmd/loadgen/internal/chaos/chaos.go", "c.noteFailovers(step, replacedBy(kind))", "c.noteFailovers(step, 0)"),
+			"cmd/loadgen/internal/chaos", "TestAnUnplannedFailoverIsNoted", true,
 		},
 		{
 			"witness-busy-wait", "a process that waits for the others takes a core from them",

@@ -37,8 +37,8 @@ type Chaos struct {
 	gaps   *meter.Gaps                 // of the round in which a client is killed
 	died   atomic.Pointer[MasterDeath] // of the master that was killed; replaced as a whole, read by anybody
 
-	masters []*redisproc.Server // of a cluster with replicas, before the next step; nil: not known
-	unmeant bool                // one of them was replaced, and by no step
+	masters   []*redisproc.Server // of a cluster with replicas, at the last look; nil: not known
+	unplanned bool                // one of them was replaced, and by no step
 }
 
 // movedSlot is a slot that is away from home.
@@ -120,9 +120,9 @@ func (c *Chaos) run(ctx context.Context) {
 		kind := c.kinds[c.rng.IntN(len(c.kinds))]
 		// What has begun is brought to its end, whatever becomes of ctx.
 		step, cancel := context.WithTimeout(context.WithoutCancel(ctx), LongestStep)
-		c.lookForUnmeant(step)
+		c.noteFailovers(step, 0)
 		err := c.step(step, ctx, kind)
-		c.masters = c.mastersNow(step)
+		c.noteFailovers(step, replacedBy(kind))
 		cancel()
 		if err != nil {
 			c.failed = append(c.failed, fmt.Sprintf("%s: %v", kind, err))
@@ -327,28 +327,40 @@ func (c *Chaos) sentinelFailover(ctx context.Context) error {
 	})
 }
 
-// ReplicaIsBehind reports whether a replica is in the place of a master that lived, and perhaps lacks the last that the
-// master did: a sentinel put it there, or the others of a cluster, who took a master for dead that the machine did not
-// let run. Call it after the end that begin returned.
-func (c *Chaos) ReplicaIsBehind(ctx context.Context) bool {
+// ReplicaMayBeBehind reports whether a replica is in the place of a master that lived, and perhaps lacks its last
+// writes: a sentinel put it there, or it was elected in a cluster, where the machine did not let a master run for its
+// node timeout. Call it after the end that begin returned.
+func (c *Chaos) ReplicaMayBeBehind(ctx context.Context) bool {
 	if c == nil {
 		return false
 	}
-	c.lookForUnmeant(ctx)
-	return c.unmeant || c.srv.Sentinel != nil && c.done[config.ChaosFailover] > 0
+	c.noteFailovers(ctx, 0)
+	return c.unplanned || c.srv.Sentinel != nil && c.done[config.ChaosFailover] > 0
 }
 
-// lookForUnmeant notes whether a master was replaced since the last step.
-func (c *Chaos) lookForUnmeant(ctx context.Context) {
+// replacedBy is how many masters of a cluster a step of a kind replaces.
+func replacedBy(kind string) int {
+	if kind == config.ChaosKill || kind == config.ChaosFailover {
+		return 1
+	}
+	return 0
+}
+
+// noteFailovers looks who is a master now. If more masters are gone since the last look than were to be replaced, there
+// was an unplanned failover.
+func (c *Chaos) noteFailovers(ctx context.Context, planned int) {
 	now := c.mastersNow(ctx)
+	if now == nil {
+		return
+	}
+	gone := 0
 	for _, m := range c.masters {
-		if now != nil && !slices.Contains(now, m) {
-			c.unmeant = true
+		if !slices.Contains(now, m) {
+			gone++
 		}
 	}
-	if now != nil {
-		c.masters = now
-	}
+	c.unplanned = c.unplanned || gone > planned
+	c.masters = now
 }
 
 // mastersNow is who serves slots of a cluster with replicas; nil without, and where nobody says.

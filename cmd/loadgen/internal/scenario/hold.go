@@ -117,7 +117,7 @@ const auditEvery = 100 * time.Millisecond
 func (s *holdScenario) auditOnceRenewed(ctx context.Context) (audit, error) {
 	a, err := s.audit(ctx)
 	behind, until := a.mismatches, time.Now().Add(s.Cfg.Lease)
-	for err == nil && a.mismatches > 0 && time.Now().Before(until) && ctx.Err() == nil && s.Chaos.ReplicaIsBehind(ctx) {
+	for err == nil && a.mismatches > 0 && time.Now().Before(until) && ctx.Err() == nil && s.Chaos.ReplicaMayBeBehind(ctx) {
 		time.Sleep(auditEvery)
 		a, err = s.audit(ctx)
 	}

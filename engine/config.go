@@ -24,6 +24,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
+// This file is long because what it does with a Config stands beside it: it is checked, shown without its secrets and
+// made into connections. In files of their own these three would each use names of the others.
+
 // Config says where Redis is and how the engine behaves. The zero value of every field but Addrs
 // (or Client) is its default.
 type Config struct {

@@ -391,10 +391,11 @@ func TestAHijackedConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 			}
 		}
 	}()
-	took, well := w.hijack(time.Minute)
-	require.True(t, took && well)
-	_, well = w.hijack(time.Minute)
-	require.False(t, well, "once")
+	took, err := w.hijack(time.Minute)
+	require.NoError(t, err)
+	require.True(t, took)
+	_, err = w.hijack(time.Minute)
+	require.ErrorIs(t, err, errHijacked, "once")
 	// Its PINGs are answered here.
 	for range 3 {
 		_, err := w.Write([]byte(pingCommand + pingCommand))
@@ -407,7 +408,7 @@ func TestAHijackedConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 	p.says(t, ":1\r\n")
 	require.NoError(t, p.talk(p.over, false))
 	sent := make([]byte, len(p.out))
-	_, err := io.ReadFull(p.server, sent)
+	_, err = io.ReadFull(p.server, sent)
 	require.NoError(t, err)
 	require.Equal(t, p.out, sent, "and no PING")
 	// The client has nothing else to say.
@@ -421,8 +422,9 @@ func TestAHijackedConnectionIsIdleAndAliveToItsClient(t *testing.T) {
 
 func TestAConnectionWithoutAReaderIsNotHijacked(t *testing.T) {
 	p := newDirectPair(t)
-	took, well := p.conn.hijack(time.Millisecond)
-	require.False(t, took || well)
+	took, err := p.conn.hijack(time.Millisecond)
+	require.False(t, took)
+	require.ErrorIs(t, err, errNotLeft)
 }
 
 // The race detector sees it if they do; and their commands would be counted wrongly.
@@ -436,8 +438,8 @@ func TestTheClientAndALaneNeverWriteAtOnce(t *testing.T) {
 			assert.NoError(t, err)
 		})
 		reader.Go(func() { _, _ = w.Read(make([]byte, 64)) }) // the answer to that, or the end
-		took, well := w.hijack(time.Minute)
-		require.True(t, well)
+		took, err := w.hijack(time.Minute)
+		require.NoError(t, err)
 		if took {
 			w.out.scan([]byte(pingCommand)) // as a lane does
 		}
@@ -454,10 +456,11 @@ func TestAClosedConnectionIsNotHijacked(t *testing.T) {
 	p := newDirectPair(t)
 	w := p.conn
 	require.NoError(t, w.Close())
-	took, well := w.hijack(time.Millisecond)
-	require.False(t, took || well)
+	took, err := w.hijack(time.Millisecond)
+	require.False(t, took)
+	require.ErrorIs(t, err, errBroke)
 	require.True(t, w.hijacked.Load().closed, "a reader that is on its way to it is not kept")
-	_, err := w.Write([]byte(pingCommand))
+	_, err = w.Write([]byte(pingCommand))
 	require.ErrorIs(t, err, net.ErrClosed)
 	_, err = w.Read(make([]byte, 1))
 	require.ErrorIs(t, err, net.ErrClosed)
@@ -499,8 +502,8 @@ func TestAConnectionOnWhichTheClientWaitsIsNotHijacked(t *testing.T) {
 	}()
 	_, err := w.Write([]byte(pingCommand))
 	require.NoError(t, err)
-	took, well := w.hijack(time.Minute)
-	require.True(t, well)
+	took, err := w.hijack(time.Minute)
+	require.NoError(t, err)
 	require.False(t, took)
 	// It is the client's as before.
 	p.says(t, pingReply)
@@ -514,8 +517,9 @@ func TestAConnectionOnWhichTheClientWaitsIsNotHijacked(t *testing.T) {
 	p.says(t, pingReply)
 	require.Equal(t, pingReply, <-heard)
 	// Now nothing is on its way, and it is taken.
-	took, well = w.hijack(time.Minute)
-	require.True(t, took && well)
+	took, err = w.hijack(time.Minute)
+	require.NoError(t, err)
+	require.True(t, took)
 }
 
 // Its caller goes on within about a millisecond, the op is answered later, and nothing is sent twice.

@@ -33,7 +33,11 @@ const (
 	pingReply   = "+PONG\r\n"
 )
 
-var errHijacked = errors.New("the client writes to a connection that a lane has taken over")
+var (
+	errHijacked = errors.New("a lane has taken the connection over")
+	errBroke    = errors.New("the connection broke while a lane took it over")
+	errNotLeft  = errors.New("the client does not leave its connection")
+)
 
 func newHijacked() *hijacked {
 	h := &hijacked{entered: make(chan struct{}), ended: make(chan struct{})}
@@ -107,20 +111,19 @@ func (h *hijacked) close() {
 var past = time.Unix(1, 0)
 
 // hijack takes the connection over, unless the client waits for a reply on it: that would be taken for the answer to
-// the lane's first command. It says whether all is well: else the client's reader has not left it, and it is to be
-// closed.
-// Blocks: until the reader has left it, which is at once.
-func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
+// the lane's first command. After an error the connection is to be closed.
+// Blocks: until the client has written what it is writing, and its reader has left the connection, which is at once.
+func (w *watched) hijack(limit time.Duration) (hijacked bool, failed error) {
 	h := newHijacked()
 	w.writes.Lock() // what the client writes is written, and counted
 	first := w.hijacked.CompareAndSwap(nil, h)
 	w.writes.Unlock()
 	if !first {
-		return false, false
+		return false, errHijacked
 	}
 	if w.closed.Load() { // since before: whoever closed it may not have seen h
 		h.close()
-		return false, false
+		return false, errBroke
 	}
 	_ = w.Conn.SetReadDeadline(past)
 	timer := time.NewTimer(limit)
@@ -128,19 +131,19 @@ func (w *watched) hijack(limit time.Duration) (hijacked, well bool) {
 	select {
 	case <-h.entered:
 	case <-h.ended:
-		return false, false
+		return false, errBroke
 	case <-timer.C:
-		return false, false
+		return false, errNotLeft
 	}
-	if w.Conn.SetReadDeadline(time.Time{}) != nil {
-		return false, false
+	if err := w.Conn.SetReadDeadline(time.Time{}); err != nil {
+		return false, err
 	}
 	if w.in.answered != w.asked.sent.Load() || !w.in.between() {
 		w.hijacked.Store(nil)
 		h.undo()
-		return false, true
+		return false, nil
 	}
-	return true, true
+	return true, nil
 }
 
 // Close closes the connection, also for a client that it was taken from.

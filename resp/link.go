@@ -176,19 +176,17 @@ func (l *link) hijack(w *wire, word string) *ServerError {
 	if conn == nil {
 		return nil
 	}
-	hijacked, well := conn.hijack(hijackLimit)
+	hijacked, err := conn.hijack(hijackLimit)
 	switch {
-	case !well:
+	case err != nil:
 		l.discard(w)
-		return l.from.unreachable(errNotHijacked)
+		return l.from.unreachable(err)
 	case !hijacked:
 		return nil
 	}
 	w.direct = &direct{conn: conn, peeker: newPeeker(conn.Conn), poll: busyPoll{pollers: l.pollers}}
 	return nil
 }
-
-var errNotHijacked = errors.New("the client does not leave its connection")
 
 // hidden takes passwords out of what the server says of itself.
 func (l *link) hidden(text string) string {

@@ -546,11 +546,11 @@ func (r *refusalRig) prepare(state string) []string {
 	return r.standing()
 }
 
-// put makes a state, and carries out what else there is to do, in one write.
-func (r *refusalRig) put(state string, more ...[]string) {
+// put makes a state and sends further commands, all in one write.
+func (r *refusalRig) put(state string, extra ...[]string) {
 	r.Helper()
 	flush := [][]string{{"FLUSHDB"}} // FLUSHALL would write a snapshot
-	commands := slices.Concat(flush, refusalStates(time.Now().UnixMilli())[state], more)
+	commands := slices.Concat(flush, refusalStates(time.Now().UnixMilli())[state], extra)
 	var b []byte
 	for _, command := range commands {
 		b = redistest.AppendCommand(b, command...)

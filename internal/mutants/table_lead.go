@@ -177,7 +177,7 @@ func hijacks() []mutant {
 		},
 		{
 			"hijacked-at-any-price", "two read from one connection",
-			one(hijack, "case <-timer.C:\n\t\treturn false, false", "case <-timer.C:\n\t\treturn true, true"), "resp", "TestAConnectionWithoutAReaderIsNotHijacked", false,
+			one(hijack, "case <-timer.C:\n\t\treturn false, errNotLeft", "case <-timer.C:\n\t\treturn true, nil"), "resp", "TestAConnectionWithoutAReaderIsNotHijacked", false,
 		},
 	}
 }

@@ -162,12 +162,16 @@ func (e *Engine) ID() string { return e.id }
 
 // Ping asks every node for an answer, and whether it takes writes: readiness. It fails with *ServerError where a server
 // is a replica (ClassReadOnly), is full (ClassOOM) or cannot write its append-only file (ClassMisconf). Where the user
-// has no right to INFO that is not known. Blocks: until ctx ends, 2.5 s at most.
+// has no right to INFO that is not known. Without an answer it fails with ctx's error, or context.DeadlineExceeded after
+// 2.5 s. Blocks: until ctx ends, 2.5 s at most.
 func (e *Engine) Ping(ctx context.Context) error {
 	if e.closing.Load() {
 		return ErrClosed
 	}
-	return e.nodes.Ping(ctx)
+	if err := e.nodes.Ping(ctx); err != nil {
+		return fmt.Errorf("holdfast: ping: %w", err)
+	}
+	return nil
 }
 
 // ticking is the engine's own regular look: at answers that are overdue, so that their callers'
@@ -364,7 +368,7 @@ func (e *Engine) shutDown(call closeCall) {
 	e.world.Yield("Engine.shutDown: the wheel stopped | the nodes closed")
 	e.nodes.Close()
 	if left := e.givenUp.Load(); left > 0 {
-		e.endErr = fmt.Errorf("holdfast: close: %d commands that give back had no answer: locks expire by themselves, "+
+		e.endErr = fmt.Errorf("holdfast: close: releases without an answer: %d; locks expire by themselves, "+
 			"permits of semaphores do not", left)
 	}
 	e.ended.Open()

@@ -285,6 +285,9 @@ func (e notTaken) Unwrap() error { return e.error }
 // A ranError is the error of a Do whose function ran: the function's own, and that of giving back.
 type ranError struct{ error }
 
+// Error says both on one line: a log may make two entries of two.
+func (e *ranError) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+
 // Unwrap makes it those errors.
 func (e *ranError) Unwrap() error { return e.error }
 

@@ -202,8 +202,12 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 
 // Release gives the lock back. It is detached: the end of ctx ends only the wait for the answer.
 //
-// Errors: ErrLost if the lease was lost before; ErrNotHeld the second time; ErrUnknown if no answer
-// came, with the time by which the lock is free; *ServerError if the server refused.
+// Errors: ErrLost if the lease was lost before; ErrNotHeld the second time; ErrUnknown if it was sent and no answer
+// came; *ServerError if the server refused, or could not be reached, so that nothing was sent. The last two say by when
+// the lock is free. If ctx ends first, ctx's error; the release goes on.
+//
+// Blocks: until the answer, or ctx ends; some 14 s if the server does not answer. Give it a ctx with a limit where a
+// shutdown must not take that long.
 func (ls *Lease) Release(ctx context.Context) error {
 	_, err := ls.release(true).Await(ctx)
 	return err

@@ -157,6 +157,12 @@ func (l *Lock) wait(ctx context.Context, o *Owner, try bool) (*Lease, error) {
 // caller's ctx carries an owner. A panic releases the lock and goes on. If the lease is lost, ErrLost is
 // joined with fn's error: what fn did then may have overlapped with another holder. SafeToRetry is false for all
 // errors of a Do that has run fn.
+//
+// If fn returns nil, Do may return an error all the same: that of Release. fn's work is done then. Note that in fn, if
+// you would do it again otherwise.
+//
+// Blocks: until the lock is granted or ctx ends, then for fn, then until the release is answered, which the end of ctx
+// does not shorten: some 14 s if the server does not answer.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	d, owner := l.newDoing(ctx)
 	ls, err := l.wait(ctx, owner, false)
@@ -206,7 +212,8 @@ func (d *doing) run(ctx context.Context, ls held, w *world.World, fn func(contex
 // On the wire it is Redisson's RFencedLock, and tokens rise across both. They are the server's time in
 // microseconds, or one more than the last: they rise even when the server loses its data. One token
 // belongs to one hold: an owner that enters again has the same. A fenced lock is never handed over inside
-// the process; each grant is the server's.
+// the process; each grant is the server's. The last token stays on the server after the release, in a key without an
+// expiry, as with Redisson.
 type FencedLock struct{ *Lock }
 
 // FencedLock returns a handle on a fenced lock. Errors: as Lock.

@@ -44,3 +44,10 @@ func TestRetryAfterIsAPauseWhereThereIsAReason(t *testing.T) {
 		require.Equal(t, c.middle > 0, len(seen) > 1, "%v: it is spread", c.err)
 	}
 }
+
+// The function's error and that of giving back are one line of a log.
+func TestTheErrorsOfADoStandOnOneLine(t *testing.T) {
+	err := &ranError{errors.Join(errors.New("no money"), ErrLost)}
+	require.EqualError(t, err, "no money; "+ErrLost.Error())
+	require.ErrorIs(t, err, ErrLost)
+}

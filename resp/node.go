@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -429,7 +430,7 @@ func (n *Node) Ping(ctx context.Context) error {
 	case a := <-done:
 		return a.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("no answer from %s: %w", n.from.address(), ctx.Err())
 	}
 }
 

@@ -67,17 +67,37 @@ func handler(eng *engine.Engine, work func(ctx context.Context, order string) er
 	mux.HandleFunc("POST /orders/{id}/pay", func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		lock := eng.Lock("order:"+id, engine.MaxWait(200*time.Millisecond))
-		err := lock.Do(r.Context(), func(ctx context.Context) error { return work(ctx, id) })
-		answer(w, id, err)
+		how := notBegun
+		err := lock.Do(r.Context(), func(ctx context.Context) error {
+			how = begun
+			if err := work(ctx, id); err != nil {
+				return err
+			}
+			how = done
+			return nil
+		})
+		answer(w, id, how, err)
 	})
 	return mux
 }
 
+// progress is how far the work has come. Do's error alone does not say: it may be that of giving the lock back.
+type progress int
+
+const (
+	notBegun progress = iota
+	begun
+	done
+)
+
 // answer says what became of a request.
-func answer(w http.ResponseWriter, id string, err error) {
+func answer(w http.ResponseWriter, id string, how progress, err error) {
 	var held *engine.HeldError
 	switch {
-	case err == nil:
+	case how == done && !errors.Is(err, engine.ErrLost):
+		if err != nil { // the lock is free again once its lease has ended
+			log.Printf("order %q is paid; its lock: %v", id, err)
+		}
 		_, _ = fmt.Fprintf(w, "order %q is paid\n", id)
 	case errors.Is(err, engine.ErrName): // longer than a name may be
 		http.Error(w, "no such order", http.StatusNotFound)
@@ -86,7 +106,7 @@ func answer(w http.ResponseWriter, id string, err error) {
 		http.Error(w, "another request works on this order", http.StatusConflict)
 	case errors.Is(err, engine.ErrLost): // the work was told to stop, and may have done a part
 		http.Error(w, "the lock was lost: look at the order before you try again", http.StatusServiceUnavailable)
-	case engine.SafeToRetry(err), errors.Is(err, engine.ErrUnknown): // overloaded, or the server does not answer
+	case how == notBegun && (engine.SafeToRetry(err) || errors.Is(err, engine.ErrUnknown)): // overloaded, or no answer
 		w.Header().Set("Retry-After", retryAfter(err))
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	default:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -78,6 +79,30 @@ func TestAServerThatIsGoneIsNoConflict(t *testing.T) {
 	s.Resume()
 	require.Equal(t, http.StatusServiceUnavailable, w.Code, w.Body)
 	require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"))
+}
+
+// Do may fail after its work: nobody is asked to pay again for that.
+func TestOnlyWhatWasNotBegunIsTriedAgain(t *testing.T) {
+	unknown := error(&engine.UnknownError{Name: "order:42"})
+	for _, c := range []struct {
+		how    progress
+		err    error
+		status int
+	}{
+		{done, nil, http.StatusOK},
+		{done, unknown, http.StatusOK},
+		{done, engine.ErrLost, http.StatusServiceUnavailable},
+		{begun, errors.Join(errors.New("no money"), unknown), http.StatusInternalServerError},
+		{notBegun, unknown, http.StatusServiceUnavailable},
+		{notBegun, engine.ErrOverloaded, http.StatusServiceUnavailable},
+		{notBegun, engine.ErrClosed, http.StatusInternalServerError},
+	} {
+		w := httptest.NewRecorder()
+		answer(w, "42", c.how, c.err)
+		require.Equal(t, c.status, w.Code, "%v after %v", c.err, c.how)
+		again := w.Header().Get("Retry-After") != ""
+		require.Equal(t, c.how == notBegun && c.status == http.StatusServiceUnavailable, again)
+	}
 }
 
 func TestRunAnswersAndEndsWithItsContext(t *testing.T) {

@@ -149,6 +149,7 @@ func TestPingSaysWhetherTheServerAnswers(t *testing.T) {
 	err := e.Ping(ctx)
 	stop()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.EqualError(t, err, "holdfast: ping: no answer from "+s.Addr()+": context deadline exceeded")
 	require.Less(t, time.Since(start), 100*time.Millisecond+testkit.Soon)
 	start = time.Now()
 	err = e.Ping(context.Background())

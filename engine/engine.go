@@ -162,8 +162,8 @@ func (e *Engine) ID() string { return e.id }
 
 // Ping asks every node for an answer, and whether it takes writes: readiness. It fails with *ServerError where a server
 // is a replica (ClassReadOnly), is full (ClassOOM) or cannot write its append-only file (ClassMisconf). Where the user
-// has no right to INFO that is not known. Without an answer it fails with ctx's error, or context.DeadlineExceeded after
-// 2.5 s. Blocks: until ctx ends, 2.5 s at most.
+// has no right to INFO that is not known. Without an answer it fails with ctx's error, after 2.5 s with
+// context.DeadlineExceeded. Blocks: until ctx ends, 2.5 s at most.
 func (e *Engine) Ping(ctx context.Context) error {
 	if e.closing.Load() {
 		return ErrClosed

@@ -29,6 +29,7 @@ type direct struct {
 	form    cacheForm
 
 	peeker      *peeker // whether it has ended meanwhile
+	probe       [1]byte // see buffered
 	poll        busyPoll
 	polls       bool        // its lane polls for the replies of this round
 	limited     bool        // it has a deadline
@@ -42,14 +43,24 @@ func (d *direct) stale() bool {
 	if !d.conn.in.between() {
 		return true
 	}
+	_, secure := d.conn.Conn.(*tls.Conn)
 	if !d.peeker.ready() {
-		return false
+		return secure && d.buffered()
 	}
 	// The guard says what it is, and counts. By TLS there may be a part of a message only, for which it would wait.
-	if _, secure := d.conn.Conn.(*tls.Conn); !secure {
+	if !secure {
 		_, _ = d.conn.receive(make([]byte, directRead))
 	}
 	return true
+}
+
+// buffered reports whether TLS has read more than it has delivered: one read from the network may bring several of its
+// records, and the peeker does not see them any more. Blocks: never.
+func (d *direct) buffered() bool {
+	_ = d.conn.SetReadDeadline(past) // nothing is read from the network
+	n, err := d.conn.receive(d.probe[:])
+	reset := d.conn.SetReadDeadline(time.Time{})
+	return n > 0 || !timedOut(err) || reset != nil
 }
 
 const (

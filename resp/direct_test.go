@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/world"
 )
 
 // A directPair is a direct and the server's end of its connection.
@@ -448,6 +449,100 @@ func TestTheClientAndALaneNeverWriteAtOnce(t *testing.T) {
 		require.NoError(t, w.Close())
 		reader.Wait()
 	}
+}
+
+// Until it is decided whether the connection is taken over, the client's reader may be within a message: it would read
+// a PONG as a part of it.
+func TestAPingIsNotAnsweredBeforeTheConnectionIsTaken(t *testing.T) {
+	for range 200 {
+		h := newHijacked()
+		var client sync.WaitGroup
+		client.Go(func() {
+			_, undone, err := h.write([]byte(pingCommand))
+			assert.NoError(t, err)
+			assert.True(t, undone, "it goes to the server")
+		})
+		client.Go(func() {
+			_, undone, _ := h.read(make([]byte, 64))
+			assert.True(t, undone, "nothing is read here")
+		})
+		<-h.entered
+		runtime.Gosched()
+		h.undo()
+		client.Wait()
+	}
+}
+
+// The client's reader was slow: what it has not read stays in the connection.
+func TestALinkKeepsNoConnectionWithAReplyTooMany(t *testing.T) {
+	p := newDirectPair(t)
+	w := p.conn
+	_, err := w.Write([]byte(pingCommand))
+	require.NoError(t, err)
+	p.says(t, pingReply)
+	b := make([]byte, 64)
+	_, err = w.Read(b)
+	require.NoError(t, err)
+	p.says(t, ":666\r\n")
+	for !p.peeker.ready() {
+		runtime.Gosched()
+	}
+	go func() {
+		for w.hijacked.Load() == nil {
+			runtime.Gosched()
+		}
+		_, _ = w.Read(b)
+	}()
+	g := &Guard{Own: true}
+	word := g.claims.claim(claimWord)
+	g.claims.sent(word, w)
+	var closing world.Group
+	client := new(fakeServer).one()
+	l := &link{owned: g, from: &endpoint{}, pollers: new(atomic.Int32), wg: &closing}
+	require.ErrorIs(t, l.hijack(&wire{client: client}, word), errStray)
+	closing.Wait()
+	require.True(t, client.closed())
+}
+
+// coalescing holds back what is written until it is let go: what TLS makes several records of comes in one read.
+type coalescing struct {
+	net.Conn
+	held *bytes.Buffer // nil: nothing is held back
+}
+
+func (c *coalescing) Write(b []byte) (int, error) {
+	if c.held != nil {
+		return c.held.Write(b)
+	}
+	return c.Conn.Write(b)
+}
+
+// TLS keeps what it has read and not delivered; the connection beneath it is empty then.
+func TestWhatTLSHasReadAlreadyIsNotTheNextAnswer(t *testing.T) {
+	p := newDirectPair(t)
+	authority := redistest.NewAuthority(t)
+	beneath := &coalescing{Conn: p.server}
+	server := tls.Server(beneath, &tls.Config{Certificates: []tls.Certificate{authority.Sign("server").Certificate}})
+	client := tls.Client(p.conn.Conn, &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1"})
+	shaken := make(chan error, 1)
+	go func() { shaken <- server.Handshake() }()
+	require.NoError(t, client.Handshake())
+	require.NoError(t, <-shaken)
+	p.conn.Conn, p.peeker = client, newPeeker(client)
+
+	p.asks(1)
+	beneath.held = new(bytes.Buffer)
+	for _, reply := range []string{":1\r\n", ":666\r\n"} {
+		_, err := io.WriteString(server, reply)
+		require.NoError(t, err)
+	}
+	_, err := beneath.Conn.Write(beneath.held.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, p.talk(p.over, false))
+	n, err := p.finish(nil)[0].AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	require.True(t, p.stale())
 }
 
 // Its client has closed it and pings, to end a writer of its own that waits for a command: a PONG would leave that

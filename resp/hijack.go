@@ -24,6 +24,7 @@ type hijacked struct {
 	pending []byte // replies to the client
 	inside  bool
 	closed  bool
+	taken   bool // it was taken over
 	undone  bool // it was not taken over after all
 }
 
@@ -36,6 +37,7 @@ const (
 var (
 	errHijacked = errors.New("a lane has taken the connection over")
 	errBroke    = errors.New("the connection broke while a lane took it over")
+	errStray    = errors.New("the server has sent what nobody asked for, or the connection has ended")
 	errNotLeft  = errors.New("the client does not leave its connection")
 )
 
@@ -65,11 +67,19 @@ func (h *hijacked) read(b []byte) (n int, undone bool, err error) {
 	return n, false, nil
 }
 
-// write is the client's; undone as in read. Blocks: never.
+// write is the client's; undone as in read. Nothing is answered before the connection was taken over: the client's
+// reader may be within a message, and a PONG would become a part of it.
+// Blocks: until that is decided, which is at once, and within the limit of hijack.
 func (h *hijacked) write(b []byte) (n int, undone bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.undone {
+	for !h.taken && !h.undone && !h.closed {
+		h.news.Wait()
+	}
+	switch {
+	case h.closed:
+		return 0, false, net.ErrClosed
+	case h.undone:
 		return 0, true, nil
 	}
 	rest := b
@@ -78,13 +88,18 @@ func (h *hijacked) write(b []byte) (n int, undone bool, err error) {
 		h.pending = append(h.pending, pingReply...)
 	}
 	h.news.Broadcast()
-	switch {
-	case h.closed:
-		return 0, false, net.ErrClosed
-	case len(rest) > 0:
+	if len(rest) > 0 {
 		return len(b) - len(rest), false, errHijacked
 	}
 	return len(b), false, nil
+}
+
+// take says that it was taken over.
+func (h *hijacked) take() {
+	h.mu.Lock()
+	h.taken = true
+	h.mu.Unlock()
+	h.news.Broadcast()
 }
 
 // undo gives the connection back.
@@ -111,7 +126,7 @@ func (h *hijacked) close() {
 var past = time.Unix(1, 0)
 
 // hijack takes the connection over, unless the client waits for a reply on it: that would be taken for the answer to
-// the lane's first command. After an error the connection is to be closed.
+// the lane's first command. After an error the connection is closed.
 // Blocks: until the client has written what it is writing, and its reader has left the connection, which is at once.
 func (w *watched) hijack(limit time.Duration) (hijacked bool, failed error) {
 	h := newHijacked()
@@ -133,9 +148,11 @@ func (w *watched) hijack(limit time.Duration) (hijacked bool, failed error) {
 	case <-h.ended:
 		return false, errBroke
 	case <-timer.C:
+		_ = w.Close()
 		return false, errNotLeft
 	}
 	if err := w.Conn.SetReadDeadline(time.Time{}); err != nil {
+		_ = w.Close()
 		return false, err
 	}
 	if w.in.answered != w.asked.sent.Load() || !w.in.between() {
@@ -143,6 +160,7 @@ func (w *watched) hijack(limit time.Duration) (hijacked bool, failed error) {
 		h.undo()
 		return false, nil
 	}
+	h.take()
 	return true, nil
 }
 

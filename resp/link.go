@@ -185,6 +185,11 @@ func (l *link) hijack(w *wire, word string) *ServerError {
 		return nil
 	}
 	w.direct = &direct{conn: conn, peeker: newPeeker(conn.Conn), poll: busyPoll{pollers: l.pollers}}
+	// What came meanwhile, and the client has not read, would be the answer to the lane's first command.
+	if w.direct.stale() {
+		l.discard(w)
+		return l.from.unreachable(errStray)
+	}
 	return nil
 }
 

@@ -172,12 +172,24 @@ func hijacks() []mutant {
 			"resp", "TestAHijackedConnectionIsIdleAndAliveToItsClient", false,
 		},
 		{
+			"pong-within-a-message", "the client reads a PONG as a part of a reply, and a hostile server ends the process",
+			one(hijack, "for !h.taken && !h.undone && !h.closed {", "for false {"), "resp", "TestAPingIsNotAnsweredBeforeTheConnectionIsTaken", false,
+		},
+		{
+			"tls-keeps-an-answer", "what a server sends too much by TLS is the answer to the next command",
+			one("resp/direct.go", "return secure && d.buffered()", "return false"), "resp", "TestWhatTLSHasReadAlreadyIsNotTheNextAnswer", false,
+		},
+		{
+			"hijacked-with-an-answer", "what a server sent too much before the connection was taken is the answer to the first command",
+			one("resp/link.go", "if w.direct.stale() {", "if false {"), "resp", "TestALinkKeepsNoConnectionWithAReplyTooMany", false,
+		},
+		{
 			"hijacked-once-closed", "a client that has closed its connection is kept where it reads",
 			one(hijack, "if w.closed.Load() { // since", "if false { // since"), "resp", "TestAClosedConnectionIsNotHijacked", false,
 		},
 		{
 			"hijacked-at-any-price", "two read from one connection",
-			one(hijack, "case <-timer.C:\n\t\treturn false, errNotLeft", "case <-timer.C:\n\t\treturn true, nil"), "resp", "TestAConnectionWithoutAReaderIsNotHijacked", false,
+			one(hijack, "case <-timer.C:\n\t\t_ = w.Close()\n\t\treturn false, errNotLeft", "case <-timer.C:\n\t\treturn true, nil"), "resp", "TestAConnectionWithoutAReaderIsNotHijacked", false,
 		},
 	}
 }

@@ -169,7 +169,7 @@ func (e *Engine) Ping(ctx context.Context) error {
 		return ErrClosed
 	}
 	if err := e.nodes.Ping(ctx); err != nil {
-		return fmt.Errorf("holdfast: ping: %w", err)
+		return &pingError{err}
 	}
 	return nil
 }

@@ -127,6 +127,8 @@ func (e *WaitError) Error() string {
 	switch {
 	case e.state == nil:
 		return text + "before it was asked for"
+	case isServers(e.state):
+		return text + "while waiting, the last answer was: " + unprefixed(errors.Unwrap(e.state))
 	case !errors.As(e.state, &unknown):
 		return text + "while waiting: " + unprefixed(e.state)
 	case errors.Is(e.state, errNoAnswer):
@@ -149,6 +151,12 @@ func (e *WaitError) Unwrap() []error {
 	default:
 		return []error{e.cause, unknown.cause}
 	}
+}
+
+// isServers reports whether an error is what a server says of a name, and nothing else.
+func isServers(err error) bool {
+	_, said := errors.Unwrap(err).(*ServerError) //nolint:errorlint // a *HeldError may have one beside it
+	return said
 }
 
 // errNoAnswer is why an outcome is unknown where MaxWait ended before the server had said anything.
@@ -268,6 +276,12 @@ func (e *nameError) Error() string {
 }
 
 func (e *nameError) Unwrap() error { return e.err }
+
+// A pingError says that it was Ping that failed.
+type pingError struct{ err error }
+
+func (e *pingError) Error() string { return "holdfast: ping: " + unprefixed(e.err) }
+func (e *pingError) Unwrap() error { return e.err }
 
 // A wrongKindError is ErrWrongKind with what the server says.
 type wrongKindError struct{ said *ServerError }

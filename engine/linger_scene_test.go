@@ -394,12 +394,12 @@ func TestLingerIsForPlainLocks(t *testing.T) {
 			{e.Lock("a", FixedLease(time.Second), five), ErrLease},
 			{e.Lock("a", five).With(FixedLease(time.Second)), ErrLease},
 			{e.Lock("a", FixedLease(time.Second), five, WatchdogLease(time.Second)), nil},
-			{e.Lock("a", five, Spin(time.Millisecond, time.Millisecond)), ErrWrongKind},
-			{e.Lock("a", Spin(time.Millisecond, time.Millisecond), five), ErrWrongKind},
-			{e.FencedLock("a", five).Lock, ErrWrongKind},
-			{e.FairLock("a", five).Lock, ErrWrongKind},
-			{e.RWLock("a", five).ReadLock(), ErrWrongKind},
-			{e.RWLock("a", five).WriteLock(), ErrWrongKind},
+			{e.Lock("a", five, Spin(time.Millisecond, time.Millisecond)), ErrLease},
+			{e.Lock("a", Spin(time.Millisecond, time.Millisecond), five), ErrLease},
+			{e.FencedLock("a", five).Lock, ErrLease},
+			{e.FairLock("a", five).Lock, ErrLease},
+			{e.RWLock("a", five).ReadLock(), ErrLease},
+			{e.RWLock("a", five).WriteLock(), ErrLease},
 		} {
 			sc.wants(c.want, c.l.Err(), fmt.Sprint(i))
 		}

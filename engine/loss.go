@@ -39,7 +39,7 @@ func (l listener) Jeopardy(s renew.Subject) {
 		return
 	}
 	l.eng.log(slog.LevelWarn, "holdfast: lock in jeopardy, no renewal was answered for two periods",
-		"name", resp.Printable(l.eng.nameOf(h.ent.key)))
+		h.ent.unrenewed()...)
 }
 
 // Renewed follows each renewal: some look whether anybody can release the lease yet.
@@ -57,7 +57,7 @@ func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	sc.leave()
 	if leaked {
 		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close",
-			"name", resp.Printable(l.eng.nameOf(h.ent.key)))
+			h.ent.named()...)
 	}
 }
 
@@ -173,8 +173,11 @@ func (sc *section) tellLoss() {
 		c.cancel(ErrLost)
 	}
 	if l.cause != renew.CauseClosed && !l.hold.Lingers() { // nobody had that
-		e.log(slog.LevelWarn, "holdfast: lock lost",
-			"name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause", causeText(l.cause))
+		about := l.hold.ent.named()
+		if l.cause == renew.CauseDeadline && l.hold.Renewing() {
+			about = l.hold.ent.unrenewed()
+		}
+		e.log(slog.LevelWarn, "holdfast: lock lost", append(about, "cause", causeText(l.cause))...)
 	}
 	e.world.Yield("section.tellLoss: contexts cancelled | freed")
 	sc.lock()
@@ -216,6 +219,19 @@ func lossOf(c renew.Cause, f *family) lockstate.Loss {
 	default:
 		return lockstate.LossTaken
 	}
+}
+
+// named is what the log says of any lock: its name.
+func (ent *entry) named() []any { return []any{"name", resp.Printable(ent.eng.nameOf(ent.key))} }
+
+// unrenewed is what the log says of a lock whose renewals fail: its name, the server, and what that said last.
+func (ent *entry) unrenewed() []any {
+	node := ent.eng.nodes.Owner(ent.slot)
+	about := append(ent.named(), "server", node.Addr())
+	if failed := node.RenewalError(); failed != nil {
+		about = append(about, "error", unprefixed(failed))
+	}
+	return about
 }
 
 func causeText(c renew.Cause) string {

@@ -106,7 +106,7 @@ func (s *settings) checkLinger() {
 	switch {
 	case s.Linger == 0:
 	case !traits(s.family).lingers:
-		s.refuse(fmt.Errorf("%w: only a Lock without Spin can Linger", ErrWrongKind))
+		s.refuse(fmt.Errorf("%w: only a Lock without Spin can Linger", ErrLease))
 	case !s.Watchdog:
 		s.refuse(fmt.Errorf("%w: Linger is for leases that the watchdog renews", ErrLease))
 	}
@@ -259,7 +259,7 @@ func Spin(first, most time.Duration) Option {
 			s.refuse(fmt.Errorf("%w: Spin from %v to %v", ErrLease, first, most))
 		}
 		if traits(s.family).spinsAs == 0 {
-			s.refuse(fmt.Errorf("%w: only a Lock can Spin", ErrWrongKind))
+			s.refuse(fmt.Errorf("%w: only a Lock can Spin", ErrLease))
 			return
 		}
 		s.Spin = &lockstate.Spin{First: first, Most: most}

@@ -245,8 +245,13 @@ func (ent *entry) lastError() *resp.ServerError {
 	return ent.Attempt().retry.last
 }
 
-// unanswered says by when what was sent for an op is over, with the last error if there was one.
+// unanswered says by when what was sent for an op is over, with the last error if there was one. Where nothing of it
+// can have run, as on a server that refuses connections, that error is all there is to say.
 func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) error {
+	failed := ent.lastError()
+	if failed != nil && ent.Resends() && !ent.Attempt().retry.Unknown() && failed.Class != ClassPartly {
+		return fromServer(op.lock.Name(), failed)
+	}
 	err := &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
 	until, lease := now.Add(sc.eng.nodes.AttemptLimit()), op.set.Lease
 	if ent != nil && ent.Attempt() != nil {

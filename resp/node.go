@@ -117,10 +117,11 @@ type Node struct {
 	stock    atomic.Pointer[stock] // of the server's run that was connected to last
 	declares atomic.Bool           // of a cluster: every key has to be declared, so each travels alone
 	resends  pacer
-	heldBack atomic.Int64           // until when acquires wait for renewals, a clock.Instant
-	evicts   atomic.Pointer[string] // an eviction policy nobody has been told of yet
-	policy   atomic.Pointer[string] // the last one heard of
-	unasked  atomic.Bool            // it may not be asked whether it takes writes
+	heldBack atomic.Int64                // until when acquires wait for renewals, a clock.Instant
+	evicts   atomic.Pointer[string]      // an eviction policy nobody has been told of yet
+	policy   atomic.Pointer[string]      // the last one heard of
+	unasked  atomic.Bool                 // it may not be asked whether it takes writes
+	renewing atomic.Pointer[ServerError] // why the last renewals failed
 
 	workers world.Group // lanes
 	wg      world.Group // closing connections and pings

@@ -85,6 +85,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 		}
 		pending = append(pending[len(round):], again...)
 	}
+	n.noteRenewals(batch)
 	// What this server does not serve, or not as a master.
 	switch {
 	case n.nodes != nil:
@@ -93,6 +94,18 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 		n.follow.suspect()
 	}
 }
+
+// noteRenewals keeps why the first one that failed did.
+func (n *Node) noteRenewals(batch []Renewal) {
+	var failed *ServerError
+	if i := slices.IndexFunc(batch, func(r Renewal) bool { return r.Err != nil }); i >= 0 {
+		failed = batch[i].Err
+	}
+	n.renewing.Store(failed)
+}
+
+// RenewalError is why the last renewals that came back failed; nil: they did not, or none has come back.
+func (n *Node) RenewalError() *ServerError { return n.renewing.Load() }
 
 // elsewhere deals with the keys of a batch that this node of a cluster does not serve. It asks for
 // each alone, so that the refusal names the node, and tells the table. Keys of a slot that is just

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -93,7 +94,13 @@ func (e *ServerError) quotes() bool {
 }
 
 // unreachable wraps the failure to connect to the endpoint.
-func (p *endpoint) unreachable(err error) *ServerError { return hidden(p.hide, unreachable(err)) }
+func (p *endpoint) unreachable(err error) *ServerError {
+	failed := unreachable(err)
+	if err == context.DeadlineExceeded { //nolint:errorlint // bare: by itself it reads as if the caller's had ended
+		failed.Text = "cannot connect: no answer from " + p.address() + " in time"
+	}
+	return hidden(p.hide, failed)
+}
 
 // refused classifies what an endpoint has answered to the first command of a connection.
 func (p *endpoint) refused(err error) *ServerError { return hidden(p.hide, classify(err)) }

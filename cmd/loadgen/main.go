@@ -70,7 +70,7 @@ func (p *program) load(ctx context.Context, cfg config.Config) error {
 		p.status = max(r.Status, report.StatusFailed)
 		return nil
 	}
-	if r.Status != report.StatusOK {
+	if r.Status != report.StatusOK && (out.table == nil || !onScreen(p.stdout, p.stderr)) { // else the table has said it
 		say(p.stderr, "loadgen: %s\n", r.Failures[0])
 	}
 	return nil

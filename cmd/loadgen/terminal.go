@@ -26,6 +26,11 @@ func columnsOf(w io.Writer) func() int {
 	}
 }
 
+// onScreen reports whether both go to a terminal: what one of them says need not be repeated on the other.
+func onScreen(stdout, stderr io.Writer) bool {
+	return columnsOf(stdout)() > 0 && columnsOf(stderr)() > 0
+}
+
 // tableWidth is how many columns a table on w may have; 0: as many as it needs. COLUMNS overrules the terminal, as it
 // does elsewhere, and is honoured in a pipe, too; else nothing is wrapped there: a program reads it.
 func tableWidth(w io.Writer, getenv func(string) string) int {

@@ -24,6 +24,17 @@ func TestTableWidth(t *testing.T) {
 	require.Zero(t, columnsOf(file)())
 }
 
+func TestWhyARunFailedIsSaidOnceOnATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	require.True(t, onScreen(terminal, terminal))
+	require.False(t, onScreen(new(bytes.Buffer), terminal), "the table goes elsewhere")
+	require.False(t, onScreen(terminal, new(bytes.Buffer)), "the log is to have it")
+}
+
 func TestCOLUMNSIsHonoured(t *testing.T) {
 	withoutServer(t)
 	widest := func() (most int) {

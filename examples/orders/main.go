@@ -106,9 +106,12 @@ func answer(w http.ResponseWriter, id string, how progress, err error) {
 		http.Error(w, "another request works on this order", http.StatusConflict)
 	case errors.Is(err, engine.ErrLost): // the work was told to stop, and may have done a part
 		http.Error(w, "the lock was lost: look at the order before you try again", http.StatusServiceUnavailable)
-	case how == notBegun && (engine.SafeToRetry(err) || errors.Is(err, engine.ErrUnknown)): // overloaded, or no answer
+	case how == notBegun && (engine.SafeToRetry(err) || errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrClosed)):
+		// Overloaded, or no answer, or this service ends and another one has the next request.
 		w.Header().Set("Retry-After", retryAfter(err))
 		http.Error(w, "try again", http.StatusServiceUnavailable)
+	case errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrNotHeld): // the service has ended meanwhile
+		http.Error(w, "interrupted: look at the order before you try again", http.StatusServiceUnavailable)
 	default:
 		log.Printf("order %q: %v", id, err)
 		http.Error(w, "failed", http.StatusInternalServerError)

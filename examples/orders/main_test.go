@@ -95,7 +95,9 @@ func TestOnlyWhatWasNotBegunIsTriedAgain(t *testing.T) {
 		{begun, errors.Join(errors.New("no money"), unknown), http.StatusInternalServerError},
 		{notBegun, unknown, http.StatusServiceUnavailable},
 		{notBegun, engine.ErrOverloaded, http.StatusServiceUnavailable},
-		{notBegun, engine.ErrClosed, http.StatusInternalServerError},
+		{notBegun, engine.ErrClosed, http.StatusServiceUnavailable},
+		{begun, engine.ErrClosed, http.StatusServiceUnavailable},
+		{begun, engine.ErrNotHeld, http.StatusServiceUnavailable},
 	} {
 		w := httptest.NewRecorder()
 		answer(w, "42", c.how, c.err)

@@ -96,7 +96,7 @@ func shown() []mutant {
 		},
 		{
 			"name-turns-a-log", "a name turns the direction in which a line of a log is read",
-			one("engine/loss.go", `"name", resp.Printable(e.nameOf(l.hold.ent.key)), "cause"`, `"name", e.nameOf(l.hold.ent.key), "cause"`),
+			one("engine/loss.go", `"name", resp.Printable(ent.eng.nameOf(ent.key))`, `"name", ent.eng.nameOf(ent.key)`),
 			"engine", "TestNamesTurnNoDirectionInALogOrAnError", false,
 		},
 		{

@@ -371,6 +371,9 @@ func (q *Queue[A]) park() Step {
 // Resend waits for the acquire to be sent again.
 func (q *Queue[A]) Resend() { q.ask = askResend }
 
+// Resends reports whether nothing is on its way because the acquire failed, and a timer sends it again.
+func (q *Queue[A]) Resends() bool { return q.ask == askResend }
+
 // ResendDue is the end of that. It says whether the attempt is still the one meant.
 func (q *Queue[A]) ResendDue(a A) bool {
 	if q.attempt != a || q.ask != askResend {

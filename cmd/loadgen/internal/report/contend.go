@@ -121,7 +121,7 @@ func (t *Tokens) rows() [][2]string {
 	if t == nil {
 		return nil
 	}
-	return [][2]string{{"tokens", fmt.Sprintf("%s, each compared with the one before of its name: %s did not rise", count(t.Checked), count(t.NotRising))}}
+	return [][2]string{{"tokens", fmt.Sprintf("%s, the warm-up's too, each compared with the one before of its name: %s did not rise", count(t.Checked), count(t.NotRising))}}
 }
 
 // Multi is what callers had that take several locks at once. It is part of the report of the scenario multi.

@@ -58,7 +58,7 @@ func TestAFamilyThatIsAddedIsALock(t *testing.T) {
 	for _, f := range futures {
 		testkit.Release(t, testkit.Get(t, f))
 	}
-	require.ErrorIs(t, e.DemoLock("name", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrWrongKind)
+	require.ErrorIs(t, e.DemoLock("name", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrLease)
 	require.Empty(t, s.Keys(t))
 	testkit.Finish(t, s, e, other)
 }

@@ -174,7 +174,7 @@ func TestPermitsRefuseWhatCannotBeAskedFor(t *testing.T) {
 		_, err := sem.With(opt).Acquire(ctx, 1)
 		require.ErrorIs(t, err, engine.ErrLease, what)
 	}
-	require.ErrorIs(t, e.PermitSemaphore("s", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrWrongKind)
+	require.ErrorIs(t, e.PermitSemaphore("s", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrLease)
 	require.ErrorIs(t, e.PermitSemaphore("").Err(), engine.ErrName)
 	for _, id := range []string{"1234", "", strings.Repeat("x", 32), strings.Repeat("0", 34)} {
 		require.ErrorIs(t, sem.Release(ctx, id), engine.ErrNotHeld, id)

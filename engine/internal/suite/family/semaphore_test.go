@@ -141,7 +141,7 @@ func TestASemaphoreRefusesWhatCannotBeAskedFor(t *testing.T) {
 		require.ErrorIs(t, e.Semaphore("s", opt).Acquire(ctx, 1), engine.ErrLease, what)
 		require.Error(t, sem.With(opt).Err(), what)
 	}
-	require.ErrorIs(t, e.Semaphore("s", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrWrongKind)
+	require.ErrorIs(t, e.Semaphore("s", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrLease)
 	require.NoError(t, sem.With(engine.MaxWait(time.Second)).Err())
 	require.ErrorIs(t, e.Semaphore("").Err(), engine.ErrName)
 	require.Empty(t, s.Do(t, "KEYS", "*"))

@@ -54,7 +54,7 @@ func TestSpinRefusesWhatItCannotDo(t *testing.T) {
 	} {
 		require.ErrorIs(t, e.Lock("s", bad).Err(), engine.ErrLease)
 	}
-	require.ErrorIs(t, e.FencedLock("s", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrWrongKind)
+	require.ErrorIs(t, e.FencedLock("s", engine.Spin(time.Millisecond, time.Second)).Err(), engine.ErrLease)
 	require.Empty(t, s.Keys(t))
 	testkit.Finish(t, s, e)
 }

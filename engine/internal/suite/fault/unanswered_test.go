@@ -52,11 +52,48 @@ func TestMaxWaitWithoutAnAnswerTellsTheLastError(t *testing.T) {
 	e := testkit.Open(t, p.Addr())
 	unreachable(t, e, p)
 	_, err := e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(testkit.Limited(t))
-	require.ErrorIs(t, err, engine.ErrUnknown)
+	require.NotErrorIs(t, err, engine.ErrUnknown, "nothing was sent")
 	require.NotErrorIs(t, err, engine.ErrHeld)
 	require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
 	p.RefuseNew(false)
 	testkit.Finish(t, s, e)
+}
+
+// Nobody can be reached, and before that nobody knows what has become of the acquire, or one is on its way.
+func TestMaxWaitWithoutAnAnswerIsUnknownAsLongAsACopyMayRun(t *testing.T) {
+	t.Parallel()
+	t.Run("Before", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Run(t, redistest.Options{})
+		p := faultproxy.Run(t, s.Addr())
+		e := testkit.Open(t, p.Addr())
+		lost := p.DropReply(testkit.ScriptCall("acquire"), 1)
+		f := e.Lock("name", engine.MaxWait(600*time.Millisecond)).AcquireAsync(testkit.Limited(t))
+		testkit.Await(t, lost.C(), "it was sent")
+		p.RefuseNew(true)
+		p.CutAll()
+		err := testkit.GetError(t, f)
+		require.ErrorIs(t, err, engine.ErrUnknown, "the server has granted it")
+		require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
+		p.RefuseNew(false)
+		testkit.Finish(t, s, e)
+	})
+	t.Run("After", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Run(t, redistest.Options{})
+		p := faultproxy.Run(t, s.Addr())
+		e := testkit.Open(t, p.Addr())
+		unreachable(t, e, p)
+		f := e.Lock("name", engine.MaxWait(2*time.Second)).AcquireAsync(testkit.Limited(t))
+		_, err := e.Lock("later").TryAcquire(testkit.Limited(t))
+		require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err), "what came before it has failed, too")
+		held := p.Hold(testkit.ScriptCall("acquire"), 1)
+		p.RefuseNew(false)
+		testkit.Await(t, held.C(), "it was sent")
+		require.ErrorIs(t, testkit.GetError(t, f), engine.ErrUnknown, "the server may yet grant it")
+		p.ReleaseCommands()
+		testkit.Finish(t, s, e)
+	})
 }
 
 // Where it is known who holds the lock, that is the answer, also if the server has gone silent since.

@@ -126,6 +126,30 @@ func TestWhoGivesUpIsToldWhatTheServerSaid(t *testing.T) {
 		require.Equal(t, engine.ClassReadOnly, testkit.ServerClass(err))
 		require.ErrorContains(t, err, `"name": context deadline exceeded while waiting, the last answer was: server: READONLY`)
 	})
+	t.Run("NoConnection", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Run(t, redistest.Options{})
+		log, lines := testkit.Logger()
+		e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = log })
+		ls := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(engine.MinWatchdogLease)))
+		s.Kill()
+		_, err := e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(testkit.Limited(t))
+		require.NotErrorIs(t, err, engine.ErrUnknown, "nothing was sent")
+		require.NotErrorIs(t, err, engine.ErrHeld)
+		require.Equal(t, engine.ClassUnreachable, testkit.ServerClass(err))
+		require.True(t, engine.SafeToRetry(err))
+		require.Positive(t, engine.RetryAfter(err))
+		require.Contains(t, err.Error(), `holdfast: "name": server: cannot connect: dial tcp `+s.Addr())
+		err = givenUp(t, acquire(e.Lock("name")))
+		require.ErrorContains(t, err, `holdfast: "name": context deadline exceeded while waiting, the last answer was: server: cannot connect`)
+		err = e.Ping(testkit.Limited(t))
+		require.ErrorContains(t, err, "holdfast: ping: server: cannot connect: dial tcp "+s.Addr())
+		// The log says whose silence it was.
+		testkit.Within(t, ls.Context().Done(), testkit.TooLong, "it is lost")
+		for _, line := range []string{"in jeopardy", "lock lost"} {
+			testkit.Eventually(t, line, func() bool { return len(lines.With("WARN", line, "held", s.Addr(), "cannot connect")) == 1 })
+		}
+	})
 	t.Run("Silent", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.Run(t, redistest.Options{})
@@ -147,8 +171,9 @@ func TestWhoGivesUpIsToldWhatTheServerSaid(t *testing.T) {
 		readOnly(t, s)
 		err := testkit.GetError(t, waiter)
 		require.NotErrorIs(t, err, engine.ErrHeld, "its time is over, and nobody knows of another")
-		require.ErrorIs(t, err, engine.ErrUnknown)
+		require.NotErrorIs(t, err, engine.ErrUnknown, "a replica has granted nothing")
 		require.Equal(t, engine.ClassReadOnly, testkit.ServerClass(err))
+		require.True(t, engine.SafeToRetry(err))
 	})
 	t.Run("HolderThatMayBeThere", func(t *testing.T) {
 		t.Parallel()

@@ -95,6 +95,9 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	sc := e.enter(ent.hash)
 	// The queue may send again from here on: whoever decides below decides what.
 	ent.Landed()
+	if first := ent.First(); first != nil && r.SentAt != 0 {
+		first.Asked = true
+	}
 	switch r.Code {
 	case resp.CodeOpened, resp.CodeGone, resp.CodeDeleted:
 		sc.looked(a, r)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -333,12 +334,12 @@ func (op *multiOp) quitNow() {
 }
 
 // waitedError is what a caller is told when MaxWait is over: of the first lock that somebody has, else of the first
-// that nobody knows anything of.
+// that nobody knows anything of, else of the first that was refused.
 func (op *multiOp) waitedError() error {
 	if op.failure != nil {
 		return op.failure
 	}
-	var unknown error
+	var unknown, refused error
 	for i := range op.parts {
 		p := &op.parts[i]
 		if p.op == nil {
@@ -351,17 +352,29 @@ func (op *multiOp) waitedError() error {
 		if errors.Is(err, ErrHeld) {
 			return err
 		}
-		if unknown == nil {
-			unknown = err
+		switch {
+		case err == nil: // granted
+		case errors.Is(err, ErrUnknown):
+			unknown = cmp.Or(unknown, err)
+		case !told: // it is not taken back yet, and may be sent until then
+			if isServers(err) {
+				err = errors.Unwrap(err)
+			}
+			unknown = cmp.Or[error](unknown, &UnknownError{Name: p.lock.Name(), FreeBy: op.freeBy(p.lock), cause: err})
+		default:
+			refused = cmp.Or(refused, err)
 		}
 	}
-	if unknown != nil {
-		return unknown
+	if err := cmp.Or(unknown, refused); err != nil {
+		return err
 	}
 	first := op.parts[0].lock // all were granted, and it is not known yet whether those that are old were extended
-	return &UnknownError{
-		Name: first.Name(), FreeBy: first.eng.clock.Wall(first.eng.clock.Now().Add(first.set.Lease)), cause: errNoAnswer,
-	}
+	return &UnknownError{Name: first.Name(), FreeBy: op.freeBy(first), cause: errNoAnswer}
+}
+
+// freeBy is when a lock is free of an operation that ends now.
+func (op *multiOp) freeBy(l *Lock) time.Time {
+	return l.eng.clock.Wall(l.eng.clock.Now().Add(l.eng.nodes.AttemptLimit() + l.set.Lease))
 }
 
 // raise extends fixed leases that have run for longer than the others, so that each has nearly all of itself left. The

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -300,9 +302,7 @@ func (op *redOp) note(p *part, err error) {
 // have split the servers between them one is alone, and the longer, the more rounds there were.
 func (op *redOp) again() {
 	const first, most = 4 * time.Millisecond, 256 * time.Millisecond
-	if op.last == nil {
-		op.last = op.unanswered()
-	}
+	op.last = op.why()
 	if op.try {
 		op.fail(op.last)
 		return
@@ -355,18 +355,27 @@ func (op *redOp) waitedError() error {
 	switch {
 	case op.failure != nil:
 		return op.failure
-	case op.last != nil:
-		return op.last
 	default:
-		return op.unanswered()
+		return op.why()
 	}
 }
 
-// unanswered says that not enough servers have said anything.
-func (op *redOp) unanswered() error {
+// why says why there is no majority: somebody has the lock; or else nobody knows, because servers that have not
+// answered may have granted it; or else what a server says.
+func (op *redOp) why() error {
+	open := slices.ContainsFunc(op.parts, func(p part) bool {
+		if p.op == nil {
+			return false
+		}
+		_, err, told := p.op.Result()
+		return !told || errors.Is(err, ErrUnknown)
+	})
+	if op.last != nil && (!open || errors.Is(op.last, ErrHeld)) {
+		return op.last
+	}
 	l := op.parts[0].lock
 	return &UnknownError{
-		Name: l.Name(), FreeBy: l.eng.clock.Wall(l.eng.clock.Now().Add(l.set.Lease)), cause: errNoAnswer,
+		Name: l.Name(), FreeBy: l.eng.clock.Wall(l.eng.clock.Now().Add(l.set.Lease)), cause: cmp.Or(op.last, errNoAnswer),
 	}
 }
 

@@ -245,11 +245,17 @@ func (ent *entry) lastError() *resp.ServerError {
 	return ent.Attempt().retry.last
 }
 
-// unanswered says by when what was sent for an op is over, with the last error if there was one. Where nothing of it
-// can have run, as on a server that refuses connections, that error is all there is to say.
+// unsent reports whether nothing was ever sent for an op, nor for who was first before it and may have left it a grant.
+// What serves many at once asks for all of them, and is not told apart.
+func (ent *entry) unsent(op *acquireOp) bool {
+	return ent.Resends() && !ent.Attempt().retry.Unknown() && !op.Asked && !op.Told() &&
+		traits(op.set.family).Serves == lockstate.ServesOne
+}
+
+// unanswered says by when what was sent for an op is over, with the last error if there was one. Where nothing was
+// sent, as to a server that refuses connections, that error is all there is to say.
 func (sc *section) unanswered(ent *entry, op *acquireOp, now clock.Instant) error {
-	failed := ent.lastError()
-	if failed != nil && ent.Resends() && !ent.Attempt().retry.Unknown() && failed.Class != ClassPartly {
+	if failed := ent.lastError(); failed != nil && ent.unsent(op) {
 		return fromServer(op.lock.Name(), failed)
 	}
 	err := &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}

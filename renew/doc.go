@@ -2,7 +2,7 @@
 // batch, and what deadline an answer earns.
 //
 //	Watch ──► cohort (node, ~50 ms bucket) ──due──► batch of <= 128 keys an EVALSHA
-//	            ▲                                     │ renewal connection; retries on a second one
+//	            ▲                                     │ renewal connection; without an answer over a second one, too
 //	            │ renewed: deadline = sent + lease − margin, next in lease/3 minus jitter
 //	            └─────────────────────────────────────┤
 //	                failed: again in lease/12 ────────┤

@@ -24,12 +24,12 @@ type Hold struct {
 	lease    atomic.Int64 // with which it is renewed, or the longest that is not; changes with its handles
 	item     wheel.Item[Subject]
 	deadline atomic.Int64  // trust deadline, a clock.Instant; written under Cohorts.mu; moves back in Lower alone
-	state    atomic.Uint32 // what ended: goneBit, stoppedBit
+	state    atomic.Uint32 // goneBit, stoppedBit, secondBit
 	Family   resp.Family
 
 	// Guarded by Cohorts.mu, except before Watch.
 	attempt  attemptState
-	failing  bool // the last attempt failed: the next one uses the second connection
+	failing  bool // the last attempt failed
 	jeopardy bool
 	sentAt   clock.Instant // of the last success, or when renewing was resumed: jeopardy counts from it
 	next     clock.Instant // when to renew; 0: not drawn yet, see spreadAt
@@ -40,6 +40,7 @@ type Hold struct {
 const (
 	goneBit    uint32 = 1 << iota // no longer under watch
 	stoppedBit                    // no further renewals; the deadline stands
+	secondBit                     // the present attempt, or the next, begins with the second connection
 )
 
 // An attemptState says where the present renewal of a hold is.
@@ -48,7 +49,7 @@ type attemptState uint8
 const (
 	noAttempt attemptState = iota // none is on its way
 	attemptSent
-	attemptHedged // sent over the second connection, too
+	attemptHedged // sent over the other connection, too
 )
 
 // Scheduled is its place among those that the wheel wakes.
@@ -59,6 +60,16 @@ func (h *Hold) Deadline() clock.Instant { return clock.Instant(h.deadline.Load()
 
 // Lease is what the hold is renewed with, or, where nothing is renewed, the longest of its leases.
 func (h *Hold) Lease() time.Duration { return time.Duration(h.lease.Load()) }
+
+// hedge is when the attempt on its way is sent over the other connection, too, if it has no answer by then: a later one
+// than the first when it has waited for as long as the first does.
+func (h *Hold) hedge() clock.Instant {
+	first := hedgeAt(h.sentAt, h.Lease())
+	if !h.failing {
+		return first
+	}
+	return max(first, h.next.Add(h.Lease()/6))
+}
 
 // lag is how long ago the renewal was due that is answered now: the first attempt, if there were several. It is
 // negative if no renewal is due: an answer over the other connection has renewed the hold already.
@@ -86,11 +97,17 @@ func (h *Hold) Extended(sentAt clock.Instant, lease time.Duration, now clock.Ins
 func (h *Hold) StopRenewing() { h.state.Or(stoppedBit) }
 
 // renew says whether it is renewed from now on.
-func (h *Hold) renew(on bool) {
+func (h *Hold) renew(on bool) { h.set(stoppedBit, !on) }
+
+// second reports whether the present attempt, or the next, begins with the second connection.
+func (h *Hold) second() bool { return h.state.Load()&secondBit != 0 }
+
+// set sets a bit of the state, or clears it.
+func (h *Hold) set(bit uint32, on bool) {
 	if on {
-		h.state.And(^stoppedBit)
+		h.state.Or(bit)
 	} else {
-		h.StopRenewing()
+		h.state.And(^bit)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestEveryAnswerOfABatchIsTaken(t *testing.T) {
 	require.True(t, r.Forget(batch[0]))
 	sentAt := start.Add(100 * ms)
 	r.clock.Set(start.Add(200 * ms))
-	r.answered(lease, batch, []resp.Renewal{
+	r.answered(false, lease, batch, []resp.Renewal{
 		{Code: resp.CodeRenewed, SentAt: sentAt},
 		{Code: resp.CodeNotOurs},
 		{Code: resp.CodeError, Err: wrongType},

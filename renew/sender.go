@@ -170,7 +170,7 @@ func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal,
 	// The answers stand in the order of the groups.
 	rest := answers
 	for _, g := range groups {
-		s.k.answered(g.lease, g.subjects, rest[:len(g.subjects)])
+		s.k.answered(s.retry, g.lease, g.subjects, rest[:len(g.subjects)])
 		rest = rest[len(g.subjects):]
 	}
 	clear(answers)

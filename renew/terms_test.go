@@ -286,8 +286,8 @@ func (n *silent) Renew(retry bool, limit time.Duration, batch []resp.Renewal) {
 func TestARenewalThatHangsIsSentOnceOverEachConnection(t *testing.T) {
 	for name, c := range map[string]struct{ fails, first, again int }{
 		"TheFirstAttemptHangs": {0, 1, 1},
-		"TheSecondOneHangs":    {1, 1, 1},
-		"TheThirdOneHangs":     {2, 1, 2},
+		"TheSecondOneHangs":    {1, 2, 1},
+		"TheThirdOneHangs":     {2, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world.New(1, 0)

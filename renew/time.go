@@ -74,7 +74,7 @@ func attemptLimit(lease time.Duration) time.Duration {
 	return min(lease/3, 2*time.Second)
 }
 
-// hedgeAt is when a first attempt that has no answer is sent over the second connection, too.
+// hedgeAt is when a first attempt that has no answer is sent over the other connection, too.
 func hedgeAt(sentAt clock.Instant, lease time.Duration) clock.Instant {
 	return sentAt.Add(lease / 2)
 }

@@ -132,6 +132,15 @@ func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
 	return &(*o)[len(*o)-1]
 }
 
+// add has a hold renewed over one of its node's connections.
+func (o *outgoing) add(s Subject, second bool) {
+	if second {
+		o.again = append(o.again, s)
+	} else {
+		o.first = append(o.first, s)
+	}
+}
+
 func (o dueByNode) send() {
 	for i := range o {
 		o[i].senders.first.add(o[i].first)
@@ -175,8 +184,10 @@ func (h *Hold) wake() clock.Instant {
 	switch {
 	case !h.Renewing():
 		return end
-	case h.attempt == attemptSent && !h.failing:
-		return min(hedgeAt(h.sentAt, h.Lease()), end)
+	case h.attempt == attemptSent && !h.jeopardy:
+		return min(h.hedge(), jeopardyAt(h.sentAt, h.Lease()), end)
+	case h.attempt == attemptSent:
+		return min(h.hedge(), end)
 	case h.attempt != noAttempt && !h.jeopardy:
 		return min(jeopardyAt(h.sentAt, h.Lease()), end)
 	case h.attempt != noAttempt:
@@ -289,16 +300,10 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 			switch {
 			case h.attempt == noAttempt && !now.Before(h.next):
 				h.attempt = attemptSent
-				to := out.of(k, s)
-				if h.failing {
-					to.again = append(to.again, s)
-				} else {
-					to.first = append(to.first, s)
-				}
-			case h.attempt == attemptSent && !h.failing && !now.Before(hedgeAt(h.sentAt, h.Lease())):
+				out.of(k, s).add(s, h.second())
+			case h.attempt == attemptSent && !now.Before(h.hedge()):
 				h.attempt = attemptHedged // it hangs, or waits behind one that does: the other connection may be well
-				to := out.of(k, s)
-				to.again = append(to.again, s)
+				out.of(k, s).add(s, !h.second())
 			}
 		}
 		k.reschedule(s)
@@ -346,9 +351,10 @@ func (k *Cohorts) expire(s Subject) {
 // Extended is Hold.Extended for a hold under watch. It reports whether the hold lives on. If not, the hold is lost,
 // Lost was or will be called, and the answer proves nothing.
 func (k *Cohorts) Extended(s Subject, sentAt clock.Instant, lease time.Duration) bool {
-	h, now := s.Watched(), k.clock.Now()
+	h := s.Watched()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	now := k.clock.Now() // under mu: a deadline that is over meanwhile stays over
 	if h.gone() {
 		return false
 	}
@@ -365,10 +371,10 @@ func (k *Cohorts) reschedule(s Subject) {
 	}
 }
 
-// answered takes the answers of a batch that was sent with a lease. It proves no more than the present one:
-// an expiry that another command has lowered since is not to be believed. And of a hold whose renewals
-// have ended it proves nothing.
-func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []resp.Renewal) {
+// answered takes the answers of a batch that was sent with a lease, over the second connection or the first. It proves
+// no more than the present one: an expiry that another command has lowered since is not to be believed. And of a hold
+// whose renewals have ended it proves nothing.
+func (k *Cohorts) answered(second bool, lease time.Duration, subjects []Subject, answers []resp.Renewal) {
 	var lost []Subject
 	var causes []Cause
 	type success struct {
@@ -378,9 +384,9 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	renewed := make([]success, 0, len(subjects))
 	var outlasted []Subject
 	failed, late := int64(0), int64(0)
-	now := k.clock.Now()
 	k.prefetched.Store(prefetchHolds(subjects))
 	k.mu.Lock()
+	now := k.clock.Now() // under mu: a deadline that is over meanwhile stays over
 	// What each answer proves.
 	for i, s := range subjects {
 		h := s.Watched()
@@ -415,6 +421,7 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 		default:
 			failed++
 			h.failing = true
+			h.set(secondBit, second == saidBy(a.Err)) // a connection that brings an answer is well
 			h.next = now.Add(retryAfter(h.Lease()))
 		}
 		k.reschedule(s)
@@ -438,8 +445,16 @@ func (k *Cohorts) answered(lease time.Duration, subjects []Subject, answers []re
 	}
 }
 
+// saidBy reports whether an error is a server's answer.
+func saidBy(err *resp.ServerError) bool {
+	return err != nil && err.Class != resp.ClassUnknown && err.Class != resp.ClassUnreachable
+}
+
 // succeeded takes what a success proves that was sent then, with that lease. Called with mu held.
 func (k *Cohorts) succeeded(h *Hold, sentAt clock.Instant, lease time.Duration, now clock.Instant) {
+	if h.failing {
+		h.set(secondBit, false)
+	}
 	h.failing, h.jeopardy = false, false
 	// With two connections an older attempt may be answered after a newer one.
 	h.sentAt = max(h.sentAt, sentAt)

@@ -162,17 +162,17 @@ func TestAttemptLimitLeavesTimeForTheNext(t *testing.T) {
 	}
 }
 
-func TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection(t *testing.T) {
+func TestFailedRenewalIsTriedAgainSoonOverTheOtherConnection(t *testing.T) {
 	const lease = 3 * time.Second
 	r := newRig(t)
 	r.watch("name", lease)
 	c := r.next(lease)
 	require.False(t, c.retry)
-	for range 3 {
+	for _, second := range []bool{true, false, true} {
 		r.answer(c, resp.CodeError, unanswered)
 		failedAt := r.clock.Now()
 		c = r.next(lease)
-		require.True(t, c.retry, "the first connection may be hung")
+		require.Equal(t, second, c.retry, "the last one may be hung")
 		require.LessOrEqual(t, c.at.Sub(failedAt), lease/12+bucket+step)
 		require.GreaterOrEqual(t, c.at.Sub(failedAt), lease/12, "not in a tight loop")
 	}
@@ -184,6 +184,84 @@ func TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection(t *testing.T) {
 	require.False(t, c.retry, "after a success the first connection is trusted again")
 	r.renewed(c)
 	require.Empty(t, r.heard("lost"))
+}
+
+// A connection that brings an answer is well, whatever it says; of the other one nothing is known.
+func TestARenewalThatTheServerRefusesIsTriedAgainOverTheSameConnection(t *testing.T) {
+	const lease = 3 * time.Second
+	busy := &resp.ServerError{Class: resp.ClassBusy, Text: "BUSY"}
+	r := newRig(t)
+	s := r.watch("name", lease)
+	c := r.next(lease)
+	for range 2 {
+		require.False(t, c.retry)
+		r.answer(c, resp.CodeError, busy)
+		c = r.next(lease)
+	}
+	r.answer(c, resp.CodeError, unanswered)
+	for c = r.next(lease); r.clock.Now().Before(s.Deadline().Add(-lease / 4)); c = r.next(lease) {
+		require.True(t, c.retry)
+		r.answer(c, resp.CodeError, busy)
+	}
+	require.True(t, c.retry)
+	r.renewed(c)
+	require.Empty(t, r.heard("lost"))
+}
+
+// One error, and then the connection that is tried instead brings no answer within the limit: the other one is asked.
+func TestAHoldOutlastsAnErrorAndAConnectionThatHangs(t *testing.T) {
+	for _, lease := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second} {
+		r := newRig(t)
+		s := r.watch("name", lease)
+		r.answer(r.next(lease), resp.CodeError, unanswered)
+		hung := r.next(lease)
+		require.True(t, hung.retry)
+		for s.attempt != attemptHedged { // its timers have settled: nobody else looks
+			require.Empty(t, r.heard("lost"), "%v", lease)
+			r.pass(step)
+		}
+		soon := max(start.Add(lease/2), hung.at.Add(lease/6))
+		require.LessOrEqual(t, r.clock.Now(), soon.Add(2*bucket+step))
+		c := r.take()
+		require.False(t, c.retry)
+		r.renewed(c)
+		r.answer(hung, resp.CodeError, unanswered)
+		require.Empty(t, r.heard("lost"))
+	}
+}
+
+// Whoever has seen that a deadline is over has seen that the hold is lost: an answer that was there before, and waits for
+// its turn meanwhile, does not raise it.
+func TestADeadlineThatEndsBeforeTheTurnOfAnAnswerStaysOver(t *testing.T) {
+	const lease = 3 * time.Second
+	for how, answer := range map[string]func(*rig, *subject){
+		"Renewed": func(r *rig, s *subject) {
+			r.answered(false, lease, []Subject{s}, []resp.Renewal{{Code: resp.CodeRenewed, SentAt: r.clock.Now()}})
+		},
+		"Extended": func(r *rig, s *subject) { r.Extended(s, r.clock.Now(), lease) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t)
+			s := r.watch("name", lease)
+			over := s.Deadline()
+			r.clock.Set(over - 1)
+			r.Cohorts.mu.Lock()
+			begun, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				close(begun)
+				answer(r, s)
+				close(done)
+			}()
+			<-begun
+			for range 100 { // it comes as far as it can
+				runtime.Gosched()
+			}
+			r.clock.Set(over)
+			r.Cohorts.mu.Unlock()
+			<-done
+			require.Equal(t, over, s.Deadline())
+		})
+	}
 }
 
 func TestARenewalIsLateWhenHalfALeaseHasPassedSinceTheLast(t *testing.T) {

@@ -95,16 +95,22 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	}
 }
 
-// noteRenewals keeps why the first one that failed did.
+// noteRenewals keeps why the last batch failed, if that is no matter of its keys: then it is why any other does, too.
 func (n *Node) noteRenewals(batch []Renewal) {
 	var failed *ServerError
-	if i := slices.IndexFunc(batch, func(r Renewal) bool { return r.Err != nil }); i >= 0 {
-		failed = batch[i].Err
+	for i := range batch {
+		if err := batch[i].Err; err == nil || err.Class.perKey() || !err.Class.Transient() {
+			n.renewing.Store(nil)
+			return
+		}
+	}
+	if len(batch) > 0 {
+		failed = hidden(n.opts.Hide, batch[0].Err)
 	}
 	n.renewing.Store(failed)
 }
 
-// RenewalError is why the last renewals that came back failed; nil: they did not, or none has come back.
+// RenewalError is why the server renews nothing; nil: it does, or refuses single keys, or nothing has come back.
 func (n *Node) RenewalError() *ServerError { return n.renewing.Load() }
 
 // elsewhere deals with the keys of a batch that this node of a cluster does not serve. It asks for

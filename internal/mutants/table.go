@@ -59,7 +59,7 @@ func table() []mutant {
 		resting(), living(),
 		leaving(), leavingNothing(),
 		network(),
-		telling(), tellingLate(), lasting(),
+		telling(), tellingLate(), lasting(), unsent(), otherConnection(),
 		secrets(), shown(), runs(), commands(),
 		hostile(),
 		judging(), judgingHolders(), leading(), judgingRuns(), keeping(),
@@ -398,8 +398,8 @@ func holders() []mutant {
 		},
 		{
 			"second-connection-unused", "a connection that hangs costs every lock on it",
-			one("renew/watchdog.go", "if h.failing {", "if false {"),
-			"renew", "TestFailedRenewalIsTriedAgainSoonOverTheSecondConnection", false,
+			one("renew/watchdog.go", "out.of(k, s).add(s, h.second())", "out.of(k, s).add(s, false)"),
+			"renew", "TestFailedRenewalIsTriedAgainSoonOverTheOtherConnection", false,
 		},
 		{
 			"cancel-and-grant-both-win", "one acquire has two results",

@@ -9,21 +9,6 @@ func telling() []mutant {
 			"engine", "TestSimCorpus", false,
 		},
 		{
-			"unreachable-is-unknown", "who could not even connect is told that the outcome is unknown",
-			one("engine/wait.go", "failed != nil && ent.Resends()", "failed != nil && false && ent.Resends()"),
-			faultSuite, "TestMaxWaitWithoutAnAnswerTellsTheLastError", false,
-		},
-		{
-			"refused-though-it-was-granted", "an acquire whose answer was lost is said to have done nothing: the next found no server",
-			one("engine/wait.go", " && !ent.Attempt().retry.Unknown()", ""),
-			faultSuite, "TestMaxWaitWithoutAnAnswerIsUnknownAsLongAsACopyMayRun", false,
-		},
-		{
-			"refused-though-it-is-sent", "an acquire that is on its way is said to have done nothing: the last one found no server",
-			one("engine/wait.go", " && ent.Resends()", ""),
-			faultSuite, "TestMaxWaitWithoutAnAnswerIsUnknownAsLongAsACopyMayRun", false,
-		},
-		{
 			"extend-without-effect", "an Extend is told to have worked, and the holder does not trust it",
 			one("engine/lease.go", "over = !e.watchdog.Extended(h, r.SentAt, x.lease)", "over = !e.watchdog.Extended(h, r.SentAt, 0*x.lease)"),
 			"engine", "TestSimCorpus", false,

@@ -50,7 +50,7 @@ func wishes() []mutant {
 		},
 		{
 			"no-hedge", "a connection that hangs leaves too little time for the next",
-			one("renew/watchdog.go", "h.attempt == attemptSent && !h.failing && !now.Before(hedgeAt(h.sentAt, h.Lease())):", "false:"),
+			one("renew/watchdog.go", "h.attempt == attemptSent && !now.Before(h.hedge()):", "false:"),
 			"renew", "TestNoHoldIsLostWhileRoundTripsStayBelowTheirLimit", true,
 		},
 		{

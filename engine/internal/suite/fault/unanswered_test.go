@@ -132,3 +132,126 @@ func TestMaxWaitTellsOfAHolderThatIsKnown(t *testing.T) {
 	s.Do(t, "DEL", "redisson_lock_token:{fenced}", "redisson_lock_token:{their fenced}")
 	testkit.Finish(t, s, e, other)
 }
+
+// Who is counted at a barrier may be among those who pass it, whatever is heard later: to come again would count twice.
+func TestWhoIsCountedAtABarrierIsNotToldThatNothingWasDone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	a, b, c := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	ctx := testkit.Limited(t)
+	second := b.Barrier("bar", 3, engine.WatchdogLease(engine.MinPartyLease)).AwaitAsync(ctx)
+	testkit.Eventually(t, "it waits", func() bool { return b.Stats().Waits == 1 })
+	first := a.Barrier("bar", 3, engine.MaxWait(8*time.Second)).AwaitAsync(ctx)
+	testkit.Eventually(t, "it waits", func() bool { return a.Stats().Waits == 1 })
+	unreachable(t, a, p)
+	require.NoError(t, c.Barrier("bar", 3).Await(ctx))
+	_, err := second.Await(ctx)
+	require.NoError(t, err, "all three have come")
+	_, err = first.Await(ctx)
+	require.ErrorIs(t, err, engine.ErrUnknown)
+	p.RefuseNew(false)
+	for _, e := range []*engine.Engine{a, b, c} { // the barrier itself stays
+		require.NoError(t, testkit.Close(e))
+	}
+}
+
+// One of several locks is refused, and of another one nobody knows whether it was granted.
+func TestOneOfSeveralLocksThatMayBeHeldMakesTheWholeUnknown(t *testing.T) {
+	t.Parallel()
+	acquires := testkit.ScriptCall("acquire")
+	servers := func(t *testing.T, n int) (ps []*faultproxy.Proxy, es []*engine.Engine) {
+		t.Helper()
+		for range n {
+			p := faultproxy.Run(t, redistest.Run(t, redistest.Options{}).Addr())
+			ps, es = append(ps, p), append(es, testkit.Open(t, p.Addr()))
+		}
+		return ps, es
+	}
+	t.Run("MultiWhileItIsAsked", func(t *testing.T) {
+		t.Parallel()
+		ps, es := servers(t, 2)
+		unreachable(t, es[0], ps[0])
+		ps[1].DropReply(acquires, -1, faultproxy.Hang)
+		_, err := engine.Multi(es[0].Lock("a", engine.MaxWait(600*time.Millisecond)), es[1].Lock("b")).Acquire(testkit.Limited(t))
+		require.ErrorIs(t, err, engine.ErrUnknown)
+		require.NotErrorIs(t, err, engine.ErrHeld)
+	})
+	t.Run("MultiThatWaitsForAnother", func(t *testing.T) {
+		t.Parallel()
+		ps, es := servers(t, 2)
+		unreachable(t, es[0], ps[0])
+		ps[1].DropReply(acquires, 1)
+		ps[1].Refuse(testkit.ScriptCall("release"), -1, "NOPERM no permissions")
+		asked := 0
+		ps[1].Refuse(func(cmd []string) bool {
+			if acquires(cmd) {
+				asked++
+			}
+			return acquires(cmd) && asked > 1
+		}, -1, "NOPERM no permissions")
+		w := engine.MaxWait(1200 * time.Millisecond)
+		_, err := engine.Multi(es[0].Lock("a", w), es[1].Lock("b", w)).Acquire(testkit.Limited(t))
+		require.ErrorIs(t, err, engine.ErrUnknown)
+	})
+	t.Run("Red", func(t *testing.T) {
+		t.Parallel()
+		ps, es := servers(t, 3)
+		var locks []*engine.Lock
+		for i, e := range es {
+			locks = append(locks, e.Lock("red", engine.MaxWait(600*time.Millisecond), engine.FixedLease(20*time.Second)))
+			if i == 0 {
+				unreachable(t, e, ps[i])
+			} else {
+				ps[i].DropReply(acquires, -1, faultproxy.Hang)
+			}
+		}
+		_, err := engine.Red(locks...).Acquire(testkit.Limited(t))
+		require.ErrorIs(t, err, engine.ErrUnknown, "a majority has granted it")
+		_, err = engine.Red(locks...).TryAcquire(testkit.Limited(t))
+		require.ErrorIs(t, err, engine.ErrUnknown)
+	})
+}
+
+// The server takes no new connection, and refuses one renewal: the connection that brought the refusal is well.
+func TestARefusedRenewalNeedsNoOtherConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := testkit.Open(t, p.Addr())
+	ls := testkit.Acquire(t, e.Lock("name", engine.WatchdogLease(engine.MinWatchdogLease)))
+	testkit.Eventually(t, "there is a connection for renewals", func() bool { return e.Stats().Renewals.Sent > 0 })
+	p.RefuseNew(true)
+	refused := p.Refuse(testkit.ScriptCall("renew"), 1, "BUSY Redis is busy running a script")
+	testkit.Await(t, refused.C(), "a renewal")
+	sent := e.Stats().Renewals.Sent
+	testkit.Eventually(t, "it is renewed for more than a lease", func() bool { return ls.Lost() || e.Stats().Renewals.Sent > sent+5 })
+	require.False(t, ls.Lost())
+	p.RefuseNew(false)
+	testkit.Release(t, ls)
+	testkit.Finish(t, s, e)
+}
+
+// Why nothing is renewed is said without what a server must not say, and of refusals that are one lock's alone nothing is
+// said of others.
+func TestTheLogOfALockThatIsNotRenewedHasNoSecretAndNoOthersError(t *testing.T) {
+	t.Parallel()
+	for refusal, said := range map[string]string{
+		"READONLY user app pass secret": "READONLY user app pass ***",
+		"NOPERM of tenant:two":          "",
+	} {
+		s := testkit.ACLServer(t)
+		p := faultproxy.Run(t, s.Addr())
+		log, lines := testkit.Logger()
+		e := testkit.Open(t, p.Addr(), testkit.AsApp, func(c *engine.Config) { c.Logger = log })
+		ls := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(engine.MinWatchdogLease)))
+		p.Refuse(testkit.ScriptCall("renew"), -1, refusal)
+		testkit.Within(t, ls.Context().Done(), testkit.TooLong, "it is lost")
+		for _, line := range []string{"in jeopardy", "lock lost"} {
+			testkit.Eventually(t, line, func() bool { return len(lines.With("WARN", line, p.Addr(), said)) == 1 })
+		}
+		require.Empty(t, lines.With("secret"))
+		require.Empty(t, lines.With("tenant"))
+		require.NoError(t, e.Close(testkit.Limited(t)))
+	}
+}

@@ -171,9 +171,8 @@ func TestWhoGivesUpIsToldWhatTheServerSaid(t *testing.T) {
 		readOnly(t, s)
 		err := testkit.GetError(t, waiter)
 		require.NotErrorIs(t, err, engine.ErrHeld, "its time is over, and nobody knows of another")
-		require.NotErrorIs(t, err, engine.ErrUnknown, "a replica has granted nothing")
+		require.ErrorIs(t, err, engine.ErrUnknown)
 		require.Equal(t, engine.ClassReadOnly, testkit.ServerClass(err))
-		require.True(t, engine.SafeToRetry(err))
 	})
 	t.Run("HolderThatMayBeThere", func(t *testing.T) {
 		t.Parallel()

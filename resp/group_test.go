@@ -34,6 +34,12 @@ func TestArgumentsOfValuesOfAGroup(t *testing.T) {
 	}
 }
 
+// In a cluster whoever renews looks for the group, not for a key that only the engine knows.
+func TestARenewalOfValuesHasTheSlotOfTheirGroup(t *testing.T) {
+	r := Renewal{Family: FamilyGroup, Key: slot.GroupOf("g", valueA+valueB)}
+	require.Equal(t, slot.Of("g"), r.slot())
+}
+
 // Two sets that shared an owner id would find each other's values to be their own.
 func TestEachAcquireOfValuesHasAnOwnerIDOfItsOwn(t *testing.T) {
 	a, b := pureOp(OpAcquire, slot.GroupOf("g", valueA), 1000), pureOp(OpAcquire, slot.GroupOf("g", valueA+valueB), 1000)

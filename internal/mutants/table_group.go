@@ -97,7 +97,7 @@ func groupHolds() []mutant {
 		{
 			"group-slot-of-the-values", "in a cluster a renewal that meets a moved group never finds it",
 			one("resp/renewal.go", "slot.Of(r.Family.object(r.Key))", "slot.Of(r.Key)"),
-			clusterSuite, "TestValuesFollowTheSlotOfTheirGroup", false,
+			"resp", "TestARenewalOfValuesHasTheSlotOfTheirGroup", false,
 		},
 		{
 			"group-name-with-values", "errors and leases name what nobody has named",

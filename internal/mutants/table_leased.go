@@ -38,7 +38,7 @@ func leasedPermits() []mutant {
 		black("permits", "leased-collected-at-once", "the server answers nobody else while it gives back what has expired",
 			"local EXPIRED, NEVER = 100,", "local EXPIRED, NEVER = 5000,", ten),
 		black("permits", "leased-nobody-looks", "who waits hears a second late that a permit has expired",
-			"return at >= NEVER and -1 or math.max(at - now, 0)", "return -1", expire),
+			"return at >= NEVER and -1 or math.max(at - now, 0)", "return -1", "TestWhoWaitsForPermitsLooksWhenTheyExpire"),
 		black("permitsrelease", "leased-part-for-whole", "who has lost one of its permits is told that it had them all",
 			"whole = whole and score and tonumber(score) > now", "whole = true", byID),
 		black("permitsrenew", "leased-renewed-though-gone", "a permit that was taken away is believed",

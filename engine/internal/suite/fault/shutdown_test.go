@@ -137,7 +137,7 @@ func TestCloseGraceBesideACtxThatEndsLater(t *testing.T) {
 		"Cancelled": {
 			func(ctx context.Context) (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(ctx)
-				time.AfterFunc(400*time.Millisecond, cancel)
+				time.AfterFunc(1200*time.Millisecond, cancel) // counted from then it would be too late
 				return ctx, cancel
 			}, grace, grace + 800*time.Millisecond,
 		},

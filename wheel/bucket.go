@@ -95,6 +95,10 @@ func (s *Set[T]) removeLocked(b *bucket[T], place *Item[T]) {
 		s.emptyLocked(b)
 	case at == b.size-1: // what comes last is often the first to leave
 		b.size = at
+		for last := len(b.pages) - 1; last > at/pageSize; last-- { // nothing stands behind the place of the next one
+			s.dropPageLocked(&b.pages[last])
+			b.pages = b.pages[:last]
+		}
 	case p.count == 0 && at/pageSize < b.size/pageSize: // not where the next one goes
 		s.dropPageLocked(p)
 	}
@@ -105,7 +109,8 @@ func (s *Set[T]) takeLocked(b *bucket[T], due []T, n int) []T {
 	var none T
 	for ; n > 0 && b.count > 0; b.taken++ {
 		p := &b.pages[b.taken/pageSize]
-		if p.count == 0 { // its places are passed over one by one: few have left in vain
+		if p.count == 0 {
+			b.taken += pageSize - 1 - b.taken%pageSize // the rest of it: most may have left
 			continue
 		}
 		it := p.items[b.taken%pageSize]

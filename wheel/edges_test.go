@@ -284,6 +284,41 @@ func TestABucketOfManyComingsAndGoingsStaysSmall(t *testing.T) {
 	requireItems(t, []*thing{&stay[0], &stay[1], &stay[2], &all[1]}, s.takeLocked(b, nil, 9))
 }
 
+// A million locks are given back in the order of their taking, or in the reverse.
+func TestABucketShrinksInWhicheverOrderItemsLeave(t *testing.T) {
+	const many = 100 * pageSize
+	for _, reverse := range []bool{false, true} {
+		s, b := &Set[*thing]{}, &bucket[*thing]{}
+		all := make([]thing, many)
+		for i := range all {
+			s.pushLocked(b, &all[i], &all[i].item)
+		}
+		stays := &all[many-1]
+		if reverse {
+			stays = &all[0]
+		}
+		for i := range all {
+			if reverse {
+				i = many - 1 - i
+			}
+			if &all[i] != stays {
+				s.removeLocked(b, &all[i].item)
+			}
+		}
+		inUse := 0
+		for _, p := range b.pages {
+			if p.items != nil {
+				inUse++
+			}
+		}
+		require.LessOrEqual(t, inUse, 2, "reverse: %v", reverse)
+		another := thing{}
+		s.pushLocked(b, &another, &another.item)
+		requireItems(t, []*thing{stays, &another}, s.takeLocked(b, nil, many))
+		require.Zero(t, b.count)
+	}
+}
+
 func TestAClosedSetHoldsOnToNothingAndStartsNothing(t *testing.T) {
 	r := newRig(t, Config{NoTimingWheel: true, NoAlarm: true})
 	s, _ := newSetOf(r)

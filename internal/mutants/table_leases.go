@@ -137,6 +137,16 @@ func dropped() []mutant {
 			"wheel", "TestABucketThatItemsLeaveKeepsTheOrder", false,
 		},
 		{
+			"bucket-keeps-its-end", "the pages of locks that are given back last first stay until the bucket is due",
+			one("wheel/bucket.go", "last > at/pageSize; last--", "last > at/pageSize && false; last--"),
+			"wheel", "TestABucketShrinksInWhicheverOrderItemsLeave", false,
+		},
+		{
+			"bucket-passes-over-too-much", "an item of the next page is not delivered",
+			one("wheel/bucket.go", "b.taken += pageSize - 1 - b.taken%pageSize", "b.taken += pageSize"),
+			"wheel", "TestABucketShrinksInWhicheverOrderItemsLeave|TestABucketThatItemsLeaveKeepsTheOrder", true,
+		},
+		{
 			"bucket-is-never-compacted", "a bucket that is due never grows as long as the program runs",
 			one("wheel/bucket.go", "if b.size >= compactFrom && b.size > 4*b.count {", "if false {"),
 			"wheel", "TestABucketOfManyComingsAndGoingsStaysSmall", false,

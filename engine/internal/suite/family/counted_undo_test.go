@@ -30,6 +30,7 @@ func TestATakeIsGivenBackThoughOthersTakeMeanwhile(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, testkit.GetError(t, waits), context.Canceled)
 	testkit.Await(t, undone.C(), "giving back was dropped")
+	testkit.Await(t, undone.C(), "and again: the engine knows that it has failed")
 	require.NoError(t, e.Semaphore("s").Acquire(t.Context(), 1))
 	require.NoError(t, e.Semaphore("s").Release(t.Context(), 1))
 	testkit.Eventually(t, "all are free", func() bool {

@@ -51,8 +51,8 @@ var (
 	ErrClosed = errors.New("holdfast: engine is closed")
 	// ErrName is returned for a name that cannot name a lock; nothing was sent.
 	ErrName = slot.ErrName
-	// ErrLease is returned for a duration that cannot be a lease, wait or hold, or a number of replicas that
-	// cannot be waited for; nothing was sent.
+	// ErrLease is returned for an option that cannot be meant: a duration that cannot be a lease, wait or hold, a number
+	// of replicas that cannot be waited for, a Spin or Linger of what has none; nothing was sent.
 	ErrLease = errors.New("holdfast: bad option")
 	// ErrConfig is returned by Open for a configuration that cannot work; nothing was connected.
 	ErrConfig = errors.New("holdfast: bad configuration")

@@ -375,7 +375,8 @@ func (op *redOp) why() error {
 	}
 	l := op.parts[0].lock
 	return &UnknownError{
-		Name: l.Name(), FreeBy: l.eng.clock.Wall(l.eng.clock.Now().Add(l.set.Lease)), cause: cmp.Or(op.last, errNoAnswer),
+		Name: l.Name(), FreeBy: l.eng.clock.Wall(l.eng.clock.Now().Add(l.eng.nodes.AttemptLimit() + l.set.Lease)),
+		cause: cmp.Or(op.last, errNoAnswer),
 	}
 }
 

@@ -99,15 +99,13 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 func (n *Node) noteRenewals(batch []Renewal) {
 	var failed *ServerError
 	for i := range batch {
-		if err := batch[i].Err; err == nil || err.Class.perKey() || !err.Class.Transient() {
+		failed = batch[i].Err
+		if failed == nil || failed.Class.perKey() || !failed.Class.Transient() {
 			n.renewing.Store(nil)
 			return
 		}
 	}
-	if len(batch) > 0 {
-		failed = hidden(n.opts.Hide, batch[0].Err)
-	}
-	n.renewing.Store(failed)
+	n.renewing.Store(hidden(n.opts.Hide, failed))
 }
 
 // RenewalError is why the server renews nothing; nil: it does, or refuses single keys, or nothing has come back.

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -117,6 +118,15 @@ func TestWhatAServerEchoesOfAPasswordIsLeftOut(t *testing.T) {
 	bad := &ServerError{Class: ClassPartly, Text: "canary-dragon", malformed: true}
 	require.Equal(t, &ServerError{Class: ClassPartly, Text: "***", said: true, malformed: true}, hidden(p.hide, bad))
 	require.Nil(t, hidden(p.hide, nil))
+}
+
+// A bare "context deadline exceeded" reads as if the caller's had ended.
+func TestAServerThatDoesNotAnswerADialIsNamed(t *testing.T) {
+	t.Parallel()
+	failed := (&endpoint{addr: "there:6379"}).unreachable(context.DeadlineExceeded)
+	require.Equal(t, "cannot connect: no answer from there:6379 in time", failed.Text)
+	require.Equal(t, ClassUnreachable, failed.Class)
+	require.ErrorIs(t, failed, context.DeadlineExceeded)
 }
 
 // An error without a word of a server is known by what it is: a password that stands in it changes nothing.

@@ -65,13 +65,18 @@ func otherConnection() []mutant {
 			"renew", "TestADeadlineThatEndsBeforeTheTurnOfAnAnswerStaysOver", false,
 		},
 		{
+			"silence-without-a-name", "a server that does not answer a dial is told as the end of a context that nobody has",
+			one("resp/words.go", "if err == context.DeadlineExceeded {", "if false {"),
+			"resp", "TestAServerThatDoesNotAnswerADialIsNamed", false,
+		},
+		{
 			"secret-in-the-log-of-a-loss", "the log of a lost lock has a password that the server says",
-			one("resp/renewal.go", "failed = hidden(n.opts.Hide, batch[0].Err)", "failed = batch[0].Err"),
+			one("resp/renewal.go", "n.renewing.Store(hidden(n.opts.Hide, failed))", "n.renewing.Store(failed)"),
 			faultSuite, "TestTheLogOfALockThatIsNotRenewedHasNoSecretAndNoOthersError", false,
 		},
 		{
 			"others-error-in-the-log", "the log of a lost lock names another lock",
-			one("resp/renewal.go", "err == nil || err.Class.perKey() || !err.Class.Transient()", "err == nil"),
+			one("resp/renewal.go", "failed == nil || failed.Class.perKey() || !failed.Class.Transient()", "failed == nil"),
 			faultSuite, "TestTheLogOfALockThatIsNotRenewedHasNoSecretAndNoOthersError", false,
 		},
 	}

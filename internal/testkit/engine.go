@@ -143,12 +143,15 @@ func RequireKept(t testing.TB, e *engine.Engine, ls *engine.Lease, least time.Du
 	}
 }
 
-// Open opens an engine on addr and closes it at the test's end.
+// Open opens an engine on addr and closes it at the test's end. If the test fails, it tells what the engine said.
 func Open(tb testing.TB, addr string, change ...func(*engine.Config)) *engine.Engine {
 	tb.Helper()
 	cfg := engine.Config{Addrs: []string{addr}}
 	for _, c := range change {
 		c(&cfg)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = onFailure(tb)
 	}
 	e, err := engine.Open(Limited(tb), cfg)
 	require.NoError(tb, err)

@@ -3,15 +3,19 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Log is a slog.Handler that remembers what was said.
 type Log struct {
 	mu    sync.Mutex
 	lines []string
+	began time.Time // if set, each line says how long after that it came
+	most  int       // if positive, as many lines are kept, the last ones
 }
 
 // Logger makes a logger, and what it says.
@@ -36,8 +40,14 @@ func (l *Log) Handle(_ context.Context, r slog.Record) error {
 		line += " " + a.String()
 		return true
 	})
+	if !l.began.IsZero() {
+		line = fmt.Sprintf("%7.3fs %s", time.Since(l.began).Seconds(), line)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.most > 0 && len(l.lines) == l.most {
+		l.lines = l.lines[1:]
+	}
 	l.lines = append(l.lines, line)
 	return nil
 }

@@ -16,12 +16,14 @@ const SeedEnv = "HOLDFAST_SEED"
 // engine's own pool have the same function names and must go, so what is there now is excused
 // instead of the names.
 //
-// What engines say to the default logger is dropped: a test that is about it has a logger.
+// What engines say to the default logger is dropped: a test that is about it has a logger, and [Open] tells of a test that
+// failed what its engines said.
 //
 // Tests that run in parallel mostly wait for a lease or a limit to pass: eight at once, unless somebody says otherwise.
 func Main(m *testing.M) {
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // engines lose locks here all the time
+	go watchStalls()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {

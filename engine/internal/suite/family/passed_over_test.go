@@ -22,27 +22,34 @@ func TestWaitersThatArePassedOverAreCounted(t *testing.T) {
 	require.NoError(t, other.Semaphore("s").Acquire(ctx, 2))
 	waits := sem.AcquireAsync(ctx, 2)
 	channel := slot.SemaphoreChannel("s")
-	hears := func(message string) {
-		before := e.Stats().WokenByMessage
-		testkit.Eventually(t, "it is woken", func() bool {
+	// says publishes until what it leads to is seen: who waits is woken again only when what it was woken for before is
+	// answered, so not by every message. What counts is what was said last.
+	says := func(message, what string, seen func() bool) {
+		testkit.Eventually(t, what, func() bool {
 			s.Do(t, "PUBLISH", channel, message)
-			return e.Stats().WokenByMessage > before
-		})
-		testkit.Eventually(t, "it waits again", func() bool {
-			// What it was woken for is answered: only then another message wakes it. It is the same message: what
-			// counts is what was said last.
-			at := e.Stats().WokenByMessage
-			s.Do(t, "PUBLISH", channel, message)
-			return e.Stats().WokenByMessage > at
+			return seen()
 		})
 	}
-	hears("1")
+	counted := func(than int64) func() bool {
+		return func() bool { return e.Stats().PassedOver > than }
+	}
+	for range 2 { // it is woken a second time when what it asked for at first is answered
+		woken := e.Stats().WokenByMessage
+		says("1", "it is woken", func() bool { return e.Stats().WokenByMessage > woken })
+	}
 	require.Zero(t, e.Stats().PassedOver, "it wants two, and one was free")
-	hears("2")
-	require.Positive(t, e.Stats().PassedOver, "two were free, and others had taken them")
-	hears("1") // what that has asked for at last is answered
-	passed := e.Stats().PassedOver
+	says("2", "two were free, and others had taken them", counted(0))
 	require.NoError(t, other.Semaphore("s").Release(ctx, 2))
+	testkit.Get(t, waits)
+
+	// Who is served is not passed over: nothing was published but what the release says.
+	served := e.Semaphore("served")
+	setPermits(t, served, 2)
+	require.NoError(t, other.Semaphore("served").Acquire(ctx, 2))
+	passed, woken := e.Stats().PassedOver, e.Stats().WokenBySubscribe
+	waits = served.AcquireAsync(ctx, 2)
+	testkit.Eventually(t, "it waits", func() bool { return e.Stats().WokenBySubscribe > woken })
+	require.NoError(t, other.Semaphore("served").Release(ctx, 2))
 	testkit.Get(t, waits)
 	require.Equal(t, passed, e.Stats().PassedOver, "who is served is not passed over")
 
@@ -50,8 +57,7 @@ func TestWaitersThatArePassedOverAreCounted(t *testing.T) {
 	ls := testkit.Acquire(t, other.Lock("l"))
 	lock := e.Lock("l").AcquireAsync(ctx)
 	channel = slot.LockChannel("l")
-	hears("0")
-	testkit.Eventually(t, "it is counted", func() bool { return e.Stats().PassedOver > passed })
+	says("0", "it is counted", counted(passed))
 	testkit.Release(t, ls)
 	testkit.Release(t, testkit.Get(t, lock))
 
@@ -65,10 +71,10 @@ func TestWaitersThatArePassedOverAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	permit := leased.AcquireAsync(ctx, 1)
 	channel = slot.SemaphoreChannel("p")
-	hears("1")
-	testkit.Eventually(t, "it is counted", func() bool { return e.Stats().PassedOver > passed })
+	says("1", "it is counted", counted(passed))
 	require.NoError(t, taken.Release(ctx))
 	require.NoError(t, testkit.Get(t, permit).Release(ctx))
 	s.Do(t, "DEL", "p")
+	s.Do(t, "DEL", "served", slot.CountedRequests("served"))
 	semaphoreIsOver(t, s, "s", e, other)
 }

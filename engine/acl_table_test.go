@@ -342,7 +342,7 @@ func (s *aclSuite) family(holds, lock func(*engine.Engine, string, ...engine.Opt
 			s.do(ls.Extend(s.ctx, time.Minute))
 			s.do(ls.Release(s.ctx))
 		}
-		if ls, err := lock(a, name("renewed"), engine.WatchdogLease(time.Second)).Acquire(s.ctx); s.do(err) {
+		if ls, err := lock(a, name("renewed"), engine.WatchdogLease(2*time.Second)).Acquire(s.ctx); s.do(err) {
 			first := ls.Deadline()
 			for s.ctx.Err() == nil && !ls.Lost() && !ls.Deadline().After(first.Add(100*time.Millisecond)) {
 				testkit.LastUntil(time.Now().Add(5 * time.Millisecond))

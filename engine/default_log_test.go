@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
@@ -18,7 +19,9 @@ func TestWithoutALoggerTroubleGoesToTheDefaultOne(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(before) })
 	s := redistest.Run(t, redistest.Options{})
 	own, ownLog := testkit.Logger()
-	loud := testkit.OpenChecked(t, s.Addr())
+	loud, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, testkit.Close(loud)) })
 	quiet := testkit.OpenChecked(t, s.Addr(), func(c *engine.Config) { c.Logger = own })
 	program, log := testkit.Logger()
 	slog.SetDefault(program) // later than Open: as a program may

@@ -132,7 +132,7 @@ func (s *aclSuite) locks(e *engine.Engine) {
 		s.do(fixed.Extend(s.ctx, time.Minute))
 		s.do(fixed.Release(s.ctx))
 	}
-	if ls, err := e.Lock(s.name("renewed"), engine.WatchdogLease(time.Second)).Acquire(s.ctx); s.do(err) {
+	if ls, err := e.Lock(s.name("renewed"), engine.WatchdogLease(2*time.Second)).Acquire(s.ctx); s.do(err) {
 		first := ls.Deadline()
 		for s.ctx.Err() == nil && !ls.Lost() && !ls.Deadline().After(first.Add(100*time.Millisecond)) {
 			testkit.LastUntil(time.Now().Add(5 * time.Millisecond))

@@ -23,7 +23,7 @@ const SeedEnv = "HOLDFAST_SEED"
 func Main(m *testing.M) {
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // engines lose locks here all the time
-	go watchStalls()
+	watchStalls()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {

@@ -10,49 +10,76 @@ import (
 )
 
 const (
-	saidAtMost = 200                    // lines of a test's engines that are kept
-	stallTick  = 20 * time.Millisecond  // how often the process looks whether it runs
-	stallLeast = 300 * time.Millisecond // what it calls a stall: less than that no lease of a test is too short for
-	stallsKept = 100
+	saidAtMost = 200 // lines of a test's engines that are kept
+	stallTick  = 20 * time.Millisecond
+	stallLeast = 3 * stallTick // a gap between two looks that is called a stall
+	stallsKept = 1000
 )
 
 // stalls are when this process, and most likely the whole machine, stood still.
 var stalls struct {
 	sync.Mutex
-	at []stall
+	at   []stall
+	last time.Time // the last look
 }
 
-type stall struct {
-	end  time.Time
-	took time.Duration
-}
+type stall struct{ began, end time.Time }
 
 // watchStalls notes when this process does not get to run. A lease of a second that is lost beside a stall of a second
 // says something about the machine, one that is lost without says something about the engine.
 func watchStalls() {
-	last := time.Now()
-	for range time.Tick(stallTick) {
-		now := time.Now() // what the ticker sent may be old
-		if took := now.Sub(last); took >= stallLeast {
-			stalls.Lock()
-			if len(stalls.at) == stallsKept {
-				stalls.at = stalls.at[1:]
-			}
-			stalls.at = append(stalls.at, stall{now, took})
-			stalls.Unlock()
+	lookForStall()
+	go func() {
+		for range time.Tick(stallTick) {
+			lookForStall()
 		}
-		last = now
-	}
+	}()
 }
 
-// stallsSince tells of the stalls since began.
-func stallsSince(began time.Time) (lines []string) {
+func lookForStall() {
+	stalls.Lock()
+	defer stalls.Unlock()
+	now := time.Now() // what the ticker sent may be old
+	if last := stalls.last; !last.IsZero() && now.Sub(last) >= stallLeast {
+		if len(stalls.at) == stallsKept {
+			stalls.at = stalls.at[1:]
+		}
+		stalls.at = append(stalls.at, stall{last.Add(stallTick), now})
+	}
+	stalls.last = now
+}
+
+// Ran is [time.Since] less the time in which this process did not get to run: what an upper bound is asked of on a
+// machine that others use, too. The package's tests are run by [Main].
+func Ran(since time.Time) time.Duration {
+	lookForStall() // one that has just ended
+	ran := time.Since(since)
 	stalls.Lock()
 	defer stalls.Unlock()
 	for _, s := range stalls.at {
-		if s.end.After(began) {
+		if s.end.After(since) {
+			ran -= s.end.Sub(later(s.began, since))
+		}
+	}
+	return ran
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// stallsSince tells of the long stalls since began.
+func stallsSince(began time.Time) (lines []string) {
+	const least = 300 * time.Millisecond // less than that no lease of a test is too short for
+	stalls.Lock()
+	defer stalls.Unlock()
+	for _, s := range stalls.at {
+		if took := s.end.Sub(s.began); s.end.After(began) && took >= least {
 			lines = append(lines, fmt.Sprintf("%7.3fs the process had not run for %s", s.end.Sub(began).Seconds(),
-				s.took.Round(time.Millisecond)))
+				took.Round(time.Millisecond)))
 		}
 	}
 	return lines

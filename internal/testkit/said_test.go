@@ -36,10 +36,9 @@ func TestWhatFailsTellsWhatItsEnginesSaid(t *testing.T) {
 		for i := range saidAtMost + 1 {
 			log.Warn(fmt.Sprint("line <", i, ">"), "name", "a")
 		}
-		stalls.Lock()
-		stalls.at = append(stalls.at, stall{time.Now().Add(time.Second), 1234 * time.Millisecond},
-			stall{time.Now().Add(-time.Hour), 4321 * time.Millisecond})
-		stalls.Unlock()
+		now := time.Now()
+		stood(t, stall{now.Add(-time.Hour), now.Add(-time.Hour + 4321*time.Millisecond)},
+			stall{now, now.Add(1234 * time.Millisecond)}, stall{now, now.Add(50 * time.Millisecond)})
 		p.end()
 		if !failed {
 			require.Empty(t, p.told)
@@ -50,5 +49,31 @@ func TestWhatFailsTellsWhatItsEnginesSaid(t *testing.T) {
 		require.Contains(t, p.told, fmt.Sprint("<", saidAtMost, ">"))
 		require.Contains(t, p.told, "had not run for 1.234s")
 		require.NotContains(t, p.told, "4.321s")
+		require.NotContains(t, p.told, "50ms")
 	}
+}
+
+// What a test has taken is counted without the stalls in it.
+func TestRanIsTimeWithoutStalls(t *testing.T) {
+	stood(t)
+	now := time.Now()
+	began := now.Add(-10 * time.Second)
+	require.InDelta(t, 10, Ran(began).Seconds(), 1)
+	ago := func(s float64) time.Time { return now.Add(-time.Duration(s * float64(time.Second))) }
+	stood(t, stall{ago(30), ago(20)}, stall{ago(12), ago(9)}, stall{ago(5), ago(3)})
+	require.InDelta(t, 10-1-2, Ran(began).Seconds(), 1, "one before, one that it began in, one within")
+
+	stood(t)
+	stalls.Lock()
+	stalls.last = ago(4) // as if it had looked then at last
+	stalls.Unlock()
+	require.InDelta(t, 6, Ran(began).Seconds(), 1, "the present one counts, too")
+}
+
+// stood makes the process believe that it has stood still then, and only then.
+func stood(t *testing.T, at ...stall) {
+	t.Helper()
+	stalls.Lock()
+	defer stalls.Unlock()
+	stalls.at, stalls.last = at, time.Time{}
 }

@@ -428,17 +428,17 @@ func TestC020_LeaseThatWasDroppedUnreleasedIsReportedOnce(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	logger, log := testkit.Logger()
 	e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
-	apiDropLease(t, e.Lock("leaked", engine.WatchdogLease(time.Second)))
-	kept := testkit.Acquire(t, e.Lock("kept", engine.WatchdogLease(time.Second)))
-	watched := testkit.Acquire(t, e.Lock("watched", engine.WatchdogLease(time.Second))).Context()
+	apiDropLease(t, e.Lock("leaked", engine.WatchdogLease(2*time.Second)))
+	kept := testkit.Acquire(t, e.Lock("kept", engine.WatchdogLease(2*time.Second)))
+	watched := testkit.Acquire(t, e.Lock("watched", engine.WatchdogLease(2*time.Second))).Context()
 	testkit.Eventually(t, "the leak is found", func() bool {
 		runtime.GC()
 		return e.Stats().Leaked > 0
 	})
 	sent := e.Stats().Renewals.Sent
-	testkit.Eventually(t, "five more periods", func() bool {
+	testkit.Eventually(t, "three more periods", func() bool {
 		runtime.GC()
-		return e.Stats().Renewals.Sent >= sent+15
+		return e.Stats().Renewals.Sent >= sent+9
 	})
 	require.EqualValues(t, 1, e.Stats().Leaked, "one, and only once")
 	require.Len(t, log.With("ERROR", "dropped without Release"), 1)

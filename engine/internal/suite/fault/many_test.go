@@ -54,7 +54,7 @@ func TestC164_ManyHeldLocksCostNoGoroutineAndFewCommands(t *testing.T) {
 	const n, lease = 20_000, 6 * time.Second
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
-	first := testkit.Acquire(t, e.Lock("first", engine.WatchdogLease(time.Second)))
+	first := testkit.Acquire(t, e.Lock("first", engine.WatchdogLease(3*time.Second)))
 	renewed := e.Stats().Renewals.Sent
 	testkit.Eventually(t, "the sender runs", func() bool { return e.Stats().Renewals.Sent > renewed })
 	goroutines := runtime.NumGoroutine()

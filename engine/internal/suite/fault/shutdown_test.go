@@ -109,7 +109,7 @@ func TestCloseInAnEndedContextIsBounded(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, "20 commands unanswered")
 			require.ErrorIs(t, testkit.GetError(t, waiter), engine.ErrClosed)
-			require.Less(t, took, most)
+			require.Less(t, testkit.Ran(began), most)
 			if grace >= 0 {
 				require.GreaterOrEqual(t, took, max(grace, 700*time.Millisecond))
 			}
@@ -155,7 +155,7 @@ func TestCloseGraceBesideACtxThatEndsLater(t *testing.T) {
 			require.ErrorIs(t, e.Close(ctx), ctx.Err())
 			took := time.Since(began)
 			require.GreaterOrEqual(t, took, c.least)
-			require.Less(t, took, c.most)
+			require.Less(t, testkit.Ran(began), c.most)
 			p.Resume()
 			require.NoError(t, testkit.Close(e))
 			require.Empty(t, s.Keys(t))

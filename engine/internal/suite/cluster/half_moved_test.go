@@ -59,7 +59,7 @@ func TestAReadHoldOutlivesItsLeaseInASlotThatStaysHalfMoved(t *testing.T) {
 	t.Parallel()
 	c := redistest.RunCluster(t, 3, 0)
 	a, b := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
-	const lease = 2 * time.Second
+	const lease = 3 * time.Second
 	type reading struct {
 		*halfMoved
 		name, stage string

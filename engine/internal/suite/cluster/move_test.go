@@ -23,7 +23,7 @@ func TestC089_HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
 	e, rival := testkit.OpenCluster(t, c), testkit.OpenCluster(t, c)
 	const name = "moving"
 	s := slot.Of(name)
-	lock := e.Lock(name, engine.WatchdogLease(2*time.Second))
+	lock := e.Lock(name, engine.WatchdogLease(3*time.Second))
 	ls := testkit.Acquire(t, lock)
 	second := "second{" + name + "}"
 	to := testkit.AnotherMaster(t, c, s)
@@ -33,7 +33,7 @@ func TestC089_HoldOutlivesTheMoveOfItsSlot(t *testing.T) {
 	renewedPast := func(what string) {
 		t.Helper()
 		from := time.Now()
-		testkit.Eventually(t, what, func() bool { return time.Since(from) > 2400*time.Millisecond || ls.Lost() })
+		testkit.Eventually(t, what, func() bool { return time.Since(from) > 3400*time.Millisecond || ls.Lost() })
 		require.False(t, ls.Lost(), what)
 	}
 	renewedPast("renewed where its slot is migrating")

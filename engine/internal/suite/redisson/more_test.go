@@ -62,7 +62,7 @@ func TestRedissonLockExpirationRenewal(t *testing.T) {
 			t.Parallel()
 			s := redistest.Run(t, redistest.Options{})
 			e := testkit.Open(t, s.Addr())
-			l := testkit.Family(e, "lock")[kind].With(engine.WatchdogLease(time.Second))
+			l := testkit.Family(e, "lock")[kind].With(engine.WatchdogLease(2 * time.Second))
 			for range 2 {
 				ls := testkit.Acquire(t, l)
 				s.Do(t, "FLUSHALL")
@@ -71,7 +71,7 @@ func TestRedissonLockExpirationRenewal(t *testing.T) {
 
 				ls = testkit.Acquire(t, l)
 				sent := e.Stats().Renewals.Sent
-				testkit.Eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
+				testkit.Eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
 				require.False(t, ls.Lost())
 				testkit.Release(t, ls)
 			}
@@ -92,7 +92,7 @@ func TestRedissonLockExpirationRenewal(t *testing.T) {
 		testkit.Release(t, two)
 		ls := testkit.Acquire(t, l)
 		sent := e.Stats().Renewals.Sent
-		testkit.Eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+6 })
+		testkit.Eventually(t, "it is renewed", func() bool { return e.Stats().Renewals.Sent >= sent+4 })
 		require.True(t, testkit.Exists(t, s, "lock"))
 		testkit.Release(t, ls)
 		testkit.Finish(t, s, e)

@@ -449,18 +449,12 @@ func (h *hold) contexts() []*leaseContext {
 	return all
 }
 
-// watchOf finds the context of one lease. One that is let go is taken up again.
+// watchOf finds the context of one lease.
 func (h *hold) watchOf(ls *Lease) *leaseContext {
-	for at := &h.watch; *at != nil; at = &(*at).next {
-		c := *at
-		if c.tell != nil || !c.isOf(ls) {
-			continue
+	for c := h.watch; c != nil; c = c.next {
+		if c.lease == ls && c.tell == nil {
+			return c
 		}
-		if c.lease == nil {
-			c = c.takenUp(ls)
-			*at = c
-		}
-		return c
 	}
 	return nil
 }
@@ -469,7 +463,7 @@ func (h *hold) watchOf(ls *Lease) *leaseContext {
 func (h *hold) unwatch(ls *Lease) (ended *leaseContext) {
 	for at := &h.watch; *at != nil; {
 		c := *at
-		if !c.isOf(ls) {
+		if c.lease != ls {
 			at = &c.next
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/callback"
@@ -238,7 +237,7 @@ type leaseContext struct {
 	callback.Own
 	context.Context //nolint:containedctx // it is one
 	end             context.CancelCauseFunc
-	lease           *Lease        // keeps the lease alive: whoever watches its context still holds it; nil: let go
+	lease           *Lease        // keeps the lease alive: whoever watches its context still holds it
 	next            *leaseContext // of the same hold; guarded by the shard
 	tell            func(error)   // of one of several leases: it is no context of its own, and calls this at its end
 }
@@ -254,32 +253,6 @@ func (c *leaseContext) cancel(cause error) {
 		return
 	}
 	c.end(cause)
-}
-
-// A letGo is within what stands in a hold's list for a context that only the user still has. It ends the context, and keeps
-// neither it nor the lease alive.
-type letGo struct {
-	context.Context //nolint:containedctx // of the context
-	lease           weak.Pointer[Lease]
-}
-
-// letGo makes what stands for a context from now on. A context derived from it that has not ended still leads to it.
-func (c *leaseContext) letGo() *leaseContext {
-	return &leaseContext{Context: &letGo{c.Context, weak.Make(c.lease)}, end: c.end}
-}
-
-// takenUp makes a context of what stands for one.
-func (c *leaseContext) takenUp(ls *Lease) *leaseContext {
-	return &leaseContext{Context: c.Context.(*letGo).Context, end: c.end, lease: ls, next: c.next}
-}
-
-// isOf reports whether it is the context of a lease, or stands for that.
-func (c *leaseContext) isOf(ls *Lease) bool {
-	if c.lease != nil {
-		return c.lease == ls
-	}
-	gone, is := c.Context.(*letGo)
-	return is && gone.lease == weak.Make(ls)
 }
 
 // watchFor has the end of the lease told to who has it among others. It returns the cause if the lease has ended.

@@ -78,26 +78,13 @@ func (h *hold) checkLeak() (found bool) {
 	case h.lease != nil:
 		if *n >= leakAfter {
 			h.weak, h.lease, *n = weak.Make(h.lease), nil, 0
-			h.letContextsGo()
 		}
 		return false
 	case *n < leakEvery:
 		return false
 	}
 	*n = 0
-	h.letContextsGo()
-	return h.reentry() == nil && h.weak.Value() == nil && h.LeakFound()
-}
-
-// letContextsGo leaves it to the user to keep the contexts that were asked for, and the lease by them: the next look
-// finds out. Where the lease is one of several, what is told of its end keeps it.
-func (h *hold) letContextsGo() {
-	for at := &h.watch; *at != nil; at = &(*at).next {
-		if c := *at; c.tell == nil && c.lease != nil {
-			*at = c.letGo()
-			(*at).next, c.next = c.next, nil
-		}
-	}
+	return h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound()
 }
 
 // Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A

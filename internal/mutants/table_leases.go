@@ -117,31 +117,6 @@ func dropped() []mutant {
 			"engine", "TestADroppedLeaseIsFoundAfterTwoLeases", false,
 		},
 		{
-			"context-keeps-a-dropped-lease", "nobody hears of a dropped lease whose context was asked for",
-			one("engine/loss.go", "			h.letContextsGo()\n\t\t}\n\t\treturn false", "\t\t}\n\t\treturn false"),
-			"engine", "TestADroppedLeaseIsFoundThoughItsContextWasAskedFor", false,
-		},
-		{
-			"context-let-go-keeps-the-lease", "what stands for a context leads to the lease",
-			one("engine/lease.go", "Context: &letGo{c.Context, weak.Make(c.lease)}, end: c.end}", "Context: &letGo{c, weak.Make(c.lease)}, end: c.end}"),
-			"engine", "TestADroppedLeaseIsFoundThoughItsContextWasAskedFor", false,
-		},
-		{
-			"context-let-go-never-ends", "a context that was let go does not end with its lease",
-			one("engine/lease.go", "return is && gone.lease == weak.Make(ls)", "return is && gone == nil"),
-			"engine", "TestAContextThatWasLetGoEndsWithItsLease", false,
-		},
-		{
-			"context-is-made-again", "whoever asks for a context after a while has another one",
-			one("engine/core.go", "		if c.tell != nil || !c.isOf(ls) {", "		if c.tell != nil || c.lease != ls {"),
-			"engine", "TestAContextIsOneHoweverLongItsLeaseIsKept", false,
-		},
-		{
-			"contexts-pile-up", "each context that is asked for after a while takes a further place",
-			one("engine/core.go", "			*at = c\n", "			c.next, h.watch = h.watch, c\n"),
-			"engine", "TestAContextIsOneHoweverLongItsLeaseIsKept", false,
-		},
-		{
 			"leak-of-the-released", "a lease that was released counts as dropped",
 			one("engine/loss.go", "case !h.Held(), h.Lingers(): // released", "case h.Lingers(): // released"),
 			"engine", "TestALeaseThatWasReleasedBeforeItsRenewalWasAnsweredIsNoLeak", false,

@@ -56,9 +56,9 @@ run: build ## run the load generator on a server of its own (DURATION=10s)
 setup: ## install a redis-server if neither redis-server nor valkey-server is on PATH
 	@tools/setup.sh server
 
-# The engine with its larger suites and the load generator come last: two at a time, six tests that wait beside each
-# other in each, four under the race detector; more would starve each other's short leases. Both lists begin with what takes
-# longest, else one core would wait for it in the end.
+# The engine with its larger suites and the load generator come last: three at a time, five tests that wait beside each
+# other in each; one at a time and four under the race detector. More would starve each other's short leases. Both lists
+# begin with what takes longest, else one core would wait for it in the end.
 LONG  = fault cluster family
 QUICK = wait api
 FULL  = $(LONG) $(QUICK)
@@ -81,7 +81,7 @@ test-light: setup
 	$(GO) test $(LIGHT) -p 3 -parallel 6 -timeout 20m $(TESTFLAGS)
 
 test-heavy: setup
-	$(GO) test $(HEAVY) -p 2 -parallel 6 -timeout 20m $(TESTFLAGS)
+	$(GO) test $(HEAVY) -p 3 -parallel 5 -timeout 20m $(TESTFLAGS)
 
 # A family of locks that only this tag builds: what a further one takes is what it has (ARCHITECTURE.md, "To add a family").
 test-family: setup

@@ -90,9 +90,9 @@ test-family: setup
 
 # The output of each run stands in bin/flaky. With -k the second half runs when the first has failed.
 .PHONY: flaky
-flaky: setup ## run every test ten times beside a busy loop on every core, and print which failed how often (TIMES=10)
+flaky: setup ## run every test ten times beside busy loops, or standing still now and then: which fails how often? (TIMES=10, STALL=1s)
 	$(GO) build -o bin/flaky/flaky ./internal/flaky
-	@exec bin/flaky/flaky -times $(TIMES) -out bin/flaky $(MAKE) -k test-light test-heavy TESTFLAGS=-count=1
+	@exec bin/flaky/flaky -times $(TIMES) $(if $(STALL),-stall $(STALL)) -out bin/flaky $(MAKE) -k test-light test-heavy TESTFLAGS=-count=1
 
 .PHONY: unit
 unit: ## run the tests that need no server, in seconds

@@ -24,9 +24,12 @@ import (
 func main() {
 	times := flag.Int("times", 10, "how often the command runs")
 	out := flag.String("out", "bin/flaky", "the folder that gets the output of each run")
+	var still stalls
+	flag.DurationVar(&still.lasts, "stall", 0, "instead of busy loops: how long all stands still each time, as on a machine that is taken away")
+	flag.DurationVar(&still.every, "every", 6*time.Second, "how often it does")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	failed, err := run(ctx, *times, *out, flag.Args())
+	failed, err := run(ctx, *times, *out, still, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "flaky:", err)
@@ -39,19 +42,24 @@ func main() {
 
 // run runs the command so often and prints what failed; an interrupt ends the run at hand, and what the others
 // showed is printed all the same.
-func run(ctx context.Context, times int, out string, command []string) (failed bool, err error) {
+func run(ctx context.Context, times int, out string, still stalls, command []string) (failed bool, err error) {
 	if times < 1 || len(command) == 0 {
-		return false, errors.New("no command, or no time to run it: flaky [-times n] [-out folder] command")
+		return false, errors.New("no command, or no time to run it: flaky [-times n] [-out folder] [-stall time] command")
+	}
+	if err := still.check(); err != nil {
+		return false, err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return false, err
 	}
-	keepBusy(runtime.NumCPU())
+	if still.lasts == 0 {
+		keepBusy(runtime.NumCPU())
+	}
 	found := finds{}
 	for i := 1; i <= times && ctx.Err() == nil; i++ {
 		file := filepath.Join(out, fmt.Sprintf("run-%02d.txt", i))
 		began := time.Now()
-		failures, err := once(ctx, command, file)
+		failures, err := once(ctx, command, file, still)
 		if err != nil {
 			return false, err
 		}
@@ -85,7 +93,7 @@ func keepBusy(cores int) {
 var spun atomic.Uint64
 
 // once runs the command, with its output in the file, and returns what failed.
-func once(ctx context.Context, command []string, file string) ([]string, error) {
+func once(ctx context.Context, command []string, file string, still stalls) ([]string, error) {
 	w, err := os.Create(file)
 	if err != nil {
 		return nil, err
@@ -94,7 +102,7 @@ func once(ctx context.Context, command []string, file string) ([]string, error) 
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // it is ours
 	cmd.Stdout, cmd.Stderr = w, w
 	endAsGroup(cmd)
-	err = cmd.Run()
+	err = still.run(cmd)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return nil, err
@@ -108,6 +116,48 @@ func once(ctx context.Context, command []string, file string) ([]string, error) 
 		failures = []string{"the command itself: " + err.Error()}
 	}
 	return failures, nil
+}
+
+// stalls are times in which a command and all that it has started stand still.
+type stalls struct {
+	lasts time.Duration // 0: never
+	every time.Duration // from the end of one to the begin of the next
+}
+
+// check refuses what makes no sense, or cannot be done here.
+func (s stalls) check() error {
+	switch {
+	case s.lasts < 0 || s.lasts > 0 && s.every <= 0:
+		return errors.New("-stall and -every are longer than nothing")
+	case s.lasts > 0 && !canStandStill:
+		return errors.New("-stall needs Linux")
+	}
+	return nil
+}
+
+// run runs a command that stands still now and then.
+func (s stalls) run(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for s.lasts > 0 {
+			select {
+			case <-ended:
+				return
+			case <-time.After(s.every):
+			}
+			stopped := stop(cmd.Process.Pid)
+			time.Sleep(s.lasts) // this process runs on: it is not of that session
+			goOn(stopped)
+		}
+	}()
+	err := cmd.Wait()
+	close(ended)
+	<-over
+	return err
 }
 
 var (

@@ -20,7 +20,7 @@ const (
 var stalls struct {
 	sync.Mutex
 	at   []stall
-	last time.Time // the last look
+	last time.Time // the last look; zero: nobody looks
 }
 
 type stall struct{ began, end time.Time }
@@ -28,7 +28,7 @@ type stall struct{ began, end time.Time }
 // watchStalls notes when this process does not get to run. A lease of a second that is lost beside a stall of a second
 // says something about the machine, one that is lost without says something about the engine.
 func watchStalls() {
-	lookForStall()
+	stalls.last = time.Now()
 	go func() {
 		for range time.Tick(stallTick) {
 			lookForStall()
@@ -36,21 +36,25 @@ func watchStalls() {
 	}()
 }
 
+// lookForStall notes what has passed since the last look, if that is a stall. Where nobody looks regularly, no gap is one.
 func lookForStall() {
 	stalls.Lock()
 	defer stalls.Unlock()
+	if stalls.last.IsZero() {
+		return
+	}
 	now := time.Now() // what the ticker sent may be old
-	if last := stalls.last; !last.IsZero() && now.Sub(last) >= stallLeast {
+	if now.Sub(stalls.last) >= stallLeast {
 		if len(stalls.at) == stallsKept {
 			stalls.at = stalls.at[1:]
 		}
-		stalls.at = append(stalls.at, stall{last.Add(stallTick), now})
+		stalls.at = append(stalls.at, stall{stalls.last.Add(stallTick), now})
 	}
 	stalls.last = now
 }
 
 // Ran is [time.Since] less the time in which this process did not get to run: what an upper bound is asked of on a
-// machine that others use, too. The package's tests are run by [Main].
+// machine that others use, too. In a package whose tests [Main] does not run it is time.Since: nobody looks for stalls.
 func Ran(since time.Time) time.Duration {
 	lookForStall() // one that has just ended
 	ran := time.Since(since)

@@ -70,7 +70,16 @@ func TestRanIsTimeWithoutStalls(t *testing.T) {
 	require.InDelta(t, 6, Ran(began).Seconds(), 1, "the present one counts, too")
 }
 
-// stood makes the process believe that it has stood still then, and only then.
+// Where Main does not run the tests nobody looks for stalls: the time between two questions is none.
+func TestTimeIsNoStallWhereNobodyLooks(t *testing.T) {
+	stood(t)
+	began := time.Now()
+	_ = Ran(began)
+	LastUntil(began.Add(4 * stallLeast))
+	require.GreaterOrEqual(t, Ran(began), 4*stallLeast)
+}
+
+// stood makes the process believe that it has stood still then, and only then, and that nobody looks.
 func stood(t *testing.T, at ...stall) {
 	t.Helper()
 	stalls.Lock()

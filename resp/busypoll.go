@@ -19,6 +19,7 @@ type busyPoll struct {
 	began   time.Time     // of the last round
 	ops     time.Duration // how many it had
 	mode    int
+	prefers int
 	pollers *atomic.Int32 // lanes of the engine that poll; mostly one at a time
 }
 
@@ -34,7 +35,7 @@ const (
 	busyPollMost = 200 * time.Microsecond
 	// busyPollCycle is a number of rounds; in the last busyPollTries of it the other mode is tried.
 	busyPollCycle, busyPollTries = 256, 16
-	busyPollSmooth               = 8
+	busyPollSmooth               = 16
 )
 
 // begin begins a round of so many ops. It returns whether the lane is to poll.
@@ -42,7 +43,8 @@ func (p *busyPoll) begin(now time.Time, ops int) bool {
 	if p.ops > 0 {
 		smooth(&p.costs[p.mode], min(now.Sub(p.began), 8*busyPollMost)/p.ops)
 	}
-	p.began, p.ops, p.mode = now, time.Duration(ops), p.better()
+	p.prefers = p.better()
+	p.began, p.ops, p.mode = now, time.Duration(ops), p.prefers
 	p.round++
 	if p.round%busyPollCycle >= busyPollCycle-busyPollTries || p.costs[polling] == 0 && p.round >= busyPollTries {
 		p.mode = 1 - p.mode
@@ -55,9 +57,14 @@ func (p *busyPoll) begin(now time.Time, ops int) bool {
 	return p.mode == polling
 }
 
-// better is what carries more, by enough to be worth the processor's time.
+// better is what carries more: polling only by enough to be worth the processor's time. What is preferred stays so while
+// the other is hardly better, for both are known by a few rounds only.
 func (p *busyPoll) better() int {
-	if b, a := p.costs[blocked], p.costs[polling]; a != 0 && a < b-b/8 {
+	least := p.costs[blocked] / 8
+	if p.prefers == polling {
+		least /= 2
+	}
+	if cost := p.costs[polling]; cost != 0 && cost < p.costs[blocked]-least {
 		return polling
 	}
 	return blocked
@@ -66,12 +73,14 @@ func (p *busyPoll) better() int {
 // end notes how long a round has taken.
 func (p *busyPoll) end(now time.Time) { smooth(&p.trip, min(now.Sub(p.began), 8*busyPollMost)) }
 
+// smooth follows what rounds take. One that took very long counts as twice the usual: a process that did not get to run
+// for a moment would else decide for hundreds of rounds.
 func smooth(have *time.Duration, one time.Duration) {
 	if *have == 0 {
 		*have = one
 		return
 	}
-	*have += (one - *have) / busyPollSmooth
+	*have += (min(one, 2**have+1) - *have) / busyPollSmooth
 }
 
 // poll asks until there is something to read, for busyPollMost at the longest. If another lane polls it returns at

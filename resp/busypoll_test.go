@@ -9,26 +9,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A pollRun is a lane that polls or not, and its time.
+type pollRun struct {
+	busyPoll
+	now time.Time
+}
+
 // rounds lets so many rounds go by, of which each takes as long as its mode says, and returns how many polled.
-func (p *busyPoll) rounds(n, ops int, trips [2]time.Duration, think time.Duration) (polls int) {
-	now := time.Unix(1, 0)
+func (p *pollRun) rounds(n, ops int, trips [2]time.Duration, think time.Duration) (polls int) {
 	for range n {
 		mode := blocked
-		if p.begin(now, ops) {
+		if p.begin(p.now, ops) {
 			mode = polling
 			polls++
 		}
-		now = now.Add(trips[mode])
-		p.end(now)
-		now = now.Add(think)
+		p.now = p.now.Add(trips[mode])
+		p.end(p.now)
+		p.now = p.now.Add(think)
 	}
 	return polls
 }
 
-func TestABusyPollKeepsWhatCarriesMore(t *testing.T) {
-	if runtime.GOMAXPROCS(0) == 1 {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+func severalProcessors(t *testing.T) {
+	t.Helper()
+	if had := runtime.GOMAXPROCS(0); had == 1 {
+		runtime.GOMAXPROCS(2)
+		t.Cleanup(func() { runtime.GOMAXPROCS(had) })
 	}
+}
+
+func TestABusyPollKeepsWhatCarriesMore(t *testing.T) {
+	severalProcessors(t)
 	const us, n, tries = time.Microsecond, 100 * busyPollCycle, 100 * busyPollTries
 	for name, c := range map[string]struct {
 		trips       [2]time.Duration
@@ -43,13 +54,13 @@ func TestABusyPollKeepsWhatCarriesMore(t *testing.T) {
 		"and one that is busy neither":     {[2]time.Duration{time.Second, time.Second}, us, 0, busyPollCycle},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := new(busyPoll).rounds(n, 8, c.trips, c.think)
+			got := new(pollRun).rounds(n, 8, c.trips, c.think)
 			require.GreaterOrEqual(t, got, c.least)
 			require.LessOrEqual(t, got, c.most)
 		})
 	}
 	// What was better once is found to be so no more, and again.
-	p := new(busyPoll)
+	p := new(pollRun)
 	p.rounds(n, 1, [2]time.Duration{90 * us, 50 * us}, 0)
 	require.Equal(t, polling, p.better())
 	p.rounds(2*busyPollCycle, 1, [2]time.Duration{50 * us, 90 * us}, 0)
@@ -58,9 +69,41 @@ func TestABusyPollKeepsWhatCarriesMore(t *testing.T) {
 	require.Equal(t, polling, p.better())
 }
 
+// A process that stands still for a moment now and then, or a neighbour that takes its processor, does not decide.
+func TestABusyPollLeavesOutliersOut(t *testing.T) {
+	severalProcessors(t)
+	const us = time.Microsecond
+	p, polls := new(pollRun), 0
+	p.rounds(2*busyPollCycle, 8, [2]time.Duration{90 * us, 60 * us}, 0)
+	const stalls, between = 100, busyPollCycle + 50
+	for range stalls {
+		polls += p.rounds(between, 8, [2]time.Duration{90 * us, 60 * us}, 0)
+		polls += p.rounds(1, 8, [2]time.Duration{5 * time.Millisecond, 5 * time.Millisecond}, 0)
+	}
+	require.Greater(t, polls, stalls*between*9/10)
+	// What takes long again and again does decide.
+	p.rounds(2*busyPollCycle, 8, [2]time.Duration{90 * us, 400 * us}, 0)
+	require.Equal(t, blocked, p.better())
+}
+
+// Both are known by a few rounds: a preference does not go to and fro.
+func TestABusyPollIsSteady(t *testing.T) {
+	severalProcessors(t)
+	const us, n = time.Microsecond, 10 * busyPollCycle
+	p := new(pollRun)
+	p.rounds(n, 1, [2]time.Duration{100 * us, 91 * us}, 0)
+	require.Equal(t, blocked, p.better(), "it is not worth a beginning")
+	p.rounds(n, 1, [2]time.Duration{100 * us, 80 * us}, 0)
+	require.Equal(t, polling, p.better())
+	p.rounds(n, 1, [2]time.Duration{100 * us, 91 * us}, 0)
+	require.Equal(t, polling, p.better(), "it is not worth an end")
+	p.rounds(n, 1, [2]time.Duration{100 * us, 97 * us}, 0)
+	require.Equal(t, blocked, p.better())
+}
+
 func TestABusyPollOfOneProcessorBlocks(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	require.Zero(t, new(busyPoll).rounds(10*busyPollCycle, 1, [2]time.Duration{90 * time.Microsecond, 50 * time.Microsecond}, 0))
+	require.Zero(t, new(pollRun).rounds(10*busyPollCycle, 1, [2]time.Duration{90 * time.Microsecond, 50 * time.Microsecond}, 0))
 }
 
 func TestABusyPollEnds(t *testing.T) {
@@ -93,4 +136,14 @@ func TestADirectThatPollsSeesItsReplies(t *testing.T) {
 	n, err := p.finish(nil)[0].AsInt64()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
+}
+
+// A lane that polls asks a million times a second.
+func TestAPeekerTakesNoMemory(t *testing.T) {
+	p := newDirectPair(t)
+	require.Zero(t, testing.AllocsPerRun(100, func() { p.peeker.ready() }))
+	require.False(t, p.peeker.ready())
+	p.says(t, ":1\r\n")
+	require.Eventually(t, p.peeker.ready, 5*time.Second, time.Millisecond)
+	require.True(t, p.peeker.ready(), "what has come stays")
 }

@@ -73,14 +73,12 @@ func ownConnections() []mutant {
 		},
 		{
 			"surplus-is-an-answer", "a reply that nobody asked for grants a lock that somebody else holds",
-			one("resp/peek_unix.go", "p.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
-				"p.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
+			one("resp/peek_unix.go", "p.there = n > 0", "p.there = n < 0"),
 			"resp", "TestALaneTakesNoReplyThatNobodyAskedFor", false,
 		},
 		{
 			"end-of-tls-unseen", "what is sent behind the end of TLS is unknown",
-			one("resp/peek_unix.go", "p.there = !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)",
-				"p.there = err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)"),
+			one("resp/peek_unix.go", "p.there = n > 0", "p.there = n < 0"),
 			"resp", "TestDirectSeesTheEndOfTLS", false,
 		},
 	}
@@ -135,7 +133,22 @@ func busyPolls() []mutant {
 	return []mutant{
 		{
 			"busy-poll-burns", "a lane polls where that carries no more",
-			one("resp/busypoll.go", "a != 0 && a < b-b/8 {", "a != 0 && a < 8*b {"), "resp", "TestABusyPollKeepsWhatCarriesMore", false,
+			one("resp/busypoll.go", "cost < p.costs[blocked]-least {", "cost < 8*p.costs[blocked] {"),
+			"resp", "TestABusyPollKeepsWhatCarriesMore", false,
+		},
+		{
+			"busy-poll-led-by-outliers", "one process that stood still for a moment halves the pace for hundreds of rounds",
+			one("resp/busypoll.go", "(min(one, 2**have+1) - *have)", "(one - *have)"), "resp", "TestABusyPollLeavesOutliersOut", false,
+		},
+		{
+			"busy-poll-to-and-fro", "a lane changes how it waits where there is no difference",
+			one("resp/busypoll.go", "\t\tleast /= 2\n", ""), "resp", "TestABusyPollIsSteady", false,
+		},
+		{
+			"busy-poll-makes-garbage", "a lane that polls makes a hundred megabytes of garbage a second",
+			one("resp/peek_unix.go", "n, _ := unix.Poll(p.fds[:], 0)",
+				"n, _, _ := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)"),
+			"resp", "TestAPeekerTakesNoMemory", false,
 		},
 		{
 			"busy-poll-never-tries", "a lane blocks where that halves its pace",

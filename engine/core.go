@@ -85,6 +85,8 @@ type shard struct {
 	ticked clock.Instant // the tick at which reads began
 	reads  int           // of the clock, for stamps
 
+	weakDebt int // see affordsWeak
+
 	_ [64]byte // keeps neighbours off this cache line
 }
 

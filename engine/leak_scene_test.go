@@ -37,6 +37,22 @@ func TestADroppedLeaseIsFoundAfterTwoLeases(t *testing.T) {
 	})
 }
 
+// Weak pointers of many leases are made little by little: each costs several renewals.
+func TestAmongManyADroppedLeaseIsFoundLater(t *testing.T) {
+	play(t, func(sc *scene) {
+		ls := sc.acquire(sc.e.Lock("a", WatchdogLease(MinWatchdogLease)))
+		h := ls.hold
+		sc.e.shard(h.ent.hash).weakDebt = (leakFree+1)*leakShare + leakAfter // of others
+		for range leakAfter + 2*leakShare - 1 {
+			listener{sc.e}.Renewed(h, 0)
+			require.Nil(t, h.weak.Value())
+		}
+		listener{sc.e}.Renewed(h, 0)
+		require.Equal(t, ls, h.weak.Value())
+		sc.release(ls)
+	})
+}
+
 // One that is kept is never found, nor one whose context is, or whose end somebody waits for: whoever does so may work
 // under the lock until Close gives it back.
 func TestALeaseThatIsKeptIsNoLeak(t *testing.T) {

@@ -50,7 +50,7 @@ func (l listener) Renewed(s renew.Subject, lag time.Duration) {
 	sc.sh.counts.renewalLag.add(lag)
 	switch {
 	case !h.Held(), h.Lingers(): // released or lost meanwhile
-	case h.checkLeak():
+	case h.checkLeak(sc.sh):
 		leaked = true
 		sc.sh.counts.leaks++
 	}
@@ -67,16 +67,32 @@ const (
 	leakAfter = 6
 	// leakEvery is how many renewals then come to one look: to ask the collector costs half a renewal.
 	leakEvery = 4
+	// leakShare is how many renewals of a shard come to one weak pointer, once leakFree are made: among many the
+	// collector needs microseconds to find its place.
+	leakShare, leakFree = 32, 16
 )
+
+// affordsWeak says whether one of the shard's holds may have its weak pointer now.
+func (sh *shard) affordsWeak() bool {
+	if sh.weakDebt > (leakFree-1)*leakShare {
+		return false
+	}
+	sh.weakDebt += leakShare
+	return true
+}
 
 // checkLeak counts a renewal, and reports whether it finds, for the first time, that nobody can release the lease any
 // more.
-func (h *hold) checkLeak() (found bool) {
+func (h *hold) checkLeak(sh *shard) (found bool) {
+	sh.weakDebt = max(sh.weakDebt-1, 0)
 	n := &h.ent.renewals
 	*n++
 	switch {
+	case h.lease != nil && *n < leakAfter:
+		return false
 	case h.lease != nil:
-		if *n >= leakAfter {
+		*n = leakAfter - 1 // the next renewal asks again
+		if sh.affordsWeak() {
 			h.weak, h.lease, *n = weak.Make(h.lease), nil, 0
 		}
 		return false

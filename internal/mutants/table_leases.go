@@ -113,8 +113,18 @@ func dropped() []mutant {
 		},
 		{
 			"leak-of-what-is-never-weak", "the engine itself holds on to a lease that was dropped",
-			one("engine/loss.go", "if *n >= leakAfter {", "if false {"),
+			one("engine/loss.go", "case h.lease != nil && *n < leakAfter:", "case h.lease != nil:"),
 			"engine", "TestADroppedLeaseIsFoundAfterTwoLeases", false,
+		},
+		{
+			"weak-pointers-all-at-once", "a million locks that are kept take a core for a while, two leases after they were taken",
+			one("engine/loss.go", "if sh.weakDebt > (leakFree-1)*leakShare {", "if false {"),
+			"engine", "TestAmongManyADroppedLeaseIsFoundLater", false,
+		},
+		{
+			"weak-pointers-never-again", "a dropped lease is not found once many were looked for",
+			one("engine/loss.go", "sh.weakDebt = max(sh.weakDebt-1, 0)", "_ = sh"),
+			"engine", "TestAmongManyADroppedLeaseIsFoundLater", false,
 		},
 		{
 			"leak-of-the-released", "a lease that was released counts as dropped",

@@ -88,18 +88,18 @@ func (s *sender) end(emptyFirst bool) {
 	s.ring()
 }
 
-// take returns those whose deadlines are next, chunk at most, and whether one of them has waited for too long; nil when
-// the sender has ended.
-func (s *sender) take() (subjects []Subject, late bool) {
-	for {
+// take returns those whose deadlines are next, chunk at most, and whether one of them has waited for too long; none when
+// the sender has ended. They stand in space.
+func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
+	for subjects = space[:0]; ; {
 		s.mu.Lock()
 		now := s.k.clock.Now()
-		for len(s.queue) > 0 && len(subjects) < chunk && !s.closed {
+		for s.queue.len() > 0 && len(subjects) < chunk && !s.closed {
 			next := s.queue.pop()
 			late = late || now.Sub(next.since) > patience(next.subject.Watched().Lease())
 			subjects = append(subjects, next.subject)
 		}
-		more := len(s.queue) > 0
+		more := s.queue.len() > 0
 		ended := s.closed || s.retired && !more
 		s.mu.Unlock()
 		if more || ended { // for the next of its goroutines
@@ -119,10 +119,11 @@ func (s *sender) work() {
 	if !s.retry {
 		s.node.Connect()
 	}
-	for subjects, late := s.take(); subjects != nil; subjects, late = s.take() {
+	for subjects, late := s.take(nil); len(subjects) > 0; subjects, late = s.take(subjects) {
 		began := s.k.clock.Now()
 		var renewed, timedOut bool
 		answers, renewed, timedOut = s.send(byKind(subjects), answers[:0])
+		clear(subjects)
 		now := s.k.clock.Now()
 		if renewed {
 			s.renewedAt.Store(int64(now))
@@ -189,10 +190,11 @@ func prefetchKeys(batch []resp.Renewal) (sum uint32) {
 	return sum
 }
 
-// prefetchHolds does the same with holds.
+// prefetchHolds does the same with holds: with both halves of them, for they are longer than a line of the cache.
 func prefetchHolds(subjects []Subject) (sum uint32) {
 	for _, s := range subjects {
-		sum += s.Watched().state.Load()
+		h := s.Watched()
+		sum += h.state.Load() + uint32(h.lease.Load()) //nolint:gosec // only read
 	}
 	return sum
 }

@@ -1,14 +1,20 @@
 package renew
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// urgency is what waits to be renewed, as a heap: whose deadline is next comes first. Where a server is slow, many long
-// leases wait; a short one among them has no time for that.
-type urgency []waiting
+// urgency is what waits to be renewed: whose deadline is next comes first. Where a server is slow, many long leases
+// wait; a short one among them has no time for that. What comes is sorted when something is taken, all at once: a heap of
+// a few thousand takes twice as long.
+type urgency struct {
+	sorted []waiting // the most urgent last
+	fresh  []waiting // what came since
+	spare  []waiting // empty, for the next merge
+}
 
 // waiting is a subject that is due.
 type waiting struct {
@@ -17,34 +23,39 @@ type waiting struct {
 	since    clock.Instant
 }
 
-// Len is part of heap.Interface.
-func (u *urgency) Len() int { return len(*u) }
+func (u *urgency) len() int { return len(u.sorted) + len(u.fresh) }
 
-// Less is part of heap.Interface.
-func (u *urgency) Less(i, j int) bool { return (*u)[i].deadline.Before((*u)[j].deadline) }
-
-// Swap is part of heap.Interface.
-func (u *urgency) Swap(i, j int) { (*u)[i], (*u)[j] = (*u)[j], (*u)[i] }
-
-// Push is part of heap.Interface, and unused: it would allocate for each.
-func (u *urgency) Push(any) { panic("renew: use push") }
-
-// Pop is part of heap.Interface, and unused.
-func (u *urgency) Pop() any { panic("renew: use pop") }
-
-func (u *urgency) push(w waiting) {
-	*u = append(*u, w)
-	heap.Fix(u, len(*u)-1)
-}
+func (u *urgency) push(w waiting) { u.fresh = append(u.fresh, w) }
 
 // pop takes the most urgent. There must be one.
 func (u *urgency) pop() waiting {
-	first, last := (*u)[0], len(*u)-1
-	(*u)[0] = (*u)[last]
-	(*u)[last] = waiting{}
-	*u = (*u)[:last]
-	if last > 0 {
-		heap.Fix(u, 0)
+	if len(u.fresh) > 0 {
+		u.sort()
 	}
-	return first
+	last := len(u.sorted) - 1
+	next := u.sorted[last]
+	u.sorted[last] = waiting{}
+	u.sorted = u.sorted[:last]
+	return next
+}
+
+// sort brings what came since into the order of the others.
+func (u *urgency) sort() {
+	slices.SortFunc(u.fresh, func(a, b waiting) int { return cmp.Compare(b.deadline, a.deadline) })
+	if len(u.sorted) == 0 {
+		u.sorted, u.fresh = u.fresh, u.sorted
+		return
+	}
+	into, a, b := u.spare, u.sorted, u.fresh
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].deadline.Before(b[0].deadline) {
+			into, b = append(into, b[0]), b[1:]
+		} else {
+			into, a = append(into, a[0]), a[1:]
+		}
+	}
+	into = append(append(into, a...), b...)
+	clear(u.sorted)
+	clear(u.fresh)
+	u.sorted, u.fresh, u.spare = into, u.fresh[:0], u.sorted[:0]
 }

@@ -3,6 +3,7 @@ package renew
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,18 +18,61 @@ import (
 func TestUrgencyGivesTheEarliestDeadlineFirst(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it must repeat
 	var u urgency
+	var there []clock.Instant
+	pop := func() {
+		slices.Sort(there)
+		require.Equal(t, there[0], u.pop().deadline)
+		there = there[1:]
+	}
 	for range 1000 {
-		u.push(waiting{deadline: clock.Instant(rnd.IntN(300))})
-		if rnd.IntN(3) == 0 {
+		for range rnd.IntN(4) {
+			w := waiting{deadline: clock.Instant(rnd.IntN(300))}
+			u.push(w)
+			there = append(there, w.deadline)
+		}
+		if len(there) > 0 {
+			pop()
+		}
+		require.Equal(t, len(there), u.len())
+	}
+	for len(there) > 0 {
+		pop()
+	}
+	require.Zero(t, u.len())
+}
+
+// What was taken is not kept from the collector.
+func TestUrgencyForgetsWhatItGave(t *testing.T) {
+	var u urgency
+	for range 3 {
+		for i := range 10 {
+			u.push(waiting{subject: &subject{}, deadline: clock.Instant(i)})
+		}
+		u.pop()
+	}
+	for u.len() > 0 {
+		u.pop()
+	}
+	for _, part := range [][]waiting{u.sorted, u.fresh, u.spare} {
+		for _, w := range part[:cap(part)] {
+			require.Nil(t, w.subject)
+		}
+	}
+}
+
+func BenchmarkUrgency(b *testing.B) {
+	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it must repeat
+	var u urgency
+	const due = 5000
+	for b.Loop() {
+		for range due {
+			u.push(waiting{deadline: clock.Instant(rnd.Int64())})
+		}
+		for range due {
 			u.pop()
 		}
 	}
-	last := clock.Instant(0)
-	for len(u) > 0 {
-		next := u.pop().deadline
-		require.False(t, next.Before(last))
-		last = next
-	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/due, "ns/each")
 }
 
 // A loaded node does so many renewals a second, one call after another, in a simulated world.

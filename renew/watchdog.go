@@ -71,6 +71,8 @@ type Cohorts struct {
 
 	sent, failed, late, jeopardies atomic.Int64
 
+	spaces [][]Subject // of fire, for those due at a node
+
 	prefetched atomic.Uint32 // what prefetchKeys and prefetchHolds read, so that they do
 }
 
@@ -128,7 +130,11 @@ func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
 		k.senders[node] = p
 		k.order = append(k.order, p)
 	}
-	*o = append(*o, outgoing{node: node, senders: p})
+	part := outgoing{node: node, senders: p}
+	if last := len(k.spaces) - 1; last >= 0 {
+		part.first, k.spaces = k.spaces[last], k.spaces[:last]
+	}
+	*o = append(*o, part)
 	return &(*o)[len(*o)-1]
 }
 
@@ -141,10 +147,13 @@ func (o *outgoing) add(s Subject, second bool) {
 	}
 }
 
-func (o dueByNode) send() {
+// send gives what is due to the senders, which keep none of its slices.
+func (o dueByNode) send(k *Cohorts) {
 	for i := range o {
 		o[i].senders.first.add(o[i].first)
 		o[i].senders.again.add(o[i].again)
+		clear(o[i].first)
+		k.spaces = append(k.spaces, o[i].first[:0])
 	}
 }
 
@@ -269,7 +278,7 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var lost, endangered, ended []Subject
 	var out dueByNode
-	k.prefetched.Store(prefetchHolds(due))
+	k.prefetched.Store(prefetchHolds(due) + k.prefetchRoutes(due))
 	k.mu.Lock()
 	for _, s := range due {
 		h := s.Watched()
@@ -312,7 +321,7 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	k.jeopardies.Add(int64(len(endangered)))
 	k.world.Yield("Cohorts.fire: decided | given to the senders")
 	// Send first. What is told can wait, a renewal cannot.
-	out.send()
+	out.send(k)
 	// Tell. expire looks at each loss once more.
 	for _, s := range endangered {
 		k.world.Yield("Cohorts.fire: given to the senders | jeopardy told")
@@ -326,6 +335,16 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 		k.world.Yield("Cohorts.fire: decided | a loss told")
 		k.expire(s)
 	}
+}
+
+// prefetchRoutes does the same with what routes them.
+func (k *Cohorts) prefetchRoutes(due []Subject) (known uint32) {
+	for _, s := range due {
+		if k.route(s) != nil {
+			known++
+		}
+	}
+	return known
 }
 
 // expire declares a hold lost whose time is over. An answer may have raised the deadline since that was found: then

@@ -66,8 +66,16 @@ func urgency() []mutant {
 		},
 		{
 			"renewals-in-the-order-of-their-coming", "short leases end behind many long ones",
-			one("renew/urgency.go", "return (*u)[i].deadline.Before((*u)[j].deadline)", "return (*u)[i].since.Before((*u)[j].since)"),
+			one("renew/urgency.go", "return cmp.Compare(b.deadline, a.deadline)", "return cmp.Compare(b.since, a.since)"),
 			"renew", "TestShortLeasesDoNotWaitBehindLongOnes", false,
+		},
+		{
+			"renewals-in-the-order-of-their-batches", "short leases end behind many long ones that came before",
+			one("renew/urgency.go", "if a[0].deadline.Before(b[0].deadline) {", "if false {"), "renew", "TestUrgencyGivesTheEarliestDeadlineFirst", false,
+		},
+		{
+			"renewed-holds-stay-in-memory", "what was released is kept from the collector",
+			one("renew/urgency.go", "\tclear(u.sorted)\n", ""), "renew", "TestUrgencyForgetsWhatItGave", false,
 		},
 		{
 			"late-renewals-hold-nobody-back", "the engine asks for more while it cannot renew what it has",

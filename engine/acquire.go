@@ -167,7 +167,7 @@ func (sc *section) makeEntry(l *Lock) *entry {
 			ent = &entry{eng: sc.eng, key: l.key, hash: l.hash, slot: l.slot}
 		}
 		ent.class = l.class
-		ent.wide = sc.eng.nodes.Wide()
+		ent.wide = sc.eng.nodes.Wide() && !traits(l.set.family).called()
 		sc.sh.names.put(ent)
 	}
 	return ent

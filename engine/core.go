@@ -242,13 +242,11 @@ func (ent *entry) wakeups() *wakeups {
 	return ent.extra.wakeups
 }
 
-// wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order.
+// wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order. Where
+// nothing does, it takes the one lane that few use: nobody would know of it when the next command comes.
 func (sc *section) wide(hash uint64, name string) bool {
-	e := sc.eng
-	if ent := sc.sh.names.get(hash, e.cfg.Prefix+name); ent != nil {
-		return ent.wide
-	}
-	return e.nodes.Wide()
+	ent := sc.sh.names.get(hash, sc.eng.cfg.Prefix+name)
+	return ent != nil && ent.wide
 }
 
 // newHold makes the hold of a grant.
@@ -699,6 +697,10 @@ func (f *family) apart() bool {
 
 // counted reports whether a grant leaves no hold: what is granted is a number.
 func (f *family) counted() bool { return f.Serves != lockstate.ServesOne }
+
+// called reports whether there are commands for it that change it and of which no entry knows: those that set its
+// number. They take one lane, and so does all else of it, to stay in their order.
+func (f *family) called() bool { return f.counted() || f.Many }
 
 // A section is the time in which one goroutine holds a shard's mutex, for one logical event: a call, an answer, a
 // timer. What changes names is a method of it, so that nobody can call that without the mutex. Results and calls to

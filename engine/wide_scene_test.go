@@ -6,7 +6,7 @@ import (
 )
 
 // A name keeps its lanes while anything goes on with it, so that nothing overtakes what came before it; one of which
-// nothing goes on takes those that are used now.
+// nothing goes on takes those that are used now. A question takes one lane then: nobody would know of it afterwards.
 func TestANameKeepsItsLanesWhileAnythingGoesOn(t *testing.T) {
 	t.Parallel()
 	play(t, func(sc *scene) {
@@ -32,12 +32,38 @@ func TestANameKeepsItsLanesWhileAnythingGoesOn(t *testing.T) {
 		few := sc.acquire(sc.e.Lock("few"))
 		sc.se.wide.Store(1)
 		many := sc.acquire(sc.e.Lock("many"))
-		if freed(few) || !asked(sc.e.Lock("few")) {
-			sc.t.Error("it was acquired in the lane of few")
+		if freed(few) || asked(sc.e.Lock("few")) {
+			sc.t.Error("it was acquired in the lane of few, and nothing goes on with it any more")
+		}
+		if !freed(sc.acquire(sc.e.Lock("few"))) {
+			sc.t.Error("many use all lanes")
 		}
 		sc.se.wide.Store(0)
 		if !freed(many) || asked(sc.e.Lock("many")) {
 			sc.t.Error("it was acquired in the lanes of many")
+		}
+	})
+}
+
+// Two commands that set a semaphore's number, and what is acquired meanwhile, take one lane, however many others there
+// are: of the former no entry knows.
+func TestWhatSetsANumberKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.se.wide.Store(1)
+		for l, called := range map[*Lock]bool{
+			sc.e.Lock("lock"): false, &sc.e.PermitSemaphore("permits").one: true, &sc.e.Semaphore("semaphore").one: true,
+		} {
+			if l.InspectAsync(context.Background()).op.(*singleOp[Info]).op.Wide {
+				sc.t.Error("a command that no entry knows of takes the lanes of many")
+			}
+			s := sc.e.enter(l.hash)
+			ent := s.makeEntry(l)
+			if ent.wide == called {
+				sc.t.Error("an entry is in the lanes of many, or is not: ", ent.wide)
+			}
+			s.sh.names.remove(ent)
+			s.leave()
 		}
 	})
 }

@@ -77,6 +77,13 @@ func (h *Hold) lag(now clock.Instant) time.Duration {
 	return now.Sub(min(h.next, h.sentAt.Add(h.Lease()/3)))
 }
 
+// answeredBefore reports whether a success is that of a renewal which was sent before the present attempt was due:
+// the hold was renewed over the other connection meanwhile, or it waited for longer than a period. Called with
+// Cohorts.mu held.
+func (h *Hold) answeredBefore(a *resp.Renewal) bool {
+	return a.Code == resp.CodeRenewed && h.attempt != noAttempt && a.SentAt.Before(h.next)
+}
+
 // raise moves the deadline forward, never back. One that is over stays over, whatever is answered then: whoever looked
 // has seen that the hold is lost. Called with Cohorts.mu held, or before Watch.
 func (h *Hold) raise(to, now clock.Instant) {

@@ -2,6 +2,7 @@ package renew
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,4 +177,53 @@ func TestARenewalThatOutlastedItsTermsIsTold(t *testing.T) {
 			require.Equal(t, c.deadline, s.Deadline() != before)
 		})
 	}
+}
+
+// What is sent at once is one round trip: it is bounded by its work, and a hold of many permits is much.
+func TestACallIsBoundedByItsWork(t *testing.T) {
+	const lease, ids, holds = 3 * time.Second, 100, 50
+	r := newRig(t)
+	hung := r.occupy()
+	for i := range holds {
+		s := r.watch(fmt.Sprint("permits:", i), lease)
+		s.Family, s.Field = resp.FamilyPermits, strings.Repeat("p", ids*resp.PermitID)
+	}
+	r.pass(lease/3 + bucket + step) // all are due, and wait
+	r.renewed(hung[0])
+	for seen := 0; seen < holds; {
+		c := r.take()
+		require.LessOrEqual(t, len(c.batch), chunk/ids+1)
+		seen += len(c.batch)
+		r.renewed(c)
+	}
+}
+
+// A hold may wait for one connection while the other renews it.
+func TestWhatTheOtherConnectionHasRenewedIsNotSent(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	hung := r.occupy()
+	s := r.watch("name", lease)
+	r.pass(hedgeAt(s.sentAt, lease).Add(bucket + step).Sub(r.clock.Now()))
+	again := r.take()
+	require.True(t, again.retry)
+	r.renewed(again)
+	r.renewed(hung[0]) // the first connection gets to it now
+	c := r.next(lease)
+	require.Equal(t, []string{"name"}, c.keys())
+	require.False(t, c.at.Before(s.next), "it is due again")
+}
+
+// An answer that comes when the next renewal is on its way may prove more than what is known.
+func TestALateAnswerProvesWhatItProves(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	c := r.next(lease)
+	r.Cohorts.mu.Lock()
+	s.next = c.at.Add(1) // as if it were the one before
+	r.Cohorts.mu.Unlock()
+	r.answer(c, resp.CodeRenewed, nil)
+	require.Equal(t, TrustUntil(c.at, lease), s.Deadline())
+	require.Equal(t, attemptSent, s.attempt)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// chunk bounds what one call of Renew carries, so that its answers are not held back by the rest.
+// chunk bounds what one call of Renew carries, in keys' work: it is one round trip then, and its answers are not
+// held back by the rest.
 const chunk = 2048
 
 // rounds is how many calls of Renew a sender may have under way: on a slow line what comes due does not wait for the
@@ -88,15 +89,17 @@ func (s *sender) end(emptyFirst bool) {
 	s.ring()
 }
 
-// take returns those whose deadlines are next, chunk at most, and whether one of them has waited for too long; none when
-// the sender has ended. They stand in space.
+// take returns those whose deadlines are next, of chunk's work or a little more, and whether one of them has waited
+// for too long; none when the sender has ended. They stand in space.
 func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
 	for subjects = space[:0]; ; {
 		s.mu.Lock()
 		now := s.k.clock.Now()
-		for s.queue.len() > 0 && len(subjects) < chunk && !s.closed {
+		for work := 0; s.queue.len() > 0 && work < chunk && !s.closed; {
 			next := s.queue.pop()
-			late = late || now.Sub(next.since) > patience(next.subject.Watched().Lease())
+			h := next.subject.Watched()
+			work += h.Family.Work(h.Field)
+			late = late || now.Sub(next.since) > patience(h.Lease())
 			subjects = append(subjects, next.subject)
 		}
 		more := s.queue.len() > 0
@@ -142,11 +145,8 @@ func (s *sender) work() {
 func (s *sender) send(groups []group, answers []resp.Renewal) (_ []resp.Renewal, renewed, timedOut bool) {
 	limit := time.Duration(0)
 	for i := range groups {
-		// Some were released since they came due: the server would answer that they are not ours.
 		g := &groups[i]
-		g.subjects = slices.DeleteFunc(g.subjects, func(s Subject) bool {
-			return s.Watched().gone()
-		})
+		g.subjects = s.k.unanswered(g.subjects)
 		if len(g.subjects) > 0 {
 			limit = max(limit, attemptLimit(g.lease))
 		}

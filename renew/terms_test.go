@@ -78,6 +78,31 @@ func TestARenewalOverBothConnectionsIsToldOnce(t *testing.T) {
 	}
 }
 
+// An answer over the connection that was slower may come when the next renewal is on its way: that one is still waited
+// for, and not sent again.
+func TestALateAnswerIsNotThatOfTheNextRenewal(t *testing.T) {
+	const lease = 3 * time.Second
+	r := newRig(t)
+	s := r.watch("name", lease)
+	slow := r.next(lease)
+	r.pass(hedgeAt(s.sentAt, lease).Add(bucket).Sub(r.clock.Now()))
+	r.renewed(r.take())
+	proven, due := s.Deadline(), s.next
+	r.pass(due.Add(2 * bucket).Sub(r.clock.Now()))
+	next := r.take()
+	r.answer(slow, resp.CodeRenewed, nil)
+	require.Equal(t, due, s.next)
+	require.Equal(t, attemptSent, s.attempt)
+	require.Equal(t, proven, s.Deadline())
+	r.pass(lease / 12)
+	require.Empty(t, r.calls, "it is not sent again")
+	require.Equal(t, 1, r.count("renewed"))
+	r.renewed(next)
+	require.Equal(t, noAttempt, s.attempt)
+	r.renewed(r.next(lease))
+	require.Equal(t, 3, r.count("renewed"))
+}
+
 // A loss that is told shortly before the deadline is told to the tenth of a cohort; all others come together.
 func TestABriefLeaseIsLostPreciselyAndLongerOnesTogether(t *testing.T) {
 	fixed := func(terms *Terms) { terms.Renew = false }

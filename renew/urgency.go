@@ -8,8 +8,8 @@ import (
 )
 
 // urgency is what waits to be renewed: whose deadline is next comes first. Where a server is slow, many long leases
-// wait; a short one among them has no time for that. What comes is sorted when something is taken, all at once: a heap of
-// a few thousand takes twice as long.
+// wait; a short one among them has no time for that. What comes is sorted when something is taken, all at once: a
+// heap of a few thousand takes twice as long.
 type urgency struct {
 	sorted []waiting // the most urgent last
 	fresh  []waiting // what came since

@@ -151,7 +151,7 @@ func TestShortLeasesDoNotWaitBehindLongOnes(t *testing.T) {
 	n.hold(t, map[time.Duration]int{short: 300, long: 200_000}, []time.Duration{long, short}, 40*time.Second)
 	require.Zero(t, n.jeopardy[short])
 	require.Zero(t, n.lost[short]+n.lost[long])
-	require.GreaterOrEqual(t, n.renewed[short], 300*40*3/2)
+	require.GreaterOrEqual(t, n.renewed[short], 300*40*4/3) // in each two thirds of a second and the 0.1 s that a call takes
 	require.Positive(t, n.heldBack, "nobody asks for more meanwhile")
 }
 

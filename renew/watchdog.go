@@ -390,16 +390,18 @@ func (k *Cohorts) reschedule(s Subject) {
 	}
 }
 
+// success is a renewal that is to be told.
+type success struct {
+	s   Subject
+	lag time.Duration
+}
+
 // answered takes the answers of a batch that was sent with a lease, over the second connection or the first. It proves
 // no more than the present one: an expiry that another command has lowered since is not to be believed. And of a hold
 // whose renewals have ended it proves nothing.
 func (k *Cohorts) answered(second bool, lease time.Duration, subjects []Subject, answers []resp.Renewal) {
 	var lost []Subject
 	var causes []Cause
-	type success struct {
-		s   Subject
-		lag time.Duration
-	}
 	renewed := make([]success, 0, len(subjects))
 	var outlasted []Subject
 	failed, late := int64(0), int64(0)
@@ -412,13 +414,17 @@ func (k *Cohorts) answered(second bool, lease time.Duration, subjects []Subject,
 		if h.gone() {
 			continue
 		}
-		h.attempt = noAttempt
+		a, stale := &answers[i], h.answeredBefore(&answers[i])
+		if !stale {
+			h.attempt = noAttempt
+		}
 		// The key may outlive what is trusted now, and nobody but the engine lowers it again.
 		if lease > h.Lease() || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline()) {
 			outlasted = append(outlasted, s)
 		}
-		a := &answers[i]
 		switch {
+		case stale:
+			k.proves(h, a.SentAt, lease, now)
 		case a.Code == resp.CodeRenewed:
 			if now.Sub(h.sentAt) > h.Lease()/2 {
 				late++
@@ -464,6 +470,17 @@ func (k *Cohorts) answered(second bool, lease time.Duration, subjects []Subject,
 	}
 }
 
+// unanswered leaves out those that were released since they came due, for the server would answer that they are not
+// ours, and those that an answer over the other connection has renewed.
+func (k *Cohorts) unanswered(subjects []Subject) []Subject {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.DeleteFunc(subjects, func(s Subject) bool {
+		h := s.Watched()
+		return h.gone() || h.attempt == noAttempt
+	})
+}
+
 // saidBy reports whether an error is a server's answer.
 func saidBy(err *resp.ServerError) bool {
 	return err != nil && err.Class != resp.ClassUnknown && err.Class != resp.ClassUnreachable
@@ -474,14 +491,22 @@ func (k *Cohorts) succeeded(h *Hold, sentAt clock.Instant, lease time.Duration, 
 	if h.failing {
 		h.set(secondBit, false)
 	}
-	h.failing, h.jeopardy = false, false
+	h.failing = false
+	proven := k.proves(h, sentAt, lease, now)
+	h.next = nextRenewal(k.world, h.sentAt, proven)
+}
+
+// proves takes what the server has proven by a success, whatever else is on its way. It returns the lease that is
+// proven. Called with mu held.
+func (k *Cohorts) proves(h *Hold, sentAt clock.Instant, lease time.Duration, now clock.Instant) time.Duration {
+	h.jeopardy = false
 	// With two connections an older attempt may be answered after a newer one.
 	h.sentAt = max(h.sentAt, sentAt)
 	proven := min(lease, h.Lease())
 	if h.Renewing() {
 		h.raise(TrustUntil(sentAt, proven), now)
 	}
-	h.next = nextRenewal(k.world, h.sentAt, proven)
+	return proven
 }
 
 // Stats returns the counters.

@@ -87,7 +87,7 @@ func batchLen(ops []*Op, start int) int {
 	end, work := start, 0
 	for end < len(ops) && end-start < most {
 		op := ops[end]
-		if work += op.Family.work(op.Field); work > most && end > start {
+		if work += op.Family.Work(op.Field); work > most && end > start {
 			break
 		}
 		if op.alone || op.Inside || op.Kind != first.Kind || op.Family != first.Family || op.Left != first.Left {

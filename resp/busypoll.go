@@ -57,8 +57,8 @@ func (p *busyPoll) begin(now time.Time, ops int) bool {
 	return p.mode == polling
 }
 
-// better is what carries more: polling only by enough to be worth the processor's time. What is preferred stays so while
-// the other is hardly better, for both are known by a few rounds only.
+// better is what carries more: polling only by enough to be worth the processor's time. What is preferred stays
+// so while the other is hardly better, for both are known by a few rounds only.
 func (p *busyPoll) better() int {
 	least := p.costs[blocked] / 8
 	if p.prefers == polling {

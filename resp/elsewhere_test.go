@@ -244,6 +244,35 @@ func TestARenewalThatIsRefusedIsASuspicion(t *testing.T) {
 }
 
 // Renewals share a command if they are of one kind: it gives all of its keys one lease.
+// What travels together is bounded by its work: the commands of many kinds, one key each, are one round trip.
+func TestManyKindsOfRenewalsAreOneRoundTrip(t *testing.T) {
+	part := func(keys, ids int) []Renewal {
+		all := make([]Renewal, keys)
+		for i := range all {
+			all[i] = Renewal{Field: strings.Repeat("p", max(ids, 1)*PermitID)}
+			if ids > 0 {
+				all[i].Family = FamilyPermits
+			}
+		}
+		return all
+	}
+	for _, c := range []struct{ parts, keys, ids, want int }{
+		{2000, 1, 0, 2000},
+		{maxRenewWork, 1, 0, maxRenewWork},
+		{maxRenewWork + 1, 1, 0, maxRenewWork},
+		{17, maxKeys, 0, 16},
+		{100, 1, 100, 20},
+		{3, 1, 2 * maxRenewWork, 1},
+		{0, 0, 0, 0},
+	} {
+		all := make([][]Renewal, c.parts)
+		for i := range all {
+			all[i] = part(c.keys, c.ids)
+		}
+		require.Equal(t, c.want, renewable(all), "%+v", c)
+	}
+}
+
 func TestRenewalsOfOneLeaseShareACommand(t *testing.T) {
 	var asked []string
 	s := &fakeServer{says: func(_ *fakeConn, cmd []string) string {

@@ -225,8 +225,8 @@ func Left(message string) bool { return len(message) > 1 && message[:1] == leftM
 // PermitID is how many bytes the id of a permit has.
 const PermitID = 16
 
-// work is how many keys' work a command for a field is.
-func (f Family) work(field string) int {
+// Work is how many keys' work a command for a field is.
+func (f Family) Work(field string) int {
 	switch row := f.row(); {
 	case row.ids:
 		return len(field) / PermitID

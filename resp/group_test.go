@@ -50,5 +50,5 @@ func TestEachAcquireOfValuesHasAnOwnerIDOfItsOwn(t *testing.T) {
 	ownerB, valuesB := slot.CutGroup(b.Field)
 	require.NotEqual(t, ownerA, ownerB)
 	require.Equal(t, [2]string{valueA, valueA + valueB}, [2]string{valuesA, valuesB})
-	require.Equal(t, []int{1, 2}, []int{FamilyGroup.work(a.Field), FamilyGroup.work(b.Field)})
+	require.Equal(t, []int{1, 2}, []int{FamilyGroup.Work(a.Field), FamilyGroup.Work(b.Field)})
 }

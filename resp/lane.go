@@ -127,9 +127,10 @@ func (l *lane) submit(op *Op, leads bool) (led bool, refused *ServerError) {
 	return led, nil
 }
 
-// room is how many acquires the lane may hold: all of the node's, while it is the only one that they take.
+// room is how many acquires the lane may hold: all of the node's, while it is the only one that they take. Whether
+// it is, all nodes say together: ops are told before it is known which node they are for.
 func (l *lane) room() int {
-	if l.acks == nil && !l.node.spread.wide.Load() {
+	if l.acks == nil && l.node.opts.Wide.Load() == 0 {
 		return l.node.opts.QueueMax
 	}
 	return l.most

@@ -389,6 +389,7 @@ func (n *Node) AttemptLimit() time.Duration { return n.opts.AttemptLimit }
 // Tick must be called about every 50 ms: it ends attempts that have reached their limit, and appends
 // the keys whose answers have been outstanding for longer than patience.
 func (n *Node) Tick(now clock.Instant, patience time.Duration, keys []string) []string {
+	n.spread.tick()
 	for _, l := range n.lanes {
 		keys = l.tick(now, patience, keys)
 	}

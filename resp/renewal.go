@@ -29,7 +29,7 @@ func suspiciousAnswer(r Renewal) bool { return r.Err != nil && r.Err.Class.suspi
 func (r *Renewal) script() *script { return r.Family.row().renew }
 
 // work is how many keys' work it is.
-func (r *Renewal) work() int { return r.Family.work(r.Field) }
+func (r *Renewal) work() int { return r.Family.Work(r.Field) }
 
 // slot is that of its key.
 func (r *Renewal) slot() uint16 { return slot.Of(r.Family.object(r.Key)) }
@@ -39,9 +39,10 @@ func (r *Renewal) sameKind(other *Renewal) bool {
 	return r.script() == other.script() && r.LeaseMs == other.LeaseMs
 }
 
-// maxRenewCommands bounds the EVALSHAs of one pipeline write: the limit of an attempt has to cover
-// the server's work for all of them.
-const maxRenewCommands = 16
+// maxRenewWork bounds what one pipeline write renews, in keys: the limit of an attempt has to cover the server's
+// work for all of it. The number of its commands does not count: one after the other, many kinds would need as many
+// round trips.
+const maxRenewWork = 16 * maxKeys
 
 // Connect makes the first of the two connections of renewals, if there is none. Blocks: for a dial.
 func (n *Node) Connect() { _, _ = n.renewals.get() }
@@ -50,7 +51,7 @@ func (n *Node) Connect() { _, _ = n.renewals.get() }
 // batch. With retry it uses the second connection, so that a first one that hangs does not decide.
 // The keys of one call should be different, and sorted by family and lease: neighbours of one kind share a command.
 //
-// Blocks: up to limit for every 2,048 keys; callers are the watchdog's own goroutines.
+// Blocks: up to limit for every 2,048 keys' work, see [Family.Work]; callers are the watchdog's own goroutines.
 func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	link := n.renewals
 	if retry {
@@ -72,7 +73,7 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	// The rounds: each sends so many commands, and returns what has to go again.
 	reloads, load := 0, false
 	for len(pending) > 0 {
-		round := pending[:min(maxRenewCommands, len(pending))]
+		round := pending[:renewable(pending)]
 		scripts := n.reloaded.Load()
 		again, missing := n.renewRound(link, limit, round, load)
 		load = missing && (load || n.claimReload(scripts))
@@ -93,6 +94,19 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	case n.follow != nil && slices.ContainsFunc(batch, suspiciousAnswer):
 		n.follow.suspect()
 	}
+}
+
+// renewable is how many of the parts travel together: one at least.
+func renewable(parts [][]Renewal) (n int) {
+	for work := 0; n < len(parts); n++ {
+		for i := range parts[n] {
+			work += parts[n][i].work()
+		}
+		if n > 0 && work > maxRenewWork {
+			break
+		}
+	}
+	return n
 }
 
 // noteRenewals keeps why the last batch failed, if that is no matter of its keys: then it is why any other does, too.
@@ -134,7 +148,7 @@ func (n *Node) elsewhere(l *link, limit time.Duration, batch []Renewal) {
 	}
 	// Ask. If unknown words are gone when keys are declared, this node never gets a batch again.
 	for left := moved; len(left) > 0; {
-		round := left[:min(maxRenewCommands, len(left))]
+		round := left[:renewable(left)]
 		left = left[len(round):]
 		before := slices.ContainsFunc(round, func(part []Renewal) bool { return undeclared(&part[0]) })
 		n.renewRound(l, limit, round, false)

@@ -11,6 +11,7 @@ type spread struct {
 	nodes *atomic.Int32 // how many nodes want that
 	loads []atomic.Int32
 	ready int // so many runs in a row wanted it the other way; the first lane's
+	calm  int // so many ticks in a row saw few; tick's
 }
 
 const (
@@ -19,6 +20,8 @@ const (
 	manyOps = 384
 	// patientRuns is how long a load must last before that changes: a burst of a moment is over before it is served.
 	patientRuns = 8
+	// patientTicks is for how many ticks few must use all lanes until they take one.
+	patientTicks = 8
 )
 
 func newSpread(o *Options) *spread {
@@ -31,11 +34,7 @@ func (s *spread) begins(lane, ops int) {
 	if lane != 0 || len(s.loads) == 1 {
 		return
 	}
-	all := int32(0)
-	for i := range s.loads {
-		all += s.loads[i].Load()
-	}
-	wide := s.wide.Load()
+	all, wide := s.all(), s.wide.Load()
 	// Between the two nothing changes, so that a load in between does not go to and fro.
 	if !wide && all < s.many || wide && all >= s.many/2 {
 		s.ready = 0
@@ -45,6 +44,27 @@ func (s *spread) begins(lane, ops int) {
 		s.ready = 0
 		s.turn(!wide)
 	}
+}
+
+// tick makes it one lane for few also where the first lane, which judges, has hardly a run: the names in use take
+// others, or nothing goes on.
+func (s *spread) tick() {
+	if !s.wide.Load() || s.all() >= s.many/2 {
+		s.calm = 0
+		return
+	}
+	if s.calm++; s.calm >= patientTicks {
+		s.calm = 0
+		s.turn(false)
+	}
+}
+
+// all is how much the lanes take together.
+func (s *spread) all() (all int32) {
+	for i := range s.loads {
+		all += s.loads[i].Load()
+	}
+	return all
 }
 
 // rests notes that a lane has nothing to do.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +41,53 @@ func TestSpreadTakesOneLaneForFewAndAllForMany(t *testing.T) {
 	alone := newSpread(&Options{Lanes: 1, ManyOps: 8, Wide: wide})
 	runs(alone, 100, 100)
 	require.Zero(t, wide.Load(), "there is one lane only")
+}
+
+// The first lane judges, and need not run: then the ticks do.
+func TestSpreadTakesOneLaneAgainThoughTheFirstHasNothingToDo(t *testing.T) {
+	wide := new(atomic.Int32)
+	s := newSpread(&Options{Lanes: 2, ManyOps: 8, Wide: wide})
+	ticks := func(n int) {
+		for range n {
+			s.tick()
+		}
+	}
+	runs(s, patientRuns, 4)
+	ticks(100)
+	require.EqualValues(t, 1, wide.Load(), "eight are many")
+	s.rests(0)
+	ticks(100)
+	require.EqualValues(t, 1, wide.Load(), "four are not few")
+	s.begins(1, 3)
+	ticks(patientTicks - 1)
+	require.EqualValues(t, 1, wide.Load(), "a moment is no rest")
+	s.begins(1, 4)
+	ticks(1)
+	s.begins(1, 3)
+	ticks(patientTicks - 1)
+	require.EqualValues(t, 1, wide.Load(), "it was not so all the time")
+	ticks(1)
+	require.Zero(t, wide.Load())
+	ticks(100)
+	require.Zero(t, wide.Load())
+}
+
+// Whether ops take one lane or all is said for all nodes; so is how much a lane may hold.
+func TestALaneHoldsItsPartWhileAnotherNodeWantsAllLanes(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	wide := new(atomic.Int32)
+	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, QueueMax: 100, Wide: wide})
+	require.Equal(t, 100, n.lanes[0].room())
+	wide.Store(1)
+	require.Equal(t, 50, n.lanes[0].room())
+	require.Equal(t, 50, n.lanes[1].room())
+	// And once this one wanted them and has nothing to do, its ticks end that.
+	n.spread.turn(true)
+	wide.Add(-1)
+	for range patientTicks {
+		n.Tick(n.opts.Clock.Now(), time.Minute, nil)
+	}
+	require.Equal(t, 100, n.lanes[0].room())
 }
 
 // Ops that are wide are spread over the lanes by their keys; others take the first.

@@ -70,7 +70,7 @@ func table() []mutant {
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
-		spreading(), publishing(), overloads(), urgency(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
+		spreading(), publishing(), overloads(), urgency(), renewalCalls(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(), several(), severalInTrouble(), majorities(), extended(), redLocks(), joining(), whoIsFirst(), outlasting(),
 		edges(),
 		leads(), ownConnections(), ownReplies(), hijacks(), busyPolls(), shared(),
@@ -232,12 +232,12 @@ func doubts() []mutant {
 		},
 		{
 			"renewal-of-a-released-lock", "what was forgotten is sent all the same",
-			one("renew/sender.go", "return s.Watched().gone()", "return false"),
+			one("renew/watchdog.go", "return h.gone() || h.attempt == noAttempt", "return h.attempt == noAttempt"),
 			"renew", "TestForgottenWhileQueuedIsNotSent", false,
 		},
 		{
 			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
-			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\th.attempt = noAttempt", "h.attempt = noAttempt"),
+			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\ta, stale", "a, stale"),
 			"renew", "TestC042_AnswerAfterForgetIsIgnored", false,
 		},
 	}

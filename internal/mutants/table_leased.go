@@ -106,7 +106,7 @@ func leasedHolds() []mutant {
 		},
 		{
 			"leased-many-in-one-command", "one command gives back so many permits that the server answers nobody else",
-			one("resp/batch.go", "if work += op.Family.work(op.Field); work > most && end > start {", "if work += op.Family.work(op.Field); false {"),
+			one("resp/batch.go", "if work += op.Family.Work(op.Field); work > most && end > start {", "if work += op.Family.Work(op.Field); false {"),
 			"resp", "TestOneCommandIsForSoManyPermits", false,
 		},
 		{

@@ -101,3 +101,32 @@ func urgency() []mutant {
 		},
 	}
 }
+
+// renewalCalls: what travels together, and what an answer is the answer to.
+func renewalCalls() []mutant {
+	return []mutant{
+		{
+			"kinds-one-after-the-other", "held locks are lost on a slow line, if they are of more kinds than travel together",
+			one("resp/renewal.go", "if n > 0 && work > maxRenewWork {", "if n >= 16 {"), "resp", "TestManyKindsOfRenewalsAreOneRoundTrip", false,
+		},
+		{
+			"calls-of-many-permits", "held permits are lost on a slow line: a call of them takes many round trips",
+			one("renew/sender.go", "work += h.Family.Work(h.Field)", "work++"), "renew", "TestACallIsBoundedByItsWork", false,
+		},
+		{
+			"late-answer-starts-a-second-chain", "a hold is renewed twice and three times in each period, by three calls at once",
+			one("renew/hold.go", "h.attempt != noAttempt && a.SentAt.Before(h.next)", "false"), "renew",
+			"TestALateAnswerIsNotThatOfTheNextRenewal", false,
+		},
+		{
+			"late-answer-proves-nothing", "a hold is lost though the server has renewed it",
+			one("renew/watchdog.go", "\t\t\tk.proves(h, a.SentAt, lease, now)\n", "\t\t\t_ = k\n"), "renew",
+			"TestALateAnswerProvesWhatItProves", false,
+		},
+		{
+			"renewed-by-the-other-connection", "what one connection has renewed is sent over the other one, too, once it gets there",
+			one("renew/watchdog.go", "return h.gone() || h.attempt == noAttempt", "return h.gone()"), "renew",
+			"TestWhatTheOtherConnectionHasRenewedIsNotSent", false,
+		},
+	}
+}

@@ -20,6 +20,26 @@ func spreading() []mutant {
 			"resp", "TestSpreadTakesOneLaneForFewAndAllForMany", false,
 		},
 		{
+			"spread-for-ever", "a burst that ends at once costs whoever comes later a write for each op, if they take other lanes than the first",
+			one("resp/node.go", "\tn.spread.tick()\n", "\t_ = n.spread.tick\n"),
+			"resp", "TestALaneHoldsItsPartWhileAnotherNodeWantsAllLanes", false,
+		},
+		{
+			"spread-calm-in-a-moment", "a load that pauses for a moment is taken for few",
+			one(spread, "s.calm >= patientTicks", "s.calm >= 1"),
+			"resp", "TestSpreadTakesOneLaneAgainThoughTheFirstHasNothingToDo", false,
+		},
+		{
+			"spread-room-of-its-own-node", "QueueMax acquires wait in each lane of a node that has never had many",
+			one("resp/lane.go", "l.node.opts.Wide.Load() == 0", "!l.node.spread.wide.Load()"),
+			"resp", "TestALaneHoldsItsPartWhileAnotherNodeWantsAllLanes", false,
+		},
+		{
+			"spread-numbers", "of two commands that set a semaphore's number the first one counts",
+			one("engine/acquire.go", " && !traits(l.set.family).called()", ""),
+			"engine", "TestWhatSetsANumberKeepsItsPlace", false,
+		},
+		{
 			"spread-takes-one-lane", "the other lanes are never used",
 			one("resp/node.go", "\tcase op.Wide:\n\t\tl = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]\n", ""),
 			"resp", "TestWideOpsTakeAllLanes", false,
@@ -36,7 +56,7 @@ func spreading() []mutant {
 		},
 		{
 			"spread-never-taken-up", "names keep to one lane whatever goes on",
-			one("engine/acquire.go", "\t\tent.wide = sc.eng.nodes.Wide()\n", ""),
+			one("engine/acquire.go", "sc.eng.nodes.Wide() && !traits", "false && !traits"),
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
@@ -49,7 +50,8 @@ func (s stopError) Unwrap() error { return s.err }
 // It returns ctx's error when ctx has ended, what lead gave to Stop, joined with what its resignation returned, and an
 // error of a campaign that would come again: those for which engine.SafeToRetry is false. Everything else goes to
 // OnError.
-// Blocks: until then.
+// Blocks: until then. Once ctx has ended it waits for lead, and a second at most for a server that does not answer the
+// resignation; the engine goes on with that, and Close waits for it.
 func (el *Election) Run(ctx context.Context, lead func(context.Context, *Term) error, opts ...RunOption) error {
 	r := runner{pause: time.Second, report: func(err error) {
 		slog.Default().WarnContext(ctx, "holdfast: election", "name", el.lock.Name(), "error", err)
@@ -93,10 +95,30 @@ func (t *Term) serve(ctx context.Context, lead func(context.Context, *Term) erro
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		resigned = t.Resign(context.WithoutCancel(ctx))
+		resigned = t.lastWord(ctx)
 		cancel(engine.ErrReleased)
 	}()
 	return lead(leading, t), nil
+}
+
+// grace is how long the end of ctx leaves a resignation.
+const grace = time.Second
+
+// lastWord resigns. Once ctx has ended it waits for the server no longer than grace: the engine goes on with the
+// release, and Close waits for that.
+func (t *Term) lastWord(ctx context.Context) error {
+	resigning, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	var late atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(grace, func() { late.Store(true); giveUp() })
+	})
+	defer stop()
+	err := t.Resign(resigning)
+	if err != nil && late.Load() { // not wrapped: that ctx has ended is no news, this is
+		return fmt.Errorf("holdfast: the server has not answered the resignation within %v: %v", grace, err) //nolint:errorlint // see there
+	}
+	return err
 }
 
 // tell reports what does not end Run. That ctx has ended is no news, and neither is another leader after MaxWait.

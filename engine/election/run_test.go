@@ -57,6 +57,32 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	require.False(t, left.Locked)
 }
 
+// So does the leader whose server is silent: the engine goes on with its resignation, and Run says that it has no answer.
+func TestRunEndsThoughTheServerIsSilent(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := open(t, s)
+	ctx, cancel := context.WithCancel(testkit.Limited(t))
+	leading, told := make(chan *election.Term, 1), make(chan error, 8)
+	ended := run(ctx, election.New(e, "boss"), func(ctx context.Context, term *election.Term) error {
+		leading <- term
+		<-ctx.Done()
+		return ctx.Err()
+	}, election.OnError(func(err error) { told <- err }))
+	testkit.Await(t, leading, "leading")
+	s.Pause()
+	t.Cleanup(s.Resume)
+	began := time.Now()
+	cancel()
+	require.ErrorIs(t, testkit.Await(t, ended, "ended"), context.Canceled)
+	require.Less(t, testkit.Ran(began), 4*time.Second, "an attempt alone takes longer")
+	require.ErrorContains(t, testkit.Await(t, told, "told"), "has not answered the resignation within 1s")
+	s.Resume()
+	require.NoError(t, e.Close(testkit.Limited(t)))
+	left, err := open(t, s).FencedLock("boss").Inspect(testkit.Limited(t))
+	require.NoError(t, err)
+	require.False(t, left.Locked)
+}
+
 // So does a candidate that was never elected.
 func TestRunEndsWhileItCampaigns(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})

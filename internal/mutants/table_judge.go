@@ -127,8 +127,13 @@ func leading() []mutant {
 		},
 		{
 			"run-keeps-the-term", "who has failed to lead keeps the others from it",
-			one(run, "resigned = t.Resign(context.WithoutCancel(ctx))", "resigned = nil"),
+			one(run, "resigned = t.lastWord(ctx)", "resigned = nil"),
 			"engine/election", "TestRunResignsAndPausesAfterAFailure", false,
+		},
+		{
+			"run-waits-for-a-silent-server", "a program that is told to end is killed before it has",
+			one(run, "late.Store(true); giveUp()", "late.Store(true)"),
+			"engine/election", "TestRunEndsThoughTheServerIsSilent", false,
 		},
 		{
 			"run-ends-with-an-outage", "nobody leads any more after the first outage",

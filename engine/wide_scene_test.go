@@ -45,8 +45,8 @@ func TestANameKeepsItsLanesWhileAnythingGoesOn(t *testing.T) {
 	})
 }
 
-// Two commands that set a semaphore's number, and what is acquired meanwhile, take one lane, however many others there
-// are: of the former no entry knows.
+// Commands of which no entry knows take one lane, however many others there are; so does what they may change, such as a
+// semaphore that is acquired behind one that sets its number.
 func TestWhatSetsANumberKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	play(t, func(sc *scene) {

@@ -192,7 +192,7 @@ func TestACallIsBoundedByItsWork(t *testing.T) {
 	r.renewed(hung[0])
 	for seen := 0; seen < holds; {
 		c := r.take()
-		require.LessOrEqual(t, len(c.batch), chunk/ids+1)
+		require.LessOrEqual(t, len(c.batch), resp.MaxRenewWork/ids+1)
 		seen += len(c.batch)
 		r.renewed(c)
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
 
-// chunk bounds what one call of Renew carries, in keys' work: it is one round trip then, and its answers are not
-// held back by the rest.
-const chunk = 2048
-
 // rounds is how many calls of Renew a sender may have under way: on a slow line what comes due does not wait for the
 // answers of what came due before.
 const rounds = 3
@@ -89,13 +85,13 @@ func (s *sender) end(emptyFirst bool) {
 	s.ring()
 }
 
-// take returns those whose deadlines are next, of chunk's work or a little more, and whether one of them has waited
-// for too long; none when the sender has ended. They stand in space.
+// take returns those whose deadlines are next, as many as are one round trip, and whether one of them has waited for
+// too long; none when the sender has ended. They stand in space.
 func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
 	for subjects = space[:0]; ; {
 		s.mu.Lock()
 		now := s.k.clock.Now()
-		for work := 0; s.queue.len() > 0 && work < chunk && !s.closed; {
+		for work := 0; s.queue.len() > 0 && work < resp.MaxRenewWork && !s.closed; {
 			next := s.queue.pop()
 			h := next.subject.Watched()
 			work += h.Family.Work(h.Field)
@@ -118,7 +114,7 @@ func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
 // work is one of the sender's goroutines: started by open, ended by Close or Retire.
 func (s *sender) work() {
 	world.NewPart("renew").Label()
-	var answers []resp.Renewal // grows to what this sender sends at once, chunk at most
+	var answers []resp.Renewal // grows to what this sender sends at once
 	if !s.retry {
 		s.node.Connect()
 	}

@@ -663,7 +663,7 @@ func TestC020_ChangeMovesTheEndOfMaxHold(t *testing.T) {
 }
 
 func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {
-	const n = chunk + 100
+	const n = resp.MaxRenewWork + 100
 	r := newRig(t)
 	hung := r.occupy()
 	for i := range n { // they come due together, behind calls that take long
@@ -681,7 +681,7 @@ func TestRoundsHoldAllKindsThatAreDueAndAtMostAChunk(t *testing.T) {
 	sizes, sent := make(map[time.Duration]int), 0
 	for r.due() > 0 {
 		c := r.take()
-		require.LessOrEqual(t, len(c.batch), chunk)
+		require.LessOrEqual(t, len(c.batch), resp.MaxRenewWork)
 		for _, one := range c.batch {
 			lease := time.Duration(one.LeaseMs) * ms
 			require.Equal(t, lease == 9*time.Second, one.Key[0] == 's', "%q for %v", one.Key, lease)

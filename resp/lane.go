@@ -24,7 +24,7 @@ type lane struct {
 	link *link
 
 	number int         // among the node's
-	most   int         // acquires that may wait
+	share  int         // so many acquires may wait, if no other lane has more than its share
 	acks   *confirming // of the lane whose grants are answered when replicas have seen them; else nil
 
 	mu       sync.Mutex
@@ -40,6 +40,8 @@ type lane struct {
 	resting  bool          // asleep, acquires are queued, and they are held back
 	closed   bool
 	wake     *world.Bell
+	crowds   bool                   // it has more than its share, and crowded counts it
+	waiting  atomic.Int32           // acquires in the queue, for the other lanes; written under mu
 	cut      atomic.Bool            // nothing is sent or waited for any more
 	waitsOn  atomic.Pointer[direct] // whose replies the round on its way waits for, if not by the client
 
@@ -67,7 +69,7 @@ type lane struct {
 
 func newLane(n *Node, l *link) *lane {
 	return &lane{
-		node: n, link: l, number: len(n.lanes), bound: newBound(n.opts.RunMost), most: max(n.opts.QueueMax/n.opts.Lanes, 1),
+		node: n, link: l, number: len(n.lanes), bound: newBound(n.opts.RunMost), share: max(n.opts.QueueMax/(n.opts.Lanes+1), 1),
 		rested: true,
 		wake:   n.world.NewBell(), limit: newLimit(),
 	}
@@ -105,12 +107,13 @@ func (l *lane) submit(op *Op, leads bool) (led bool, refused *ServerError) {
 		l.mu.Unlock()
 		return false, errClosed
 	}
-	if op.Kind == OpAcquire && l.queue.acquires.live() >= l.room() {
+	if op.Kind == OpAcquire && l.full() {
 		l.mu.Unlock()
 		l.node.stats.overloaded.Add(1)
 		return false, errOverloaded
 	}
 	l.queue.of(op.Kind).push(op)
+	l.noteWaiting()
 	if op.Kind != OpRelease { // a release cannot be taken back
 		op.state.Store(opQueued)
 	}
@@ -127,13 +130,33 @@ func (l *lane) submit(op *Op, leads bool) (led bool, refused *ServerError) {
 	return led, nil
 }
 
-// room is how many acquires the lane may hold: all of the node's, while it is the only one that they take. Whether
-// it is, all nodes say together: ops are told before it is known which node they are for.
-func (l *lane) room() int {
-	if l.acks == nil && l.node.opts.Wide.Load() == 0 {
-		return l.node.opts.QueueMax
+// full reports whether QueueMax acquires wait in the node's lanes. What the others have is asked only where one of them
+// has more than its share. Called with mu held.
+func (l *lane) full() bool {
+	waiting := l.queue.acquires.live()
+	if waiting < l.share && l.node.crowded.Load() == 0 {
+		return false
 	}
-	return l.most
+	for _, other := range l.node.lanes {
+		if other != l {
+			waiting += int(other.waiting.Load())
+		}
+	}
+	return waiting >= l.node.opts.QueueMax
+}
+
+// noteWaiting tells the other lanes how many acquires wait in this one. Called with mu held, when that has changed.
+func (l *lane) noteWaiting() {
+	waiting := l.queue.acquires.live()
+	l.waiting.Store(int32(waiting)) //nolint:gosec // QueueMax is far less
+	if crowds := waiting >= l.share; crowds != l.crowds {
+		l.crowds = crowds
+		change := int32(-1)
+		if crowds {
+			change = 1
+		}
+		l.node.crowded.Add(change)
+	}
 }
 
 // work is the lane's goroutine: started by the node, ended by close.
@@ -211,6 +234,7 @@ func (l *lane) begins(slept bool) bool {
 	heldBack := l.heldBack(now)
 	if heldBack && waiting == l.queue.acquires.len() {
 		l.dropped = l.queue.acquires.sweep(l.dropped[:0])
+		l.noteWaiting()
 		l.ops = l.ops[:0]
 		return len(l.dropped) > 0
 	}
@@ -256,6 +280,7 @@ func (l *lane) beginRun(now clock.Instant, heldBack bool) {
 	}
 	l.oldest, l.begun = oldest, now
 	q.note(now)
+	l.noteWaiting()
 	l.inFlight, l.since = l.ops, l.begun
 }
 

@@ -104,12 +104,13 @@ type Node struct {
 	mode   pubSubMode
 
 	lanes    []*lane
-	spread   *spread // which of them an op takes
-	commands *link   // acquires, releases and single ops: of the first lane, where lanes have theirs for themselves
-	beside   []*link // then those of the other lanes
-	acked    *link   // acquires that wait for replicas: what waits there delays nothing else
-	renewals *link   // renewals, so that nothing delays them, and what is asked of the server itself
-	retries  *link   // renewals that failed once
+	spread   *spread      // which of them an op takes
+	crowded  atomic.Int32 // lanes that have more acquires than their share of QueueMax
+	commands *link        // acquires, releases and single ops: of the first lane, where lanes have theirs for themselves
+	beside   []*link      // then those of the other lanes
+	acked    *link        // acquires that wait for replicas: what waits there delays nothing else
+	renewals *link        // renewals, so that nothing delays them, and what is asked of the server itself
+	retries  *link        // renewals that failed once
 	subs     pubsub.Subscriptions
 
 	reloaded atomic.Uint64         // how often the scripts were put back

@@ -39,10 +39,11 @@ func (r *Renewal) sameKind(other *Renewal) bool {
 	return r.script() == other.script() && r.LeaseMs == other.LeaseMs
 }
 
-// maxRenewWork bounds what one pipeline write renews, in keys: the limit of an attempt has to cover the server's
-// work for all of it. The number of its commands does not count: one after the other, many kinds would need as many
-// round trips.
-const maxRenewWork = 16 * maxKeys
+// MaxRenewWork bounds what one pipeline write renews, in keys' work: the limit of an attempt has to cover the
+// server's work for all of it. Whatever is begun below it travels with the rest, so what a caller gathers until it
+// has so much is one round trip. The number of its commands does not count: one after the other, many kinds would
+// need as many.
+const MaxRenewWork = 16 * maxKeys
 
 // Connect makes the first of the two connections of renewals, if there is none. Blocks: for a dial.
 func (n *Node) Connect() { _, _ = n.renewals.get() }
@@ -51,7 +52,7 @@ func (n *Node) Connect() { _, _ = n.renewals.get() }
 // batch. With retry it uses the second connection, so that a first one that hangs does not decide.
 // The keys of one call should be different, and sorted by family and lease: neighbours of one kind share a command.
 //
-// Blocks: up to limit for every 2,048 keys' work, see [Family.Work]; callers are the watchdog's own goroutines.
+// Blocks: up to limit, and again for what is beyond MaxRenewWork; callers are the watchdog's own goroutines.
 func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	link := n.renewals
 	if retry {
@@ -96,14 +97,11 @@ func (n *Node) Renew(retry bool, limit time.Duration, batch []Renewal) {
 	}
 }
 
-// renewable is how many of the parts travel together: one at least.
+// renewable is how many of the parts travel together.
 func renewable(parts [][]Renewal) (n int) {
-	for work := 0; n < len(parts); n++ {
+	for work := 0; n < len(parts) && work < MaxRenewWork; n++ {
 		for i := range parts[n] {
 			work += parts[n][i].work()
-		}
-		if n > 0 && work > maxRenewWork {
-			break
 		}
 	}
 	return n

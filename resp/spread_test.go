@@ -72,22 +72,56 @@ func TestSpreadTakesOneLaneAgainThoughTheFirstHasNothingToDo(t *testing.T) {
 	require.Zero(t, wide.Load())
 }
 
-// Whether ops take one lane or all is said for all nodes; so is how much a lane may hold.
-func TestALaneHoldsItsPartWhileAnotherNodeWantsAllLanes(t *testing.T) {
+// QueueMax is a node's, however its acquires are spread over the lanes, and whatever other nodes want.
+func TestQueueMaxIsThatOfAllLanesTogether(t *testing.T) {
+	const most = 12
+	s := redistest.Run(t, redistest.Options{})
+	for name, wide := range map[string]func(i int) bool{
+		"one":   func(int) bool { return false },
+		"both":  func(int) bool { return true },
+		"turns": func(i int) bool { return i >= most-1 }, // all but one are in the first when others come
+	} {
+		n := nodeOpen(t, s.Addr(), Options{Lanes: 2, QueueMax: most, Wide: new(atomic.Int32)})
+		a := newNodeAnswers()
+		for i := range 20 { // both have sent before, and have a connection
+			op := nodeOp(OpAcquire, fmt.Sprint(name, "before:", i), a)
+			op.Wide = true
+			a.await(t, nodeSubmit(t, n, op))
+		}
+		n.HoldBack(n.opts.Clock.Now().Add(time.Hour))
+		var queued []*Op
+		refused := 0
+		for i := range 5 * most {
+			op := nodeOp(OpAcquire, fmt.Sprint(name, i), a)
+			if op.Wide = wide(i); n.Submit(op) != nil {
+				refused++
+				continue
+			}
+			queued = append(queued, op)
+		}
+		require.Len(t, queued, most, name)
+		require.Equal(t, 4*most, refused, name)
+		n.heldBack.Store(0)
+		n.Tick(n.opts.Clock.Now(), time.Minute, nil)
+		for _, op := range queued {
+			require.Equal(t, CodeGranted, a.await(t, op).Code, name)
+		}
+		require.Zero(t, n.crowded.Load(), "%s: there is room again", name)
+		a.await(t, nodeSubmit(t, n, nodeOp(OpAcquire, name+"afterwards", a)))
+	}
+}
+
+// Once a node wanted all lanes and has nothing to do, its ticks end that.
+func TestTheTicksOfANodeTakeOneLaneAgain(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	wide := new(atomic.Int32)
-	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, QueueMax: 100, Wide: wide})
-	require.Equal(t, 100, n.lanes[0].room())
-	wide.Store(1)
-	require.Equal(t, 50, n.lanes[0].room())
-	require.Equal(t, 50, n.lanes[1].room())
-	// And once this one wanted them and has nothing to do, its ticks end that.
+	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, Wide: wide})
 	n.spread.turn(true)
-	wide.Add(-1)
 	for range patientTicks {
+		require.EqualValues(t, 1, wide.Load())
 		n.Tick(n.opts.Clock.Now(), time.Minute, nil)
 	}
-	require.Equal(t, 100, n.lanes[0].room())
+	require.Zero(t, wide.Load())
 }
 
 // Ops that are wide are spread over the lanes by their keys; others take the first.

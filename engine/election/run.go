@@ -115,8 +115,8 @@ func (t *Term) lastWord(ctx context.Context) error {
 	})
 	defer stop()
 	err := t.Resign(resigning)
-	if err != nil && late.Load() { // not wrapped: that ctx has ended is no news, this is
-		return fmt.Errorf("holdfast: the server has not answered the resignation within %v: %v", grace, err) //nolint:errorlint // see there
+	if err != nil && late.Load() { // not wrapped: tell would take it for the end of ctx, which is no news
+		return fmt.Errorf("holdfast: the server has not answered the resignation within %v: %v", grace, err) //nolint:errorlint // said above
 	}
 	return err
 }

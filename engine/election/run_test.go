@@ -32,18 +32,23 @@ func run(ctx context.Context, el *election.Election, lead func(context.Context, 
 	return ended
 }
 
+// leads is a lead that says that it leads, and why its ctx has ended.
+func leads(leading chan<- *election.Term, why chan<- error) func(context.Context, *election.Term) error {
+	return func(ctx context.Context, term *election.Term) error {
+		leading <- term
+		<-ctx.Done()
+		why <- context.Cause(ctx)
+		return ctx.Err()
+	}
+}
+
 // The leader ends with ctx, and leaves nobody waiting for its lease.
 func TestRunEndsWithItsContext(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := open(t, s)
 	ctx, cancel := context.WithCancelCause(testkit.Limited(t))
 	leading, why := make(chan *election.Term, 1), make(chan error, 1)
-	ended := run(ctx, election.New(e, "boss"), func(ctx context.Context, term *election.Term) error {
-		leading <- term
-		<-ctx.Done()
-		why <- context.Cause(ctx)
-		return ctx.Err()
-	}, none(t))
+	ended := run(ctx, election.New(e, "boss"), leads(leading, why), none(t))
 	term := testkit.Await(t, leading, "leading")
 	require.True(t, term.Leading())
 
@@ -62,12 +67,8 @@ func TestRunEndsThoughTheServerIsSilent(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := open(t, s)
 	ctx, cancel := context.WithCancel(testkit.Limited(t))
-	leading, told := make(chan *election.Term, 1), make(chan error, 8)
-	ended := run(ctx, election.New(e, "boss"), func(ctx context.Context, term *election.Term) error {
-		leading <- term
-		<-ctx.Done()
-		return ctx.Err()
-	}, election.OnError(func(err error) { told <- err }))
+	leading, why, told := make(chan *election.Term, 1), make(chan error, 1), make(chan error, 8)
+	ended := run(ctx, election.New(e, "boss"), leads(leading, why), election.OnError(func(err error) { told <- err }))
 	testkit.Await(t, leading, "leading")
 	s.Pause()
 	t.Cleanup(s.Resume)

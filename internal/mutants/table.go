@@ -278,7 +278,7 @@ func queues() []mutant {
 		},
 		{
 			"queue-without-bound", "a flood is taken in until memory ends",
-			one("resp/lane.go", "if op.Kind == OpAcquire && l.queue.acquires.live() >= l.room() {", "if false {"),
+			one("resp/lane.go", "if op.Kind == OpAcquire && l.full() {", "if false {"),
 			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
 		},
 		{

@@ -107,7 +107,7 @@ func renewalCalls() []mutant {
 	return []mutant{
 		{
 			"kinds-one-after-the-other", "held locks are lost on a slow line, if they are of more kinds than travel together",
-			one("resp/renewal.go", "if n > 0 && work > maxRenewWork {", "if n >= 16 {"), "resp", "TestManyKindsOfRenewalsAreOneRoundTrip", false,
+			one("resp/renewal.go", "n < len(parts) && work < MaxRenewWork; n++", "n < len(parts) && n < 16; n++"), "resp", "TestManyKindsOfRenewalsAreOneRoundTrip", false,
 		},
 		{
 			"calls-of-many-permits", "held permits are lost on a slow line: a call of them takes many round trips",

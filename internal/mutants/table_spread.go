@@ -22,7 +22,7 @@ func spreading() []mutant {
 		{
 			"spread-for-ever", "a burst that ends at once costs whoever comes later a write for each op, if they take other lanes than the first",
 			one("resp/node.go", "\tn.spread.tick()\n", "\t_ = n.spread.tick\n"),
-			"resp", "TestALaneHoldsItsPartWhileAnotherNodeWantsAllLanes", false,
+			"resp", "TestTheTicksOfANodeTakeOneLaneAgain", false,
 		},
 		{
 			"spread-calm-in-a-moment", "a load that pauses for a moment is taken for few",
@@ -30,10 +30,16 @@ func spreading() []mutant {
 			"resp", "TestSpreadTakesOneLaneAgainThoughTheFirstHasNothingToDo", false,
 		},
 		{
-			"spread-room-of-its-own-node", "QueueMax acquires wait in each lane of a node that has never had many",
-			one("resp/lane.go", "l.node.opts.Wide.Load() == 0", "!l.node.spread.wide.Load()"),
-			"resp", "TestALaneHoldsItsPartWhileAnotherNodeWantsAllLanes", false,
+			"spread-room-in-each-lane", "QueueMax acquires wait in each lane",
+			one("resp/lane.go", "waiting += int(other.waiting.Load())", "_ = other"),
+			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
 		},
+		{
+			"spread-crowded-for-ever", "each acquire counts those of all lanes, once one of them was full",
+			one("resp/lane.go", "\t\tchange := int32(-1)\n", "\t\tchange := int32(0)\n"),
+			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
+		},
+
 		{
 			"spread-numbers", "of two commands that set a semaphore's number the first one counts",
 			one("engine/acquire.go", " && !traits(l.set.family).called()", ""),
@@ -45,9 +51,14 @@ func spreading() []mutant {
 			"resp", "TestWideOpsTakeAllLanes", false,
 		},
 		{
-			"spread-room-for-a-quarter", "three quarters of QueueMax cannot be used while one lane is",
-			one("resp/lane.go", "return l.node.opts.QueueMax\n", "return l.most\n"),
+			"spread-room-for-its-share", "two thirds of QueueMax cannot be used while one lane is",
+			one("resp/lane.go", "return waiting >= l.node.opts.QueueMax\n", "return waiting >= l.share\n"),
 			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
+		},
+		{
+			"spread-room-beside-a-full-lane", "QueueMax wait in one lane, and as many of others as are its share in the next",
+			one("resp/lane.go", "waiting < l.share && l.node.crowded.Load() == 0", "waiting < l.share"),
+			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
 		},
 		{
 			"spread-release-changes-the-lane", "a release overtakes the acquire that it is for, in another lane",

@@ -69,7 +69,8 @@ type lane struct {
 
 func newLane(n *Node, l *link) *lane {
 	return &lane{
-		node: n, link: l, number: len(n.lanes), bound: newBound(n.opts.RunMost), share: max(n.opts.QueueMax/(n.opts.Lanes+1), 1),
+		node: n, link: l, number: len(n.lanes), bound: newBound(n.opts.RunMost),
+		share:  max(n.opts.QueueMax/(n.opts.Lanes+1), 1),
 		rested: true,
 		wake:   n.world.NewBell(), limit: newLimit(),
 	}

@@ -29,16 +29,6 @@ func spreading() []mutant {
 			one(spread, "s.calm >= patientTicks", "s.calm >= 1"),
 			"resp", "TestSpreadTakesOneLaneAgainThoughTheFirstHasNothingToDo", false,
 		},
-		{
-			"spread-room-in-each-lane", "QueueMax acquires wait in each lane",
-			one("resp/lane.go", "waiting += int(other.waiting.Load())", "_ = other"),
-			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
-		},
-		{
-			"spread-crowded-for-ever", "each acquire counts those of all lanes, once one of them was full",
-			one("resp/lane.go", "\t\tchange := int32(-1)\n", "\t\tchange := int32(0)\n"),
-			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
-		},
 
 		{
 			"spread-numbers", "of two commands that set a semaphore's number the first one counts",
@@ -49,16 +39,6 @@ func spreading() []mutant {
 			"spread-takes-one-lane", "the other lanes are never used",
 			one("resp/node.go", "\tcase op.Wide:\n\t\tl = n.lanes[(op.Hash>>32)%uint64(n.opts.Lanes)]\n", ""),
 			"resp", "TestWideOpsTakeAllLanes", false,
-		},
-		{
-			"spread-room-for-its-share", "two thirds of QueueMax cannot be used while one lane is",
-			one("resp/lane.go", "return waiting >= l.node.opts.QueueMax\n", "return waiting >= l.share\n"),
-			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
-		},
-		{
-			"spread-room-beside-a-full-lane", "QueueMax wait in one lane, and as many of others as are its share in the next",
-			one("resp/lane.go", "waiting < l.share && l.node.crowded.Load() == 0", "waiting < l.share"),
-			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
 		},
 		{
 			"spread-release-changes-the-lane", "a release overtakes the acquire that it is for, in another lane",
@@ -74,6 +54,32 @@ func spreading() []mutant {
 			"spread-a-question-changes-the-lane", "who asks what has become of a lock is answered before its release is done",
 			one("engine/request.go", "sc.wide(op.op.Hash, op.name)", "sc.eng.nodes.Wide()"),
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
+		},
+	}
+}
+
+// queueMaxes: how many acquires may wait for a node.
+func queueMaxes() []mutant {
+	return []mutant{
+		{
+			"spread-room-in-each-lane", "QueueMax acquires wait in each lane",
+			one("resp/lane.go", "waiting += int(other.waiting.Load())", "_ = other"),
+			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
+		},
+		{
+			"spread-crowded-for-ever", "each acquire counts those of all lanes, once one of them was full",
+			one("resp/lane.go", "\t\tchange := int32(-1)\n", "\t\tchange := int32(0)\n"),
+			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
+		},
+		{
+			"spread-room-for-its-share", "two thirds of QueueMax cannot be used while one lane is",
+			one("resp/lane.go", "return waiting >= l.node.opts.QueueMax\n", "return waiting >= l.share\n"),
+			"resp", "TestLaneWithAFullQueueRefusesAcquiresAndNothingElse", false,
+		},
+		{
+			"spread-room-beside-a-full-lane", "QueueMax wait in one lane, and as many of others as are its share in the next",
+			one("resp/lane.go", "waiting < l.share && l.node.crowded.Load() == 0", "waiting < l.share"),
+			"resp", "TestQueueMaxIsThatOfAllLanesTogether", false,
 		},
 	}
 }

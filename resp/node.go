@@ -387,8 +387,8 @@ func (n *Node) leave(l *link, w *wire) {
 // AttemptLimit is how long one attempt may take; no copy of it runs later than that.
 func (n *Node) AttemptLimit() time.Duration { return n.opts.AttemptLimit }
 
-// Tick must be called about every 50 ms: it ends attempts that have reached their limit, and appends
-// the keys whose answers have been outstanding for longer than patience.
+// Tick must be called about every 50 ms, by one goroutine at a time: it ends attempts that have reached their limit,
+// and appends the keys whose answers have been outstanding for longer than patience.
 func (n *Node) Tick(now clock.Instant, patience time.Duration, keys []string) []string {
 	n.spread.tick()
 	for _, l := range n.lanes {

@@ -70,8 +70,8 @@ func (a *nodeAnswers) count() int {
 
 const nodeID = "6e3814a1-e847-452b-a982-45baf93a1df2"
 
-// nodeOpen connects a node as an engine would, and ticks it.
-func nodeOpen(t testing.TB, addr string, o Options) *Node {
+// nodeConnect connects a node as an engine would; the caller ticks it, from one goroutine, and closes it.
+func nodeConnect(t testing.TB, addr string, o Options) (*Node, func()) {
 	t.Helper()
 	o.ID, o.Guard = nodeID, &Guard{Own: true}
 	client, err := rueidis.NewClient(rueidis.ClientOption{
@@ -81,6 +81,25 @@ func nodeOpen(t testing.TB, addr string, o Options) *Node {
 	require.NoError(t, err)
 	n, err := Connect(client, addr, o)
 	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return n, func() {
+		n.Close()
+		require.Zero(t, n.opts.Wide.Load(), "a node that is closed wants no lanes")
+	}
+}
+
+// nodeUnticked is a node that only the test's own goroutine ticks.
+func nodeUnticked(t testing.TB, addr string, o Options) *Node {
+	t.Helper()
+	n, end := nodeConnect(t, addr, o)
+	t.Cleanup(end)
+	return n
+}
+
+// nodeOpen is a node that is ticked as by an engine.
+func nodeOpen(t testing.TB, addr string, o Options) *Node {
+	t.Helper()
+	n, end := nodeConnect(t, addr, o)
 	ticks := time.NewTicker(50 * time.Millisecond)
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -95,12 +114,10 @@ func nodeOpen(t testing.TB, addr string, o Options) *Node {
 		}
 	}()
 	t.Cleanup(func() {
-		n.Close()
-		require.Zero(t, n.opts.Wide.Load(), "a node that is closed wants no lanes")
+		end()
 		ticks.Stop()
 		close(over)
 		<-ended
-		client.Close()
 	})
 	return n
 }

@@ -81,7 +81,7 @@ func TestQueueMaxIsThatOfAllLanesTogether(t *testing.T) {
 		"both":  func(int) bool { return true },
 		"turns": func(i int) bool { return i >= most-1 }, // all but one are in the first when others come
 	} {
-		n := nodeOpen(t, s.Addr(), Options{Lanes: 2, QueueMax: most, Wide: new(atomic.Int32)})
+		n := nodeUnticked(t, s.Addr(), Options{Lanes: 2, QueueMax: most, Wide: new(atomic.Int32)})
 		a := newNodeAnswers()
 		for i := range 20 { // both have sent before, and have a connection
 			op := nodeOp(OpAcquire, fmt.Sprint(name, "before:", i), a)
@@ -115,7 +115,7 @@ func TestQueueMaxIsThatOfAllLanesTogether(t *testing.T) {
 func TestTheTicksOfANodeTakeOneLaneAgain(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	wide := new(atomic.Int32)
-	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, Wide: wide})
+	n := nodeUnticked(t, s.Addr(), Options{Lanes: 2, Wide: wide})
 	n.spread.turn(true)
 	for range patientTicks {
 		require.EqualValues(t, 1, wide.Load())

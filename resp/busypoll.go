@@ -38,8 +38,13 @@ const (
 	busyPollSmooth               = 16
 )
 
-// begin begins a round of so many ops. It returns whether the lane is to poll.
-func (p *busyPoll) begin(now time.Time, ops int) bool {
+// begin begins a round of so many ops. It returns whether the lane is to poll. One that may not is not learned from:
+// beside other lanes, which have work for the processor, or to see whether the server is there.
+func (p *busyPoll) begin(now time.Time, ops int, may bool) bool {
+	if !may {
+		p.began, p.ops, p.mode = now, 0, blocked
+		return false
+	}
 	if p.ops > 0 {
 		smooth(&p.costs[p.mode], min(now.Sub(p.began), 8*busyPollMost)/p.ops)
 	}

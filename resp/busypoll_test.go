@@ -1,25 +1,29 @@
 package resp
 
 import (
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 // A pollRun is a lane that polls or not, and its time.
 type pollRun struct {
 	busyPoll
-	now time.Time
+	now    time.Time
+	beside bool // others
 }
 
 // rounds lets so many rounds go by, of which each takes as long as its mode says, and returns how many polled.
 func (p *pollRun) rounds(n, ops int, trips [2]time.Duration, think time.Duration) (polls int) {
 	for range n {
 		mode := blocked
-		if p.begin(p.now, ops) {
+		if p.begin(p.now, ops, !p.beside) {
 			mode = polling
 			polls++
 		}
@@ -99,6 +103,30 @@ func TestABusyPollIsSteady(t *testing.T) {
 	require.Equal(t, polling, p.better(), "it is not worth an end")
 	p.rounds(n, 1, [2]time.Duration{100 * us, 97 * us}, 0)
 	require.Equal(t, blocked, p.better())
+}
+
+// A lane beside others blocks, and forgets nothing meanwhile of what it does alone.
+func TestALaneBesideOthersDoesNotPoll(t *testing.T) {
+	severalProcessors(t)
+	const us, n = time.Microsecond, 10 * busyPollCycle
+	p := new(pollRun)
+	p.rounds(n, 8, [2]time.Duration{90 * us, 50 * us}, 0)
+	before := p.costs
+	p.beside = true
+	require.Zero(t, p.rounds(n, 8, [2]time.Duration{20 * us, 20 * us}, 0))
+	p.beside = false
+	require.Positive(t, p.rounds(1, 8, [2]time.Duration{90 * us, 50 * us}, 0))
+	require.Equal(t, before, p.costs)
+
+	s := redistest.Run(t, redistest.Options{})
+	node := nodeOpen(t, s.Addr(), Options{Lanes: 2, ManyOps: 100})
+	a := newNodeAnswers()
+	for _, wide := range []bool{false, true, false} {
+		node.spread.turn(wide)
+		a.await(t, nodeSubmit(t, node, nodeOp(OpAcquire, fmt.Sprint("lock:", a.count()), a)))
+		learns := node.lanes[0].link.cur.Load().direct.poll.ops > 0
+		require.Equal(t, !wide, learns)
+	}
 }
 
 func TestABusyPollOfOneProcessorBlocks(t *testing.T) {

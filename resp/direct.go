@@ -118,11 +118,11 @@ func appendLength(b []byte, kind byte, n int) []byte {
 // errLeft is what a leader gets whose time is over: the rest of the round is the worker's.
 var errLeft = errors.New("the round goes on without its leader")
 
-// open begins to send the round, which is for so many ops.
-func (d *direct) open(ops int) {
+// open begins to send the round, which is for so many ops. Its lane may poll for the replies, or not.
+func (d *direct) open(ops int, mayPoll bool) {
 	d.in, d.first = d.in[:0], d.conn.in.answered
 	d.conn.out.scan(d.out)
-	d.polls = d.peeker != nil && d.poll.begin(time.Now(), ops)
+	d.polls = d.peeker != nil && d.poll.begin(time.Now(), ops, mayPoll)
 }
 
 // talk sends what is not sent and reads what has not come, until the round is complete or its time is over. A leader

@@ -63,7 +63,7 @@ func (p *directPair) asks(n int) {
 	for i := range n {
 		p.add([]string{"EVALSHA", "sha", "1"}, []string{fmt.Sprint("key:", i)}, nil)
 	}
-	p.open(1)
+	p.open(1, true)
 }
 
 func (p *directPair) says(t *testing.T, text string) {
@@ -171,7 +171,7 @@ func TestDirectIsLeftByItsLeaderBeforeAWriteThatMayWait(t *testing.T) {
 	p := newDirectPair(t)
 	p.begin()
 	p.add([]string{"ECHO", strings.Repeat("x", 8<<20)}) // more than the sockets hold
-	p.open(1)
+	p.open(1, true)
 	require.ErrorIs(t, p.talk(p.over, true), errLeft)
 	require.Zero(t, p.sent)
 	out := p.out

@@ -29,6 +29,7 @@ type lane struct {
 
 	mu       sync.Mutex
 	queue    laneQueue
+	awaited  int           // ops that have come since the last run, and whose callers wait
 	inFlight []*Op         // what the current run carries; guarded for tick
 	since    clock.Instant // when its round began; 0: nothing is on its way
 	begun    clock.Instant // when the run began
@@ -115,6 +116,9 @@ func (l *lane) submit(op *Op, leads bool) (led bool, refused *ServerError) {
 	}
 	l.queue.of(op.Kind).push(op)
 	l.noteWaiting()
+	if leads {
+		l.awaited++
+	}
 	if op.Kind != OpRelease { // a release cannot be taken back
 		op.state.Store(opQueued)
 	}
@@ -182,10 +186,13 @@ func (l *lane) tellDropped() {
 	l.dropped = l.dropped[:0]
 }
 
+// gatherMost is from how many ops on a run has enough company.
+const gatherMost = 384
+
 // gather lets those who were answered together ask together, if they get to run first. A lone op would pay for it
 // alone, and of many enough are there.
 func (l *lane) gather() {
-	if n := len(l.ops); n > 1 && n < manyOps {
+	if n := len(l.ops); n > 1 && n < gatherMost {
 		runtime.Gosched()
 	}
 }
@@ -241,8 +248,9 @@ func (l *lane) begins(slept bool) bool {
 	}
 	l.beginRun(now, heldBack)
 	if l.acks == nil {
-		l.node.spread.begins(l.number, len(l.ops))
+		l.node.spread.begins(l.number, len(l.ops), l.awaited)
 	}
+	l.awaited = 0
 	return true
 }
 

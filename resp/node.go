@@ -20,7 +20,7 @@ type Options struct {
 	ID           string        // the engine's UUID, first half of every owner id
 	Clock        clock.Clock   // default clock.System()
 	Lanes        int           // default 2
-	ManyOps      int           // from so many on their way on, ops take all lanes; below half of it one; default 384
+	ManyOps      int           // from so many on their way on, ops take all lanes; below half of it one; default 128
 	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144
 	RunMost      int           // ops that a lane sends in one write, at most; default 8,192
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s

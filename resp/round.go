@@ -103,7 +103,7 @@ func (l *lane) open(w *wire) bool {
 	// a copy that is late from running when the attempt is long over.
 	l.loaded = l.build(w, w.est.notAfter(l.since, l.node.opts.AttemptLimit))
 	if w.direct != nil {
-		w.direct.open(len(l.ops))
+		w.direct.open(len(l.ops), !l.node.spread.wide.Load())
 	}
 	return true
 }
@@ -257,7 +257,7 @@ func (l *lane) ping() {
 		d := w.direct
 		d.begin()
 		d.add([]string{"PING"})
-		d.open(1)
+		d.open(1, false)
 		l.sent = w
 		replies, _ := l.converse(d, false)
 		if replies[0].NonRedisError() != nil {

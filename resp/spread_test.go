@@ -15,7 +15,7 @@ import (
 func runs(s *spread, n, ops int) {
 	for range n {
 		for lane := len(s.loads) - 1; lane >= 0; lane-- {
-			s.begins(lane, ops)
+			s.begins(lane, ops, 0)
 		}
 	}
 }
@@ -34,9 +34,29 @@ func TestSpreadTakesOneLaneForFewAndAllForMany(t *testing.T) {
 	require.EqualValues(t, 1, wide.Load(), "four are not few")
 	s.rests(3)
 	for range patientRuns {
-		s.begins(0, 1)
+		s.begins(0, 1, 0)
 	}
 	require.Zero(t, wide.Load(), "three are")
+
+	s.rests(2)
+	s.rests(1)
+	for range patientRuns {
+		s.begins(0, 3, 1)
+	}
+	require.Zero(t, wide.Load(), "seven are not many")
+	for range patientRuns {
+		s.begins(0, 1, 1)
+		s.begins(0, 2, 2)
+	}
+	require.Zero(t, wide.Load(), "now and then is no load")
+	for range patientRuns {
+		s.begins(0, 4, 1)
+	}
+	require.EqualValues(t, 1, wide.Load(), "to wake one caller is as much as four others")
+	s.rests(0)
+	for range patientTicks {
+		s.tick()
+	}
 
 	alone := newSpread(&Options{Lanes: 1, ManyOps: 8, Wide: wide})
 	runs(alone, 100, 100)
@@ -58,12 +78,12 @@ func TestSpreadTakesOneLaneAgainThoughTheFirstHasNothingToDo(t *testing.T) {
 	s.rests(0)
 	ticks(100)
 	require.EqualValues(t, 1, wide.Load(), "four are not few")
-	s.begins(1, 3)
+	s.begins(1, 3, 0)
 	ticks(patientTicks - 1)
 	require.EqualValues(t, 1, wide.Load(), "a moment is no rest")
-	s.begins(1, 4)
+	s.begins(1, 4, 0)
 	ticks(1)
-	s.begins(1, 3)
+	s.begins(1, 3, 0)
 	ticks(patientTicks - 1)
 	require.EqualValues(t, 1, wide.Load(), "it was not so all the time")
 	ticks(1)
@@ -154,5 +174,31 @@ func TestWideOpsTakeAllLanes(t *testing.T) {
 	require.NotSame(t, first, second)
 	for _, l := range []*link{first, second} {
 		require.NotNil(t, l.cur.Load().direct)
+	}
+}
+
+// A lane counts whose callers wait, each in the run that carries it.
+func TestALaneCountsTheCallersThatWait(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	const ops = 3
+	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, ManyOps: ops + 2*waitedFor})
+	a := newNodeAnswers()
+	for _, c := range []struct{ waits, wide int }{{0, 0}, {1, 0}, {2, 1}, {0, 0}} {
+		for range patientRuns {
+			n.HoldBack(n.opts.Clock.Now().Add(time.Hour)) // so that one run carries them
+			var queued []*Op
+			for i := range ops {
+				op := nodeOp(OpAcquire, fmt.Sprint("lock:", a.count(), ":", i), a)
+				lead, err := n.SubmitLed(op, i < c.waits)
+				require.NoError(t, err)
+				lead.Run()
+				queued = append(queued, op)
+			}
+			n.heldBack.Store(0)
+			for _, op := range queued {
+				require.Equal(t, CodeGranted, a.await(t, op).Code)
+			}
+		}
+		require.EqualValues(t, c.wide, n.opts.Wide.Load(), "%d of %d wait", c.waits, ops)
 	}
 }

@@ -137,6 +137,16 @@ func busyPolls() []mutant {
 			"resp", "TestABusyPollKeepsWhatCarriesMore", false,
 		},
 		{
+			"busy-poll-beside-others", "a lane polls where another has work for the processor",
+			one("resp/round.go", "len(l.ops), !l.node.spread.wide.Load())", "len(l.ops), true)"),
+			"resp", "TestALaneBesideOthersDoesNotPoll", false,
+		},
+		{
+			"busy-poll-learns-from-others", "what a lane takes beside others decides how it waits alone",
+			one("resp/busypoll.go", "p.began, p.ops, p.mode = now, 0, blocked", "p.began, p.mode = now, blocked"),
+			"resp", "TestALaneBesideOthersDoesNotPoll", false,
+		},
+		{
 			"busy-poll-led-by-outliers", "one process that stood still for a moment halves the pace for hundreds of rounds",
 			one("resp/busypoll.go", "(min(one, 2**have+1) - *have)", "(one - *have)"), "resp", "TestABusyPollLeavesOutliersOut", false,
 		},

@@ -20,6 +20,16 @@ func spreading() []mutant {
 			"resp", "TestSpreadTakesOneLaneForFewAndAllForMany", false,
 		},
 		{
+			"spread-wakes-for-nothing", "64 callers that wait share one lane, and a quarter of the pairs is missing",
+			one(spread, "ops + waitedFor*awaited", "ops + 0*awaited"),
+			"resp", "TestALaneCountsTheCallersThatWait", false,
+		},
+		{
+			"spread-counts-callers-twice", "who waited once counts in every later run",
+			one("resp/lane.go", "\tl.awaited = 0\n", ""),
+			"resp", "TestALaneCountsTheCallersThatWait", false,
+		},
+		{
 			"spread-for-ever", "a burst that ends at once costs whoever comes later a write for each op, if they take other lanes than the first",
 			one("resp/node.go", "\tn.spread.tick()\n", "\t_ = n.spread.tick\n"),
 			"resp", "TestTheTicksOfANodeTakeOneLaneAgain", false,

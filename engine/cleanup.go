@@ -105,18 +105,32 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 	c.giveUp = max(sc.eng.clock.Now(), d.Until).Add(max(lease, d.Lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
-		Wide: ent.wide,
 	}
 	return c
 }
 
+// sendCleanup sends one with what goes on with the name, if anything does.
 func (sc *section) sendCleanup(c *cleanup) {
+	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil {
+		root.ensureExtra().cleanups++
+		c.root, c.op.Wide = root, root.wide
+	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
+		sc.cleanupBack(c)
 		if c.first != nil {
 			c.first.ReleaseAnswered()
 			c.first = nil
 		}
 		sc.answered()
+	}
+}
+
+// cleanupBack follows that a cleanup is not on its way any more.
+func (sc *section) cleanupBack(c *cleanup) {
+	root := c.root
+	if c.root = nil; root != nil {
+		root.extra.cleanups--
+		sc.tidy(root)
 	}
 }
 
@@ -145,6 +159,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.readEnded(root, c.lease)
 	}
 	sc.settleCleanup(c, r, now)
+	sc.cleanupBack(c)
 	sc.leave()
 }
 

@@ -216,6 +216,7 @@ type entry struct {
 type entryExtra struct {
 	children *children
 	wakeups  *wakeups // there if the queue has waited
+	cleanups int      // of a root: how many are on their way
 }
 
 // ensureExtra is an entry's extra part, made if it has none.
@@ -241,6 +242,10 @@ func (ent *entry) wakeups() *wakeups {
 	}
 	return ent.extra.wakeups
 }
+
+// cleaned reports whether something of the name is given back that nobody could use. What comes next takes the same
+// lanes: it would else be there first, and be told of a grant of its own engine.
+func (ent *entry) cleaned() bool { return ent.extra != nil && ent.extra.cleanups > 0 }
 
 // wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order. Where
 // nothing does, it takes the one lane that few use: nobody would know of it when the next command comes.
@@ -635,6 +640,7 @@ type cleanup struct {
 	tries         int
 	lease         time.Duration
 	first         *entry // its waiters go on when this has had an answer; nil: they need not wait
+	root          *entry // stays until this has its answer; nil: it was not there when this was sent
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

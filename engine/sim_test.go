@@ -212,6 +212,9 @@ func (se *simEngine) open() error {
 		cfg.runs = 2
 	}
 	cfg.leads = (s.seed+uint64(se.n))%4 == 3 // so that some callers carry what waits here themselves
+	if cfg.leads {
+		cfg.many *= 5 // each counts as so many
+	}
 	eng, err := open(cfg, s.w, func(string) pubsub.Subscriptions {
 		se.subs = newSimSubs(s.server, se.proc)
 		return se.subs

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 )
 
 // A name keeps its lanes while anything goes on with it, so that nothing overtakes what came before it; one of which
@@ -42,6 +44,59 @@ func TestANameKeepsItsLanesWhileAnythingGoesOn(t *testing.T) {
 		if !freed(many) || asked(sc.e.Lock("many")) {
 			sc.t.Error("it was acquired in the lanes of many")
 		}
+	})
+}
+
+// A grant that nobody could use is given back in the lane that it came by, and what comes next comes behind it: it would
+// else be told that another has the lock, and there is none.
+func TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		slow := ""
+		sc.slow = func(args []string) time.Duration {
+			if strings.HasPrefix(simScriptNames[scriptArg(args)], slow) {
+				return 100 * time.Millisecond
+			}
+			return 0
+		}
+		l := sc.e.Lock("given back")
+		asked := func() (ls *Lease, wide bool) {
+			f := l.TryAcquireAsync(context.Background())
+			s := sc.e.enter(l.hash)
+			wide = s.sh.names.get(l.hash, l.key).wide
+			s.leave()
+			ls, err := result(sc, f)
+			if err != nil {
+				sc.t.Error(err)
+			}
+			return ls, wide
+		}
+		slow = "acquire"
+		f := l.AcquireAsync(context.Background())
+		sc.w.Sleep(10 * time.Millisecond)
+		if !f.Cancel() {
+			sc.t.Error("it was granted before")
+		}
+		slow = "release"
+		sc.w.Sleep(100 * time.Millisecond)
+		if got := sc.e.Stats().Ghosts; got != 0 {
+			sc.t.Error("its release was answered before")
+		}
+		sc.se.wide.Store(1)
+		ls, wide := asked()
+		if wide {
+			sc.t.Error("it is in another lane than the release")
+		}
+		slow = "none"
+		sc.release(ls)
+		sc.w.Sleep(time.Second)
+		if got := sc.e.Stats().Ghosts; got != 1 {
+			sc.t.Error("nothing was given back")
+		}
+		if ls, wide = asked(); !wide {
+			sc.t.Error("nothing goes on with it any more")
+		}
+		sc.release(ls)
 	})
 }
 

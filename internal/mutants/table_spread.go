@@ -56,6 +56,16 @@ func spreading() []mutant {
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
 		},
 		{
+			"spread-overtakes-what-is-given-back", "a Try is told that another has a lock that only its engine's dead grant holds",
+			one("engine/acquire.go", "ent.cleaned() || ", ""),
+			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
+		},
+		{
+			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
+			one("engine/cleanup.go", "\t\tsc.tidy(root)\n", ""),
+			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
+		},
+		{
 			"spread-never-taken-up", "names keep to one lane whatever goes on",
 			one("engine/acquire.go", "sc.eng.nodes.Wide() && !traits", "false && !traits"),
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,

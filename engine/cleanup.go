@@ -129,8 +129,9 @@ func (sc *section) sendCleanup(c *cleanup) {
 func (sc *section) cleanupBack(c *cleanup) {
 	root := c.root
 	if c.root = nil; root != nil {
-		root.extra.cleanups--
-		sc.tidy(root)
+		if root.extra.cleanups--; root.Deserted() { // then this leaves nothing behind
+			sc.advanceAll(root)
+		}
 	}
 }
 

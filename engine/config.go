@@ -575,6 +575,8 @@ func matter(cfg *Config, f *resp.Failure) (text string, wrong bool) {
 	switch {
 	case strings.HasPrefix(err.Text, "NOAUTH"):
 		return at + " wants a password, and none is given", false
+	case strings.Contains(err.Text, "DB index is out of range"):
+		return fmt.Sprintf("%s has no database %d", at, option.SelectDB), true
 	case errors.Is(err, resp.ErrPlain):
 		return at + " speaks plain text, and TLS is asked for", true
 	case errors.Is(err, resp.ErrReply):

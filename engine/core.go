@@ -860,7 +860,7 @@ func (fx *effects) forget(sub pubsub.Subscription) {
 // refuse answers an op that was not queued.
 func (sc *section) refuse(op *acquireOp, err error) {
 	if op.claim() {
-		sc.fail(op, &nameError{op.lock.Name(), notTaken{err}})
+		sc.fail(op, &nameError{op.lock.Name(), err})
 	}
 }
 

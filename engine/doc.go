@@ -121,7 +121,8 @@
 // when. An acquire whose ctx ended says who was in the way, or what the server answered last. An operation whose answer
 // never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the lock is free.
 // "Blocks: for one round trip" is said of a server that answers. One that does not is asked again for 7.5 s, so such a
-// call ends after some 11 s, and a Release after 14: a ctx with a deadline bounds that, at a shutdown for instance.
+// call ends after some 11 s, a Release after 14, a call for several locks after 20: a ctx with a deadline bounds that,
+// at a shutdown for instance.
 //
 // Scripts carry what is wanted, never a step, so sending one again counts once. A lock that was
 // granted to nobody (the caller had left, the answer was lost) is given back; if that is impossible

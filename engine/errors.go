@@ -289,8 +289,8 @@ type wrongKindError struct{ said *ServerError }
 func (e *wrongKindError) Error() string   { return ErrWrongKind.Error() + ": " + byServer(e.said) }
 func (e *wrongKindError) Unwrap() []error { return []error{ErrWrongKind, e.said} }
 
-// A notTaken is ErrLost of an acquire: it has nothing that could be lost. The engine refused it, or gave back what it
-// was granted.
+// A notTaken is ErrLost of an acquire that has nothing to lose: what it was granted was given back, for its answer took
+// too long. An owner who comes to what it has lost before is told ErrLost until it has released that.
 type notTaken struct{ error }
 
 // Unwrap makes it that error.
@@ -319,7 +319,8 @@ func quote(name string) string {
 //
 // It is false for every error of a Do whose function has run, whatever the function returned: half of its work may
 // be done. It is false for the end of a ctx, which ends the next try, too; and for the loss of a lease, after which
-// somebody else may have changed what the lease was for. What counts is not cleaned up: an unknown outcome of giving
+// somebody else may have changed what the lease was for: an owner that acquires again what it has lost is told so until
+// it has released the lost lease. What counts is not cleaned up: an unknown outcome of giving
 // permits back, of counting a latch down or of changing either is no reason to do so again.
 func SafeToRetry(err error) bool {
 	var ran *ranError

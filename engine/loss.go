@@ -144,8 +144,8 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	sc.sh.pending++ // Close waits until the holder is told
 	var in, back error = ErrClosed, nil
 	if cause != renew.CauseClosed {
-		in = &nameError{sc.eng.nameOf(h.ent.key), notTaken{ErrLost}}
 		back = &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
+		in = back
 	}
 	sc.endChanges(h, in, back)
 	sc.failDowngrades(h, in)

@@ -187,8 +187,20 @@ func (s *session) profiled(ctx context.Context) (report.Round, error) {
 	if err := s.out.cpu.start(); err != nil {
 		return report.Round{}, fmt.Errorf("--cpuprofile: %w", err)
 	}
+	before := s.reconnects()
 	one, err := s.scenario.Measure(ctx)
+	one.Reconnected = s.reconnects() > before
 	return one, errors.Join(err, s.out.cpu.stop())
+}
+
+// reconnects is how many connections the engines have made again.
+func (s *session) reconnects() (n int64) {
+	for _, eng := range s.engines {
+		for _, node := range eng.Stats().Nodes {
+			n += node.Reconnects
+		}
+	}
+	return n
 }
 
 // unlessEnded drops an error that only says that ctx ended.

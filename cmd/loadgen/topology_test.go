@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 func TestScenariosOnAPrivateCluster(t *testing.T) {
@@ -117,4 +118,11 @@ func requireNobodyListens(t *testing.T, said string) {
 			return err != nil
 		}, 10*time.Second, 10*time.Millisecond, addr)
 	}
+}
+
+func TestTwoServersThatAreNoCluster(t *testing.T) {
+	one, other := redistest.Run(t, redistest.Options{}).Addr(), redistest.Run(t, redistest.Options{}).Addr()
+	status, _, stderr := invoke(t, "run", "--addr", one, "--addr", other)
+	require.Equal(t, report.StatusConnect, status)
+	require.Contains(t, stderr, "it is a single server, and 2 addresses are given")
 }

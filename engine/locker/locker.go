@@ -51,7 +51,7 @@ func (l *Locker) Lock() {
 		switch {
 		case err == nil:
 			return
-		case !engine.SafeToRetry(err):
+		case !engine.SafeToRetry(err) && !errors.Is(err, engine.ErrLost): // ErrLost of an owner: until it was unlocked
 			panic(fmt.Errorf("holdfast: locker: %w", err))
 		case errors.Is(err, engine.ErrHeld): // after MaxWait
 		default:

@@ -49,6 +49,22 @@ func TestLock(t *testing.T) {
 		require.Equal(t, 30, plain)
 		require.False(t, srv.Held("name"))
 	})
+	t.Run("WaitsForWhoOfOneOwnerHasLostIt", func(t *testing.T) {
+		srv := enginetest.Start(t)
+		l := locker.New(srv.Engine().Lock("name", engine.As(engine.NewOwner())))
+		l.Lock()
+		ended := l.Context().Done()
+		srv.Lose("name")
+		<-ended
+		err := l.LockContext(t.Context())
+		require.ErrorIs(t, err, engine.ErrLost)
+		require.False(t, engine.SafeToRetry(err), "until it was unlocked")
+		done := inBackground(l.Lock)
+		l.Unlock()
+		await(t, done)
+		require.True(t, srv.Held("name"))
+		l.Unlock()
+	})
 	t.Run("ExcludesGoroutinesOfOneOwnerToo", func(t *testing.T) {
 		srv := enginetest.Start(t)
 		l := locker.New(srv.Engine().Lock("name", engine.As(engine.NewOwner())))

@@ -69,5 +69,15 @@ func publishing() []mutant {
 			one("cmd/loadgen/internal/report/judge.go", "case kind == config.KindLock, kind == config.KindFenced:", "default:"),
 			"cmd/loadgen/internal/report", "TestReleasesThatNobodyHearsNeedNoMessage", false,
 		},
+		{
+			"publish-loadgen-compares-two-servers", "a server that was started anew passes for a violation of exclusion",
+			one("cmd/loadgen/internal/report/judge.go", "case r.Before.Runs != r.After.Runs:", "case false:"),
+			"cmd/loadgen/internal/report", "TestCountersThatBeginAgainAreNotCompared", false,
+		},
+		{
+			"publish-loadgen-repeats", "a stall of the server fails the run that went on after it",
+			one("cmd/loadgen/internal/report/judge.go", " && !r.Reconnected\n", "\n"),
+			"cmd/loadgen/internal/report", "TestRepeatsAreAllowedForAfterAReconnect", false,
+		},
 	}
 }

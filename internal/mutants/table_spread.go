@@ -62,7 +62,7 @@ func spreading() []mutant {
 		},
 		{
 			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
-			one("engine/cleanup.go", "\t\tsc.tidy(root)\n", ""),
+			one("engine/cleanup.go", "\t\t\tsc.advanceAll(root)\n", ""),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 		{

@@ -48,9 +48,20 @@ type verdict struct {
 	ghosts   []string // grants the server knows nothing of: two may have held one lock
 }
 
+// countsAnew says why what was counted before has nothing to do with what was counted after; "": it has.
+func countsAnew(r Round, did topology.Commands) string {
+	switch {
+	case r.Before.Runs != r.After.Runs:
+		return "a server was started anew meanwhile, and counts from 0 again"
+	case did.Fell():
+		return "the server's counters were reset meanwhile"
+	}
+	return ""
+}
+
 // judge compares what the engine granted and released in a phase with what the server
-// did. With errors, and where connections were cut, there were repeats, which may run a command twice: then the
-// server may have done more, but never less.
+// did. With errors, and where connections were cut or given up, there were repeats, which may run a command twice: then
+// the server may have done more, but never less.
 //
 // A lock that one holder here handed to the next was neither freed nor taken on the server.
 // Where locks are contended for, a COPY or RESTORE may find its key taken and change nothing.
@@ -82,7 +93,14 @@ func judge(mode string, r Round) verdict {
 		return verdict{note: "not checked: replicas count what their master did, and one of them took over"}
 	}
 	did := after.Commands.Minus(before.Commands)
-	took, exact := did.HSet+did.Copy+did.Restore, rec.ErrorCount() == 0 && !config.Repeats(r.Disturbed)
+	if anew := countsAnew(r, did); anew != "" {
+		if mode == "on" {
+			return verdict{failures: []string{"the server check compared nothing: " + anew}}
+		}
+		return verdict{note: "not checked: " + anew}
+	}
+	took := did.HSet + did.Copy + did.Restore
+	exact := rec.ErrorCount() == 0 && !config.Repeats(r.Disturbed) && !r.Reconnected
 	var v verdict
 	if took < granted {
 		v.ghosts = append(v.ghosts, fmt.Sprintf(

@@ -139,6 +139,44 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A server that was started anew, or whose counters were reset, counts from 0: that says nothing of any grant.
+func TestCountersThatBeginAgainAreNotCompared(t *testing.T) {
+	rec := meter.NewRecorder()
+	rec.Granted, rec.Released = 10, 10
+	had := topology.Snapshot{Known: true, Alone: true, Runs: "a b", Commands: topology.Commands{HSet: 20, HDel: 20, Publish: 20}}
+	after := had
+	after.Commands = topology.Commands{HSet: 25, HDel: 25, Publish: 25}
+	for why, change := range map[string]func(){
+		"started anew": func() { after.Runs = "a c" },
+		"reset":        func() { after.Runs, after.Commands = "a b", topology.Commands{HSet: 25, HDel: 19, Publish: 25} },
+	} {
+		change()
+		v := judge("auto", Round{Before: had, After: after, Rec: rec})
+		require.Empty(t, v.failures)
+		require.Empty(t, v.ghosts)
+		require.Contains(t, v.note, why)
+		v = judge("on", Round{Before: had, After: after, Rec: rec})
+		require.Len(t, v.failures, 1, "it was asked for")
+		require.Contains(t, v.failures[0], why)
+		require.Empty(t, v.ghosts)
+	}
+}
+
+// What had no answer is sent again over a new connection, and may run twice.
+func TestRepeatsAreAllowedForAfterAReconnect(t *testing.T) {
+	rec := meter.NewRecorder()
+	rec.Granted, rec.Released = 10, 10
+	before := topology.Snapshot{Known: true, Alone: true}
+	after := before
+	after.Commands = topology.Commands{HSet: 11, HDel: 12, Publish: 11}
+	require.Len(t, judge("auto", Round{Before: before, After: after, Rec: rec}).failures, 3)
+	v := judge("auto", Round{Before: before, After: after, Rec: rec, Reconnected: true})
+	require.Empty(t, v.failures)
+	require.Contains(t, v.note, "repeats allowed for")
+	after.Commands.HSet = 9
+	require.Len(t, judge("auto", Round{Before: before, After: after, Rec: rec, Reconnected: true}).ghosts, 1, "less is never right")
+}
+
 // Sentinels greet each other over the master: three of them, and where it answers late 61 times in three seconds at most.
 func TestGreetingsOfSentinelsAreNoReleases(t *testing.T) {
 	rec := meter.NewRecorder()

@@ -15,7 +15,8 @@ type Round struct {
 	Before  topology.Snapshot
 	After   topology.Snapshot
 
-	Disturbed []string // kinds of chaos meanwhile
+	Disturbed   []string // kinds of chaos meanwhile
+	Reconnected bool     // an engine has made connections anew: what had no answer is sent again
 
 	HandedOver int64 // grants that the server did not see
 	Several    bool  // each pair is of several locks

@@ -178,7 +178,7 @@ func (s *holdScenario) auditSome(ctx context.Context, a *audit, first, end int) 
 	if len(cmds) == 0 {
 		return nil
 	}
-	replies := s.Srv.Client.DoMulti(ctx, cmds...)
+	replies := s.Srv.Ask(ctx, cmds...)
 	answered := time.Now()
 	for i, want := range beliefs {
 		if want.lost {

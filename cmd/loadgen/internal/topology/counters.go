@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ func (s *Server) CountKeys(ctx context.Context, n int, name func(int) string) (l
 		for i := first; i < min(first+Batch, n); i++ {
 			cmds = append(cmds, b.Exists().Key(name(i)).Build())
 		}
-		for _, reply := range s.Client.DoMulti(ctx, cmds...) {
+		for _, reply := range s.Ask(ctx, cmds...) {
 			one, err := reply.AsInt64()
 			if err != nil {
 				return left, fmt.Errorf("look for keys that are left: %s", s.Hide(err))
@@ -56,6 +57,11 @@ func (c Commands) Minus(b Commands) Commands {
 	}
 }
 
+// Fell reports whether any counter is below what it was: they count from 0 again.
+func (c Commands) Fell() bool {
+	return min(c.Evalsha, c.HSet, c.Copy, c.Restore, c.HDel, c.Publish) < 0
+}
+
 // Plus is what ran in both.
 func (c Commands) Plus(b Commands) Commands {
 	return c.Minus(Commands{}.Minus(b))
@@ -68,6 +74,7 @@ type Snapshot struct {
 	Alone    bool          // no connection but ours
 	CPU      time.Duration // user and system time of all servers, replicas too; 0 where unknown
 	Greeters int64         // sentinels that are connected: each publishes a greeting on the master now and then
+	Runs     string        // which processes the masters are: one that was started anew counts from 0
 
 	Began, Ended time.Time // of the reading: what ran in between may or may not be counted
 }
@@ -76,15 +83,21 @@ type Snapshot struct {
 func (s *Server) Snapshot(ctx context.Context) Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
-	snap := Snapshot{Began: time.Now()}
+	snap, runs := Snapshot{Began: time.Now()}, []string(nil)
 	for _, node := range s.masters(ctx) {
 		text, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
 		if err != nil {
 			return Snapshot{}
 		}
 		snap.Commands = snap.Commands.Plus(parseCommands(text))
+		// One that does not say is not known to be another.
+		if text, err = node.Do(ctx, node.B().Info().Section("server").Build()).ToString(); err == nil {
+			runs = append(runs, parseInfo(text)["run_id"])
+		}
 		snap.Known = true
 	}
+	slices.Sort(runs)
+	snap.Runs = strings.Join(runs, " ")
 	others, ok := s.connected(ctx)
 	snap.CPU = s.CPU(ctx)
 	snap.Alone = s.Ours() || ok && others.foreign == 0

@@ -38,13 +38,15 @@ type Server struct {
 	Topology   string // single, cluster, sentinel
 	Shape      Shape
 	Sharded    bool // a cluster with sharded channels: releases are told there
+
+	interrupted <-chan struct{} // closed when the user ends the run
 }
 
 // Open starts or finds the server, says on w which, and connects to it.
 func Open(ctx context.Context, cfg *config.Config, w io.Writer) (*Server, error) {
 	s := &Server{
 		Addrs: cfg.Addrs, login: cfg,
-		ClientName: "loadgen-" + config.RandomID(), Topology: "single",
+		ClientName: "loadgen-" + config.RandomID(), Topology: "single", interrupted: ctx.Done(),
 	}
 	if err := s.startOwn(ctx, cfg); err != nil {
 		return nil, err
@@ -78,6 +80,8 @@ func (s *Server) refusal(err error) string {
 	master := s.ClientOption().Sentinel.MasterSet
 	reply, said := rueidis.IsRedisErr(err)
 	switch {
+	case said && len(s.Addrs) > 1 && strings.Contains(reply.Error(), "cluster support disabled"):
+		return fmt.Sprintf("it is a single server, and %d addresses are given", len(s.Addrs))
 	case master == "" || !said:
 	case strings.Contains(reply.Error(), "unknown command"):
 		return "it is no sentinel: omit --master-name, or give the address of one"

@@ -156,6 +156,18 @@ func TestC158_ThePasswordIsInNoErrorOfAnOperation(t *testing.T) {
 	require.NoError(t, testkit.Close(e))
 }
 
+func TestADatabaseThatIsNotThereIsABadConfiguration(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	for _, cfg := range []engine.Config{
+		{Addrs: []string{s.Addr()}, DB: 99},
+		{Addrs: []string{"redis://" + s.Addr() + "/99"}},
+	} {
+		_, err := engine.Open(testkit.Limited(t), cfg)
+		require.ErrorIs(t, err, engine.ErrConfig)
+		require.ErrorContains(t, err, " has no database 99")
+	}
+}
+
 func TestWrongPasswordIsAClearServerErrorOfItsClass(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{Args: []string{"--requirepass", testkit.Secret}})
 	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}})

@@ -71,13 +71,16 @@ func TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease(t *test
 			}
 			return ls, wide
 		}
-		slow = "acquire"
-		f := l.AcquireAsync(context.Background())
-		sc.w.Sleep(10 * time.Millisecond)
-		if !f.Cancel() {
-			sc.t.Error("it was granted before")
+		givenUp := func() {
+			slow = "acquire"
+			f := l.AcquireAsync(context.Background())
+			sc.w.Sleep(10 * time.Millisecond)
+			if !f.Cancel() {
+				sc.t.Error("it was granted before")
+			}
+			slow = "release"
 		}
-		slow = "release"
+		givenUp()
 		sc.w.Sleep(100 * time.Millisecond)
 		if got := sc.e.Stats().Ghosts; got != 0 {
 			sc.t.Error("its release was answered before")
@@ -97,6 +100,11 @@ func TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease(t *test
 			sc.t.Error("nothing goes on with it any more")
 		}
 		sc.release(ls)
+		givenUp()
+		sc.w.Sleep(time.Second)
+		if got := sc.e.Stats(); got.Ghosts != 2 || got.Names != 0 {
+			sc.t.Errorf("it stays: %d names, %d given back", got.Names, got.Ghosts)
+		}
 	})
 }
 

@@ -69,6 +69,12 @@ func publishing() []mutant {
 			one("cmd/loadgen/internal/report/judge.go", "case kind == config.KindLock, kind == config.KindFenced:", "default:"),
 			"cmd/loadgen/internal/report", "TestReleasesThatNobodyHearsNeedNoMessage", false,
 		},
+	}
+}
+
+// counters: what the load generator makes of the server's.
+func counters() []mutant {
+	return []mutant{
 		{
 			"publish-loadgen-compares-two-servers", "a server that was started anew passes for a violation of exclusion",
 			one("cmd/loadgen/internal/report/judge.go", "case r.Before.Runs != r.After.Runs:", "case false:"),

@@ -56,16 +56,6 @@ func spreading() []mutant {
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
 		},
 		{
-			"spread-overtakes-what-is-given-back", "a Try is told that another has a lock that only its engine's dead grant holds",
-			one("engine/acquire.go", "ent.cleaned() || ", ""),
-			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
-		},
-		{
-			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
-			one("engine/cleanup.go", "\t\t\tsc.advanceAll(root)\n", ""),
-			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
-		},
-		{
 			"spread-never-taken-up", "names keep to one lane whatever goes on",
 			one("engine/acquire.go", "sc.eng.nodes.Wide() && !traits", "false && !traits"),
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
@@ -74,6 +64,22 @@ func spreading() []mutant {
 			"spread-a-question-changes-the-lane", "who asks what has become of a lock is answered before its release is done",
 			one("engine/request.go", "sc.wide(op.op.Hash, op.name)", "sc.eng.nodes.Wide()"),
 			"engine", "TestANameKeepsItsLanesWhileAnythingGoesOn", false,
+		},
+	}
+}
+
+// givenBack: what nobody could use, and the lanes of its name.
+func givenBack() []mutant {
+	return []mutant{
+		{
+			"spread-overtakes-what-is-given-back", "a Try is told that another has a lock that only its engine's dead grant holds",
+			one("engine/acquire.go", "ent.cleaned() || ", ""),
+			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
+		},
+		{
+			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
+			one("engine/cleanup.go", "\t\t\tsc.advanceAll(root)\n", ""),
+			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 	}
 }

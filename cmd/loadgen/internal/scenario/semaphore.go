@@ -96,7 +96,7 @@ func (c *permitCheck) watch(ctx context.Context) (end func()) {
 	// may still read it.
 	get := c.s.Srv.Client.B().Get().Key(c.name).Build().Pin()
 	return every(ctx, freePause, func(ctx context.Context) {
-		free, err := c.s.Srv.Ask(ctx, get)[0].AsInt64()
+		free, err := c.s.Srv.Client.Do(ctx, get).AsInt64()
 		now := time.Now()
 		c.idle.look(now, err == nil && free >= int64(c.s.Cfg.Take), func() (oldest time.Time, waits bool) {
 			for _, one := range c.callers {
@@ -202,19 +202,21 @@ func (c *permitCheck) freeAtLast(ctx context.Context, killed bool) (free int64, 
 // free asks the server past the engine. Leased permits stand beside the others with the server's time at which they
 // are free, and stay there until somebody asks for permits.
 func (c *permitCheck) free(ctx context.Context) (int64, error) {
-	srv, b := c.s.Srv, c.s.Srv.Client.B()
-	free, err := srv.Ask(ctx, b.Get().Key(c.name).Build())[0].AsInt64()
+	ctx, cancel := c.s.Srv.Bounded(ctx)
+	defer cancel()
+	client := c.s.Srv.Client
+	free, err := client.DoMulti(ctx, client.B().Get().Key(c.name).Build())[0].AsInt64()
 	if rueidis.IsRedisNil(err) {
 		free, err = 0, nil
 	}
 	if err != nil || !c.count.Leased {
 		return free, err
 	}
-	now, err := srv.Ask(ctx, b.Time().Build())[0].AsStrSlice()
+	now, err := client.Do(ctx, client.B().Time().Build()).AsStrSlice()
 	if err != nil {
 		return 0, err
 	}
-	over := b.Zcount().Key("{" + c.name + "}:timeout").Min("-inf").Max(now[0] + "000").Build()
-	expired, err := srv.Ask(ctx, over)[0].AsInt64()
+	over := client.B().Zcount().Key("{" + c.name + "}:timeout").Min("-inf").Max(now[0] + "000").Build()
+	expired, err := client.Do(ctx, over).AsInt64()
 	return free + expired, err
 }

@@ -21,7 +21,7 @@ var errGone = errors.New("the server gives no answers any more")
 // Ask sends commands past the engines, for a look at what stands on the server. Blocks: for askLimit at most, and for
 // askGrace where the user has ended the run; then each has an error.
 func (s *Server) Ask(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	ctx, cancel := s.askingIn(ctx, askLimit, askGrace)
+	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
 	replies := s.Client.DoMulti(ctx, cmds...)
 	for i := range replies {
@@ -30,6 +30,11 @@ func (s *Server) Ask(ctx context.Context, cmds ...rueidis.Completed) []rueidis.R
 		}
 	}
 	return replies
+}
+
+// Bounded is for what Ask is not enough for: it ends when an Ask would.
+func (s *Server) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return s.askingIn(ctx, askLimit, askGrace)
 }
 
 // askingIn ends with ctx, after limit, or grace after the user has ended the run.

@@ -436,7 +436,10 @@ func TestDatabaseIsAWorldOfItsOwn(t *testing.T) {
 	require.NotContains(t, s.Do(t, "INFO", "keyspace"), "db3:")
 
 	_, err = engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr()}, DB: 4711})
-	require.ErrorContains(t, err, "DB index", "the server's own words")
+	require.ErrorContains(t, err, " has no database 4711")
+	var server *engine.ServerError
+	require.ErrorAs(t, err, &server)
+	require.Contains(t, server.Text, "DB index", "the server's own words")
 }
 
 func TestUnixSocketAndClientNameAreServed(t *testing.T) {

@@ -109,6 +109,10 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 	return c
 }
 
+// cleaned reports whether something of the name is given back that nobody could use. What comes next takes the same
+// lanes: it would else be there first, and be told of a grant of its own engine.
+func (ent *entry) cleaned() bool { return ent.extra != nil && ent.extra.cleanups > 0 }
+
 // sendCleanup sends one with what goes on with the name, if anything does.
 func (sc *section) sendCleanup(c *cleanup) {
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil {

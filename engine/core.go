@@ -243,10 +243,6 @@ func (ent *entry) wakeups() *wakeups {
 	return ent.extra.wakeups
 }
 
-// cleaned reports whether something of the name is given back that nobody could use. What comes next takes the same
-// lanes: it would else be there first, and be told of a grant of its own engine.
-func (ent *entry) cleaned() bool { return ent.extra != nil && ent.extra.cleanups > 0 }
-
 // wide says which lanes a command of a name takes: those of what goes on with it, so that they stay in order. Where
 // nothing does, it takes the one lane that few use: nobody would know of it when the next command comes.
 func (sc *section) wide(hash uint64, name string) bool {

@@ -567,7 +567,7 @@ func TestSafeToRetryFollowsTheTableOfErrors(t *testing.T) {
 	for _, err := range []error{
 		nil, ErrClosed, ErrName, ErrLease, ErrNotHeld, ErrWrongKind, ErrConfig, errors.New("anything"),
 		&ServerError{Class: ClassNoPerm}, &ServerError{Class: ClassNoAuth}, &ServerError{Class: ClassWrongType}, &ServerError{Class: ClassOther},
-		errors.Join(ErrLost, ErrName), ErrLost, &nameError{"name", ErrLost}, ErrCancelled, context.Canceled, context.DeadlineExceeded,
+		errors.Join(ErrLost, ErrName), ErrLost, ErrCancelled, context.Canceled, context.DeadlineExceeded,
 		&WaitError{Name: "name", cause: context.Canceled}, &WaitError{"name", context.Canceled, &HeldError{}},
 		&WaitError{"name", context.Canceled, &UnknownError{cause: &ServerError{Class: ClassReadOnly}}},
 		&ranError{ErrHeld}, &ranError{errors.Join(errors.New("anything"), &UnknownError{})}, &UnknownError{applies: true},

@@ -19,8 +19,8 @@ const (
 	// fifth more, with 128 both carry the same, with 256 two carry a fifth more. Of callers that wait, each for its op:
 	// with 8 one carries half as much again, with 16 both the same, with 32 two a tenth more, with 64 and more a third.
 	manyOps = 128
-	// An op whose caller waits counts as so many more: to wake it is work that one lane does while it sends nothing.
-	waitedFor = 4
+	// wakeCost is as how many ops more an op counts whose caller waits: a lane that wakes callers sends nothing meanwhile.
+	wakeCost = 4
 	// patientRuns is how long a load must last before that changes: a burst of a moment is over before it is served.
 	patientRuns = 8
 	// patientTicks is for how many ticks few must use all lanes until they take one.
@@ -33,7 +33,7 @@ func newSpread(o *Options) *spread {
 
 // begins notes how much a lane takes in a run: ops, and for how many of them a caller waits. The first lane judges.
 func (s *spread) begins(lane, ops, awaited int) {
-	s.loads[lane].Store(int32(ops + waitedFor*awaited)) //nolint:gosec // a queue is far shorter
+	s.loads[lane].Store(int32(ops + wakeCost*awaited)) //nolint:gosec // a queue is far shorter
 	if lane != 0 || len(s.loads) == 1 {
 		return
 	}

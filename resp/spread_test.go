@@ -181,7 +181,7 @@ func TestWideOpsTakeAllLanes(t *testing.T) {
 func TestALaneCountsTheCallersThatWait(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	const ops = 3
-	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, ManyOps: ops + 2*waitedFor})
+	n := nodeOpen(t, s.Addr(), Options{Lanes: 2, ManyOps: ops + 2*wakeCost})
 	a := newNodeAnswers()
 	for _, c := range []struct{ waits, wide int }{{0, 0}, {1, 0}, {2, 1}, {0, 0}} {
 		for range patientRuns {

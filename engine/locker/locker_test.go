@@ -51,7 +51,15 @@ func TestLock(t *testing.T) {
 	})
 	t.Run("WaitsForWhoOfOneOwnerHasLostIt", func(t *testing.T) {
 		srv := enginetest.Start(t)
-		l := locker.New(srv.Engine().Lock("name", engine.As(engine.NewOwner())))
+		refused := make(chan struct{}, 100)
+		eng := srv.NewEngine(func(cfg *engine.Config) {
+			cfg.Trace = func(_ context.Context, s engine.Span) {
+				if s.Kind == engine.SpanAcquire && errors.Is(s.Err, engine.ErrLost) {
+					refused <- struct{}{}
+				}
+			}
+		})
+		l := locker.New(eng.Lock("name", engine.As(engine.NewOwner())))
 		l.Lock()
 		ended := l.Context().Done()
 		srv.Lose("name")
@@ -59,7 +67,9 @@ func TestLock(t *testing.T) {
 		err := l.LockContext(t.Context())
 		require.ErrorIs(t, err, engine.ErrLost)
 		require.False(t, engine.SafeToRetry(err), "until it was unlocked")
+		<-refused
 		done := inBackground(l.Lock)
+		<-refused
 		l.Unlock()
 		await(t, done)
 		require.True(t, srv.Held("name"))

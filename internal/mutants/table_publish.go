@@ -81,6 +81,11 @@ func counters() []mutant {
 			"cmd/loadgen/internal/report", "TestCountersThatBeginAgainAreNotCompared", false,
 		},
 		{
+			"publish-loadgen-interrupt", "an interrupt changes nothing for a question to a server that is gone",
+			one("cmd/loadgen/internal/topology/ask.go", "\t\t\tend(errGone)\n", ""),
+			"cmd/loadgen/internal/topology", "TestAQuestionEnds", false,
+		},
+		{
 			"publish-loadgen-repeats", "a stall of the server fails the run that went on after it",
 			one("cmd/loadgen/internal/report/judge.go", " && !r.Reconnected\n", "\n"),
 			"cmd/loadgen/internal/report", "TestRepeatsAreAllowedForAfterAReconnect", false,

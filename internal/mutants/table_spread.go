@@ -21,7 +21,7 @@ func spreading() []mutant {
 		},
 		{
 			"spread-wakes-for-nothing", "64 callers that wait share one lane, and a quarter of the pairs is missing",
-			one(spread, "ops + waitedFor*awaited", "ops + 0*awaited"),
+			one(spread, "ops + wakeCost*awaited", "ops + 0*awaited"),
 			"resp", "TestALaneCountsTheCallersThatWait", false,
 		},
 		{
@@ -80,6 +80,28 @@ func givenBack() []mutant {
 			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
 			one("engine/cleanup.go", "\t\t\tsc.advanceAll(root)\n", ""),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
+		},
+	}
+}
+
+// lostToTheirOwners: an owner that comes to what it has lost and not released.
+func lostToTheirOwners() []mutant {
+	const test = "TestLock/WaitsForWhoOfOneOwnerHasLostIt"
+	return []mutant{
+		{
+			"lost-owner-tries-for-ever", "an owner is told to try again what it is told again",
+			one("engine/core.go", "sc.fail(op, &nameError{op.lock.Name(), err})", "sc.fail(op, &nameError{op.lock.Name(), notTaken{err}})"),
+			"engine/locker", test, false,
+		},
+		{
+			"lost-owner-panics", "a Locker whose lease was lost panics in who waits for its Unlock",
+			one("engine/locker/locker.go", " && !errors.Is(err, engine.ErrLost)", ""), "engine/locker", test, false,
+		},
+		{
+			"no-such-database", "a database that is not there is no bad configuration",
+			one("engine/config.go", "\t\treturn fmt.Sprintf(\"%s has no database %d\", at, option.SelectDB), true\n",
+				"\t\treturn \"\", false\n"),
+			"engine/internal/suite/api", "TestADatabaseThatIsNotThereIsABadConfiguration", false,
 		},
 	}
 }

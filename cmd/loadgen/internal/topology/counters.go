@@ -90,10 +90,10 @@ func (s *Server) Snapshot(ctx context.Context) Snapshot {
 			return Snapshot{}
 		}
 		snap.Commands = snap.Commands.Plus(parseCommands(text))
-		// One that does not say is not known to be another.
-		if text, err = node.Do(ctx, node.B().Info().Section("server").Build()).ToString(); err == nil {
-			runs = append(runs, parseInfo(text)["run_id"])
+		if text, err = node.Do(ctx, node.B().Info().Section("server").Build()).ToString(); err != nil {
+			return Snapshot{}
 		}
+		runs = append(runs, parseInfo(text)["run_id"])
 		snap.Known = true
 	}
 	slices.Sort(runs)

@@ -321,7 +321,7 @@ func (sc *section) tidy(ent *entry) {
 	default:
 		sc.dropAttempt(ent)
 	}
-	if !ent.Empty() || ent.cleaned() || ent.gone || ent.firstChild() != nil && ent.root() == ent {
+	if !ent.Empty() || ent.gone || ent.firstChild() != nil && ent.root() == ent {
 		return
 	}
 	// Nothing goes on here: a later caller makes an entry of its own.

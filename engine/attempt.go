@@ -261,14 +261,12 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 	} else {
 		sc.sh.counts.unclaimed++
 	}
-	switch d := a.indeterminate(); {
-	case ent.Forcing(): // after the force-release, which is to find it
+	d := a.indeterminate()
+	if ent.Forcing() { // after the force-release, which is to find it
 		d.Until = max(d.Until, r.ReceivedAt)
 		all := ent.root().ensureChildren()
 		all.unbelieved = append(all.unbelieved, sc.cleanLater(ent, a.lockRef(), d, a.lease()))
-	case a.op.Ack != nil:
-		sc.cleanFirst(ent, a.lockRef(), d, a.lease())
-	default:
+	} else {
 		sc.clean(ent, a.lockRef(), d, a.lease())
 	}
 	sc.advance(ent)

@@ -12,40 +12,20 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// clean starts a cleanup now. Whoever is first and travels on another connection waits for it.
+// clean starts a cleanup now, and what comes next comes behind it: it would else be told of a grant of its own engine.
+//
+// Of what is counted the server notes the last take of each taker alone: until this one is given back, others are made
+// under another taker's name (entry.newTake).
 func (sc *section) clean(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
 	if traits(w.family).counted() {
-		sc.undo(ent, w, d, lease)
-		return
+		all := ent.ensureChildren()
+		all.undoing = append(all.undoing, takerOf(w.field))
 	}
-	for _, at := range [...]*entry{ent, ent.root()} {
-		if at.First() != nil && at.head().set.Ack != nil {
-			sc.cleanFirst(at, w, d, lease)
-			return
-		}
-	}
-	c := sc.newCleanup(ent, w, d, lease)
-	sc.sh.pending++
-	sc.sendCleanup(c)
-}
-
-// cleanFirst starts one whose first answer the name's waiters wait for: their next acquire may use
-// another connection, and would find the lock still taken.
-func (sc *section) cleanFirst(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
 	c := sc.newCleanup(ent, w, d, lease)
 	c.first = ent
-	ent.ReleaseSent()
+	ent.GivenBack()
 	sc.sh.pending++
 	sc.sendCleanup(c)
-}
-
-// undo gives back what a take may have taken. The server notes the last take of each taker alone: until this one is
-// given back, others are made under another taker's name (entry.newTake), and the entry stays.
-func (sc *section) undo(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
-	all := ent.ensureChildren()
-	all.undoing = append(all.undoing, takerOf(w.field))
-	sc.cleanFirst(ent, w, d, lease)
-	ent.SendBehindRelease()
 }
 
 // takerOf is under whose name a request is noted.
@@ -92,10 +72,8 @@ func (sc *section) cleanUnbelieved(root *entry) {
 		if !sc.eng.timers.Cancel(&c.item) {
 			continue
 		}
-		if root.First() != nil && root.head().set.Ack != nil {
-			c.first = root
-			root.ReleaseSent()
-		}
+		c.first = root
+		root.GivenBack()
 		sc.sendCleanup(c)
 	}
 }
@@ -105,37 +83,18 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 	c.giveUp = max(sc.eng.clock.Now(), d.Until).Add(max(lease, d.Lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
+		Wide: ent.wide,
 	}
 	return c
 }
 
-// cleaned reports whether something of the name is given back that nobody could use. What comes next takes the same
-// lanes: it would else be there first, and be told of a grant of its own engine.
-func (ent *entry) cleaned() bool { return ent.extra != nil && ent.extra.cleanups > 0 }
-
-// sendCleanup sends one with what goes on with the name, if anything does.
 func (sc *section) sendCleanup(c *cleanup) {
-	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil {
-		root.ensureExtra().cleanups++
-		c.root, c.op.Wide = root, root.wide
-	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
-		sc.cleanupBack(c)
 		if c.first != nil {
 			c.first.ReleaseAnswered()
 			c.first = nil
 		}
 		sc.answered()
-	}
-}
-
-// cleanupBack follows that a cleanup is not on its way any more.
-func (sc *section) cleanupBack(c *cleanup) {
-	root := c.root
-	if c.root = nil; root != nil {
-		if root.extra.cleanups--; root.Deserted() { // then this leaves nothing behind
-			sc.advanceAll(root)
-		}
 	}
 }
 
@@ -164,7 +123,6 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.readEnded(root, c.lease)
 	}
 	sc.settleCleanup(c, r, now)
-	sc.cleanupBack(c)
 	sc.leave()
 }
 

@@ -216,7 +216,6 @@ type entry struct {
 type entryExtra struct {
 	children *children
 	wakeups  *wakeups // there if the queue has waited
-	cleanups int      // of a root: how many are on their way
 }
 
 // ensureExtra is an entry's extra part, made if it has none.
@@ -635,8 +634,7 @@ type cleanup struct {
 	giveUp        clock.Instant
 	tries         int
 	lease         time.Duration
-	first         *entry // its waiters go on when this has had an answer; nil: they need not wait
-	root          *entry // stays until this has its answer; nil: it was not there when this was sent
+	first         *entry // stays until this has had an answer, and has some wait for it; nil: nobody is told
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -231,10 +231,6 @@ func (sc *section) closeNote(ent *entry) {
 	if ent.children() != nil && ent.children().noted && !ent.WriterNext() {
 		ent.children().noted = false
 		note := lockRef{resp.NoteField(sc.eng.id), resp.FamilyWrite}
-		if ent.First() == nil { // a writer who comes next may travel on another connection, and leave its note before that
-			sc.cleanFirst(ent, note, lockstate.Indeterminate{}, 0)
-			return
-		}
 		sc.clean(ent, note, lockstate.Indeterminate{}, 0)
 	}
 }

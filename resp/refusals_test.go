@@ -414,8 +414,8 @@ func (r *refusalRig) callInline(script string, args []string) any {
 var silent = map[string]map[string]string{
 	"acquire":     {"copy": "keys are taken one by one"},
 	"fenced":      {"copy": "keys are taken one by one"},
-	"read":        {"copy": "keys are taken one by one", "get": "a waiting writer is overtaken", "pttl": "a waiting writer is overtaken", "hlen": "keys are taken one by one", "hexists": "who writes waits for itself"},
-	"write":       {"copy": "keys are taken one by one", "get": "readers overtake", "set": "readers overtake", "hlen": "keys are taken one by one"},
+	"read":        {"copy": "keys are taken one by one", "get": "a waiting writer is overtaken", "pttl": "a waiting writer is overtaken", "hexists": "who writes waits for itself"},
+	"write":       {"copy": "keys are taken one by one", "get": "readers overtake", "set": "readers overtake"},
 	"release":     {"publish": "who waits polls"},
 	"releaseone":  {"publish": "who waits polls"},
 	"force":       {"publish": "who waits polls", "get": "the note ends by itself", "lindex": "who waits polls"},

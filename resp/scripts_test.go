@@ -106,6 +106,30 @@ func TestC017_NoScriptMakesAKeyWithoutATTL(t *testing.T) {
 	}
 }
 
+// A copy that comes late may find one of its keys held for longer, under the same owner id.
+func TestNoScriptGivesAKeyTheLeaseOfAnother(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, ahead := notAfters()
+	for script, rest := range map[string][]string{
+		"acquire": {"1"}, "fenced": {"1", "1"}, "read": {"1", ""}, "write": {"1", "0"},
+	} {
+		call := func(lease string, keys ...string) []string {
+			return slices.Concat([]string{"EVAL", ScriptTexts()[script], strconv.Itoa(len(keys))}, keys, []string{lease, "field", ahead}, rest)
+		}
+		s.Do(t, call("60000", script+" long")...)
+		s.Do(t, call("5000", script+" long", script+" short", script+" other")...)
+		for _, short := range []string{script + " short", script + " other"} {
+			left, err := strconv.Atoi(s.Do(t, "PTTL", short))
+			require.NoError(t, err, script)
+			require.Positive(t, left, script)
+			require.LessOrEqual(t, left, 5000, script)
+		}
+		left, err := strconv.Atoi(s.Do(t, "PTTL", script+" long"))
+		require.NoError(t, err, script)
+		require.Greater(t, left, 30_000, script)
+	}
+}
+
 func TestC024_ACountThatIsSentTwiceCountsOnce(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	_, ahead := notAfters()

@@ -51,7 +51,7 @@ func (l *Locker) Lock() {
 		switch {
 		case err == nil:
 			return
-		case !engine.SafeToRetry(err) && !errors.Is(err, engine.ErrLost): // ErrLost of an owner: until it was unlocked
+		case !mayPass(err):
 			panic(fmt.Errorf("holdfast: locker: %w", err))
 		case errors.Is(err, engine.ErrHeld): // after MaxWait
 		default:
@@ -88,6 +88,10 @@ func (l *Locker) LockContext(ctx context.Context) error {
 	}
 }
 
+// mayPass reports whether the same may go well later. ErrLost is that of an owner that somebody in here has not unlocked
+// yet: it passes when that is done.
+func mayPass(err error) bool { return engine.SafeToRetry(err) || errors.Is(err, engine.ErrLost) }
+
 // TryLock takes the lock if it is free, and says whether it has it. It is false, too, if the server
 // cannot be asked or refuses for the time being; it panics where Lock does.
 //
@@ -96,7 +100,7 @@ func (l *Locker) TryLock() bool {
 	lease, err := l.lock.TryAcquire(context.Background())
 	switch {
 	case err == nil:
-	case engine.SafeToRetry(err):
+	case mayPass(err):
 		return false
 	default:
 		panic(fmt.Errorf("holdfast: locker: %w", err))

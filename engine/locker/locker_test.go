@@ -68,6 +68,8 @@ func TestLock(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrLost)
 		require.False(t, engine.SafeToRetry(err), "until it was unlocked")
 		<-refused
+		require.False(t, l.TryLock())
+		<-refused
 		done := inBackground(l.Lock)
 		<-refused
 		l.Unlock()

@@ -40,6 +40,8 @@ func simulatedForms() map[string][]edit {
 		"not-after-ignored-when-asked-again": one(reacquire, "if float64(now) > want(ARGV.at(3)) {", "if false {"),
 		"force-without-not-after":            one(force, "if float64(now) > want(ARGV.at(5)) {", "if false {"),
 		"mark-is-lowered":                    one(read, "if set.Kind == Int && set.less(r.wanted) {", "if set.Kind == Int {"),
+		"write-copies-what-was-held":         one(write, "w.copying && made {", "w.copying && (made || v.Kind == Nil) {"),
+		"read-copies-what-was-held":          one(read, "r.copying && made {", "r.copying && (made || v.Kind == Nil) {"),
 		"note-over-another-type":             one(write, `if w.pcall("GET", note).table() {`, "if false {"),
 		"no-note-keeps-readers-out":          one(read, ` || r.pcall("GET", note).Kind != Text {`, " {"),
 		"no-note-is-deleted":                 one(writeRelease, "if noted.Kind == Text { // anything else is no note", "if true {"),

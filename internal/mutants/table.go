@@ -223,7 +223,7 @@ func doubts() []mutant {
 		},
 		{
 			"ghost-stays", "a grant that nobody wants any more blocks the lock for its lease",
-			one("engine/attempt.go", "default:\n\t\tsc.clean(ent, a.lockRef(), d, a.lease())", "default:"),
+			one("engine/attempt.go", "} else {\n\t\tsc.clean(ent, a.lockRef(), d, a.lease())", "} else {"),
 			faultSuite, "TestC038_CtxEndsWithTheReplyPending", true,
 		},
 		{

@@ -53,7 +53,8 @@ func rare() []mutant {
 		},
 		{
 			"note-goes-with-the-writer-before", "readers overtake a writer whose note was taken back by the one before it",
-			one("engine/readwrite.go", "if ent.First() == nil { // a writer who", "if false { // a writer who"),
+			one("engine/readwrite.go", "\t\tsc.clean(ent, note, lockstate.Indeterminate{}, 0)\n",
+				"\t\tc := sc.newCleanup(ent, note, lockstate.Indeterminate{}, 0)\n\t\tsc.sh.pending++\n\t\tsc.sendCleanup(c)\n"),
 			"engine", "TestANoteThatIsTakenBackIsNotThatOfTheNextWriter", false,
 		},
 		{

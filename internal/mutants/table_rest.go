@@ -1,13 +1,8 @@
 package main
 
-// resting: what rests until answers have come goes on with the last of them.
+// resting: what rests until something is over.
 func resting() []mutant {
 	return []mutant{
-		{
-			"children-answer-is-its-own", "a queue that waits for the answers of its children' give-backs, too, is never asked for again",
-			one("engine/cleanup.go", "sc.advanceAll(ent)", "sc.advance(ent)"),
-			"engine", "TestAQueueGoesOnWhenTheLastOfItsSeatsGivesBackIsAnswered", false,
-		},
 		{
 			"close-overtakes-a-force", "a lock stays that an engine was just taking away when it was closed",
 			one("engine/request.go", "\t\tsh.telling.Add(1) // Close waits until what begins here is sent, or ended\n\t\top.begin()", "\t\top.begin()\n\t\tsh.telling.Add(1)"),

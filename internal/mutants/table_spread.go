@@ -73,12 +73,12 @@ func givenBack() []mutant {
 	return []mutant{
 		{
 			"spread-overtakes-what-is-given-back", "a Try is told that another has a lock that only its engine's dead grant holds",
-			one("engine/acquire.go", "ent.cleaned() || ", ""),
+			one("engine/cleanup.go", "\tc.first = ent\n\tent.GivenBack()\n", ""),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 		{
 			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
-			one("engine/cleanup.go", "\t\t\tsc.advanceAll(root)\n", ""),
+			one("engine/cleanup.go", "\tsc.advanceAll(ent) // the name's own queue may have waited for the last of its children' answers\n", ""),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 	}
@@ -95,7 +95,7 @@ func lostToTheirOwners() []mutant {
 		},
 		{
 			"lost-owner-panics", "a Locker whose lease was lost panics in who waits for its Unlock",
-			one("engine/locker/locker.go", " && !errors.Is(err, engine.ErrLost)", ""), "engine/locker", test, false,
+			one("engine/locker/locker.go", " || errors.Is(err, engine.ErrLost) }", " }"), "engine/locker", test, false,
 		},
 		{
 			"no-such-database", "a database that is not there is no bad configuration",

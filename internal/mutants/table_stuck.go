@@ -18,5 +18,20 @@ func stuck() []mutant {
 			one("resp/class.go", `, strings.Contains(text, "access a slot not served"):`, ":"),
 			"resp", "TestC035_EveryErrorReplyHasItsClassAndItsConsequence", false,
 		},
+		{
+			"read-copies-what-was-held", "a key gets the time of one that was held for longer",
+			one("resp/scripts/read.lua", "if copying and made then", "if copying and v == nil then"),
+			"resp", "TestNoScriptGivesAKeyTheLeaseOfAnother", false,
+		},
+		{
+			"write-copies-what-was-held", "a key gets the time of one that was held for longer",
+			one("resp/scripts/write.lua", "if copying and made then", "if copying and v == nil then"),
+			"resp", "TestNoScriptGivesAKeyTheLeaseOfAnother", false,
+		},
+		{
+			"fenced-copies-what-was-held", "a key gets the time of one that was held for longer",
+			one("resp/scripts/fenced.lua", "if copying and made and type", "if copying and type"),
+			"resp", "TestNoScriptGivesAKeyTheLeaseOfAnother", false,
+		},
 	}
 }

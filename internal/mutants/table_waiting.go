@@ -20,7 +20,7 @@ func waiting() []mutant {
 		},
 		{
 			"give-back-overtaken", "the same, where a grant is given back",
-			one("engine/cleanup.go", "if at.First() != nil && at.head().set.Ack != nil {", "if false {"),
+			one("engine/cleanup.go", "\tc.first = ent\n\tent.GivenBack()\n", ""),
 			waitSuite, "TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused", false,
 		},
 		{

@@ -84,39 +84,42 @@ func (f *fenced) busy(key string) Reply {
 	return number(-left.Int - 10)
 }
 
-// take answers a token and Nil, or what stands in the way.
-func (f *fenced) take(key string) (float64, Reply) {
+// take answers a token and Nil, or what stands in the way; and whether the key was made, not held before with a TTL that
+// may be longer.
+func (f *fenced) take(key string) (v float64, no Reply, made bool) {
 	there := f.pcall("EXISTS", key)
 	if there.is(1) {
 		mine := f.pcall("HEXISTS", key, f.field)
 		if mine.is(0) {
-			return 0, f.busy(key)
+			return 0, f.busy(key), false
 		} else if !mine.is(1) {
-			return 0, mine
+			return 0, mine, false
 		}
 		left := f.pcall("PTTL", key)
 		if !left.table() && left.less(orNaN(f.lease)) {
 			left = f.pcall("PEXPIRE", key, f.lease)
 		}
 		if left.table() {
-			return 0, left
+			return 0, left, false
 		}
-		if n, failed := f.number(key, f.pcall("GET", counter(key))); failed.Kind != Nil || n >= 1 {
-			return n, failed
+		if v, no = f.number(key, f.pcall("GET", counter(key))); no.Kind != Nil || v >= 1 {
+			return v, no, false
 		}
-		return f.token(key, true)
+		v, no = f.token(key, true)
+		return v, no, false
 	} else if !there.is(0) {
-		return 0, there
+		return 0, there, false
 	}
 	set := f.pcall("HSET", key, f.field, "1")
 	if set.table() {
-		return 0, set
+		return 0, set, false
 	}
 	ttl := f.pcall("PEXPIRE", key, f.lease)
 	if !ttl.is(1) {
-		return 0, f.undo(key, ttl)
+		return 0, f.undo(key, ttl), false
 	}
-	return f.token(key, false)
+	v, no = f.token(key, false)
+	return v, no, true
 }
 
 func (f *fenced) run(KEYS, ARGV list) Reply {
@@ -142,11 +145,12 @@ func (f *fenced) run(KEYS, ARGV list) Reply {
 				no = f.busy(key)
 			} else {
 				f.copying, f.templated = false, false
-				v, no = f.take(key)
+				v, no, _ = f.take(key)
 			}
 		} else {
-			v, no = f.take(key)
-			if f.copying && (no.Kind == Nil && v > 0 || no.Kind == Int && no.Int > 0) {
+			var made bool
+			v, no, made = f.take(key)
+			if f.copying && made && (no.Kind == Nil && v > 0 || no.Kind == Int && no.Int > 0) {
 				f.template, f.templated = key, true
 			}
 		}

@@ -94,32 +94,35 @@ func (r *read) join(key, tag, mode string) Reply {
 	return r.mark(key, tag, false, mine.is(1))
 }
 
-func (r *read) enter(key, tag string) Reply {
+// enter's second result says whether the key was made: further keys may be copied from it. One that was held before may
+// live longer than this lease.
+func (r *read) enter(key, tag string) (Reply, bool) {
 	mode := r.pcall("HGET", key, "mode")
 	if mode.table() {
-		return mode
+		return mode, false
 	} else if mode.Kind != Nil {
-		return r.join(key, tag, mode.Text)
+		return r.join(key, tag, mode.Text), false
 	}
 	there := r.pcall("EXISTS", key)
 	if there.is(1) {
-		return number(-3)
+		return number(-3), false
 	} else if !there.is(0) {
-		return there
+		return there, false
 	}
 	wait := r.awaited(tag)
 	if wait > 0 {
-		return number(wait)
+		return number(wait), false
 	}
 	set := r.pcall("HSET", key, "mode", "read", r.field, "1")
 	if set.table() {
-		return set
+		return set, false
 	}
 	ttl := r.pcall("PEXPIRE", key, r.lease)
 	if !ttl.is(1) {
-		return r.undo(key, true, ttl)
+		return r.undo(key, true, ttl), false
 	}
-	return r.mark(key, tag, true, false)
+	failed := r.mark(key, tag, true, false)
+	return failed, failed.Kind == Nil
 }
 
 func (r *read) run(KEYS, ARGV list) Reply {
@@ -146,11 +149,11 @@ func (r *read) run(KEYS, ARGV list) Reply {
 					r.copying, r.templated = false, false
 					r.out.add(0, number(0))
 				}
-				v = r.enter(key, tag)
+				v, _ = r.enter(key, tag)
 			}
 		} else {
-			v = r.enter(key, tag)
-			if r.copying && v.Kind == Nil && r.pcall("HLEN", key).is(2) {
+			var made bool
+			if v, made = r.enter(key, tag); r.copying && made {
 				r.template, r.templated = key, true
 			}
 		}

@@ -22,52 +22,54 @@ func (w *write) await(key string) {
 	w.pcall("SET", note, engineOf(w.field), "PX", w.patience)
 }
 
-func (w *write) enter(key string) Reply {
+// enter's second result says whether the key was made: further keys may be copied from it. One that was held before may
+// live longer than this lease.
+func (w *write) enter(key string) (Reply, bool) {
 	mode := w.pcall("HGET", key, "mode")
 	if mode.table() {
-		return mode
+		return mode, false
 	}
 	if mode.Kind != Nil {
 		mine := w.pcall("HEXISTS", key, w.field)
 		if mine.table() {
-			return mine
+			return mine, false
 		}
 		left := w.pcall("PTTL", key)
 		if left.table() {
-			return left
+			return left, false
 		}
 		if mine.is(0) {
 			if mode.Text == "read" && w.patience != "0" {
 				w.await(key)
 			}
-			return left
+			return left, false
 		}
 		if left.less(w.wanted) {
 			left = w.pcall("PEXPIRE", key, w.lease)
 			if left.table() {
-				return left
+				return left, false
 			}
 		}
-		return Reply{}
+		return Reply{}, false
 	}
 	there := w.pcall("EXISTS", key)
 	if there.is(1) {
-		return number(-3)
+		return number(-3), false
 	} else if !there.is(0) {
-		return there
+		return there, false
 	}
 	set := w.pcall("HSET", key, "mode", "write", w.field, "1")
 	if set.table() {
-		return set
+		return set, false
 	}
 	ttl := w.pcall("PEXPIRE", key, w.lease)
 	if ttl.is(1) {
-		return Reply{}
+		return Reply{}, true
 	}
 	if !w.pcall("HDEL", key, "mode", w.field).is(2) {
-		return failure("HOLDFAST key without expiry could not be undone, delete it by hand: " + key)
+		return failure("HOLDFAST key without expiry could not be undone, delete it by hand: " + key), false
 	}
-	return ttl
+	return ttl, false
 }
 
 func (w *write) run(KEYS, ARGV list) Reply {
@@ -92,11 +94,11 @@ func (w *write) run(KEYS, ARGV list) Reply {
 					w.copying, w.templated = false, false
 					w.out.add(0, number(0))
 				}
-				v = w.enter(key)
+				v, _ = w.enter(key)
 			}
 		} else {
-			v = w.enter(key)
-			if w.copying && v.Kind == Nil && w.pcall("HLEN", key).is(2) {
+			var made bool
+			if v, made = w.enter(key); w.copying && made {
 				w.template, w.templated = key, true
 			}
 		}

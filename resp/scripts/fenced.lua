@@ -99,6 +99,7 @@ local function busy(key)
   return -left - 10
 end
 
+-- The second result is true if the key was made, not held before with a TTL that may be longer.
 local function take(key)
   local there = call('EXISTS', key)
   if there == 1 then
@@ -131,7 +132,7 @@ local function take(key)
   if ttl ~= 1 then
     return undo(key, ttl)
   end
-  return token(key)
+  return token(key), true
 end
 
 local keys, skip, n = KEYS, 0, #KEYS
@@ -139,7 +140,7 @@ if n == 0 then
   keys, skip, n = ARGV, 5, #ARGV - 5
 end
 for i = 1, n do
-  local key, v = keys[skip + i], nil
+  local key, v, made = keys[skip + i], nil, false
   if template then
     v = call('COPY', template, key)
     if v == 1 then
@@ -151,8 +152,8 @@ for i = 1, n do
       v = take(key)
     end
   else
-    v = take(key)
-    if copying and type(v) == 'number' and v > 0 then
+    v, made = take(key)
+    if copying and made and type(v) == 'number' and v > 0 then
       template = key
     end
   end

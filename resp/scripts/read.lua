@@ -111,6 +111,8 @@ local function join(key, tag, mode)
   return mark(key, tag, false, mine)
 end
 
+-- The second result is true if the key was made: further keys may be copied from it. One that was held before may live
+-- longer than this lease.
 local function enter(key, tag)
   local mode = call('HGET', key, 'mode')
   if type(mode) == 'table' then
@@ -136,7 +138,8 @@ local function enter(key, tag)
   if ttl ~= 1 then
     return undo(key, true, ttl)
   end
-  return mark(key, tag, true)
+  local failed = mark(key, tag, true)
+  return failed, failed == nil
 end
 
 local keys, skip, n = KEYS, 0, #KEYS
@@ -144,7 +147,7 @@ if n == 0 then
   keys, skip, n = ARGV, 5, #ARGV - 5
 end
 for i = 1, n do
-  local key, v = keys[skip + i], nil
+  local key, v, made = keys[skip + i], nil, false
   local tag = tagged(key)
   if template and awaited(tag) == 0 then
     v = call('COPY', template, key)
@@ -159,8 +162,8 @@ for i = 1, n do
       v = enter(key, tag)
     end
   else
-    v = enter(key, tag)
-    if copying and v == nil and call('HLEN', key) == 2 then
+    v, made = enter(key, tag)
+    if copying and made then
       template = key
     end
   end

@@ -35,6 +35,8 @@ local function await(key)
   call('SET', note, string.match(field, '^[^:]*'), 'PX', patience) -- refused or not: readers come in between, no more
 end
 
+-- The second result is true if the key was made: further keys may be copied from it. One that was held before may live
+-- longer than this lease.
 local function enter(key)
   local mode = call('HGET', key, 'mode')
   if type(mode) == 'table' then
@@ -75,7 +77,7 @@ local function enter(key)
   end
   local ttl = call('PEXPIRE', key, lease)
   if ttl == 1 then
-    return nil
+    return nil, true
   end
   if call('HDEL', key, 'mode', field) ~= 2 then
     return {err = 'HOLDFAST key without expiry could not be undone, delete it by hand: ' .. key}
@@ -88,7 +90,7 @@ if n == 0 then
   keys, skip, n = ARGV, 5, #ARGV - 5
 end
 for i = 1, n do
-  local key, v = keys[skip + i], nil
+  local key, v, made = keys[skip + i], nil, false
   if template then
     v = call('COPY', template, key)
     if v == 1 then
@@ -102,8 +104,8 @@ for i = 1, n do
       v = enter(key)
     end
   else
-    v = enter(key)
-    if copying and v == nil and call('HLEN', key) == 2 then
+    v, made = enter(key)
+    if copying and made then
       template = key
     end
   end

@@ -540,8 +540,14 @@ func (q *Queue[A]) LossUntold() bool { return q.whole().telling > 0 }
 // ReleaseSent lets those who were already waiting try when the release is answered: at the moment it
 // leaves, this engine's next acquire would win every race against waiters elsewhere.
 func (q *Queue[A]) ReleaseSent() {
-	q.releases++
+	q.GivenBack()
 	q.releaseInFlight = q.head != nil
+}
+
+// GivenBack follows a release of what nobody could use: who waits goes on, behind it in the same lane. Only those who
+// travel on another connection wait for its answer, and the name keeps its lanes until then.
+func (q *Queue[A]) GivenBack() {
+	q.releases++
 	if q.name != nil {
 		q.name.releases++
 	}

@@ -99,3 +99,35 @@ func TestATryForReplicasBehindAGrantThatIsGivenBackIsNotRefused(t *testing.T) {
 	testkit.Release(t, other)
 	testkit.Finish(t, s.Master, e)
 }
+
+// Who asks when the grant is being given back, and travels on another connection or on the same, waits for that.
+func TestATryForReplicasThatComesWhileAGrantIsGivenBackIsNotRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.RunSentinel(t, 1, 0)
+	p := faultproxy.Run(t, s.Master.Addr())
+	e := testkit.Open(t, p.Addr())
+	seen := []engine.Option{engine.WaitReplicas(1, 5*time.Second)}
+	for i, pair := range [][2][]engine.Option{{nil, seen}, {seen, nil}, {nil, nil}, {seen, seen}} {
+		for _, opts := range pair { // both have a connection, and their scripts are loaded
+			testkit.Release(t, testkit.Acquire(t, e.Lock("before", opts...)))
+		}
+		name := testkit.Numbered("name", i)
+		asked := p.Hold(testkit.ScriptCall("acquire"), 1)
+		first := e.Lock(name, pair[0]...).AcquireAsync(testkit.Limited(t))
+		testkit.Await(t, asked.C(), "an acquire")
+		require.True(t, first.Cancel())
+		back := p.HoldNext(testkit.ScriptCall("release"), 1)
+		testkit.Await(t, back.C(), "the grant is given back")
+		try := e.Lock(name, pair[1]...).TryAcquireAsync(testkit.Limited(t))
+		other := e.Lock("before", pair[1]...).AcquireAsync(testkit.Limited(t)) // what overtakes is there before this
+		if i == 0 {
+			testkit.Get(t, other)
+		}
+		p.ReleaseCommands()
+		ls, err := try.Await(testkit.Limited(t))
+		require.NoError(t, err, "pair %d", i)
+		testkit.Release(t, ls)
+		testkit.Release(t, testkit.Get(t, other))
+	}
+	testkit.Finish(t, s.Master, e)
+}

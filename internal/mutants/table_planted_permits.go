@@ -24,7 +24,7 @@ func plantedPermits() []mutant {
 		planted("overdrawn-not-told", "too many held permits are not in the report",
 			one(check, "\tr.AddOverdrawn(c.count.Held)\n", ""), "semaphore_async_TooManyHeld"),
 		planted("end-not-judged", "permits that are missing at the end are not a failure",
-			one(check, "\t\tout.AddTo(r)\n", ""), "semaphore_sync_PermitsLost"),
+			one(check, "\t\tout.AddTo(r, free)\n", "\t\t_ = free\n"), "semaphore_sync_PermitsLost"),
 		planted("lost-semaphore-is-fine", "a semaphore that is gone is taken for a full one",
 			one(check, "\t\tfree, err = 0, nil\n", "\t\tfree, err = int64(c.s.Cfg.Permits), nil\n"), "semaphore_sync_SemaphoreLost"),
 		judged("too-many-are-fine", "more free permits than there are is no failure", one(verdicts, "if p.Missing < 0 {", "if p.Missing < 0 && false {")),

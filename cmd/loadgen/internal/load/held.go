@@ -65,11 +65,12 @@ func (h *Held) Take(ctx context.Context, rec *meter.Recorder) {
 	})
 }
 
-// Give releases every lock that is held.
-func (h *Held) Give(ctx context.Context, rec *meter.Recorder) {
-	began := time.Now()
+// Give releases every lock that is held. Once user has ended and a release has failed it begins no more of them: what is
+// left ends with its lease, or with its engine.
+func (h *Held) Give(ctx, user context.Context, rec *meter.Recorder) {
+	began, failed := time.Now(), false
 	submit := func(i int) *engine.Future[struct{}] {
-		if h.Leases[i] == nil {
+		if h.Leases[i] == nil || failed && user.Err() != nil {
 			return nil
 		}
 		h.Ledger.Give(i, uint64(i)+1)
@@ -81,6 +82,7 @@ func (h *Held) Give(ctx context.Context, rec *meter.Recorder) {
 		}
 		h.Leases[i] = nil
 		if _, err := f.Await(ctx); err != nil {
+			failed = true
 			rec.Failed(err)
 			return
 		}
@@ -151,7 +153,7 @@ func (h *Held) TakeQuietly(ctx context.Context) error {
 // GiveQuietly is its counterpart.
 func (h *Held) GiveQuietly(ctx context.Context) error {
 	rec := meter.NewRecorder()
-	h.Give(ctx, rec)
+	h.Give(ctx, ctx, rec)
 	return rec.Complaint("give back the held locks")
 }
 

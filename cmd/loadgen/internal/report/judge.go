@@ -48,15 +48,21 @@ type verdict struct {
 	ghosts   []string // grants the server knows nothing of: two may have held one lock
 }
 
-// countsAnew says why what was counted before has nothing to do with what was counted after; "": it has.
-func countsAnew(r Round, did topology.Commands) string {
+// Counted is what the servers have run in a phase, by their own counters; why says that they do not know, or that what
+// was counted before has nothing to do with what was counted after.
+func (r Round) Counted() (did topology.Commands, why string) {
+	did = r.After.Commands.Minus(r.Before.Commands)
 	switch {
+	case r.Before.Silent || r.After.Silent:
+		return did, "the server gave no answers any more"
+	case !r.Before.Known || !r.After.Known:
+		return did, "the server has no command counters to show"
 	case r.Before.Runs != r.After.Runs:
-		return "a server was started anew meanwhile, and counts from 0 again"
+		return did, "a server was started anew meanwhile, and counts from 0 again"
 	case did.Fell():
-		return "the server's counters were reset meanwhile"
+		return did, "the server's counters were reset meanwhile"
 	}
-	return ""
+	return did, ""
 }
 
 // judge compares what the engine granted and released in a phase with what the server
@@ -82,7 +88,8 @@ func judge(mode string, r Round) verdict {
 	case r.Kind == config.KindPermits:
 		return verdict{note: "not checked: leased permits are not taken by the commands that are counted"}
 	case !before.Known || !after.Known:
-		return verdict{note: "not available (the server has no command counters to show)"}
+		_, why := r.Counted()
+		return verdict{note: "not available (" + why + ")"}
 	case mode == "auto" && (!before.Alone || !after.Alone):
 		return verdict{note: "shared server: not checked (--check-server on compares all the same)"}
 	}
@@ -92,8 +99,8 @@ func judge(mode string, r Round) verdict {
 	if config.ChangesServers(r.Disturbed) {
 		return verdict{note: "not checked: replicas count what their master did, and one of them took over"}
 	}
-	did := after.Commands.Minus(before.Commands)
-	if anew := countsAnew(r, did); anew != "" {
+	did, anew := r.Counted()
+	if anew != "" {
 		if mode == "on" {
 			return verdict{failures: []string{"the server check compared nothing: " + anew}}
 		}

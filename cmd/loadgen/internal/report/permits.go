@@ -11,6 +11,7 @@ type Permits struct {
 	Permits int   `json:"permits"`
 	Take    int   `json:"take"`    // the most of one turn
 	Most    int64 `json:"most"`    // held at once by this process
+	Told    bool  `json:"told"`    // the server has said how many are free; else free and missing say nothing
 	Free    int64 `json:"free"`    // on the server, when everybody had released
 	Missing int64 `json:"missing"` // of those that should have been free; below 0: too many
 	Judged  bool  `json:"judged"`  // a replica that took over may not know of the last ones
@@ -36,8 +37,9 @@ func (r *Report) AddOverdrawn(p *meter.Permits) {
 	}
 }
 
-// AddTo adds p to r, with what of it is a failure.
-func (p *Permits) AddTo(r *Report) {
+// AddTo adds p to r, with what of it is a failure: the server has said how many are free.
+func (p *Permits) AddTo(r *Report, free int64) {
+	p.Told, p.Free = true, free
 	want, least := p.expected()
 	switch {
 	case p.Free > want:
@@ -76,9 +78,13 @@ func (p *Permits) rows() [][2]string {
 	if p == nil {
 		return nil
 	}
+	free := "unknown"
+	if p.Told {
+		free = fmt.Sprintf("%s, missing %s", count(p.Free), count(p.Missing))
+	}
 	rows := [][2]string{
 		{"permits", fmt.Sprintf("%s, up to %s a turn; at most %s held at once here", count(int64(p.Permits)), count(int64(p.Take)), count(p.Most))},
-		{"free at the end", fmt.Sprintf("%s, missing %s", count(p.Free), count(p.Missing))},
+		{"free at the end", free},
 		{"free beside a waiter", fmt.Sprintf("%.2f s at most, may be %g s", p.Idle, p.Bound)},
 	}
 	if p.Leased {

@@ -32,7 +32,7 @@ func TestWhatOfThePermitsIsJudged(t *testing.T) {
 			for _, judged := range []bool{true, false} {
 				p, r := tc.seen, &Report{}
 				p.Permits, p.Bound, p.Judged = 8, 2, judged
-				p.AddTo(r)
+				p.AddTo(r, tc.seen.Free)
 				r.Settle()
 				if !judged { // a replica took over
 					require.Equal(t, StatusOK, r.Status)

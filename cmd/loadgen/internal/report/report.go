@@ -54,6 +54,7 @@ type Report struct {
 	Renewals      Renewals           `json:"renewals"`
 	Lost          int64              `json:"lost"`
 	Forgotten     int64              `json:"lost_with_a_master"` // of those: a replica took over without having heard of them
+	Unknown       bool               `json:"unknown"`            // hold: the server did not say what it has; held and mismatches say nothing
 	Held          int64              `json:"held"`
 	Mismatches    int64              `json:"mismatches"` // hold: server and engine disagree
 	Behind        int64              `json:"behind"`     // hold: they disagreed after a failover, until the next renewal
@@ -203,10 +204,11 @@ func (r *Report) judgeRate(cfg *config.Config, rounds int) {
 func ScriptCalls(rounds []Round) *float64 {
 	var calls, pairs int64
 	for _, one := range rounds {
-		if !one.Before.Known || !one.After.Known || config.CountsOthers(one.Disturbed) {
+		did, why := one.Counted()
+		if why != "" || config.CountsOthers(one.Disturbed) {
 			return nil
 		}
-		calls += one.After.Commands.Minus(one.Before.Commands).Evalsha
+		calls += did.Evalsha
 		pairs += one.Rec.Released
 	}
 	if pairs == 0 {
@@ -218,8 +220,7 @@ func ScriptCalls(rounds []Round) *float64 {
 
 // addVerdict adds what the server's counters said about one round.
 func (r *Report) addVerdict(v verdict, of Round) {
-	if of.Before.Known && of.After.Known && !config.ChangesServers(of.Disturbed) {
-		did := of.After.Commands.Minus(of.Before.Commands)
+	if did, why := of.Counted(); why == "" && !config.ChangesServers(of.Disturbed) {
 		if r.Commands != nil {
 			did = did.Plus(*r.Commands)
 		}

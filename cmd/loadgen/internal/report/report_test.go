@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,29 @@ func TestCountersThatBeginAgainAreNotCompared(t *testing.T) {
 		require.Len(t, v.failures, 1, "it was asked for")
 		require.Contains(t, v.failures[0], why)
 		require.Empty(t, v.ghosts)
+		// Nor do they say what a pair took.
+		var r Report
+		r.AddRounds(&config.Config{CheckServer: "auto", Duration: time.Second}, []Round{{Before: had, After: after, Rec: rec, Cost: meter.Cost{Wall: time.Second}}})
+		require.Nil(t, r.Commands)
+		require.Nil(t, r.ScriptCalls)
+	}
+}
+
+// A server that is gone has no figures: "unknown" stands where else would be a 0.
+func TestAServerThatIsGoneHasNoFigures(t *testing.T) {
+	rec := meter.NewRecorder()
+	v := judge("auto", Round{Before: topology.Snapshot{Known: true, Alone: true}, After: topology.Snapshot{Silent: true}, Rec: rec})
+	require.Equal(t, "not available (the server gave no answers any more)", v.note)
+	r := Report{Scenario: "hold", Locks: 10, Unknown: true, Contend: &Contend{Permits: &Permits{Permits: 8}}}
+	rows := fmt.Sprint(r.rows())
+	for _, row := range []string{"[locks held unknown]", "[not as the server has it unknown]", "[free at the end unknown]"} {
+		require.Contains(t, rows, row)
+	}
+	r.Unknown = false
+	r.Contend.Permits.AddTo(&r, 8)
+	rows = fmt.Sprint(r.rows())
+	for _, row := range []string{"[locks held 0]", "[not as the server has it 0]", "[free at the end 8, missing 0]"} {
+		require.Contains(t, rows, row)
 	}
 }
 

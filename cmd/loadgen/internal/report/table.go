@@ -146,13 +146,17 @@ func (r *Report) rows() [][2]string {
 	opt("allocations a pair", r.Allocs, "")
 	opt("heap a held lock", r.HeapPerLock, " bytes")
 	opt("CPU while keeping", r.KeepingCPU, " cores")
-	add("locks held", r.Locks > 0, count(r.Held))
+	held, mismatches := count(r.Held), count(r.Mismatches)
+	if r.Unknown {
+		held, mismatches = "unknown", "unknown"
+	}
+	add("locks held", r.Locks > 0, held)
 	lost := count(r.Lost)
 	if r.Forgotten > 0 {
 		lost += fmt.Sprintf(", of these %s with a master whose replica had not heard of them", count(r.Forgotten))
 	}
 	add("lost", r.Locks > 0 || r.Lost > 0, lost)
-	add("not as the server has it", r.Scenario == "hold", count(r.Mismatches))
+	add("not as the server has it", r.Scenario == "hold", mismatches)
 	add("behind until renewed", r.Behind > 0, count(r.Behind))
 	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
 	if lag := r.Renewals.LagP99S; lag != nil {

@@ -25,6 +25,7 @@ type holdScenario struct {
 	heapPerLock float64
 	kept        meter.Cost // between the last grant and the first release
 	beliefs     audit
+	unknown     bool  // the server did not answer
 	left        int64 // keys still there after the releases
 	failover    *report.Failover
 }
@@ -61,11 +62,12 @@ func (s *holdScenario) Measure(ctx context.Context) (report.Round, error) {
 
 	var err error
 	if s.beliefs, err = s.auditOnceRenewed(work); err != nil {
+		s.unknown = true
 		err = fmt.Errorf("compare with the server: %w", err)
 	}
 	s.failover = s.auditDeadMaster(late)
 	giveFrom := s.Meter.Read()
-	s.held.Give(work, s.rec)
+	s.held.Give(work, ctx, s.rec)
 	r.Cost = s.Meter.Read().Minus(giveFrom).Plus(taken.Minus(began))
 	r.After = s.Srv.Snapshot(work)
 	s.relock(work)
@@ -76,7 +78,7 @@ func (s *holdScenario) Measure(ctx context.Context) (report.Round, error) {
 
 func (s *holdScenario) Finish(_ context.Context, r *report.Report) error {
 	r.AddViolations(s.held.Ledger)
-	r.Held = s.beliefs.held
+	r.Held, r.Unknown = s.beliefs.held, s.unknown
 	r.Lost = max(r.Lost, s.beliefs.lost) // a release of the same ones says so again
 	s.failover.AddTo(r)
 	r.HeapPerLock = &s.heapPerLock

@@ -175,8 +175,7 @@ func (c *permitCheck) addTo(ctx context.Context, r *report.Report) error {
 	if err != nil {
 		err = fmt.Errorf("ask how many permits are free: %s", c.s.Srv.Hide(err))
 	} else {
-		out.Free = free
-		out.AddTo(r)
+		out.AddTo(r, free)
 	}
 	if late := c.s.Witness.Align(ctx); late != nil || !c.set { // the others ask, too
 		return errors.Join(err, late)
@@ -202,21 +201,20 @@ func (c *permitCheck) freeAtLast(ctx context.Context, killed bool) (free int64, 
 // free asks the server past the engine. Leased permits stand beside the others with the server's time at which they
 // are free, and stay there until somebody asks for permits.
 func (c *permitCheck) free(ctx context.Context) (int64, error) {
-	ctx, cancel := c.s.Srv.Bounded(ctx)
-	defer cancel()
-	client := c.s.Srv.Client
-	free, err := client.DoMulti(ctx, client.B().Get().Key(c.name).Build())[0].AsInt64()
+	ask := func(cmd rueidis.Completed) rueidis.RedisResult { return c.s.Srv.Ask(ctx, cmd)[0] }
+	b := c.s.Srv.Client.B()
+	free, err := ask(b.Get().Key(c.name).Build()).AsInt64()
 	if rueidis.IsRedisNil(err) {
 		free, err = 0, nil
 	}
 	if err != nil || !c.count.Leased {
 		return free, err
 	}
-	now, err := client.Do(ctx, client.B().Time().Build()).AsStrSlice()
+	now, err := ask(b.Time().Build()).AsStrSlice()
 	if err != nil {
 		return 0, err
 	}
-	over := client.B().Zcount().Key("{" + c.name + "}:timeout").Min("-inf").Max(now[0] + "000").Build()
-	expired, err := client.Do(ctx, over).AsInt64()
+	over := b.Zcount().Key("{" + c.name + "}:timeout").Min("-inf").Max(now[0] + "000").Build()
+	expired, err := ask(over).AsInt64()
 	return free + expired, err
 }

@@ -71,6 +71,7 @@ func (c Commands) Plus(b Commands) Commands {
 type Snapshot struct {
 	Commands Commands
 	Known    bool          // the server keeps such counters and lets us see them
+	Silent   bool          // a server gave no answer
 	Alone    bool          // no connection but ours
 	CPU      time.Duration // user and system time of all servers, replicas too; 0 where unknown
 	Greeters int64         // sentinels that are connected: each publishes a greeting on the master now and then
@@ -87,11 +88,11 @@ func (s *Server) Snapshot(ctx context.Context) Snapshot {
 	for _, node := range s.masters(ctx) {
 		text, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
 		if err != nil {
-			return Snapshot{}
+			return unknown(err)
 		}
 		snap.Commands = snap.Commands.Plus(parseCommands(text))
 		if text, err = node.Do(ctx, node.B().Info().Section("server").Build()).ToString(); err != nil {
-			return Snapshot{}
+			return unknown(err)
 		}
 		runs = append(runs, parseInfo(text)["run_id"])
 		snap.Known = true
@@ -103,6 +104,12 @@ func (s *Server) Snapshot(ctx context.Context) Snapshot {
 	snap.Alone = s.Ours() || ok && others.foreign == 0
 	snap.Greeters, snap.Ended = others.sentinels, time.Now()
 	return snap
+}
+
+// unknown is what is left of a reading that failed.
+func unknown(err error) Snapshot {
+	_, refused := rueidis.IsRedisErr(err)
+	return Snapshot{Silent: !refused}
 }
 
 // CPU is the time that all servers have spent on a core; 0 if one will not say.

@@ -35,6 +35,7 @@ type Engine struct {
 	world    *world.World
 	nodes    *resp.Nodes
 	watchdog *renew.Cohorts
+	renewals renewals
 
 	wheel       *wheel.Wheel
 	timers      *wheel.Set[timed] // polls, MaxWait, re-sends: everything of ours that waits for time
@@ -144,7 +145,7 @@ type counts struct {
 	waitsLocal, endedByMaxWait, endedByContext, endedByCancel,
 	lingered, lingersLost int64
 
-	wait, hold, renewalLag Histogram
+	wait, hold Histogram
 }
 
 // origin counts what sent the attempt that was granted.
@@ -188,7 +189,6 @@ func (c *counts) add(o *counts) {
 	c.lingersLost += o.lingersLost
 	c.wait.merge(&o.wait)
 	c.hold.merge(&o.hold)
-	c.renewalLag.merge(&o.renewalLag)
 }
 
 // An entry is what goes on locally with one name: the machine that decides, and what its decisions
@@ -204,7 +204,7 @@ type entry struct {
 	inlineHoldUsed bool  // inlineHold is taken
 	wide           bool  // its commands take all lanes of their node: decided with nothing on its way
 	class          uint8 // of a root: its name's, see classes
-	renewals       uint8 // since the last look, see checkLeak
+	renewals       uint8 // since the last look, see checkLeak; guarded by Engine.renewals.mu
 	key            string
 
 	hold       *hold       // of this engine: while it closes the queue

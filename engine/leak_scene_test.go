@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/renew"
 )
 
 // renewedTimes lets time go by until a lock has been renewed so often. The collector runs after each renewal, so that the
@@ -23,6 +25,9 @@ func (sc *scene) renewedTimes(n int64) {
 		}
 	}
 }
+
+// renewed tells the engine of a success.
+func (sc *scene) renewed(h *hold) { listener{sc.e}.Renewed([]renew.Success{{Subject: h}}) }
 
 // A lease that is dropped is found by the fourth renewal after the sixth, once, and nobody holds on to it until then.
 func TestADroppedLeaseIsFoundAfterTwoLeases(t *testing.T) {
@@ -42,12 +47,12 @@ func TestAmongManyADroppedLeaseIsFoundLater(t *testing.T) {
 	play(t, func(sc *scene) {
 		ls := sc.acquire(sc.e.Lock("a", WatchdogLease(MinWatchdogLease)))
 		h := ls.hold
-		sc.e.shard(h.ent.hash).weakDebt = (leakFree+1)*leakShare + leakAfter // of others
-		for range leakAfter + 2*leakShare - 1 {
-			listener{sc.e}.Renewed(h, 0)
+		sc.e.shard(h.ent.hash).weakDebt = (leakFree-1)*leakShare + 5*leakEvery // of others
+		for range leakAfter + 4*leakEvery - 1 {
+			sc.renewed(h)
 			require.Nil(t, h.weak.Value())
 		}
-		listener{sc.e}.Renewed(h, 0)
+		sc.renewed(h)
 		require.Equal(t, ls, h.weak.Value())
 		sc.release(ls)
 	})
@@ -80,14 +85,14 @@ func TestALeaseThatWasReleasedBeforeItsRenewalWasAnsweredIsNoLeak(t *testing.T) 
 			ls := sc.acquire(sc.e.Lock("a", WatchdogLease(MinWatchdogLease)))
 			h = ls.hold
 			for range leakAfter {
-				listener{sc.e}.Renewed(h, 0)
+				sc.renewed(h)
 			}
 			sc.release(ls)
 		}()
 		runtime.GC()
 		require.Nil(t, h.weak.Value(), "it is forgotten")
 		for range 2 * leakEvery {
-			listener{sc.e}.Renewed(h, 0)
+			sc.renewed(h)
 		}
 		require.Zero(t, sc.e.Stats().Leaked)
 	})

@@ -287,7 +287,7 @@ func TestWhatLingersIsNoLeak(t *testing.T) {
 		sc.release(ls)
 		require.True(t, h.Lingers())
 		for range 2 * leakEvery {
-			listener{sc.e}.Renewed(h, 0)
+			sc.renewed(h)
 		}
 		require.Zero(t, sc.e.Stats().Leaked)
 	})

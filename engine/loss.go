@@ -3,7 +3,7 @@ package engine
 import (
 	"fmt"
 	"log/slog"
-	"time"
+	"sync"
 	"weak"
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
@@ -42,19 +42,50 @@ func (l listener) Jeopardy(s renew.Subject) {
 		h.ent.unrenewed()...)
 }
 
-// Renewed follows each renewal: some look whether anybody can release the lease yet.
-func (l listener) Renewed(s renew.Subject, lag time.Duration) {
-	h := s.(*hold)
+// renewals is what is counted of renewals. A shard's mutex for each of a million would cost more than all else that the
+// engine does with them.
+type renewals struct {
+	mu  sync.Mutex // taken inside no other
+	lag Histogram
+}
+
+// Renewed follows renewals: some look whether anybody can release the lease yet.
+func (l listener) Renewed(all []renew.Success) {
+	r := &l.eng.renewals
+	var due []*hold
+	r.mu.Lock()
+	for i := range all {
+		r.lag.add(all[i].Lag)
+		h := all[i].Subject.(*hold)
+		if h.ent.renewals++; looksAt(h.ent.renewals) {
+			due = append(due, h)
+		}
+	}
+	r.mu.Unlock()
+	for _, h := range due {
+		l.look(h)
+	}
+}
+
+// look looks whether anybody can release the lease of a hold yet.
+func (l listener) look(h *hold) {
+	r := &l.eng.renewals
+	r.mu.Lock()
+	count := h.ent.renewals
+	r.mu.Unlock()
 	leaked := false
 	sc := l.eng.enter(h.ent.hash)
-	sc.sh.counts.renewalLag.add(lag)
-	switch {
-	case !h.Held(), h.Lingers(): // released or lost meanwhile
-	case h.checkLeak(sc.sh):
-		leaked = true
-		sc.sh.counts.leaks++
+	if h.Held() && !h.Lingers() { // else released or lost meanwhile
+		if leaked, count = h.checkLeak(sc.sh, count); leaked {
+			sc.sh.counts.leaks++
+		}
+	} else {
+		count = 0
 	}
 	sc.leave()
+	r.mu.Lock()
+	h.ent.renewals = count
+	r.mu.Unlock()
 	if leaked {
 		l.eng.log(slog.LevelError, "holdfast: a lease was dropped without Release; it is renewed until MaxHold or Close",
 			h.ent.named()...)
@@ -70,7 +101,14 @@ const (
 	// leakShare is how many renewals of a shard come to one weak pointer, once leakFree are made: among many the
 	// collector needs microseconds to find its place.
 	leakShare, leakFree = 32, 16
+	// leakWeak is set in entry.renewals once the pointer is weak.
+	leakWeak = 0x80
 )
+
+// looksAt reports whether so many renewals are enough for a look.
+func looksAt(count uint8) bool {
+	return count >= leakWeak+leakEvery || count >= leakAfter && count < leakWeak
+}
 
 // affordsWeak says whether one of the shard's holds may have its weak pointer now.
 func (sh *shard) affordsWeak() bool {
@@ -81,26 +119,20 @@ func (sh *shard) affordsWeak() bool {
 	return true
 }
 
-// checkLeak counts a renewal, and reports whether it finds, for the first time, that nobody can release the lease any
-// more.
-func (h *hold) checkLeak(sh *shard) (found bool) {
-	sh.weakDebt = max(sh.weakDebt-1, 0)
-	n := &h.ent.renewals
-	*n++
+// checkLeak reports whether it finds, for the first time, that nobody can release the lease any more; and from where
+// renewals are counted to the next look.
+func (h *hold) checkLeak(sh *shard, count uint8) (found bool, next uint8) {
+	sh.weakDebt = max(sh.weakDebt-leakEvery, 0) // a look stands for so many renewals
 	switch {
-	case h.lease != nil && *n < leakAfter:
-		return false
+	case h.lease != nil && count&^leakWeak < leakAfter: // another hold of the name had the weak one
+		return false, count &^ leakWeak
+	case h.lease != nil && !sh.affordsWeak():
+		return false, leakAfter - leakEvery
 	case h.lease != nil:
-		*n = leakAfter - 1 // the next renewal asks again
-		if sh.affordsWeak() {
-			h.weak, h.lease, *n = weak.Make(h.lease), nil, 0
-		}
-		return false
-	case *n < leakEvery:
-		return false
+		h.weak, h.lease = weak.Make(h.lease), nil
+		return false, leakWeak
 	}
-	*n = 0
-	return h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound()
+	return h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound(), leakWeak
 }
 
 // Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A

@@ -114,7 +114,10 @@ func (e *Engine) Stats() Stats {
 	s.WaitsLocal, s.EndedByMaxWait = c.waitsLocal, c.endedByMaxWait
 	s.EndedByContext, s.EndedByCancel = c.endedByContext, c.endedByCancel
 	s.GrantsByLinger, s.LingersLost = c.lingered, c.lingersLost
-	s.Wait, s.Hold, s.RenewalLag, s.Classes = c.wait, c.hold, c.renewalLag, e.classes.stats()
+	s.Wait, s.Hold, s.Classes = c.wait, c.hold, e.classes.stats()
+	e.renewals.mu.Lock()
+	s.RenewalLag = e.renewals.lag
+	e.renewals.mu.Unlock()
 	s.Renewals, s.Slots, s.ConnectionsRefused = e.watchdog.Stats(), e.nodes.Stats(), e.cfg.guard.Refused()
 	for _, n := range e.nodes.All() {
 		s.Nodes = append(s.Nodes, n.Stats())

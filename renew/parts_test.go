@@ -56,6 +56,13 @@ func TestAConnectionThatIsNotMadeHoldsUpItsOwnSendersOnly(t *testing.T) {
 	r.renewed(c)
 }
 
+func subjectsOf(all []waiting) (subjects []Subject) {
+	for _, w := range all {
+		subjects = append(subjects, w.subject)
+	}
+	return subjects
+}
+
 func TestOneFiringHasOnePartForEachNode(t *testing.T) {
 	r := newRig(t)
 	other := r.secondNode()
@@ -63,15 +70,14 @@ func TestOneFiringHasOnePartForEachNode(t *testing.T) {
 	r.Cohorts.mu.Lock()
 	var out dueByNode
 	for _, s := range []Subject{here, there, here, there} {
-		to := out.of(r.Cohorts, s)
-		to.first = append(to.first, s)
+		out.of(r.Cohorts, s).add(s, false)
 	}
 	r.Cohorts.mu.Unlock()
 	require.Len(t, out, 2)
 	require.Equal(t, Renewer(r), out[0].node)
-	require.Equal(t, []Subject{here, here}, out[0].first)
+	require.Equal(t, []Subject{here, here}, subjectsOf(out[0].first))
 	require.Equal(t, other, out[1].node)
-	require.Equal(t, []Subject{there, there}, out[1].first)
+	require.Equal(t, []Subject{there, there}, subjectsOf(out[1].first))
 	require.NotSame(t, out[0].senders, out[1].senders)
 }
 
@@ -89,6 +95,12 @@ func TestWhatChangedAfterAFiringTookItOut(t *testing.T) {
 	require.EqualValues(t, 1, r.Stats().Watched)
 	r.reschedule(gone)
 	require.EqualValues(t, 1, r.Stats().Watched, "what is gone stays gone")
+	r.Cohorts.mu.Lock()
+	r.plan(gone)
+	r.scheduleAll()
+	require.Empty(t, r.plans)
+	r.Cohorts.mu.Unlock()
+	require.EqualValues(t, 1, r.Stats().Watched, "also where it was released between the plan and its execution")
 	require.True(t, r.Forget(alive))
 
 	saved := r.watch("saved", lease, fixed)

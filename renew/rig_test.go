@@ -160,10 +160,15 @@ func (r *rig) Lost(s Subject, cause Cause) {
 	r.say(event{what: "lost", cause: cause}, s)
 }
 
-func (r *rig) Jeopardy(s Subject)                   { r.say(event{what: "jeopardy"}, s) }
-func (r *rig) Renewed(s Subject, lag time.Duration) { r.say(event{what: "renewed", lag: lag}, s) }
-func (r *rig) Ended(s Subject)                      { r.say(event{what: "ended"}, s) }
-func (r *rig) Outlasted(s Subject)                  { r.say(event{what: "outlasted"}, s) }
+func (r *rig) Jeopardy(s Subject) { r.say(event{what: "jeopardy"}, s) }
+func (r *rig) Renewed(all []Success) {
+	for _, one := range all {
+		r.say(event{what: "renewed", lag: one.Lag}, one.Subject)
+	}
+}
+
+func (r *rig) Ended(s Subject)     { r.say(event{what: "ended"}, s) }
+func (r *rig) Outlasted(s Subject) { r.say(event{what: "outlasted"}, s) }
 
 func (r *rig) say(e event, s Subject) {
 	r.mu.Lock()

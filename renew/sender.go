@@ -61,14 +61,15 @@ func (p *nodeSenders) retire() {
 	p.again.end(true)
 }
 
-func (s *sender) add(subjects []Subject) {
-	if len(subjects) == 0 {
+func (s *sender) add(due []waiting) {
+	if len(due) == 0 {
 		return
 	}
 	now := s.k.clock.Now()
 	s.mu.Lock()
-	for _, subject := range subjects {
-		s.queue.push(waiting{subject, subject.Watched().Deadline(), now})
+	for _, w := range due {
+		w.since = now
+		s.queue.push(w)
 	}
 	s.mu.Unlock()
 	s.ring()
@@ -93,9 +94,8 @@ func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
 		now := s.k.clock.Now()
 		for work := 0; s.queue.len() > 0 && work < resp.MaxRenewWork && !s.closed; {
 			next := s.queue.pop()
-			h := next.subject.Watched()
-			work += h.Family.Work(h.Field)
-			late = late || now.Sub(next.since) > patience(h.Lease())
+			work += next.work
+			late = late || now.Sub(next.since) > next.patience
 			subjects = append(subjects, next.subject)
 		}
 		more := s.queue.len() > 0

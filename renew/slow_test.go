@@ -94,11 +94,11 @@ func (n *slowNode) Renew(retry bool, limit time.Duration, batch []resp.Renewal) 
 	}
 }
 
-func (n *slowNode) Lost(Subject, Cause)            { n.lost++ }
-func (n *slowNode) Jeopardy(Subject)               {}
-func (n *slowNode) Renewed(Subject, time.Duration) { n.renewed++ }
-func (n *slowNode) Ended(Subject)                  {}
-func (n *slowNode) Outlasted(Subject)              {}
+func (n *slowNode) Lost(Subject, Cause)   { n.lost++ }
+func (n *slowNode) Jeopardy(Subject)      {}
+func (n *slowNode) Renewed(all []Success) { n.renewed += len(all) }
+func (n *slowNode) Ended(Subject)         {}
+func (n *slowNode) Outlasted(Subject)     {}
 
 // What a renewal proves is what it asked for, and no more than the hold is renewed with by now.
 func TestARenewalProvesNoMoreThanTheTermsThatChangedMeanwhile(t *testing.T) {

@@ -3,6 +3,7 @@ package renew
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
@@ -16,11 +17,14 @@ type urgency struct {
 	spare  []waiting // empty, for the next merge
 }
 
-// waiting is a subject that is due.
+// waiting is a subject that is due, and what it was when it came: of a million holds none is in a cache, and each look
+// at one costs as much as all else that is done with it here.
 type waiting struct {
 	subject  Subject
-	deadline clock.Instant // when it came
+	deadline clock.Instant
 	since    clock.Instant
+	patience time.Duration
+	work     int
 }
 
 func (u *urgency) len() int { return len(u.sorted) + len(u.fresh) }

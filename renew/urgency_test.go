@@ -115,11 +115,16 @@ func (n *loadedNode) HoldBack(until clock.Instant) {
 	}
 }
 
-func (n *loadedNode) Lost(s Subject, _ Cause)            { n.lost[s.Watched().Lease()]++ }
-func (n *loadedNode) Jeopardy(s Subject)                 { n.jeopardy[s.Watched().Lease()]++ }
-func (n *loadedNode) Renewed(s Subject, _ time.Duration) { n.renewed[s.Watched().Lease()]++ }
-func (n *loadedNode) Ended(Subject)                      {}
-func (n *loadedNode) Outlasted(Subject)                  {}
+func (n *loadedNode) Lost(s Subject, _ Cause) { n.lost[s.Watched().Lease()]++ }
+func (n *loadedNode) Jeopardy(s Subject)      { n.jeopardy[s.Watched().Lease()]++ }
+func (n *loadedNode) Renewed(all []Success) {
+	for _, one := range all {
+		n.renewed[one.Subject.Watched().Lease()]++
+	}
+}
+
+func (n *loadedNode) Ended(Subject)     {}
+func (n *loadedNode) Outlasted(Subject) {}
 
 // hold has so many locks of each lease renewed for a while.
 func (n *loadedNode) hold(t *testing.T, each map[time.Duration]int, leases []time.Duration, takes time.Duration) {

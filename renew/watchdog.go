@@ -31,9 +31,9 @@ type Events interface {
 	Lost(s Subject, cause Cause)
 	// Jeopardy says that two periods have passed without a success.
 	Jeopardy(s Subject)
-	// Renewed is called when a renewal has succeeded: its answer came lag after it was due. It is called once, also for a
-	// renewal that was sent over both connections and succeeded twice.
-	Renewed(s Subject, lag time.Duration)
+	// Renewed is called when renewals have succeeded: once for each, also for one that was sent over both connections and
+	// succeeded twice. The slice is the watchdog's.
+	Renewed(all []Success)
 	// Outlasted follows the answer to a renewal that asked for a longer lease than the hold has now, or whose hold is
 	// not renewed any more. The renewal may have raised the expiry of the key to what nobody asks for any more.
 	Outlasted(s Subject)
@@ -71,7 +71,8 @@ type Cohorts struct {
 
 	sent, failed, late, jeopardies atomic.Int64
 
-	spaces [][]Subject // of fire, for those due at a node
+	spaces [][]waiting           // of fire, for those due at a node
+	plans  []wheel.Plan[Subject] // of holds whose next look is known; empty while mu is free
 
 	prefetched atomic.Uint32 // what prefetchKeys and prefetchHolds read, so that they do
 }
@@ -113,7 +114,7 @@ type dueByNode []outgoing
 type outgoing struct {
 	node         Renewer
 	senders      *nodeSenders
-	first, again []Subject
+	first, again []waiting
 }
 
 // of returns the part of a hold's node. Called with mu held.
@@ -140,10 +141,12 @@ func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
 
 // add has a hold renewed over one of its node's connections.
 func (o *outgoing) add(s Subject, second bool) {
+	h := s.Watched()
+	w := waiting{subject: s, deadline: h.Deadline(), patience: patience(h.Lease()), work: h.Family.Work(h.Field)}
 	if second {
-		o.again = append(o.again, s)
+		o.again = append(o.again, w)
 	} else {
-		o.first = append(o.first, s)
+		o.first = append(o.first, w)
 	}
 }
 
@@ -276,65 +279,81 @@ func (k *Cohorts) Lose(s Subject, cause Cause) {
 // fire is the wheel's callback: some holds need a look.
 func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
-	var lost, endangered, ended []Subject
-	var out dueByNode
-	k.prefetched.Store(prefetchHolds(due) + k.prefetchRoutes(due))
-	k.mu.Lock()
-	for _, s := range due {
-		h := s.Watched()
-		if h.gone() {
-			continue
+	var f firing
+	for some := range slices.Chunk(due, nearby) {
+		k.prefetched.Store(prefetchHolds(some) + k.prefetchRoutes(some))
+		k.mu.Lock()
+		for _, s := range some {
+			k.decide(&f, now, s)
 		}
-		if !now.Before(SignalAt(h.Deadline(), h.Lease())) {
-			// Still under watch: an answer may raise the deadline before expire looks again.
-			lost = append(lost, s)
-			continue
-		}
-		// MaxHold: from now on the hold runs out.
-		if h.until != 0 && !now.Before(h.until) {
-			h.until = 0
-			h.StopRenewing()
-			ended = append(ended, s)
-		}
-		if h.Renewing() && !k.ended {
-			if h.next == 0 {
-				h.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
-				out.of(k, s) // its senders connect meanwhile
-			}
-			if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease())) {
-				h.jeopardy = true
-				endangered = append(endangered, s)
-			}
-			// Send it, or send it over the other connection, too.
-			switch {
-			case h.attempt == noAttempt && !now.Before(h.next):
-				h.attempt = attemptSent
-				out.of(k, s).add(s, h.second())
-			case h.attempt == attemptSent && !now.Before(h.hedge()):
-				h.attempt = attemptHedged // it hangs, or waits behind one that does: the other connection may be well
-				out.of(k, s).add(s, !h.second())
-			}
-		}
-		k.reschedule(s)
+		k.scheduleAll()
+		k.mu.Unlock()
 	}
-	k.mu.Unlock()
-	k.jeopardies.Add(int64(len(endangered)))
+	k.jeopardies.Add(int64(len(f.endangered)))
 	k.world.Yield("Cohorts.fire: decided | given to the senders")
 	// Send first. What is told can wait, a renewal cannot.
-	out.send(k)
+	f.out.send(k)
 	// Tell. expire looks at each loss once more.
-	for _, s := range endangered {
+	for _, s := range f.endangered {
 		k.world.Yield("Cohorts.fire: given to the senders | jeopardy told")
 		k.events.Jeopardy(s)
 	}
-	for _, s := range ended {
+	for _, s := range f.ended {
 		k.world.Yield("Cohorts.fire: decided | the end of renewals told")
 		k.events.Ended(s)
 	}
-	for _, s := range lost {
+	for _, s := range f.lost {
 		k.world.Yield("Cohorts.fire: decided | a loss told")
 		k.expire(s)
 	}
+}
+
+// nearby is how many holds are looked at together: so many stay in the fastest cache from the first look to the last.
+const nearby = 128
+
+// A firing is what is to be sent and told.
+type firing struct {
+	lost, endangered, ended []Subject
+	out                     dueByNode
+}
+
+// decide says what a hold needs that is due. Called with mu held.
+func (k *Cohorts) decide(f *firing, now clock.Instant, s Subject) {
+	h := s.Watched()
+	if h.gone() {
+		return
+	}
+	if !now.Before(SignalAt(h.Deadline(), h.Lease())) {
+		// Still under watch: an answer may raise the deadline before expire looks again.
+		f.lost = append(f.lost, s)
+		return
+	}
+	// MaxHold: from now on the hold runs out.
+	if h.until != 0 && !now.Before(h.until) {
+		h.until = 0
+		h.StopRenewing()
+		f.ended = append(f.ended, s)
+	}
+	if h.Renewing() && !k.ended {
+		if h.next == 0 {
+			h.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
+			f.out.of(k, s) // its senders connect meanwhile
+		}
+		if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease())) {
+			h.jeopardy = true
+			f.endangered = append(f.endangered, s)
+		}
+		// Send it, or send it over the other connection, too.
+		switch {
+		case h.attempt == noAttempt && !now.Before(h.next):
+			h.attempt = attemptSent
+			f.out.of(k, s).add(s, h.second())
+		case h.attempt == attemptSent && !now.Before(h.hedge()):
+			h.attempt = attemptHedged // it hangs, or waits behind one that does: the other connection may be well
+			f.out.of(k, s).add(s, !h.second())
+		}
+	}
+	k.plan(s)
 }
 
 // prefetchRoutes does the same with what routes them.
@@ -390,84 +409,126 @@ func (k *Cohorts) reschedule(s Subject) {
 	}
 }
 
-// success is a renewal that is to be told.
-type success struct {
-	s   Subject
-	lag time.Duration
+// plan is reschedule for one of many: scheduleAll carries it out. Called with mu held.
+func (k *Cohorts) plan(s Subject) {
+	h := s.Watched()
+	if brief(h.Lease()) {
+		k.reschedule(s)
+		return
+	}
+	k.plans = append(k.plans, wheel.Plan[Subject]{Item: s, Due: h.wake()})
+}
+
+// scheduleAll puts those that are planned into their cohorts. Called with mu held.
+func (k *Cohorts) scheduleAll() {
+	k.set.ScheduleAll(k.plans)
+	for i := range k.plans {
+		if h := k.plans[i].Item.Watched(); h.gone() { // see reschedule
+			k.set.Cancel(&h.item)
+		}
+	}
+	clear(k.plans)
+	k.plans = k.plans[:0]
+	if cap(k.plans) > keepPlans {
+		k.plans = nil
+	}
+}
+
+// keepPlans is how many plans there is room for from one time to the next.
+const keepPlans = 16 << 10
+
+// A Success is a renewal whose answer came Lag after it was due.
+type Success struct {
+	Subject Subject
+	Lag     time.Duration
 }
 
 // answered takes the answers of a batch that was sent with a lease, over the second connection or the first. It proves
 // no more than the present one: an expiry that another command has lowered since is not to be believed. And of a hold
 // whose renewals have ended it proves nothing.
 func (k *Cohorts) answered(second bool, lease time.Duration, subjects []Subject, answers []resp.Renewal) {
-	var lost []Subject
-	var causes []Cause
-	renewed := make([]success, 0, len(subjects))
-	var outlasted []Subject
-	failed, late := int64(0), int64(0)
-	k.prefetched.Store(prefetchHolds(subjects))
-	k.mu.Lock()
-	now := k.clock.Now() // under mu: a deadline that is over meanwhile stays over
-	// What each answer proves.
-	for i, s := range subjects {
-		h := s.Watched()
-		if h.gone() {
-			continue
+	t := taking{second: second, lease: lease, renewed: make([]Success, 0, len(subjects))}
+	for from := 0; from < len(subjects); from += nearby {
+		some := subjects[from:min(from+nearby, len(subjects))]
+		k.prefetched.Store(prefetchHolds(some))
+		k.mu.Lock()
+		now := k.clock.Now() // under mu: a deadline that is over meanwhile stays over
+		for i, s := range some {
+			k.take(&t, now, s, &answers[from+i])
 		}
-		a, stale := &answers[i], h.answeredBefore(&answers[i])
-		if !stale {
-			h.attempt = noAttempt
-		}
-		// The key may outlive what is trusted now, and nobody but the engine lowers it again.
-		if lease > h.Lease() || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline()) {
-			outlasted = append(outlasted, s)
-		}
-		switch {
-		case stale:
-			k.proves(h, a.SentAt, lease, now)
-		case a.Code == resp.CodeRenewed:
-			if now.Sub(h.sentAt) > h.Lease()/2 {
-				late++
-			}
-			if lag := h.lag(now); lag >= 0 {
-				renewed = append(renewed, success{s, lag})
-			}
-			k.succeeded(h, a.SentAt, lease, now)
-		case a.Code == resp.CodeNotOurs:
-			// No look is scheduled: Lose ends the watch.
-			lost, causes = append(lost, s), append(causes, CauseNotOurs)
-			continue
-		case a.Err != nil && a.Err.Class == resp.ClassWrongType:
-			lost, causes = append(lost, s), append(causes, CauseWrongType)
-			continue
-		case a.Err != nil && a.Err.Class == resp.ClassMoved: // it was refused there, and is routed anew
-			failed++
-			h.next = now
-		default:
-			failed++
-			h.failing = true
-			h.set(secondBit, second == saidBy(a.Err)) // a connection that brings an answer is well
-			h.next = now.Add(retryAfter(h.Lease()))
-		}
-		k.reschedule(s)
+		k.scheduleAll()
+		k.mu.Unlock()
 	}
-	k.mu.Unlock()
 	k.sent.Add(int64(len(subjects)))
-	k.failed.Add(failed)
-	k.late.Add(late)
+	k.failed.Add(t.failed)
+	k.late.Add(t.late)
 	// Tell, without mu. Losses come first: their holders have to stop.
-	for i, s := range lost {
+	for i, s := range t.lost {
 		k.world.Yield("Cohorts.answered: deadlines raised | a loss told")
-		k.Lose(s, causes[i])
+		k.Lose(s, t.causes[i])
 	}
-	for _, s := range outlasted {
+	for _, s := range t.outlasted {
 		k.world.Yield("Cohorts.answered: deadlines raised | an old lease told")
 		k.events.Outlasted(s)
 	}
-	for _, r := range renewed {
-		k.world.Yield("Cohorts.answered: deadlines raised | a renewal told")
-		k.events.Renewed(r.s, r.lag)
+	if len(t.renewed) > 0 {
+		k.world.Yield("Cohorts.answered: deadlines raised | renewals told")
+		k.events.Renewed(t.renewed)
 	}
+}
+
+// A taking is what the answers of a batch come to.
+type taking struct {
+	second          bool
+	lease           time.Duration
+	lost, outlasted []Subject
+	causes          []Cause // of the lost
+	renewed         []Success
+	failed, late    int64
+}
+
+// take takes what one answer proves. Called with mu held.
+func (k *Cohorts) take(t *taking, now clock.Instant, s Subject, a *resp.Renewal) {
+	h := s.Watched()
+	if h.gone() {
+		return
+	}
+	stale := h.answeredBefore(a)
+	if !stale {
+		h.attempt = noAttempt
+	}
+	// The key may outlive what is trusted now, and nobody but the engine lowers it again.
+	if t.lease > h.Lease() || !h.Renewing() && TrustUntil(now, t.lease).After(h.Deadline()) {
+		t.outlasted = append(t.outlasted, s)
+	}
+	switch {
+	case stale:
+		k.proves(h, a.SentAt, t.lease, now)
+	case a.Code == resp.CodeRenewed:
+		if now.Sub(h.sentAt) > h.Lease()/2 {
+			t.late++
+		}
+		if lag := h.lag(now); lag >= 0 {
+			t.renewed = append(t.renewed, Success{s, lag})
+		}
+		k.succeeded(h, a.SentAt, t.lease, now)
+	case a.Code == resp.CodeNotOurs:
+		// No look is scheduled: Lose ends the watch.
+		t.lost, t.causes = append(t.lost, s), append(t.causes, CauseNotOurs)
+		return
+	case a.Err != nil && a.Err.Class == resp.ClassWrongType:
+		t.lost, t.causes = append(t.lost, s), append(t.causes, CauseWrongType)
+		return
+	case a.Err != nil && a.Err.Class == resp.ClassMoved: // it was refused there, and is routed anew
+		t.failed++
+		h.next = now
+	default:
+		t.failed++
+		h.failing = true
+		h.set(secondBit, t.second == saidBy(a.Err)) // a connection that brings an answer is well
+		h.next = now.Add(retryAfter(h.Lease()))
+	}
+	k.plan(s)
 }
 
 // unanswered leaves out those that were released since they came due, for the server would answer that they are not

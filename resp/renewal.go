@@ -324,9 +324,10 @@ func (n *Node) renewRound(
 }
 
 func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
-	keys, fields := make([]string, len(part)), make([]string, len(part))
+	var keysThere, fieldsThere [maxKeys]string // the client copies them
+	keys, fields := keysThere[:0], fieldsThere[:0]
 	for i := range part {
-		keys[i], fields[i] = part[i].Family.renewKey(part[i].Key), part[i].Field
+		keys, fields = append(keys, part[i].Family.renewKey(part[i].Key)), append(fields, part[i].Field)
 	}
 	sha := w.client.B().Evalsha().Sha1(part[0].script().sha)
 	lease, greater := strconv.FormatInt(part[0].LeaseMs, 10), flag(w.caps.Greater)
@@ -334,7 +335,8 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	if cluster && len(part) > 1 {
 		return sha.Numkeys(0).Arg(lease, greater, strconv.Itoa(len(part))).Arg(keys...).Arg(fields...).Build()
 	}
-	return sha.Numkeys(int64(len(part))).Key(keys...).Arg(lease, greater, "0").Arg(fields...).Build()
+	// To the client they are arguments: it would compute the slot of each key, and the connection is chosen already.
+	return sha.Numkeys(int64(len(part))).Arg(keys...).Arg(lease, greater, "0").Arg(fields...).Build()
 }
 
 // An exchange is when a command was sent and its reply came.

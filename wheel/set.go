@@ -103,9 +103,13 @@ func (s *Set[T]) Schedule(it T, due clock.Instant) { s.scheduleIn(it, due, s.wid
 
 // scheduleIn puts the item into a bucket of that width.
 func (s *Set[T]) scheduleIn(it T, due clock.Instant, width int64) {
-	// Rounded up: a bucket ends when all of it is due, so nothing comes early.
-	due = s.clamp(due)
-	s.w.arm(s.schedule(it, ((int64(due)-1)/width+1)*width))
+	s.w.arm(s.schedule(it, s.endFor(due, width)))
+}
+
+// endFor is the end of the bucket of that width for what is due then. Rounded up: a bucket ends when all of it is due,
+// so nothing comes early.
+func (s *Set[T]) endFor(due clock.Instant, width int64) int64 {
+	return ((int64(s.clamp(due))-1)/width + 1) * width
 }
 
 // clamp keeps instants away from zero, which means unarmed, and from overflow.
@@ -113,11 +117,42 @@ func (s *Set[T]) clamp(due clock.Instant) clock.Instant {
 	return max(1, min(due, never-clock.Instant(s.width)))
 }
 
+// A Plan is an item and when it is due.
+type Plan[T any] struct {
+	Item T
+	Due  clock.Instant
+}
+
+// ScheduleAll is Schedule for many at once, which costs half as much.
+func (s *Set[T]) ScheduleAll(plans []Plan[T]) {
+	alarm := never
+	for len(plans) > 0 {
+		some := plans[:min(chunk, len(plans))]
+		alarm = min(alarm, s.scheduleSome(some))
+		plans = plans[len(some):]
+	}
+	s.w.arm(alarm)
+}
+
+func (s *Set[T]) scheduleSome(plans []Plan[T]) clock.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	alarm := never
+	for i := range plans {
+		alarm = min(alarm, s.scheduleLocked(plans[i].Item, s.endFor(plans[i].Due, s.width)))
+	}
+	return alarm
+}
+
 // schedule returns what the sources must be armed to, or never. That is left to the
 // caller because it needs another mutex.
 func (s *Set[T]) schedule(it T, ends int64) clock.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.scheduleLocked(it, ends)
+}
+
+func (s *Set[T]) scheduleLocked(it T, ends int64) clock.Instant {
 	if s.closed {
 		return never
 	}

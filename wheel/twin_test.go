@@ -153,6 +153,17 @@ func runTwin(t *rapid.T, cfg Config) {
 			}
 			p.twin.due[id] = due
 		},
+		"schedule many": func(t *rapid.T) {
+			p, _ := draw()
+			var plans []Plan[*thing]
+			for range rapid.IntRange(0, 4).Draw(t, "how many") {
+				id := rapid.IntRange(0, len(p.items)-1).Draw(t, "which") // one may come twice
+				due := fake.Now().Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "in")))
+				plans = append(plans, Plan[*thing]{p.items[id], due})
+				p.twin.due[id], p.twin.fine[id] = due, false
+			}
+			p.set.ScheduleAll(plans)
+		},
 		"cancel": func(t *rapid.T) {
 			p, id := draw()
 			_, was := p.twin.due[id]

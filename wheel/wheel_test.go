@@ -133,6 +133,31 @@ func TestSchedule(t *testing.T) {
 		require.Equal(t, start.Add(3*width), items[2].item.bucket.end())
 		require.Equal(t, 1, s.Len())
 	})
+	t.Run("ManyAtOnce", func(t *testing.T) {
+		r := newRig(t, Config{})
+		s, out := newSetOf(r)
+		s.Schedule(&thing{}, start.Add(10*width))
+		items := make([]thing, 2*chunk+1) // the earliest in the last chunk
+		plans := make([]Plan[*thing], len(items))
+		for i := range items {
+			plans[i] = Plan[*thing]{&items[i], start.Add(3 * width)}
+		}
+		last := len(items) - 1
+		plans[last].Due = start.Add(width)
+		s.ScheduleAll(plans)
+		require.Equal(t, len(items)+1, s.Len())
+		require.Equal(t, start.Add(width), r.timed.aim(), "who tells the time is to come for the first of them")
+		r.clock.Advance(width)
+		r.Settle()
+		requireItems(t, []*thing{&items[last]}, await(t, out).items)
+		r.clock.Advance(2 * width)
+		r.Settle()
+		require.Len(t, await(t, out).items, last)
+		s.ScheduleAll(nil)
+		r.Stop()
+		s.ScheduleAll(plans)
+		require.Zero(t, s.Len(), "after Stop it does nothing")
+	})
 	t.Run("MovesEarlierAndLater", func(t *testing.T) {
 		r := newRig(t, Config{})
 		s, out := newSetOf(r)

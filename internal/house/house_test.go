@@ -314,8 +314,8 @@ func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
 func TestTheMutexOfAShardIsTheSections(t *testing.T) {
 	mutexes := map[string][]string{
 		"engine/core.go":  {"sh", "sc.at"},
-		"engine/stats.go": {"s"}, "engine/lock.go": {"o"}, "engine/joint.go": {"js", "e.joints"}, "engine/multilease.go": {"ml"},
-		"engine/redlease.go": {"rl", "v"}, "engine/contention.go": {"all"},
+		"engine/stats.go": {"s", "e.renewals"}, "engine/lock.go": {"o"}, "engine/joint.go": {"js", "e.joints"}, "engine/multilease.go": {"ml"},
+		"engine/redlease.go": {"rl", "v"}, "engine/contention.go": {"all"}, "engine/loss.go": {"r"},
 	}
 	files, err := filepath.Glob(filepath.Join(root, "engine", "*.go"))
 	require.NoError(t, err)

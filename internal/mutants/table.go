@@ -238,7 +238,7 @@ func doubts() []mutant {
 		},
 		{
 			"answer-of-a-released-lock", "an answer for a released lock is told as a loss",
-			one("renew/watchdog.go", "if h.gone() {\n\t\t\tcontinue\n\t\t}\n\t\ta, stale", "a, stale"),
+			one("renew/watchdog.go", "if h.gone() {\n\t\treturn\n\t}\n\tstale", "stale"),
 			"renew", "TestC042_AnswerAfterForgetIsIgnored", false,
 		},
 	}
@@ -435,7 +435,7 @@ func cluster() []mutant {
 		},
 		{
 			"renewal-stays-behind", "a lock of a slot that moved is lost",
-			one("renew/watchdog.go", "h.next = now\n\t\tdefault:", "h.next = now.Add(h.Lease())\n\t\tdefault:"),
+			one("renew/watchdog.go", "h.next = now\n\tdefault:", "h.next = now.Add(h.Lease())\n\tdefault:"),
 			"renew", "TestMovedRenewalGoesToItsNewNodeAtOnce", false,
 		},
 		{

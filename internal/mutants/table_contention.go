@@ -89,7 +89,7 @@ func lateRenewals() []mutant {
 	return []mutant{
 		{
 			"late-renewals-are-on-time", "renewals that take ever longer warn nobody",
-			one("renew/watchdog.go", "\t\t\t\tlate++\n", ""),
+			one("renew/watchdog.go", "\t\t\tt.late++\n", ""),
 			"renew", "TestARenewalIsLateWhenHalfALeaseHasPassedSinceTheLast", false,
 		},
 		{

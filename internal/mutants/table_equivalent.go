@@ -41,7 +41,7 @@ func equivalentRenew() map[string]string {
 		dog + "boundary: if int64(to) >= h.deadline.Load() { -> if int64(to) > h.deadline.Load() {":                same,
 		dog + "boundary: " + change + "< h.next { -> " + change + "<= h.next {":                                    same,
 		dog + "branch: if !h.gone() { -> if (!h.gone()) || true {":                                                 "reschedule takes out again what is gone",
-		sender + "branch: if len(subjects) == 0 { -> if (len(subjects) == 0) && false {":                           "a sender that is woken with nothing to do waits on",
+		sender + "branch: if len(due) == 0 { -> if (len(due) == 0) && false {":                                     "a sender that is woken with nothing to do waits on",
 		sender + "number: limit := time.Duration(0) -> limit := time.Duration(1)":                                  "every attempt has a longer limit",
 		sender + "call: clear(answers) -> _ = answers":                                                             "the next round writes over them: this lets their texts go sooner",
 		times + "number: if left <= 0 { -> if left <= 1 {":                                                         "of one nanosecond nothing can be drawn but 0",

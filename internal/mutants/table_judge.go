@@ -216,7 +216,7 @@ func keeping() []mutant {
 		},
 		{
 			"moved-renewals-not-counted", "the counter of failed renewals hides those of moved slots",
-			one(watchdog, "\t\t\tfailed++\n\t\t\th.next = now\n", "\t\t\th.next = now\n"),
+			one(watchdog, "\t\tt.failed++\n\t\th.next = now\n", "\t\th.next = now\n"),
 			"renew", "TestMovedRenewalGoesToItsNewNodeAtOnce", false,
 		},
 	}

@@ -97,7 +97,7 @@ func leasesElsewhere() []mutant {
 		},
 		{
 			"late-renewal-stays", "a renewal that comes behind a give-back leaves the longer lease on the key",
-			one("renew/watchdog.go", "if lease > h.Lease() ||", "if"),
+			one("renew/watchdog.go", "if t.lease > h.Lease() ||", "if"),
 			"engine", "TestARenewalOfALongerLeaseThatComesLateIsSettled", false,
 		},
 	}
@@ -108,12 +108,12 @@ func dropped() []mutant {
 	return []mutant{
 		{
 			"leak-is-not-looked-for", "nobody hears of a lease that was dropped",
-			one("engine/loss.go", "case *n < leakEvery:", "case true:"),
+			one("engine/loss.go", "return count >= leakWeak+leakEvery ||", "return"),
 			"engine", "TestADroppedLeaseIsFoundAfterTwoLeases", false,
 		},
 		{
 			"leak-of-what-is-never-weak", "the engine itself holds on to a lease that was dropped",
-			one("engine/loss.go", "case h.lease != nil && *n < leakAfter:", "case h.lease != nil:"),
+			one("engine/loss.go", "case h.lease != nil && count&^leakWeak < leakAfter:", "case h.lease != nil:"),
 			"engine", "TestADroppedLeaseIsFoundAfterTwoLeases", false,
 		},
 		{
@@ -123,12 +123,12 @@ func dropped() []mutant {
 		},
 		{
 			"weak-pointers-never-again", "a dropped lease is not found once many were looked for",
-			one("engine/loss.go", "sh.weakDebt = max(sh.weakDebt-1, 0)", "_ = sh"),
+			one("engine/loss.go", "sh.weakDebt = max(sh.weakDebt-leakEvery, 0)", "_ = sh"),
 			"engine", "TestAmongManyADroppedLeaseIsFoundLater", false,
 		},
 		{
 			"leak-of-the-released", "a lease that was released counts as dropped",
-			one("engine/loss.go", "case !h.Held(), h.Lingers(): // released", "case h.Lingers(): // released"),
+			one("engine/loss.go", "if h.Held() && !h.Lingers() {", "if !h.Lingers() {"),
 			"engine", "TestALeaseThatWasReleasedBeforeItsRenewalWasAnsweredIsNoLeak", false,
 		},
 		{

@@ -84,7 +84,7 @@ func leavingNothing() []mutant {
 		},
 		{
 			"short-lease-ends-late", "the context of a lease of 100 ms ends when somebody else may have the lock already",
-			one("renew/watchdog.go", "\tif brief(h.Lease()) {", "\tif false {"),
+			one("renew/time.go", "{ return lease/4 < bucket", "{ return false && lease/4 < bucket"),
 			"engine", "TestTheContextOfAShortLeaseEndsBeforeItsDeadline", false,
 		},
 		{

@@ -53,7 +53,7 @@ func lingeringNobodys() []mutant {
 		},
 		{
 			"linger-is-a-leak", "a renewal of what lingers is told as a leak",
-			one(loss, "case !h.Held(), h.Lingers(): // released", "case !h.Held(): // released"),
+			one(loss, "if h.Held() && !h.Lingers() {", "if h.Held() {"),
 			"engine", "TestWhatLingersIsNoLeak", false,
 		},
 		{

@@ -111,7 +111,7 @@ func renewalCalls() []mutant {
 		},
 		{
 			"calls-of-many-permits", "held permits are lost on a slow line: a call of them takes many round trips",
-			one("renew/sender.go", "work += h.Family.Work(h.Field)", "work++"), "renew", "TestACallIsBoundedByItsWork", false,
+			one("renew/sender.go", "work += next.work", "work++"), "renew", "TestACallIsBoundedByItsWork", false,
 		},
 		{
 			"late-answer-starts-a-second-chain", "a hold is renewed twice and three times in each period, by three calls at once",
@@ -119,8 +119,18 @@ func renewalCalls() []mutant {
 			"TestALateAnswerIsNotThatOfTheNextRenewal", false,
 		},
 		{
+			"planned-though-released", "the watchdog looks for ever at a lock that was released while it made its plans",
+			one("renew/watchdog.go", "h.gone() { // see reschedule", "false && h.gone() {"), "renew",
+			"TestWhatChangedAfterAFiringTookItOut", false,
+		},
+		{
+			"many-wake-nobody", "holds whose next looks were planned together are looked at too late",
+			one("wheel/set.go", "\t\talarm = min(alarm, s.scheduleSome(some))\n", "\t\talarm = s.scheduleSome(some[:0])\n\t\ts.scheduleSome(some)\n"), "wheel",
+			"TestSchedule", false,
+		},
+		{
 			"late-answer-proves-nothing", "a hold is lost though the server has renewed it",
-			one("renew/watchdog.go", "\t\t\tk.proves(h, a.SentAt, lease, now)\n", "\t\t\t_ = k\n"), "renew",
+			one("renew/watchdog.go", "\t\tk.proves(h, a.SentAt, t.lease, now)\n", "\t\t_ = k\n"), "renew",
 			"TestALateAnswerProvesWhatItProves", false,
 		},
 		{

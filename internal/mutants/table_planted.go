@@ -139,12 +139,12 @@ func makingWay() []mutant {
 		},
 		{
 			"watchdog-renews-what-is-lost", "a lock that the server said is another's is renewed once more, while other losses are told",
-			one("renew/watchdog.go", "append(causes, CauseNotOurs)\n\t\t\tcontinue", "append(causes, CauseNotOurs)\n\t\t\tbreak"),
+			one("renew/watchdog.go", "append(t.causes, CauseNotOurs)\n\t\treturn", "append(t.causes, CauseNotOurs)\n\t\tbreak"),
 			"renew", "TestWhoWaitsToBeToldOfALossIsNotRenewed/NotOurs", false,
 		},
 		{
 			"watchdog-renews-another-type", "the same where something else stands in the lock's place",
-			one("renew/watchdog.go", "append(causes, CauseWrongType)\n\t\t\tcontinue", "append(causes, CauseWrongType)\n\t\t\tbreak"),
+			one("renew/watchdog.go", "append(t.causes, CauseWrongType)\n\t\treturn", "append(t.causes, CauseWrongType)\n\t\tbreak"),
 			"renew", "TestWhoWaitsToBeToldOfALossIsNotRenewed/AnotherType", false,
 		},
 		{

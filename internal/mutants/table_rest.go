@@ -41,7 +41,7 @@ func living() []mutant {
 		},
 		{
 			"renewal-of-who-left-stays", "a renewal that crosses a give-back has the last word about the key's expiry",
-			one("renew/watchdog.go", " || !h.Renewing() && TrustUntil(now, lease).After(h.Deadline())", ""),
+			one("renew/watchdog.go", " || !h.Renewing() && TrustUntil(now, t.lease).After(h.Deadline())", ""),
 			"engine", "TestARenewalOfWhoHasLeftIsSettled", false,
 		},
 	}

@@ -20,7 +20,7 @@ func telling() []mutant {
 		},
 		{
 			"failed-renewal-is-a-loss", "one renewal without an answer ends a lock that is held",
-			one("renew/watchdog.go", "\t\tdefault:\n\t\t\tfailed++\n", "\t\tdefault:\n\t\t\tlost, causes = append(lost, s), append(causes, CauseNotOurs)\n\t\t\tfailed++\n"),
+			one("renew/watchdog.go", "\tdefault:\n\t\tt.failed++\n", "\tdefault:\n\t\tt.lost, t.causes = append(t.lost, s), append(t.causes, CauseNotOurs)\n\t\tt.failed++\n"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

@@ -46,12 +46,12 @@ func otherConnection() []mutant {
 	return []mutant{
 		{
 			"refusal-takes-the-connection", "a renewal that the server refuses is tried again over a connection that may not be there",
-			one("renew/watchdog.go", "h.set(secondBit, second == saidBy(a.Err))", "h.set(secondBit, !second)"),
+			one("renew/watchdog.go", "h.set(secondBit, t.second == saidBy(a.Err))", "h.set(secondBit, !t.second)"),
 			"renew", "TestARenewalThatTheServerRefusesIsTriedAgainOverTheSameConnection", false,
 		},
 		{
 			"retries-over-one-connection", "once a renewal has failed only the second connection is tried",
-			one("renew/watchdog.go", "h.set(secondBit, second == saidBy(a.Err))", "h.set(secondBit, true)"),
+			one("renew/watchdog.go", "h.set(secondBit, t.second == saidBy(a.Err))", "h.set(secondBit, true)"),
 			"renew", "TestFailedRenewalIsTriedAgainSoonOverTheOtherConnection", false,
 		},
 		{
@@ -61,7 +61,7 @@ func otherConnection() []mutant {
 		},
 		{
 			"old-clock-raises", "a deadline that was over is raised by an answer that read the clock before",
-			one("renew/watchdog.go", "\tk.mu.Lock()\n\tnow := k.clock.Now() // under mu: a deadline that is over meanwhile stays over\n\t// What", "\tnow := k.clock.Now()\n\tk.mu.Lock()\n\t// What"),
+			one("renew/watchdog.go", "\t\tk.mu.Lock()\n\t\tnow := k.clock.Now() // under mu: a deadline that is over meanwhile stays over\n\t\tfor", "\t\tnow := k.clock.Now()\n\t\tk.mu.Lock()\n\t\tfor"),
 			"renew", "TestADeadlineThatEndsBeforeTheTurnOfAnAnswerStaysOver", false,
 		},
 		{

@@ -40,6 +40,9 @@ func (u *urgency) pop() waiting {
 	next := u.sorted[last]
 	u.sorted[last] = waiting{}
 	u.sorted = u.sorted[:last]
+	if last == 0 {
+		u.sorted = kept(u.sorted)
+	}
 	return next
 }
 
@@ -61,5 +64,16 @@ func (u *urgency) sort() {
 	into = append(append(into, a...), b...)
 	clear(u.sorted)
 	clear(u.fresh)
-	u.sorted, u.fresh, u.spare = into, u.fresh[:0], u.sorted[:0]
+	u.sorted, u.fresh, u.spare = into, kept(u.fresh), kept(u.sorted)
+}
+
+// keepRoom is for how many holds there is room kept from one time to the next: what a rush has needed is given back.
+const keepRoom = 8 << 10
+
+// kept returns a slice without what is in it, for the next time; nil if it is too large for that.
+func kept[T any](s []T) []T {
+	if cap(s) > keepRoom {
+		return nil
+	}
+	return s[:0]
 }

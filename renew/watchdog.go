@@ -156,7 +156,9 @@ func (o dueByNode) send(k *Cohorts) {
 		o[i].senders.first.add(o[i].first)
 		o[i].senders.again.add(o[i].again)
 		clear(o[i].first)
-		k.spaces = append(k.spaces, o[i].first[:0])
+		if space := kept(o[i].first); space != nil {
+			k.spaces = append(k.spaces, space)
+		}
 	}
 }
 
@@ -429,13 +431,7 @@ func (k *Cohorts) scheduleAll() {
 	}
 	clear(k.plans)
 	k.plans = k.plans[:0]
-	if cap(k.plans) > keepPlans {
-		k.plans = nil
-	}
 }
-
-// keepPlans is how many plans there is room for from one time to the next.
-const keepPlans = 16 << 10
 
 // A Success is a renewal whose answer came Lag after it was due.
 type Success struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -324,11 +325,8 @@ func (n *Node) renewRound(
 }
 
 func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
-	var keysThere, fieldsThere [maxKeys]string // the client copies them
-	keys, fields := keysThere[:0], fieldsThere[:0]
-	for i := range part {
-		keys, fields = append(keys, part[i].Family.renewKey(part[i].Key)), append(fields, part[i].Field)
-	}
+	var there [2 * maxKeys]string // the client copies them
+	keys, fields := sideBySide(part, there[:0])
 	sha := w.client.B().Evalsha().Sha1(part[0].script().sha)
 	lease, greater := strconv.FormatInt(part[0].LeaseMs, 10), flag(w.caps.Greater)
 	// Declared keys must be of one slot. Those of a batch are not, so they travel as arguments.
@@ -337,6 +335,29 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	}
 	// To the client they are arguments: it would compute the slot of each key, and the connection is chosen already.
 	return sha.Numkeys(int64(len(part))).Arg(keys...).Arg(lease, greater, "0").Arg(fields...).Build()
+}
+
+// sideBySide returns the keys of a command and their fields. They are copied, so that they stand one behind the other:
+// the client writes them on another processor, which would wait for each of a million that stand anywhere.
+func sideBySide(part []Renewal, space []string) (keys, fields []string) {
+	size := 0
+	for i := range part {
+		space = append(space, part[i].Family.renewKey(part[i].Key))
+		size += len(space[i]) + len(part[i].Field)
+	}
+	for i := range part {
+		space = append(space, part[i].Field)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, text := range space {
+		b.WriteString(text)
+	}
+	all := b.String()
+	for i, text := range space {
+		space[i], all = all[:len(text)], all[len(text):]
+	}
+	return space[:len(part)], space[len(part):]
 }
 
 // An exchange is when a command was sent and its reply came.

@@ -219,5 +219,15 @@ func keeping() []mutant {
 			one(watchdog, "\t\tt.failed++\n\t\th.next = now\n", "\t\th.next = now\n"),
 			"renew", "TestMovedRenewalGoesToItsNewNodeAtOnce", false,
 		},
+		{
+			"reset-unseen", "loadgen reports two holders because somebody has reset the server's counters",
+			one("cmd/loadgen/internal/report/judge.go", "r.After.ResetSince(r.Before), did.Fell()", "did.Fell()"),
+			"cmd/loadgen/internal/report", "TestCountersThatBeginAgainAreNotCompared", false,
+		},
+		{
+			"reset-has-no-marks", "the same, because it does not know what it has sent itself",
+			one("cmd/loadgen/internal/topology/counters.go", "callsOf(parseInfo(text), \"echo\")", "callsOf(parseInfo(text), \"no\")"),
+			"cmd/loadgen/internal/topology", "TestAResetOfTheCountersIsSeen", false,
+		},
 	}
 }

@@ -230,7 +230,7 @@ func (r *Report) addVerdict(v verdict, of Round) {
 	r.Failures = append(r.Failures, v.ghosts...)
 	r.Violated = r.Violated || len(v.ghosts) > 0
 	switch {
-	case len(v.failures)+len(v.ghosts) > 0:
+	case len(v.failures)+len(v.ghosts) > 0 && v.note == "":
 		r.ServerCheck = "disagrees"
 	case r.ServerCheck != "disagrees":
 		r.ServerCheck = v.note

@@ -144,14 +144,20 @@ func TestJudge(t *testing.T) {
 func TestCountersThatBeginAgainAreNotCompared(t *testing.T) {
 	rec := meter.NewRecorder()
 	rec.Granted, rec.Released = 10, 10
-	had := topology.Snapshot{Known: true, Alone: true, Runs: "a b", Commands: topology.Commands{HSet: 20, HDel: 20, Publish: 20}}
-	after := had
-	after.Commands = topology.Commands{HSet: 25, HDel: 25, Publish: 25}
-	for why, change := range map[string]func(){
-		"started anew": func() { after.Runs = "a c" },
-		"reset":        func() { after.Runs, after.Commands = "a b", topology.Commands{HSet: 25, HDel: 19, Publish: 25} },
+	had := topology.Snapshot{Known: true, Alone: true, Runs: "a b", Commands: topology.Commands{HSet: 20, HDel: 20, Publish: 20}, Marks: 2, Readings: 2}
+	good := had
+	good.Commands, good.Marks = topology.Commands{HSet: 30, HDel: 30, Publish: 30}, 4
+	require.Equal(t, "agrees", judge("auto", Round{Before: had, After: good, Rec: rec}).note[:6])
+	for _, c := range []struct {
+		why    string
+		change func(after *topology.Snapshot)
+	}{
+		{"started anew", func(after *topology.Snapshot) { after.Runs = "a c" }},
+		{"reset", func(after *topology.Snapshot) { after.Commands = topology.Commands{HSet: 25, HDel: 19, Publish: 25} }},
+		{"reset", func(after *topology.Snapshot) { after.Marks = 3 }}, // of one of them, and it has counted more since
 	} {
-		change()
+		why, after := c.why, good
+		c.change(&after)
 		v := judge("auto", Round{Before: had, After: after, Rec: rec})
 		require.Empty(t, v.failures)
 		require.Empty(t, v.ghosts)

@@ -15,6 +15,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
+// answersLate is how long an answer takes at most of a server that permits are taken from.
+const answersLate = 500 * time.Millisecond
+
 // freePause is how often the server is asked how many permits are free.
 const freePause = 20 * time.Millisecond
 
@@ -96,9 +99,11 @@ func (c *permitCheck) watch(ctx context.Context) (end func()) {
 	// may still read it.
 	get := c.s.Srv.Client.B().Get().Key(c.name).Build().Pin()
 	return every(ctx, freePause, func(ctx context.Context) {
+		began := time.Now()
 		free, err := c.s.Srv.Client.Do(ctx, get).AsInt64()
 		now := time.Now()
-		c.idle.look(now, err == nil && free >= int64(c.s.Cfg.Take), func() (oldest time.Time, waits bool) {
+		answers := err == nil && now.Sub(began) < answersLate // nobody can take from a server that stands still
+		c.idle.look(now, answers && free >= int64(c.s.Cfg.Take), func() (oldest time.Time, waits bool) {
 			for _, one := range c.callers {
 				if since, ok := one.WaitsSince(); ok && (!waits || since.Before(oldest)) {
 					oldest, waits = since, true
@@ -211,6 +216,10 @@ func (c *permitCheck) free(ctx context.Context) (int64, error) {
 		return free, err
 	}
 	now, err := ask(b.Time().Build()).AsStrSlice()
+	for until := time.Now().Add(c.s.Cfg.GapBound()); err != nil && time.Now().Before(until); {
+		time.Sleep(freePause) // without a key it may go to any master of a cluster, also to one that is dead
+		now, err = ask(b.Time().Build()).AsStrSlice()
+	}
 	if err != nil {
 		return 0, err
 	}

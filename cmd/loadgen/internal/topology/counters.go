@@ -76,6 +76,8 @@ type Snapshot struct {
 	CPU      time.Duration // user and system time of all servers, replicas too; 0 where unknown
 	Greeters int64         // sentinels that are connected: each publishes a greeting on the master now and then
 	Runs     string        // which processes the masters are: one that was started anew counts from 0
+	Marks    int64         // how often a command ran that each reading sends, and nobody else
+	Readings int64         // masters that were read
 
 	Began, Ended time.Time // of the reading: what ran in between may or may not be counted
 }
@@ -86,16 +88,19 @@ func (s *Server) Snapshot(ctx context.Context) Snapshot {
 	defer cancel()
 	snap, runs := Snapshot{Began: time.Now()}, []string(nil)
 	for _, node := range s.masters(ctx) {
-		text, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
+		replies := node.DoMulti(ctx, node.B().Echo().Message("loadgen reads").Build(), node.B().Info().Section("commandstats").Build())
+		text, err := replies[1].ToString()
 		if err != nil {
 			return unknown(err)
 		}
 		snap.Commands = snap.Commands.Plus(parseCommands(text))
+		snap.Marks += callsOf(parseInfo(text), "echo")
 		if text, err = node.Do(ctx, node.B().Info().Section("server").Build()).ToString(); err != nil {
 			return unknown(err)
 		}
 		runs = append(runs, parseInfo(text)["run_id"])
 		snap.Known = true
+		snap.Readings++
 	}
 	slices.Sort(runs)
 	snap.Runs = strings.Join(runs, " ")
@@ -110,6 +115,12 @@ func (s *Server) Snapshot(ctx context.Context) Snapshot {
 func unknown(err error) Snapshot {
 	_, refused := rueidis.IsRedisErr(err)
 	return Snapshot{Silent: !refused}
+}
+
+// ResetSince reports whether counters were reset after a reading before: what it has sent is not counted any more. Where
+// the command is not allowed there is nothing to see.
+func (s Snapshot) ResetSince(before Snapshot) bool {
+	return before.Marks > 0 && s.Marks < before.Marks+s.Readings
 }
 
 // CPU is the time that all servers have spent on a core; 0 if one will not say.
@@ -131,18 +142,21 @@ func (s *Server) CPU(ctx context.Context) (sum time.Duration) {
 	return sum
 }
 
+// callsOf is how often a command ran.
+func callsOf(info map[string]string, command string) int64 {
+	for part := range strings.SplitSeq(info["cmdstat_"+command], ",") {
+		if digits, ok := strings.CutPrefix(part, "calls="); ok {
+			n, _ := strconv.ParseInt(digits, 10, 64) // the server's own number; 0 fails the check
+			return n
+		}
+	}
+	return 0
+}
+
 // parseCommands picks the commands of a lock out of an INFO commandstats answer.
 func parseCommands(text string) Commands {
 	info := parseInfo(text)
-	calls := func(command string) int64 {
-		for part := range strings.SplitSeq(info["cmdstat_"+command], ",") {
-			if digits, ok := strings.CutPrefix(part, "calls="); ok {
-				n, _ := strconv.ParseInt(digits, 10, 64) // the server's own number; 0 fails the check
-				return n
-			}
-		}
-		return 0
-	}
+	calls := func(command string) int64 { return callsOf(info, command) }
 	return Commands{
 		Evalsha: calls("evalsha"),
 		HSet:    calls("hset"),

@@ -3,9 +3,11 @@ package topology
 import (
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
+	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 func TestParseCommands(t *testing.T) {
@@ -37,3 +39,24 @@ func TestServerTextIsPrintable(t *testing.T) {
 type textError string
 
 func (e textError) Error() string { return string(e) }
+
+// What was counted since a reset says nothing of what came before, also where it is more.
+func TestAResetOfTheCountersIsSeen(t *testing.T) {
+	real := redistest.Run(t, redistest.Options{})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{real.Addr()}, ForceSingleClient: true, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	s := &Server{Client: client, Topology: "single", login: &config.Config{}}
+	before := s.Snapshot(t.Context())
+	require.True(t, before.Known)
+	middle := s.Snapshot(t.Context())
+	require.False(t, middle.ResetSince(before))
+	real.Do(t, "CONFIG", "RESETSTAT")
+	for range 50 {
+		real.Do(t, "HSET", "key", "field", "value")
+	}
+	after := s.Snapshot(t.Context())
+	require.False(t, after.Commands.Minus(before.Commands).Fell(), "by these alone it is not seen")
+	require.True(t, after.ResetSince(before))
+	require.True(t, after.ResetSince(middle))
+}

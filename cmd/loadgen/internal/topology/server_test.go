@@ -42,8 +42,8 @@ func (e textError) Error() string { return string(e) }
 
 // What was counted since a reset says nothing of what came before, also where it is more.
 func TestAResetOfTheCountersIsSeen(t *testing.T) {
-	real := redistest.Run(t, redistest.Options{})
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{real.Addr()}, ForceSingleClient: true, DisableCache: true})
+	server := redistest.Run(t, redistest.Options{})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true})
 	require.NoError(t, err)
 	defer client.Close()
 	s := &Server{Client: client, Topology: "single", login: &config.Config{}}
@@ -51,9 +51,9 @@ func TestAResetOfTheCountersIsSeen(t *testing.T) {
 	require.True(t, before.Known)
 	middle := s.Snapshot(t.Context())
 	require.False(t, middle.ResetSince(before))
-	real.Do(t, "CONFIG", "RESETSTAT")
+	server.Do(t, "CONFIG", "RESETSTAT")
 	for range 50 {
-		real.Do(t, "HSET", "key", "field", "value")
+		server.Do(t, "HSET", "key", "field", "value")
 	}
 	after := s.Snapshot(t.Context())
 	require.False(t, after.Commands.Minus(before.Commands).Fell(), "by these alone it is not seen")

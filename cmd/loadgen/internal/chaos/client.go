@@ -18,6 +18,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
+// victimSettles is after how long the server has carried out what the other client sent before it was stopped.
+const victimSettles = 50 * time.Millisecond
+
 // victimWait is how long the other client is given to hold something.
 const victimWait = 2 * time.Second
 
@@ -62,6 +65,10 @@ func (c *Chaos) stopHolding(ctx context.Context, v *victim) error {
 			return err
 		}
 		n, err := c.heldByOthers(ctx)
+		if err == nil && n > 0 { // or is its release on its way to the server?
+			time.Sleep(victimSettles)
+			n, err = c.heldByOthers(ctx)
+		}
 		if err != nil || n > 0 || time.Since(began) > victimWait {
 			return err
 		}

@@ -25,8 +25,12 @@ func TestP5OneOfManyReleasesIsHeardByItsWaiter(t *testing.T) {
 		for i := range 64 {
 			held = append(held, testkit.Acquire(t, holder.Lock(fmt.Sprint("name:", i))))
 		}
+		asked := testkit.CallsOf(t, s, "evalsha")
 		f := waiter.Lock("name:40").AcquireAsync(context.Background())
 		testkit.Parked(t, s, "name:40", 1, 1, waiter)
+		testkit.Eventually(t, "it has asked once more when it had subscribed: else that would be granted, and no message wake it", func() bool {
+			return testkit.CallsOf(t, s, "evalsha")-asked == 2
+		})
 		before := testkit.CallsOf(t, s, "publish")
 		// While the first is on its way the others come together.
 		late := p.Hold(testkit.ScriptCall("release"), 1)

@@ -94,7 +94,9 @@ func (a *simActor) semaphoreOfLock(st *simStep) {
 	s.story("%s has the lock %q", a.who(), name)
 	s.w.Sleep(min(st.keep, 100*time.Millisecond))
 	for _, other := range []*simEngine{se, s.engines[(se.n+1)%len(s.engines)]} {
-		a.asksAsSemaphore(name, other)
+		if other.eng != nil { // else it is just being opened
+			a.asksAsSemaphore(name, other)
+		}
 	}
 	s.ops++
 	back := ls.ReleaseAsync()

@@ -12,18 +12,16 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// clean starts a cleanup now, and what comes next comes behind it: it would else be told of a grant of its own engine.
+// clean starts a cleanup now.
 //
 // Of what is counted the server notes the last take of each taker alone: until this one is given back, others are made
 // under another taker's name (entry.newTake).
 func (sc *section) clean(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
 	if traits(w.family).counted() {
-		all := ent.ensureChildren()
+		all := ent.root().ensureChildren()
 		all.undoing = append(all.undoing, takerOf(w.field))
 	}
 	c := sc.newCleanup(ent, w, d, lease)
-	c.first = ent
-	ent.GivenBack()
 	sc.sh.pending++
 	sc.sendCleanup(c)
 }
@@ -34,21 +32,21 @@ func takerOf(request string) string {
 	return taker
 }
 
-// cleanedFirst lets those who waited for the first answer go on.
-func (sc *section) cleanedFirst(c *cleanup) {
-	ent := c.first
-	if c.first = nil; ent == nil {
+// cleaned lets those who waited for its answer go on.
+func (sc *section) cleaned(c *cleanup) {
+	root := c.root
+	if c.root = nil; root == nil {
 		return
 	}
-	if all := ent.children(); traits(c.op.Family).counted() {
+	if all := root.children(); all != nil && traits(c.op.Family).counted() {
 		if i := slices.Index(all.undoing, takerOf(c.op.Field)); i >= 0 {
 			all.undoing = slices.Delete(all.undoing, i, i+1)
 		}
 	}
-	rested := ent.ReleaseAnswered()
-	sc.advanceAll(ent) // the name's own queue may have waited for the last of its children' answers
+	rested := root.ReleaseAnswered()
+	sc.advanceAll(root)
 	if rested {
-		sc.advanceChildren(ent.root())
+		sc.advanceChildren(root)
 	}
 }
 
@@ -72,8 +70,6 @@ func (sc *section) cleanUnbelieved(root *entry) {
 		if !sc.eng.timers.Cancel(&c.item) {
 			continue
 		}
-		c.first = root
-		root.GivenBack()
 		sc.sendCleanup(c)
 	}
 }
@@ -83,16 +79,21 @@ func (sc *section) newCleanup(ent *entry, w lockRef, d lockstate.Indeterminate, 
 	c.giveUp = max(sc.eng.clock.Now(), d.Until).Add(max(lease, d.Lease) + sc.eng.nodes.AttemptLimit())
 	c.op = resp.Op{
 		Kind: resp.OpRelease, Family: w.family, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Field: w.field, Sink: c,
-		Wide: ent.wide,
 	}
 	return c
 }
 
+// sendCleanup sends one, and what comes next to its name comes behind it, until it has an answer: it would else be told
+// of a grant of its own engine.
 func (sc *section) sendCleanup(c *cleanup) {
+	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && c.root == nil {
+		c.root, c.op.Wide = root, root.wide
+		root.GivenBack()
+	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
-		if c.first != nil {
-			c.first.ReleaseAnswered()
-			c.first = nil
+		if c.root != nil {
+			c.root.ReleaseAnswered()
+			c.root = nil
 		}
 		sc.answered()
 	}
@@ -116,8 +117,8 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodeReleased && !traits(c.op.Family).meets {
 		sc.sh.counts.ghosts++
 	}
-	if r.Err == nil || !traits(c.op.Family).counted() {
-		sc.cleanedFirst(c)
+	if r.Err == nil { // else it is sent again
+		sc.cleaned(c)
 	}
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {
 		sc.readEnded(root, c.lease)
@@ -168,7 +169,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 			sc.sh.counts.abandoned++
 			e.givenUp.Add(1)
 		}
-		sc.cleanedFirst(c)
+		sc.cleaned(c)
 		sc.answered()
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
@@ -179,7 +180,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 		if r.Err != nil {
 			sc.sh.counts.abandoned++
 		}
-		sc.cleanedFirst(c)
+		sc.cleaned(c)
 		sc.answered()
 	}
 }

@@ -634,7 +634,7 @@ type cleanup struct {
 	giveUp        clock.Instant
 	tries         int
 	lease         time.Duration
-	first         *entry // stays until this has had an answer, and has some wait for it; nil: nobody is told
+	root          *entry // stays until this has had an answer, and has some wait for it; nil: there was none
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -30,7 +30,7 @@ import (
 // takes under another name.
 func (ent *entry) newTake() string {
 	request, taker := newRequest(ent.eng), ent.eng.id
-	for i := 1; slices.Contains(ent.ensureChildren().undoing, taker); i++ {
+	for i := 1; slices.Contains(ent.root().ensureChildren().undoing, taker); i++ {
 		taker = ent.eng.id + "." + strconv.Itoa(i)
 	}
 	return taker + request[len(ent.eng.id):]

@@ -100,6 +100,24 @@ func TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease(t *test
 			sc.t.Error("nothing goes on with it any more")
 		}
 		sc.release(ls)
+		// Also where it had no answer, and is sent again.
+		inTime := sc.slow
+		givenUp()
+		sc.slow = func(args []string) time.Duration {
+			if strings.HasPrefix(simScriptNames[scriptArg(args)], "release") {
+				return -1
+			}
+			return 0
+		}
+		sc.w.Sleep(sc.e.nodes.AttemptLimit() + 300*time.Millisecond)
+		if got := sc.e.Stats().Names; got != 1 {
+			sc.t.Error("it is forgotten, and what comes next may take other lanes")
+		}
+		sc.slow, slow = inTime, "none"
+		sc.w.Sleep(20 * time.Second)
+		if got := sc.e.Stats().Names; got != 0 {
+			sc.t.Error("it stays")
+		}
 		givenUp()
 		sc.w.Sleep(time.Second)
 		if got := sc.e.Stats(); got.Ghosts != 2 || got.Names != 0 {

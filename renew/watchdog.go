@@ -71,6 +71,7 @@ type Cohorts struct {
 
 	sent, failed, late, jeopardies atomic.Int64
 
+	nearby int                   // see the constant
 	spaces [][]waiting           // of fire, for those due at a node
 	plans  []wheel.Plan[Subject] // of holds whose next look is known; empty while mu is free
 
@@ -91,6 +92,9 @@ type Stats struct {
 func New(c clock.Clock, w *wheel.Wheel, route Router, events Events) *Cohorts {
 	k := &Cohorts{clock: c, world: world.Of(c), route: route, events: events, senders: make(map[Renewer]*nodeSenders)}
 	k.wg.Init(k.world)
+	if k.nearby = nearby; k.world != nil {
+		k.nearby = nearbySimulated
+	}
 	k.set = wheel.NewSet(w, bucket, k.fire)
 	return k
 }
@@ -282,7 +286,8 @@ func (k *Cohorts) Lose(s Subject, cause Cause) {
 func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 	// Decide, under mu. Nobody is told meanwhile: events run code of the engine, which may come back here.
 	var f firing
-	for some := range slices.Chunk(due, nearby) {
+	for some := range slices.Chunk(due, k.nearby) {
+		k.world.Yield("Cohorts.fire: some decided | the next")
 		k.prefetched.Store(prefetchHolds(some) + k.prefetchRoutes(some))
 		k.mu.Lock()
 		for _, s := range some {
@@ -311,7 +316,8 @@ func (k *Cohorts) fire(now clock.Instant, due []Subject) {
 }
 
 // nearby is how many holds are looked at together: so many stay in the fastest cache from the first look to the last.
-const nearby = 128
+// In a simulation they are few, so that something happens between two parts.
+const nearby, nearbySimulated = 128, 2
 
 // A firing is what is to be sent and told.
 type firing struct {
@@ -444,8 +450,9 @@ type Success struct {
 // whose renewals have ended it proves nothing.
 func (k *Cohorts) answered(second bool, lease time.Duration, subjects []Subject, answers []resp.Renewal) {
 	t := taking{second: second, lease: lease, renewed: make([]Success, 0, len(subjects))}
-	for from := 0; from < len(subjects); from += nearby {
-		some := subjects[from:min(from+nearby, len(subjects))]
+	for from := 0; from < len(subjects); from += k.nearby {
+		some := subjects[from:min(from+k.nearby, len(subjects))]
+		k.world.Yield("Cohorts.answered: some taken | the next")
 		k.prefetched.Store(prefetchHolds(some))
 		k.mu.Lock()
 		now := k.clock.Now() // under mu: a deadline that is over meanwhile stays over

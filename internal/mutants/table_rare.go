@@ -54,7 +54,7 @@ func rare() []mutant {
 		{
 			"note-goes-with-the-writer-before", "readers overtake a writer whose note was taken back by the one before it",
 			one("engine/readwrite.go", "\t\tsc.clean(ent, note, lockstate.Indeterminate{}, 0)\n",
-				"\t\tc := sc.newCleanup(ent, note, lockstate.Indeterminate{}, 0)\n\t\tsc.sh.pending++\n\t\tsc.sendCleanup(c)\n"),
+				"\t\tc := sc.newCleanup(ent, note, lockstate.Indeterminate{}, 0)\n\t\tsc.sh.pending++\n\t\t_ = c.eng.nodes.Submit(&c.op)\n"),
 			"engine", "TestANoteThatIsTakenBackIsNotThatOfTheNextWriter", false,
 		},
 		{

@@ -73,12 +73,17 @@ func givenBack() []mutant {
 	return []mutant{
 		{
 			"spread-overtakes-what-is-given-back", "a Try is told that another has a lock that only its engine's dead grant holds",
-			one("engine/cleanup.go", "\tc.first = ent\n\tent.GivenBack()\n", ""),
+			one("engine/cleanup.go", "root != nil && c.root == nil {", "root != nil && false {"),
+			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
+		},
+		{
+			"spread-overtakes-what-is-given-back-again", "the same, where giving it back has failed once",
+			one("engine/cleanup.go", "if r.Err == nil { // else it is sent again", "if true {"),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 		{
 			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
-			one("engine/cleanup.go", "\tsc.advanceAll(ent) // the name's own queue may have waited for the last of its children' answers\n", ""),
+			one("engine/cleanup.go", "\tsc.advanceAll(root)\n\tif rested", "\tif rested"),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 	}

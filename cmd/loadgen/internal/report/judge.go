@@ -48,9 +48,9 @@ type verdict struct {
 	ghosts   []string // grants the server knows nothing of: two may have held one lock
 }
 
-// Counted is what the servers have run in a phase, by their own counters; why says that they do not know, or that what
+// counted is what the servers have run in a phase, by their own counters; why says that they do not know, or that what
 // was counted before has nothing to do with what was counted after.
-func (r Round) Counted() (did topology.Commands, why string) {
+func (r Round) counted() (did topology.Commands, why string) {
 	did = r.After.Commands.Minus(r.Before.Commands)
 	switch {
 	case r.Before.Silent || r.After.Silent:
@@ -65,6 +65,37 @@ func (r Round) Counted() (did topology.Commands, why string) {
 	return did, ""
 }
 
+// uncompared says why nothing is to be compared; "": it is.
+func uncompared(mode string, r Round) string {
+	before, after := r.Before, r.After
+	switch {
+	case mode == "off":
+		return "not checked (--check-server off)"
+	case r.Several:
+		return "not checked: who waits for several locks gives some back meanwhile"
+	case r.Kind == config.KindRW:
+		return "not checked: readers of one engine share what the server counts"
+	case r.Kind == config.KindSemaphore:
+		return "not checked: one command takes permits for many callers"
+	case r.Kind == config.KindLatch:
+		return "not checked: latches are not taken by the commands that are counted"
+	case r.Kind == config.KindPermits:
+		return "not checked: leased permits are not taken by the commands that are counted"
+	case !before.Known || !after.Known:
+		_, why := r.counted()
+		return "not available (" + why + ")"
+	case mode == "auto" && (!before.Alone || !after.Alone):
+		return "shared server: not checked (--check-server on compares all the same)"
+	}
+	if slices.Contains(r.Disturbed, config.ChaosClient) {
+		return "not checked: another client took part"
+	}
+	if config.ChangesServers(r.Disturbed) {
+		return "not checked: replicas count what their master did, and one of them took over"
+	}
+	return ""
+}
+
 // judge compares what the engine granted and released in a phase with what the server
 // did. With errors, and where connections were cut or given up, there were repeats, which may run a command twice: then
 // the server may have done more, but never less.
@@ -72,34 +103,12 @@ func (r Round) Counted() (did topology.Commands, why string) {
 // A lock that one holder here handed to the next was neither freed nor taken on the server.
 // Where locks are contended for, a COPY or RESTORE may find its key taken and change nothing.
 func judge(mode string, r Round) verdict {
+	if why := uncompared(mode, r); why != "" {
+		return verdict{note: why}
+	}
 	before, after, rec := r.Before, r.After, r.Rec
 	granted, released := rec.Granted-r.HandedOver, rec.Released-r.HandedOver
-	switch {
-	case mode == "off":
-		return verdict{note: "not checked (--check-server off)"}
-	case r.Several:
-		return verdict{note: "not checked: who waits for several locks gives some back meanwhile"}
-	case r.Kind == config.KindRW:
-		return verdict{note: "not checked: readers of one engine share what the server counts"}
-	case r.Kind == config.KindSemaphore:
-		return verdict{note: "not checked: one command takes permits for many callers"}
-	case r.Kind == config.KindLatch:
-		return verdict{note: "not checked: latches are not taken by the commands that are counted"}
-	case r.Kind == config.KindPermits:
-		return verdict{note: "not checked: leased permits are not taken by the commands that are counted"}
-	case !before.Known || !after.Known:
-		_, why := r.Counted()
-		return verdict{note: "not available (" + why + ")"}
-	case mode == "auto" && (!before.Alone || !after.Alone):
-		return verdict{note: "shared server: not checked (--check-server on compares all the same)"}
-	}
-	if slices.Contains(r.Disturbed, config.ChaosClient) {
-		return verdict{note: "not checked: another client took part"}
-	}
-	if config.ChangesServers(r.Disturbed) {
-		return verdict{note: "not checked: replicas count what their master did, and one of them took over"}
-	}
-	did, anew := r.Counted()
+	did, anew := r.counted()
 	if anew != "" {
 		if mode == "on" {
 			return verdict{note: "compared nothing: " + anew, failures: []string{"the server check compared nothing: " + anew}}

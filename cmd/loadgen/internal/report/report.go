@@ -204,7 +204,7 @@ func (r *Report) judgeRate(cfg *config.Config, rounds int) {
 func ScriptCalls(rounds []Round) *float64 {
 	var calls, pairs int64
 	for _, one := range rounds {
-		did, why := one.Counted()
+		did, why := one.counted()
 		if why != "" || config.CountsOthers(one.Disturbed) {
 			return nil
 		}
@@ -220,7 +220,7 @@ func ScriptCalls(rounds []Round) *float64 {
 
 // addVerdict adds what the server's counters said about one round.
 func (r *Report) addVerdict(v verdict, of Round) {
-	if did, why := of.Counted(); why == "" && !config.ChangesServers(of.Disturbed) {
+	if did, why := of.counted(); why == "" && !config.ChangesServers(of.Disturbed) {
 		if r.Commands != nil {
 			did = did.Plus(*r.Commands)
 		}

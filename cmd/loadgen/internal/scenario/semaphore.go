@@ -216,7 +216,7 @@ func (c *permitCheck) free(ctx context.Context) (int64, error) {
 		return free, err
 	}
 	now, err := ask(b.Time().Build()).AsStrSlice()
-	for until := time.Now().Add(c.s.Cfg.GapBound()); err != nil && time.Now().Before(until); {
+	for until := time.Now().Add(c.s.Cfg.GapBound()); err != nil && ctx.Err() == nil && time.Now().Before(until); {
 		time.Sleep(freePause) // without a key it may go to any master of a cluster, also to one that is dead
 		now, err = ask(b.Time().Build()).AsStrSlice()
 	}

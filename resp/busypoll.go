@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"cmp"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -13,14 +15,22 @@ import (
 // takes the server's time. So both are tried now and then, and what carries more is kept. Where callers have more to do
 // than to wait both carry the same, and the lane blocks.
 type busyPoll struct {
-	costs   [2]time.Duration // of an op, by mode, from round to round, smoothed; 0: not known
-	trip    time.Duration    // of a round, smoothed
-	round   uint
+	trip    time.Duration // of a round, smoothed
+	left    int           // rounds of this cycle
 	began   time.Time     // of the last round
-	ops     time.Duration // how many it had
+	ops     int           // how many it had
 	mode    int
 	prefers int
+	score   int                       // trials that polling has won, less those that it has lost, of the last few
+	trials  [2][busyPollTries]oneCost // of this cycle, by mode
+	tried   [2]int
 	pollers *atomic.Int32 // lanes of the engine that poll; mostly one at a time
+}
+
+// A oneCost is what a round took, and the ops it had.
+type oneCost struct {
+	took time.Duration
+	ops  int
 }
 
 // The modes.
@@ -33,9 +43,13 @@ const (
 	// busyPollMost is how long a lane polls in one round: longer than a server nearby takes, shorter than would hurt.
 	// Where rounds take more than twice that nothing is tried.
 	busyPollMost = 200 * time.Microsecond
-	// busyPollCycle is a number of rounds; in the last busyPollTries of it the other mode is tried.
+	// busyPollCycle is a number of rounds. Of the last of them busyPollTries have the preferred mode, and as many the
+	// other one: so the two are compared side by side, whatever the machine does from one moment to the next.
 	busyPollCycle, busyPollTries = 256, 16
-	busyPollSmooth               = 16
+	// busyPollSure is the greatest score, busyPollTurns from where on it changes what is preferred. Who is sure tries more
+	// seldom.
+	busyPollSure, busyPollTurns, busyPollSeldom = 4, 2, 4
+	busyPollSmooth                              = 16
 )
 
 // begin begins a round of so many ops. It returns whether the lane is to poll. One that may not is not learned from:
@@ -45,13 +59,15 @@ func (p *busyPoll) begin(now time.Time, ops int, may bool) bool {
 		p.began, p.ops, p.mode = now, 0, blocked
 		return false
 	}
-	if p.ops > 0 {
-		smooth(&p.costs[p.mode], min(now.Sub(p.began), 8*busyPollMost)/p.ops)
+	if n := p.tried[p.mode]; p.left <= 2*busyPollTries && p.ops > 0 && n < busyPollTries {
+		p.trials[p.mode][n] = oneCost{min(now.Sub(p.began), 8*busyPollMost), p.ops}
+		p.tried[p.mode]++
 	}
-	p.prefers = p.better()
-	p.began, p.ops, p.mode = now, time.Duration(ops), p.prefers
-	p.round++
-	if p.round%busyPollCycle >= busyPollCycle-busyPollTries || p.costs[polling] == 0 && p.round >= busyPollTries {
+	if p.left--; p.left <= 0 {
+		p.judge()
+	}
+	p.began, p.ops, p.mode = now, ops, p.prefers
+	if p.left <= busyPollTries {
 		p.mode = 1 - p.mode
 	}
 	// With one processor nobody else would see what comes from the network. How many there are is asked last: that
@@ -62,30 +78,54 @@ func (p *busyPoll) begin(now time.Time, ops int, may bool) bool {
 	return p.mode == polling
 }
 
-// better is what carries more: polling only by enough to be worth the processor's time. What is preferred stays
-// so while the other is hardly better, for both are known by a few rounds only.
-func (p *busyPoll) better() int {
-	least := p.costs[blocked] / 8
-	if p.prefers == polling {
-		least /= 2
+// judge ends a cycle: it prefers what has carried more in most of the last trials, and begins the next one. Polling
+// wins only by enough to be worth the processor's time. What is preferred stays so while the other is hardly better.
+func (p *busyPoll) judge() {
+	if p.tried[blocked] == busyPollTries && p.tried[polling] == busyPollTries {
+		one, other := usualCost(&p.trials[blocked]), usualCost(&p.trials[polling])
+		least := one / 8
+		if p.prefers == polling {
+			least /= 2
+		}
+		if other < one-least {
+			p.score = min(p.score+1, busyPollSure)
+		} else {
+			p.score = max(p.score-1, -busyPollSure)
+		}
 	}
-	if cost := p.costs[polling]; cost != 0 && cost < p.costs[blocked]-least {
-		return polling
+	switch {
+	case p.score >= busyPollTurns:
+		p.prefers = polling
+	case p.score <= -busyPollTurns:
+		p.prefers = blocked
 	}
-	return blocked
+	p.tried, p.left = [2]int{}, busyPollCycle
+	if p.score == busyPollSure || p.score == -busyPollSure {
+		p.left *= busyPollSeldom
+	}
+}
+
+// usualCost is what an op took, without the quarter of the rounds that took longest for each: a process that did not
+// get to run for a moment says nothing.
+func usualCost(rounds *[busyPollTries]oneCost) time.Duration {
+	slices.SortFunc(rounds[:], func(a, b oneCost) int {
+		return cmp.Compare(a.took*time.Duration(b.ops), b.took*time.Duration(a.ops))
+	})
+	var took time.Duration
+	ops := 0
+	for _, r := range rounds[:busyPollTries*3/4] {
+		took, ops = took+r.took, ops+r.ops
+	}
+	return took / time.Duration(ops)
 }
 
 // end notes how long a round has taken.
-func (p *busyPoll) end(now time.Time) { smooth(&p.trip, min(now.Sub(p.began), 8*busyPollMost)) }
-
-// smooth follows what rounds take. One that took very long counts as twice the usual: a process that did not get to run
-// for a moment would else decide for hundreds of rounds.
-func smooth(have *time.Duration, one time.Duration) {
-	if *have == 0 {
-		*have = one
-		return
+func (p *busyPoll) end(now time.Time) {
+	took := min(now.Sub(p.began), 8*busyPollMost)
+	if p.trip == 0 {
+		p.trip = took
 	}
-	*have += (min(one, 2**have+1) - *have) / busyPollSmooth
+	p.trip += (took - p.trip) / busyPollSmooth
 }
 
 // poll asks until there is something to read, for busyPollMost at the longest. If another lane polls it returns at

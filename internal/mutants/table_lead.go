@@ -133,7 +133,7 @@ func busyPolls() []mutant {
 	return []mutant{
 		{
 			"busy-poll-burns", "a lane polls where that carries no more",
-			one("resp/busypoll.go", "cost < p.costs[blocked]-least {", "cost < 8*p.costs[blocked] {"),
+			one("resp/busypoll.go", "if other < one-least {", "if other < 8*one {"),
 			"resp", "TestABusyPollKeepsWhatCarriesMore", false,
 		},
 		{
@@ -148,7 +148,20 @@ func busyPolls() []mutant {
 		},
 		{
 			"busy-poll-led-by-outliers", "one process that stood still for a moment halves the pace for hundreds of rounds",
-			one("resp/busypoll.go", "(min(one, 2**have+1) - *have)", "(one - *have)"), "resp", "TestABusyPollLeavesOutliersOut", false,
+			one("resp/busypoll.go", "rounds[:busyPollTries*3/4]", "rounds"), "resp", "TestABusyPollLeavesOutliersOut", false,
+		},
+		{
+			"busy-poll-led-by-one-trial", "a lane changes how it waits by chance",
+			one("resp/busypoll.go", "p.score = max(p.score-1, -busyPollSure)", "p.score = -busyPollTurns"),
+			"resp", "TestABusyPollLeavesOutliersOut", false,
+		},
+		{
+			"busy-poll-led-by-the-hour", "a machine that slows down decides how a lane waits",
+			one("resp/busypoll.go", "p.left <= 2*busyPollTries && p.ops > 0", "p.ops > 0"), "resp", "TestABusyPollLeavesOutliersOut", false,
+		},
+		{
+			"busy-poll-counts-rounds", "rounds of one op count as much as those of many",
+			one("resp/busypoll.go", "took+r.took, ops+r.ops", "took+r.took, ops+1"), "resp", "TestABusyPollCountsOps", false,
 		},
 		{
 			"busy-poll-to-and-fro", "a lane changes how it waits where there is no difference",

@@ -317,6 +317,7 @@ func (sc *section) tidy(ent *entry) {
 	switch {
 	case !ent.Asked():
 	case ent.InFlight():
+		ent.desert()
 		sc.takeBack(&ent.Attempt().op) // answered in any case
 	default:
 		sc.dropAttempt(ent)
@@ -333,6 +334,27 @@ func (sc *section) tidy(ent *entry) {
 		sc.tidy(root)
 	} else {
 		sc.sh.names.remove(ent)
+	}
+}
+
+// desert notes that nobody waits any more for the acquire that is on its way. A child's may find the lock, or take a
+// place in its queue, and that is given back only after its answer; a Try by another child waits for it.
+func (ent *entry) desert() {
+	if all := ent.children(); all != nil && all.root != nil && !all.deserted {
+		all.deserted = true
+		ent.LeaveBegun()
+	}
+}
+
+// desertEnded lets others go on after that answer.
+func (sc *section) desertEnded(ent, root *entry) {
+	all := ent.children()
+	if all == nil || !all.deserted {
+		return
+	}
+	all.deserted = false
+	if ent.LeaveEnded() {
+		sc.advanceChildren(root)
 	}
 }
 

@@ -93,6 +93,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	ent := a.ent
 	e := ent.eng
 	sc := e.enter(ent.hash)
+	root := ent.root() // it may hang on it no more afterwards
 	// The queue may send again from here on: whoever decides below decides what.
 	ent.Landed()
 	if first := ent.First(); first != nil && r.SentAt != 0 {
@@ -130,6 +131,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	default:
 		sc.failed(a, r)
 	}
+	sc.desertEnded(ent, root)
 	sc.answered()
 	sc.leaveAt("attempt.Answered: decided | effects")
 }

@@ -90,12 +90,28 @@ func (sc *section) sendCleanup(c *cleanup) {
 		c.root, c.op.Wide = root, root.wide
 		root.GivenBack()
 	}
+	if c.root != nil && sc.eng.nodes.Cluster() { // where it is sent to another node a Try would get there first
+		c.leaves = true
+		c.root.LeaveBegun()
+	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
+		sc.left(c)
 		if c.root != nil {
 			c.root.ReleaseAnswered()
 			c.root = nil
 		}
 		sc.answered()
+	}
+}
+
+// left lets those go on who wait for the answer to one sending: another may be long in coming.
+func (sc *section) left(c *cleanup) {
+	if !c.leaves {
+		return
+	}
+	c.leaves = false
+	if c.root.LeaveEnded() {
+		sc.advanceChildren(c.root)
 	}
 }
 
@@ -117,6 +133,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodeReleased && !traits(c.op.Family).meets {
 		sc.sh.counts.ghosts++
 	}
+	sc.left(c)
 	if r.Err == nil { // else it is sent again
 		sc.cleaned(c)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
+	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/resp/pubsub"
 )
 
@@ -217,14 +218,16 @@ func (s *sim) freeFor(w *simWait) bool {
 		_, noted := s.server.twin.Look("{" + n.name + "}:rwlock_writer")
 		return mode(fields) != "write" && noted == 0
 	}
-	if w.goesAlong() {
+	if w.kind != simFair && w.goesAlong() {
 		return false
 	}
-	if len(n.waiters) > 0 || len(n.holds) > 0 || s.allPending(n) > s.pending(w.se, n) || len(s.server.twin.List("redisson_lock_queue:{"+n.name+"}")) > 0 {
+	if len(n.waiters) > 0 || len(n.holds) > 0 || s.allPending(n) > s.pending(w.se, n) {
 		return false
 	}
-	if w.kind == simFair && s.pending(w.se, n) > w.se.givesBackMany(n) { // who has left may be asking from a child of its own
-		return false
+	for _, field := range s.server.twin.List("redisson_lock_queue:{" + n.name + "}") {
+		if w.kind != simFair || !resp.FieldOf(w.se.eng.id, field) { // a fair Try waits until who has left here has left there
+			return false
+		}
 	}
 	if w.se.holdsOn(n) {
 		return false
@@ -257,16 +260,6 @@ func (w *simWait) goesAlong() bool {
 func (s *sim) allPending(n *simName) (all int) {
 	for _, se := range s.engines {
 		all += s.pending(se, n)
-	}
-	return all
-}
-
-// givesBackMany counts the releases of a name that have no answer.
-func (se *simEngine) givesBackMany(n *simName) (all int) {
-	for g, holds := range se.giving {
-		if g.n == n {
-			all += len(holds)
-		}
 	}
 	return all
 }

@@ -318,3 +318,38 @@ func TestTheContextOfAShortLeaseEndsBeforeItsDeadline(t *testing.T) {
 		}
 	})
 }
+
+// A Try waits for each who left here, once: whatever is answered meanwhile goes on with the name, and looks at all who
+// have left again.
+func TestATryWaitsOnceForEachWhoLeft(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		g := sc.e.FairLock("g").Lock
+		ls := sc.acquire(g)
+		sc.slowed("acquire", 2*time.Millisecond)
+		before := sc.e.Lock("a").AcquireAsync(context.Background())
+		sc.w.Sleep(time.Millisecond)
+		// Both travel together, the release first.
+		released, leaves := ls.ReleaseAsync(), g.AcquireAsync(context.Background())
+		sc.slowed("fair", time.Millisecond)
+		_, err := result(sc, before)
+		sc.wants(nil, err, "what is before them")
+		sc.w.Sleep(200 * time.Microsecond)
+		if !leaves.Cancel() {
+			t.Error("it has its result already")
+		}
+		from := sc.w.Now()
+		ctx, cancel := sc.w.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		again, err := result(sc, sc.e.FairLock("g", WaitReplicas(1, time.Second)).TryAcquireAsync(ctx))
+		sc.wants(nil, err, "a Try")
+		if err == nil {
+			sc.release(again)
+		}
+		if took := sc.w.Now().Sub(from); took > 20*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		_, err = result(sc, released)
+		sc.wants(nil, err, "the release")
+	})
+}

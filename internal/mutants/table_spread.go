@@ -82,6 +82,26 @@ func givenBack() []mutant {
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,
 		},
 		{
+			"try-finds-who-has-left", "a Try is told of the place of one who has left, and is just being taken out",
+			one("engine/acquire.go", "\t\tent.desert()\n", ""),
+			"engine/internal/suite/wait", "TestATryOfAFairLockWaitsUntilWhoLeftHasLeftTheQueue", false,
+		},
+		{
+			"try-rests-for-ever", "a Try that waits until others have left has no answer",
+			one("engine/acquire.go", "if ent.LeaveEnded() {", "if ent.LeaveEnded() && false {"),
+			"engine/internal/suite/wait", "TestATryOfAFairLockWaitsUntilWhoLeftHasLeftTheQueue", false,
+		},
+		{
+			"try-overtakes-what-is-redirected", "a Try is told of a place of its own engine's that another node gives back",
+			one("engine/cleanup.go", "c.root != nil && sc.eng.nodes.Cluster()", "false"),
+			"engine/internal/suite/cluster", "TestATryBehindWhoLeftIsNotRefusedWhereTheSlotMoves", false,
+		},
+		{
+			"try-counts-who-left-twice", "a Try rests for ever",
+			one("engine/acquire.go", "all.root != nil && !all.deserted {", "all.root != nil {"),
+			"engine", "TestATryWaitsOnceForEachWhoLeft", false,
+		},
+		{
 			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",
 			one("engine/cleanup.go", "\tsc.advanceAll(root)\n\tif rested", "\tif rested"),
 			"engine", "TestWhatComesAfterAGrantThatNobodyCouldUseDoesNotOvertakeItsRelease", false,

@@ -138,6 +138,28 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 	require.Same(t, name, name.whole())
 }
 
+// A Try is told of who has the lock, or waits for it: not of who has left, and is just being taken out.
+func TestMachineTryWaitsForWhatNobodyWantsAnyMore(t *testing.T) {
+	name, waits, try := &testQueue{}, queueOf(opFor(lockTraits)), queueOf(tryFor(lockTraits))
+	waits.Under(name)
+	try.Under(name)
+	waits.LeaveBegun()
+	name.LeaveBegun()
+	require.Equal(t, StepSend, waits.Next(), "its place is behind theirs")
+	require.False(t, name.resting)
+	require.Equal(t, StepRest, try.Next())
+	require.False(t, name.LeaveEnded(), "the other is on its way")
+	require.Equal(t, StepRest, try.Next())
+	require.True(t, waits.LeaveEnded())
+	require.Equal(t, StepSend, try.Next())
+	name.LeaveBegun()
+	require.False(t, name.LeaveEnded(), "nobody rested")
+	name.LeaveBegun()
+	name.Push(&tryFor(lockTraits).Waiter)
+	require.Equal(t, StepRest, name.Next())
+	require.True(t, name.LeaveEnded())
+}
+
 func TestMachineAcquireIsForgottenOnlyWhenItIsSettled(t *testing.T) {
 	first := opFor(lockTraits)
 	first.attempt.field, first.attempt.placed, first.attempt.retry = "old", true, &Asking{}

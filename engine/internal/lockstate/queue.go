@@ -27,6 +27,7 @@ type Queue[A Attempt] struct {
 	leftAt          clock.Instant
 	forceReleases   int32 // of a name: force-releases on their way: nothing is asked for meanwhile
 	releases        int32 // releases on their way; of a name: those of its children among them
+	leaving         int32 // of a name: what is on its way that nobody wants any more: a Try would be told of it
 	telling         int32 // of a name: lost holds of it whose holders are not told yet
 	tenureSize      int16 // grants of the tenure
 	missedReleases  uint8 // releases that went by since this engine last had the lock, counted to mostMissed
@@ -41,7 +42,7 @@ type Queue[A Attempt] struct {
 	contended       bool     // in this tenure somebody else was known to want the lock, or to have it
 	hinted          bool     // since the last sending the lock may have been free: an older answer "busy" is not believed
 	releaseInFlight bool     // a release is on its way while others wait: they go when it is answered
-	resting         bool     // of a name: an acquire of a child waits for the answers to all releases
+	resting         bool     // of a name: somebody waits for the answers to all releases, or to what is leaving
 	overtaken       bool     // a force-release began while the acquire was on its way: its grant may be gone
 }
 
@@ -185,6 +186,9 @@ func (q *Queue[A]) Next() Step {
 	case q.head == nil:
 		return StepTidy
 	case q.terms().Ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
+		q.whole().resting = true
+		return StepRest
+	case q.head.Try && q.whole().leaving > 0:
 		q.whole().resting = true
 		return StepRest
 	case q.Forcing(): // its grant would not be believed
@@ -569,6 +573,19 @@ func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 	}
 	if q.name != nil {
 		return q.name.ReleaseAnswered()
+	}
+	return rested
+}
+
+// LeaveBegun follows a command of the name after which something is to be given back, or that gives it back. A Try
+// waits for its end: it would be told of what nobody wants any more.
+func (q *Queue[A]) LeaveBegun() { q.whole().leaving++ }
+
+// LeaveEnded follows what came of its answer. It says whether others have rested until now.
+func (q *Queue[A]) LeaveEnded() (rested bool) {
+	name := q.whole()
+	if name.leaving--; name.leaving == 0 {
+		rested, name.resting = name.resting, false
 	}
 	return rested
 }

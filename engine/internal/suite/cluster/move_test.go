@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
@@ -230,4 +232,53 @@ func TestClusterSlotsThatMoveUnderLoadCostNoErrorAndNoExclusion(t *testing.T) {
 	}
 	require.Greater(t, grants.Load(), int64(1000))
 	testkit.FinishCluster(t, c, engines...)
+}
+
+// What is given back is redirected by itself. A Try behind it does not get there first, and so is not told of a place, or
+// a grant, of its own engine.
+func TestATryBehindWhoLeftIsNotRefusedWhereTheSlotMoves(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	e := testkit.OpenCluster(t, c)
+	s := slot.Of("{moving}")
+	ctx, stop := context.WithCancel(testkit.Limited(t))
+	var tries, refused atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 40 {
+		name := testkit.Numbered("{moving}", i)
+		l := e.Lock(name)
+		if i%2 == 0 {
+			l = e.FairLock(name).Lock
+		}
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				leaves := l.AcquireAsync(testkit.Limited(t))
+				time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
+				if !leaves.Cancel() {
+					testkit.Release(t, testkit.Get(t, leaves))
+				}
+				ls, err := l.TryAcquire(testkit.Limited(t))
+				tries.Add(1)
+				if errors.Is(err, engine.ErrHeld) {
+					refused.Add(1)
+					continue
+				}
+				if assert.NoError(t, err) {
+					testkit.Release(t, ls)
+				}
+			}
+		})
+	}
+	for range 50 {
+		move, err := c.BeginMove(testkit.Limited(t), s, testkit.AnotherMaster(t, c, s))
+		require.NoError(t, err)
+		asked := tries.Load()
+		testkit.Eventually(t, "tries beside it", func() bool { return tries.Load() > asked+300 })
+		require.NoError(t, move.Keys(testkit.Limited(t)))
+		require.NoError(t, move.Finish(testkit.Limited(t)))
+	}
+	stop()
+	wg.Wait()
+	require.Zero(t, refused.Load(), "of %d tries of locks that nobody has", tries.Load())
+	testkit.FinishCluster(t, c, e)
 }

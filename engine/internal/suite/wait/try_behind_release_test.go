@@ -131,3 +131,34 @@ func TestATryForReplicasThatComesWhileAGrantIsGivenBackIsNotRefused(t *testing.T
 	}
 	testkit.Finish(t, s.Master, e)
 }
+
+// Nor does it find the place of one who has left: whose acquire was taken back while it was queued, or is on its way.
+func TestATryOfAFairLockWaitsUntilWhoLeftHasLeftTheQueue(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, elsewhere := testkit.Open(t, p.Addr()), testkit.Open(t, s.Addr())
+	testkit.Release(t, testkit.Acquire(t, e.Lock("before")))
+	for i, opts := range [][]engine.Option{nil, {engine.FixedLease(20 * time.Second)}} {
+		name := testkit.Numbered("q", i)
+		ls := testkit.Acquire(t, elsewhere.FairLock(name).Lock)
+		before := e.Stats()
+		leaves := e.FairLock(name).AcquireAsync(testkit.Limited(t))
+		testkit.Eventually(t, "it listens", func() bool { return e.Stats().WokenBySubscribe > before.WokenBySubscribe })
+		testkit.Release(t, testkit.Acquire(t, e.Lock("before"))) // and has asked once more
+		// It is woken, and asks behind something that is on its way.
+		busy := p.Hold(testkit.ScriptCall("acquire"), 1)
+		other := e.Lock("before").AcquireAsync(testkit.Limited(t))
+		testkit.Await(t, busy.C(), "an acquire")
+		testkit.Release(t, ls)
+		testkit.Eventually(t, "it is woken", func() bool { return e.Stats().WokenByMessage > before.WokenByMessage })
+		require.True(t, leaves.Cancel())
+		try := e.FairLock(name, opts...).TryAcquireAsync(testkit.Limited(t))
+		p.ReleaseCommands()
+		again, err := try.Await(testkit.Limited(t))
+		require.NoError(t, err)
+		testkit.Release(t, again)
+		testkit.Release(t, testkit.Get(t, other))
+	}
+	testkit.Finish(t, s, e, elsewhere)
+}

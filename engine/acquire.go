@@ -317,8 +317,10 @@ func (sc *section) tidy(ent *entry) {
 	switch {
 	case !ent.Asked():
 	case ent.InFlight():
-		ent.desert()
-		sc.takeBack(&ent.Attempt().op) // answered in any case
+		a := ent.Attempt()
+		if taken := sc.takeBack(&a.op); !taken || a.kept() { // answered in any case
+			ent.desert()
+		}
 	default:
 		sc.dropAttempt(ent)
 	}
@@ -339,8 +341,10 @@ func (sc *section) tidy(ent *entry) {
 
 // desert notes that nobody waits any more for the acquire that is on its way. A child's may find the lock, or take a
 // place in its queue, and that is given back only after its answer; a Try by another child waits for it.
+//
+// Not where it asks for replicas: it may stand behind those that others of the same connection wait for.
 func (ent *entry) desert() {
-	if all := ent.children(); all != nil && all.root != nil && !all.deserted {
+	if all := ent.children(); all != nil && all.root != nil && !all.deserted && ent.Attempt().op.Ack == nil {
 		all.deserted = true
 		ent.LeaveBegun()
 	}
@@ -358,13 +362,14 @@ func (sc *section) desertEnded(ent, root *entry) {
 	}
 }
 
-// takeBack takes a command back that is on its way, and nobody wants any more: if it was not sent, or if replicas are
-// waited for.
-func (sc *section) takeBack(op *resp.Op) {
+// takeBack takes a command back that is on its way, and nobody wants any more: if it was not sent, which it reports, or
+// if replicas are waited for.
+func (sc *section) takeBack(op *resp.Op) (unsent bool) {
 	e := sc.eng
-	if !op.Cancel() && op.Ack != nil {
+	if unsent = op.Cancel(); !unsent && op.Ack != nil {
 		sc.more = append(sc.more, func() { e.nodes.Unwait(op) })
 	}
+	return unsent
 }
 
 // dropAttempt forgets an attempt that is not on its way. If a copy of it may still run, what

@@ -90,7 +90,8 @@ func (sc *section) sendCleanup(c *cleanup) {
 		c.root, c.op.Wide = root, root.wide
 		root.GivenBack()
 	}
-	if c.root != nil && sc.eng.nodes.Cluster() { // where it is sent to another node a Try would get there first
+	// Where it is sent to another node a Try would get there first.
+	if c.root != nil && traits(c.op.Family).Mark == lockstate.MarkPlace && sc.eng.nodes.Cluster() {
 		c.leaves = true
 		c.root.LeaveBegun()
 	}

@@ -218,7 +218,7 @@ func (s *sim) freeFor(w *simWait) bool {
 		_, noted := s.server.twin.Look("{" + n.name + "}:rwlock_writer")
 		return mode(fields) != "write" && noted == 0
 	}
-	if w.kind != simFair && w.goesAlong() {
+	if w.kind != simFair && w.goesAlong() || w.kind == simFair && w.asksApart() {
 		return false
 	}
 	if len(n.waiters) > 0 || len(n.holds) > 0 || s.allPending(n) > s.pending(w.se, n) {
@@ -251,6 +251,17 @@ func (s *sim) onItsWay(w *simWait) bool {
 func (w *simWait) goesAlong() bool {
 	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withChildren {
 		if at.Attempt() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// asksApart reports whether an acquire of the name asks for replicas: its answer may be long in coming, and no Try waits
+// for it.
+func (w *simWait) asksApart() bool {
+	for at := range w.se.eng.shard(w.n.hash()).names.get(w.n.hash(), w.n.name).withChildren {
+		if at.Attempt() != nil && at.Attempt().op.Ack != nil {
 			return true
 		}
 	}

@@ -353,3 +353,66 @@ func TestATryWaitsOnceForEachWhoLeft(t *testing.T) {
 		sc.wants(nil, err, "the release")
 	})
 }
+
+// Who asks behind a Try that waits for such a one does not overtake it.
+func TestWhoAsksBehindATryThatWaitsForLeaversStaysBehindIt(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		g := sc.e.FairLock("g").Lock
+		sc.release(sc.acquire(g))
+		sc.w.Sleep(50 * time.Millisecond)
+		sc.slow = func([]string) time.Duration { return 2 * time.Millisecond }
+		leaves := g.AcquireAsync(context.Background())
+		sc.w.Sleep(time.Millisecond)
+		if !leaves.Cancel() {
+			t.Error("it has its result already")
+		}
+		try, later := g.TryAcquireAsync(context.Background()), g.AcquireAsync(context.Background())
+		ls, err := result(sc, try)
+		sc.wants(nil, err, "the Try")
+		if err == nil {
+			sc.release(ls)
+		}
+		ls, err = result(sc, later)
+		sc.wants(nil, err, "who asked behind it")
+		sc.release(ls)
+	})
+}
+
+// A Try does not wait for one who has left, where that one's question stands behind the replicas of another name: also
+// where it has a place in the queue, which is an answer, and no reason to wait.
+func TestATryDoesNotWaitForTheReplicasOfAnotherName(t *testing.T) {
+	t.Parallel()
+	for _, placed := range []bool{false, true} {
+		play(t, func(sc *scene) {
+			g, seen := sc.e.FairLock("g").Lock, sc.e.FairLock("g", WaitReplicas(1, time.Second)).Lock
+			held, leaves := sc.acquire(g), (*Future[*Lease])(nil)
+			if placed {
+				leaves = seen.AcquireAsync(context.Background())
+				sc.w.Sleep(50 * time.Millisecond)
+			}
+			other := sc.e.Lock("other", WaitReplicas(2, 10*time.Second)).AcquireAsync(context.Background())
+			sc.w.Sleep(2 * time.Second) // who has a place has asked again
+			sc.release(held)
+			if !placed {
+				leaves = seen.AcquireAsync(context.Background())
+				sc.w.Sleep(50 * time.Millisecond)
+			}
+			if !leaves.Cancel() {
+				t.Error("it has its result already")
+			}
+			from := sc.w.Now()
+			ls, err := result(sc, g.TryAcquireAsync(context.Background()))
+			if took := sc.w.Now().Sub(from); took > 20*time.Millisecond {
+				t.Errorf("placed %v: it took %v", placed, took)
+			}
+			if err == nil {
+				sc.release(ls)
+			} else if !placed {
+				t.Error(err)
+			}
+			_, err = result(sc, other)
+			sc.wants(ErrNotReplicated, err, "the other")
+		})
+	}
+}

@@ -55,13 +55,13 @@ const (
 // begin begins a round of so many ops. It returns whether the lane is to poll. One that may not is not learned from:
 // beside other lanes, which have work for the processor, or to see whether the server is there.
 func (p *busyPoll) begin(now time.Time, ops int, may bool) bool {
-	if !may {
-		p.began, p.ops, p.mode = now, 0, blocked
-		return false
-	}
 	if n := p.tried[p.mode]; p.left <= 2*busyPollTries && p.ops > 0 && n < busyPollTries {
 		p.trials[p.mode][n] = oneCost{min(now.Sub(p.began), 8*busyPollMost), p.ops}
 		p.tried[p.mode]++
+	}
+	if !may {
+		p.began, p.ops, p.mode = now, 0, blocked
+		return false
 	}
 	if p.left--; p.left <= 0 {
 		p.judge()

@@ -132,6 +132,22 @@ func TestABusyPollIsSteady(t *testing.T) {
 	require.Equal(t, blocked, p.prefers)
 }
 
+// Rounds beside others in between take nothing away from a trial.
+func TestABusyPollLearnsBetweenRoundsBesideOthers(t *testing.T) {
+	severalProcessors(t)
+	const us = time.Microsecond
+	p := new(pollRun)
+	p.rounds(changes, 8, [2]time.Duration{90 * us, 50 * us}, us)
+	require.Equal(t, polling, p.prefers)
+	for range changes {
+		p.beside = false
+		p.rounds(5, 8, [2]time.Duration{50 * us, 90 * us}, us)
+		p.beside = true
+		p.rounds(2, 8, [2]time.Duration{50 * us, 90 * us}, us)
+	}
+	require.Equal(t, blocked, p.prefers)
+}
+
 // Rounds of one op and of many are weighed by what they carry.
 func TestABusyPollCountsOps(t *testing.T) {
 	severalProcessors(t)

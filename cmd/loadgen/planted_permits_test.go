@@ -52,7 +52,7 @@ func plantsOfSemaphores(witnessed func() []string) []*plant {
 		},
 		{
 			name: "SemaphoreLost", what: "loss", status: report.StatusFailed,
-			says: "^3 of 3 permits are missing", spoil: sends("DEL", "NAME"), before: "GET", absent: absent,
+			says: "^3 of 3 permits are missing: the server knows of no semaphore", spoil: sends("DEL", "NAME"), before: "GET", absent: absent,
 		},
 		{
 			name: "PermitsTooMany", what: "mismatch", status: report.StatusFailed,

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -154,4 +155,21 @@ func TestASemaphoreThatIsThereIsLeftAlone(t *testing.T) {
 	require.Equal(t, report.StatusFailed, status)
 	require.Contains(t, stderr, "there is a semaphore")
 	require.Equal(t, "42", s.Do(t, "GET", c.LockName('k', 0)))
+}
+
+// Nobody can take permits from a replica: that they were free there is no failing.
+func TestPermitsThatAReplicaShowsAreFreeForNobody(t *testing.T) {
+	needServer(t)
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	c := startChild(t, "run", "--scenario", config.KindSemaphore, "--addr", s.Addr(), "--clients", "6", "--duration", "6s", "--warmup", "20ms", "--json", "-")
+	require.Eventually(t, func() bool {
+		return strings.Contains(s.Do(t, "INFO", "commandstats"), "cmdstat_decrby:")
+	}, 20*time.Second, 10*time.Millisecond, "permits are taken")
+	s.Do(t, "REPLICAOF", "127.0.0.1", "1") // nobody is there, so it keeps what it has
+	time.Sleep(config.IdleMost + time.Second)
+	s.Do(t, "REPLICAOF", "NO", "ONE")
+	c.wait()
+	idle := permitsOf(t, requireContendReport(t, c.stdout.Bytes()))["idle_s"]
+	require.Less(t, idle, config.IdleMost.Seconds(), c.stderr.String())
 }

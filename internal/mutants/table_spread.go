@@ -93,13 +93,23 @@ func givenBack() []mutant {
 		},
 		{
 			"try-overtakes-what-is-redirected", "a Try is told of a place of its own engine's that another node gives back",
-			one("engine/cleanup.go", "c.root != nil && sc.eng.nodes.Cluster()", "false"),
+			one("engine/cleanup.go", " && sc.eng.nodes.Cluster() {", " && false {"),
 			"engine/internal/suite/cluster", "TestATryBehindWhoLeftIsNotRefusedWhereTheSlotMoves", false,
 		},
 		{
 			"try-counts-who-left-twice", "a Try rests for ever",
-			one("engine/acquire.go", "all.root != nil && !all.deserted {", "all.root != nil {"),
+			one("engine/acquire.go", "all.root != nil && !all.deserted &&", "all.root != nil &&"),
 			"engine", "TestATryWaitsOnceForEachWhoLeft", false,
+		},
+		{
+			"try-is-overtaken-while-it-rests", "who asks behind a Try has the lock before it",
+			one("engine/internal/lockstate/queue.go", "(q.head.Try || q.whole().resting)", "q.head.Try"),
+			"engine", "TestWhoAsksBehindATryThatWaitsForLeaversStaysBehindIt", false,
+		},
+		{
+			"try-waits-for-anothers-replicas", "a Try waits for the replicas of another name",
+			one("engine/acquire.go", " && ent.Attempt().op.Ack == nil {", " {"),
+			"engine", "TestATryDoesNotWaitForTheReplicasOfAnotherName", false,
 		},
 		{
 			"spread-keeps-what-was-given-back", "a name stays for ever once a grant of it was given back",

@@ -138,26 +138,30 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 	require.Same(t, name, name.whole())
 }
 
-// A Try is told of who has the lock, or waits for it: not of who has left, and is just being taken out.
+// A Try is told of who has a fair lock, or waits for it: not of who has left, and is just being taken out.
 func TestMachineTryWaitsForWhatNobodyWantsAnyMore(t *testing.T) {
-	name, waits, try := &testQueue{}, queueOf(opFor(lockTraits)), queueOf(tryFor(lockTraits))
-	waits.Under(name)
-	try.Under(name)
-	waits.LeaveBegun()
+	name := &testQueue{}
+	child := func(op *testOp) *testQueue {
+		q := queueOf(op)
+		q.Under(name)
+		return q
+	}
+	before, try := child(opFor(fairTraits)), child(tryFor(fairTraits))
+	behind, other := child(opFor(fairTraits)), child(tryFor(lockTraits))
+	before.LeaveBegun()
 	name.LeaveBegun()
-	require.Equal(t, StepSend, waits.Next(), "its place is behind theirs")
+	require.Equal(t, StepSend, before.Next(), "its place is behind theirs")
+	require.Equal(t, StepSend, other.Next(), "it has no place")
 	require.False(t, name.resting)
 	require.Equal(t, StepRest, try.Next())
+	require.Equal(t, StepRest, behind.Next(), "it does not overtake the Try")
 	require.False(t, name.LeaveEnded(), "the other is on its way")
 	require.Equal(t, StepRest, try.Next())
-	require.True(t, waits.LeaveEnded())
+	require.True(t, before.LeaveEnded())
 	require.Equal(t, StepSend, try.Next())
+	require.Equal(t, StepSend, behind.Next())
 	name.LeaveBegun()
 	require.False(t, name.LeaveEnded(), "nobody rested")
-	name.LeaveBegun()
-	name.Push(&tryFor(lockTraits).Waiter)
-	require.Equal(t, StepRest, name.Next())
-	require.True(t, name.LeaveEnded())
 }
 
 func TestMachineAcquireIsForgottenOnlyWhenItIsSettled(t *testing.T) {

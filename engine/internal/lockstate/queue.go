@@ -27,7 +27,7 @@ type Queue[A Attempt] struct {
 	leftAt          clock.Instant
 	forceReleases   int32 // of a name: force-releases on their way: nothing is asked for meanwhile
 	releases        int32 // releases on their way; of a name: those of its children among them
-	leaving         int32 // of a name: what is on its way that nobody wants any more: a Try would be told of it
+	leaving         int32 // of a fair lock's name: what is on its way that nobody wants any more, and a Try waits for
 	telling         int32 // of a name: lost holds of it whose holders are not told yet
 	tenureSize      int16 // grants of the tenure
 	missedReleases  uint8 // releases that went by since this engine last had the lock, counted to mostMissed
@@ -188,7 +188,8 @@ func (q *Queue[A]) Next() Step {
 	case q.terms().Ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
 		q.whole().resting = true
 		return StepRest
-	case q.head.Try && q.whole().leaving > 0:
+	// A Try, and whoever came behind one: they keep their order, and nobody who leaves makes it wait longer.
+	case q.terms().Family.Mark == MarkPlace && q.whole().leaving > 0 && (q.head.Try || q.whole().resting):
 		q.whole().resting = true
 		return StepRest
 	case q.Forcing(): // its grant would not be believed

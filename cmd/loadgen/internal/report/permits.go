@@ -14,6 +14,7 @@ type Permits struct {
 	Told    bool  `json:"told"`    // the server has said how many are free; else free and missing say nothing
 	Free    int64 `json:"free"`    // on the server, when everybody had released
 	Missing int64 `json:"missing"` // of those that should have been free; below 0: too many
+	Gone    bool  `json:"gone"`    // the server knew of no semaphore any more
 	Judged  bool  `json:"judged"`  // a replica that took over may not know of the last ones
 
 	Leased bool  `json:"leased"`
@@ -50,10 +51,13 @@ func (p *Permits) AddTo(r *Report, free int64) {
 	if !p.Judged {
 		return
 	}
-	if p.Missing > 0 {
+	switch {
+	case p.Missing > 0 && p.Gone:
+		r.Fail("%d of %d permits are missing: the server knows of no semaphore; it has lost its data, or somebody has deleted it",
+			p.Missing, p.Permits)
+	case p.Missing > 0:
 		r.Fail("%d of %d permits are missing: %d are free, and killed clients had %d", p.Missing, p.Permits, p.Free, p.KilledHeld)
-	}
-	if p.Missing < 0 {
+	case p.Missing < 0:
 		r.Fail("%d permits too many: %d of %d are free, and killed clients had %d", -p.Missing, p.Free, p.Permits, p.KilledHeld)
 	}
 	if p.Lost > 0 {

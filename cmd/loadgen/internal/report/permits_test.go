@@ -16,6 +16,7 @@ func TestWhatOfThePermitsIsJudged(t *testing.T) {
 	}{
 		{"All", Permits{Free: 8}, StatusOK, ""},
 		{"OneMissing", Permits{Free: 7}, StatusFailed, "1 of 8 permits are missing: 7 are free, and killed clients had 0"},
+		{"Gone", Permits{Gone: true}, StatusFailed, "8 of 8 permits are missing: the server knows of no semaphore"},
 		{"OneTooMany", Permits{Free: 9}, StatusFailed, "1 permits too many: 9 of 8 are free"},
 		{"TheDeadHadThree", Permits{Free: 5, KilledHeld: 3}, StatusOK, ""},
 		{"TheDeadHadThreeAndOneIsMissing", Permits{Free: 4, KilledHeld: 3}, StatusFailed, "1 of 8 permits are missing"},

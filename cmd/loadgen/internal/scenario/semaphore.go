@@ -35,6 +35,7 @@ type permitCheck struct {
 	callers []*contest.Semaphore
 	set     bool // the semaphore is there
 	idle    idlePermits
+	gone    bool // the server knows of no semaphore
 }
 
 // open makes the semaphore of each caller.
@@ -97,13 +98,17 @@ func (c *permitCheck) watch(ctx context.Context) (end func()) {
 	c.idle.since = time.Time{}
 	// Pinned: rueidis would use its memory again after a second try, and the writer of a connection that was cut meanwhile
 	// may still read it.
-	get := c.s.Srv.Client.B().Get().Key(c.name).Build().Pin()
+	get, role := c.s.Srv.Client.B().Get().Key(c.name).Build().Pin(), c.s.Srv.Client.B().Role().Build().Pin()
 	return every(ctx, freePause, func(ctx context.Context) {
 		began := time.Now()
 		free, err := c.s.Srv.Client.Do(ctx, get).AsInt64()
+		enough := err == nil && free >= int64(c.s.Cfg.Take)
+		if enough && c.s.Srv.Topology != "cluster" { // there a replica says who its master is
+			enough = !saysReplica(c.s.Srv.Client.Do(ctx, role))
+		}
 		now := time.Now()
-		answers := err == nil && now.Sub(began) < answersLate // nobody can take from a server that stands still
-		c.idle.look(now, answers && free >= int64(c.s.Cfg.Take), func() (oldest time.Time, waits bool) {
+		answers := now.Sub(began) < answersLate // nobody can take from a server that stands still
+		c.idle.look(now, answers && enough, func() (oldest time.Time, waits bool) {
 			for _, one := range c.callers {
 				if since, ok := one.WaitsSince(); ok && (!waits || since.Before(oldest)) {
 					oldest, waits = since, true
@@ -112,6 +117,17 @@ func (c *permitCheck) watch(ctx context.Context) (end func()) {
 			return oldest, waits
 		})
 	})
+}
+
+// saysReplica reports whether a server has said that it is one, from which nobody can take. Who may not ask is told
+// nothing.
+func saysReplica(role rueidis.RedisResult) bool {
+	said, err := role.ToArray()
+	if err != nil || len(said) == 0 {
+		return false
+	}
+	is, err := said[0].ToString()
+	return err == nil && is == "slave"
 }
 
 // every calls look again and again, until the function it returns is called.
@@ -180,6 +196,7 @@ func (c *permitCheck) addTo(ctx context.Context, r *report.Report) error {
 	if err != nil {
 		err = fmt.Errorf("ask how many permits are free: %s", c.s.Srv.Hide(err))
 	} else {
+		out.Gone = c.gone
 		out.AddTo(r, free)
 	}
 	if late := c.s.Witness.Align(ctx); late != nil || !c.set { // the others ask, too
@@ -209,7 +226,7 @@ func (c *permitCheck) free(ctx context.Context) (int64, error) {
 	ask := func(cmd rueidis.Completed) rueidis.RedisResult { return c.s.Srv.Ask(ctx, cmd)[0] }
 	b := c.s.Srv.Client.B()
 	free, err := ask(b.Get().Key(c.name).Build()).AsInt64()
-	if rueidis.IsRedisNil(err) {
+	if c.gone = rueidis.IsRedisNil(err); c.gone {
 		free, err = 0, nil
 	}
 	if err != nil || !c.count.Leased {

@@ -282,3 +282,35 @@ func TestATryBehindWhoLeftIsNotRefusedWhereTheSlotMoves(t *testing.T) {
 	require.Zero(t, refused.Load(), "of %d tries of locks that nobody has", tries.Load())
 	testkit.FinishCluster(t, c, e)
 }
+
+// Two Tries that there is room for both have what they ask for, also beside what is given back.
+func TestTwoTriesBesideWhatIsGivenBackAreNotRefused(t *testing.T) {
+	t.Parallel()
+	c := redistest.RunCluster(t, 3, 0)
+	e := testkit.OpenCluster(t, c)
+	sem, read := e.PermitSemaphore("permits"), e.RWLock("rw").ReadLock()
+	_, err := sem.TrySetPermits(testkit.Limited(t), 10)
+	require.NoError(t, err)
+	for range 1000 {
+		permit, ls := sem.AcquireAsync(testkit.Limited(t), 1), read.AcquireAsync(testkit.Limited(t))
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Microsecond)
+		had, hadRead := !permit.Cancel(), !ls.Cancel()
+		time.Sleep(time.Duration(rand.IntN(150)) * time.Microsecond)
+		one, two := sem.TryAcquireAsync(testkit.Limited(t), 1), sem.TryAcquireAsync(testkit.Limited(t), 1)
+		readOne, readTwo := read.TryAcquireAsync(testkit.Limited(t)), read.TryAcquireAsync(testkit.Limited(t))
+		testkit.Release(t, testkit.Get(t, readOne))
+		testkit.Release(t, testkit.Get(t, readTwo))
+		for _, f := range []*engine.Future[*engine.Permit]{one, two} {
+			require.NoError(t, testkit.Get(t, f).Release(testkit.Limited(t)))
+		}
+		if had {
+			require.NoError(t, testkit.Get(t, permit).Release(testkit.Limited(t)))
+		}
+		if hadRead {
+			testkit.Release(t, testkit.Get(t, ls))
+		}
+	}
+	_, err = sem.Delete(testkit.Limited(t))
+	require.NoError(t, err)
+	testkit.FinishCluster(t, c, e)
+}

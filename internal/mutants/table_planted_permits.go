@@ -27,7 +27,7 @@ func plantedPermits() []mutant {
 			one(check, "\t\tout.AddTo(r, free)\n", "\t\t_ = free\n"), "semaphore_sync_PermitsLost"),
 		planted("lost-semaphore-is-fine", "a semaphore that is gone is taken for a full one",
 			one(check, "\t\tfree, err = 0, nil\n", "\t\tfree, err = int64(c.s.Cfg.Permits), nil\n"), "semaphore_sync_SemaphoreLost"),
-		judged("too-many-are-fine", "more free permits than there are is no failure", one(verdicts, "if p.Missing < 0 {", "if p.Missing < 0 && false {")),
+		judged("too-many-are-fine", "more free permits than there are is no failure", one(verdicts, "case p.Missing < 0:", "case p.Missing < 0 && false:")),
 		judged("dead-hold-nothing", "what a killed client had is called missing",
 			one(verdicts, "\twant -= p.KilledHeld\n", "\twant -= 0\n")),
 		judged("free-for-ever", "permits that lie free beside a waiter are no failure", one(verdicts, "if p.Idle > p.Bound {", "if p.Idle > 100*p.Bound {")),

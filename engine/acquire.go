@@ -319,7 +319,7 @@ func (sc *section) tidy(ent *entry) {
 	case ent.InFlight():
 		a := ent.Attempt()
 		if taken := sc.takeBack(&a.op); !taken || a.kept() { // answered in any case
-			ent.desert()
+			ent.leaves()
 		}
 	default:
 		sc.dropAttempt(ent)
@@ -339,24 +339,25 @@ func (sc *section) tidy(ent *entry) {
 	}
 }
 
-// desert notes that nobody waits any more for the acquire that is on its way. A child's may find the lock, or take a
-// place in its queue, and that is given back only after its answer; a Try by another child waits for it.
+// leaves notes that a waiter of a fair lock has left while its acquire is on its way. That may find the lock, or take a
+// place in its queue, which is given back only after its answer; a Try of this engine waits for it.
 //
 // Not where it asks for replicas: it may stand behind those that others of the same connection wait for.
-func (ent *entry) desert() {
-	if all := ent.children(); all != nil && all.root != nil && !all.deserted && ent.Attempt().op.Ack == nil {
-		all.deserted = true
+func (ent *entry) leaves() {
+	op := &ent.Attempt().op
+	if traits(op.Family).Mark == lockstate.MarkPlace && op.Ack == nil && !ent.children().leaves {
+		ent.children().leaves = true
 		ent.LeaveBegun()
 	}
 }
 
-// desertEnded lets others go on after that answer.
-func (sc *section) desertEnded(ent, root *entry) {
+// hasLeft lets others go on after that answer.
+func (sc *section) hasLeft(ent, root *entry) {
 	all := ent.children()
-	if all == nil || !all.deserted {
+	if all == nil || !all.leaves {
 		return
 	}
-	all.deserted = false
+	all.leaves = false
 	if ent.LeaveEnded() {
 		sc.advanceChildren(root)
 	}

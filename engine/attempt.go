@@ -131,7 +131,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	default:
 		sc.failed(a, r)
 	}
-	sc.desertEnded(ent, root)
+	sc.hasLeft(ent, root)
 	sc.answered()
 	sc.leaveAt("attempt.Answered: decided | effects")
 }

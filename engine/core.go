@@ -343,7 +343,7 @@ type children struct {
 	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
 	noted      bool          // of a root: the server has a note that a writer of this engine waits
 	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
-	deserted   bool          // of a child: nobody waits for the acquire that is on its way, and a Try waits for its answer
+	leaves     bool          // of a child: its waiter has left, its acquire is on its way, and a Try waits for the answer
 	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
@@ -636,7 +636,7 @@ type cleanup struct {
 	tries         int
 	lease         time.Duration
 	root          *entry // stays until this has had an answer, and has some wait for it; nil: there was none
-	leaves        bool   // it is on its way, and Try waits for it
+	leaves        bool   // it is on its way, and a Try waits for the answer
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -82,12 +82,12 @@ func (p *busyPoll) begin(now time.Time, ops int, may bool) bool {
 // wins only by enough to be worth the processor's time. What is preferred stays so while the other is hardly better.
 func (p *busyPoll) judge() {
 	if p.tried[blocked] == busyPollTries && p.tried[polling] == busyPollTries {
-		one, other := usualCost(&p.trials[blocked]), usualCost(&p.trials[polling])
-		least := one / 8
+		waits, polls := usualCost(&p.trials[blocked]), usualCost(&p.trials[polling])
+		least := waits / 8
 		if p.prefers == polling {
 			least /= 2
 		}
-		if other < one-least {
+		if polls < waits-least {
 			p.score = min(p.score+1, busyPollSure)
 		} else {
 			p.score = max(p.score-1, -busyPollSure)

@@ -133,7 +133,7 @@ func busyPolls() []mutant {
 	return []mutant{
 		{
 			"busy-poll-burns", "a lane polls where that carries no more",
-			one("resp/busypoll.go", "if other < one-least {", "if other < 8*one {"),
+			one("resp/busypoll.go", "if polls < waits-least {", "if polls < 8*waits {"),
 			"resp", "TestABusyPollKeepsWhatCarriesMore", false,
 		},
 		{

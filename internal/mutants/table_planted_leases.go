@@ -27,7 +27,7 @@ func plantedLeases() []mutant {
 		},
 		{
 			"leases-over-not-free", "permits whose leases are over are taken for missing",
-			one(check, "\treturn free + expired, err\n", "\treturn free + 0*expired, err\n"),
+			one(check, "\treturn free + expired, gone, err\n", "\treturn free + 0*expired, gone, err\n"),
 			"cmd/loadgen", plants + "permits_sync_LeaseThatIsOver", false,
 		},
 		{

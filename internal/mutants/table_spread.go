@@ -83,7 +83,7 @@ func givenBack() []mutant {
 		},
 		{
 			"try-finds-who-has-left", "a Try is told of the place of one who has left, and is just being taken out",
-			one("engine/acquire.go", "\t\tent.desert()\n", ""),
+			one("engine/acquire.go", "\t\tent.leaves()\n", ""),
 			"engine/internal/suite/wait", "TestATryOfAFairLockWaitsUntilWhoLeftHasLeftTheQueue", false,
 		},
 		{
@@ -98,7 +98,7 @@ func givenBack() []mutant {
 		},
 		{
 			"try-counts-who-left-twice", "a Try rests for ever",
-			one("engine/acquire.go", "all.root != nil && !all.deserted &&", "all.root != nil &&"),
+			one("engine/acquire.go", "op.Ack == nil && !ent.children().leaves {", "op.Ack == nil {"),
 			"engine", "TestATryWaitsOnceForEachWhoLeft", false,
 		},
 		{
@@ -108,7 +108,7 @@ func givenBack() []mutant {
 		},
 		{
 			"try-waits-for-anothers-replicas", "a Try waits for the replicas of another name",
-			one("engine/acquire.go", " && ent.Attempt().op.Ack == nil {", " {"),
+			one("engine/acquire.go", " && op.Ack == nil && !ent", " && !ent"),
 			"engine", "TestATryDoesNotWaitForTheReplicasOfAnotherName", false,
 		},
 		{

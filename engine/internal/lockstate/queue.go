@@ -27,7 +27,7 @@ type Queue[A Attempt] struct {
 	leftAt          clock.Instant
 	forceReleases   int32 // of a name: force-releases on their way: nothing is asked for meanwhile
 	releases        int32 // releases on their way; of a name: those of its children among them
-	leaving         int32 // of a fair lock's name: what is on its way that nobody wants any more, and a Try waits for
+	leaving         int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
 	telling         int32 // of a name: lost holds of it whose holders are not told yet
 	tenureSize      int16 // grants of the tenure
 	missedReleases  uint8 // releases that went by since this engine last had the lock, counted to mostMissed
@@ -188,7 +188,8 @@ func (q *Queue[A]) Next() Step {
 	case q.terms().Ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
 		q.whole().resting = true
 		return StepRest
-	// A Try, and whoever came behind one: they keep their order, and nobody who leaves makes it wait longer.
+	// A Try, and once one rests everybody: so nobody overtakes it, and who comes and leaves meanwhile, and is not sent,
+	// does not make it rest for longer.
 	case q.terms().Family.Mark == MarkPlace && q.whole().leaving > 0 && (q.head.Try || q.whole().resting):
 		q.whole().resting = true
 		return StepRest
@@ -541,55 +542,6 @@ func (q *Queue[A]) LossTold() { q.whole().telling-- }
 
 // LossUntold reports whether holders of lost grants of the name are still to be told.
 func (q *Queue[A]) LossUntold() bool { return q.whole().telling > 0 }
-
-// ReleaseSent lets those who were already waiting try when the release is answered: at the moment it
-// leaves, this engine's next acquire would win every race against waiters elsewhere.
-func (q *Queue[A]) ReleaseSent() {
-	q.GivenBack()
-	q.releaseInFlight = q.head != nil
-}
-
-// GivenBack follows a release of what nobody could use: who waits goes on, behind it in the same lane. Only those who
-// travel on another connection wait for its answer, and the name keeps its lanes until then.
-func (q *Queue[A]) GivenBack() {
-	q.releases++
-	if q.name != nil {
-		q.name.releases++
-	}
-}
-
-// HoldBehindRelease makes whoever comes meanwhile wait for the answer to the release that is on its way, too: it was
-// sent for the sake of waiters elsewhere.
-func (q *Queue[A]) HoldBehindRelease() { q.releaseInFlight = true }
-
-// SendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
-func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
-
-// ReleaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
-// have rested until now.
-func (q *Queue[A]) ReleaseAnswered() (rested bool) {
-	if q.releases--; q.releases == 0 {
-		q.releaseInFlight = false
-		rested, q.resting = q.resting && q.name == nil, false
-	}
-	if q.name != nil {
-		return q.name.ReleaseAnswered()
-	}
-	return rested
-}
-
-// LeaveBegun follows a command of the name after which something is to be given back, or that gives it back. A Try
-// waits for its end: it would be told of what nobody wants any more.
-func (q *Queue[A]) LeaveBegun() { q.whole().leaving++ }
-
-// LeaveEnded follows what came of its answer. It says whether others have rested until now.
-func (q *Queue[A]) LeaveEnded() (rested bool) {
-	name := q.whole()
-	if name.leaving--; name.leaving == 0 {
-		rested, name.resting = name.resting, false
-	}
-	return rested
-}
 
 // StopAdmitting ends a yield pause: the engine closes.
 func (q *Queue[A]) StopAdmitting() {

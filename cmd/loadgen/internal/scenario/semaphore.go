@@ -35,7 +35,6 @@ type permitCheck struct {
 	callers []*contest.Semaphore
 	set     bool // the semaphore is there
 	idle    idlePermits
-	gone    bool // the server knows of no semaphore
 }
 
 // open makes the semaphore of each caller.
@@ -192,45 +191,45 @@ func (c *permitCheck) addTo(ctx context.Context, r *report.Report) error {
 	if w := c.count.Witness; w != nil {
 		out.KilledHeld, out.KilledUnsettled = w.Permits(true)
 	}
-	free, err := c.freeAtLast(ctx, out.KilledHeld+out.KilledUnsettled > 0)
+	free, gone, err := c.freeAtLast(ctx, out.KilledHeld+out.KilledUnsettled > 0)
 	if err != nil {
 		err = fmt.Errorf("ask how many permits are free: %s", c.s.Srv.Hide(err))
 	} else {
-		out.Gone = c.gone
+		out.Gone = gone
 		out.AddTo(r, free)
 	}
 	if late := c.s.Witness.Align(ctx); late != nil || !c.set { // the others ask, too
 		return errors.Join(err, late)
 	}
-	_, gone := c.semaphore().Delete(ctx)
-	return errors.Join(err, gone)
+	_, failed := c.semaphore().Delete(ctx)
+	return errors.Join(err, failed)
 }
 
 // freeAtLast asks how many are free. Where a client was killed it waits for them until its leases have run out.
-func (c *permitCheck) freeAtLast(ctx context.Context, killed bool) (free int64, err error) {
+func (c *permitCheck) freeAtLast(ctx context.Context, killed bool) (free int64, gone bool, err error) {
 	var wait time.Duration
 	if c.count.Leased && killed {
 		wait = c.s.Cfg.GapBound()
 	}
 	for began := time.Now(); ; time.Sleep(freePause) {
-		free, err = c.free(ctx)
+		free, gone, err = c.free(ctx)
 		if err != nil || free >= int64(c.count.Permits) || time.Since(began) >= wait {
-			return free, err
+			return free, gone, err
 		}
 	}
 }
 
 // free asks the server past the engine. Leased permits stand beside the others with the server's time at which they
-// are free, and stay there until somebody asks for permits.
-func (c *permitCheck) free(ctx context.Context) (int64, error) {
+// are free, and stay there until somebody asks for permits. gone: the server knows of no semaphore.
+func (c *permitCheck) free(ctx context.Context) (free int64, gone bool, err error) {
 	ask := func(cmd rueidis.Completed) rueidis.RedisResult { return c.s.Srv.Ask(ctx, cmd)[0] }
 	b := c.s.Srv.Client.B()
-	free, err := ask(b.Get().Key(c.name).Build()).AsInt64()
-	if c.gone = rueidis.IsRedisNil(err); c.gone {
+	free, err = ask(b.Get().Key(c.name).Build()).AsInt64()
+	if gone = rueidis.IsRedisNil(err); gone {
 		free, err = 0, nil
 	}
 	if err != nil || !c.count.Leased {
-		return free, err
+		return free, gone, err
 	}
 	now, err := ask(b.Time().Build()).AsStrSlice()
 	for until := time.Now().Add(c.s.Cfg.GapBound()); err != nil && ctx.Err() == nil && time.Now().Before(until); {
@@ -238,9 +237,9 @@ func (c *permitCheck) free(ctx context.Context) (int64, error) {
 		now, err = ask(b.Time().Build()).AsStrSlice()
 	}
 	if err != nil {
-		return 0, err
+		return 0, gone, err
 	}
 	over := b.Zcount().Key("{" + c.name + "}:timeout").Min("-inf").Max(now[0] + "000").Build()
 	expired, err := ask(over).AsInt64()
-	return free + expired, err
+	return free + expired, gone, err
 }

@@ -1,0 +1,53 @@
+package lockstate
+
+// What is on its way to be given back, and who waits for the answer.
+
+// ReleaseSent lets those who were already waiting try when the release is answered: at the moment it
+// leaves, this engine's next acquire would win every race against waiters elsewhere.
+func (q *Queue[A]) ReleaseSent() {
+	q.GivenBack()
+	q.releaseInFlight = q.head != nil
+}
+
+// GivenBack follows a release of what nobody could use: who waits goes on, behind it in the same lane. Only those who
+// travel on another connection wait for its answer, and the name keeps its lanes until then.
+func (q *Queue[A]) GivenBack() {
+	q.releases++
+	if q.name != nil {
+		q.name.releases++
+	}
+}
+
+// HoldBehindRelease makes whoever comes meanwhile wait for the answer to the release that is on its way, too: it was
+// sent for the sake of waiters elsewhere.
+func (q *Queue[A]) HoldBehindRelease() { q.releaseInFlight = true }
+
+// SendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
+func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
+
+// ReleaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
+// have rested until now.
+func (q *Queue[A]) ReleaseAnswered() (rested bool) {
+	if q.releases--; q.releases == 0 {
+		q.releaseInFlight = false
+		rested, q.resting = q.resting && q.name == nil, false
+	}
+	if q.name != nil {
+		return q.name.ReleaseAnswered()
+	}
+	return rested
+}
+
+// LeaveBegun follows that an acquire on its way is nobody's any more, so that what it takes is given back after its
+// answer; or the sending of what gives that back, where it might be overtaken. Until LeaveEnded a Try of a fair lock
+// rests: it would be told of what nobody wants any more.
+func (q *Queue[A]) LeaveBegun() { q.whole().leaving++ }
+
+// LeaveEnded follows what came of the answer. It says whether others have rested until now.
+func (q *Queue[A]) LeaveEnded() (rested bool) {
+	name := q.whole()
+	if name.leaving--; name.leaving == 0 {
+		rested, name.resting = name.resting, false
+	}
+	return rested
+}

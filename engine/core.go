@@ -573,9 +573,10 @@ type reentry struct {
 	hold      *hold
 	op        resp.Op
 	item      wheel.Item[timed]
-	inFlight  bool // op is on its way
-	leaving   bool // the last handle is being given back: nobody enters by the hold any more
-	unlowered bool // the last handle that was taken off has left the key's expiry as it was
+	keeps     keeps // what an OpLeave on its way lowers the key's expiry to
+	inFlight  bool  // op is on its way
+	leaving   bool  // the last handle is being given back: nobody enters by the hold any more
+	unlowered bool  // the last handle that was taken off has left the key's expiry as it was
 }
 
 // A countedRelease is one caller's giving back. It is detached from its caller: a number that was given is given.

@@ -362,17 +362,17 @@ func (sc *section) leaseJoined(h *hold, ls *Lease, sentAt clock.Instant) {
 	sc.tellWatchdog(h)
 }
 
-// keep is the lease that the hold's key must have now for every handle to be served; 0: it has none.
-func (h *hold) keep(now clock.Instant) time.Duration {
+// keeps is what the handles of a hold ask for.
+func (h *hold) keeps() keeps {
 	switch {
 	case h.allCompatible() && h.Handles() == 0, !h.allCompatible() && len(h.extra.wishes) == 0:
-		return 0
+		return keeps{}
 	case !h.allCompatible():
-		return h.extra.wishes.keep(now)
+		return h.extra.wishes.keeps()
 	case h.Renewing():
-		return h.Lease()
+		return keeps{lease: h.Lease()}
 	default:
-		return max(renew.LeaseFor(h.Deadline().Sub(now)), MinFixedLease)
+		return keeps{lease: MinFixedLease, until: h.Deadline()}
 	}
 }
 
@@ -392,7 +392,7 @@ func (sc *section) trustLess(h *hold) {
 		return
 	}
 	now := sc.eng.clock.Now()
-	if keep := h.keep(now); keep != 0 {
+	if keep := h.keeps().at(now); keep != 0 {
 		sc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))
 	}
 }

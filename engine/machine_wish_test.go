@@ -41,12 +41,12 @@ func TestMachineCareIsTheLongestOfThoseThatCount(t *testing.T) {
 
 func TestMachineKeepIsWhatEveryHandleNeeds(t *testing.T) {
 	set := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
-	require.Equal(t, MinFixedLease, wishes{}.keep(machineNow))
-	require.Equal(t, time.Minute, wishes{{set: set}}.keep(machineNow))
+	require.Equal(t, MinFixedLease, wishes{}.keeps().at(machineNow))
+	require.Equal(t, time.Minute, wishes{{set: set}}.keeps().at(machineNow))
 	fixed := wish{set: set, trusted: machineNow.Add(time.Hour)}
-	require.Equal(t, renew.LeaseFor(time.Hour), wishes{{set: set}, fixed}.keep(machineNow))
-	require.Equal(t, renew.LeaseFor(time.Hour), wishes{fixed, {set: set}}.keep(machineNow))
-	require.Equal(t, MinFixedLease, wishes{fixed}.keep(machineNow.Add(2*time.Hour)))
+	require.Equal(t, renew.LeaseFor(time.Hour), wishes{{set: set}, fixed}.keeps().at(machineNow))
+	require.Equal(t, renew.LeaseFor(time.Hour), wishes{fixed, {set: set}}.keeps().at(machineNow))
+	require.Equal(t, MinFixedLease, wishes{fixed}.keeps().at(machineNow.Add(2*time.Hour)))
 }
 
 func TestMachineHandlesThatWantTheSameShareOneWish(t *testing.T) {

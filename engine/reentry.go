@@ -153,7 +153,8 @@ func (sc *section) sendChange(n *reentry) {
 func (sc *section) lowerLease(n *reentry) {
 	h, now := n.hold, sc.eng.clock.Now()
 	sc.passMaxHold(h, now)
-	keep := h.keep(now)
+	n.keeps = h.keeps()
+	keep := n.keeps.at(now)
 	if keep == 0 || h.extra != nil && h.extra.extends > 0 {
 		n.op.Kind, n.op.LeaseMs, n.unlowered = resp.OpCount, 1, true
 		return
@@ -166,6 +167,9 @@ func (sc *section) lowerLease(n *reentry) {
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
 	sc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))
 }
+
+// Keep implements [resp.Lowering].
+func (n *reentry) Keep(now clock.Instant) time.Duration { return n.keeps.at(now) }
 
 // lease is the longest that the present change may keep the lock.
 func (n *reentry) lease() time.Duration {
@@ -346,7 +350,7 @@ func (sc *section) readEnded(ent *entry, asked time.Duration) {
 	}
 	now := sc.eng.clock.Now()
 	sc.passMaxHold(w, now)
-	if keep := w.keep(now); keep != 0 && keep < asked {
+	if keep := w.keeps().at(now); keep != 0 && keep < asked {
 		sc.settleCount(w)
 	}
 }

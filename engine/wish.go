@@ -50,17 +50,31 @@ func (ws wishes) care() care {
 	return c
 }
 
-// keep is the lease that a key must have now, at least, for every handle to be served.
-func (ws wishes) keep(now clock.Instant) time.Duration {
-	least := MinFixedLease
+// keeps is what a key must be kept for so that every handle is served: the zero value says that there is none.
+type keeps struct {
+	lease time.Duration // of those that are renewed, at least MinFixedLease
+	until clock.Instant // until when the others are trusted; 0: there are none
+}
+
+// at is the lease that the key must have at now; 0: there is no handle.
+func (k keeps) at(now clock.Instant) time.Duration {
+	if k.until == 0 {
+		return k.lease
+	}
+	return max(k.lease, renew.LeaseFor(k.until.Sub(now)))
+}
+
+// keeps is what these ask for.
+func (ws wishes) keeps() keeps {
+	k := keeps{lease: MinFixedLease}
 	for _, w := range ws {
 		if w.trusted == 0 {
-			least = max(least, w.set.Lease)
+			k.lease = max(k.lease, w.set.Lease)
 		} else {
-			least = max(least, renew.LeaseFor(w.trusted.Sub(now)))
+			k.until = max(k.until, w.trusted)
 		}
 	}
-	return least
+	return k
 }
 
 // add is a further handle's wish, that was granted by what was sent at sentAt and answered at now.

@@ -84,7 +84,7 @@ func (w *wishWorld) leave() {
 	if len(w.handles) == 0 {
 		return
 	}
-	keep := w.ws.keep(w.now)
+	keep := w.ws.keeps().at(w.now)
 	w.deadline = min(w.deadline, renew.TrustUntil(w.now, keep))
 	w.expiry = min(w.expiry, w.now.Add(keep))
 	longest := MinFixedLease

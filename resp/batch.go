@@ -217,7 +217,7 @@ func (c *command) appendArgs(args []string, e *envelope, inline []*Op) []string 
 	// The other kinds, each as its script wants it.
 	switch first.Kind {
 	case OpReacquire, OpCount, OpLeave:
-		return append(args, e.lease.of(first.LeaseMs), first.Field, e.limit.of(e.notAfter),
+		return append(args, e.lease.of(first.leaseMs(e.now)), first.Field, e.limit.of(e.notAfter),
 			strconv.FormatInt(int64(first.Count), 10), reacquireMode(first.Kind))
 	case OpRelease:
 		args = append(args, first.Family.publish(e.publish), first.releaseMessage(e.cluster), strconv.Itoa(len(inline)))
@@ -268,6 +268,14 @@ func (op *Op) insideField() string {
 		return ""
 	}
 	return op.Sink.(Insider).Inside()
+}
+
+// leaseMs is the lease that a command asks for which is made at now.
+func (op *Op) leaseMs(now clock.Instant) int64 {
+	if s, is := op.Sink.(Lowering); is && op.Kind == OpLeave {
+		return s.Keep(now).Milliseconds()
+	}
+	return op.LeaseMs
 }
 
 // reacquireMode is what reacquire.lua calls the kinds of op that it serves.

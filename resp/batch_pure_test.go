@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/mock"
@@ -33,6 +34,14 @@ func (s *heirSink) Heirs() []Heir       { return s.heirs }
 func (s *heirSink) Inside() string      { return s.inside }
 func (s *heirSink) Wanted() []int32     { return s.wanted }
 func (s *heirSink) Known() int64        { return s.known }
+
+// loweringSink is the sink of an op that lowers a key's expiry.
+type loweringSink struct {
+	heirSink
+	until clock.Instant
+}
+
+func (s *loweringSink) Keep(now clock.Instant) time.Duration { return s.until.Sub(now) }
 
 // builtOf is what a command is to the client.
 func builtOf(c *command, e *envelope) rueidis.Completed {
@@ -77,6 +86,7 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 	left := func(o *Op) { o.Left = true }
 	other := func(o *Op) { o.Field = "G" }
 	nobody := func(o *Op) { o.Sink = nil }
+	lowers := func(o *Op) { o.Sink = &loweringSink{until: clock.Instant(30 * time.Second)} }
 	heirs := func(all ...Heir) func(*Op) { return func(o *Op) { o.Sink = &heirSink{heirs: all} } }
 	for name, c := range map[string]struct {
 		ops           []*Op
@@ -102,6 +112,7 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"count of a writer":  {[]*Op{op(OpCount, FamilyWrite)}, "a 30000 F 77 21 1", ""},
 		"count, fair":        {[]*Op{op(OpCount, FamilyFair)}, "a 30000 F 77 21 1", ""},
 		"leave":              {[]*Op{op(OpLeave, FamilyLock)}, "a 30000 F 77 21 2", ""},
+		"leave, later":       {[]*Op{op(OpLeave, FamilyLock, lowers)}, "a 20000 F 77 21 2", ""},
 		"release":            {[]*Op{op(OpRelease, FamilyLock), op(OpRelease, FamilyLock, other)}, "a b SPUBLISH 0 0 '' F 1 G 1", "SPUBLISH 0 2 '' a b F 1 G 1"},
 		"release, left":      {[]*Op{op(OpRelease, FamilyLock, left)}, "a SPUBLISH 00 0 '' F 1", ""},
 		"release of spin":    {[]*Op{op(OpRelease, FamilySpin)}, "a '' 0 0 '' F 1", ""},
@@ -131,7 +142,7 @@ func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 		"permits listed":     {[]*Op{op(OpQueue, FamilyPermits)}, "{a}:timeout", ""},
 		"acquire for writes": {[]*Op{op(OpAcquire, FamilyWrite), op(OpAcquire, FamilyWrite)}, "a b 30000 F 77 1 0", "30000 F 77 0 0 a b"},
 	} {
-		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77}
+		e := envelope{wire: bareWire(capabilities{Copy: true, Greater: true}), publish: "SPUBLISH", notAfter: 77, now: clock.Instant(10 * time.Second)}
 		keys, args := argued(t, e, c.ops...)
 		require.Equal(t, c.want, args, name)
 		require.Equal(t, len(c.ops), keys, name)

@@ -31,9 +31,9 @@ type Op struct {
 	Key     string
 	Hash    uint64 // xxhash of Key: picks the lane, so that a key's commands stay in order
 	Field   string // the owner id; OpAcquire: the lane makes it, read it once answered; OpForce: channel; OpCall: what
-	LeaseMs int64
-	Ack     *Ack  // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
-	Count   int32 // OpReacquire, OpCount, OpLeave: the wanted hold count; OpCall: a number
+	LeaseMs int64  // OpLeave: a Sink that is a Lowering says it when the command is made
+	Ack     *Ack   // OpAcquire, OpReacquire, OpCount: who must have seen a grant before it is answered; nil: nobody
+	Count   int32  // OpReacquire, OpCount, OpLeave: the wanted hold count; OpCall: a number
 	state   atomic.Uint32
 	Kind    OpKind
 	Slot    uint16 // of Key, where slots matter
@@ -89,6 +89,13 @@ func (op *Op) resetRoute() { op.alone, op.asking, op.among, op.hops = false, fal
 // The result is the lane's and is only valid during the call.
 type Sink interface {
 	Answered(op *Op, r *Result)
+}
+
+// A Lowering is a sink of an OpLeave: what the handles that remain ask for runs out while the op waits in its lane.
+type Lowering interface {
+	Sink
+	// Keep returns what they ask for at now. It runs on the lane's goroutine.
+	Keep(now clock.Instant) time.Duration
 }
 
 // An Insider is the sink of a reader who is let in beside a hold of its own, whoever waits.

@@ -14,6 +14,11 @@ func wishes() []mutant {
 			familySuite, "TestANestedFixedLeaseLeavesNothingOnTheKeyWhenItIsGivenBack", false,
 		},
 		{
+			"lowered-to-what-was-left", "while a lowering waits in its lane, what it lowers to stays",
+			one("resp/batch.go", "is && op.Kind == OpLeave", "is && op.Kind == OpCount"),
+			"resp", "TestEveryScriptIsGivenWhatItsHeaderAsksFor", false,
+		},
+		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
 			one("engine/reentry.go", "\tsc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
 			familySuite, "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,

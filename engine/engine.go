@@ -144,7 +144,12 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 	}
 	e.timers, e.shortTimers = wheel.NewSet(w, timerWidth, deliver), wheel.NewSet(w, shortWidth, deliver)
 	e.nodes = nodes
-	owner := func(s renew.Subject) renew.Renewer { return nodes.Owner(s.(*hold).ent.slot) }
+	owner := func(s renew.Subject) renew.Renewer {
+		if !nodes.Cluster() {
+			return nodes.Owner(0) // of a million holds none is in a cache, and no slot is asked for
+		}
+		return nodes.Owner(s.(*hold).ent.slot)
+	}
 	e.watchdog = renew.New(e.clock, w, owner, listener{e})
 	// From here on things happen by themselves: everything they use is there.
 	nodes.Start(resp.Hooks{

@@ -359,10 +359,22 @@ func (s *sim) afterCommand(args []string, b simBefore, r *twin.Reply) {
 	}
 }
 
+// simRenewedFields are the fields of a renewal of n keys: one each, or one for the next so many keys.
+func simRenewedFields(args []string, n int) (fields []string) {
+	if len(args) == n {
+		return args
+	}
+	for ; len(args) > 0; args = args[2:] {
+		some, _ := strconv.Atoi(args[1])
+		fields = append(fields, slices.Repeat(args[:1], some)...)
+	}
+	return fields
+}
+
 // checkRenewed: nobody is renewed who did not want to be when that was sent: a server that stops runs it much later.
 func (s *sim) checkRenewed(args []string, sent clock.Instant) {
 	keys := simKeysOf(args)
-	for i, field := range args[len(args)-len(keys):] {
+	for i, field := range simRenewedFields(args[3+len(keys)+3:], len(keys)) {
 		n := s.byKey[keys[i]]
 		if n == nil {
 			continue

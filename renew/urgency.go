@@ -15,6 +15,13 @@ type urgency struct {
 	sorted []waiting // the most urgent last
 	fresh  []waiting // what came since
 	spare  []waiting // empty, for the next merge
+	spans  []span    // empty, for the next sort
+}
+
+// A span is of those that came one behind the other with the same deadline.
+type span struct {
+	deadline clock.Instant
+	from, to int
 }
 
 // waiting is a subject that is due, and what it was when it came: of a million holds none is in a cache, and each look
@@ -46,16 +53,41 @@ func (u *urgency) pop() waiting {
 	return next
 }
 
+// order sorts what came since. Most come in spans, so that is what is sorted; and who came first is taken first, for a
+// flock stays together.
+func (u *urgency) order() {
+	spans := u.spans
+	for from := 0; from < len(u.fresh); {
+		to := from + 1
+		for to < len(u.fresh) && u.fresh[to].deadline == u.fresh[from].deadline {
+			to++
+		}
+		spans = append(spans, span{u.fresh[from].deadline, from, to})
+		from = to
+	}
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(b.deadline, a.deadline), cmp.Compare(b.from, a.from))
+	})
+	into := slices.Grow(u.spare, len(u.fresh))
+	for _, s := range spans {
+		for i := s.to - 1; i >= s.from; i-- {
+			into = append(into, u.fresh[i])
+		}
+	}
+	clear(u.fresh)
+	u.fresh, u.spare, u.spans = into, kept(u.fresh), kept(spans)
+}
+
 // sort brings what came since into the order of the others.
 func (u *urgency) sort() {
-	slices.SortFunc(u.fresh, func(a, b waiting) int { return cmp.Compare(b.deadline, a.deadline) })
+	u.order()
 	if len(u.sorted) == 0 {
 		u.sorted, u.fresh = u.fresh, u.sorted
 		return
 	}
 	into, a, b := u.spare, u.sorted, u.fresh
 	for len(a) > 0 && len(b) > 0 {
-		if a[0].deadline.Before(b[0].deadline) {
+		if !a[0].deadline.After(b[0].deadline) {
 			into, b = append(into, b[0]), b[1:]
 		} else {
 			into, a = append(into, a[0]), a[1:]

@@ -1,6 +1,7 @@
 package renew
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -39,6 +40,28 @@ func TestUrgencyGivesTheEarliestDeadlineFirst(t *testing.T) {
 		pop()
 	}
 	require.Zero(t, u.len())
+}
+
+func TestUrgencyGivesThoseOfOneDeadlineInTheOrderInWhichTheyCame(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // it must repeat
+	var u urgency
+	var there []waiting
+	for came := range 200 {
+		for range rnd.IntN(6) {
+			w := waiting{deadline: clock.Instant(rnd.IntN(5)), work: came}
+			u.push(w)
+			there = append(there, w)
+		}
+		if rnd.IntN(3) > 0 {
+			continue
+		}
+		slices.SortStableFunc(there, func(a, b waiting) int { return cmp.Compare(a.deadline, b.deadline) })
+		for range min(5, len(there)) {
+			require.Equal(t, there[0], u.pop())
+			there = there[1:]
+		}
+	}
+	require.Equal(t, len(there), u.len())
 }
 
 // What was taken is not kept from the collector.

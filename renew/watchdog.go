@@ -323,6 +323,7 @@ const nearby, nearbySimulated = 128, 2
 type firing struct {
 	lost, endangered, ended []Subject
 	out                     dueByNode
+	firsts                  flock // of those that have no time yet
 }
 
 // decide says what a hold needs that is due. Called with mu held.
@@ -344,7 +345,10 @@ func (k *Cohorts) decide(f *firing, now clock.Instant, s Subject) {
 	}
 	if h.Renewing() && !k.ended {
 		if h.next == 0 {
-			h.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
+			if !f.firsts.joins(h.sentAt, h.Lease()) {
+				f.firsts.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
+			}
+			h.next = f.firsts.next
 			f.out.of(k, s) // its senders connect meanwhile
 		}
 		if !h.jeopardy && !now.Before(jeopardyAt(h.sentAt, h.Lease())) {
@@ -488,6 +492,7 @@ type taking struct {
 	causes          []Cause // of the lost
 	renewed         []Success
 	failed, late    int64
+	flock           flock // of those that were renewed
 }
 
 // take takes what one answer proves. Called with mu held.
@@ -514,7 +519,7 @@ func (k *Cohorts) take(t *taking, now clock.Instant, s Subject, a *resp.Renewal)
 		if lag := h.lag(now); lag >= 0 {
 			t.renewed = append(t.renewed, Success{s, lag})
 		}
-		k.succeeded(h, a.SentAt, t.lease, now)
+		k.succeeded(t, h, a.SentAt, now)
 	case a.Code == resp.CodeNotOurs:
 		// No look is scheduled: Lose ends the watch.
 		t.lost, t.causes = append(t.lost, s), append(t.causes, CauseNotOurs)
@@ -550,14 +555,18 @@ func saidBy(err *resp.ServerError) bool {
 	return err != nil && err.Class != resp.ClassUnknown && err.Class != resp.ClassUnreachable
 }
 
-// succeeded takes what a success proves that was sent then, with that lease. Called with mu held.
-func (k *Cohorts) succeeded(h *Hold, sentAt clock.Instant, lease time.Duration, now clock.Instant) {
+// succeeded takes what a success proves that was sent then. Called with mu held.
+func (k *Cohorts) succeeded(t *taking, h *Hold, sentAt, now clock.Instant) {
 	if h.failing {
 		h.set(secondBit, false)
 	}
 	h.failing = false
-	proven := k.proves(h, sentAt, lease, now)
-	h.next = nextRenewal(k.world, h.sentAt, proven)
+	due := h.next
+	proven := k.proves(h, sentAt, t.lease, now)
+	if !t.flock.joins(due, proven) || h.sentAt != t.flock.sentAt {
+		t.flock.sentAt, t.flock.next = h.sentAt, nextRenewal(k.world, h.sentAt, proven)
+	}
+	h.next = t.flock.next
 }
 
 // proves takes what the server has proven by a success, whatever else is on its way. It returns the lease that is

@@ -55,6 +55,36 @@ func nameIn(f Family, text string) string {
 	return text
 }
 
+// Locks that one command has granted are renewed by one owner id for many of them: each is asked for under its own.
+func TestRenewalsOfManyKeysUnderAFewOwnerIDs(t *testing.T) {
+	r := newFamilyRig(t)
+	for _, f := range []Family{FamilyLock, FamilyRead} {
+		var batch []Renewal
+		for i, field := range strings.Split("FFFFFFGGGG", "") {
+			key := fmt.Sprint("many", f, i)
+			_, got := r.ask(OpReacquire, f, key, as(nodeID+":"+field))
+			require.Equal(t, CodeGranted, got.Code)
+			r.do("PEXPIRE", key, "15000")
+			batch = append(batch, Renewal{Key: key, Field: nodeID + ":" + field, Family: f, LeaseMs: 30_000})
+		}
+		gone, taken := 3, 7
+		r.do("DEL", batch[gone].Key)
+		r.do("HDEL", batch[taken].Key, batch[taken].Field)
+		r.do("HSET", batch[taken].Key, batch[gone].Field, "1")
+		r.do("PEXPIRE", batch[taken].Key, "15000")
+		r.n.Renew(false, 2*time.Second, batch)
+		for i, one := range batch {
+			if i == gone || i == taken {
+				require.Equal(t, CodeNotOurs, one.Code, "%v %d", f, i)
+				require.Less(t, r.number("PTTL", one.Key), int64(15_001), "%v %d", f, i)
+				continue
+			}
+			require.Equal(t, CodeRenewed, one.Code, "%v %d", f, i)
+			require.Greater(t, r.number("PTTL", one.Key), int64(20_000), "%v %d", f, i)
+		}
+	}
+}
+
 // Where a read hold's mark has run out, or was deleted, the next renewal makes it anew: Redisson takes a reader without one
 // for dead.
 func TestARenewalMakesTheMarkOfAReadHoldAgain(t *testing.T) {

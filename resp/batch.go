@@ -305,15 +305,19 @@ func (op *Op) key() string {
 	return op.Family.object(op.Key)
 }
 
-// appendFields lists the fields of ops in runs: a field, and how many keys in a row it is for.
-// What was acquired together is mostly released together.
+// appendFields lists the fields of ops in stretches.
 func appendFields(args []string, ops []*Op) []string {
-	for start := 0; start < len(ops); {
+	return appendStretches(args, len(ops), func(i int) string { return ops[i].Field })
+}
+
+// appendStretches lists the fields of n keys: a field, and how many keys in a row it is for.
+func appendStretches(args []string, n int, field func(i int) string) []string {
+	for start := 0; start < n; {
 		end := start + 1
-		for end < len(ops) && ops[end].Field == ops[start].Field {
+		for end < n && field(end) == field(start) {
 			end++
 		}
-		args = append(args, ops[start].Field, strconv.Itoa(end-start))
+		args = append(args, field(start), strconv.Itoa(end-start))
 		start = end
 	}
 	return args

@@ -71,6 +71,36 @@ func argued(t *testing.T, e envelope, ops ...*Op) (keys int, args string) {
 	return keys, strings.Join(words[3:], " ")
 }
 
+// Locks that one command has granted have one owner id: where that makes fewer arguments it is said once for all of
+// them.
+func TestTheFieldOfManyRenewalsInARowIsSentOnce(t *testing.T) {
+	for fields, want := range map[string]string{
+		"F":      "a 30000 1 0 F",
+		"FF":     "a b 30000 1 0 F F",
+		"FFF":    "a b c 30000 1 0 F 3",
+		"FGFF":   "a b c d 30000 1 0 F G F F",
+		"FFFG":   "a b c d 30000 1 0 F F F G",
+		"FFFFG":  "a b c d e 30000 1 0 F 4 G 1",
+		"FGGGGF": "a b c d e f 30000 1 0 F G G G G F",
+	} {
+		var part []Renewal
+		for i, field := range fields {
+			part = append(part, Renewal{Key: string(rune('a' + i)), Field: string(field), Family: FamilyLock, LeaseMs: 30000})
+		}
+		for _, cluster := range []bool{false, true} {
+			built := renewCommand(bareWire(capabilities{Greater: true}), cluster, part)
+			words := slices.Clone(built.Commands())
+			if cluster && len(part) > 1 {
+				keys := strings.Join(strings.Split(want, " ")[:len(part)], " ")
+				rest := strings.TrimPrefix(want, keys+" 30000 1 0 ")
+				require.Equal(t, fmt.Sprintf("0 30000 1 %d %s %s", len(part), keys, rest), strings.Join(words[2:], " "), fields)
+				continue
+			}
+			require.Equal(t, fmt.Sprintf("%d %s", len(part), want), strings.Join(words[2:], " "), fields)
+		}
+	}
+}
+
 // What every script is given, as its header asks for it.
 func TestEveryScriptIsGivenWhatItsHeaderAsksFor(t *testing.T) {
 	op := func(kind OpKind, f Family, changes ...func(*Op)) *Op {

@@ -337,16 +337,27 @@ func renewCommand(w *wire, cluster bool, part []Renewal) rueidis.Completed {
 	return sha.Numkeys(int64(len(part))).Arg(keys...).Arg(lease, greater, "0").Arg(fields...).Build()
 }
 
-// sideBySide returns the keys of a command and their fields. They are copied, so that they stand one behind the other:
-// the client writes them on another processor, which would wait for each of a million that stand anywhere.
+// sideBySide returns the keys of a command and their fields: one for each key, or each and how many keys it is for,
+// whichever is less. They are copied, so that they stand one behind the other: the client writes them on another
+// processor, which would wait for each of a million that stand anywhere.
 func sideBySide(part []Renewal, space []string) (keys, fields []string) {
-	size := 0
+	size, stretches := 0, 0
 	for i := range part {
 		space = append(space, part[i].Family.renewKey(part[i].Key))
-		size += len(space[i]) + len(part[i].Field)
+		size += len(space[i])
+		if i == 0 || part[i].Field != part[i-1].Field {
+			stretches++
+		}
 	}
-	for i := range part {
-		space = append(space, part[i].Field)
+	if 2*stretches < len(part) {
+		space = appendStretches(space, len(part), func(i int) string { return part[i].Field })
+	} else {
+		for i := range part {
+			space = append(space, part[i].Field)
+		}
+	}
+	for _, text := range space[len(part):] {
+		size += len(text)
 	}
 	var b strings.Builder
 	b.Grow(size)

@@ -18,7 +18,7 @@ func simulatedForms() map[string][]edit {
 			{release, `v := s.pcall("HDEL", key, field)`, "_ = field\n\t\tv := s.pcall(\"DEL\", key)"},
 			{alone, `v := s.pcall("HDEL", KEYS.at(1), ARGV.at(4))`, `v := s.pcall("DEL", KEYS.at(1))`},
 		},
-		"renew-anybodys": one(renewal, `v := r.pcall("HEXISTS", key, ARGV.at(fields+i))`, "_ = fields\n\t\tv := r.pcall(\"EXISTS\", key)"),
+		"renew-anybodys": one(renewal, `v := r.pcall("HEXISTS", key, field)`, "_ = field\n\t\tv := r.pcall(\"EXISTS\", key)"),
 		"count-by-steps": {
 			{reacquire, `set := s.pcall("HSET", key, field, argument(target))`, `set := s.pcall("HINCRBY", key, field, "1")`},
 			{reacquire, `changes := mode != "0" && (is != is2 || have != target)`, "changes := is != is2 || have <= target"},

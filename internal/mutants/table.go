@@ -138,7 +138,7 @@ func scripts() []mutant {
 		},
 		{
 			"renew-anybodys", "a holder believes in a lock that another has",
-			one(renewal, "local v = call('HEXISTS', key, ARGV[fields + i])", "local v = call('EXISTS', key)"),
+			one(renewal, "local v = call('HEXISTS', key, field)", "local v = call('EXISTS', key)"),
 			"resp", "TestRenewAnswersEachKeyForItself", false,
 		},
 		{

@@ -275,6 +275,17 @@ func (g *generator) stretches(n int, field func() string) []string {
 	return out
 }
 
+// eachOrStretches are the fields of n keys as renewals have them.
+func (g *generator) eachOrStretches(n int, field func() string) (out []string) {
+	if g.IntN(2) == 0 {
+		return g.stretches(n, field)
+	}
+	for range n {
+		out = append(out, field())
+	}
+	return out
+}
+
 // heirs are some waiters that may have one of n keys next.
 func (g *generator) heirs(n int) (out []string) {
 	for range g.IntN(3 * n) {
@@ -308,11 +319,7 @@ func (g *generator) call(name string) action {
 	case "release":
 		args = g.keyed(keys, slices.Concat([]string{g.one("", g.publish(), g.publish()), "0", "N", g.one("", "alone", "masters", "masters"), "KEYS"}, g.stretches(len(keys), g.field))...)
 	case "renew", "readrenew":
-		argv := []string{g.lease(), g.flag(), "N", "KEYS"}
-		for range keys {
-			argv = append(argv, g.field())
-		}
-		args = g.keyed(keys, argv...)
+		args = g.keyed(keys, slices.Concat([]string{g.lease(), g.flag(), "N", "KEYS"}, g.eachOrStretches(len(keys), g.field))...)
 	case "force":
 		args = []string{"1", keys[0], g.one("", g.publish()), "0", "channel", g.one("", "read", "write", "fair"), g.notAfter()}
 	case "inspect":
@@ -345,9 +352,9 @@ func (g *generator) call(name string) action {
 	case "permitsrenew":
 		argv, sets := []string{g.one("30000", "60000", "90000"), g.flag(), "N", "KEYS"}, []string(nil)
 		for _, key := range keys {
-			argv, sets = append(argv, g.permits()), append(sets, permitTimeouts(key))
+			sets = append(sets, permitTimeouts(key))
 		}
-		args = g.keyed(sets, argv...)
+		args = g.keyed(sets, append(argv, g.eachOrStretches(len(keys), g.permits)...)...)
 	case "permitsset":
 		args = []string{"1", keys[0], g.publish(), g.permitVerb(), g.one("0", "1", "3", "5", "10", "-2"), g.one("30000", "90000"), g.notAfter()}
 	case "permitsleased":
@@ -360,10 +367,7 @@ func (g *generator) call(name string) action {
 		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), g.taken))...)
 	case "grouprenew":
 		argv := []string{g.one("30000", "60000", "90000"), g.flag(), "N", "KEYS"}
-		for range keys {
-			argv = append(argv, g.taken())
-		}
-		args = g.keyed(keys, argv...)
+		args = g.keyed(keys, append(argv, g.eachOrStretches(len(keys), g.taken)...)...)
 	case "groupforce":
 		args = []string{"1", keys[0], g.publish(), "0", "channel", "", g.notAfter(), g.someValues()}
 	case "groupheld":

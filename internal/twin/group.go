@@ -224,10 +224,10 @@ func (s *Server) groupRenew(KEYS, ARGV list) Reply {
 	now := s.time()
 	lease := want(ARGV.at(1))
 	out, renewed := begin(now), int64(0)
-	fields := 3 + wantInt(ARGV.at(3))
 	keys, skip, n := keysAndSkip(KEYS, ARGV, 3, wantInline(KEYS, ARGV.at(3)))
+	fields := stretches(ARGV, n)
 	for i := 1; i <= n; i++ {
-		if v := s.groupRaise(keys.at(skip+i), ARGV.at(fields+i), float64(now), lease); v.Kind == Nil {
+		if v := s.groupRaise(keys.at(skip+i), fields.next(), float64(now), lease); v.Kind == Nil {
 			renewed++
 		} else {
 			out.add(i, v)

@@ -145,6 +145,31 @@ func keysAndSkip(KEYS, ARGV list, skip, inline int) (keys list, from, n int) {
 	return KEYS, 0, len(KEYS)
 }
 
+// A stretch is how the renewals find the fields of n keys, which follow in ARGV from at on: one each, or one for the next
+// so many keys.
+type stretch struct {
+	ARGV     list
+	at, left int
+	each     bool
+	field    string
+}
+
+func stretches(ARGV list, n int) stretch {
+	at := 4 + wantInt(ARGV.at(3))
+	return stretch{ARGV: ARGV, at: at, each: len(ARGV)-at+1 == n}
+}
+
+// next is the field of the next key.
+func (s *stretch) next() string {
+	if s.each {
+		s.field, s.at = s.ARGV.at(s.at), s.at+1
+	} else if s.left == 0 {
+		s.field, s.left, s.at = s.ARGV.at(s.at), wantInt(s.ARGV.at(s.at+1)), s.at+2
+	}
+	s.left--
+	return s.field
+}
+
 // A reply collects what a script returns: out.
 type outs []Reply
 

@@ -41,10 +41,10 @@ func (p *permitsrenew) run(KEYS, ARGV list) Reply {
 	p.now = p.time()
 	p.till = float64(p.now) + want(ARGV.at(1))
 	out, renewed := begin(p.now), int64(0)
-	fields := 3 + wantInt(ARGV.at(3))
 	keys, skip, n := keysAndSkip(KEYS, ARGV, 3, wantInline(KEYS, ARGV.at(3)))
+	fields := stretches(ARGV, n)
 	for i := 1; i <= n; i++ {
-		if v := p.raise(keys.at(skip+i), ARGV.at(fields+i)); v.Kind == Nil {
+		if v := p.raise(keys.at(skip+i), fields.next()); v.Kind == Nil {
 			renewed++
 		} else {
 			out.add(i, v)

@@ -54,15 +54,15 @@ func (r *readrenew) run(KEYS, ARGV list) Reply {
 	r.lease, r.greater = ARGV.at(1), ARGV.at(2) == "1"
 	r.wanted = orNaN(r.lease)
 	out, renewed := begin(now), int64(0)
-	fields := 3 + wantInt(ARGV.at(3))
 	keys, skip, n := keysAndSkip(KEYS, ARGV, 3, wantInline(KEYS, ARGV.at(3)))
+	fields := stretches(ARGV, n)
 	for i := 1; i <= n; i++ {
-		key := keys.at(skip + i)
-		v := r.pcall("HEXISTS", key, ARGV.at(fields+i))
+		key, field := keys.at(skip+i), fields.next()
+		v := r.pcall("HEXISTS", key, field)
 		if v.is(1) {
 			v = r.raise(key)
 			if !v.table() {
-				v = r.mark(key, ARGV.at(fields+i))
+				v = r.mark(key, field)
 			}
 		} else if v.is(0) {
 			v = number(-1)

@@ -28,11 +28,11 @@ func (r *renew) run(KEYS, ARGV list) Reply {
 	r.lease, r.greater = ARGV.at(1), ARGV.at(2) == "1"
 	r.wanted = orNaN(r.lease)
 	out, renewed := begin(now), int64(0)
-	fields := 3 + wantInt(ARGV.at(3))
 	keys, skip, n := keysAndSkip(KEYS, ARGV, 3, wantInline(KEYS, ARGV.at(3)))
+	fields := stretches(ARGV, n)
 	for i := 1; i <= n; i++ {
-		key := keys.at(skip + i)
-		v := r.pcall("HEXISTS", key, ARGV.at(fields+i))
+		key, field := keys.at(skip+i), fields.next()
+		v := r.pcall("HEXISTS", key, field)
 		if v.is(1) {
 			v = r.raise(key)
 			if !v.table() {

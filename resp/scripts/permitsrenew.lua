@@ -4,7 +4,8 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  says nothing here
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[4+] those keys, then the ids of each key, 16 bytes each
+-- ARGV[4+] those keys, then the ids of each key, 16 bytes each; or, where that is less: ids, n, ids, n, ...: the ids of
+--          the next n keys
 -- returns  {now, renewed, i, v, i, v, ...} where a key that is not named was renewed, and v is
 --          -1 not ours, or the error of this key alone.
 -- cost     a zscore an id, zadd

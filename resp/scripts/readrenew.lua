@@ -5,7 +5,8 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  '1': PEXPIRE knows GT
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[4+] those keys, then the field of each key
+-- ARGV[4+] those keys, then the field of each key; or, where that is less: field, n, field, n, ...: the field of the
+--          next n keys
 -- returns  {now, renewed, i, v, i, v, ...} where a key that is not named was renewed, and v is
 --          -1 not ours, or the error of this key alone.
 -- cost     hexists, pexpire (without GT: pttl on top), set

@@ -5,7 +5,8 @@
 -- ARGV[1]  lease in ms
 -- ARGV[2]  '1': PEXPIRE knows GT
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[4+] those keys, then the field of each key
+-- ARGV[4+] those keys, then the field of each key; or, where that is less: field, n, field, n, ...: the field of the
+--          next n keys
 -- returns  {now, renewed, i, v, i, v, ...} where a key that is not named was renewed, and v is
 --          -1 not ours, or the error of this key alone.
 -- cost     hexists, pexpire (without GT: pttl on top)
@@ -30,13 +31,21 @@ local function raise(key)
   return call('PEXPIRE', key, lease)
 end
 
-local keys, skip, n, fields = KEYS, 0, #KEYS, 3 + tonumber(ARGV[3])
+local keys, skip, n = KEYS, 0, #KEYS
 if n == 0 then
   keys, skip, n = ARGV, 3, tonumber(ARGV[3])
 end
+local at, left, field = 4 + tonumber(ARGV[3]), 0, nil
+local each = #ARGV - at + 1 == n
 for i = 1, n do
+  if each then
+    field, at = ARGV[at], at + 1
+  elseif left == 0 then
+    field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
+  end
+  left = left - 1
   local key = keys[skip + i]
-  local v = call('HEXISTS', key, ARGV[fields + i])
+  local v = call('HEXISTS', key, field)
   if v == 1 then
     v = raise(key)
     if type(v) ~= 'table' then

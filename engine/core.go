@@ -364,7 +364,6 @@ type hold struct {
 
 	// Guarded by the shard.
 	lockstate.Grant
-	watch *leaseContext       // the contexts that were asked for, linked
 	lease *Lease              // until leakAfter renewals; afterwards only weak
 	weak  weak.Pointer[Lease] // finds out that nobody can release the lease any more
 	owner *Owner              // nil: nobody can enter again
@@ -373,6 +372,7 @@ type hold struct {
 
 // extra is what few holds have.
 type extra struct {
+	watch   *leaseContext    // the contexts that were asked for, linked
 	token   int64            // of a fenced lock; set before anybody has a lease
 	readers map[*Owner]int32 // of a read hold, instead of its owner: handles of each
 	shown   bool             // of permits: their ids were told
@@ -444,15 +444,23 @@ func (h *hold) readsFor(o *Owner) int32 {
 // their children are user code.
 func (h *hold) contexts() []*leaseContext {
 	var all []*leaseContext
-	for c := h.watch; c != nil; c = c.next {
+	for c := h.watches(); c != nil; c = c.next {
 		all = append(all, c)
 	}
 	return all
 }
 
+// watches is the first of the contexts that were asked for.
+func (h *hold) watches() *leaseContext {
+	if h.extra == nil {
+		return nil
+	}
+	return h.extra.watch
+}
+
 // watchOf finds the context of one lease.
 func (h *hold) watchOf(ls *Lease) *leaseContext {
-	for c := h.watch; c != nil; c = c.next {
+	for c := h.watches(); c != nil; c = c.next {
 		if c.lease == ls && c.tell == nil {
 			return c
 		}
@@ -462,7 +470,10 @@ func (h *hold) watchOf(ls *Lease) *leaseContext {
 
 // unwatch takes the context of one lease out, and with it the one that it shares with others.
 func (h *hold) unwatch(ls *Lease) (ended *leaseContext) {
-	for at := &h.watch; *at != nil; {
+	if h.extra == nil {
+		return nil
+	}
+	for at := &h.extra.watch; *at != nil; {
 		c := *at
 		if c.lease != ls {
 			at = &c.next

@@ -121,7 +121,8 @@ func (ls *Lease) context() *leaseContext {
 		c.cancel(ErrReleased)
 	case ls.Lost(): // Context ends it
 	default: // an ended one hangs on nothing: the hold may be somebody else's by now
-		c.next, h.watch = h.watch, c
+		m := h.ensureExtra()
+		c.next, m.watch = m.watch, c
 	}
 	return c
 }
@@ -266,7 +267,8 @@ func (ls *Lease) watchFor(c *leaseContext) error {
 		return ErrReleased
 	}
 	// A loss that is decided from here on finds it among the hold's contexts.
-	c.lease, c.next, ls.hold.watch = ls, ls.hold.watch, c
+	m := ls.hold.ensureExtra()
+	c.lease, c.next, m.watch = ls, m.watch, c
 	return nil
 }
 

@@ -132,7 +132,7 @@ func (h *hold) checkLeak(sh *shard, count uint8) (found bool, next uint8) {
 		h.weak, h.lease = weak.Make(h.lease), nil
 		return false, leakWeak
 	}
-	return h.watch == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound(), leakWeak
+	return h.watches() == nil && h.reentry() == nil && h.weak.Value() == nil && h.LeakFound(), leakWeak
 }
 
 // Outlasted is the watchdog's word that a renewal may have come behind the command that lowered the key's expiry. A

@@ -27,7 +27,7 @@ func TestRedWatchesAPartOnceThatJoinsWhileItBegins(t *testing.T) {
 		rl.join(2, third)
 		rl.begin()
 		for i, ls := range rl.granted() {
-			if w := ls.hold.watch; w != &rl.parts[i].watch || w.next != nil {
+			if w := ls.hold.watches(); w != &rl.parts[i].watch || w.next != nil {
 				sc.t.Fatalf("%q is not watched once", ls.Name()) // the list may be a ring: nothing may walk it
 			}
 		}

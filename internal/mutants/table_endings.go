@@ -69,7 +69,7 @@ func handles() []mutant {
 		},
 		{
 			"ended-contexts-hang-on", "what one holder asks for late hangs on the next one's hold",
-			one("engine/lease.go", "	default: // an ended one hangs on nothing: the hold may be somebody else's by now\n		c.next, h.watch = h.watch, c\n	}\n", "	}\n	c.next, h.watch = h.watch, c\n"),
+			one("engine/lease.go", "	default: // an ended one hangs on nothing: the hold may be somebody else's by now\n		m := h.ensureExtra()\n		c.next, m.watch = m.watch, c\n	}\n", "	}\n	m := h.ensureExtra()\n	c.next, m.watch = m.watch, c\n"),
 			"engine", "TestAContextOfALeaseThatIsOverHangsOnNothing", false,
 		},
 		{

@@ -25,18 +25,18 @@ func handedOver() []mutant {
 		},
 		{
 			"head-start-of-who-had-it", "an engine that has just had the lock goes before those who wait for it",
-			one("engine/internal/lockstate/queue.go", "q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone", "q.wait, q.busyUntil, q.by = waitNot, 0, WakeNone"),
+			one("engine/internal/lockstate/queue.go", "q.wait, q.missedReleases, q.by = waitNot, 0, WakeNone", "q.wait, q.by = waitNot, WakeNone"),
 			"engine/internal/lockstate", "TestMachineQueueForgetsItsWaiting", false,
 		},
 		{
 			"turn-outlasts-others", "an engine goes on with a turn in which somebody else had the lock",
-			one("engine/internal/lockstate/queue.go", "if q.busyUntil = until; q.head == nil ||", "if q.busyUntil = until; false &&"),
+			one("engine/internal/lockstate/queue.go", "if q.tookUntil(until); q.head == nil ||", "if q.tookUntil(until); false &&"),
 			"engine/internal/lockstate", "TestMachineBusyEndsTheTurn", false,
 		},
 		{
 			"tenure-of-permits-ends-with-too-few", "permits go from hand to hand only until the next waiter is told that there are too few",
-			one("engine/internal/lockstate/queue.go", "if q.busyUntil = until; q.head == nil || q.terms().Family.Serves != ServesSome {",
-				"if q.busyUntil = until; true {"),
+			one("engine/internal/lockstate/queue.go", "if q.tookUntil(until); q.head == nil || q.terms().Family.Serves != ServesSome {",
+				"if q.tookUntil(until); true {"),
 			"engine/internal/suite/family", "TestPermitsGoFromHandToHandThoughTheNextWaiterWasRefused", false,
 		},
 		{

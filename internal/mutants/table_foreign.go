@@ -15,7 +15,7 @@ func foreign() []mutant {
 		},
 		{
 			"lock-is-left-within-a-turn", "a turn ends with each grant",
-			one("engine/internal/lockstate/tenure.go", "|| q.TenureOpen(now) || now.Sub(q.leftAt)", "|| now.Sub(q.leftAt)"), "engine/internal/lockstate", left, false,
+			one("engine/internal/lockstate/tenure.go", "|| q.TenureOpen(now) || now.Sub(q.seldom().leftAt)", "|| now.Sub(q.seldom().leftAt)"), "engine/internal/lockstate", left, false,
 		},
 		{
 			"left-only-by-newcomers", "engines that have waited for long win every race against a JVM",
@@ -31,7 +31,7 @@ func foreign() []mutant {
 		},
 		{
 			"spin-has-no-rivals", "who spins elsewhere is kept out",
-			one("engine/internal/lockstate/tenure.go", "return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor", "return false"),
+			one("engine/internal/lockstate/tenure.go", "return leftAt != 0 && now.Sub(leftAt) < rivalsFor", "return leftAt != leftAt"),
 			"engine/internal/lockstate", "TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt", false,
 		},
 		{

@@ -10,7 +10,7 @@ func rules() []mutant {
 		},
 		{
 			"courtesy-is-for-ever", "a Try is told of a holder for ever, where nobody has the lock",
-			one("engine/internal/lockstate/tenure.go", "waitYield, 0, 0 }", "waitYield, 0, clock.Instant(1 << 62) }"),
+			one("engine/internal/lockstate/tenure.go", "waitYield, 0\n\tq.tookUntil(0)", "waitYield, 0\n\tq.tookUntil(clock.Instant(1 << 62))"),
 			"engine", "TestATryBehindWhoLeavesTheLockToOthersIsToldOfNoHolderForEver", false,
 		},
 	}

@@ -63,7 +63,7 @@ func TestANameKnowsOfTheLossesOfItsChildren(t *testing.T) {
 }
 
 func TestAQueueSaysWhereItIs(t *testing.T) {
-	q := &testQueue{ask: askInFlight, wait: waitParked, closed: closedLost, releases: 7, releaseInFlight: true, forceReleases: 9}
+	q := &testQueue{ask: askInFlight, wait: waitParked, closed: closedLost, releases: 7, releaseInFlight: true, extra: &rare[*testAttempt]{forceReleases: 9}}
 	require.Equal(t, "ask 1 wait 2 closed 2 releases 7 in flight true forces 9", q.String())
 }
 

@@ -13,8 +13,8 @@ func (q *Queue[A]) ReleaseSent() {
 // travel on another connection wait for its answer, and the name keeps its lanes until then.
 func (q *Queue[A]) GivenBack() {
 	q.releases++
-	if q.name != nil {
-		q.name.releases++
+	if name := q.whole(); name != q {
+		name.releases++
 	}
 }
 
@@ -30,10 +30,10 @@ func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
 func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 	if q.releases--; q.releases == 0 {
 		q.releaseInFlight = false
-		rested, q.resting = q.resting && q.name == nil, false
+		rested, q.resting = q.resting && q.whole() == q, false
 	}
-	if q.name != nil {
-		return q.name.ReleaseAnswered()
+	if name := q.whole(); name != q {
+		return name.ReleaseAnswered()
 	}
 	return rested
 }
@@ -41,12 +41,13 @@ func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 // LeaveBegun follows that an acquire on its way is nobody's any more, so that what it takes is given back after its
 // answer; or the sending of what gives that back, where it might be overtaken. Until LeaveEnded a Try of a fair lock
 // rests: it would be told of what nobody wants any more.
-func (q *Queue[A]) LeaveBegun() { q.whole().leaving++ }
+func (q *Queue[A]) LeaveBegun() { q.whole().ensureExtra().leaving++ }
 
 // LeaveEnded follows what came of the answer. It says whether others have rested until now.
 func (q *Queue[A]) LeaveEnded() (rested bool) {
 	name := q.whole()
-	if name.leaving--; name.leaving == 0 {
+	extra := name.ensureExtra()
+	if extra.leaving--; extra.leaving == 0 {
 		rested, name.resting = name.resting, false
 	}
 	return rested

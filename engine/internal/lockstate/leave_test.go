@@ -73,7 +73,7 @@ func TestASpinLockHasRivalsForAWhileAfterSomebodyElseHadIt(t *testing.T) {
 	var q testQueue
 	require.False(t, q.Rivals(now), "nobody else was ever seen")
 	require.False(t, q.Rivals(1), "not either by a clock that has just begun")
-	q.leftAt = now
+	q.ensureExtra().leftAt = now
 	require.True(t, q.Rivals(now.Add(rivalsFor-1)))
 	require.False(t, q.Rivals(now.Add(rivalsFor)))
 }

@@ -118,8 +118,8 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 		"a hold that is lost": {testQueue{closed: closedLost}, StepRest},
 		"a release":           {testQueue{releaseInFlight: true}, StepRest},
 		"releases of it":      {testQueue{releases: 1}, StepSend},
-		"a force-release":     {testQueue{forceReleases: 1}, StepRest},
-		"one of the name's":   {testQueue{name: &testQueue{forceReleases: 1}}, StepRest},
+		"a force-release":     {testQueue{extra: &rare[*testAttempt]{forceReleases: 1}}, StepRest},
+		"one of the name's":   {testQueue{extra: &rare[*testAttempt]{name: &testQueue{extra: &rare[*testAttempt]{forceReleases: 1}}}}, StepRest},
 	} {
 		c.q.Push(&opFor(lockTraits).Waiter)
 		require.Equal(t, c.want, c.q.Next(), name)
@@ -127,14 +127,14 @@ func TestMachineQueueAsksUnlessSomethingStandsAgainstIt(t *testing.T) {
 	}
 	for _, name := range []*testQueue{nil, {}} {
 		q := queueOf(acked(1))
-		q.name = name
+		q.ensureExtra().name = name
 		require.Equal(t, StepSend, q.Next())
 		q.whole().releases = 1
 		require.Equal(t, StepRest, q.Next(), "it travels on another connection, and might overtake the release")
 		require.True(t, q.whole().resting)
 	}
 	name := &testQueue{}
-	require.Same(t, name, (&testQueue{name: name}).whole())
+	require.Same(t, name, (&testQueue{extra: &rare[*testAttempt]{name: name}}).whole())
 	require.Same(t, name, name.whole())
 }
 
@@ -237,8 +237,8 @@ func TestMachineGrantGoesToTheFirstWhoAskedForIt(t *testing.T) {
 		"more replicas":   {nil, newOp(&Terms{Lease: lock.Lease, Ack: &Ack{Replicas: 2}}), 1, false},
 		"enough replicas": {nil, newOp(&Terms{Lease: lock.Lease, Ack: &Ack{Replicas: 2}}), 2, true},
 		"overtaken":       {func(q *testQueue) { q.overtaken = true }, opFor(lockTraits), 0, false},
-		"to be taken":     {func(q *testQueue) { q.forceReleases = 1 }, opFor(lockTraits), 0, false},
-		"of its name":     {func(q *testQueue) { q.name = &testQueue{forceReleases: 1} }, opFor(lockTraits), 0, false},
+		"to be taken":     {func(q *testQueue) { q.ensureExtra().forceReleases = 1 }, opFor(lockTraits), 0, false},
+		"of its name":     {func(q *testQueue) { q.ensureExtra().name = &testQueue{extra: &rare[*testAttempt]{forceReleases: 1}} }, opFor(lockTraits), 0, false},
 	} {
 		second := opFor(lockTraits)
 		q := asked(gone(opFor(lockTraits)), c.first, second)
@@ -292,7 +292,7 @@ func TestMachineBusyEndsTheTurn(t *testing.T) {
 		require.Equal(t, keep, q.attempt != nil)
 		require.Equal(t, keep, q.ask == askKept)
 		require.Equal(t, waitWoken, q.wait)
-		require.Equal(t, machineNow+5, q.busyUntil)
+		require.Equal(t, machineNow+5, q.seldom().busyUntil)
 		require.Zero(t, q.tenureUntil)
 		q.wait = waitTenure
 		q.Busy(0, keep)
@@ -353,7 +353,7 @@ func TestMachineQueueGoesOnAfterBusy(t *testing.T) {
 		c.spoil(q)
 		require.Equal(t, c.want, q.AfterBusy(lock), name)
 		require.Equal(t, c.wait, q.wait, name)
-		require.Equal(t, c.wait == waitNot, q.busyUntil == 0, name)
+		require.Equal(t, c.wait == waitNot, q.seldom().busyUntil == 0, name)
 	}
 	for _, placed := range []bool{false, true} {
 		q := asked(opFor(fair))
@@ -372,10 +372,10 @@ func TestMachineQueueWasToldBusyUntilItIsTrueNoMore(t *testing.T) {
 		"parked":              {testQueue{wait: waitParked}, true},
 		"in its turn":         {testQueue{wait: waitTenure}, true},
 		"in a yield pause":    {testQueue{wait: waitYield}, false},
-		"a poll":              {testQueue{wait: waitWoken, by: WakePoll, busyUntil: machineNow + 1}, true},
-		"a poll at the end":   {testQueue{wait: waitWoken, by: WakePoll, busyUntil: machineNow}, false},
-		"a message":           {testQueue{wait: waitWoken, by: WakeMessage, busyUntil: machineNow + 1}, false},
-		"nothing, but a poll": {testQueue{by: WakePoll, busyUntil: machineNow + 1}, false},
+		"a poll":              {testQueue{wait: waitWoken, by: WakePoll, extra: &rare[*testAttempt]{busyUntil: machineNow + 1}}, true},
+		"a poll at the end":   {testQueue{wait: waitWoken, by: WakePoll, extra: &rare[*testAttempt]{busyUntil: machineNow}}, false},
+		"a message":           {testQueue{wait: waitWoken, by: WakeMessage, extra: &rare[*testAttempt]{busyUntil: machineNow + 1}}, false},
+		"nothing, but a poll": {testQueue{by: WakePoll, extra: &rare[*testAttempt]{busyUntil: machineNow + 1}}, false},
 	} {
 		require.Equal(t, c.want, c.q.ToldBusy(machineNow), name)
 	}
@@ -481,7 +481,7 @@ func TestMachinePollComesJustBehindTheLeaseOfTheHolder(t *testing.T) {
 		"at 20 ms":        {machineNow.Add(24 * ms), 25 * ms, 5 * ms},
 	} {
 		q := queueOf(opFor(lockTraits))
-		q.busyUntil = c.until
+		q.ensureExtra().busyUntil = c.until
 		least, spread := q.PollSpan(machineNow)
 		require.Equal(t, [2]time.Duration{c.least, c.spread}, [2]time.Duration{least, spread}, name)
 		require.Zero(t, q.spins, name)
@@ -540,11 +540,11 @@ func TestMachineTurnLastsFromItsFirstGrant(t *testing.T) {
 	q.Unlink(q.head)
 	require.False(t, q.TenureOpen(machineNow-1), "nobody waits")
 
-	q.busyUntil = machineNow
+	q.ensureExtra().busyUntil = machineNow
 	q.Yield()
 	require.Equal(t, waitYield, q.wait)
 	require.Zero(t, q.tenureUntil)
-	require.Zero(t, q.busyUntil)
+	require.Zero(t, q.seldom().busyUntil)
 	require.False(t, q.Deserted(), "a yield pause outlives those who wait")
 	q.StopAdmitting()
 	require.Equal(t, waitWoken, q.wait)
@@ -576,13 +576,13 @@ func TestMachineNobodyElseIsLeftAHeadStart(t *testing.T) {
 }
 
 func TestMachineQueueForgetsItsWaiting(t *testing.T) {
-	q := testQueue{wait: waitTenure, busyUntil: 1, missedReleases: 2, by: WakePoll}
+	q := testQueue{wait: waitTenure, extra: &rare[*testAttempt]{busyUntil: 1}, missedReleases: 2, by: WakePoll}
 	q.Unpark()
-	require.Equal(t, testQueue{}, q)
+	require.Equal(t, testQueue{extra: &rare[*testAttempt]{}}, q)
 	for name, q := range map[string]*testQueue{
 		"somebody waits": queueOf(opFor(lockTraits)), "an acquire": {attempt: &testAttempt{}},
 		"a hold": {closed: closedHeld}, "a hold that is lost": {closed: closedLost},
-		"a release": {releases: 1}, "a force-release": {forceReleases: 1},
+		"a release": {releases: 1}, "a force-release": {extra: &rare[*testAttempt]{forceReleases: 1}},
 	} {
 		require.False(t, q.Empty(), name)
 	}
@@ -617,7 +617,7 @@ func TestMachineHandOverTakesTheFirstWhoAsksForTheSame(t *testing.T) {
 func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
 	name := &testQueue{}
 	q := queueOf(opFor(lockTraits))
-	q.name = name
+	q.ensureExtra().name = name
 	q.ReleaseSent()
 	q.ReleaseSent()
 	require.True(t, q.releaseInFlight)
@@ -647,7 +647,7 @@ func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
 	require.False(t, empty.releaseInFlight, "nobody waits")
 	require.False(t, empty.ReleaseAnswered())
 
-	child := &testQueue{name: &testQueue{releases: 1}, resting: true}
+	child := &testQueue{extra: &rare[*testAttempt]{name: &testQueue{releases: 1}}, resting: true}
 	child.ReleaseSent()
 	require.False(t, child.ReleaseAnswered(), "one of the name's is on its way")
 }

@@ -17,21 +17,15 @@ import (
 // What holds after every event whose step was done: if somebody waits and there is no hold here, then
 // an acquire is on its way, or is to be sent again, or a wake-up is due, or a release or a force-release is on its way.
 type Queue[A Attempt] struct {
-	head      *Waiter       // those who want the lock, in order; before the first stands the last
-	attempt   A             // there unless ask is askNot
-	name      *Queue[A]     // of a child: the queue of its name, which counts for all of them; nil: this is it
-	busyUntil clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
+	head    *Waiter  // those who want the lock, in order; before the first stands the last
+	attempt A        // there unless ask is askNot
+	extra   *rare[A] // mostly nil, see seldom
 
-	tenureUntil clock.Instant // of this engine, while it has the lock again and again; 0: it has none
-	// of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
-	leftAt          clock.Instant
-	forceReleases   int32 // of a name: force-releases on their way: nothing is asked for meanwhile
-	releases        int32 // releases on their way; of a name: those of its children among them
-	leaving         int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
-	telling         int32 // of a name: lost holds of it whose holders are not told yet
-	tenureSize      int16 // grants of the tenure
-	missedReleases  uint8 // releases that went by since this engine last had the lock, counted to mostMissed
-	others          uint8 // of a name: who heard the last release, but for this engine, counted to leaveTo
+	tenureUntil     clock.Instant // of this engine, while it has the lock again and again; 0: it has none
+	releases        int32         // releases on their way; of a name: those of its children among them
+	tenureSize      int16         // grants of the tenure
+	missedReleases  uint8         // releases that went by since this engine last had the lock, counted to mostMissed
+	others          uint8         // of a name: who heard the last release, but for this engine, counted to leaveTo
 	ask             askState
 	wait            waitState
 	closed          closing  // by a grant of this engine
@@ -46,8 +40,42 @@ type Queue[A Attempt] struct {
 	overtaken       bool     // a force-release began while the acquire was on its way: its grant may be gone
 }
 
+// rare is what few queues need: of a lock that is held, and that nobody else wants, a million may be there.
+type rare[A Attempt] struct {
+	name      *Queue[A]     // of a child: the queue of its name, which counts for all of them; nil: this is it
+	busyUntil clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
+	// of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
+	leftAt        clock.Instant
+	forceReleases int32 // of a name: force-releases on their way: nothing is asked for meanwhile
+	leaving       int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
+	telling       int32 // of a name: lost holds of it whose holders are not told yet
+}
+
+// seldom is what there is of that, to read.
+func (q *Queue[A]) seldom() rare[A] {
+	if q.extra == nil {
+		return rare[A]{}
+	}
+	return *q.extra
+}
+
+// ensureExtra is the same to write: it is made if it is not there.
+func (q *Queue[A]) ensureExtra() *rare[A] {
+	if q.extra == nil {
+		q.extra = &rare[A]{}
+	}
+	return q.extra
+}
+
+// tookUntil notes until when somebody else has the lock.
+func (q *Queue[A]) tookUntil(at clock.Instant) {
+	if at != 0 || q.extra != nil {
+		q.ensureExtra().busyUntil = at
+	}
+}
+
 // Under makes it the queue of a child of a name: what it hears is meant for it.
-func (q *Queue[A]) Under(name *Queue[A]) { q.name, q.missedReleases = name, mostMissed }
+func (q *Queue[A]) Under(name *Queue[A]) { q.ensureExtra().name, q.missedReleases = name, mostMissed }
 
 // An Attempt is an acquire that was sent, or is to be: a pointer, and nil is none.
 type Attempt interface {
@@ -68,13 +96,13 @@ const (
 // String says where it is, for the eye.
 func (q *Queue[A]) String() string {
 	return fmt.Sprintf("ask %d wait %d closed %d releases %d in flight %v forces %d",
-		q.ask, q.wait, q.closed, q.releases, q.releaseInFlight, q.forceReleases)
+		q.ask, q.wait, q.closed, q.releases, q.releaseInFlight, q.seldom().forceReleases)
 }
 
 // whole is the queue that counts what concerns the whole name.
 func (q *Queue[A]) whole() *Queue[A] {
-	if q.name != nil {
-		return q.name
+	if q.extra != nil && q.extra.name != nil {
+		return q.extra.name
 	}
 	return q
 }
@@ -190,7 +218,7 @@ func (q *Queue[A]) Next() Step {
 		return StepRest
 	// A Try, and once one rests everybody: so nobody overtakes it, and who comes and leaves meanwhile, and is not sent,
 	// does not make it rest for longer.
-	case q.terms().Family.Mark == MarkPlace && q.whole().leaving > 0 && (q.head.Try || q.whole().resting):
+	case q.terms().Family.Mark == MarkPlace && q.whole().seldom().leaving > 0 && (q.head.Try || q.whole().resting):
 		q.whole().resting = true
 		return StepRest
 	case q.Forcing(): // its grant would not be believed
@@ -219,13 +247,13 @@ func (q *Queue[A]) InFlight() bool { return q.ask == askInFlight }
 func (q *Queue[A]) Sent() { q.ask, q.hinted, q.overtaken = askInFlight, false, false }
 
 // ForceBegun follows the beginning of a force-release of the name.
-func (q *Queue[A]) ForceBegun() { q.forceReleases++ }
+func (q *Queue[A]) ForceBegun() { q.ensureExtra().forceReleases++ }
 
 // ForceAnswered follows its end, when no copy of it can run any more.
-func (q *Queue[A]) ForceAnswered() { q.forceReleases-- }
+func (q *Queue[A]) ForceAnswered() { q.ensureExtra().forceReleases-- }
 
 // Forcing reports whether one is on its way: no grant is believed meanwhile.
-func (q *Queue[A]) Forcing() bool { return q.whole().forceReleases > 0 }
+func (q *Queue[A]) Forcing() bool { return q.whole().seldom().forceReleases > 0 }
 
 // Overtake follows the beginning of a force-release, for every queue of the name. Whatever travels on another
 // connection may be answered when that is long over.
@@ -322,7 +350,7 @@ func (q *Queue[A]) Busy(until clock.Instant, keep bool) {
 		q.wait = waitWoken
 	}
 	// Of permits this engine may have some, and give them to who waits here: that goes on until its time.
-	if q.busyUntil = until; q.head == nil || q.terms().Family.Serves != ServesSome {
+	if q.tookUntil(until); q.head == nil || q.terms().Family.Serves != ServesSome {
 		q.tenureUntil = 0
 	}
 }
@@ -348,7 +376,8 @@ func (q *Queue[A]) AfterBusy(asked *Traits) Step {
 	case !q.Meant(asked):
 		// The answer says nothing about what the first wants: it is as if nothing had been asked.
 		if q.wait == waitWoken && !q.head.told {
-			q.wait, q.busyUntil = waitNot, 0
+			q.wait = waitNot
+			q.tookUntil(0)
 		}
 		return q.Next()
 	// it has no place to park in yet
@@ -362,7 +391,7 @@ func (q *Queue[A]) AfterBusy(asked *Traits) Step {
 // ToldBusy reports whether the last answer, if there was one, was that somebody else has the lock. A poll that is on
 // its way takes nothing of that back.
 func (q *Queue[A]) ToldBusy(now clock.Instant) bool {
-	polls := q.wait == waitWoken && q.by == WakePoll && now.Before(q.busyUntil)
+	polls := q.wait == waitWoken && q.by == WakePoll && now.Before(q.BusyUntil())
 	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
 }
 
@@ -476,7 +505,8 @@ func (q *Queue[A]) PollSpan(now clock.Instant) (least, spread time.Duration) {
 		q.spins = min(q.spins+1, spinsMost)
 		return least, spread
 	}
-	if end := max(q.busyUntil.Sub(now), 0) + time.Millisecond; q.busyUntil != 0 && end < pollCap {
+	busyUntil := q.BusyUntil()
+	if end := max(busyUntil.Sub(now), 0) + time.Millisecond; busyUntil != 0 && end < pollCap {
 		return end, max(end, 20*time.Millisecond) / 5
 	}
 	return pollCap * 4 / 5, pollCap * 2 / 5
@@ -489,7 +519,7 @@ func (q *Queue[A]) Hinted() { q.hinted = true }
 func (q *Queue[A]) WokenBy() WakeKind { return q.by }
 
 // BusyUntil is what the last answer "busy" said; 0: there was none, or the lock was free since.
-func (q *Queue[A]) BusyUntil() clock.Instant { return q.busyUntil }
+func (q *Queue[A]) BusyUntil() clock.Instant { return q.seldom().busyUntil }
 
 // Waited reports whether it was told "busy" and waits since.
 func (q *Queue[A]) Waited() bool { return q.wait != waitNot }
@@ -504,7 +534,10 @@ func (q *Queue[A]) Parked() bool { return q.wait == waitParked }
 func (q *Queue[A]) Paused() bool { return q.wait.paused() }
 
 // Unpark ends the waiting: the lock is held here, or nobody wants it.
-func (q *Queue[A]) Unpark() { q.wait, q.busyUntil, q.missedReleases, q.by = waitNot, 0, 0, WakeNone }
+func (q *Queue[A]) Unpark() {
+	q.wait, q.missedReleases, q.by = waitNot, 0, WakeNone
+	q.tookUntil(0)
+}
 
 // Deserted reports whether what is only there for waiters can end. A yield pause outlives them: whoever
 // comes next keeps it, too.
@@ -512,7 +545,7 @@ func (q *Queue[A]) Deserted() bool { return q.head == nil && q.wait != waitYield
 
 // Empty reports whether nothing goes on with the name any more.
 func (q *Queue[A]) Empty() bool {
-	return q.head == nil && !q.asks() && q.closed == closedNot && q.releases == 0 && q.forceReleases == 0
+	return q.head == nil && !q.asks() && q.closed == closedNot && q.releases == 0 && q.seldom().forceReleases == 0
 }
 
 // TakeCompatible takes the first live op out of the queue if it asks for the same kind of lease, and for no
@@ -535,13 +568,13 @@ func (q *Queue[A]) Lost() {
 func (q *Queue[A]) Reopen() { q.closed = closedNot }
 
 // LossBegun follows the loss of any grant of the name.
-func (q *Queue[A]) LossBegun() { q.whole().telling++ }
+func (q *Queue[A]) LossBegun() { q.whole().ensureExtra().telling++ }
 
 // LossTold follows that its holder was told.
-func (q *Queue[A]) LossTold() { q.whole().telling-- }
+func (q *Queue[A]) LossTold() { q.whole().ensureExtra().telling-- }
 
 // LossUntold reports whether holders of lost grants of the name are still to be told.
-func (q *Queue[A]) LossUntold() bool { return q.whole().telling > 0 }
+func (q *Queue[A]) LossUntold() bool { return q.whole().seldom().telling > 0 }
 
 // StopAdmitting ends a yield pause: the engine closes.
 func (q *Queue[A]) StopAdmitting() {

@@ -131,9 +131,9 @@ func (w *queueWorld) events() []event {
 		{"an older hold is lost", w.held != 0, func() {
 			w.fatalIf(w.freed(&Grant{}) || w.q.Next() == StepSend, "an older hold opened the queue")
 		}},
-		{"force", w.q.forceReleases < 2, w.force},
+		{"force", w.q.seldom().forceReleases < 2, w.force},
 		// An acquire that ran before it is answered before it, if they travel on one connection.
-		{"forced", w.q.forceReleases > 0 && (!w.flying || !w.ran || w.set.Ack != nil), w.forced},
+		{"forced", w.q.seldom().forceReleases > 0 && (!w.flying || !w.ran || w.set.Ack != nil), w.forced},
 		{"clean", len(w.ghosts) > 0, func() { w.free(w.ghosts[0]); w.ghosts = w.ghosts[1:] }},
 		{"time", true, func() {
 			us := rapid.SampledFrom([]int{100, 1000, 60_000, 1_300_000}).Draw(w.t, "µs")
@@ -214,7 +214,7 @@ func TestQueuePollsAfterAFifthMoreThanASecondAtMost(t *testing.T) {
 	now := clock.Instant(time.Hour)
 	for _, left := range []time.Duration{-1, 0, 10, 998, 999, 1000, 2000} {
 		for _, more := range []time.Duration{-1, 0, 1, 900_000} {
-			q.busyUntil = now.Add(left*time.Millisecond + more)
+			q.ensureExtra().busyUntil = now.Add(left*time.Millisecond + more)
 			least, spread := q.PollSpan(now)
 			require.LessOrEqual(t, least+spread, 1200*time.Millisecond, "%v and %v left", left*time.Millisecond, more)
 		}

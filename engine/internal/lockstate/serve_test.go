@@ -88,7 +88,7 @@ func TestServeBelievesNoGrantThatAForceReleaseMayHaveTaken(t *testing.T) {
 	for name, spoil := range map[string]func(*testQueue){
 		"it began since":        func(q *testQueue) { q.ForceBegun(); q.Overtake(); q.ForceAnswered() },
 		"it is on its way":      func(q *testQueue) { q.ForceBegun() },
-		"one of the name's, is": func(q *testQueue) { q.name = &testQueue{}; q.name.ForceBegun() },
+		"one of the name's, is": func(q *testQueue) { q.ensureExtra().name = &testQueue{}; q.ensureExtra().name.ForceBegun() },
 	} {
 		for _, f := range []*Traits{permitTraits, latchTraits} {
 			a, b := wanting(f, 1), wanting(f, 1)

@@ -10,7 +10,10 @@ import (
 // it leaves to them.
 
 // Yield leaves the name to others for a moment, whatever is heard meanwhile.
-func (q *Queue[A]) Yield() { q.wait, q.tenureUntil, q.busyUntil = waitYield, 0, 0 }
+func (q *Queue[A]) Yield() {
+	q.wait, q.tenureUntil = waitYield, 0
+	q.tookUntil(0)
+}
 
 // Tenure counts a grant of the server's, and says until when this engine's tenure with the lock lasts. It
 // begins with the first grant after somebody else had the lock, or could have had it, or was not heard to
@@ -73,7 +76,7 @@ func (q *Queue[A]) ReleaseHeard(counted bool, heard, us int64) {
 func (q *Queue[A]) Crowded() bool { return q.others >= leaveTo }
 
 // SawOthers notes when the lock was last left to others; of a spin lock: when somebody else was last found to have it.
-func (q *Queue[A]) SawOthers(at clock.Instant) { q.leftAt = at }
+func (q *Queue[A]) SawOthers(at clock.Instant) { q.ensureExtra().leftAt = at }
 
 // tenurePause orders engines that wake by the same message: who has heard fewer releases since its own
 // last tenure leaves the others a head start. With nobody else about it costs one short pause at most
@@ -102,10 +105,10 @@ const (
 // LeavesToOthers reports whether a release that is sent now leaves the lock to others. It does not where who waits here
 // goes on.
 func (q *Queue[A]) LeavesToOthers(now clock.Instant) bool {
-	if !q.Crowded() || q.TenureOpen(now) || now.Sub(q.leftAt) < leaveEvery {
+	if !q.Crowded() || q.TenureOpen(now) || now.Sub(q.seldom().leftAt) < leaveEvery {
 		return false
 	}
-	q.leftAt = now
+	q.ensureExtra().leftAt = now
 	return true
 }
 
@@ -118,7 +121,8 @@ const (
 
 // Rivals reports whether somebody else has had a spin lock lately.
 func (q *Queue[A]) Rivals(now clock.Instant) bool {
-	return q.leftAt != 0 && now.Sub(q.leftAt) < rivalsFor
+	leftAt := q.seldom().leftAt
+	return leftAt != 0 && now.Sub(leftAt) < rivalsFor
 }
 
 // Hand-off: a released lock may go straight to the next waiter of this engine. The field in Redis

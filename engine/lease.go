@@ -394,8 +394,8 @@ func (sc *section) trustLess(h *hold) {
 		return
 	}
 	now := sc.eng.clock.Now()
-	if keep := h.keeps().at(now); keep != 0 {
-		sc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))
+	if keeps := h.keeps(); keeps.at(now) != 0 {
+		sc.eng.watchdog.Lower(h, keeps.trusted(now))
 	}
 }
 

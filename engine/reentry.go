@@ -165,7 +165,7 @@ func (sc *section) lowerLease(n *reentry) {
 		n.Raised(h.extra.extended)
 	}
 	n.op.Kind, n.op.LeaseMs = resp.OpLeave, keep.Milliseconds()
-	sc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))
+	sc.eng.watchdog.Lower(h, n.keeps.trusted(now))
 }
 
 // Keep implements [resp.Lowering].

@@ -64,6 +64,12 @@ func (k keeps) at(now clock.Instant) time.Duration {
 	return max(k.lease, renew.LeaseFor(k.until.Sub(now)))
 }
 
+// trusted is until when the hold may be trusted whose key is lowered at now to what it must have: no handle was granted
+// more.
+func (k keeps) trusted(now clock.Instant) clock.Instant {
+	return max(renew.TrustUntil(now, k.lease), k.until)
+}
+
 // keeps is what these ask for.
 func (ws wishes) keeps() keeps {
 	k := keeps{lease: MinFixedLease}

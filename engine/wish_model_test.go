@@ -85,7 +85,7 @@ func (w *wishWorld) leave() {
 		return
 	}
 	keep := w.ws.keeps().at(w.now)
-	w.deadline = min(w.deadline, renew.TrustUntil(w.now, keep))
+	w.deadline = min(w.deadline, w.ws.keeps().trusted(w.now))
 	w.expiry = min(w.expiry, w.now.Add(keep))
 	longest := MinFixedLease
 	for _, o := range w.handles {

@@ -29,6 +29,7 @@ type span struct {
 type waiting struct {
 	subject  Subject
 	deadline clock.Instant
+	due      clock.Instant // when its renewal was due: the same for those of a flock
 	since    clock.Instant
 	patience time.Duration
 	work     int
@@ -38,11 +39,17 @@ func (u *urgency) len() int { return len(u.sorted) + len(u.fresh) }
 
 func (u *urgency) push(w waiting) { u.fresh = append(u.fresh, w) }
 
-// pop takes the most urgent. There must be one.
-func (u *urgency) pop() waiting {
+// peek is the most urgent. There must be one.
+func (u *urgency) peek() *waiting {
 	if len(u.fresh) > 0 {
 		u.sort()
 	}
+	return &u.sorted[len(u.sorted)-1]
+}
+
+// pop takes it.
+func (u *urgency) pop() waiting {
+	u.peek()
 	last := len(u.sorted) - 1
 	next := u.sorted[last]
 	u.sorted[last] = waiting{}

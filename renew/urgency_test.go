@@ -162,7 +162,7 @@ func (n *loadedNode) hold(t *testing.T, each map[time.Duration]int, leases []tim
 		for _, lease := range leases {
 			for i := range each[lease] {
 				s := &subject{name: fmt.Sprint(lease, i)}
-				s.Field = "field"
+				s.Field = "field of " + s.name
 				k.Watch(s, Terms{Lease: lease, Renew: true, SentAt: n.w.Now()})
 			}
 		}

@@ -146,7 +146,7 @@ func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
 // add has a hold renewed over one of its node's connections.
 func (o *outgoing) add(s Subject, second bool) {
 	h := s.Watched()
-	w := waiting{subject: s, deadline: h.Deadline(), patience: patience(h.Lease()), work: h.Family.Work(h.Field)}
+	w := waiting{subject: s, deadline: h.Deadline(), due: h.next, patience: patience(h.Lease()), work: h.Family.Work(h.Field)}
 	if second {
 		o.again = append(o.again, w)
 	} else {
@@ -345,7 +345,7 @@ func (k *Cohorts) decide(f *firing, now clock.Instant, s Subject) {
 	}
 	if h.Renewing() && !k.ended {
 		if h.next == 0 {
-			if !f.firsts.joins(h.sentAt, h.Lease()) {
+			if !f.firsts.joins(h, h.sentAt, h.Lease()) {
 				f.firsts.next = firstRenewal(k.world, now, h.sentAt, h.Lease())
 			}
 			h.next = f.firsts.next
@@ -563,7 +563,7 @@ func (k *Cohorts) succeeded(t *taking, h *Hold, sentAt, now clock.Instant) {
 	h.failing = false
 	due := h.next
 	proven := k.proves(h, sentAt, t.lease, now)
-	if !t.flock.joins(due, proven) || h.sentAt != t.flock.sentAt {
+	if !t.flock.joins(h, due, proven) || h.sentAt != t.flock.sentAt {
 		t.flock.sentAt, t.flock.next = h.sentAt, nextRenewal(k.world, h.sentAt, proven)
 	}
 	h.next = t.flock.next

@@ -126,6 +126,7 @@ func TestHoldsTakenAtOneMomentAreRenewedOverTheWholePeriod(t *testing.T) {
 	r := newRig(t)
 	for i := range n {
 		r.watch(fmt.Sprint("name:", i), lease)
+		r.subjects[i].Field = "of one command"
 	}
 	seen, calls, largest := 0, 0, 0
 	for seen < n {

@@ -13,6 +13,14 @@ func flocks() []mutant {
 			one("renew/flock.go", "f.since != since", "true"), "renew", "TestThoseGrantedTogetherAreRenewedTogetherForEver", false,
 		},
 		{
+			"flocks-are-cut", "the end of a call parts those that were granted together, for ever",
+			one("renew/sender.go", "work > resp.MaxRenewWork-flockMost", "work > resp.MaxRenewWork"), "renew", "TestTheEndOfACallPartsNoFlock", false,
+		},
+		{
+			"flocks-of-strangers", "after an outage all that failed together is due together, for ever",
+			one("renew/flock.go", " || f.field != h.Field", ""), "renew", "TestAnOutageMakesNoFlocks", false,
+		},
+		{
 			"flocks-grow", "all that was ever sent together is due at one moment",
 			one("renew/flock.go", "f.size == flockMost || ", ""), "renew", "TestHoldsTakenAtOneMomentAreRenewedOverTheWholePeriod", false,
 		},

@@ -111,7 +111,7 @@ func renewalCalls() []mutant {
 		},
 		{
 			"calls-of-many-permits", "held permits are lost on a slow line: a call of them takes many round trips",
-			one("renew/sender.go", "work += next.work", "work++"), "renew", "TestACallIsBoundedByItsWork", false,
+			one("renew/sender.go", "work+next.work, next.due", "work+1, next.due"), "renew", "TestACallIsBoundedByItsWork", false,
 		},
 		{
 			"late-answer-starts-a-second-chain", "a hold is renewed twice and three times in each period, by three calls at once",

@@ -20,7 +20,7 @@ func wishes() []mutant {
 		},
 		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
-			one("engine/reentry.go", "\tsc.eng.watchdog.Lower(h, renew.TrustUntil(now, keep))\n", ""),
+			one("engine/reentry.go", "\tsc.eng.watchdog.Lower(h, n.keeps.trusted(now))\n", ""),
 			familySuite, "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,
 		},
 		{

@@ -16,10 +16,11 @@ import (
 // that stops asking, because its process died, is passed over after 5 s once it is first; a waiter of
 // Redisson after as long as Redisson's fairLockWaitTimeout says. Who gives up leaves the queue at once:
 // on the server with the command that follows. A Try of the same engine waits for that, unless who left had
-// asked for replicas; others may be told [ErrHeld] until then. A Try never overtakes. Who asks for replicas
-// ([WaitReplicas]) and who does not travel on different connections: between those two of one engine, who asks later
-// may stand before. It is slower than a Lock where many wait: each grant is the server's, in the order of its queue. Where one waiter of this engine
-// follows another there, the release itself passes the lock on.
+// asked for replicas; others may be told [ErrHeld] until then. A Try never overtakes. But who asks for
+// replicas ([WaitReplicas]) and who does not travel on different connections: between those two of one
+// engine, who asks later may stand before. It is slower than a Lock where many wait: each grant is the
+// server's, in the order of its queue. Where one waiter of this engine follows another there, the release
+// itself passes the lock on.
 type FairLock struct{ *Lock }
 
 // FairLock returns a handle on a fair lock. Errors: as Lock.

@@ -146,7 +146,9 @@ func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
 // add has a hold renewed over one of its node's connections.
 func (o *outgoing) add(s Subject, second bool) {
 	h := s.Watched()
-	w := waiting{subject: s, deadline: h.Deadline(), due: h.next, patience: patience(h.Lease()), work: h.Family.Work(h.Field)}
+	w := waiting{
+		subject: s, deadline: h.Deadline(), due: h.next, patience: patience(h.Lease()), work: h.Family.Work(h.Field),
+	}
 	if second {
 		o.again = append(o.again, w)
 	} else {

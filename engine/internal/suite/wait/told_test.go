@@ -133,6 +133,10 @@ func TestWhoGivesUpIsToldWhatTheServerSaid(t *testing.T) {
 		e := testkit.Open(t, s.Addr(), func(c *engine.Config) { c.Logger = log })
 		ls := testkit.Acquire(t, e.Lock("held", engine.WatchdogLease(engine.MinWatchdogLease)))
 		s.Kill()
+		testkit.Eventually(t, "the engine has seen that its connection is gone: until then it sends", func() bool {
+			_, err := e.Lock("another").TryAcquire(testkit.Limited(t))
+			return !errors.Is(err, engine.ErrUnknown)
+		})
 		_, err := e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(testkit.Limited(t))
 		require.NotErrorIs(t, err, engine.ErrUnknown, "nothing was sent")
 		require.NotErrorIs(t, err, engine.ErrHeld)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
@@ -182,7 +183,8 @@ func TestRunOutlastsWhatPasses(t *testing.T) {
 	term, err := election.New(e, "boss").Campaign(testkit.Limited(t))
 	require.NoError(t, err)
 	other := open(t, s)
-	ended := run(testkit.Limited(t), election.New(other, "boss", engine.MaxWait(time.Millisecond)), stop, quick, none(t))
+	ended := run(testkit.Limited(t), election.New(other, "boss", engine.MaxWait(time.Millisecond)), stop, quick,
+		election.OnError(func(err error) { assert.ErrorIs(t, err, engine.ErrUnknown, "a server that has not answered within a ms") }))
 	testkit.Eventually(t, "it campaigns again", func() bool { return other.Stats().Waits >= 2 })
 	require.NoError(t, term.Resign(testkit.Limited(t)))
 	require.NoError(t, testkit.Await(t, ended, "ended"))

@@ -184,7 +184,9 @@ func TestRunOutlastsWhatPasses(t *testing.T) {
 	require.NoError(t, err)
 	other := open(t, s)
 	ended := run(testkit.Limited(t), election.New(other, "boss", engine.MaxWait(time.Millisecond)), stop, quick,
-		election.OnError(func(err error) { assert.ErrorIs(t, err, engine.ErrUnknown, "a server that has not answered within a ms") }))
+		election.OnError(func(err error) {
+			assert.ErrorIs(t, err, engine.ErrUnknown, "a server that has not answered within a ms")
+		}))
 	testkit.Eventually(t, "it campaigns again", func() bool { return other.Stats().Waits >= 2 })
 	require.NoError(t, term.Resign(testkit.Limited(t)))
 	require.NoError(t, testkit.Await(t, ended, "ended"))

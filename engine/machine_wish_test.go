@@ -49,6 +49,19 @@ func TestMachineKeepIsWhatEveryHandleNeeds(t *testing.T) {
 	require.Equal(t, MinFixedLease, wishes{fixed}.keeps().at(machineNow.Add(2*time.Hour)))
 }
 
+// A lease is whole milliseconds, so a key is kept for a little more than was granted: that is trusted by nobody.
+func TestMachineALoweredHoldIsTrustedForNoMoreThanWasGranted(t *testing.T) {
+	until := machineNow.Add(time.Hour + time.Microsecond)
+	fixed := wish{set: &lockstate.Terms{Lease: time.Hour}, trusted: until}
+	require.Equal(t, until, wishes{fixed}.keeps().trusted(machineNow))
+	require.Equal(t, until, keeps{lease: time.Minute, until: until}.trusted(machineNow))
+	require.Equal(t, renew.TrustUntil(machineNow, 2*time.Hour), keeps{lease: 2 * time.Hour, until: until}.trusted(machineNow))
+	for waited := range 10 {
+		now := machineNow.Add(time.Duration(waited) * 700 * time.Microsecond)
+		require.False(t, renew.TrustUntil(now, keeps{until: until}.at(now)).Before(until), "the key lives for as long as it is trusted")
+	}
+}
+
 func TestMachineHandlesThatWantTheSameShareOneWish(t *testing.T) {
 	set := &lockstate.Terms{Lease: time.Minute, Watchdog: true}
 	ws := wishes{{set: set, handles: 1}}

@@ -87,7 +87,7 @@ func (s *sender) end(emptyFirst bool) {
 }
 
 // take returns those whose deadlines are next, as many as are one round trip, and whether one of them has waited for
-// too long; none when the sender has ended. They stand in space. It takes no part of a flock: what is sent at two times
+// too long; none when the sender has ended. They stand in space. It takes no part of a bunch: what is sent at two times
 // is never due together again.
 func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
 	for subjects = space[:0]; ; {
@@ -95,7 +95,7 @@ func (s *sender) take(space []Subject) (subjects []Subject, late bool) {
 		now := s.k.clock.Now()
 		due := clock.Instant(0)
 		for work := 0; s.queue.len() > 0 && work < resp.MaxRenewWork && !s.closed; {
-			if next := s.queue.peek(); next.due != due && work > resp.MaxRenewWork-flockMost {
+			if next := s.queue.peek(); next.due != due && work > resp.MaxRenewWork-bunchMost {
 				break
 			}
 			next := s.queue.pop()

@@ -29,7 +29,7 @@ type span struct {
 type waiting struct {
 	subject  Subject
 	deadline clock.Instant
-	due      clock.Instant // when its renewal was due: the same for those of a flock
+	due      clock.Instant // when its renewal was due: the same for those of a bunch
 	since    clock.Instant
 	patience time.Duration
 	work     int
@@ -61,7 +61,7 @@ func (u *urgency) pop() waiting {
 }
 
 // order sorts what came since. Most come in spans, so that is what is sorted; and who came first is taken first, for a
-// flock stays together.
+// bunch stays together.
 func (u *urgency) order() {
 	spans := u.spans
 	for from := 0; from < len(u.fresh); {

@@ -112,62 +112,6 @@ func (k *Cohorts) Retire(node Renewer) {
 	}
 }
 
-// dueByNode is what one firing found due, by node.
-type dueByNode []outgoing
-
-type outgoing struct {
-	node         Renewer
-	senders      *nodeSenders
-	first, again []waiting
-}
-
-// of returns the part of a hold's node. Called with mu held.
-func (o *dueByNode) of(k *Cohorts, s Subject) *outgoing {
-	node := k.route(s)
-	for i := range *o {
-		if (*o)[i].node == node {
-			return &(*o)[i]
-		}
-	}
-	p := k.senders[node]
-	if p == nil {
-		p = k.open(node)
-		k.senders[node] = p
-		k.order = append(k.order, p)
-	}
-	part := outgoing{node: node, senders: p}
-	if last := len(k.spaces) - 1; last >= 0 {
-		part.first, k.spaces = k.spaces[last], k.spaces[:last]
-	}
-	*o = append(*o, part)
-	return &(*o)[len(*o)-1]
-}
-
-// add has a hold renewed over one of its node's connections.
-func (o *outgoing) add(s Subject, second bool) {
-	h := s.Watched()
-	w := waiting{
-		subject: s, deadline: h.Deadline(), due: h.next, patience: patience(h.Lease()), work: h.Family.Work(h.Field),
-	}
-	if second {
-		o.again = append(o.again, w)
-	} else {
-		o.first = append(o.first, w)
-	}
-}
-
-// send gives what is due to the senders, which keep none of its slices.
-func (o dueByNode) send(k *Cohorts) {
-	for i := range o {
-		o[i].senders.first.add(o[i].first)
-		o[i].senders.again.add(o[i].again)
-		clear(o[i].first)
-		if space := kept(o[i].first); space != nil {
-			k.spaces = append(k.spaces, space)
-		}
-	}
-}
-
 // Terms are the conditions of a watch.
 type Terms struct {
 	SentAt clock.Instant // when the answered acquire was sent
@@ -325,7 +269,7 @@ const nearby, nearbySimulated = 128, 2
 type firing struct {
 	lost, endangered, ended []Subject
 	out                     dueByNode
-	firsts                  flock // of those that have no time yet
+	firsts                  bunch // of those that have no time yet
 }
 
 // decide says what a hold needs that is due. Called with mu held.
@@ -494,7 +438,7 @@ type taking struct {
 	causes          []Cause // of the lost
 	renewed         []Success
 	failed, late    int64
-	flock           flock // of those that were renewed
+	bunch           bunch // of those that were renewed
 }
 
 // take takes what one answer proves. Called with mu held.
@@ -565,10 +509,10 @@ func (k *Cohorts) succeeded(t *taking, h *Hold, sentAt, now clock.Instant) {
 	h.failing = false
 	due := h.next
 	proven := k.proves(h, sentAt, t.lease, now)
-	if !t.flock.joins(h, due, proven) || h.sentAt != t.flock.sentAt {
-		t.flock.sentAt, t.flock.next = h.sentAt, nextRenewal(k.world, h.sentAt, proven)
+	if !t.bunch.joins(h, due, proven) || h.sentAt != t.bunch.sentAt {
+		t.bunch.sentAt, t.bunch.next = h.sentAt, nextRenewal(k.world, h.sentAt, proven)
 	}
-	h.next = t.flock.next
+	h.next = t.bunch.next
 }
 
 // proves takes what the server has proven by a success, whatever else is on its way. It returns the lease that is

@@ -139,8 +139,8 @@ func TestHoldsTakenAtOneMomentAreRenewedOverTheWholePeriod(t *testing.T) {
 		r.renewed(c)
 	}
 	require.Equal(t, n, seen, "each once")
-	require.Greater(t, calls, n/flockMost/2, "they do not renew in one moment")
-	require.LessOrEqual(t, largest, 8*flockMost)
+	require.Greater(t, calls, n/bunchMost/2, "they do not renew in one moment")
+	require.LessOrEqual(t, largest, 8*bunchMost)
 }
 
 func TestAHoldThatEndsInTheFirstFifthOfItsPeriodIsNeverRenewed(t *testing.T) {

@@ -305,7 +305,7 @@ func (op *Op) key() string {
 	return op.Family.object(op.Key)
 }
 
-// appendFields lists the fields of ops in stretches.
+// appendFields lists the fields of ops in stretches: what was acquired together is mostly released together.
 func appendFields(args []string, ops []*Op) []string {
 	return appendStretches(args, len(ops), func(i int) string { return ops[i].Field })
 }

@@ -19,6 +19,11 @@ func wishes() []mutant {
 			"resp", "TestEveryScriptIsGivenWhatItsHeaderAsksFor", false,
 		},
 		{
+			"lowered-is-believed-a-little-longer", "a holder believes for a millisecond longer than was granted to it",
+			one("engine/wish.go", "return max(renew.TrustUntil(now, k.lease), k.until)", "return renew.TrustUntil(now, k.at(now))"),
+			"engine", "TestMachineALoweredHoldIsTrustedForNoMoreThanWasGranted", false,
+		},
+		{
 			"lowered-but-believed", "a holder believes for longer than the server keeps its key",
 			one("engine/reentry.go", "\tsc.eng.watchdog.Lower(h, n.keeps.trusted(now))\n", ""),
 			familySuite, "TestAFixedLeaseThatRemainsKeepsItsOwnEnd", false,

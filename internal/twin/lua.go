@@ -145,8 +145,8 @@ func keysAndSkip(KEYS, ARGV list, skip, inline int) (keys list, from, n int) {
 	return KEYS, 0, len(KEYS)
 }
 
-// A stretch is how the renewals find the fields of n keys, which follow in ARGV from at on: one each, or one for the next
-// so many keys.
+// A stretch is how the scripts find the fields of n keys, which follow in ARGV from at on: field, n, field, n, ...: the field
+// of the next n keys; or one each, which only renewals know.
 type stretch struct {
 	ARGV     list
 	at, left int
@@ -154,6 +154,7 @@ type stretch struct {
 	field    string
 }
 
+// stretches are the fields of a renewal of n keys.
 func stretches(ARGV list, n int) stretch {
 	at := 4 + wantInt(ARGV.at(3))
 	return stretch{ARGV: ARGV, at: at, each: len(ARGV)-at+1 == n}
@@ -214,13 +215,9 @@ func (r Reply) less(than float64) bool {
 func eachStretch(now int64, KEYS, ARGV list, skip int, leave func(key, field string) Reply) Reply {
 	out, released := begin(now), int64(0)
 	keys, from, n := keysAndSkip(KEYS, ARGV, skip, wantInline(KEYS, ARGV.at(3)))
-	at, left, field := skip+1+wantInt(ARGV.at(3)), 0, ""
+	fields := stretch{ARGV: ARGV, at: skip + 1 + wantInt(ARGV.at(3))}
 	for i := 1; i <= n; i++ {
-		if left == 0 {
-			field, left, at = ARGV.at(at), wantInt(ARGV.at(at+1)), at+2
-		}
-		left--
-		v := leave(keys.at(from+i), field)
+		v := leave(keys.at(from+i), fields.next())
 		if v.Kind == Int && v.Int != -1 {
 			released++
 		}

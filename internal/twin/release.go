@@ -18,13 +18,9 @@ func (s *Server) release(KEYS, ARGV list) Reply {
 			out.add(0, number(v))
 		}
 	}
-	at, left, field := 5+wantInt(ARGV.at(3)), 0, ""
+	fields := stretch{ARGV: ARGV, at: 5 + wantInt(ARGV.at(3))}
 	for i := 1; i <= n; i++ {
-		if left == 0 {
-			field, left, at = ARGV.at(at), wantInt(ARGV.at(at+1)), at+2
-		}
-		left--
-		key := keys.at(skip + i)
+		key, field := keys.at(skip+i), fields.next()
 		v := s.pcall("HDEL", key, field)
 		if v.is(1) && (publish == "" || heard != nil && !heard[key]) {
 			released++

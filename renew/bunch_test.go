@@ -14,9 +14,9 @@ import (
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
-// Those of one flock come in one call, one behind the other, each time.
+// Those of one bunch come in one call, one behind the other, each time.
 func TestThoseGrantedTogetherAreRenewedTogetherForEver(t *testing.T) {
-	const lease, n = 30 * time.Second, 5 * flockMost
+	const lease, n = 30 * time.Second, 5 * bunchMost
 	r := newRig(t)
 	for i := range n {
 		r.watch(fmt.Sprintf("%04d", i), lease)
@@ -26,10 +26,10 @@ func TestThoseGrantedTogetherAreRenewedTogetherForEver(t *testing.T) {
 	for all := 0; all < 10*n; {
 		c := r.next(lease)
 		keys := c.keys()
-		for some := range slices.Chunk(keys, flockMost) {
-			require.Len(t, some, flockMost)
+		for some := range slices.Chunk(keys, bunchMost) {
+			require.Len(t, some, bunchMost)
 			require.True(t, slices.IsSorted(some), "%v", some)
-			require.Zero(t, flockOf(t, some[0])-flockOf(t, some[flockMost-1]))
+			require.Zero(t, bunchOf(t, some[0])-bunchOf(t, some[bunchMost-1]))
 		}
 		for _, key := range keys {
 			times[key]++
@@ -44,13 +44,13 @@ func TestThoseGrantedTogetherAreRenewedTogetherForEver(t *testing.T) {
 	require.Empty(t, r.heard("jeopardy"))
 }
 
-// flockOf says of which flock a key is, in the order of their watching.
-func flockOf(t *testing.T, key string) int {
+// bunchOf says of which bunch a key is, in the order of their watching.
+func bunchOf(t *testing.T, key string) int {
 	t.Helper()
 	var i int
 	_, err := fmt.Sscanf(key, "%d", &i)
 	require.NoError(t, err)
-	return i / flockMost
+	return i / bunchMost
 }
 
 // A sizedNode is a loaded node that looks whether all of an owner id come in one call.
@@ -78,7 +78,7 @@ func (n *sizedNode) Renew(retry bool, limit time.Duration, batch []resp.Renewal)
 }
 
 // More is due in one moment than a call renews.
-func TestTheEndOfACallPartsNoFlock(t *testing.T) {
+func TestTheEndOfACallPartsNoBunch(t *testing.T) {
 	const lease, size, owners = 3 * time.Second, 24, 800
 	n := &sizedNode{t: t, size: size, loadedNode: loadedNode{w: world.New(1, 0), perSecond: 60_000, renewed: make(map[time.Duration]int)}}
 	over := n.w.Now().Add(5 * lease)
@@ -99,7 +99,7 @@ func TestTheEndOfACallPartsNoFlock(t *testing.T) {
 }
 
 // What fails together was not granted together.
-func TestAnOutageMakesNoFlocks(t *testing.T) {
+func TestAnOutageMakesNoBunchs(t *testing.T) {
 	const lease, n = 30 * time.Second, 200
 	r := newRig(t)
 	for i := range n {
@@ -121,8 +121,8 @@ func TestAnOutageMakesNoFlocks(t *testing.T) {
 	require.Len(t, dues, n)
 }
 
-func TestAFlockHasOneLease(t *testing.T) {
-	var f flock
+func TestABunchHasOneLease(t *testing.T) {
+	var f bunch
 	h := &Hold{Field: "field"}
 	require.False(t, f.joins(h, start, time.Second))
 	require.True(t, f.joins(h, start, time.Second))

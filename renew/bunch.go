@@ -6,7 +6,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// bunchMost is how many holds are renewed together for ever: so few that those of many bunchs still come evenly.
+// bunchMost is how many holds are renewed together for ever: so few that those of many bunches still come evenly.
 const bunchMost = 32
 
 // A bunch gives holds that one command has granted one time for their next renewal. Here and at the server they stand

@@ -99,7 +99,7 @@ func TestTheEndOfACallPartsNoBunch(t *testing.T) {
 }
 
 // What fails together was not granted together.
-func TestAnOutageMakesNoBunchs(t *testing.T) {
+func TestAnOutageMakesNoBunches(t *testing.T) {
 	const lease, n = 30 * time.Second, 200
 	r := newRig(t)
 	for i := range n {

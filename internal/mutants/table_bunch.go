@@ -1,7 +1,7 @@
 package main
 
-// bunchs: those granted together are renewed together, and not too many of them.
-func bunchs() []mutant {
+// bunches: those granted together are renewed together, and not too many of them.
+func bunches() []mutant {
 	return []mutant{
 		{
 			"who-came-first-is-taken-last", "of a bunch that comes back some are renewed before others",
@@ -9,23 +9,23 @@ func bunchs() []mutant {
 			"renew", "TestUrgencyGivesThoseOfOneDeadlineInTheOrderInWhichTheyCame", false,
 		},
 		{
-			"bunchs-part", "of a million holds each draws a time of its own",
+			"bunches-part", "of a million holds each draws a time of its own",
 			one("renew/bunch.go", "f.since != since", "true"), "renew", "TestThoseGrantedTogetherAreRenewedTogetherForEver", false,
 		},
 		{
-			"bunchs-are-cut", "the end of a call parts those that were granted together, for ever",
+			"bunches-are-cut", "the end of a call parts those that were granted together, for ever",
 			one("renew/sender.go", "work > resp.MaxRenewWork-bunchMost", "work > resp.MaxRenewWork"), "renew", "TestTheEndOfACallPartsNoBunch", false,
 		},
 		{
-			"bunchs-of-strangers", "after an outage all that failed together is due together, for ever",
-			one("renew/bunch.go", " || f.field != h.Field", ""), "renew", "TestAnOutageMakesNoBunchs", false,
+			"bunches-of-strangers", "after an outage all that failed together is due together, for ever",
+			one("renew/bunch.go", " || f.field != h.Field", ""), "renew", "TestAnOutageMakesNoBunches", false,
 		},
 		{
-			"bunchs-grow", "all that was ever sent together is due at one moment",
+			"bunches-grow", "all that was ever sent together is due at one moment",
 			one("renew/bunch.go", "f.size == bunchMost || ", ""), "renew", "TestHoldsTakenAtOneMomentAreRenewedOverTheWholePeriod", false,
 		},
 		{
-			"bunchs-of-any-lease", "a short lease is renewed with a long one's pauses",
+			"bunches-of-any-lease", "a short lease is renewed with a long one's pauses",
 			one("renew/bunch.go", " || f.lease != lease", ""), "renew", "TestABunchHasOneLease", false,
 		},
 		{

@@ -137,6 +137,9 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Lead {
 		ent = sc.makeEntry(l)
 		sc.queuesBehind(ent, op)
 		if traits(op.set.family).Mark == lockstate.MarkPlace {
+			if op.Try {
+				ent.restsBehind()
+			}
 			ent = ent.newChild()
 			op.att.ent = ent
 		}

@@ -96,7 +96,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 	root := ent.root() // it may hang on it no more afterwards
 	// The queue may send again from here on: whoever decides below decides what.
 	ent.Landed()
-	if first := ent.First(); first != nil && r.SentAt != 0 {
+	if first := ent.First(); first != nil && r.SentAt != 0 && (r.Err == nil || !r.Definite()) {
 		first.Asked = true
 	}
 	switch r.Code {

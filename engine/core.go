@@ -587,6 +587,7 @@ type reentry struct {
 	keeps     keeps // what an OpLeave on its way lowers the key's expiry to
 	inFlight  bool  // op is on its way
 	leaving   bool  // the last handle is being given back: nobody enters by the hold any more
+	awaited   bool  // of a fair lock: a Try rests until it is
 	unlowered bool  // the last handle that was taken off has left the key's expiry as it was
 }
 

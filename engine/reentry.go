@@ -206,6 +206,7 @@ func (sc *section) releaseLast(n *reentry, c lockstate.Change) {
 	for _, child := range children {
 		sc.advance(child)
 	}
+	sc.hasGone(n.hold)
 }
 
 // requeue puts an op that wanted to enter again back into its queue: of a fair lock into a child of its own, which
@@ -425,6 +426,7 @@ func (sc *section) endChanges(h *hold, in, back error) {
 		}
 		sc.released(leaving(&c), back)
 	}
+	sc.hasGone(h)
 }
 
 // Holds returns how often the owner holds a lock through this engine: a local question, no command.

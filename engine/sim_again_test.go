@@ -9,7 +9,7 @@ import (
 
 // What callers do in one go: independent steps hardly ever meet as closely.
 
-// give gives a hold back, and asks at once for what was given back: a Try goes behind the release; an owner that wrote
+// give gives a hold back, with all handles that its owner has of it, and asks at once for what was given back: a Try goes behind the release; an owner that wrote
 // goes on reading.
 func (a *simActor) give(st *simStep, h *simHold) {
 	next := simStep{kind: h.kind, owner: -1, lease: st.lease, after: st.after, acks: st.pick % 2}
@@ -22,7 +22,12 @@ func (a *simActor) give(st *simStep, h *simHold) {
 		a.downgrade(&next, h)
 	default:
 		next.try, next.name = true, a.nameAs(h.n, h.kind)
-		a.release(h, true)
+		all := slices.DeleteFunc(slices.Clone(a.held), func(o *simHold) bool {
+			return o != h && (h.owner == nil || o.owner != h.owner || o.n != h.n || o.kind != h.kind)
+		})
+		for _, one := range all { // a hold that was entered again goes as a whole
+			a.release(one, true)
+		}
 		a.turn()
 		a.step(&next)
 	}

@@ -657,7 +657,7 @@ func (s *sim) checkWaiting() {
 	for _, n := range s.names {
 		s.checkName(n)
 		soon := simSoon + 8*s.line
-		if n.freeAt == 0 || now.Sub(n.freeAt) < soon {
+		if n.freeAt == 0 || now.Sub(n.freeAt) < soon || s.deadFirst(n) {
 			continue
 		}
 		for _, w := range n.waiters {

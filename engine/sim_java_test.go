@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-786ebc8c/holdfast/internal/twin"
@@ -12,9 +13,10 @@ import (
 // A simJava is how a foreign client waits for a fair lock: it runs Redisson's own scripts and sleeps as Redisson does,
 // until a message on the channel of its place, or for as long as it was told.
 type simJava struct {
-	subs *simSubs
-	bell *world.Bell
-	skew time.Duration // of its clock: Redisson sends its own time
+	subs  *simSubs
+	bell  *world.Bell
+	skew  time.Duration // of its clock: Redisson sends its own time
+	waits *simName      // what it waits for; nil: nothing
 }
 
 // Wake is its subscription's.
@@ -78,6 +80,8 @@ func (f *simForeign) giveBackFair(n *simName, r *twin.Redisson) {
 // that it was told.
 func (f *simForeign) waitFair(n *simName, r *twin.Redisson, wait time.Duration) bool {
 	s, until := f.s, f.s.w.Now().Add(wait)
+	f.java.waits = n
+	defer func() { f.java.waits = nil }()
 	ever := wait == simJavaWaits[0]
 	gives := func() bool { return !ever && s.w.Now() >= until }
 	left := f.askFair(n, r, false)
@@ -110,6 +114,24 @@ func (f *simForeign) waitFair(n *simName, r *twin.Redisson, wait time.Duration) 
 	}
 	s.story("%s gives up", f.field)
 	f.fairCall(n, "redisson fairgiveup", r, func() []string { return r.FairGiveUp() }, func(twin.Reply) {})
+	return false
+}
+
+// deadFirst reports whether the first place of a fair lock's queue is one of Redisson's that nobody has any more: a
+// failover has brought it back, and it holds the others up until its deadline, docs/REDISSON.md.
+func (s *sim) deadFirst(n *simName) bool {
+	first := s.server.twin.List(n.queue)
+	if n.kinds[0] != simFair || len(first) == 0 {
+		return false
+	}
+	for _, f := range s.foreign {
+		if f.field == first[0] && (f.java == nil || f.java.waits != n) {
+			until := s.server.twin.Millis() - (simJavaAhead + simSoon).Milliseconds()
+			return slices.ContainsFunc(s.server.twin.ZSet("redisson_lock_timeout:{"+n.name+"}"), func(m twin.Member) bool {
+				return m.Name == f.field && int64(m.Score) > until
+			})
+		}
+	}
 	return false
 }
 

@@ -275,22 +275,24 @@ func (s *sim) allPending(n *simName) (all int) {
 	return all
 }
 
-// holdsOn reports whether an engine still holds what is given back: the last handle waits for an answer about the count. If
+// holdsOn reports whether an engine still holds what is given back: another change of the count is to be answered. If
 // a ForceRelease elsewhere has taken the lock meanwhile, that answer will say so; until then nobody here can know.
 func (se *simEngine) holdsOn(n *simName) bool {
 	for g, holds := range se.giving {
-		if g.n == n && slices.ContainsFunc(holds, func(h *simHold) bool { return h.se == se && h.ls.hold.Status() == lockstate.Held }) {
+		if g.n == n && slices.ContainsFunc(holds, func(h *simHold) bool {
+			return h.se == se && h.ls.hold.Status() == lockstate.Held && !h.ls.hold.Leaving()
+		}) {
 			return true
 		}
 	}
 	return false
 }
 
-// givesBackField reports whether an engine is giving back a field, which is no change of a count.
+// givesBackField reports whether an engine is giving back a field, and not only one of several handles.
 func (se *simEngine) givesBackField(n *simName, field string) bool {
 	for g, all := range se.giving {
 		for _, h := range all {
-			if g.n == n && h.field == field && h.owner == nil && h.given && h.se == se {
+			if g.n == n && h.field == field && h.given && h.se == se && (h.owner == nil || h.ls.hold.Leaving()) {
 				return true
 			}
 		}

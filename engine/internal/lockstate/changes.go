@@ -47,6 +47,14 @@ func (c *Change) givesBack() int32 {
 	return 0
 }
 
+// step is what a change makes of the number of handles.
+func (c *Change) step() int32 {
+	if c.Enter != nil && c.Enter.Pending() {
+		return 1
+	}
+	return -c.givesBack()
+}
+
 // settled reports whether the count on the wire is what was last confirmed, and nothing is to change it.
 func (n *Changes) settled() bool {
 	return n.Quiet() && n.late.Until == 0 && n.rest == 0

@@ -255,6 +255,23 @@ func (w *Grant) Out() int32 {
 	return out
 }
 
+// Leaving reports whether a release follows the changes on their way and waiting, whatever else is wanted: they take the
+// last handle off. Who enters behind them enters anew.
+func (w *Grant) Leaving() bool {
+	n := w.Changes()
+	if n == nil || n.Quiet() {
+		return false
+	}
+	handles := w.count
+	if n.busy {
+		handles += n.cur.step()
+	}
+	for i := 0; i < len(n.queue) && handles > 0; i++ {
+		handles += n.queue[i].step()
+	}
+	return handles <= 0
+}
+
 // A FollowUp says what is still to be sent for a hold that is over.
 type FollowUp uint8
 

@@ -31,7 +31,8 @@ type holdWorld struct {
 	unsure bool    // an earlier sending of it got no answer
 
 	ended    bool
-	released int // releases sent for the last handle
+	leaving  bool // the last handle was on its way back when it was last asked
+	released int  // releases sent for the last handle
 }
 
 // A copied change is one sending of it: it may run until its not-after has passed.
@@ -60,12 +61,16 @@ func (hw *holdWorld) answer(who any, result string) {
 // next starts changes as the engine does.
 func (hw *holdWorld) next() {
 	for !hw.ended {
+		leaving := hw.w.Leaving()
+		hw.fatalIf(hw.leaving && !leaving, "the last handle was on its way back, and stays")
+		hw.leaving = leaving
 		c, step := hw.w.NextChange()
 		switch step {
 		case CountRest:
 			return
 		case CountReleaseLast:
 			hw.fatalIf(hw.handles > 0, "the last release is sent with %d handles out", hw.handles)
+			hw.fatalIf(!leaving, "nobody knew that the last handle was on its way back")
 			if c.Leave != nil {
 				hw.answer(c.Leave, "released")
 			}

@@ -349,6 +349,33 @@ func TestMachineNextChangeIsTheCountThatIsWanted(t *testing.T) {
 	require.EqualValues(t, 1, w.Changes().target)
 }
 
+func TestMachineAHoldLeavesWhenItsLastHandleIsOnItsWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		handles int32
+		cur     *Change
+		waiting []Change
+		leaving bool
+	}{
+		"nothing changes":          {handles: 1},
+		"the last":                 {1, nil, []Change{givingBack()}, true},
+		"one of two":               {2, nil, []Change{givingBack()}, false},
+		"one of two, on its way":   {2, &Change{Leave: "x"}, nil, false},
+		"both":                     {2, &Change{Leave: "x"}, []Change{givingBack()}, true},
+		"entered before":           {1, nil, []Change{entering(1), givingBack()}, false},
+		"entering":                 {1, &Change{Enter: entering(1).Enter}, []Change{givingBack()}, false},
+		"entered afterwards":       {1, nil, []Change{givingBack(), entering(1)}, true},
+		"entered before, and left": {1, nil, []Change{leftBehind(), givingBack()}, true},
+		"extends and settles":      {2, &Change{Leave: "x"}, []Change{extending(), settling(), givingBack()}, true},
+	} {
+		w := heldOf(c.handles, c.waiting...)
+		if c.cur != nil {
+			w.Changes().cur, w.Changes().busy = *c.cur, true
+		}
+		require.Equal(t, c.leaving, w.Leaving(), name)
+	}
+	require.False(t, new(Grant).Leaving(), "it never changed")
+}
+
 func TestMachineConfirmedForgetsOnlyWhatCannotRun(t *testing.T) {
 	sent := machineNow.Add(time.Second)
 	for name, c := range map[string]struct {

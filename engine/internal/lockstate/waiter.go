@@ -16,7 +16,7 @@ type Waiter struct {
 	Async      bool    // nobody waits for it in its own goroutine; the engine's to know
 	Watched    bool    // the end of its patience is, or is about to be; the engine's to know
 	SawClosed  bool    // what it waits for was seen to be closed for it; the engine's to know
-	Asked      bool    // something has come back from a server that was asked while it was first; the engine's to know
+	Asked      bool    // a server has answered while it was first, and not by a definite error; the engine's to know
 	told       bool    // it was told "busy"
 	queued     bool
 }

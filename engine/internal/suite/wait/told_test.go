@@ -125,6 +125,10 @@ func TestWhoGivesUpIsToldWhatTheServerSaid(t *testing.T) {
 		require.NotErrorIs(t, err, engine.ErrHeld, "nobody has it")
 		require.Equal(t, engine.ClassReadOnly, testkit.ServerClass(err))
 		require.ErrorContains(t, err, `"name": context deadline exceeded while waiting, the last answer was: server: READONLY`)
+		_, err = e.Lock("name", engine.MaxWait(300*time.Millisecond)).Acquire(testkit.Limited(t))
+		require.NotErrorIs(t, err, engine.ErrUnknown, "the server has refused whatever was sent")
+		require.NotErrorIs(t, err, engine.ErrHeld)
+		require.ErrorContains(t, err, `holdfast: "name": server: READONLY`)
 	})
 	t.Run("NoConnection", func(t *testing.T) {
 		t.Parallel()

@@ -162,3 +162,28 @@ func TestATryOfAFairLockWaitsUntilWhoLeftHasLeftTheQueue(t *testing.T) {
 	}
 	testkit.Finish(t, s, e, elsewhere)
 }
+
+// Several handles are given back one after the other: the last is no release until the others are answered. Nor does a Try
+// behind them find the hold.
+func TestATryBehindSeveralHandlesOfAnOwnerIsNotRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.Open(t, s.Addr())
+	for name, l := range map[string]*engine.Lock{
+		"plain": e.Lock("plain"), "fair": e.FairLock("fair").Lock, "write": e.RWLock("rw").WriteLock(),
+	} {
+		mine := l.With(engine.As(engine.NewOwner()))
+		for range 30 {
+			outer, inner := testkit.Acquire(t, mine), testkit.Acquire(t, mine)
+			given := []*engine.Future[struct{}]{inner.ReleaseAsync(), outer.ReleaseAsync()}
+			ls, err := l.TryAcquire(testkit.Limited(t))
+			require.NoError(t, err, name)
+			for _, f := range given {
+				_, err := f.Await(testkit.Limited(t))
+				require.NoError(t, err, name)
+			}
+			testkit.Release(t, ls)
+		}
+	}
+	testkit.Finish(t, s, e)
+}

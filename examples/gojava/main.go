@@ -46,6 +46,9 @@ func run(ctx context.Context, redis string, times int) (last int, err error) {
 		return 0, err
 	}
 	defer client.Close()
+	if err := meet(ctx, eng.CountDownLatch("counter:start")); err != nil {
+		return 0, err
+	}
 	lock := eng.Lock("counter:lock")
 	for range times {
 		err := lock.Do(ctx, func(ctx context.Context) (err error) {
@@ -55,8 +58,20 @@ func run(ctx context.Context, redis string, times int) (last int, err error) {
 		if err != nil {
 			return last, err
 		}
+		time.Sleep(2 * time.Millisecond) // what a program does between its locks
 	}
 	return last, nil
+}
+
+// meet waits until the other program has come, which takes a JVM a second: else this one would be done before.
+func meet(ctx context.Context, start *engine.CountDownLatch) error {
+	if _, err := start.TrySetCount(ctx, 2); err != nil { // false: the other one has
+		return err
+	}
+	if err := start.CountDown(ctx); err != nil {
+		return err
+	}
+	return start.Await(ctx)
 }
 
 // addOne is two commands on purpose: what somebody else writes in between is lost.

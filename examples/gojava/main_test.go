@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,15 +19,17 @@ const times = 100
 
 func TestTwoGoProgramsCountTogether(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
-	errs := make(chan error, 2)
+	errs, lasts := make(chan error, 2), make(chan int, 2)
 	for range 2 {
 		go func() {
-			_, err := run(testkit.Limited(t), s.Addr(), times)
+			last, err := run(testkit.Limited(t), s.Addr(), times)
 			errs <- err
+			lasts <- last
 		}()
 	}
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
+	require.Greater(t, min(<-lasts, <-lasts), times, "both counted at the same time")
 	require.Equal(t, strconv.Itoa(2*times), s.Do(t, "GET", "counter"))
 }
 
@@ -48,10 +52,13 @@ func TestGoAndJavaCountTogether(t *testing.T) {
 		out, err = java.CombinedOutput()
 		said <- err
 	}()
-	testkit.Eventually(t, "Java counts", func() bool { return len(said) > 0 || s.Do(t, "EXISTS", "counter") == "1" })
-	_, counted := run(testkit.Limited(t), s.Addr(), times)
+	last, counted := run(testkit.Limited(t), s.Addr(), times)
 	require.NoError(t, <-said, "%s", out)
 	require.NoError(t, counted)
 	require.Contains(t, string(out), "java: ")
+	var javas int
+	_, err = fmt.Sscanf(string(out[strings.Index(string(out), "java: "):]), "java: %d", &javas)
+	require.NoError(t, err, "%s", out)
+	require.Greater(t, min(last, javas), times, "both counted at the same time")
 	require.Equal(t, strconv.Itoa(2*times), s.Do(t, "GET", "counter"))
 }

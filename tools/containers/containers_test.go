@@ -61,6 +61,27 @@ func TestComposeFilesAreValid(t *testing.T) {
 	}
 }
 
+// A profile starts what it is for, and nothing that takes another server's port; and no server keeps its data.
+func TestProfilesStartWhatTheyAreFor(t *testing.T) {
+	for profile, want := range map[string][]string{
+		"redis":    {"redis"},
+		"loadgen":  {"loadgen", "redis"},
+		"cluster":  {"cluster", "node1", "node2", "node3"},
+		"sentinel": {"master", "replica", "sentinel1", "sentinel2", "sentinel3"},
+	} {
+		options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")}, cli.WithProfiles([]string{profile}))
+		require.NoError(t, err)
+		project, err := options.LoadProject(t.Context())
+		require.NoError(t, err)
+		require.ElementsMatch(t, want, project.ServiceNames(), profile)
+		for name, service := range project.Services {
+			if service.HealthCheck != nil {
+				require.Contains(t, service.Tmpfs, "/data", name)
+			}
+		}
+	}
+}
+
 // Each file is valid, does not run as root, and copies only what is there.
 func TestDockerfilesAreValid(t *testing.T) {
 	files := find(t, "Dockerfile")

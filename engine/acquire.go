@@ -129,16 +129,16 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Lead {
 		sc.refuse(op, ErrWrongKind)
 	case traits(op.set.family).Shared && sc.share(ent, op):
 	case op.Try && ent != nil && ent.takenHere(op):
-		op.claim()
-		sc.fail(op, sc.heldError(op, ent.busyAt(op), e.clock.Now()))
-		sc.refusedTry(op)
+		sc.refuseTry(op, ent.busyAt(op))
 	default:
 		// With it: behind whoever waits here already.
 		ent = sc.makeEntry(l)
-		sc.queuesBehind(ent, op)
+		sc.queuesBehind(ent, ent.busyAt(op), op)
 		if traits(op.set.family).Mark == lockstate.MarkPlace {
 			if op.Try {
 				ent.restsBehind()
+			} else {
+				sc.refuseResting(ent)
 			}
 			ent = ent.newChild()
 			op.att.ent = ent
@@ -158,6 +158,108 @@ func (e *Engine) submit(op *acquireOp, leads bool) resp.Lead {
 	sc.owe()
 	sc.leaveAt("Engine.submit: queued, sent | effects")
 	return sc.lead
+}
+
+// takenHere reports whether a Try can be answered at once. Behind a hold that its owner is giving back, handle after
+// handle, it goes as it does behind a release.
+func (ent *entry) takenHere(op *acquireOp) bool {
+	switch {
+	case ent.busyAt(op) != ent:
+		return true
+	case ent.leavingHold() != nil:
+		return ent.First() != nil
+	default:
+		return ent.RefusesTry()
+	}
+}
+
+// leavingHold is the hold that keeps others out, if its last handle is on its way back, and nothing holds that
+// up: a change that failed is sent again for as long as the hold lasts, and an owner that goes on reading waits for
+// that answer.
+func (ent *entry) leavingHold() *hold {
+	h := ent.standing()
+	if h == nil || !h.Leaving() || h.downgradeAsked() {
+		return nil
+	}
+	if n := h.reentry(); n.Tries() > 0 || n.LowersUntil() != 0 {
+		return nil
+	}
+	return h
+}
+
+// restsBehind has a Try of a fair lock rest until the hold is over whose last handle is on its way back: it stands in
+// another child.
+func (ent *entry) restsBehind() {
+	for child := ent.firstChild(); child != nil; child = child.nextChild() {
+		if h := child.leavingHold(); h != nil && !h.reentry().awaited {
+			h.reentry().awaited = true
+			ent.LeaveBegun()
+		}
+	}
+}
+
+// refuseBehind refuses those who rest behind the last handle of a hold: it is held up.
+func (sc *section) refuseBehind(h *hold) {
+	if traits(h.Family).Mark != lockstate.MarkPlace {
+		sc.refuseTries(h.ent, h.Family, true, sc.eng.clock.Now())
+		return
+	}
+	for child := h.ent.root().firstChild(); child != nil && h.reentry().awaited; {
+		next := child.nextChild()
+		if op := child.head(); op != nil && op.Try && child.Attempt() == nil {
+			child.Unlink(&op.Waiter)
+			sc.refuseTry(op, h.ent)
+			sc.tidy(child)
+		}
+		child = next
+	}
+	sc.hasGone(h)
+}
+
+// refuseResting follows that somebody is about to wait for a fair lock, and asks now: who only tries gives way,
+// else both would come to the queue on the server when every handle is back.
+func (sc *section) refuseResting(root *entry) {
+	if !root.Resting() {
+		return
+	}
+	for child := root.firstChild(); child != nil; child = child.nextChild() {
+		if h := child.standing(); h != nil && h.reentry() != nil && h.reentry().awaited {
+			sc.refuseBehind(h)
+			return
+		}
+	}
+}
+
+// hasGone lets those go on who have waited for the end of a hold.
+func (sc *section) hasGone(h *hold) {
+	if n := h.reentry(); n != nil && n.awaited {
+		n.awaited = false
+		if root := h.ent.root(); root.LeaveEnded() {
+			sc.advanceChildren(root)
+		}
+	}
+}
+
+// busyAt is where it is known how long whoever is in the way of a newcomer stays. To a fair lock that is the
+// first child which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
+func (ent *entry) busyAt(op *acquireOp) *entry {
+	if traits(op.set.family).Mark != lockstate.MarkPlace {
+		return ent
+	}
+	for child := ent.firstChild(); child != nil; child = child.nextChild() {
+		if child.standing() != nil && child.leavingHold() == nil || child.First() != nil {
+			return child
+		}
+	}
+	return ent
+}
+
+// refuseTry tells one who only tried that what it wants is not free.
+func (sc *section) refuseTry(op *acquireOp, at *entry) {
+	if op.claim() {
+		sc.refusedTry(op)
+		sc.fail(op, sc.heldError(op, at, sc.eng.clock.Now()))
+	}
 }
 
 // makeEntry finds the entry of a name, or makes it.

@@ -281,8 +281,12 @@ func (a *attempt) tooFew(r *resp.Result) bool {
 
 // answerTries tells every Try in the queue that the lock is held: they take the answer to an attempt.
 func (sc *section) answerTries(a *attempt, r *resp.Result) {
-	ent, now := a.ent, r.ReceivedAt
-	tries := ent.TakeTries(&traits(a.op.Family).Traits, r.Code != resp.CodeBusy)
+	sc.refuseTries(a.ent, a.op.Family, r.Code != resp.CodeBusy, r.ReceivedAt)
+}
+
+// refuseTries tells those in a queue whom a grant, or a "busy" to what was asked for, keeps out.
+func (sc *section) refuseTries(ent *entry, asked resp.Family, granted bool, now clock.Instant) {
+	tries := ent.TakeTries(&traits(asked).Traits, granted)
 	for w := tries.Take(); w != nil; w = tries.Take() {
 		op := opOf(w)
 		sc.refusedTry(op)

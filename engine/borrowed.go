@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"reflect"
 	"time"
 
@@ -19,10 +20,36 @@ func brokenOption(client rueidis.Client) string {
 	}
 	for _, name := range []string{"opt", "mOpt"} { // of a cluster, and of a master behind sentinels
 		if o := inside(v, name); o.IsValid() && o.Type() == option {
-			return brokenOf(o)
+			return cmp.Or(brokenOf(o), brokenNodes(client))
 		}
 	}
 	return brokenSingle(v)
+}
+
+// brokenNodes looks at the connections that a cluster's client, or one behind sentinels, has by now: a function tells
+// nothing of itself, but what it has dialled does.
+func brokenNodes(client rueidis.Client) string {
+	for _, node := range client.Nodes() {
+		if foreign(pipeOf(reflect.Indirect(reflect.ValueOf(node)))) {
+			return brokenDial
+		}
+	}
+	return ""
+}
+
+// pipeOf is the connection of a client of a single server, with its reader and writer; the zero Value if there is none.
+func pipeOf(v reflect.Value) reflect.Value {
+	wires := inside(v, "conn", "muxwires")
+	if !wires.IsValid() || wires.Len() == 0 {
+		return reflect.Value{}
+	}
+	return inside(wires.Index(0), "wire", "v")
+}
+
+// foreign reports whether a connection is not one that ClientOption's DialCtxFn has made.
+func foreign(pipe reflect.Value) bool {
+	conn := inside(pipe, "conn")
+	return conn.IsValid() && conn.Type().Name() != "watched"
 }
 
 // mostWriteTimeout is the longest ConnWriteTimeout: ClientOption's.
@@ -43,21 +70,21 @@ const (
 // brokenOf looks at an option.
 func brokenOf(o reflect.Value) string {
 	switch {
-	case !o.FieldByName("DisableRetry").Bool():
+	case !isTrue(inside(o, "DisableRetry")):
 		return brokenRetry
-	case o.FieldByName("DisableAutoPipelining").Bool():
+	case isTrue(inside(o, "DisableAutoPipelining")):
 		return brokenPool
-	case !o.FieldByName("AlwaysPipelining").Bool():
+	case !isTrue(inside(o, "AlwaysPipelining")):
 		return brokenPipeline
-	case o.FieldByName("PipelineMultiplex").Int() > 0 || o.FieldByName("PipelineMultiplex").Int() == 0 && cluster(o):
+	case number(inside(o, "PipelineMultiplex")) > 0 || number(inside(o, "PipelineMultiplex")) == 0 && cluster(o):
 		return brokenMultiplex
-	case o.FieldByName("ConnWriteTimeout").Int() > int64(mostWriteTimeout):
+	case number(inside(o, "ConnWriteTimeout")) > int64(mostWriteTimeout):
 		return brokenTimeout
-	case o.FieldByName("ConnLifetime").Int() > 0:
+	case number(inside(o, "ConnLifetime")) > 0:
 		return brokenLifetime
-	case o.FieldByName("DialCtxFn").IsNil():
+	case isNil(inside(o, "DialCtxFn")):
 		return brokenDial
-	case o.FieldByName("ReplicaOnly").Bool():
+	case isTrue(inside(o, "ReplicaOnly")):
 		return brokenReplica
 	default:
 		return ""
@@ -67,18 +94,14 @@ func brokenOf(o reflect.Value) string {
 // cluster reports whether an option is a cluster's: there 0 means the client's own choice, which is several
 // connections. For sentinels the client has made it 0.
 func cluster(o reflect.Value) bool {
-	return o.FieldByName("Sentinel").FieldByName("MasterSet").Len() == 0
+	set := inside(o, "Sentinel", "MasterSet")
+	return set.IsValid() && set.Len() == 0
 }
 
 // brokenSingle looks at the client of a single server: at what has become of its option.
 func brokenSingle(v reflect.Value) string {
-	mux := inside(v, "conn")
-	wires := inside(mux, "muxwires")
-	var pipe reflect.Value
-	if wires.IsValid() && wires.Len() > 0 {
-		pipe = inside(wires.Index(0), "wire", "v")
-	}
-	conn, background, timeout := inside(pipe, "conn"), inside(pipe, "bgState"), inside(pipe, "timeout")
+	mux, pipe := inside(v, "conn"), pipeOf(v)
+	wires, background, timeout := inside(mux, "muxwires"), inside(pipe, "bgState"), inside(pipe, "timeout")
 	switch {
 	case isTrue(inside(v, "retry")):
 		return brokenRetry
@@ -92,11 +115,21 @@ func brokenSingle(v reflect.Value) string {
 		return brokenTimeout
 	case isTrue(inside(v, "hasLftm")):
 		return brokenLifetime
-	case conn.IsValid() && conn.Type().Name() != "watched":
+	case foreign(pipe):
 		return brokenDial
 	default:
 		return ""
 	}
+}
+
+func isNil(v reflect.Value) bool { return v.Kind() == reflect.Func && v.IsNil() }
+
+// number is an integer; 0 if it is not there.
+func number(v reflect.Value) int64 {
+	if !v.IsValid() || !v.CanInt() {
+		return 0
+	}
+	return v.Int()
 }
 
 func isTrue(v reflect.Value) bool { return v.IsValid() && v.Kind() == reflect.Bool && v.Bool() }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 	"github.com/seed-786ebc8c/holdfast/resp"
 )
@@ -136,62 +135,6 @@ func (sc *section) advanceChildren(root *entry) {
 	for at := range root.withChildren {
 		sc.advance(at)
 	}
-}
-
-// takenHere reports whether a Try can be answered at once. Behind a hold that its owner is giving back, handle after
-// handle, it goes as it does behind a release.
-func (ent *entry) takenHere(op *acquireOp) bool {
-	switch {
-	case ent.busyAt(op) != ent:
-		return true
-	case ent.leavingHold() != nil:
-		return ent.First() != nil
-	default:
-		return ent.RefusesTry()
-	}
-}
-
-// leavingHold is the hold that keeps others out, if its last handle is on its way back.
-func (ent *entry) leavingHold() *hold {
-	if h := ent.standing(); h != nil && h.Leaving() {
-		return h
-	}
-	return nil
-}
-
-// restsBehind has a Try of a fair lock rest until the hold whose last handle is on its way back is given back: it stands
-// in another child.
-func (ent *entry) restsBehind() {
-	for child := ent.firstChild(); child != nil; child = child.nextChild() {
-		if h := child.leavingHold(); h != nil && !h.reentry().awaited {
-			h.reentry().awaited = true
-			ent.LeaveBegun()
-		}
-	}
-}
-
-// hasGone lets those go on who have waited for the end of a hold.
-func (sc *section) hasGone(h *hold) {
-	if n := h.reentry(); n != nil && n.awaited {
-		n.awaited = false
-		if root := h.ent.root(); root.LeaveEnded() {
-			sc.advanceChildren(root)
-		}
-	}
-}
-
-// busyAt is where it is known how long whoever is in the way of a newcomer stays. To a fair lock that is the
-// first child which has it or waits for it: a Try never overtakes. Behind a release it goes as any other.
-func (ent *entry) busyAt(op *acquireOp) *entry {
-	if traits(op.set.family).Mark != lockstate.MarkPlace {
-		return ent
-	}
-	for child := ent.firstChild(); child != nil; child = child.nextChild() {
-		if child.standing() != nil && child.leavingHold() == nil || child.First() != nil {
-			return child
-		}
-	}
-	return ent
 }
 
 // isOtherKind reports whether what this engine holds under the name is another kind of lock than is wanted,

@@ -497,7 +497,7 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		return nil, fmt.Errorf("%w: the given Client was not made for sentinels", ErrConfig)
 	case errors.Is(err, resp.ErrIsSentinel):
 		return nil, misconfigured("no MasterName, and "+byServer(err), err)
-	case errors.Is(err, resp.ErrNoSuchMaster), errors.Is(err, resp.ErrNotSentinel):
+	case errors.Is(err, resp.ErrNoSuchMaster), errors.Is(err, resp.ErrNotSentinel), errors.Is(err, resp.ErrNoCluster):
 		return nil, misconfigured(byServer(err), err)
 	case err != nil:
 		return nil, explained(&cfg, err)
@@ -508,6 +508,23 @@ func connect(cfg Config, o resp.Options) (*resp.Nodes, error) {
 		return nil, fmt.Errorf("%w: the server says it is %s", ErrConfig, is)
 	}
 	return nodes, nil
+}
+
+// asked is who is asked first, without a secret.
+func (cfg *Config) asked() string {
+	if cfg.Client != nil {
+		return "the servers of the given Client"
+	}
+	const most = 3
+	var addrs []string
+	for _, addr := range cfg.Addrs[:min(len(cfg.Addrs), most)] {
+		addrs = append(addrs, redactAddr(addr))
+	}
+	text := strings.Join(addrs, ", ")
+	if more := len(cfg.Addrs) - most; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
 }
 
 // An openError says in one sentence why no retry mends an Open, or what to look at.
@@ -533,7 +550,7 @@ func explained(cfg *Config, err error) error {
 		text, config := matter(cfg, f)
 		wrong = wrong && config
 		if text == "" {
-			if len(failures) == 1 {
+			if len(failures) == 1 && strings.Contains(f.Err.Error(), f.Addr) {
 				return f.Err
 			}
 			text = byServer(f.Err)
@@ -572,7 +589,10 @@ func matter(cfg *Config, f *resp.Failure) (text string, wrong bool) {
 	}
 	silent := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	var network *net.OpError
+	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &certificate):
+		return at + " has a certificate that is not trusted: " + certificate.Err.Error(), true
 	case strings.HasPrefix(err.Text, "NOAUTH"):
 		return at + " wants a password, and none is given", false
 	case strings.Contains(err.Text, "DB index is out of range"):

@@ -152,9 +152,8 @@ func (sc *section) refusedTry(op *acquireOp) {
 }
 
 // queuesBehind notes when an op came that is to queue where others of this engine hold the lock, wait or ask, and
-// counts those that a holder here keeps out.
-func (sc *section) queuesBehind(root *entry, op *acquireOp) {
-	at := root.busyAt(op)
+// counts those that a holder here keeps out. at is where that is known, of the name's entry or its children.
+func (sc *section) queuesBehind(root, at *entry, op *acquireOp) {
 	if at == root && root.standing() == nil && root.firstChild() != nil { // readers have holds of their own
 		at = root.firstChild()
 	}

@@ -25,13 +25,13 @@ import (
 //
 // Errors: ErrConfig, also where an address answers that is no Redis, or speaks TLS where none is asked for, or the
 // reverse; *ServerError with what the server or the network said, also where it takes no writes: it is a replica or
-// full; ctx's own.
+// full; ctx's own, with whose answer was waited for.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, &openError{"open: " + err.Error(), []error{err}}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(programLog{})
@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 				_ = o.e.Close(context.Background())
 			}
 		}()
-		return nil, ctx.Err()
+		return nil, &openError{"open: " + ctx.Err().Error() + " before an answer from " + cfg.asked(), []error{ctx.Err()}}
 	}
 }
 

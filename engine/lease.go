@@ -188,11 +188,11 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if ls.set.Watchdog {
-		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
-	}
 	if ls.state.Load() != leaseActive {
 		return &nameError{ls.Name(), ErrNotHeld}
+	}
+	if ls.set.Watchdog {
+		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
 	}
 	if ls.Lost() {
 		return &nameError{ls.Name(), ErrLost}

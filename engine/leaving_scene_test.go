@@ -149,3 +149,141 @@ func TestATryBehindTheLastOfSeveralHandlesOutlivesTheHold(t *testing.T) {
 		}
 	}
 }
+
+// It does not rest for as long as the hold lasts: it is refused as soon as a change fails, whether the server says why or not.
+func TestATryBehindHandlesThatAreHeldUpIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, trouble := range []string{"READONLY You can't write against a read only replica.", "LOADING", "silent", "silent to changes"} {
+		for kind := range 3 {
+			play(t, func(sc *scene) {
+				anybodys := []*Lock{sc.e.Lock("k"), sc.e.FairLock("k").Lock, sc.e.RWLock("k").WriteLock()}[kind]
+				mine := anybodys.With(As(NewOwner()), FixedLease(10*time.Minute))
+				outer, inner := sc.acquire(mine), sc.acquire(mine)
+				switch trouble {
+				case "silent":
+					sc.slow = func([]string) time.Duration { return -1 }
+				case "silent to changes":
+					sc.slowed("reacquire", -1)
+				default:
+					sc.server.twin.Refuse = trouble
+				}
+				one, two := inner.ReleaseAsync(), outer.ReleaseAsync()
+				before := sc.w.Now()
+				_, err := result(sc, anybodys.TryAcquireAsync(context.Background()))
+				sc.wants(ErrHeld, err, "the Try of kind "+anybodys.Name())
+				_, again := result(sc, anybodys.TryAcquireAsync(context.Background()))
+				sc.wants(ErrHeld, again, "the next")
+				if took := sc.w.Now().Sub(before); took > simAnswered {
+					t.Errorf("%s, kind %d: refused after %v", trouble, kind, took)
+				}
+				sc.slow, sc.server.twin.Refuse = nil, ""
+				_, _ = result(sc, one)
+				_, _ = result(sc, two)
+			})
+		}
+	}
+}
+
+// The owner tries again, and somebody else gets the lock by hand-off: who tried before, or who waited.
+func TestAnOwnersTryBehindSomebodyWhoIsHandedTheLockIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{false, true} {
+		play(t, func(sc *scene) {
+			anybodys := sc.e.Lock("k")
+			mine := anybodys.With(As(NewOwner()))
+			outer, inner := sc.acquire(mine), sc.acquire(mine)
+			sc.slow = func([]string) time.Duration { return time.Millisecond }
+			var first *Future[*Lease]
+			if waits {
+				first = anybodys.AcquireAsync(context.Background())
+			}
+			one, two := inner.ReleaseAsync(), outer.ReleaseAsync()
+			if !waits {
+				first = anybodys.TryAcquireAsync(context.Background())
+			}
+			owners := mine.TryAcquireAsync(context.Background())
+			ls, err := result(sc, first)
+			sc.wants(nil, err, "who was there before")
+			ctx, cancel := sc.w.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_, err = owners.Await(ctx)
+			sc.wants(ErrHeld, err, "the owner's Try")
+			sc.release(ls)
+			_, _ = result(sc, one)
+			_, _ = result(sc, two)
+		})
+	}
+}
+
+// A Try of a fair lock that rests keeps nobody from the queue on the server: it gives way to who waits.
+func TestWhoAsksForAFairLockBehindATryThatRestsIsSentAtOnce(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		anybodys := sc.e.FairLock("k").Lock
+		mine := anybodys.With(As(NewOwner()))
+		outer, middle, inner := sc.acquire(mine), sc.acquire(mine), sc.acquire(mine)
+		sc.slowed("reacquire", 100*time.Millisecond)
+		given := []*Future[struct{}]{inner.ReleaseAsync(), middle.ReleaseAsync(), outer.ReleaseAsync()}
+		try := anybodys.TryAcquireAsync(context.Background())
+		waits := anybodys.AcquireAsync(context.Background())
+		_, err := result(sc, try)
+		sc.wants(ErrHeld, err, "the Try")
+		sc.w.Sleep(10 * time.Millisecond)
+		if places := sc.server.twin.List("redisson_lock_queue:{k}"); len(places) != 1 {
+			t.Errorf("the queue on the server: %v", places)
+		}
+		ls, err := result(sc, waits)
+		sc.wants(nil, err, "who waits")
+		sc.release(ls)
+		for _, f := range given {
+			_, _ = result(sc, f)
+		}
+	})
+}
+
+// Nor does a Try wait for the replicas that an owner waits for who goes on reading.
+func TestATryDoesNotWaitForAnOwnerThatGoesOnReading(t *testing.T) {
+	t.Parallel()
+	for _, handles := range []int{1, 2} {
+		for _, first := range []bool{false, true} {
+			play(t, func(sc *scene) {
+				owner, rw := NewOwner(), sc.e.RWLock("k")
+				mine := rw.WriteLock().With(As(owner))
+				var given []*Future[struct{}]
+				var all []*Lease
+				for range handles {
+					all = append(all, sc.acquire(mine))
+				}
+				sc.slow = func([]string) time.Duration { return time.Millisecond }
+				ask := func() *Future[*Lease] {
+					return sc.e.RWLock("k", WaitReplicas(9, 8*time.Second)).ReadLock().With(As(owner)).AcquireAsync(context.Background())
+				}
+				var reads, try *Future[*Lease]
+				if first {
+					reads = ask()
+				}
+				for _, ls := range all {
+					given = append(given, ls.ReleaseAsync())
+				}
+				try = rw.WriteLock().TryAcquireAsync(context.Background())
+				if !first {
+					reads = ask()
+				}
+				before := sc.w.Now()
+				ls, err := result(sc, try)
+				if took := sc.w.Now().Sub(before); took > simAnswered {
+					t.Errorf("%d handles: answered after %v", handles, took)
+				}
+				if err == nil {
+					sc.release(ls)
+				}
+				if ls, err := result(sc, reads); err == nil {
+					sc.release(ls)
+				}
+				for _, f := range given {
+					_, _ = result(sc, f)
+				}
+			})
+		}
+	}
+}

@@ -255,6 +255,9 @@ func (sc *section) downgrade(h *hold, op *acquireOp) {
 	op.Newcomer() // nobody is in its way any more: it waits for an answer, as a newcomer does
 	child.Push(&op.Waiter)
 	sc.watchWait(op)
+	if h.reentry() != nil && traits(h.Family).ReadsToo {
+		sc.refuseBehind(h)
+	}
 	sc.advance(child)
 }
 
@@ -307,9 +310,8 @@ func (sc *section) besideBusy(child *entry) *loss {
 	case op == nil || op.lease.owner != nil && sc.reenterOrRefuse(root, op):
 	case !op.Try:
 		root.Push(&op.Waiter)
-	case op.claim():
-		sc.refusedTry(op)
-		sc.fail(op, sc.heldError(op, root, sc.eng.clock.Now()))
+	default:
+		sc.refuseTry(op, root)
 	}
 	sc.tidy(child)
 	sc.advance(root)

@@ -217,6 +217,10 @@ func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 	if sc.reenterOrRefuse(at, op) {
 		return nil
 	}
+	if op.Try && at.First() != nil { // who waits there is next, and may have it for as long as it likes
+		sc.refuseTry(op, at)
+		return nil
+	}
 	if traits(h.Family).Mark == lockstate.MarkPlace {
 		child = at.newChild()
 		op.moveTo(child)
@@ -371,6 +375,7 @@ func (sc *section) changeAgain(n *reentry, r *resp.Result) bool {
 		return false
 	}
 	sc.tellOverdue(n, now, r.Err)
+	sc.refuseBehind(n.hold)
 	sc.eng.timers.Schedule(n, sc.eng.resendAt(n.op.Slot, now, n.Tries()))
 	return true
 }

@@ -23,6 +23,8 @@ var (
 	ErrNotSentinel = errors.New("not a sentinel")
 	// ErrIsSentinel is returned by Open when an address is a sentinel's.
 	ErrIsSentinel = errors.New("a sentinel")
+	// ErrNoCluster is returned by Open when one of several addresses is a single server's.
+	ErrNoCluster = errors.New("a single server")
 )
 
 // Sentinels says who names the master.

@@ -134,7 +134,7 @@ func Open(addrs []string, dial func(addr string) (rueidis.Client, error), borrow
 				n.abort()
 				from.close()
 				text := fmt.Sprintf("%s is a single server, and %d addresses are given", addr, len(addrs))
-				return nil, &ServerError{Class: ClassOther, Text: text}
+				return nil, &ServerError{Class: ClassOther, Text: text, cause: ErrNoCluster}
 			}
 			n.start(nil, pubSubMode{publish: "PUBLISH"})
 			ns.single = n

@@ -48,7 +48,10 @@ func run(ctx context.Context, redis string, l net.Listener) (err error) {
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, srv.Shutdown(ending), eng.Close(ending))
+	err = errors.Join(err, srv.Shutdown(ending))
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // not what Shutdown has left
+	defer cancel()
+	return errors.Join(err, eng.Close(closing))
 }
 
 // pay is the work. It looks at ctx, which ends when the caller has left or the lock is lost.

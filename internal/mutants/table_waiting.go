@@ -10,7 +10,7 @@ func waiting() []mutant {
 		},
 		{
 			"fair-try-refused-by-a-release", "a Try of a fair lock is refused although nobody has it or wants it",
-			one("engine/children.go", "if child.standing() != nil || child.First() != nil {\n\t\t\treturn child\n", "if true {\n\t\t\treturn child\n"),
+			one("engine/acquire.go", "if child.standing() != nil && child.leavingHold() == nil || child.First() != nil {\n\t\t\treturn child\n", "if true {\n\t\t\treturn child\n"),
 			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
 		},
 		{

@@ -43,6 +43,9 @@ func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 // rests: it would be told of what nobody wants any more.
 func (q *Queue[A]) LeaveBegun() { q.whole().ensureExtra().leaving++ }
 
+// Resting reports whether somebody waits for that, or for the answers to all releases.
+func (q *Queue[A]) Resting() bool { return q.whole().resting }
+
 // LeaveEnded follows what came of the answer. It says whether others have rested until now.
 func (q *Queue[A]) LeaveEnded() (rested bool) {
 	name := q.whole()

@@ -255,8 +255,8 @@ func (w *Grant) Out() int32 {
 	return out
 }
 
-// Leaving reports whether a release follows the changes on their way and waiting, whatever else is wanted: they take the
-// last handle off. Who enters behind them enters anew.
+// Leaving reports whether a release follows the changes on their way and waiting, whatever else is wanted: they
+// take the last handle off. Who enters behind them enters anew.
 func (w *Grant) Leaving() bool {
 	n := w.Changes()
 	if n == nil || n.Quiet() {

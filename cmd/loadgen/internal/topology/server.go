@@ -82,6 +82,8 @@ func (s *Server) refusal(err error) string {
 	switch {
 	case said && len(s.Addrs) > 1 && strings.Contains(reply.Error(), "cluster support disabled"):
 		return fmt.Sprintf("it is a single server, and %d addresses are given", len(s.Addrs))
+	case said && strings.HasPrefix(reply.Error(), "NOAUTH"):
+		return "it wants a password: --password-file or LOADGEN_PASSWORD, for sentinels theirs (NOAUTH)"
 	case master == "" || !said:
 	case strings.Contains(reply.Error(), "unknown command"):
 		return "it is no sentinel: omit --master-name, or give the address of one"

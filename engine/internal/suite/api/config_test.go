@@ -184,6 +184,8 @@ func TestWrongPasswordIsAClearServerErrorOfItsClass(t *testing.T) {
 		var server *engine.ServerError
 		require.ErrorAs(t, err, &server)
 		require.Equal(t, engine.ClassNoAuth, server.Class, "%v", err)
+		require.ErrorContains(t, err, s.Addr())
+		require.NotContains(t, err.Error(), ":wrong@")
 		require.False(t, engine.SafeToRetry(err))
 		require.Less(t, testkit.Ran(start), 2*time.Second, "not retried")
 	}
@@ -477,4 +479,27 @@ func TestAConfigIsPrintedAsItWasSet(t *testing.T) {
 	}
 	require.Equal(t, "{Addrs:[redis://***@127.0.0.1:6379] Password:*** TLS:set CloseGrace:1s Trace:set}", cfg.String())
 	require.Equal(t, "{}", engine.Config{}.String())
+}
+
+// Whoever gives an Open less time than a server is waited for learns whose answer did not come.
+func TestAnOpenThatIsCutShortSaysWhoWasAsked(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // it answers nobody
+	require.NoError(t, err)
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = engine.Open(ctx, engine.Config{Addrs: []string{"redis://:" + testkit.Secret + "@" + l.Addr().String()}})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "holdfast: open: context deadline exceeded before an answer from ")
+	require.ErrorContains(t, err, l.Addr().String())
+	require.NotContains(t, err.Error(), testkit.Secret)
+	_, err = engine.Open(ctx, engine.Config{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"}})
+	require.EqualError(t, err, "holdfast: open: context deadline exceeded", "nobody was asked")
+}
+
+func TestSeveralAddressesOfASingleServerAreABadConfiguration(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{s.Addr(), "127.0.0.1:1"}})
+	require.ErrorIs(t, err, engine.ErrConfig)
+	require.EqualError(t, err, "holdfast: bad configuration: "+s.Addr()+" is a single server, and 2 addresses are given")
 }

@@ -57,6 +57,12 @@ func TestC157_TLSVerifiesTheServerAndShowsTheClientCertificate(t *testing.T) {
 			_, err := engine.Open(testkit.Limited(t), engine.Config{Addrs: []string{c.addr}, TLS: c.tls, Password: testkit.Secret})
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), testkit.Secret)
+			require.ErrorContains(t, err, c.addr, "whose it is")
+			if name == "UnknownAuthority" || name == "AnotherName" || name == "Expired" {
+				require.ErrorContains(t, err, "has a certificate that is not trusted: ")
+				require.ErrorIs(t, err, engine.ErrConfig)
+				require.False(t, engine.SafeToRetry(err), "no retry mends it")
+			}
 		})
 	}
 }

@@ -171,8 +171,11 @@ func TestATryBehindHandlesThatAreHeldUpIsRefused(t *testing.T) {
 				before := sc.w.Now()
 				_, err := result(sc, anybodys.TryAcquireAsync(context.Background()))
 				sc.wants(ErrHeld, err, "the Try of kind "+anybodys.Name())
-				_, again := result(sc, anybodys.TryAcquireAsync(context.Background()))
+				_, again, told := anybodys.TryAcquireAsync(context.Background()).Result()
 				sc.wants(ErrHeld, again, "the next")
+				if !told {
+					t.Errorf("%s, kind %d: the next rests", trouble, kind)
+				}
 				if took := sc.w.Now().Sub(before); took > simAnswered {
 					t.Errorf("%s, kind %d: refused after %v", trouble, kind, took)
 				}

@@ -192,7 +192,7 @@ func (d *doing) run(ctx context.Context, ls held, w *world.World, fn func(contex
 		stop()
 		released := ls.Release(context.WithoutCancel(ctx))
 		cancel(ErrReleased)
-		if err == ErrLost && errors.Is(released, ErrLost) { //nolint:errorlint // it is no more than what released says, by name
+		if err == ErrLost && errors.Is(released, ErrLost) { //nolint:errorlint // released says it by name
 			err = nil
 		}
 		if err = errors.Join(err, released); err != nil {

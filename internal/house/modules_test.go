@@ -51,7 +51,18 @@ func TestAProgramWithTheEngineHasTheModulesItNeedsAndNoOther(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^(?:require |\t)(\S+) v`).FindAllStringSubmatch(string(written), -1) {
 		require.Contains(t, needed, line[1], "what go.mod names")
 	}
+
+	// The other modules that go.mod of this one names stand in the list, and are not built. README says how many: the load
+	// generator stays in this module, so that go run ./cmd/loadgen works in a clone and go install elsewhere.
+	all := exec.Command("go", "list", "-mod=mod", "-m", "all")
+	all.Dir, all.Env, all.Stderr = dir, list.Env, &said
+	out, err = all.Output()
+	require.NoError(t, err, said.String())
+	require.LessOrEqual(t, strings.Count(string(out), "\n"), mostNamed+1, "%s", out) // and the program itself
 }
+
+// mostNamed is how many modules the list of a program with the engine names.
+const mostNamed = 36
 
 // archived are modules whose owners have stopped: nobody mends them any more.
 var archived = []string{"github.com/mitchellh/", "github.com/pkg/errors", "github.com/golang/protobuf"}

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closesWithCtx is how a sample should not close an engine: the ctx of a program has mostly ended by then.
-var closesWithCtx = regexp.MustCompile(`\.Close\(ctx\)`)
+// closesWithCtx is how a sample should not close an engine: the ctx of a program has mostly ended by then, and that of a
+// server's Shutdown may be used up.
+var closesWithCtx = regexp.MustCompile(`\.Close\(ctx\)|Shutdown\((\w+)\), \w+\.Close\(`)
 
 // Whoever copies a sample closes as it does: with a context of its own.
 func TestSamplesCloseWithAContextOfTheirOwn(t *testing.T) {

@@ -167,7 +167,7 @@ func (ent *entry) takenHere(op *acquireOp) bool {
 	case ent.busyAt(op) != ent:
 		return true
 	case ent.leavingHold() != nil:
-		return ent.First() != nil
+		return ent.Live() != nil
 	default:
 		return ent.RefusesTry()
 	}

@@ -217,7 +217,7 @@ func (sc *section) requeue(h *hold, op *acquireOp) (child *entry) {
 	if sc.reenterOrRefuse(at, op) {
 		return nil
 	}
-	if op.Try && at.First() != nil { // who waits there is next, and may have it for as long as it likes
+	if op.Try && at.Live() != nil { // who waits there is next, and may have it for as long as it likes
 		sc.refuseTry(op, at)
 		return nil
 	}

@@ -25,7 +25,7 @@ func lastHandles() []mutant {
 		},
 		{
 			"try-waits-behind-who-waits", "a Try stands in a queue of those who wait",
-			one("engine/acquire.go", "return ent.First() != nil\n", "return false\n"), "engine",
+			one("engine/acquire.go", "return ent.Live() != nil\n", "return false\n"), "engine",
 			"TestATryBehindAHoldThatStaysIsRefused", false,
 		},
 		{
@@ -45,7 +45,7 @@ func lastHandles() []mutant {
 		},
 		{
 			"owners-try-waits-for-who-is-next", "an owner's Try is told when somebody else gives back whom it never asked to wait for",
-			one("engine/reentry.go", "if op.Try && at.First() != nil {", "if false {"), "engine",
+			one("engine/reentry.go", "if op.Try && at.Live() != nil {", "if false {"), "engine",
 			"TestAnOwnersTryBehindSomebodyWhoIsHandedTheLockIsRefused", false,
 		},
 		{

@@ -28,6 +28,7 @@ type fakeServer struct {
 	first []byte       // the first byte of each
 	asked []string     // commands, without their arguments
 	wg    sync.WaitGroup
+	over  bool // stop was called: whoever has come since is not let in
 	open  map[net.Conn]bool
 	ears  map[net.Conn]bool // of open, those that have subscribed
 }
@@ -48,6 +49,7 @@ func (f *fakeServer) addr() string { return f.listener.Addr().String() }
 func (f *fakeServer) stop() {
 	_ = f.listener.Close()
 	f.mu.Lock()
+	f.over = true
 	for c := range f.open {
 		_ = c.Close()
 	}
@@ -63,6 +65,9 @@ func (f *fakeServer) serve() {
 		}
 		f.mu.Lock()
 		f.open[c] = true
+		if f.over {
+			_ = c.Close()
+		}
 		f.mu.Unlock()
 		f.wg.Go(func() {
 			defer c.Close()

@@ -135,7 +135,9 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.sh.counts.ghosts++
 	}
 	sc.left(c)
-	if r.Err == nil { // else it is sent again
+	// Else it is sent again. Where another type of value stands there is nothing of ours in anybody's way: who waits for
+	// that value goes on.
+	if r.Err == nil || r.Err.Class == resp.ClassWrongType {
 		sc.cleaned(c)
 	}
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {

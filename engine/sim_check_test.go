@@ -114,6 +114,7 @@ func (s *sim) granted(w *simWait, ls *Lease, plain bool) *simHold {
 	h.keeps = s.keptUntil(w, h, ls.set.MaxHold > 0)
 	s.checkSharing(w, h)
 	s.checkAsking(w)
+	s.checkTry(w)
 	s.checkBarging(w)
 	s.checkGoingOn(w)
 	h.excused = s.excused[h.field]

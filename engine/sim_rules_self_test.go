@@ -18,6 +18,12 @@ var simRuleSabotages = []simSabotage{
 		s.checkRefusal(w, &simStep{}, &HeldError{})
 		return true
 	}},
+	{"a Try waits for nobody", "but is told late", []simKind{simLock}, func(s *sim) bool {
+		w := s.somebody(simLock)
+		w.try, w.since = true, s.w.Now().Add(-simTried-1)
+		s.checkRefusal(w, &simStep{}, &HeldError{})
+		return true
+	}},
 	{"a Try does not barge", "but overtakes", []simKind{simLock}, func(s *sim) bool {
 		w, first := s.somebody(simLock), s.somebody(simLock)
 		w.n.waiters = append(w.n.waiters, first)

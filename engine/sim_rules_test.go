@@ -22,6 +22,8 @@ import (
 const (
 	// simAnswered is within what time an answer comes where nothing goes wrong: a round trip, yield points, pauses.
 	simAnswered = 100 * time.Millisecond
+	// simTried is the same of a Try, which may rest behind commands of its engine before it is sent.
+	simTried = 3 * simAnswered
 	// simWoken is within what time who waits is served where nothing goes wrong: a message, and some round trips.
 	// A poll would come a second later.
 	simWoken = 300 * time.Millisecond
@@ -300,6 +302,13 @@ func (se *simEngine) givesBackField(n *simName, field string) bool {
 	return false
 }
 
+// checkTry looks at when one who only tried has its result.
+func (s *sim) checkTry(w *simWait) {
+	if took := s.w.Now().Sub(w.since); w.try && s.smooth() && !w.acks && took > simTried {
+		s.fail("a Try waits for nobody", "%s tried %q as %s, and was told after %v", w.who, w.n.name, w.kind, took)
+	}
+}
+
 // checkRefusal looks at why an acquire was refused.
 func (s *sim) checkRefusal(w *simWait, st *simStep, err error) {
 	n, now := w.n, s.w.Now()
@@ -319,6 +328,7 @@ func (s *sim) checkRefusal(w *simWait, st *simStep, err error) {
 		}
 	case !errors.As(err, &held) && !errors.As(err, &unknown):
 	case w.try:
+		s.checkTry(w)
 		if held != nil && w.free && n.known.asks == w.ask {
 			s.fail("a Try of a free lock is granted", "%s tried %q as %s, and was told %v", w.who, n.name, w.kind, err)
 		}

@@ -218,7 +218,7 @@ func simKinds(list string) ([]simKind, error) {
 //nolint:gochecknoglobals // constant
 var simSeeds = []uint64{
 	580, 1052, 1125, 1454, 1577, 1926, 49947, 62185, 400012965, 400051220, 400020322, 400049023, 400050169, 99608317,
-	4321846444236, 140234543316672,
+	4321846444236, 140234543316672, 907548,
 }
 
 //nolint:gochecknoglobals // constant

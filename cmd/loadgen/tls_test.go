@@ -103,7 +103,7 @@ func TestARunBySentinels(t *testing.T) {
 	}
 	status, _, stderr := invoke(t, "run", "--master-name", "holdfast", "--addr", addrs[0], "--user", "app", "--password-file", mine)
 	require.Equal(t, report.StatusConnect, status)
-	require.Contains(t, stderr, "NOAUTH")
+	require.Contains(t, stderr, "it wants a password: --password-file or LOADGEN_PASSWORD, for sentinels theirs (NOAUTH)")
 	require.NotContains(t, stderr, secret)
 }
 

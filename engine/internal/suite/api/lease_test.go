@@ -395,6 +395,7 @@ func TestExtendRaisesAFixedLeaseAndNeverShortensIt(t *testing.T) {
 	watched := testkit.Acquire(t, e.Lock("watched"))
 	require.ErrorIs(t, watched.Extend(ctx, time.Minute), engine.ErrLease, "the watchdog renews it")
 	testkit.Release(t, watched)
+	require.ErrorIs(t, watched.Extend(ctx, time.Minute), engine.ErrNotHeld)
 }
 
 func TestExtendOfALeaseThatIsGoneIsErrLost(t *testing.T) {
@@ -522,6 +523,12 @@ func TestDoJoinsErrLostWithTheFunctionsError(t *testing.T) {
 		return nil // it pretends that all is well
 	})
 	require.ErrorIs(t, err, engine.ErrLost)
+	err = e.Lock("name", engine.FixedLease(200*time.Millisecond)).Do(context.Background(), func(held context.Context) error {
+		testkit.Within(t, held.Done(), testkit.TooLong, "it ends")
+		return context.Cause(held)
+	})
+	require.ErrorIs(t, err, engine.ErrLost)
+	require.EqualError(t, err, `holdfast: "name": lease is lost`, "it is said once, and of what")
 	testkit.NoKeys(t, s)
 }
 

@@ -135,9 +135,9 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 		sc.sh.counts.ghosts++
 	}
 	sc.left(c)
-	// Else it is sent again. Where another type of value stands there is nothing of ours in anybody's way: who waits for
-	// that value goes on.
-	if r.Err == nil || r.Err.Class == resp.ClassWrongType {
+	// Else it is sent again. Where another type of value stands there is nothing of a lock in anybody's way: who waits
+	// for that value goes on.
+	if r.Err == nil || r.Err.Class == resp.ClassWrongType && !traits(c.op.Family).counted() {
 		sc.cleaned(c)
 	}
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {

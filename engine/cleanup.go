@@ -17,11 +17,11 @@ import (
 // Of what is counted the server notes the last take of each taker alone: until this one is given back, others are made
 // under another taker's name (entry.newTake).
 func (sc *section) clean(ent *entry, w lockRef, d lockstate.Indeterminate, lease time.Duration) {
+	c := sc.newCleanup(ent, w, d, lease)
 	if traits(w.family).counted() {
 		all := ent.root().ensureChildren()
-		all.undoing = append(all.undoing, takerOf(w.field))
+		all.undoing, c.undoes = append(all.undoing, takerOf(w.field)), true
 	}
-	c := sc.newCleanup(ent, w, d, lease)
 	sc.sh.pending++
 	sc.sendCleanup(c)
 }
@@ -38,7 +38,8 @@ func (sc *section) cleaned(c *cleanup) {
 	if c.root = nil; root == nil {
 		return
 	}
-	if all := root.children(); all != nil && traits(c.op.Family).counted() {
+	if all := root.children(); all != nil && c.undoes {
+		c.undoes = false
 		if i := slices.Index(all.undoing, takerOf(c.op.Field)); i >= 0 {
 			all.undoing = slices.Delete(all.undoing, i, i+1)
 		}

@@ -650,6 +650,7 @@ type cleanup struct {
 	lease         time.Duration
 	root          *entry // stays until this has had an answer, and has some wait for it; nil: there was none
 	leaves        bool   // it is on its way, and a Try waits for the answer
+	undoes        bool   // it stands in children.undoing, once for itself
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

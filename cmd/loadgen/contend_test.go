@@ -126,8 +126,14 @@ type child struct {
 
 func startChild(t *testing.T, args ...string) *child {
 	t.Helper()
+	return startChildUnder(t, nil, args...)
+}
+
+// startChildUnder is startChild, with these variables in its environment.
+func startChildUnder(t *testing.T, env []string, args ...string) *child {
+	t.Helper()
 	c := &child{cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, " "))
+	c.cmd.Env = append(append(os.Environ(), env...), childEnv+"="+strings.Join(args, " "))
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	require.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // if it still runs

@@ -28,6 +28,7 @@ const (
 	maxLocks    = 1 << 24
 	maxRate     = 10_000_000
 	maxRounds   = 101
+	maxListen   = 100_000
 	maxPrefix   = 64
 	maxHold     = 10 * time.Second
 	maxPermits  = 1 << 20
@@ -86,6 +87,8 @@ func newFlags(c *config.Config) []flagGroup {
 	l.IntVar(&c.Keys, "keys", 0, "distinct locks (default 16 for each in flight; where callers contend: 1; multi: 4 for each that a turn takes)")
 	l.IntVar(&c.Locks, "locks", 0,
 		"locks held meanwhile under the watchdog (hold: locks to take, default 10000)")
+	l.IntVar(&c.Listen, "listen", 0,
+		"subscribe to the channels of so many other locks meanwhile, as their waiters would (not in a cluster)")
 	l.BoolVar(&c.Yardstick, "yardstick", false,
 		"run the raw pipeline (one for each master) and the scenario in turn,\nand show medians and ratio")
 	l.IntVar(&c.Rounds, "rounds", 5, "with --yardstick or --mutex: turns of each, --duration long")
@@ -169,6 +172,7 @@ func (c *flags) checkNumbers() error {
 		between("keys", c.Keys, 0, maxKeys),
 		between("locks", c.Locks, 0, maxLocks),
 		between("rounds", c.Rounds, 1, maxRounds),
+		between("listen", c.Listen, 0, maxListen),
 		between("permits", c.Permits, 1, maxPermits),
 		between("take", c.Take, 0, c.Permits),
 		between("count", c.Count, 1, maxPermits),

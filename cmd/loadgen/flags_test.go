@@ -208,6 +208,8 @@ func TestParseFlagsRefuses(t *testing.T) {
 		{"--cluster 17", "--cluster must be between 1"},
 		{"--cluster 3 --addr h:1", "give one of them"},
 		{"--cluster 3 --replicas 4", "--replicas must be between 0 and 3"},
+		{"--cluster 3 --listen 4", "--listen is not for a cluster"},
+		{"--listen -1", "--listen must be between 0 and 100000"},
 		{"--replicas 1", "--replicas needs --cluster or --sentinel"},
 		{"--sentinel --addr h:1", "give one of them"},
 		{"--sentinel --cluster 3", "two topologies"},

@@ -22,6 +22,8 @@ func (c *flags) checkTopology(changed func(string) bool) error {
 		return errors.New("--sentinel starts servers of loadgen's own and --addr names some that are there: give one of them")
 	case c.Sentinel && c.Cluster > 0:
 		return errors.New("--sentinel and --cluster are two topologies: give one of them")
+	case c.Cluster > 0 && c.Listen > 0:
+		return errors.New("--listen is not for a cluster: which of its nodes has how many channels hangs on the names")
 	case changed("replicas") && c.Cluster == 0 && !c.Sentinel:
 		return errors.New("--replicas needs --cluster or --sentinel")
 	case c.Sentinel && changed("replicas") && c.Replicas == 0:

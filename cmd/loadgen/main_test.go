@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,9 @@ func TestMain(m *testing.M) {
 	}
 	if args := os.Getenv(childEnv); args != "" {
 		os.Exit(run(context.Background(), strings.Fields(args), os.Stdout, os.Stderr))
+	}
+	if os.Getenv("GOMAXPROCS") == "" { // a run in this process takes no processor from the tests beside it
+		_ = os.Setenv("GOMAXPROCS", strconv.Itoa(runtime.GOMAXPROCS(0)))
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(),
 		// A client of a cluster asks for the slots again a second later, and closes the connections of nodes that

@@ -79,6 +79,7 @@ type Config struct {
 	Rate     float64 // pairs a second, open loop; 0: closed loop
 	Keys     int
 	Locks    int // held beside the load, or by the scenario hold
+	Listen   int // channels of other locks that somebody listens to meanwhile
 	Lease    time.Duration
 	Linger   time.Duration // for so long a released lock stays with its engine; 0: it does not
 	Duration time.Duration

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -36,6 +37,10 @@ type Report struct {
 	LeaseS   float64 `json:"lease_s"`
 	Rate     float64 `json:"rate"`
 	Seed     uint64  `json:"seed"`
+
+	Processors int `json:"processors"` // that this process uses: GOMAXPROCS
+	OfAll      int `json:"processors_of_machine"`
+	Listen     int `json:"listened_channels"` // of other locks, by this process
 
 	DurationS     float64            `json:"duration_s"` // measured, drain included, all rounds
 	Pairs         int64              `json:"pairs"`      // all rounds
@@ -135,6 +140,11 @@ func New(cfg *config.Config, srv *topology.Server) *Report {
 		LeaseS:   cfg.Lease.Seconds(),
 		Rate:     cfg.Rate,
 		Seed:     cfg.Seed,
+
+		Processors: runtime.GOMAXPROCS(0),
+		OfAll:      runtime.NumCPU(),
+		Listen:     cfg.Listen,
+
 		Errors:   make(map[string]int64),
 		Failures: []string{},
 	}

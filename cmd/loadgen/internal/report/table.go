@@ -114,11 +114,19 @@ func (r *Report) loadText() string {
 	return s + r.endText()
 }
 
+// endText ends the line of conditions.
 func (r *Report) endText() string {
-	if r.Interrupted {
-		return ", interrupted"
+	text := ""
+	if r.Processors != r.OfAll {
+		text = fmt.Sprintf(", on %d of %s", r.Processors, format.Plural(r.OfAll, "processor"))
 	}
-	return ""
+	if r.Listen > 0 {
+		text += fmt.Sprintf(", %s listened to", format.Plural(r.Listen, "channel"))
+	}
+	if r.Interrupted {
+		text += ", interrupted"
+	}
+	return text
 }
 
 // rows are what is worth a line of the table, with its value.

@@ -81,6 +81,21 @@ func (s *Server) stopOwn() {
 // Ours reports whether the servers were started by this run.
 func (s *Server) Ours() bool { return s.Embedded != nil || s.Cluster != nil || s.Sentinel != nil }
 
+// Processes is how many servers of this run's own are busy under a load, each of them with a process and most of its
+// work in one thread. Sentinels are not.
+func (s *Server) Processes() int {
+	switch {
+	case s.Embedded != nil:
+		if s.Embedded.InProcess {
+			return 0
+		}
+		return 1
+	case s.Cluster != nil, s.Sentinel != nil:
+		return s.Shape.Masters + s.Shape.Replicas
+	}
+	return 0
+}
+
 // origin says what was started, and where it listens.
 func (s *Server) origin() string {
 	switch {

@@ -90,6 +90,9 @@ func (sc *section) sendCleanup(c *cleanup) {
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && c.root == nil {
 		c.root, c.op.Wide = root, root.wide
 		root.GivenBack()
+	} else if c.rests {
+		c.rests = false
+		c.root.GivenBackAgain()
 	}
 	// Where it is sent to another node a Try would get there first.
 	if c.root != nil && traits(c.op.Family).Mark == lockstate.MarkPlace && sc.eng.nodes.Cluster() {
@@ -115,6 +118,18 @@ func (sc *section) left(c *cleanup) {
 	if c.root.LeaveEnded() {
 		sc.advanceChildren(c.root)
 	}
+}
+
+// rest lets those go on who wait for it, until it is sent again: that can take an hour, and nothing of it is on its way.
+func (sc *section) rest(c *cleanup) {
+	if c.root == nil {
+		return
+	}
+	c.rests = true
+	if c.root.GivenBackLater() {
+		sc.advanceChildren(c.root)
+	}
+	sc.advance(c.root)
 }
 
 // Scheduled is its place among the timers.
@@ -195,6 +210,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
 		e.timers.Schedule(c, e.resendAt(c.op.Slot, now, c.tries))
+		sc.rest(c)
 	case r.Err == nil && c.indeterminate.MayRunAfter(r.SentAt):
 		e.timers.Schedule(c, c.indeterminate.Until.Add(lockstate.ClockSlack))
 	default:

@@ -596,7 +596,7 @@ type countedRelease struct {
 	Future[struct{}]
 	eng  *Engine
 	name string
-	part bool // part of it was handed to who waits here: a refusal is of the rest
+	part int64 // what is left of it, for some were handed to who waits here: a refusal is of the rest; 0: it is whole
 }
 
 // pendingUnits are what is to be given back, and who waits for the answer.
@@ -651,6 +651,7 @@ type cleanup struct {
 	root          *entry // stays until this has had an answer, and has some wait for it; nil: there was none
 	leaves        bool   // it is on its way, and a Try waits for the answer
 	undoes        bool   // it stands in children.undoing, once for itself
+	rests         bool   // its last answer was not the final one: nobody waits until it is sent again
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -206,7 +206,11 @@ func (g *releaser) Scheduled() *wheel.Item[timed] { return &g.item }
 
 // due sends it again.
 func (g *releaser) due(clock.Instant) {
-	if err := g.ent.eng.nodes.Submit(&g.op); err != nil {
+	sc := g.ent.eng.enter(g.ent.hash)
+	g.ent.GivenBackAgain()
+	err := sc.eng.nodes.Submit(&g.op)
+	sc.leave()
+	if err != nil {
 		g.Answered(&g.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}
 }
@@ -233,12 +237,20 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 	// A number that is not given back stays missing: nothing ends that but the server's word, or Close. What callers give
 	// back is theirs again if it is refused; what nobody waits for is nobody's.
 	refused := r.Definite() && !r.Err.Class.Transient() && !faultOf(r, g.op.Family).Passes && !g.unknown
+	if refused { // who has given a part to others here cannot give all of it back once more
+		for _, op := range g.sent.ops {
+			g.sent.owed += op.part
+		}
+	}
 	switch {
 	case e.draining.Load(), refused && g.sent.owed == 0, now.Sub(g.since) > requestLasts:
 		return false
-	case refused && g.sent.units > g.sent.owed:
+	case refused:
 		sc.tellReleased(&g.sent, fromServer(e.nameOf(g.op.Key), r.Err))
+		// What came meanwhile goes with the rest: it would else wait for as long as that is refused.
 		g.sent.units = g.sent.owed
+		g.sent.add(g.next)
+		g.next = pendingUnits{}
 		g.op.Field = newRequest(e) + ":" + strconv.FormatInt(g.sent.units, 10)
 	case now.Sub(g.since) > retryBudget*e.nodes.AttemptLimit():
 		err := g.unknownError(r)
@@ -247,6 +259,12 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
 	e.timers.Schedule(g, e.resendAt(g.op.Slot, now, g.tries))
+	root := g.ent.root()
+	rested := g.ent.GivenBackLater()
+	sc.advance(g.ent)
+	if rested {
+		sc.advanceChildren(root)
+	}
 	return true
 }
 
@@ -278,7 +296,7 @@ func (sc *section) unitsReleased(g *releaser, r *resp.Result) {
 		e.givenUp.Add(1)
 	}
 	sc.tellReleased(&g.sent, err)
-	ent.ReleaseAnswered()
+	root, rested := ent.root(), ent.ReleaseAnswered()
 	if r.Err == nil {
 		sc.yieldName(ent, g.op.Family, r, lockstate.YieldLeast)
 	}
@@ -286,6 +304,9 @@ func (sc *section) unitsReleased(g *releaser, r *resp.Result) {
 		sc.sendPending(g)
 	}
 	sc.advance(ent)
+	if rested { // of another kind, on another connection
+		sc.advanceChildren(root)
+	}
 	sc.answered()
 }
 
@@ -298,7 +319,7 @@ func (sc *section) tellReleased(g *pendingUnits, err error) {
 	sc.more = append(sc.more, func() {
 		for _, op := range ops {
 			told := err
-			if err != nil && op.part && !errors.Is(err, ErrUnknown) {
+			if err != nil && op.part > 0 && !errors.Is(err, ErrUnknown) {
 				told = &UnknownError{Name: op.name, cause: err, applies: true}
 			}
 			op.resolve(struct{}{}, told)

@@ -117,7 +117,9 @@ func (s *Semaphore) ReleaseAsync(n int) *Future[struct{}] {
 	if left == 0 {
 		sc.sh.counts.releases++
 	} else {
-		op.part = int(left) < n
+		if int(left) < n {
+			op.part = int64(left)
+		}
 		sc.releaseUnits(ent, l.set.family, pendingUnits{units: int64(left), ops: []*countedRelease{op}})
 	}
 	sc.advance(ent)

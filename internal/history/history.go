@@ -56,12 +56,17 @@ type Grant struct {
 	Closed clock.Instant
 }
 
-// givenFrom is when the grant can have been given back, or its loss told, at the earliest.
+// givenFrom is when the grant can have been given back, or lost, at the earliest. What was lost when its holder first
+// saw it, for the whole process had stood still, was lost from its deadline on.
 func (g *Grant) givenFrom() clock.Instant {
-	if g.Closed == 0 {
-		return g.End
+	from := g.End
+	if g.Outcome == Lost {
+		from = min(from, g.Deadline)
 	}
-	return min(g.End, max(g.Called, g.Closed))
+	if g.Closed != 0 {
+		from = min(from, max(g.Called, g.Closed))
+	}
+	return from
 }
 
 // ID makes the identity of a hold of the field that names it in Redis.

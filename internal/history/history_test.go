@@ -376,3 +376,19 @@ func TestAMillionGrantsAreLookedAt(t *testing.T) {
 	require.Equal(t, grants, r.Grants)
 	t.Logf("%v: %v", time.Since(begun), r)
 }
+
+// A process that has stood still sees a grant when it was over long ago, and somebody else has the lock.
+func TestAGrantThatIsSeenTooLateIsLostFromItsDeadlineOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, other Grant
+		fails       bool
+	}{
+		"lost, and the other one came later": {held(1, 1800, 1800, lost, called(-2), countingFrom(0)), held(2, 1500, 1900), false},
+		"the other one came before its end":  {held(1, 1800, 1800, lost, called(-2), countingFrom(0)), held(2, 900, 1900), true},
+		"it was given back":                  {held(1, 1800, 1800, called(-2), countingFrom(0)), held(2, 1500, 1900), true},
+	} {
+		r, err := historyOf([]Grant{c.late, c.other}, nil).Check()
+		require.Equal(t, c.fails, err != nil, "%s: %v", name, err)
+		require.Zero(t, r.Overlaps, name)
+	}
+}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -47,17 +48,45 @@ func (h *History) Linearizable() (Report, error) {
 
 // check asks porcupine about one slice.
 func (s *slice) check(r *Report, limit time.Duration) error {
-	begun := time.Now()
-	result := porcupine.CheckOperationsTimeout(lockModel(), s.operations(), limit)
+	begun, ops := time.Now(), s.operations()
+	result := porcupine.CheckOperationsTimeout(lockModel(), ops, limit)
 	r.SlowestSlice = max(r.SlowestSlice, time.Since(begun))
 	switch result {
 	case porcupine.Ok:
 		return nil
 	case porcupine.Illegal:
-		return s.failed("no order of these operations is that of a lock")
+		return s.failed("no order of these operations is that of a lock", stuck(ops, limit))
 	default:
-		return s.failed("undecided within " + limit.String())
+		return s.failed("undecided within "+limit.String(), 0)
 	}
+}
+
+// stuck is the grant from which on the operations have no order: of those that are missing in the longest order there is,
+// the first.
+func stuck(ops []porcupine.Operation, limit time.Duration) int {
+	_, info := porcupine.CheckOperationsVerbose(lockModel(), ops, limit)
+	var longest []int
+	for _, order := range info.PartialLinearizations()[0] {
+		if len(order) > len(longest) {
+			longest = order
+		}
+	}
+	for _, i := range sortedByReturn(ops) {
+		if st := ops[i].Input.(step); !slices.Contains(longest, i) && st.kind != stepDelete {
+			return st.grant
+		}
+	}
+	return 0
+}
+
+// sortedByReturn are the numbers of the operations by when each must have had its place: who waits was called long ago.
+func sortedByReturn(ops []porcupine.Operation) []int {
+	all := make([]int, len(ops))
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(ops[a].Return, ops[b].Return) })
+	return all
 }
 
 // A slice is some grants of one name that begin with a free lock and end with one.
@@ -150,15 +179,18 @@ func (s *slice) operations() []porcupine.Operation {
 	return ops
 }
 
-func (s *slice) failed(what string) error {
+// failed shows the grants around one.
+func (s *slice) failed(what string, around int) error {
 	zero := s.grants[0].Begin
-	text := fmt.Sprintf("history: %q: %s, bound %v:", s.name.Text, what, s.name.Trust())
-	const most = 40
-	for i := range s.grants[:min(len(s.grants), most)] {
-		text += fmt.Sprintf("\n\t%d: %s", i, s.grants[i].describe(zero, zero))
-	}
-	if len(s.grants) > most {
-		text += fmt.Sprintf("\n\t… and %d more grants", len(s.grants)-most)
+	text := fmt.Sprintf("history: %q: %s, bound %v, of %d grants:", s.name.Text, what, s.name.Trust(), len(s.grants))
+	const before, most = 15, 40
+	from := max(0, around-before)
+	for i := from; i < min(len(s.grants), from+most); i++ {
+		here := ""
+		if i == around {
+			here = " <- the first that has no place in the longest order"
+		}
+		text += fmt.Sprintf("\n\t%d: %s%s", i, s.grants[i].describe(zero, zero), here)
 	}
 	for _, d := range s.deletions {
 		text += fmt.Sprintf("\n\t%s, sent %v, answered %v", d.What, since(zero, d.Sent), since(zero, d.Answered))

@@ -219,14 +219,19 @@ func TestWhatFailuresSay(t *testing.T) {
 	_, err = historyOf([]Grant{late}, []Deletion{gone(200, 205), gone(100, 107)}).Overlaps()
 	require.ErrorContains(t, err, "\n\tlast deletion before: DEL, sent 80ms, answered 87ms, bound 1.077s")
 
-	_, err = historyOf(append(many(30), held(40, 5, 7), held(41, 6, 8)), []Deletion{gone(900, 907)}).Linearizable()
-	require.ErrorContains(t, err, `history: "a": no order of these operations is that of a lock, bound 990ms:`+"\n\t0: "+many(1)[0].describe(at(0), at(0))+"\n\t1: ")
-	require.NotContains(t, err.Error(), "more grants")
+	all := append(many(60), held(900, 405, 407), held(901, 406, 408)) // beside each other
+	_, err = historyOf(all, []Deletion{gone(2900, 2907)}).Linearizable()
+	require.ErrorContains(t, err, `history: "a": no order of these operations is that of a lock, bound 990ms, of 62 grants:`)
+	text := err.Error()
+	require.Equal(t, 1, strings.Count(text, "<- the first that has no place"))
+	require.Regexp(t, `\n\t4[0-2]: .*<- the first that has no place in the longest order\n`, text)
+	require.NotContains(t, text, "\n\t0: ")
 	s := slice{name: Name{"a", testLease}, grants: many(40), deletions: []Deletion{gone(100, 107)}}
-	require.True(t, strings.HasSuffix(s.failed("x").Error(), s.grants[39].describe(at(0), at(0))+"\n\tDEL, sent 100ms, answered 107ms"))
-	require.NotContains(t, s.failed("x").Error(), "more grants")
+	require.True(t, strings.HasSuffix(s.failed("x", 3).Error(), s.grants[39].describe(at(0), at(0))+"\n\tDEL, sent 100ms, answered 107ms"))
 	s.grants = many(43)
-	require.Contains(t, s.failed("x").Error(), s.grants[39].describe(at(0), at(0))+"\n\t… and 3 more grants\n\tDEL")
+	require.NotContains(t, s.failed("x", 15).Error(), s.grants[40].describe(at(0), at(0)))
+	require.Contains(t, s.failed("x", 15).Error(), s.grants[39].describe(at(0), at(0))+"\n\tDEL")
+	require.Contains(t, s.failed("x", 16).Error(), "bound 990ms, of 43 grants:\n\t1: "+s.grants[1].describe(at(0), at(0)))
 
 	require.Equal(t, "1 grants of 2 holds (3 lost, 4 unknown), 5 deletions, 6 overlaps within the bound (longest 7.001ms), 8 slices linearizable (slowest 9ms, 10 skipped)",
 		Report{

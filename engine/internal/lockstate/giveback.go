@@ -28,14 +28,46 @@ func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
 // ReleaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
 // have rested until now.
 func (q *Queue[A]) ReleaseAnswered() (rested bool) {
-	if q.releases--; q.releases == 0 {
-		q.releaseInFlight = false
-		rested, q.resting = q.resting && q.whole() == q, false
-	}
+	q.releases--
+	rested = q.unlessUnderWay()
 	if name := q.whole(); name != q {
 		return name.ReleaseAnswered()
 	}
 	return rested
+}
+
+// unlessUnderWay lets those go on who wait for releases, if none is on its way. It says whether children of the name
+// have rested until now.
+func (q *Queue[A]) unlessUnderWay() (rested bool) {
+	if q.UnderWay() {
+		return false
+	}
+	q.releaseInFlight = false
+	rested, q.resting = q.resting && q.whole() == q, false
+	return rested
+}
+
+// UnderWay reports whether a release is on its way.
+func (q *Queue[A]) UnderWay() bool { return q.releases > q.seldom().refused }
+
+// GivenBackLater follows an answer to a release that was not the last: it is sent again at some time, and meanwhile
+// nothing of it is on its way. Who asks does not wait for that, but the name keeps its lanes. It says what
+// ReleaseAnswered does.
+func (q *Queue[A]) GivenBackLater() (rested bool) {
+	q.ensureExtra().refused++
+	rested = q.unlessUnderWay()
+	if name := q.whole(); name != q {
+		return name.GivenBackLater()
+	}
+	return rested
+}
+
+// GivenBackAgain follows its next sending.
+func (q *Queue[A]) GivenBackAgain() {
+	q.ensureExtra().refused--
+	if name := q.whole(); name != q {
+		name.GivenBackAgain()
+	}
 }
 
 // LeaveBegun follows that an acquire on its way is nobody's any more, so that what it takes is given back after its

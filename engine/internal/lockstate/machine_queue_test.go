@@ -651,3 +651,32 @@ func TestMachineThoseWhoWaitGoWhenTheReleaseIsAnswered(t *testing.T) {
 	child.ReleaseSent()
 	require.False(t, child.ReleaseAnswered(), "one of the name's is on its way")
 }
+
+// A give-back that was refused is not on its way until it is sent again: nobody waits for it, and its name stays.
+func TestMachineNobodyWaitsForARefusedGiveBack(t *testing.T) {
+	name := &testQueue{}
+	q := queueOf(opFor(lockTraits))
+	q.ensureExtra().name = name
+	q.ReleaseSent()
+	require.True(t, q.UnderWay())
+	name.resting = true
+	require.True(t, q.GivenBackLater(), "a child has rested until now")
+	require.False(t, q.UnderWay())
+	require.False(t, name.UnderWay())
+	require.False(t, q.releaseInFlight)
+	require.False(t, name.resting)
+	require.False(t, name.Empty())
+	q.GivenBackAgain()
+	require.True(t, q.UnderWay())
+	require.True(t, name.UnderWay())
+
+	name.GivenBack()
+	name.resting = true
+	require.False(t, name.GivenBackLater(), "another is on its way")
+	require.True(t, q.ReleaseAnswered(), "that was the last on its way")
+	require.False(t, name.UnderWay())
+	name.GivenBackAgain()
+	require.False(t, name.ReleaseAnswered(), "nobody rests")
+	require.True(t, name.Empty())
+	require.EqualValues(t, [2]int32{0, 0}, [2]int32{name.releases, name.seldom().refused})
+}

@@ -48,6 +48,7 @@ type rare[A Attempt] struct {
 	leftAt        clock.Instant
 	forceReleases int32 // of a name: force-releases on their way: nothing is asked for meanwhile
 	leaving       int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
+	refused       int32 // of the releases, those whose last answer was not the final one: they are not on their way now
 	telling       int32 // of a name: lost holds of it whose holders are not told yet
 }
 
@@ -213,7 +214,7 @@ func (q *Queue[A]) Next() Step {
 	switch {
 	case q.head == nil:
 		return StepTidy
-	case q.terms().Ack != nil && q.whole().releases > 0: // it travels on another connection: it might overtake them
+	case q.terms().Ack != nil && q.whole().UnderWay(): // it travels on another connection: it might overtake them
 		q.whole().resting = true
 		return StepRest
 	// A Try, and once one rests everybody: so nobody overtakes it, and who comes and leaves meanwhile, and is not sent,

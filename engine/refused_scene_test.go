@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Who waits for the answer to a give-back that travels on another connection goes on when there is none on its way: with
+// the last answer, and while a refused one is not sent again yet.
+
+// A fair lock is asked for by the name of a semaphore, whose permits are just given back.
+func TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits(t *testing.T) {
+	t.Parallel()
+	for _, try := range []bool{true, false} {
+		for _, free := range []bool{true, false} {
+			play(t, func(sc *scene) {
+				sc.server.twin.Do([]string{"SET", "x", "1"})
+				sc.slowed("semaphorerelease", 50*time.Millisecond)
+				given := sc.e.Semaphore("x").ReleaseAsync(1)
+				sc.w.Sleep(10 * time.Millisecond)
+				var want error = ErrWrongKind
+				if free {
+					sc.server.twin.Do([]string{"DEL", "x"}) // after the release, before its answer
+					want = nil
+				}
+				lock := sc.e.FairLock("x", WaitReplicas(1, time.Second))
+				asks := lock.TryAcquireAsync
+				if !try {
+					asks = lock.AcquireAsync
+				}
+				asked := asks(context.Background())
+				_, err := result(sc, given)
+				sc.wants(nil, err, "the release")
+				sc.w.Sleep(time.Second)
+				ls, err, done := asked.Result()
+				if !done {
+					t.Errorf("try %v, free %v: not answered a second after the release", try, free)
+					return
+				}
+				sc.wants(want, err, fmt.Sprintf("try %v, free %v", try, free))
+				if err == nil {
+					sc.release(ls)
+				}
+			})
+		}
+	}
+}
+
+// What was granted too late is given back, and the server refuses that for as long as it is a replica.
+func TestATryForReplicasWaitsForNoRefusedGiveBack(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []func(e *Engine, opts ...Option) *Lock{
+		func(e *Engine, opts ...Option) *Lock { return e.Lock("k", opts...) },
+		func(e *Engine, opts ...Option) *Lock { return e.FairLock("k", opts...).Lock },
+		func(e *Engine, opts ...Option) *Lock { return e.RWLock("k", opts...).ReadLock() },
+	} {
+		play(t, func(sc *scene) {
+			sc.slow = func([]string) time.Duration { return -1 }
+			left := kind(sc.e).AcquireAsync(context.Background())
+			sc.w.Sleep(5 * time.Millisecond)
+			sc.server.twin.Refuse = "READONLY You can't write against a read only replica."
+			sc.slow = func([]string) time.Duration { return 20 * time.Millisecond }
+			left.Cancel()
+			for range 3 { // the first meets one that is on its way, the others some that were sent again
+				try := kind(sc.e, WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background())
+				sc.w.Sleep(time.Second)
+				_, err, done := try.Result()
+				if !done {
+					t.Error("not answered after a second")
+					return
+				}
+				var said *ServerError
+				if !errors.Is(err, ErrHeld) && !errors.As(err, &said) {
+					t.Errorf("refused by the server, or by what stands there: %v", err)
+				}
+				sc.w.Sleep(10 * time.Second)
+			}
+			sc.server.twin.Refuse, sc.slow = "", nil
+			sc.w.Sleep(10 * time.Second)
+			sc.release(sc.acquire(kind(sc.e, WaitReplicas(1, time.Second))))
+		})
+	}
+}
+
+// Permits are taken by nobody's wish and are to be given back, and a lock has taken their name.
+func TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.server.twin.Do([]string{"SET", "x", "5"})
+		sc.slowed("semaphore", -1)
+		taken := sc.e.Semaphore("x").AcquireAsync(context.Background(), 3)
+		sc.w.Sleep(5 * time.Millisecond)
+		sc.slow = nil
+		sc.server.twin.Do([]string{"DEL", "x"})
+		sc.server.twin.Do([]string{"HSET", "x", "somebody", "1"})
+		taken.Cancel()
+		sc.w.Sleep(5 * time.Millisecond)
+		try := sc.e.Lock("x", WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background())
+		sc.w.Sleep(time.Second)
+		_, err, done := try.Result()
+		if !done {
+			t.Error("not answered after a second")
+		}
+		sc.wants(ErrHeld, err, "the Try")
+		// The permits are given back when their name is theirs again.
+		sc.server.twin.Do([]string{"DEL", "x"})
+		sc.server.twin.Do([]string{"SET", "x", "2"})
+		sc.w.Sleep(10 * time.Minute)
+		free, err := result(sc, sc.e.Semaphore("x").AvailablePermitsAsync(context.Background()))
+		sc.wants(nil, err, "the permits")
+		if free != 5 {
+			t.Errorf("%d of 5 permits are free", free)
+		}
+	})
+}
+
+// Of two permits that are given back one goes to who waits here, and the server refuses the other one: whoever gave them
+// cannot give both once more, so the engine goes on. A whole release that is refused meanwhile is its caller's again.
+func TestTheRestOfAReleaseIsGivenBackThoughItIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, more := range []int{0, 2} { // given back by somebody else, behind it
+		play(t, func(sc *scene) {
+			sc.server.twin.Do([]string{"SET", "s", "4"})
+			sem := sc.e.Semaphore("s")
+			all, one := sem.AcquireAsync(context.Background(), 4), sem.AcquireAsync(context.Background(), 1)
+			_, err := result(sc, all)
+			sc.wants(nil, err, "four")
+			sc.server.twin.Do([]string{"DEL", "s"})
+			sc.server.twin.Do([]string{"HSET", "s", "somebody", "1"})
+			sc.slowed("semaphorerelease", 10*time.Millisecond)
+			part := sem.ReleaseAsync(2)
+			var whole *Future[struct{}]
+			if more > 0 {
+				whole = sem.ReleaseAsync(more)
+			}
+			_, err = result(sc, part)
+			sc.wants(ErrUnknown, err, "the release of which a part was handed out")
+			_, err = result(sc, one)
+			sc.wants(nil, err, "who was handed it")
+			if whole != nil {
+				_, err = result(sc, whole)
+				sc.wants(ErrWrongKind, err, "the whole one")
+			}
+			// Who asks for the lock that stands there does not wait for that.
+			try := sc.e.Lock("s", WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background())
+			sc.w.Sleep(time.Second)
+			_, err, done := try.Result()
+			if !done {
+				t.Error("a Try is not answered after a second")
+			}
+			sc.wants(ErrHeld, err, "a Try")
+			sc.slow = nil
+			sc.server.twin.Do([]string{"DEL", "s"})
+			sc.server.twin.Do([]string{"SET", "s", "0"})
+			sc.w.Sleep(10 * time.Minute)
+			free, err := result(sc, sem.AvailablePermitsAsync(context.Background()))
+			sc.wants(nil, err, "the permits")
+			if free != 1 {
+				t.Errorf("%d permits are free, and one was to be given back", free)
+			}
+		})
+	}
+}

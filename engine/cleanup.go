@@ -120,7 +120,7 @@ func (sc *section) left(c *cleanup) {
 	}
 }
 
-// rest lets those go on who wait for it, until it is sent again: that can take an hour, and nothing of it is on its way.
+// rest lets those go on who wait for it, until it is sent again: that can take an hour, and nothing is on its way.
 func (sc *section) rest(c *cleanup) {
 	if c.root == nil {
 		return
@@ -129,7 +129,7 @@ func (sc *section) rest(c *cleanup) {
 	if c.root.GivenBackLater() {
 		sc.advanceChildren(c.root)
 	}
-	sc.advance(c.root)
+	sc.advanceAll(c.root)
 }
 
 // Scheduled is its place among the timers.

@@ -21,7 +21,7 @@ func TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits(t *testing.T) {
 				sc.slowed("semaphorerelease", 50*time.Millisecond)
 				given := sc.e.Semaphore("x").ReleaseAsync(1)
 				sc.w.Sleep(10 * time.Millisecond)
-				var want error = ErrWrongKind
+				want := ErrWrongKind
 				if free {
 					sc.server.twin.Do([]string{"DEL", "x"}) // after the release, before its answer
 					want = nil

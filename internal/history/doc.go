@@ -39,5 +39,6 @@
 // an order that a lock allows, each operation between its call and its answer. It knows nothing of
 // overlaps, and so doubts the first check. A release of unknown outcome is open: it may take effect
 // whenever it likes. An acquire that brought no lease is left out: if the server granted it, nobody
-// believed that, and what a lock refuses while a ghost has it breaks no promise.
+// believed that, and what a lock refuses while a ghost has it breaks no promise. Nor did anybody believe a
+// grant that was lost when its holder first saw it: it can have ended at any time since it was taken.
 package history

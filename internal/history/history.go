@@ -56,18 +56,17 @@ type Grant struct {
 	Closed clock.Instant
 }
 
-// givenFrom is when the grant can have been given back, or lost, at the earliest. What was lost when its holder first
-// saw it, for the whole process had stood still, was lost from its deadline on.
+// givenFrom is when the grant can have been given back, or its loss told, at the earliest.
 func (g *Grant) givenFrom() clock.Instant {
-	from := g.End
-	if g.Outcome == Lost {
-		from = min(from, g.Deadline)
+	if g.Closed == 0 {
+		return g.End
 	}
-	if g.Closed != 0 {
-		from = min(from, max(g.Called, g.Closed))
-	}
-	return from
+	return min(g.End, max(g.Called, g.Closed))
 }
+
+// unseen reports whether it was lost when its holder first saw it, for the whole process had stood still: nobody knows
+// since when.
+func (g *Grant) unseen() bool { return g.Outcome == Lost && g.End <= g.Begin }
 
 // ID makes the identity of a hold of the field that names it in Redis.
 func ID(field string) uint64 { return maphash.String(seed, field) }

@@ -161,8 +161,12 @@ func (s *slice) operations() []porcupine.Operation {
 		g := &s.grants[i]
 		who := step{grant: i, hold: g.Hold, last: last[g.Hold] == i}
 		who.kind = stepTake
-		ops = append(ops, porcupine.Operation{Input: who, Call: int64(s.taken(g, first[g.Hold] == i)), Return: int64(g.Begin)})
-		give := porcupine.Operation{Call: int64(g.givenFrom()), Return: int64(max(g.Answered, g.End))}
+		taken, given := s.taken(g, first[g.Hold] == i), g.givenFrom()
+		if g.unseen() {
+			given = taken
+		}
+		ops = append(ops, porcupine.Operation{Input: who, Call: int64(taken), Return: int64(g.Begin)})
+		give := porcupine.Operation{Call: int64(given), Return: int64(max(g.Answered, g.End))}
 		switch who.kind = stepGive; g.Outcome {
 		case Lost:
 			who.kind = stepLose

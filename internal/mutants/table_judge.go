@@ -24,8 +24,13 @@ func judging() []mutant {
 		},
 		{
 			"history-undecided-passes", "what porcupine gives up on counts as right",
-			one(linear, "return s.failed(\"undecided within \" + limit.String())", "return nil"),
+			one(linear, "return s.failed(\"undecided within \"+limit.String(), 0)", "return nil"),
 			"internal/history", "TestASliceThatIsNotDecidedIsAFailure", false,
+		},
+		{
+			"history-unseen-is-believed", "a grant that a process saw too late, for it had stood still, keeps everybody out",
+			one(linear, "\t\tif g.unseen() {\n", "\t\tif false {\n"),
+			"internal/history", "TestAGrantThatIsSeenTooLateCanHaveBeenLostAtAnyTime", false,
 		},
 		{
 			"history-bound-is-less", "right histories are refused at the bound",

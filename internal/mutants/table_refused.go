@@ -4,7 +4,8 @@ package main
 func refused() []mutant {
 	const (
 		counted = "engine/counted.go"
-		scenes  = "TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits|TestATryForReplicasWaitsForNo.*|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused"
+		scenes  = "TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits|TestATryForReplicasWaitsForNoRefusedGiveBack|" +
+			"TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused"
 	)
 	scene := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", scenes, false}

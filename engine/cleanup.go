@@ -94,6 +94,9 @@ func (sc *section) sendCleanup(c *cleanup) {
 		c.rests = false
 		c.root.GivenBackAgain()
 	}
+	if c.began == 0 {
+		c.began = c.eng.clock.Now()
+	}
 	// Where it is sent to another node a Try would get there first.
 	if c.root != nil && traits(c.op.Family).Mark == lockstate.MarkPlace && sc.eng.nodes.Cluster() {
 		c.leaves = true
@@ -120,9 +123,13 @@ func (sc *section) left(c *cleanup) {
 	}
 }
 
+// restsAfter is for how long others wait for a give-back that fails. A passing refusal is over by then, and who went on
+// earlier would be told of a grant of its own engine.
+const restsAfter = 200 * time.Millisecond
+
 // rest lets those go on who wait for it, until it is sent again: that can take an hour, and nothing is on its way.
-func (sc *section) rest(c *cleanup) {
-	if c.root == nil {
+func (sc *section) rest(c *cleanup, now clock.Instant) {
+	if c.root == nil || now.Sub(c.began) < restsAfter {
 		return
 	}
 	c.rests = true
@@ -210,7 +217,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
 		e.timers.Schedule(c, e.resendAt(c.op.Slot, now, c.tries))
-		sc.rest(c)
+		sc.rest(c, now)
 	case r.Err == nil && c.indeterminate.MayRunAfter(r.SentAt):
 		e.timers.Schedule(c, c.indeterminate.Until.Add(lockstate.ClockSlack))
 	default:

@@ -615,10 +615,19 @@ type releaser struct {
 	item    wheel.Item[timed]
 	sent    pendingUnits // by the command on its way, or to be sent again
 	next    pendingUnits
+	refused []refusedUnits // of those by that command, what nobody waits for
 	busy    bool
 	unknown bool // an earlier sending got no answer
+	rests   bool // it has failed for a while: nobody waits until it is sent again
 	tries   int
-	since   clock.Instant // of the first failure
+	began   clock.Instant // of the first sending
+	since   clock.Instant // of the first failure of this number
+}
+
+// refusedUnits are units that the server has refused since then.
+type refusedUnits struct {
+	units int64
+	since clock.Instant
 }
 
 // A latchState is what is known of a latch that is waited for.
@@ -648,10 +657,11 @@ type cleanup struct {
 	giveUp        clock.Instant
 	tries         int
 	lease         time.Duration
-	root          *entry // stays until this has had an answer, and has some wait for it; nil: there was none
-	leaves        bool   // it is on its way, and a Try waits for the answer
-	undoes        bool   // it stands in children.undoing, once for itself
-	rests         bool   // its last answer was not the final one: nobody waits until it is sent again
+	root          *entry        // stays until this has had an answer, and has some wait for it; nil: there was none
+	leaves        bool          // it is on its way, and a Try waits for the answer
+	undoes        bool          // it stands in children.undoing, once for itself
+	began         clock.Instant // of its first sending
+	rests         bool          // it has failed for a while: nobody waits until it is sent again
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -187,7 +187,8 @@ func (ent *entry) releaserOf(f resp.Family) *releaser {
 // sendPending sends what has come together.
 func (sc *section) sendPending(g *releaser) {
 	ent := g.ent
-	g.sent, g.next, g.busy, g.unknown, g.tries, g.since = g.next, pendingUnits{}, true, false, 0, 0
+	g.sent, g.next, g.refused, g.busy, g.unknown, g.tries = g.next, pendingUnits{}, nil, true, false, 0
+	g.began, g.since = sc.eng.clock.Now(), 0
 	g.op.Field = newRequest(sc.eng) + ":" + strconv.FormatInt(g.sent.units, 10)
 	sc.sh.pending++
 	ent.ReleaseSent()
@@ -207,7 +208,10 @@ func (g *releaser) Scheduled() *wheel.Item[timed] { return &g.item }
 // due sends it again.
 func (g *releaser) due(clock.Instant) {
 	sc := g.ent.eng.enter(g.ent.hash)
-	g.ent.GivenBackAgain()
+	if g.rests {
+		g.rests = false
+		g.ent.GivenBackAgain()
+	}
 	err := sc.eng.nodes.Submit(&g.op)
 	sc.leave()
 	if err != nil {
@@ -237,10 +241,8 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 	// A number that is not given back stays missing: nothing ends that but the server's word, or Close. What callers give
 	// back is theirs again if it is refused; what nobody waits for is nobody's.
 	refused := r.Definite() && !r.Err.Class.Transient() && !faultOf(r, g.op.Family).Passes && !g.unknown
-	if refused { // who has given a part to others here cannot give all of it back once more
-		for _, op := range g.sent.ops {
-			g.sent.owed += op.part
-		}
+	if refused {
+		g.refuse(now)
 	}
 	switch {
 	case e.draining.Load(), refused && g.sent.owed == 0, now.Sub(g.since) > requestLasts:
@@ -250,7 +252,7 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 		// What came meanwhile goes with the rest: it would else wait for as long as that is refused.
 		g.sent.units = g.sent.owed
 		g.sent.add(g.next)
-		g.next = pendingUnits{}
+		g.next, g.since = pendingUnits{}, 0
 		g.op.Field = newRequest(e) + ":" + strconv.FormatInt(g.sent.units, 10)
 	case now.Sub(g.since) > retryBudget*e.nodes.AttemptLimit():
 		err := g.unknownError(r)
@@ -259,13 +261,34 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
 	e.timers.Schedule(g, e.resendAt(g.op.Slot, now, g.tries))
-	root := g.ent.root()
-	rested := g.ent.GivenBackLater()
-	sc.advance(g.ent)
-	if rested {
-		sc.advanceChildren(root)
+	if now.Sub(g.began) >= restsAfter {
+		g.rests = true
+		root, rested := g.ent.root(), g.ent.GivenBackLater()
+		sc.advance(g.ent)
+		if rested {
+			sc.advanceChildren(root)
+		}
 	}
 	return true
+}
+
+// refuse follows a refusal of what was sent. Nobody waits for what is owed: it is tried for so long, each part from its
+// own first refusal on.
+func (g *releaser) refuse(now clock.Instant) {
+	for _, op := range g.sent.ops { // who has given a part to others here cannot give all of it back once more
+		g.sent.owed += op.part
+	}
+	fresh := g.sent.owed
+	for _, old := range g.refused {
+		fresh -= old.units
+	}
+	if fresh > 0 {
+		g.refused = append(g.refused, refusedUnits{fresh, now})
+	}
+	for len(g.refused) > 0 && now.Sub(g.refused[0].since) > requestLasts {
+		g.sent.owed -= g.refused[0].units
+		g.refused = g.refused[1:]
+	}
 }
 
 // unknownError says that nobody knows whether it was given, and that it may yet be.

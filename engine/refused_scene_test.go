@@ -164,3 +164,91 @@ func TestTheRestOfAReleaseIsGivenBackThoughItIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// refusing has the server refuse one script, so many times.
+func (sc *scene) refusing(script, text string, times int) {
+	sc.server.refuses = func(args []string) string {
+		if simScriptNames[scriptArg(args)] != script || times == 0 {
+			return ""
+		}
+		times--
+		return text
+	}
+}
+
+// A refusal that passes keeps a Try waiting: it would be told of what its own engine is just giving back.
+func TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.refusing("release", "MISCONF no", 1)
+		sc.slow = func([]string) time.Duration { return 20 * time.Millisecond }
+		left := sc.e.Lock("k").AcquireAsync(context.Background())
+		sc.w.Sleep(5 * time.Millisecond)
+		left.Cancel()
+		sc.w.Sleep(20 * time.Millisecond) // it was granted, and is given back
+		ls, err := result(sc, sc.e.Lock("k", WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background()))
+		sc.wants(nil, err, "the Try of what nobody has")
+		if err == nil {
+			sc.release(ls)
+		}
+	})
+}
+
+// handsOutOneOfTwo gives two permits back, of which one goes to who waits here. The server refuses the other.
+func (sc *scene) handsOutOneOfTwo(sem *Semaphore) {
+	sc.server.twin.Do([]string{"SET", "s", "1"})
+	one, waits := sem.AcquireAsync(context.Background(), 1), sem.AcquireAsync(context.Background(), 1)
+	_, err := result(sc, one)
+	sc.wants(nil, err, "a permit")
+	_, err = result(sc, sem.ReleaseAsync(2))
+	sc.wants(ErrUnknown, err, "the release of which a part was handed out")
+	_, err = result(sc, waits)
+	sc.wants(nil, err, "who was handed it")
+}
+
+// What is refused is tried again for an hour, each part from its own refusal on: what comes late to an old one is not
+// dropped with it.
+func TestWhatIsRefusedIsTriedAgainForItsOwnHour(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sem := sc.e.Semaphore("s")
+		sc.refusing("semaphorerelease", "NOPERM no", -1)
+		sc.handsOutOneOfTwo(sem)
+		sc.w.Sleep(time.Hour - time.Minute)
+		sc.handsOutOneOfTwo(sem)
+		sc.w.Sleep(2 * time.Minute)
+		sc.server.refuses = nil
+		sc.server.twin.Do([]string{"SET", "s", "0"})
+		sc.w.Sleep(2 * time.Second)
+		free, err := result(sc, sem.AvailablePermitsAsync(context.Background()))
+		sc.wants(nil, err, "the permits")
+		if free != 1 || sc.e.unanswered() != 0 {
+			t.Errorf("%d permits are free, of the two the later; %d unanswered", free, sc.e.unanswered())
+		}
+	})
+}
+
+// What comes behind an old refusal has all the time that is its own until its outcome is unknown.
+func TestAReleaseBehindAnOldRefusalHasItsOwnTime(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sem := sc.e.Semaphore("s")
+		sc.refusing("semaphorerelease", "NOPERM no", -1)
+		sc.handsOutOneOfTwo(sem)
+		sc.w.Sleep(time.Minute)
+		times := 0
+		sc.server.refuses = func(args []string) string {
+			if simScriptNames[scriptArg(args)] == "semaphorerelease" {
+				times++
+			}
+			return map[int]string{1: "NOPERM no", 2: "MISCONF no", 3: "MISCONF no"}[times]
+		}
+		_, err := result(sc, sem.ReleaseAsync(1))
+		sc.wants(nil, err, "a release")
+		free, err := result(sc, sem.AvailablePermitsAsync(context.Background()))
+		sc.wants(nil, err, "the permits")
+		if free != 2 {
+			t.Errorf("%d permits are free, and two were given back", free)
+		}
+	})
+}

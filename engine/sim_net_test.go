@@ -22,6 +22,7 @@ import (
 
 // A simServer is one Redis server: a keyspace, a clock of its own, and who listens.
 type simServer struct {
+	refuses func(args []string) string // of a scene: the error that a command is refused with, or none
 	s       *sim
 	w       *world.World
 	twin    *twin.Server
@@ -111,6 +112,10 @@ func (v *simServer) run(args []string, r *simRound) twin.Reply {
 	before.from, before.sent = r.conn.client, r.sent
 	v.audience()
 	published := v.beforePublish(args, before.script)
+	if v.refuses != nil {
+		defer func(was string) { v.twin.Refuse = was }(v.twin.Refuse)
+		v.twin.Refuse = v.refuses(args)
+	}
 	reply := v.twin.Do(args)
 	published.after(v)
 	v.s.afterCommand(args, before, &reply)

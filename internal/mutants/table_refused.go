@@ -5,7 +5,8 @@ func refused() []mutant {
 	const (
 		counted = "engine/counted.go"
 		scenes  = "TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits|TestATryForReplicasWaitsForNoRefusedGiveBack|" +
-			"TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused"
+			"TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused|" +
+			"TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce|TestWhatIsRefusedIsTriedAgainForItsOwnHour|TestAReleaseBehindAnOldRefusalHasItsOwnTime"
 	)
 	scene := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", scenes, false}
@@ -14,14 +15,22 @@ func refused() []mutant {
 		scene("permits-answered-and-nobody-told", "who asks for replicas waits for ever behind a release of permits",
 			counted, "\tif rested { // of another kind, on another connection\n", "\tif false && rested {\n"),
 		scene("refused-give-back-is-under-way", "a Try for replicas waits for as long as a give-back is refused",
-			"engine/cleanup.go", "\t\tsc.rest(c)\n", ""),
+			"engine/cleanup.go", "\t\tsc.rest(c, now)\n", ""),
 		scene("refused-give-back-wakes-nobody", "a Try for replicas that has rested is not sent when the give-back is refused",
 			"engine/cleanup.go", "\tif c.root.GivenBackLater() {\n", "\tif c.root.GivenBackLater(); false {\n"),
 		scene("refused-permits-are-under-way", "a Try for replicas waits for permits whose release is refused",
 			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().refused++\n\trested", "\tq.ensureExtra().refused += 0\n\trested"),
 		scene("rest-of-a-release-is-dropped", "permits are lost: a part was handed out, and the rest refused",
-			counted, "\t\t\tg.sent.owed += op.part\n", "\t\t\t_ = op\n"),
+			counted, "\t\tg.sent.owed += op.part\n", "\t\t_ = op\n"),
+		scene("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
+			"engine/cleanup.go", " || now.Sub(c.began) < restsAfter {", " {"),
+		scene("refused-share-one-hour", "permits are lost: what comes late to an old refusal is dropped with it",
+			counted, "refusedUnits{fresh, now})", "refusedUnits{fresh, slices.Concat(g.refused, []refusedUnits{{0, now}})[0].since})"),
+		scene("refused-for-ever", "what is refused is tried again for ever",
+			counted, "now.Sub(g.refused[0].since) > requestLasts {", "false {"),
+		scene("release-has-no-time", "the outcome of a release behind an old refusal is unknown at once",
+			counted, "\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.next = pendingUnits{}\n"),
 		scene("release-waits-behind-a-refused-rest", "who gives permits back is not told that the server refuses them",
-			counted, "\t\tg.sent.add(g.next)\n\t\tg.next = pendingUnits{}\n", ""),
+			counted, "\t\tg.sent.add(g.next)\n\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.since = 0\n"),
 	}
 }

@@ -8,15 +8,19 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/topology"
 )
 
-// leaveProcessors has this process use so many processors less than there are as servers of its own run beside it, and
-// one at least, unless the environment names a number. A load of futures would otherwise take the servers' processors
-// now and then, and be slower itself: on two cores by a tenth to a fifth. Blocking callers leave them idle anyway while
-// they wait. The yardstick runs under the same.
+// manyInFlight is from how many operations in flight on a load is faster without the servers' processors. With fewer the
+// lanes poll for their replies, which takes a second one.
+const manyInFlight = 64
+
+// leaveProcessors has this process use so many processors less than there are as servers of its own run beside it, where
+// that leaves it any, unless the environment names a number. A load of many futures would otherwise take the servers'
+// processors now and then, and be slower itself: on two cores by up to a quarter. Blocking callers leave them idle
+// anyway while they wait. The yardstick runs under the same.
 func leaveProcessors(cfg *config.Config, srv *topology.Server) {
-	if os.Getenv("GOMAXPROCS") != "" || cfg.API != "async" {
+	if os.Getenv("GOMAXPROCS") != "" || cfg.API != "async" || cfg.Inflight < manyInFlight {
 		return
 	}
-	if own := srv.Processes(); own > 0 {
-		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)-own))
+	if rest := runtime.GOMAXPROCS(0) - srv.Processes(); rest > 0 {
+		runtime.GOMAXPROCS(rest)
 	}
 }

@@ -15,7 +15,12 @@ import (
 func TestServersOfItsOwnAreLeftAProcessorEach(t *testing.T) {
 	needServer(t)
 	all := runtime.GOMAXPROCS(0)
-	rest := func(servers int) int { return max(1, all-servers) }
+	rest := func(servers int) int {
+		if servers >= all {
+			return all
+		}
+		return all - servers
+	}
 	theirs := redistest.Run(t, redistest.Options{}).Addr()
 	for _, c := range []struct {
 		what string
@@ -23,7 +28,8 @@ func TestServersOfItsOwnAreLeftAProcessorEach(t *testing.T) {
 		env  string // GOMAXPROCS
 		want int
 	}{
-		{"a server", nil, "", rest(1)},
+		{"a server", []string{"--inflight", "64"}, "", rest(1)},
+		{"few in flight", []string{"--inflight", "63"}, "", all},
 		{"a cluster with replicas", []string{"--cluster", "2", "--replicas", "1"}, "", rest(4)},
 		{"sentinels", []string{"--sentinel", "--replicas", "1"}, "", rest(2)},
 		{"the environment decides", nil, fmt.Sprint(all + 1), all + 1},
@@ -33,7 +39,7 @@ func TestServersOfItsOwnAreLeftAProcessorEach(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			run := startChildUnder(t, []string{"GOMAXPROCS=" + c.env}, append([]string{
-				"run", "--duration", "50ms", "--warmup", "0s", "--inflight", "1", "--clients", "1", "--json", "-",
+				"run", "--duration", "50ms", "--warmup", "0s", "--clients", "1", "--json", "-",
 			}, c.args...)...)
 			require.Equal(t, report.StatusOK, run.wait(), run.stderr.String())
 			var r report.Report

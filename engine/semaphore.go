@@ -90,8 +90,9 @@ func (s *Semaphore) TryAcquireAsync(ctx context.Context, n int) *Future[struct{}
 // Release gives n permits back; it need not be who took them. It is detached: the end of ctx ends only the wait for the
 // answer.
 //
-// Errors: ErrUnknown if no answer came, and the engine goes on giving them back; *ServerError if the server refused:
-// nothing was given back; ErrClosed; ErrLease as Acquire.
+// Errors: ErrUnknown if no answer came, or if some were handed to who waits here and the server refused the others, and
+// the engine goes on giving them back, for an hour at most; *ServerError or ErrWrongKind if the server refused: nothing
+// was given back; ErrClosed; ErrLease as Acquire.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	_, err := s.ReleaseAsync(n).Await(ctx)
 	return err

@@ -133,10 +133,16 @@ func (sc *section) rest(c *cleanup, now clock.Instant) {
 		return
 	}
 	c.rests = true
-	if c.root.GivenBackLater() {
-		sc.advanceChildren(c.root)
+	sc.passBy(c.root)
+}
+
+// passBy lets those go on who wait for a give-back of the name that is not on its way.
+func (sc *section) passBy(ent *entry) {
+	root, rested := ent.root(), ent.GivenBackLater()
+	sc.advanceAll(ent)
+	if rested {
+		sc.advanceChildren(root)
 	}
-	sc.advanceAll(c.root)
 }
 
 // Scheduled is its place among the timers.

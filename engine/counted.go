@@ -241,8 +241,8 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 	// A number that is not given back stays missing: nothing ends that but the server's word, or Close. What callers give
 	// back is theirs again if it is refused; what nobody waits for is nobody's.
 	refused := r.Definite() && !r.Err.Class.Transient() && !faultOf(r, g.op.Family).Passes && !g.unknown
-	if refused {
-		g.refuse(now)
+	if refused && g.refuse(now) {
+		sc.sh.counts.abandoned++
 	}
 	switch {
 	case e.draining.Load(), refused && g.sent.owed == 0, now.Sub(g.since) > requestLasts:
@@ -263,18 +263,14 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 	e.timers.Schedule(g, e.resendAt(g.op.Slot, now, g.tries))
 	if now.Sub(g.began) >= restsAfter {
 		g.rests = true
-		root, rested := g.ent.root(), g.ent.GivenBackLater()
-		sc.advance(g.ent)
-		if rested {
-			sc.advanceChildren(root)
-		}
+		sc.passBy(g.ent)
 	}
 	return true
 }
 
 // refuse follows a refusal of what was sent. Nobody waits for what is owed: it is tried for so long, each part from its
-// own first refusal on.
-func (g *releaser) refuse(now clock.Instant) {
+// own first refusal on. It says whether one has had its time.
+func (g *releaser) refuse(now clock.Instant) (abandoned bool) {
 	for _, op := range g.sent.ops { // who has given a part to others here cannot give all of it back once more
 		g.sent.owed += op.part
 	}
@@ -287,8 +283,9 @@ func (g *releaser) refuse(now clock.Instant) {
 	}
 	for len(g.refused) > 0 && now.Sub(g.refused[0].since) > requestLasts {
 		g.sent.owed -= g.refused[0].units
-		g.refused = g.refused[1:]
+		g.refused, abandoned = g.refused[1:], true
 	}
+	return abandoned
 }
 
 // unknownError says that nobody knows whether it was given, and that it may yet be.

@@ -4,12 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
 
 // Who waits for the answer to a give-back that travels on another connection goes on when there is none on its way: with
 // the last answer, and while a refused one is not sent again yet.
+
+// soon is what comes of an acquire, which must have it within a second.
+func (sc *scene) soon(asked *Future[*Lease], what string) error {
+	sc.w.Sleep(time.Second)
+	ls, err, done := asked.Result()
+	switch {
+	case !done:
+		sc.t.Errorf("%s: not answered after a second", what)
+	case err == nil:
+		sc.release(ls)
+	}
+	return err
+}
 
 // A fair lock is asked for by the name of a semaphore, whose permits are just given back.
 func TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits(t *testing.T) {
@@ -34,16 +48,8 @@ func TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits(t *testing.T) {
 				asked := asks(context.Background())
 				_, err := result(sc, given)
 				sc.wants(nil, err, "the release")
-				sc.w.Sleep(time.Second)
-				ls, err, done := asked.Result()
-				if !done {
-					t.Errorf("try %v, free %v: not answered a second after the release", try, free)
-					return
-				}
-				sc.wants(want, err, fmt.Sprintf("try %v, free %v", try, free))
-				if err == nil {
-					sc.release(ls)
-				}
+				what := fmt.Sprintf("try %v, free %v", try, free)
+				sc.wants(want, sc.soon(asked, what), what)
 			})
 		}
 	}
@@ -65,13 +71,7 @@ func TestATryForReplicasWaitsForNoRefusedGiveBack(t *testing.T) {
 			sc.slow = func([]string) time.Duration { return 20 * time.Millisecond }
 			left.Cancel()
 			for range 3 { // the first meets one that is on its way, the others some that were sent again
-				try := kind(sc.e, WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background())
-				sc.w.Sleep(time.Second)
-				_, err, done := try.Result()
-				if !done {
-					t.Error("not answered after a second")
-					return
-				}
+				err := sc.soon(kind(sc.e, WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background()), "the Try")
 				var said *ServerError
 				if !errors.Is(err, ErrHeld) && !errors.As(err, &said) {
 					t.Errorf("refused by the server, or by what stands there: %v", err)
@@ -99,12 +99,7 @@ func TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore(t *testing.T) {
 		taken.Cancel()
 		sc.w.Sleep(5 * time.Millisecond)
 		try := sc.e.Lock("x", WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background())
-		sc.w.Sleep(time.Second)
-		_, err, done := try.Result()
-		if !done {
-			t.Error("not answered after a second")
-		}
-		sc.wants(ErrHeld, err, "the Try")
+		sc.wants(ErrHeld, sc.soon(try, "the Try"), "the Try")
 		// The permits are given back when their name is theirs again.
 		sc.server.twin.Do([]string{"DEL", "x"})
 		sc.server.twin.Do([]string{"SET", "x", "2"})
@@ -146,12 +141,7 @@ func TestTheRestOfAReleaseIsGivenBackThoughItIsRefused(t *testing.T) {
 			}
 			// Who asks for the lock that stands there does not wait for that.
 			try := sc.e.Lock("s", WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background())
-			sc.w.Sleep(time.Second)
-			_, err, done := try.Result()
-			if !done {
-				t.Error("a Try is not answered after a second")
-			}
-			sc.wants(ErrHeld, err, "a Try")
+			sc.wants(ErrHeld, sc.soon(try, "a Try"), "a Try")
 			sc.slow = nil
 			sc.server.twin.Do([]string{"DEL", "s"})
 			sc.server.twin.Do([]string{"SET", "s", "0"})
@@ -249,6 +239,105 @@ func TestAReleaseBehindAnOldRefusalHasItsOwnTime(t *testing.T) {
 		sc.wants(nil, err, "the permits")
 		if free != 2 {
 			t.Errorf("%d permits are free, and two were given back", free)
+		}
+	})
+}
+
+// A ForceRelease in the middle of what is refused, and Close, find nothing that goes on for ever.
+func TestAForceReleaseAndCloseMeetWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, closes := range []bool{false, true} {
+		play(t, func(sc *scene) {
+			sc.server.refuses = func(args []string) string {
+				if s := simScriptNames[scriptArg(args)]; s == "release" || s == "semaphorerelease" {
+					return "NOPERM no"
+				}
+				return ""
+			}
+			sc.slow = func([]string) time.Duration { return 20 * time.Millisecond }
+			lock, sem := sc.e.Lock("k", WaitReplicas(1, time.Second)), sc.e.Semaphore("s")
+			left := sc.e.Lock("k").AcquireAsync(context.Background())
+			sc.w.Sleep(5 * time.Millisecond)
+			left.Cancel()
+			sc.handsOutOneOfTwo(sem)
+			sc.w.Sleep(time.Second)
+			whole := sem.ReleaseAsync(1) // behind the rest
+			_, err := result(sc, lock.ForceReleaseAsync(context.Background()))
+			sc.wants(nil, err, "the ForceRelease")
+			if closes {
+				ctx, cancel := sc.w.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				if sc.e.Close(ctx) == nil {
+					t.Error("Close says that everything was given back")
+				}
+				if _, err, done := whole.Result(); !done || err == nil {
+					t.Errorf("a release that was refused until Close: answered %v, %v", done, err)
+				}
+				return
+			}
+			ls, err := result(sc, lock.TryAcquireAsync(context.Background()))
+			sc.wants(nil, err, "a Try of what was taken by force")
+			_, err = result(sc, whole)
+			var said *ServerError
+			if !errors.As(err, &said) {
+				t.Errorf("a release that is refused: %v", err)
+			}
+			sc.server.refuses = nil
+			sc.release(ls)
+			sc.w.Sleep(10 * time.Second)
+			if n := sc.e.unanswered(); n != 0 {
+				t.Errorf("%d unanswered", n)
+			}
+		})
+	}
+}
+
+// Two takes have no answer, and are undone: the older one once more when no copy of it can come any more, while the younger
+// has no answer yet. A take in between is noted beside the younger, not in its place: the note says what is to be undone.
+func TestAnUndoingThatIsAnsweredAgainEndsNoOther(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.server.twin.Do([]string{"SET", "s", "5"})
+		sem := sc.e.Semaphore("s")
+		older, again := "", 0
+		sc.server.refuses = func(args []string) string {
+			if simScriptNames[scriptArg(args)] != "semaphorerelease" {
+				return ""
+			}
+			text := strings.Join(args, " ")
+			if older == "" {
+				older = text
+			}
+			if text == older {
+				again++
+				return ""
+			}
+			return "MISCONF no"
+		}
+		lost := func() {
+			sc.slowed("semaphore", -1)
+			take := sem.AcquireAsync(context.Background(), 1)
+			sc.w.Sleep(5 * time.Millisecond)
+			sc.slow = nil
+			take.Cancel()
+		}
+		lost()
+		sc.w.Sleep(simAttempt - 100*time.Millisecond)
+		lost()
+		sc.w.Sleep(time.Second)
+		if again < 2 {
+			t.Errorf("the older was given back %d times", again)
+		}
+		_, err := result(sc, sem.AcquireAsync(context.Background(), 1))
+		sc.wants(nil, err, "a take in between")
+		sc.server.refuses = nil
+		sc.w.Sleep(10 * time.Second)
+		_, err = result(sc, sem.ReleaseAsync(1))
+		sc.wants(nil, err, "its release")
+		free, err := result(sc, sem.AvailablePermitsAsync(context.Background()))
+		sc.wants(nil, err, "the permits")
+		if free != 5 {
+			t.Errorf("%d of 5 permits are free", free)
 		}
 	})
 }

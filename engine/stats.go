@@ -49,7 +49,7 @@ type Stats struct {
 	Lost      int64 // leases lost
 	Leaked    int64 // leases dropped without Release, found by the watchdog
 	Ghosts    int64 // grants that nobody could use, given back
-	Abandoned int64 // of those, left to expire because the server did not answer
+	Abandoned int64 // of those, left to expire because the server did not answer; and permits refused for an hour
 	Unseen    int64 // grants that too few replicas have seen, given back
 	TooLate   int64 // grants whose answer took so long that the lease could not be trusted
 

@@ -20,7 +20,8 @@ func leaveProcessors(cfg *config.Config, srv *topology.Server) {
 	if os.Getenv("GOMAXPROCS") != "" || cfg.API != "async" || cfg.Inflight < manyInFlight {
 		return
 	}
-	if rest := runtime.GOMAXPROCS(0) - srv.Processes(); rest > 0 {
-		runtime.GOMAXPROCS(rest)
+	all, own := runtime.GOMAXPROCS(0), srv.Processes()
+	if own > 0 && own < all {
+		runtime.GOMAXPROCS(all - own)
 	}
 }

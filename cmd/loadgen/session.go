@@ -54,11 +54,11 @@ func (s *session) run(ctx context.Context) (r *report.Report, status int) {
 	}
 	defer s.srv.Close()
 	leaveProcessors(s.cfg, s.srv)
-	deaf, err := s.srv.Listen(ctx, s.cfg.Listen, s.cfg.Prefix)
+	stopListening, err := s.srv.Listen(ctx, s.cfg.Listen, s.cfg.Prefix)
 	if err != nil {
 		return s.fail(err, report.StatusConnect)
 	}
-	defer deaf()
+	defer stopListening()
 	forget, err := chaos.ShareWitness(s.cfg)
 	if err != nil {
 		return s.fail(err, report.StatusFailed)

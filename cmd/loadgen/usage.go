@@ -70,7 +70,8 @@ That is done whenever no other client is connected; not for rw, where readers sh
 permits and latch. The collector
 runs at GOGC=200, the yardstick's too, unless the environment names another. Beside servers of its own, with
 --api async and --inflight 64 or more, loadgen leaves each of them a processor if there are more, and uses the rest: a
-load that ran on all would take the servers' now and then. GOMAXPROCS in the environment names another number. The report says how many were used.
+load that ran on all would take the servers' now and then. GOMAXPROCS in the environment names another number.
+The report says how many were used.
 
 fenced compares each token with the last one of its name in this process: it must be greater.
 rw catches a writer beside a reader or another writer.

@@ -29,14 +29,6 @@ func lastHandles() []mutant {
 			"TestATryBehindAHoldThatStaysIsRefused", false,
 		},
 		{
-			"undoing-ends-for-another", "permits are lost: what is taken meanwhile takes the note that an undoing still needs, for another undoing has ended",
-			one("engine/cleanup.go", "all != nil && c.undoes {", "all != nil && traits(c.op.Family).counted() {"), "engine", "TestSimCorpus", false,
-		},
-		{
-			"give-back-waits-for-another-type", "who waits for permits waits for a release that can never be answered, for a lock of their name",
-			one("engine/cleanup.go", " || r.Err.Class == resp.ClassWrongType && !traits(c.op.Family).counted() {", " {"), "engine", "TestSimCorpus", false,
-		},
-		{
 			"entry-does-not-keep-the-hold", "a Try waits for the owner that has entered again",
 			one("engine/internal/lockstate/changes.go", "if c.Enter != nil && c.Enter.Pending() {\n\t\treturn 1", "if c.Enter != nil && c.Enter.Pending() {\n\t\treturn 0"),
 			"engine/internal/lockstate", "TestMachineAHoldLeavesWhenItsLastHandleIsOnItsWay", false,

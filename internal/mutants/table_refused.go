@@ -1,6 +1,6 @@
 package main
 
-// refused: who waits for a give-back that the server refuses.
+// refused: who waits for a give-back that the server refuses, and what one of several leaves to the others.
 func refused() []mutant {
 	const (
 		counted = "engine/counted.go"
@@ -17,9 +17,9 @@ func refused() []mutant {
 		scene("refused-give-back-is-under-way", "a Try for replicas waits for as long as a give-back is refused",
 			"engine/cleanup.go", "\t\tsc.rest(c, now)\n", ""),
 		scene("refused-give-back-wakes-nobody", "a Try for replicas that has rested is not sent when the give-back is refused",
-			"engine/cleanup.go", "\tif c.root.GivenBackLater() {\n", "\tif c.root.GivenBackLater(); false {\n"),
+			"engine/cleanup.go", "\tsc.advanceAll(ent)\n\tif rested {\n", "\tsc.advanceAll(ent)\n\tif false && rested {\n"),
 		scene("refused-permits-are-under-way", "a Try for replicas waits for permits whose release is refused",
-			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().refused++\n\trested", "\tq.ensureExtra().refused += 0\n\trested"),
+			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().failing++\n\trested", "\tq.ensureExtra().failing += 0\n\trested"),
 		scene("rest-of-a-release-is-dropped", "permits are lost: a part was handed out, and the rest refused",
 			counted, "\t\tg.sent.owed += op.part\n", "\t\t_ = op\n"),
 		scene("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
@@ -32,5 +32,14 @@ func refused() []mutant {
 			counted, "\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.next = pendingUnits{}\n"),
 		scene("release-waits-behind-a-refused-rest", "who gives permits back is not told that the server refuses them",
 			counted, "\t\tg.sent.add(g.next)\n\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.since = 0\n"),
+		{
+			"undoing-ends-for-another", "permits are lost: what is taken meanwhile takes the note that an undoing still needs, for another undoing has ended",
+			one("engine/cleanup.go", "all != nil && c.undoes {", "all != nil && traits(c.op.Family).counted() {"), "engine",
+			"TestAnUndoingThatIsAnsweredAgainEndsNoOther", false,
+		},
+		{
+			"give-back-waits-for-another-type", "who waits for permits waits for a release that can never be answered, for a lock of their name",
+			one("engine/cleanup.go", " || r.Err.Class == resp.ClassWrongType && !traits(c.op.Family).counted() {", " {"), "engine", "TestSimCorpus", false,
+		},
 	}
 }

@@ -16,7 +16,7 @@ func runs() []mutant {
 		m("rate-judged-too-early", "a stall at the end of a run looks like a rate that nobody can reach",
 			one(parts+"pace/pacer.go", "p.length + lateStarts - p.Elapsed()", "p.length - p.Elapsed()"), parts+"pace", "TestAStallAtTheEndSkipsNoStart"),
 		m("servers-without-processor", "a load takes the processors of its own servers, and measures that",
-			one(lg+"processors.go", "runtime.GOMAXPROCS(0) - srv.Processes(); rest", "runtime.GOMAXPROCS(0) - 0*srv.Processes(); rest"), "cmd/loadgen", "TestServersOfItsOwnAreLeftAProcessorEach"),
+			one(lg+"processors.go", "runtime.GOMAXPROCS(all - own)", "runtime.GOMAXPROCS(all)"), "cmd/loadgen", "TestServersOfItsOwnAreLeftAProcessorEach"),
 		m("greetings-of-others", "what sentinels of others publish looks like releases that nobody made",
 			one(parts+"topology/server.go", "n.sentinels = max(n.sentinels, sentinels)", "_ = sentinels"), "cmd/loadgen", "TestARunBySentinels"),
 		m("sentinels-are-foreign", "sentinels look like clients, and nothing is compared",

@@ -48,13 +48,13 @@ func (q *Queue[A]) unlessUnderWay() (rested bool) {
 }
 
 // UnderWay reports whether a release is on its way.
-func (q *Queue[A]) UnderWay() bool { return q.releases > q.seldom().refused }
+func (q *Queue[A]) UnderWay() bool { return q.releases > q.seldom().failing }
 
 // GivenBackLater follows an answer to a release that was not the last: it is sent again at some time, and meanwhile
 // nothing of it is on its way. Who asks does not wait for that, but the name keeps its lanes. It says what
 // ReleaseAnswered does.
 func (q *Queue[A]) GivenBackLater() (rested bool) {
-	q.ensureExtra().refused++
+	q.ensureExtra().failing++
 	rested = q.unlessUnderWay()
 	if name := q.whole(); name != q {
 		return name.GivenBackLater()
@@ -64,7 +64,7 @@ func (q *Queue[A]) GivenBackLater() (rested bool) {
 
 // GivenBackAgain follows its next sending.
 func (q *Queue[A]) GivenBackAgain() {
-	q.ensureExtra().refused--
+	q.ensureExtra().failing--
 	if name := q.whole(); name != q {
 		name.GivenBackAgain()
 	}

@@ -678,5 +678,5 @@ func TestMachineNobodyWaitsForARefusedGiveBack(t *testing.T) {
 	name.GivenBackAgain()
 	require.False(t, name.ReleaseAnswered(), "nobody rests")
 	require.True(t, name.Empty())
-	require.EqualValues(t, [2]int32{0, 0}, [2]int32{name.releases, name.seldom().refused})
+	require.EqualValues(t, [2]int32{0, 0}, [2]int32{name.releases, name.seldom().failing})
 }

@@ -48,7 +48,7 @@ type rare[A Attempt] struct {
 	leftAt        clock.Instant
 	forceReleases int32 // of a name: force-releases on their way: nothing is asked for meanwhile
 	leaving       int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
-	refused       int32 // of the releases, those whose last answer was not the final one: they are not on their way now
+	failing       int32 // of the releases, those whose last answer was not the final one: they are not on their way now
 	telling       int32 // of a name: lost holds of it whose holders are not told yet
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Listen subscribes to the channels of n locks that nobody takes, as the waiters of other locks would. It returns when
-// the server has confirmed all; stop ends it.
+// the server has confirmed all, for which it has ConnectTimeout; stop ends it.
 func (s *Server) Listen(ctx context.Context, n int, prefix string) (stop func(), err error) {
 	if n == 0 {
 		return func() {}, nil
@@ -18,6 +18,8 @@ func (s *Server) Listen(ctx context.Context, n int, prefix string) (stop func(),
 	if s.Topology == "cluster" {
 		return nil, errors.New("--listen is not for a cluster: which of its nodes has how many channels hangs on the names")
 	}
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+	defer cancel()
 	channels := make([]string, n)
 	for i := range channels {
 		channels[i] = fmt.Sprintf("redisson_lock__channel:{%s-listen-%d}", prefix, i)
@@ -47,6 +49,6 @@ func (s *Server) Listen(ctx context.Context, n int, prefix string) (stop func(),
 		return nil, fmt.Errorf("--listen: subscribe to %d channels: %w", n, refused)
 	case <-ctx.Done():
 		stop()
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("--listen: subscribe to %d channels: %w", n, ctx.Err())
 	}
 }

@@ -110,11 +110,12 @@ func TestC084_KilledMasterIsReplaced(t *testing.T) {
 	testkit.Release(t, testkit.Acquire(t, rival.Lock("after")))
 	require.Less(t, testkit.Ran(at), 5*time.Second)
 	ls, err := fresh.Await(testkit.Limited(t))
-	if at.Sub(killed) < 3*testkit.AttemptLimit { // an acquire that nobody answers is tried for so long
-		require.NoError(t, err)
-	}
 	if err == nil {
 		testkit.Release(t, ls)
+	} else { // an acquire that nobody answers is tried for so long, and the sentinels were slower
+		require.GreaterOrEqual(t, at.Sub(killed), 3*testkit.AttemptLimit, err)
+		var said *engine.ServerError
+		require.True(t, errors.As(err, &said) || errors.Is(err, engine.ErrUnknown), err)
 	}
 	require.Zero(t, testkit.LostOf(held), "what the replica had is held")
 	for _, ls := range held[100:] {

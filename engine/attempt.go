@@ -297,10 +297,14 @@ func (sc *section) refuseTries(ent *entry, asked resp.Family, granted bool, now 
 // busy parks the queue until a message, the poll or a reconnect says to try again.
 func (sc *section) busy(a *attempt, r *resp.Result) {
 	ent := a.ent
-	sc.sh.counts.busyReplies++
 	if t := a.retry; t != nil {
 		t.Answered()
 		t.last = nil
+	}
+	asked, keep := &traits(a.op.Family).Traits, a.indeterminate().MayRunAfter(r.SentAt)
+	if !a.op.Waits && ent.BusyBehind(asked, keep) { // else it has left a place or a note
+		sc.advance(ent)
+		return
 	}
 	ent.ensureWakeups()
 	sc.passedOver(ent)
@@ -320,10 +324,9 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	if traits(a.op.Family).unheard {
 		ent.root().SawOthers(r.ReceivedAt)
 	}
-	ent.Busy(until, a.op.Placed || a.indeterminate().MayRunAfter(r.SentAt))
+	ent.Busy(until, a.op.Placed || keep)
 	// Who only tries is told now; the others wait, and see the end of their ctx from now on.
 	sc.answerTries(a, r)
-	asked := &traits(a.op.Family).Traits
 	for w := ent.First(); ent.Meant(asked) && w.TellBusy(); w = w.Next() {
 		sc.toldBusy(opOf(w), r.SentAt)
 		sc.watchWait(opOf(w))

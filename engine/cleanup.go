@@ -97,13 +97,7 @@ func (sc *section) sendCleanup(c *cleanup) {
 	if c.began == 0 {
 		c.began = c.eng.clock.Now()
 	}
-	// Where it is sent to another node a Try would get there first.
-	if c.root != nil && traits(c.op.Family).Mark == lockstate.MarkPlace && sc.eng.nodes.Cluster() {
-		c.leaves = true
-		c.root.LeaveBegun()
-	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
-		sc.left(c)
 		if c.root != nil {
 			c.root.ReleaseAnswered()
 			c.root = nil
@@ -112,24 +106,20 @@ func (sc *section) sendCleanup(c *cleanup) {
 	}
 }
 
-// left lets those go on who wait for the answer to one sending: another may be long in coming.
-func (sc *section) left(c *cleanup) {
-	if !c.leaves {
-		return
-	}
-	c.leaves = false
-	if c.root.LeaveEnded() {
-		sc.advanceChildren(c.root)
+// restsAfter is for how long others wait for a give-back that fails. A passing refusal is over by then, and who went on
+// earlier would be told of a grant of its own engine. Where the slot moves it takes longer.
+func (sc *section) restsAfter(err *resp.ServerError) time.Duration {
+	switch err.Class {
+	case resp.ClassMoved, resp.ClassAsk, resp.ClassTryAgain:
+		return sc.eng.nodes.AttemptLimit()
+	default:
+		return 200 * time.Millisecond
 	}
 }
 
-// restsAfter is for how long others wait for a give-back that fails. A passing refusal is over by then, and who went on
-// earlier would be told of a grant of its own engine.
-const restsAfter = 200 * time.Millisecond
-
 // rest lets those go on who wait for it, until it is sent again: that can take an hour, and nothing is on its way.
-func (sc *section) rest(c *cleanup, now clock.Instant) {
-	if c.root == nil || now.Sub(c.began) < restsAfter {
+func (sc *section) rest(c *cleanup, now clock.Instant, err *resp.ServerError) {
+	if c.root == nil || now.Sub(c.began) < sc.restsAfter(err) {
 		return
 	}
 	c.rests = true
@@ -163,10 +153,7 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodeReleased && !traits(c.op.Family).meets {
 		sc.sh.counts.ghosts++
 	}
-	sc.left(c)
-	// Else it is sent again. Where another type of value stands there is nothing of a lock in anybody's way: who waits
-	// for that value goes on.
-	if r.Err == nil || r.Err.Class == resp.ClassWrongType && !traits(c.op.Family).counted() {
+	if r.Err == nil { // else it is sent again
 		sc.cleaned(c)
 	}
 	if root := sc.sh.names.get(c.op.Hash, c.op.Key); root != nil && traits(c.op.Family).Shared {
@@ -223,7 +210,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
 		e.timers.Schedule(c, e.resendAt(c.op.Slot, now, c.tries))
-		sc.rest(c, now)
+		sc.rest(c, now, r.Err)
 	case r.Err == nil && c.indeterminate.MayRunAfter(r.SentAt):
 		e.timers.Schedule(c, c.indeterminate.Until.Add(lockstate.ClockSlack))
 	default:

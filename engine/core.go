@@ -139,7 +139,7 @@ type jointWork interface {
 
 // counts are a shard's counters, guarded by its mutex.
 type counts struct {
-	grants, releases, heard, busy, busyReplies, waits, errors, lost, leaks,
+	grants, releases, heard, busy, waits, errors, lost, leaks,
 	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll,
 	messages, subscribed, reconnects, polls, passedOver,
 	waitsLocal, endedByMaxWait, endedByContext, endedByCancel,
@@ -163,7 +163,6 @@ func (c *counts) add(o *counts) {
 	c.releases += o.releases
 	c.heard += o.heard
 	c.busy += o.busy
-	c.busyReplies += o.busyReplies
 	c.waits += o.waits
 	c.errors += o.errors
 	c.lost += o.lost
@@ -547,6 +546,7 @@ type releaseRetry struct {
 	unknown bool // an earlier sending got no answer
 	tries   int
 	since   clock.Instant // of the first failure
+	rests   bool          // it has failed for a while: nobody waits until it is sent again
 }
 
 // A fairRelease is the release of a fair lock that may be passed on: it is answered as any other.
@@ -658,7 +658,6 @@ type cleanup struct {
 	tries         int
 	lease         time.Duration
 	root          *entry        // stays until this has had an answer, and has some wait for it; nil: there was none
-	leaves        bool          // it is on its way, and a Try waits for the answer
 	undoes        bool          // it stands in children.undoing, once for itself
 	began         clock.Instant // of its first sending
 	rests         bool          // it has failed for a while: nobody waits until it is sent again

@@ -261,7 +261,7 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
 	e.timers.Schedule(g, e.resendAt(g.op.Slot, now, g.tries))
-	if now.Sub(g.began) >= restsAfter {
+	if now.Sub(g.began) >= sc.restsAfter(r.Err) {
 		g.rests = true
 		sc.passBy(g.ent)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // Who waits for the answer to a give-back that travels on another connection goes on when there is none on its way: with
@@ -182,6 +184,152 @@ func TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce(t *testing.T) {
 			sc.release(ls)
 		}
 	})
+}
+
+// The same of a Try that overtakes: it asks again behind what is given back, be that refused once, or for as long as a slot
+// moves. What is refused for longer it is told of.
+func TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		refusal string
+		times   int
+		want    error
+	}{
+		{"MISCONF no", 1, nil},
+		{"MISCONF no", 2, nil},
+		{"MISCONF no", -1, ErrHeld},
+		{"TRYAGAIN the slot is moving", 8, nil},
+		{"TRYAGAIN the slot is moving", -1, ErrHeld},
+	} {
+		for _, kind := range []func(e *Engine) *Lock{
+			func(e *Engine) *Lock { return e.Lock("k") },
+			func(e *Engine) *Lock { return e.FairLock("k").Lock },
+			func(e *Engine) *Lock { return e.RWLock("k").WriteLock() },
+		} {
+			play(t, func(sc *scene) {
+				left := c.times
+				sc.server.refuses = func(args []string) string {
+					if strings.HasSuffix(simScriptNames[scriptArg(args)], "release") && left != 0 {
+						left--
+						return c.refusal
+					}
+					return ""
+				}
+				sc.slow = func([]string) time.Duration { return 20 * time.Millisecond }
+				leaves := kind(sc.e).AcquireAsync(context.Background())
+				sc.w.Sleep(5 * time.Millisecond)
+				leaves.Cancel()
+				sc.w.Sleep(20 * time.Millisecond) // it was granted, and is given back
+				ls, err := result(sc, kind(sc.e).TryAcquireAsync(context.Background()))
+				sc.wants(c.want, err, c.refusal)
+				sc.server.refuses = nil
+				if err == nil {
+					sc.release(ls)
+				}
+				sc.w.Sleep(2 * time.Second) // what was refused is given back
+			})
+		}
+	}
+}
+
+// A release that fails is tried for seconds, and its key for as long as it can live: a Try waits for neither.
+func TestATryWaitsForNoReleaseThatFails(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{"NOPERM no", "MISCONF no", "READONLY no", "TRYAGAIN the slot is moving"} {
+		play(t, func(sc *scene) {
+			l := sc.e.Lock("k")
+			ls := sc.acquire(l)
+			sc.refusing("release", refusal, -1)
+			given, begun := ls.ReleaseAsync(), sc.w.Now()
+			for _, atMost := range []time.Duration{time.Second, time.Second, 10 * time.Millisecond} {
+				if strings.HasPrefix(refusal, "TRYAGAIN") {
+					atMost += sc.e.nodes.AttemptLimit()
+				}
+				_, err := result(sc, l.TryAcquireAsync(context.Background()))
+				sc.wants(ErrHeld, err, refusal)
+				if took := sc.w.Now().Sub(begun); took > atMost {
+					t.Errorf("%s: a Try took %v", refusal, took)
+				}
+				if _, err := result(sc, given); err == nil {
+					t.Errorf("%s: it was released", refusal)
+				}
+				begun = sc.w.Now()
+			}
+			sc.server.refuses = nil
+			sc.w.Sleep(2 * time.Second)
+		})
+	}
+}
+
+// asked counts the calls of one script. Their answers take so long.
+func (sc *scene) asked(script string, takes time.Duration) *int {
+	times := new(int)
+	sc.slow = func(args []string) time.Duration {
+		if simScriptNames[scriptArg(args)] != script {
+			return 0
+		}
+		*times++
+		return takes
+	}
+	return times
+}
+
+// A release that has failed for a while is waited for again as soon as it is on its way: what travels on another connection
+// would be told of what is just given back.
+func TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for release, kind := range map[string]func(e *Engine, opts ...Option) *Lock{
+		"release":     func(e *Engine, opts ...Option) *Lock { return e.Lock("k", opts...) },
+		"fairrelease": func(e *Engine, opts ...Option) *Lock { return e.FairLock("k", opts...).Lock },
+	} {
+		play(t, func(sc *scene) {
+			ls := sc.acquire(kind(sc.e))
+			sc.refusing(release, "READONLY no", -1)
+			given := ls.ReleaseAsync()
+			sc.w.Sleep(2 * time.Second)
+			sc.server.refuses = nil
+			released := sc.asked(release, 50*time.Millisecond)
+			for *released == 0 {
+				sc.w.Sleep(time.Millisecond)
+			}
+			ls, err := result(sc, kind(sc.e, WaitReplicas(1, time.Second)).TryAcquireAsync(context.Background()))
+			sc.wants(nil, err, "the Try")
+			if _, _, done := given.Result(); !done {
+				t.Errorf("%s: it did not wait for that", release)
+			}
+			if err == nil {
+				sc.release(ls)
+			}
+		})
+	}
+}
+
+// A writer that has left its note, and then its place, leaves nothing to a Try that takes its answer.
+func TestATryThatTakesAWritersAnswerKeepsNoNote(t *testing.T) {
+	t.Parallel()
+	for sent := range 20 {
+		play(t, func(sc *scene) {
+			sc.server.twin.Do([]string{"HSET", "f", "mode", "read", "somebody", "1"})
+			sc.server.twin.Do([]string{"SET", "{f}:somebody:rwlock_timeout:1", "1", "PX", "60000"})
+			sc.server.twin.Do([]string{"PEXPIRE", "f", "60000"})
+			rw := sc.e.RWLock("f")
+			reads := sc.acquire(rw.ReadLock())
+			sc.refusing("readrelease", "READONLY no", 2)
+			given := reads.ReleaseAsync()
+			sc.w.Sleep(time.Duration(sent) * 20 * time.Microsecond)
+			writes := rw.WriteLock().AcquireAsync(context.Background())
+			sc.w.Sleep(time.Duration(sent) * 10 * time.Microsecond)
+			writes.Cancel()
+			_, err := result(sc, rw.WriteLock().TryAcquireAsync(context.Background()))
+			sc.wants(ErrHeld, err, "the Try")
+			_, err = result(sc, given)
+			sc.wants(nil, err, "the release")
+			sc.w.Sleep(50 * time.Millisecond)
+			if n := sc.server.twin.Do([]string{"EXISTS", slot.WriterNote("f")}); fmt.Sprint(n) != "0" {
+				t.Errorf("notes: %v", n)
+			}
+		})
+	}
 }
 
 // handsOutOneOfTwo gives two permits back, of which one goes to who waits here. The server refuses the other.

@@ -233,6 +233,11 @@ func (op *releaseOp) again(r *resp.Result) bool {
 		now.Sub(retry.since) > retryBudget*e.nodes.AttemptLimit() {
 		return false
 	}
+	sc := e.enter(op.ent.hash)
+	if retry.rests = now.Sub(retry.since) >= sc.restsAfter(r.Err); retry.rests {
+		sc.passBy(op.ent)
+	}
+	sc.leave()
 	e.timers.Schedule(op, e.resendAt(op.op.Slot, now, retry.tries))
 	return true
 }
@@ -250,6 +255,12 @@ func (op *releaseOp) Scheduled() *wheel.Item[timed] { return &op.retry.item }
 // due sends the release again.
 func (op *releaseOp) due(clock.Instant) {
 	e := op.hold.ent.eng
+	if op.retry.rests {
+		op.retry.rests = false
+		sc := e.enter(op.ent.hash)
+		op.ent.GivenBackAgain()
+		sc.leave()
+	}
 	if err := e.nodes.Submit(op.op); err != nil {
 		op.Answered(op.op, &resp.Result{Code: resp.CodeError, Err: resp.AsServerError(err)})
 	}

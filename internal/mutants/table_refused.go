@@ -7,7 +7,12 @@ func refused() []mutant {
 		scenes  = "TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits|TestATryForReplicasWaitsForNoRefusedGiveBack|" +
 			"TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused|" +
 			"TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce|TestWhatIsRefusedIsTriedAgainForItsOwnHour|TestAReleaseBehindAnOldRefusalHasItsOwnTime"
+		tries = "TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack|TestATryWaitsForNoReleaseThatFails|" +
+			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain"
 	)
+	try := func(id, why, file, from, to string) mutant {
+		return mutant{id, why, one(file, from, to), "engine", tries, false}
+	}
 	scene := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", scenes, false}
 	}
@@ -15,15 +20,15 @@ func refused() []mutant {
 		scene("permits-answered-and-nobody-told", "who asks for replicas waits for ever behind a release of permits",
 			counted, "\tif rested { // of another kind, on another connection\n", "\tif false && rested {\n"),
 		scene("refused-give-back-is-under-way", "a Try for replicas waits for as long as a give-back is refused",
-			"engine/cleanup.go", "\t\tsc.rest(c, now)\n", ""),
+			"engine/cleanup.go", "\t\tsc.rest(c, now, r.Err)\n", ""),
 		scene("refused-give-back-wakes-nobody", "a Try for replicas that has rested is not sent when the give-back is refused",
 			"engine/cleanup.go", "\tsc.advanceAll(ent)\n\tif rested {\n", "\tsc.advanceAll(ent)\n\tif false && rested {\n"),
 		scene("refused-permits-are-under-way", "a Try for replicas waits for permits whose release is refused",
-			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().failing++\n\trested", "\tq.ensureExtra().failing += 0\n\trested"),
+			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().failing++\n", "\tq.ensureExtra().failing += 0\n"),
 		scene("rest-of-a-release-is-dropped", "permits are lost: a part was handed out, and the rest refused",
 			counted, "\t\tg.sent.owed += op.part\n", "\t\t_ = op\n"),
-		scene("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
-			"engine/cleanup.go", " || now.Sub(c.began) < restsAfter {", " {"),
+		try("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
+			"engine/cleanup.go", " || now.Sub(c.began) < sc.restsAfter(err) {", " {"),
 		scene("refused-share-one-hour", "permits are lost: what comes late to an old refusal is dropped with it",
 			counted, "refusedUnits{fresh, now})", "refusedUnits{fresh, slices.Concat(g.refused, []refusedUnits{{0, now}})[0].since})"),
 		scene("refused-for-ever", "what is refused is tried again for ever",
@@ -32,14 +37,25 @@ func refused() []mutant {
 			counted, "\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.next = pendingUnits{}\n"),
 		scene("release-waits-behind-a-refused-rest", "who gives permits back is not told that the server refuses them",
 			counted, "\t\tg.sent.add(g.next)\n\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.since = 0\n"),
+		try("try-does-not-ask-again", "a Try is told of what its own engine is just giving back",
+			"engine/attempt.go", "if !a.op.Waits && ent.Busy", "if false && ent.Busy"),
+		{
+			"try-keeps-a-note", "a writer's note stays behind it, for a Try has taken its answer",
+			one("engine/attempt.go", "if !a.op.Waits && ent.Busy", "if ent.Busy"), "engine",
+			"TestATryThatTakesAWritersAnswerKeepsNoNote", false,
+		},
+		try("try-asks-again-at-once", "a Try is told of what its own engine is just giving back",
+			"engine/internal/lockstate/queue.go", "case q.head.again &&", "case false &&"),
+		try("try-gives-way-to-a-move", "a Try is told of what its own engine is just giving back, for the slot moves",
+			"engine/cleanup.go", "return sc.eng.nodes.AttemptLimit()", "return 200 * time.Millisecond"),
+		try("release-that-fails-is-under-way", "a Try waits as long as a release is refused",
+			"engine/release.go", "\tif retry.rests = now", "\tif retry.rests = false && now"),
+		try("release-rests-for-ever", "the answer to a release that has failed for a while is waited for by nobody",
+			"engine/release.go", "\t\top.ent.GivenBackAgain()\n", ""),
 		{
 			"undoing-ends-for-another", "permits are lost: what is taken meanwhile takes the note that an undoing still needs, for another undoing has ended",
 			one("engine/cleanup.go", "all != nil && c.undoes {", "all != nil && traits(c.op.Family).counted() {"), "engine",
 			"TestAnUndoingThatIsAnsweredAgainEndsNoOther", false,
-		},
-		{
-			"give-back-waits-for-another-type", "who waits for permits waits for a release that can never be answered, for a lock of their name",
-			one("engine/cleanup.go", " || r.Err.Class == resp.ClassWrongType && !traits(c.op.Family).counted() {", " {"), "engine", "TestSimCorpus", false,
 		},
 	}
 }

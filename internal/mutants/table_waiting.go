@@ -16,7 +16,7 @@ func waiting() []mutant {
 		{
 			"children-release-overtaken", "an acquire for replicas finds its own engine's hold in the way",
 			one("engine/internal/lockstate/queue.go", "q.terms().Ack != nil && q.whole().UnderWay():", "q.terms().Ack != nil && q.releases > 0:"),
-			waitSuite, "TestATryBehindAnOwnReleaseIsNotRefused", false,
+			"engine", "TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain", false,
 		},
 		{
 			"give-back-overtaken", "the same, where a grant is given back",

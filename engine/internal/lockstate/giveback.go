@@ -29,6 +29,7 @@ func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
 // have rested until now.
 func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 	q.releases--
+	q.answered++
 	rested = q.unlessUnderWay()
 	if name := q.whole(); name != q {
 		return name.ReleaseAnswered()
@@ -36,13 +37,17 @@ func (q *Queue[A]) ReleaseAnswered() (rested bool) {
 	return rested
 }
 
-// unlessUnderWay lets those go on who wait for releases, if none is on its way. It says whether children of the name
-// have rested until now.
+// unlessUnderWay lets those go on who wait for releases, if none is on its way, or some may be enough. It says whether
+// children of the name have rested until now.
 func (q *Queue[A]) unlessUnderWay() (rested bool) {
-	if q.UnderWay() {
+	if under := q.UnderWay(); !under {
+		q.releaseInFlight = false
+	} else if !q.seldom().counting {
 		return false
 	}
-	q.releaseInFlight = false
+	if q.extra != nil {
+		q.extra.counting = false
+	}
 	rested, q.resting = q.resting && q.whole() == q, false
 	return rested
 }
@@ -50,11 +55,18 @@ func (q *Queue[A]) unlessUnderWay() (rested bool) {
 // UnderWay reports whether a release is on its way.
 func (q *Queue[A]) UnderWay() bool { return q.releases > q.seldom().failing }
 
+// owes reports whether a release is still on its way of those that are answered when so many are: answers come in the
+// order of what was sent, as a rule.
+func (q *Queue[A]) owes(behind uint16) bool {
+	return q.UnderWay() && int16(behind-q.answered) > 0 //nolint:gosec // it wraps
+}
+
 // GivenBackLater follows an answer to a release that was not the last: it is sent again at some time, and meanwhile
 // nothing of it is on its way. Who asks does not wait for that, but the name keeps its lanes. It says what
 // ReleaseAnswered does.
 func (q *Queue[A]) GivenBackLater() (rested bool) {
 	q.ensureExtra().failing++
+	q.answered++
 	rested = q.unlessUnderWay()
 	if name := q.whole(); name != q {
 		return name.GivenBackLater()
@@ -65,14 +77,14 @@ func (q *Queue[A]) GivenBackLater() (rested bool) {
 // GivenBackAgain follows its next sending.
 func (q *Queue[A]) GivenBackAgain() {
 	q.ensureExtra().failing--
+	q.answered--
 	if name := q.whole(); name != q {
 		name.GivenBackAgain()
 	}
 }
 
 // LeaveBegun follows that an acquire on its way is nobody's any more, so that what it takes is given back after its
-// answer; or the sending of what gives that back, where it might be overtaken. Until LeaveEnded a Try of a fair lock
-// rests: it would be told of what nobody wants any more.
+// answer. Until LeaveEnded a Try of a fair lock rests: it would be told of what nobody wants any more.
 func (q *Queue[A]) LeaveBegun() { q.whole().ensureExtra().leaving++ }
 
 // Resting reports whether somebody waits for that, or for the answers to all releases.

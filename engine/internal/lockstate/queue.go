@@ -38,6 +38,8 @@ type Queue[A Attempt] struct {
 	releaseInFlight bool     // a release is on its way while others wait: they go when it is answered
 	resting         bool     // of a name: somebody waits for the answers to all releases, or to what is leaving
 	overtaken       bool     // a force-release began while the acquire was on its way: its grant may be gone
+	answered        uint16   // of a name: releases that were answered, or have failed for a while; it wraps
+	behind          uint16   // what that was to be once all were answered that the last sending went behind
 }
 
 // rare is what few queues need: of a lock that is held, and that nobody else wants, a million may be there.
@@ -50,6 +52,7 @@ type rare[A Attempt] struct {
 	leaving       int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
 	failing       int32 // of the releases, those whose last answer was not the final one: they are not on their way now
 	telling       int32 // of a name: lost holds of it whose holders are not told yet
+	counting      bool  // of a name: somebody waits for the answers to some releases, but not to all
 }
 
 // seldom is what there is of that, to read.
@@ -217,6 +220,9 @@ func (q *Queue[A]) Next() Step {
 	case q.terms().Ack != nil && q.whole().UnderWay(): // it travels on another connection: it might overtake them
 		q.whole().resting = true
 		return StepRest
+	case q.head.again && q.whole().owes(q.behind):
+		q.whole().resting, q.whole().ensureExtra().counting = true, true
+		return StepRest
 	// A Try, and once one rests everybody: so nobody overtakes it, and who comes and leaves meanwhile, and is not sent,
 	// does not make it rest for longer.
 	case q.terms().Family.Mark == MarkPlace && q.whole().seldom().leaving > 0 && (q.head.Try || q.whole().resting):
@@ -245,7 +251,11 @@ func (q *Queue[A]) Asked() bool { return q.ask != askNot }
 func (q *Queue[A]) InFlight() bool { return q.ask == askInFlight }
 
 // Sent follows a sending.
-func (q *Queue[A]) Sent() { q.ask, q.hinted, q.overtaken = askInFlight, false, false }
+func (q *Queue[A]) Sent() {
+	q.ask, q.hinted, q.overtaken = askInFlight, false, false
+	name := q.whole()
+	q.behind = name.answered + uint16(name.releases-name.seldom().failing) //nolint:gosec // it wraps
+}
 
 // ForceBegun follows the beginning of a force-release of the name.
 func (q *Queue[A]) ForceBegun() { q.ensureExtra().forceReleases++ }
@@ -354,6 +364,20 @@ func (q *Queue[A]) Busy(until clock.Instant, keep bool) {
 	if q.tookUntil(until); q.head == nil || q.terms().Family.Serves != ServesSome {
 		q.tenureUntil = 0
 	}
+}
+
+// BusyBehind follows the same answer where it may be about what this engine was giving back when it asked: a Try got
+// there first, for the slot moves, or what gives back was refused. It asks again behind that, once. keep is as for
+// Busy. It says whether this is so; if not, nothing has changed.
+func (q *Queue[A]) BusyBehind(asked *Traits, keep bool) bool {
+	if !q.Meant(asked) || !q.head.Try || q.head.again || !q.whole().owes(q.behind) {
+		return false
+	}
+	if q.head.again = true; keep {
+		return true
+	}
+	q.Settled()
+	return true
 }
 
 // Meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.

@@ -18,6 +18,7 @@ type Waiter struct {
 	SawClosed  bool    // what it waits for was seen to be closed for it; the engine's to know
 	Asked      bool    // a server has answered while it was first, and not by a definite error; the engine's to know
 	told       bool    // it was told "busy"
+	again      bool    // a Try that was told so by what its own engine is giving back, it seems: it asks once more
 	queued     bool
 }
 

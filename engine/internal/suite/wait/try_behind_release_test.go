@@ -153,10 +153,12 @@ func TestATryOfAFairLockWaitsUntilWhoLeftHasLeftTheQueue(t *testing.T) {
 		testkit.Release(t, ls)
 		testkit.Eventually(t, "it is woken", func() bool { return e.Stats().WokenByMessage > before.WokenByMessage })
 		require.True(t, leaves.Cancel())
+		asked := p.Count("EVALSHA")
 		try := e.FairLock(name, opts...).TryAcquireAsync(testkit.Limited(t))
 		p.ReleaseCommands()
 		again, err := try.Await(testkit.Limited(t))
 		require.NoError(t, err)
+		require.Equal(t, asked+2, p.Count("EVALSHA"), "who left has left, and the Try has asked behind that")
 		testkit.Release(t, again)
 		testkit.Release(t, testkit.Get(t, other))
 	}

@@ -302,7 +302,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 		t.last = nil
 	}
 	asked, keep := &traits(a.op.Family).Traits, a.indeterminate().MayRunAfter(r.SentAt)
-	if !a.op.Waits && ent.BusyBehind(asked, keep) { // else it has left a place or a note
+	if ent.BusyBehind(asked, keep) {
 		sc.advance(ent)
 		return
 	}

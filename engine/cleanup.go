@@ -106,20 +106,22 @@ func (sc *section) sendCleanup(c *cleanup) {
 	}
 }
 
-// restsAfter is for how long others wait for a give-back that fails. A passing refusal is over by then, and who went on
-// earlier would be told of a grant of its own engine. Where the slot moves it takes longer.
-func (sc *section) restsAfter(err *resp.ServerError) time.Duration {
+// failsLong reports whether what gives back, begun then and failing, is to be sent again so late that others do not wait
+// for it. A passing refusal is over by then, and who went on earlier would be told of its own engine's grant. Where the
+// slot moves it takes longer.
+func (sc *section) failsLong(began, again clock.Instant, err *resp.ServerError) bool {
+	longest := 200 * time.Millisecond
 	switch err.Class {
 	case resp.ClassMoved, resp.ClassAsk, resp.ClassTryAgain:
-		return sc.eng.nodes.AttemptLimit()
+		longest = sc.eng.nodes.AttemptLimit()
 	default:
-		return 200 * time.Millisecond
 	}
+	return again.Sub(began) >= longest
 }
 
 // rest lets those go on who wait for it, until it is sent again: that can take an hour, and nothing is on its way.
-func (sc *section) rest(c *cleanup, now clock.Instant, err *resp.ServerError) {
-	if c.root == nil || now.Sub(c.began) < sc.restsAfter(err) {
+func (sc *section) rest(c *cleanup, again clock.Instant, err *resp.ServerError) {
+	if c.root == nil || !sc.failsLong(c.began, again, err) {
 		return
 	}
 	c.rests = true
@@ -209,8 +211,9 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 		sc.answered()
 	case r.Err != nil && (now.Before(c.giveUp) || sc.keptBeyond(c, now)):
 		c.tries++
-		e.timers.Schedule(c, e.resendAt(c.op.Slot, now, c.tries))
-		sc.rest(c, now, r.Err)
+		again := e.resendAt(c.op.Slot, now, c.tries)
+		e.timers.Schedule(c, again)
+		sc.rest(c, again, r.Err)
 	case r.Err == nil && c.indeterminate.MayRunAfter(r.SentAt):
 		e.timers.Schedule(c, c.indeterminate.Until.Add(lockstate.ClockSlack))
 	default:

@@ -102,7 +102,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	// Where there were too few for all that were asked for there are none for those who are left. Else those who have
 	// come since are asked for.
 	if few {
-		sc.answerTries(a, r)
+		sc.refuseTries(ent, a.op.Family, false, r.ReceivedAt) // who wants another kind is asked for
 		sc.tellRest(ent, r.SentAt)
 	}
 	if few && ent.First() != nil && !ent.Asked() { // what is given back may have asked already
@@ -260,8 +260,9 @@ func (sc *section) releaseAgain(g *releaser, r *resp.Result) bool {
 		sc.tellReleased(&g.next, err)
 		g.sent.owed, g.next.owed = g.sent.units, g.next.units
 	}
-	e.timers.Schedule(g, e.resendAt(g.op.Slot, now, g.tries))
-	if now.Sub(g.began) >= sc.restsAfter(r.Err) {
+	again := e.resendAt(g.op.Slot, now, g.tries)
+	e.timers.Schedule(g, again)
+	if sc.failsLong(g.began, again, r.Err) {
 		g.rests = true
 		sc.passBy(g.ent)
 	}

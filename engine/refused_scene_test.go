@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // Who waits for the answer to a give-back that travels on another connection goes on when there is none on its way: with
@@ -204,7 +202,6 @@ func TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack(t *testing.T) {
 		for _, kind := range []func(e *Engine) *Lock{
 			func(e *Engine) *Lock { return e.Lock("k") },
 			func(e *Engine) *Lock { return e.FairLock("k").Lock },
-			func(e *Engine) *Lock { return e.RWLock("k").WriteLock() },
 		} {
 			play(t, func(sc *scene) {
 				left := c.times
@@ -235,13 +232,16 @@ func TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack(t *testing.T) {
 // A release that fails is tried for seconds, and its key for as long as it can live: a Try waits for neither.
 func TestATryWaitsForNoReleaseThatFails(t *testing.T) {
 	t.Parallel()
-	for _, refusal := range []string{"NOPERM no", "MISCONF no", "READONLY no", "TRYAGAIN the slot is moving"} {
+	for i := range 120 {
+		refusal := []string{"NOPERM no", "MISCONF no", "READONLY no", "TRYAGAIN the slot is moving"}[i%4]
 		play(t, func(sc *scene) {
 			l := sc.e.Lock("k")
 			ls := sc.acquire(l)
 			sc.refusing("release", refusal, -1)
-			given, begun := ls.ReleaseAsync(), sc.w.Now()
-			for _, atMost := range []time.Duration{time.Second, time.Second, 10 * time.Millisecond} {
+			given := ls.ReleaseAsync()
+			sc.w.Sleep(time.Duration(i) * time.Millisecond)
+			begun := sc.w.Now()
+			for _, atMost := range []time.Duration{210 * time.Millisecond, 210 * time.Millisecond, 10 * time.Millisecond} {
 				if strings.HasPrefix(refusal, "TRYAGAIN") {
 					atMost += sc.e.nodes.AttemptLimit()
 				}
@@ -304,32 +304,105 @@ func TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain(t *testing.T) {
 	}
 }
 
-// A writer that has left its note, and then its place, leaves nothing to a Try that takes its answer.
-func TestATryThatTakesAWritersAnswerKeepsNoNote(t *testing.T) {
+// Others do not wait behind a Try that asks again, and nobody waits once it has left.
+func TestATryThatAsksAgainIsInNobodysWay(t *testing.T) {
 	t.Parallel()
-	for sent := range 20 {
-		play(t, func(sc *scene) {
-			sc.server.twin.Do([]string{"HSET", "f", "mode", "read", "somebody", "1"})
-			sc.server.twin.Do([]string{"SET", "{f}:somebody:rwlock_timeout:1", "1", "PX", "60000"})
-			sc.server.twin.Do([]string{"PEXPIRE", "f", "60000"})
-			rw := sc.e.RWLock("f")
-			reads := sc.acquire(rw.ReadLock())
-			sc.refusing("readrelease", "READONLY no", 2)
-			given := reads.ReleaseAsync()
-			sc.w.Sleep(time.Duration(sent) * 20 * time.Microsecond)
-			writes := rw.WriteLock().AcquireAsync(context.Background())
-			sc.w.Sleep(time.Duration(sent) * 10 * time.Microsecond)
-			writes.Cancel()
-			_, err := result(sc, rw.WriteLock().TryAcquireAsync(context.Background()))
-			sc.wants(ErrHeld, err, "the Try")
-			_, err = result(sc, given)
-			sc.wants(nil, err, "the release")
-			sc.w.Sleep(50 * time.Millisecond)
-			if n := sc.server.twin.Do([]string{"EXISTS", slot.WriterNote("f")}); fmt.Sprint(n) != "0" {
-				t.Errorf("notes: %v", n)
-			}
-		})
-	}
+	play(t, func(sc *scene) { // permits are there for who wants fewer
+		sc.server.twin.Do([]string{"SET", "s", "2"})
+		sc.refusing("semaphorerelease", "READONLY no", -1)
+		s := sc.e.Semaphore("s")
+		given := s.ReleaseAsync(4)
+		sc.w.Sleep(500 * time.Microsecond)
+		many := s.TryAcquireAsync(context.Background(), 5)
+		sc.w.Sleep(2 * time.Millisecond)
+		asked := sc.w.Now()
+		_, err := result(sc, s.TryAcquireAsync(context.Background(), 1))
+		sc.wants(nil, err, "a Try")
+		_, err = result(sc, s.AcquireAsync(context.Background(), 1))
+		sc.wants(nil, err, "a waiter")
+		if took := sc.w.Now().Sub(asked); took > 5*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		_, err = result(sc, many)
+		sc.wants(ErrHeld, err, "who wants too many")
+		sc.server.refuses = nil
+		_, err = result(sc, given)
+		sc.wants(nil, err, "the release")
+	})
+	play(t, func(sc *scene) { // and the lock is free meanwhile
+		l := sc.e.Lock("k")
+		ls := sc.acquire(l)
+		sc.refusing("release", "TRYAGAIN the slot is moving", -1)
+		given := ls.ReleaseAsync()
+		sc.w.Sleep(50 * time.Millisecond)
+		try := l.TryAcquireAsync(context.Background())
+		sc.w.Sleep(5 * time.Millisecond)
+		waits := l.AcquireAsync(context.Background())
+		sc.server.twin.Do([]string{"DEL", "k"})
+		left := sc.w.Now()
+		if !try.Cancel() {
+			t.Error("the Try has its result already")
+		}
+		next, err := result(sc, waits)
+		sc.wants(nil, err, "who waits behind it")
+		if took := sc.w.Now().Sub(left); took > 5*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		sc.server.refuses = nil
+		_, err = result(sc, given)
+		sc.wants(ErrLost, err, "the release of what is gone")
+		if err == nil || next != nil {
+			sc.release(next)
+		}
+	})
+}
+
+// Many that are refused are sent again all the time, and there is always one on its way.
+func TestATryWaitsForNoneOfManyThatAreRefused(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		g := sc.e.FairLock("g")
+		sc.server.twin.Do([]string{"HSET", "g", "somebody", "1"})
+		sc.server.twin.Do([]string{"PEXPIRE", "g", "6000000"})
+		var leave []*Future[*Lease]
+		for range 60 {
+			leave = append(leave, g.AcquireAsync(context.Background()))
+		}
+		sc.w.Sleep(200 * time.Millisecond)
+		sc.refusing("fairrelease", "NOPERM no", -1)
+		for _, f := range leave {
+			sc.w.Sleep(7 * time.Millisecond)
+			f.Cancel()
+		}
+		sc.slow = func([]string) time.Duration { return 200 * time.Millisecond }
+		sc.w.Sleep(15 * time.Second)
+		for range 40 {
+			sc.wants(ErrHeld, sc.soon(g.TryAcquireAsync(context.Background()), "a Try"), "a Try")
+		}
+		sc.slow, sc.server.refuses = nil, nil
+		sc.w.Sleep(2 * time.Second)
+	})
+}
+
+// Too few permits are no answer to who wants the name as something else, also where nobody waits before it any more.
+func TestATryOfAnotherKindIsAskedForWherePermitsWereServed(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.server.twin.Do([]string{"SET", "s", "3"})
+		s := sc.e.Semaphore("s")
+		sc.slowed("semaphore", 2*time.Millisecond)
+		two, one := s.AcquireAsync(context.Background(), 2), s.AcquireAsync(context.Background(), 1)
+		leaves := s.AcquireAsync(context.Background(), 1)
+		_, err := result(sc, two)
+		sc.wants(nil, err, "two")
+		sc.w.Sleep(100 * time.Microsecond)
+		try := sc.e.Lock("s").TryAcquireAsync(context.Background())
+		leaves.Cancel()
+		_, err = result(sc, one)
+		sc.wants(nil, err, "one")
+		_, err = result(sc, try)
+		sc.wants(ErrWrongKind, err, "the Try")
+	})
 }
 
 // handsOutOneOfTwo gives two permits back, of which one goes to who waits here. The server refuses the other.

@@ -233,12 +233,13 @@ func (op *releaseOp) again(r *resp.Result) bool {
 		now.Sub(retry.since) > retryBudget*e.nodes.AttemptLimit() {
 		return false
 	}
+	again := e.resendAt(op.op.Slot, now, retry.tries)
 	sc := e.enter(op.ent.hash)
-	if retry.rests = now.Sub(retry.since) >= sc.restsAfter(r.Err); retry.rests {
+	if retry.rests = sc.failsLong(retry.since, again, r.Err); retry.rests {
 		sc.passBy(op.ent)
 	}
 	sc.leave()
-	e.timers.Schedule(op, e.resendAt(op.op.Slot, now, retry.tries))
+	e.timers.Schedule(op, again)
 	return true
 }
 

@@ -187,7 +187,7 @@ func countingRefused() []mutant {
 		},
 		{
 			"tries-answered-for-others", "a Try that came later is refused by an answer for others",
-			one("engine/counted.go", "	if few {\n		sc.answerTries(a, r)", "	if true {\n		sc.answerTries(a, r)"),
+			one("engine/counted.go", "	if few {\n		sc.refuse", "	if true {\n		sc.refuse"),
 			familySuite, "TestTriesOfASemaphoreThatComeTogetherAreEachAskedFor", false,
 		},
 		{

@@ -8,7 +8,8 @@ func refused() []mutant {
 			"TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused|" +
 			"TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce|TestWhatIsRefusedIsTriedAgainForItsOwnHour|TestAReleaseBehindAnOldRefusalHasItsOwnTime"
 		tries = "TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack|TestATryWaitsForNoReleaseThatFails|" +
-			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain"
+			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain|TestATryThatAsksAgainIsInNobodysWay|" +
+			"TestATryWaitsForNoneOfManyThatAreRefused|TestATryOfAnotherKindIsAskedForWherePermitsWereServed"
 	)
 	try := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", tries, false}
@@ -20,7 +21,7 @@ func refused() []mutant {
 		scene("permits-answered-and-nobody-told", "who asks for replicas waits for ever behind a release of permits",
 			counted, "\tif rested { // of another kind, on another connection\n", "\tif false && rested {\n"),
 		scene("refused-give-back-is-under-way", "a Try for replicas waits for as long as a give-back is refused",
-			"engine/cleanup.go", "\t\tsc.rest(c, now, r.Err)\n", ""),
+			"engine/cleanup.go", "\t\tsc.rest(c, again, r.Err)\n", ""),
 		scene("refused-give-back-wakes-nobody", "a Try for replicas that has rested is not sent when the give-back is refused",
 			"engine/cleanup.go", "\tsc.advanceAll(ent)\n\tif rested {\n", "\tsc.advanceAll(ent)\n\tif false && rested {\n"),
 		scene("refused-permits-are-under-way", "a Try for replicas waits for permits whose release is refused",
@@ -28,7 +29,7 @@ func refused() []mutant {
 		scene("rest-of-a-release-is-dropped", "permits are lost: a part was handed out, and the rest refused",
 			counted, "\t\tg.sent.owed += op.part\n", "\t\t_ = op\n"),
 		try("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
-			"engine/cleanup.go", " || now.Sub(c.began) < sc.restsAfter(err) {", " {"),
+			"engine/cleanup.go", " || !sc.failsLong(c.began, again, err) {", " {"),
 		scene("refused-share-one-hour", "permits are lost: what comes late to an old refusal is dropped with it",
 			counted, "refusedUnits{fresh, now})", "refusedUnits{fresh, slices.Concat(g.refused, []refusedUnits{{0, now}})[0].since})"),
 		scene("refused-for-ever", "what is refused is tried again for ever",
@@ -38,18 +39,23 @@ func refused() []mutant {
 		scene("release-waits-behind-a-refused-rest", "who gives permits back is not told that the server refuses them",
 			counted, "\t\tg.sent.add(g.next)\n\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.since = 0\n"),
 		try("try-does-not-ask-again", "a Try is told of what its own engine is just giving back",
-			"engine/attempt.go", "if !a.op.Waits && ent.Busy", "if false && ent.Busy"),
-		{
-			"try-keeps-a-note", "a writer's note stays behind it, for a Try has taken its answer",
-			one("engine/attempt.go", "if !a.op.Waits && ent.Busy", "if ent.Busy"), "engine",
-			"TestATryThatTakesAWritersAnswerKeepsNoNote", false,
-		},
+			"engine/attempt.go", "if ent.BusyBehind(", "if false && ent.BusyBehind("),
 		try("try-asks-again-at-once", "a Try is told of what its own engine is just giving back",
 			"engine/internal/lockstate/queue.go", "case q.head.again &&", "case false &&"),
 		try("try-gives-way-to-a-move", "a Try is told of what its own engine is just giving back, for the slot moves",
-			"engine/cleanup.go", "return sc.eng.nodes.AttemptLimit()", "return 200 * time.Millisecond"),
+			"engine/cleanup.go", "longest = sc.eng.nodes.AttemptLimit()", "longest += 0"),
 		try("release-that-fails-is-under-way", "a Try waits as long as a release is refused",
-			"engine/release.go", "\tif retry.rests = now", "\tif retry.rests = false && now"),
+			"engine/release.go", "if retry.rests = sc.failsLong", "if retry.rests = false && sc.failsLong"),
+		try("try-waits-beyond-what-passes", "a Try waits for a give-back that is sent again in a second",
+			"engine/cleanup.go", "return again.Sub(began) >= longest", "return sc.eng.clock.Now().Sub(began) >= longest"),
+		try("try-waits-for-what-is-sent-again", "a Try waits for seconds where many give-backs are refused",
+			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().failing--\n", "\tq.ensureExtra().failing--\n\tq.answered--\n"),
+		try("try-of-many-asks-again", "a Try is refused though there is enough, and a waiter waits, for another Try asks again",
+			"engine/internal/lockstate/queue.go", "asked.Object != ObjectLock || !q.Meant", "!q.Meant"),
+		try("try-that-left-is-in-the-way", "a waiter is not sent when the Try before it has left",
+			"engine/internal/lockstate/queue.go", "case first && w.again:", "case false:"),
+		try("too-few-is-of-every-kind", "who wants a lock is told of permits",
+			counted, "sc.refuseTries(ent, a.op.Family, false, r.ReceivedAt)", "sc.answerTries(a, r)"),
 		try("release-rests-for-ever", "the answer to a release that has failed for a while is waited for by nobody",
 			"engine/release.go", "\t\top.ent.GivenBackAgain()\n", ""),
 		{

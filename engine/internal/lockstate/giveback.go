@@ -77,7 +77,6 @@ func (q *Queue[A]) GivenBackLater() (rested bool) {
 // GivenBackAgain follows its next sending.
 func (q *Queue[A]) GivenBackAgain() {
 	q.ensureExtra().failing--
-	q.answered--
 	if name := q.whole(); name != q {
 		name.GivenBackAgain()
 	}

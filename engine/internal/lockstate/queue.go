@@ -169,6 +169,8 @@ func (q *Queue[A]) Leave(w *Waiter) Step {
 	switch {
 	case q.head == nil:
 		return StepTidy
+	case first && w.again: // the others were held back by it
+		return q.Next()
 	case first && q.wait == waitParked && q.terms().Family.Serves == ServesSome: // there may be enough for the next
 		q.wait, q.by = waitWoken, WakeLook
 		return q.Next()
@@ -368,9 +370,10 @@ func (q *Queue[A]) Busy(until clock.Instant, keep bool) {
 
 // BusyBehind follows the same answer where it may be about what this engine was giving back when it asked: a Try got
 // there first, for the slot moves, or what gives back was refused. It asks again behind that, once. keep is as for
-// Busy. It says whether this is so; if not, nothing has changed.
+// Busy. It says whether this is so; if not, nothing has changed. Not for what others may have beside it: they would
+// wait behind it.
 func (q *Queue[A]) BusyBehind(asked *Traits, keep bool) bool {
-	if !q.Meant(asked) || !q.head.Try || q.head.again || !q.whole().owes(q.behind) {
+	if asked.Object != ObjectLock || !q.Meant(asked) || !q.head.Try || q.head.again || !q.whole().owes(q.behind) {
 		return false
 	}
 	if q.head.again = true; keep {

@@ -106,9 +106,9 @@ func (sc *section) sendCleanup(c *cleanup) {
 	}
 }
 
-// failsLong reports whether what gives back, begun then and failing, is to be sent again so late that others do not wait
-// for it. A passing refusal is over by then, and who went on earlier would be told of its own engine's grant. Where the
-// slot moves it takes longer.
+// failsLong reports whether what gives back, begun then and failing, is to be sent again so late that others do not
+// wait for it. A passing refusal is over by then, and who went on earlier would be told of a grant of its own engine.
+// Where the slot moves it takes longer.
 func (sc *section) failsLong(began, again clock.Instant, err *resp.ServerError) bool {
 	longest := 200 * time.Millisecond
 	switch err.Class {

@@ -491,6 +491,7 @@ func (s *sim) deadInFront(n *simName) bool {
 // checkOwners: who gave everything back can acquire, every owner every name.
 func (s *sim) checkOwners() {
 	for _, se := range s.engines {
+		s.w.Sleep(s.w.Suspended(se.proc)) // else what it is granted now may be over before it knows
 		for i := range se.owners {
 			for _, n := range s.names {
 				n.longest = max(n.longest, simLeaseTimes[0])

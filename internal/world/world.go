@@ -312,6 +312,9 @@ func (w *World) mix(text string, n uint64) {
 // Suspend keeps everything of a process from running for d.
 func (w *World) Suspend(p *Process, d time.Duration) { p.until = max(p.until, w.now.Add(d)) }
 
+// Suspended is for how much longer that is.
+func (w *World) Suspended(p *Process) time.Duration { return max(p.until.Sub(w.now), 0) }
+
 // Kill ends a process: nothing of it runs any more.
 func (w *World) Kill(p *Process) { p.dead = true }
 

@@ -45,8 +45,8 @@ func TestWaiterOutlastsAFullLaneAfterAHoldOfItsOwnEngine(t *testing.T) {
 		}
 		return queued == 0
 	})
-	require.False(t, ls.Lost(), "the lanes are full before the waiter has its turn")
 	full := e.Stats().Nodes[0].Overloaded
+	require.False(t, ls.Lost(), "the lanes are full before the waiter has its turn")
 	<-ls.Context().Done()
 	testkit.Eventually(t, "the waiter's acquire finds no place", func() bool { return e.Stats().Nodes[0].Overloaded > full })
 	_, err, done := second.Result()

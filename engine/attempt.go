@@ -301,18 +301,18 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 		t.Answered()
 		t.last = nil
 	}
-	asked, keep := &traits(a.op.Family).Traits, a.indeterminate().MayRunAfter(r.SentAt)
-	if ent.BusyBehind(asked, keep) {
-		sc.advance(ent)
-		return
-	}
-	ent.ensureWakeups()
-	sc.passedOver(ent)
 	// Until when it is held: a key without an expiry is held for ever, as far as anybody knows.
 	until := forever
 	if r.Value >= 0 {
 		until = r.ReceivedAt.Add(fromServerMs(r.Value))
 	}
+	asked, keep := &traits(a.op.Family).Traits, a.indeterminate().MayRunAfter(r.SentAt)
+	if ent.BusyBehind(asked, until, keep) {
+		sc.advance(ent)
+		return
+	}
+	ent.ensureWakeups()
+	sc.passedOver(ent)
 	switch {
 	case !a.op.Waits:
 	case traits(a.op.Family).Mark == lockstate.MarkPlace:

@@ -103,7 +103,7 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 	// come since are asked for.
 	if few {
 		sc.refuseTries(ent, a.op.Family, false, r.ReceivedAt) // who wants another kind is asked for
-		sc.tellRest(ent, r.SentAt)
+		sc.tellRest(ent, a.op.Family, r.SentAt)
 	}
 	if few && ent.First() != nil && !ent.Asked() { // what is given back may have asked already
 		ent.ensureWakeups()
@@ -122,9 +122,9 @@ func (d *demanding) sum() (all int64) {
 	return all
 }
 
-// tellRest notes that others were served before those who go on waiting.
-func (sc *section) tellRest(ent *entry, sent clock.Instant) {
-	for w := ent.First(); w.TellBusy(); w = w.Next() {
+// tellRest notes that others were served before those who go on waiting. It is no answer to who wants another kind.
+func (sc *section) tellRest(ent *entry, f resp.Family, sent clock.Instant) {
+	for w := ent.First(); ent.Meant(&traits(f).Traits) && w.TellBusy(); w = w.Next() {
 		sc.toldBusy(opOf(w), sent)
 		sc.watchWait(opOf(w))
 	}
@@ -148,7 +148,7 @@ func (sc *section) handOut(ent *entry, f resp.Family, units int32) (left int32) 
 		sc.waited(opOf(w), now, now)
 		sc.results.Add(w)
 	}
-	sc.tellRest(ent, now)
+	sc.tellRest(ent, f, now)
 	return left
 }
 

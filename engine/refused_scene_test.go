@@ -351,7 +351,7 @@ func TestATryThatAsksAgainIsInNobodysWay(t *testing.T) {
 		sc.server.refuses = nil
 		_, err = result(sc, given)
 		sc.wants(ErrLost, err, "the release of what is gone")
-		if err == nil || next != nil {
+		if next != nil {
 			sc.release(next)
 		}
 	})
@@ -384,24 +384,59 @@ func TestATryWaitsForNoneOfManyThatAreRefused(t *testing.T) {
 	})
 }
 
-// Too few permits are no answer to who wants the name as something else, also where nobody waits before it any more.
+// Too few permits are no answer to who wants the name as something else, also where nobody waits before it any more. Nor
+// are they to the next, and a server that refuses is none to wait for.
 func TestATryOfAnotherKindIsAskedForWherePermitsWereServed(t *testing.T) {
 	t.Parallel()
+	for _, refusal := range []string{"", "MISCONF no", "READONLY no"} {
+		play(t, func(sc *scene) {
+			sc.server.twin.Do([]string{"SET", "s", "3"})
+			s, l := sc.e.Semaphore("s"), sc.e.Lock("s")
+			sc.slowed("semaphore", 2*time.Millisecond)
+			two, one := s.AcquireAsync(context.Background(), 2), s.AcquireAsync(context.Background(), 1)
+			leaves := s.AcquireAsync(context.Background(), 1)
+			_, err := result(sc, two)
+			sc.wants(nil, err, "two")
+			sc.w.Sleep(100 * time.Microsecond)
+			try := l.TryAcquireAsync(context.Background())
+			leaves.Cancel()
+			_, err = result(sc, one)
+			sc.wants(nil, err, "one")
+			sc.server.twin.Refuse = refusal
+			next := l.TryAcquireAsync(context.Background())
+			for _, f := range []*Future[*Lease]{try, next} {
+				err := sc.soon(f, "a Try")
+				if said := new(ServerError); refusal != "" && !errors.As(err, &said) {
+					t.Errorf("%s: %v", refusal, err)
+				} else if refusal == "" {
+					sc.wants(ErrWrongKind, err, "a Try")
+				}
+			}
+			sc.server.twin.Refuse = ""
+		})
+	}
+}
+
+// Who waits behind a Try that asks again knows what that one was told.
+func TestWhoWaitsBehindATryThatAsksAgainKnowsOfTheHolder(t *testing.T) {
+	t.Parallel()
 	play(t, func(sc *scene) {
-		sc.server.twin.Do([]string{"SET", "s", "3"})
-		s := sc.e.Semaphore("s")
-		sc.slowed("semaphore", 2*time.Millisecond)
-		two, one := s.AcquireAsync(context.Background(), 2), s.AcquireAsync(context.Background(), 1)
-		leaves := s.AcquireAsync(context.Background(), 1)
-		_, err := result(sc, two)
-		sc.wants(nil, err, "two")
-		sc.w.Sleep(100 * time.Microsecond)
-		try := sc.e.Lock("s").TryAcquireAsync(context.Background())
-		leaves.Cancel()
-		_, err = result(sc, one)
-		sc.wants(nil, err, "one")
+		ls := sc.acquire(sc.e.Lock("k"))
+		sc.refusing("release", "TRYAGAIN the slot is moving", -1)
+		given := ls.ReleaseAsync()
+		sc.w.Sleep(10 * time.Millisecond)
+		try := sc.e.Lock("k").TryAcquireAsync(context.Background())
+		sc.w.Sleep(3 * time.Millisecond)
+		_, err := result(sc, sc.e.Lock("k", MaxWait(40*time.Millisecond)).AcquireAsync(context.Background()))
+		var held *HeldError
+		if !errors.As(err, &held) || held.Remaining < 29*time.Second {
+			t.Errorf("a waiter: %v", err)
+		}
+		sc.server.refuses = nil
+		_, err = result(sc, given)
+		sc.wants(nil, err, "the release")
 		_, err = result(sc, try)
-		sc.wants(ErrWrongKind, err, "the Try")
+		sc.wants(nil, err, "the Try")
 	})
 }
 

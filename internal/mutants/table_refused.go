@@ -9,7 +9,8 @@ func refused() []mutant {
 			"TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce|TestWhatIsRefusedIsTriedAgainForItsOwnHour|TestAReleaseBehindAnOldRefusalHasItsOwnTime"
 		tries = "TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack|TestATryWaitsForNoReleaseThatFails|" +
 			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain|TestATryThatAsksAgainIsInNobodysWay|" +
-			"TestATryWaitsForNoneOfManyThatAreRefused|TestATryOfAnotherKindIsAskedForWherePermitsWereServed"
+			"TestATryWaitsForNoneOfManyThatAreRefused|TestATryOfAnotherKindIsAskedForWherePermitsWereServed|" +
+			"TestWhoWaitsBehindATryThatAsksAgainKnowsOfTheHolder"
 	)
 	try := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", tries, false}
@@ -56,6 +57,10 @@ func refused() []mutant {
 			"engine/internal/lockstate/queue.go", "case first && w.again:", "case false:"),
 		try("too-few-is-of-every-kind", "who wants a lock is told of permits",
 			counted, "sc.refuseTries(ent, a.op.Family, false, r.ReceivedAt)", "sc.answerTries(a, r)"),
+		try("too-few-is-told-to-every-kind", "a Try hangs as long as the server refuses, for it was told of permits",
+			counted, "ent.Meant(&traits(f).Traits) && w.TellBusy()", "w.TellBusy()"),
+		try("held-is-unknown-behind-a-try", "who waits behind a Try that asks again is told that nobody knows",
+			"engine/internal/lockstate/queue.go", "(q.head.told || q.head.again)", "q.head.told"),
 		try("release-rests-for-ever", "the answer to a release that has failed for a while is waited for by nobody",
 			"engine/release.go", "\t\top.ent.GivenBackAgain()\n", ""),
 		{

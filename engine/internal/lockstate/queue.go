@@ -372,11 +372,13 @@ func (q *Queue[A]) Busy(until clock.Instant, keep bool) {
 // there first, for the slot moves, or what gives back was refused. It asks again behind that, once. keep is as for
 // Busy. It says whether this is so; if not, nothing has changed. Not for what others may have beside it: they would
 // wait behind it.
-func (q *Queue[A]) BusyBehind(asked *Traits, keep bool) bool {
+func (q *Queue[A]) BusyBehind(asked *Traits, until clock.Instant, keep bool) bool {
 	if asked.Object != ObjectLock || !q.Meant(asked) || !q.head.Try || q.head.again || !q.whole().owes(q.behind) {
 		return false
 	}
-	if q.head.again = true; keep {
+	q.head.again = true
+	q.tookUntil(until)
+	if keep {
 		return true
 	}
 	q.Settled()
@@ -420,7 +422,7 @@ func (q *Queue[A]) AfterBusy(asked *Traits) Step {
 // its way takes nothing of that back.
 func (q *Queue[A]) ToldBusy(now clock.Instant) bool {
 	polls := q.wait == waitWoken && q.by == WakePoll && now.Before(q.BusyUntil())
-	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
+	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && (q.head.told || q.head.again)
 }
 
 // park makes the queue wait for somebody else's release. A pause goes on; the poll is armed beside it.
@@ -550,7 +552,7 @@ func (q *Queue[A]) WokenBy() WakeKind { return q.by }
 func (q *Queue[A]) BusyUntil() clock.Instant { return q.seldom().busyUntil }
 
 // Waited reports whether it was told "busy" and waits since.
-func (q *Queue[A]) Waited() bool { return q.wait != waitNot }
+func (q *Queue[A]) Waited() bool { return q.wait != waitNot || q.head != nil && q.head.again }
 
 // Yields reports whether the name is left to others for a moment, and nothing was asked that may yet be granted.
 func (q *Queue[A]) Yields() bool { return q.wait == waitYield && q.ask == askNot }

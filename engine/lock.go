@@ -79,7 +79,8 @@ func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 }
 
 // TryAcquire takes the lock if it is free: one attempt, *HeldError if somebody has it or others wait
-// for it here. What this engine is giving back it lets pass first. Errors: as Acquire.
+// for it here. What this engine is giving back it lets pass first, unless that goes on failing: for 200 ms, or for as
+// long as one attempt may take where a slot moves. Errors: as Acquire.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.wait(ctx, l.ownerIn(ctx), true)
 }

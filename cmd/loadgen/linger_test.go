@@ -21,7 +21,7 @@ func TestLinger(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			all := append([]string{
-				"run", "--addr", addr, "--linger", "5ms", "--duration", "300ms", "--warmup", "50ms", "--json", "-", "--check-server", "on",
+				"run", "--addr", addr, "--linger", "100ms", "--duration", "300ms", "--warmup", "50ms", "--json", "-", "--check-server", "on",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
 			require.Equal(t, report.StatusOK, status, stderr+stdout)

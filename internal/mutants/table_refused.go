@@ -52,7 +52,7 @@ func refused() []mutant {
 		try("try-waits-for-what-is-sent-again", "a Try waits for seconds where many give-backs are refused",
 			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().failing--\n", "\tq.ensureExtra().failing--\n\tq.answered--\n"),
 		try("try-of-many-asks-again", "a Try is refused though there is enough, and a waiter waits, for another Try asks again",
-			"engine/internal/lockstate/queue.go", "asked.Object != ObjectLock || !q.Meant", "!q.Meant"),
+			"engine/internal/lockstate/giveback.go", "asked.Object != ObjectLock || !q.Meant", "!q.Meant"),
 		try("try-that-left-is-in-the-way", "a waiter is not sent when the Try before it has left",
 			"engine/internal/lockstate/queue.go", "case first && w.again:", "case false:"),
 		try("too-few-is-of-every-kind", "who wants a lock is told of permits",

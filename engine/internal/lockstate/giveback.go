@@ -1,5 +1,7 @@
 package lockstate
 
+import "github.com/seed-786ebc8c/holdfast/internal/clock"
+
 // What is on its way to be given back, and who waits for the answer.
 
 // ReleaseSent lets those who were already waiting try when the release is answered: at the moment it
@@ -59,6 +61,22 @@ func (q *Queue[A]) UnderWay() bool { return q.releases > q.seldom().failing }
 // order of what was sent, as a rule.
 func (q *Queue[A]) owes(behind uint16) bool {
 	return q.UnderWay() && int16(behind-q.answered) > 0 //nolint:gosec // it wraps
+}
+
+// BusyBehind follows the answer "busy" where it may be about what this engine was giving back when it asked: a Try got
+// there first, for the slot moves, or what gives back was refused. It asks again behind that, once. keep is as for
+// Busy. It says whether this is so; if not, nothing has changed. Not for what others may have beside it: they would
+// wait behind it.
+func (q *Queue[A]) BusyBehind(asked *Traits, until clock.Instant, keep bool) bool {
+	if asked.Object != ObjectLock || !q.Meant(asked) || !q.head.Try || q.head.again || !q.whole().owes(q.behind) {
+		return false
+	}
+	q.head.again = true
+	q.tookUntil(until)
+	if !keep {
+		q.Settled()
+	}
+	return true
 }
 
 // GivenBackLater follows an answer to a release that was not the last: it is sent again at some time, and meanwhile

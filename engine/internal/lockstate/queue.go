@@ -368,23 +368,6 @@ func (q *Queue[A]) Busy(until clock.Instant, keep bool) {
 	}
 }
 
-// BusyBehind follows the same answer where it may be about what this engine was giving back when it asked: a Try got
-// there first, for the slot moves, or what gives back was refused. It asks again behind that, once. keep is as for
-// Busy. It says whether this is so; if not, nothing has changed. Not for what others may have beside it: they would
-// wait behind it.
-func (q *Queue[A]) BusyBehind(asked *Traits, until clock.Instant, keep bool) bool {
-	if asked.Object != ObjectLock || !q.Meant(asked) || !q.head.Try || q.head.again || !q.whole().owes(q.behind) {
-		return false
-	}
-	q.head.again = true
-	q.tookUntil(until)
-	if keep {
-		return true
-	}
-	q.Settled()
-	return true
-}
-
 // Meant reports whether the answer to an acquire is one for the first, too: it wants what was asked for.
 // Who was asked for may have left since, or was a Try.
 func (q *Queue[A]) Meant(asked *Traits) bool {

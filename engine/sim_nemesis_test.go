@@ -37,6 +37,9 @@ func (s *sim) setUp() {
 		}
 		s.boot(se)
 	}
+	if s.refusals > 0 {
+		s.server.refuses = s.refuses
+	}
 	s.foreigners()
 	s.w.In(nil, "conductor", s.conduct)
 	s.w.In(nil, "nemesis", s.nemesis)

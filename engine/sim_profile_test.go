@@ -87,6 +87,9 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	if name == "" && rand.New(rand.NewPCG(p.seed, 37)).IntN(16) == 0 || name == simLingerProfile.name { //nolint:gosec // as above
 		even, f = false, simLingerProfile
 	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 41)).IntN(16) == 0 || name == simRefusedProfile.name { //nolint:gosec // as above
+		even, f = false, simRefusedProfile
+	}
 	if even {
 		return
 	}

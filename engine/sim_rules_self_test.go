@@ -24,6 +24,18 @@ var simRuleSabotages = []simSabotage{
 		s.checkRefusal(w, &simStep{}, &HeldError{})
 		return true
 	}},
+	{"a Try waits for nobody", "but is told late beside refusals", []simKind{simLock}, func(s *sim) bool {
+		w := s.somebody(simLock)
+		w.try, w.since, s.refusals = true, s.w.Now().Add(-simTriedAgain-1), 1
+		s.checkRefusal(w, &simStep{}, &HeldError{})
+		return true
+	}},
+	{"a Try of a free lock is granted", "but is refused beside one refusal", []simKind{simLock}, func(s *sim) bool {
+		w := s.somebody(simLock)
+		w.try, w.free, w.ask, s.refusals, w.n.known.refusedAt = true, true, w.n.known.asks, 1, []clock.Instant{s.w.Now()}
+		s.checkRefusal(w, &simStep{}, &HeldError{})
+		return true
+	}},
 	{"a Try does not barge", "but overtakes", []simKind{simLock}, func(s *sim) bool {
 		w, first := s.somebody(simLock), s.somebody(simLock)
 		w.n.waiters = append(w.n.waiters, first)

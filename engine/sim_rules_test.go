@@ -49,6 +49,7 @@ type simKnown struct {
 	toldUntil  map[*simEngine]clock.Instant // until when the server last said to an engine that somebody has it
 	heardAt    map[*simEngine]clock.Instant // when a message last woke an engine that waits
 	answeredAt map[*simEngine]clock.Instant // when a release of an engine was last answered: it may be late
+	refusedAt  []clock.Instant              // when commands of it were refused
 	leftAt     map[*simEngine]clock.Instant // the same of what gives back one of several handles, too
 }
 
@@ -89,7 +90,7 @@ func (k simKind) class() int {
 
 // smooth reports whether nothing goes wrong in this run, and nothing is slow, but what callers do to each other.
 func (s *sim) smooth() bool {
-	return s.rate == 0 && s.line == 0 && s.outage == 0 && !s.crashes && !s.blows && !s.clocks && !s.java
+	return s.rate == 0 && s.refusals == 0 && s.line == 0 && s.outage == 0 && !s.crashes && !s.blows && !s.clocks && !s.java
 }
 
 // begins notes an acquire that is about to be asked for.
@@ -209,7 +210,7 @@ func (s *sim) givesBackAs(n *simName, fit func(simKind, *simEngine) bool) bool {
 // on its way are releases of its own engine, which it goes behind. Readers let readers in.
 func (s *sim) freeFor(w *simWait) bool {
 	n := w.n
-	if !s.smooth() || s.mixed || w.had || n.forcing > 0 || n.inside > 0 || len(n.known.hidden) > 0 || n.extends > 0 || n.gone(w.se) {
+	if !s.smooth() && s.refusals == 0 || s.mixed || w.had || n.forcing > 0 || n.inside > 0 || len(n.known.hidden) > 0 || n.extends > 0 || n.gone(w.se) {
 		return false
 	}
 	if len(n.waiters) == 0 && s.allPending(n) == 0 && !s.uses(n, func(k simKind, _ *simEngine) bool { return k != simRead }) {
@@ -307,6 +308,7 @@ func (s *sim) checkTry(w *simWait) {
 	if took := s.w.Now().Sub(w.since); w.try && s.smooth() && !w.acks && took > simTried {
 		s.fail("a Try waits for nobody", "%s tried %q as %s, and was told after %v", w.who, w.n.name, w.kind, took)
 	}
+	s.checkTriedBesideRefusals(w)
 }
 
 // checkRefusal looks at why an acquire was refused.
@@ -329,7 +331,7 @@ func (s *sim) checkRefusal(w *simWait, st *simStep, err error) {
 	case !errors.As(err, &held) && !errors.As(err, &unknown):
 	case w.try:
 		s.checkTry(w)
-		if held != nil && w.free && n.known.asks == w.ask {
+		if held != nil && w.free && n.known.asks == w.ask && n.seldomRefused(now) {
 			s.fail("a Try of a free lock is granted", "%s tried %q as %s, and was told %v", w.who, n.name, w.kind, err)
 		}
 	case simWaits[st.wait] == 0 || w.had || s.mixed:

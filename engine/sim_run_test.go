@@ -89,7 +89,7 @@ func readSimSettings() (simSettings, error) {
 		return set, fmt.Errorf("make sim: KINDS=%s: %w", *simText["KINDS"], err)
 	}
 	names := []string{"", "none"}
-	for _, f := range append(slices.Clone(simProfiles), simQueueProfile, simCountedProfile, simLeasedProfile, simGroupProfile, simRedProfile, simLingerProfile) {
+	for _, f := range append(slices.Clone(simProfiles), simQueueProfile, simCountedProfile, simLeasedProfile, simGroupProfile, simRedProfile, simLingerProfile, simRefusedProfile) {
 		names = append(names, f.name)
 	}
 	if !slices.Contains(names, set.profile) {
@@ -217,7 +217,7 @@ func simKinds(list string) ([]simKind, error) {
 //
 //nolint:gochecknoglobals // constant
 var simSeeds = []uint64{
-	580, 1052, 1125, 1454, 1577, 1926, 49947, 62185, 400012965, 400051220, 400020322, 400049023, 400050169, 99608317,
+	580, 1052, 1125, 1454, 1577, 49947, 62185, 400012965, 400051220, 400020322, 400049023, 400050169, 99608317,
 	4321846444236, 140234543316672, 907548, 177858167176217,
 }
 
@@ -227,7 +227,8 @@ var simProfileSeeds = map[string][]uint64{
 	"slow":     {3011259394035},
 	"extended": {1007259},
 	"linger":   {780, 2135, 1082620979},
-	"outage":   {8, 65, 161, 169, 949, 985, 1454},
+	"refused":  {80, 181, 895, 4960},
+	"outage":   {8, 65, 161, 169, 949, 985, 1454, 1926},
 	"forced":   {1733885054716, 1733885058668, 5907, 7020, 7417, 7659, 11515},
 }
 

@@ -97,6 +97,7 @@ type simPlan struct {
 	habit      *simHabit     // how its actors behave; nil: everything is drawn evenly
 	line       time.Duration // how much longer everything travels, each way
 	outage     time.Duration // how long the server is not there, once
+	refusals   int           // of 1000 commands that give back: how many are refused
 	javas      int           // how many more foreign clients than two
 	squats     int           // one of so many times the foreign client takes what is no lock's name
 	steps      [][]simStep

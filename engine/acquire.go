@@ -38,10 +38,10 @@ func (sc *section) heldError(op *acquireOp, at *entry, now clock.Instant) error 
 }
 
 // endedError is what an op is told whose ctx has ended. A Try waits for nobody: what is known of a holder is no answer
-// to it.
+// to it, but what it was told itself is.
 func (op *acquireOp) endedError(cause error) error {
 	state := op.waitedError(op.lock.eng.clock.Now())
-	if op.Try && errors.Is(state, ErrHeld) {
+	if op.Try && !op.AsksAgain() && errors.Is(state, ErrHeld) {
 		state = &UnknownError{Name: op.lock.Name(), cause: errNoAnswer}
 	}
 	return &WaitError{op.lock.Name(), cause, state}
@@ -80,6 +80,9 @@ func (op *acquireOp) abandonBy(err error, by ending) bool {
 	}
 	sc := e.enterShard(sh)
 	sc.gaveUp(op, by)
+	if op.Try && errors.Is(err, ErrHeld) { // it was to ask again
+		sc.refusedTry(op)
+	}
 	switch ent := sc.entryOf(op); {
 	case ent == nil:
 	case op.Queued():

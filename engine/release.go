@@ -185,18 +185,20 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	}
 	// A release without an answer goes on without its caller; what a late copy of the acquire may still take is released
 	// once more, later.
+	answered := ent.ReleaseAnswered
 	switch h.AfterRelease(r.Err == nil, r.SentAt) {
 	case lockstate.FollowUpRelease:
 		if e.draining.Load() {
 			e.givenUp.Add(1)
 		} else {
 			sc.clean(ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(e.clock.Now()))
+			answered = ent.ReleaseFollowed
 		}
 	case lockstate.FollowUpReleaseLater:
 		sc.cleanLater(ent, h.lockRef(), h.Indeterminate(), h.Lease())
 	}
 	// Who waits here goes on: at once, or after a pause for waiters elsewhere.
-	rested := ent.ReleaseAnswered()
+	rested := answered()
 	if root := ent.root(); r.Err == nil && root.hold == nil && traits(h.Family).Mark != lockstate.MarkPlace {
 		least := lockstate.YieldLeast
 		if op.op.Left {

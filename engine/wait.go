@@ -215,7 +215,8 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 				return sc.heldError(op, at, now)
 			}
 		}
-		if ent.Yields() { // nothing was sent: it was left to those who were heard to wait for it
+		// Nothing was sent: it was left to those who were heard to wait for it, or is still to be given back here.
+		if ent.Yields() || !ent.Asked() && ent.GivesBack() {
 			return sc.heldError(op, ent, now)
 		}
 	}

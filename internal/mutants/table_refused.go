@@ -10,7 +10,9 @@ func refused() []mutant {
 		tries = "TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack|TestATryWaitsForNoReleaseThatFails|" +
 			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain|TestATryThatAsksAgainIsInNobodysWay|" +
 			"TestATryWaitsForNoneOfManyThatAreRefused|TestATryOfAnotherKindIsAskedForWherePermitsWereServed|" +
-			"TestWhoWaitsBehindATryThatAsksAgainKnowsOfTheHolder"
+			"TestWhoWaitsBehindATryThatAsksAgainKnowsOfTheHolder|TestATryBehindAReleaseThatIsRefusedForGood|" +
+			"TestWhoAsksForReplicasWaitsForNoneOfManyThatAreRefused|TestAWaiterWaitsForItsReleaseAlone|" +
+			"TestMaxWaitBehindARefusedReleaseIsNotUnknown|TestTheCtxOfATryThatAsksAgainEnds"
 	)
 	try := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", tries, false}
@@ -42,7 +44,7 @@ func refused() []mutant {
 		try("try-does-not-ask-again", "a Try is told of what its own engine is just giving back",
 			"engine/attempt.go", "if ent.BusyBehind(", "if false && ent.BusyBehind("),
 		try("try-asks-again-at-once", "a Try is told of what its own engine is just giving back",
-			"engine/internal/lockstate/queue.go", "case q.head.again &&", "case false &&"),
+			"engine/internal/lockstate/giveback.go", "q.seldom().rests != q.head && !q.head.again {", "q.seldom().rests != q.head {"),
 		try("try-gives-way-to-a-move", "a Try is told of what its own engine is just giving back, for the slot moves",
 			"engine/cleanup.go", "longest = sc.eng.nodes.AttemptLimit()", "longest += 0"),
 		try("release-that-fails-is-under-way", "a Try waits as long as a release is refused",
@@ -54,15 +56,25 @@ func refused() []mutant {
 		try("try-of-many-asks-again", "a Try is refused though there is enough, and a waiter waits, for another Try asks again",
 			"engine/internal/lockstate/giveback.go", "asked.Object != ObjectLock || !q.Meant", "!q.Meant"),
 		try("try-that-left-is-in-the-way", "a waiter is not sent when the Try before it has left",
-			"engine/internal/lockstate/queue.go", "case first && w.again:", "case false:"),
+			"engine/internal/lockstate/queue.go", "case first && rests:", "case first && rests && false:"),
 		try("too-few-is-of-every-kind", "who wants a lock is told of permits",
 			counted, "sc.refuseTries(ent, a.op.Family, false, r.ReceivedAt)", "sc.answerTries(a, r)"),
 		try("too-few-is-told-to-every-kind", "a Try hangs as long as the server refuses, for it was told of permits",
 			counted, "ent.Meant(&traits(f).Traits) && w.TellBusy()", "w.TellBusy()"),
-		try("held-is-unknown-behind-a-try", "who waits behind a Try that asks again is told that nobody knows",
-			"engine/internal/lockstate/queue.go", "(q.head.told || q.head.again)", "q.head.told"),
 		try("release-rests-for-ever", "the answer to a release that has failed for a while is waited for by nobody",
 			"engine/release.go", "\t\top.ent.GivenBackAgain()\n", ""),
+		try("refused-release-is-answered", "a Try is told of its own engine, which gives back what it told a caller that it could not",
+			"engine/release.go", "\t\t\tanswered = ent.ReleaseFollowed\n", ""),
+		try("replicas-wait-for-all", "who asks for replicas waits for minutes where many give-backs are refused",
+			"engine/internal/lockstate/giveback.go", "\tif q.whole().owes(q.behind) {\n", "\tif q.whole().UnderWay() {\n"),
+		try("waiter-waits-for-all", "a waiter is not sent though its release is answered: others of the name are refused",
+			"engine/internal/lockstate/giveback.go", "if !under || !q.whole().owes(q.behind) {", "if !under {"),
+		try("never-sent-is-unknown", "a waiter that was never sent is told that nobody knows what came of it",
+			"engine/wait.go", " || !ent.Asked() && ent.GivesBack() {", " {"),
+		try("told-try-is-unanswered", "a Try that was told of a holder says that it had no answer",
+			"engine/acquire.go", "op.Try && !op.AsksAgain() && ", "op.Try && "),
+		try("told-try-is-not-counted", "a Try is told of a holder, and no refusal is counted",
+			"engine/acquire.go", "if op.Try && errors.Is(err, ErrHeld) { // it", "if false { // it"),
 		{
 			"undoing-ends-for-another", "permits are lost: what is taken meanwhile takes the note that an undoing still needs, for another undoing has ended",
 			one("engine/cleanup.go", "all != nil && c.undoes {", "all != nil && traits(c.op.Family).counted() {"), "engine",

@@ -136,7 +136,7 @@ func severalInTrouble() []mutant {
 		},
 		{
 			"a-pause-is-unknown", "nothing was sent, and the caller is told that nobody knows what came of it",
-			one("engine/wait.go", "\t\tif ent.Yields() {", "\t\tif false {"), "engine", "TestMaxWaitThatEndsWhileTheNameIsLeftToOthersIsHeld", false,
+			one("engine/wait.go", "\t\tif ent.Yields() ||", "\t\tif"), "engine", "TestMaxWaitThatEndsWhileTheNameIsLeftToOthersIsHeld", false,
 		},
 	}
 }

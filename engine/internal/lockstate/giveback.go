@@ -8,7 +8,9 @@ import "github.com/seed-786ebc8c/holdfast/internal/clock"
 // leaves, this engine's next acquire would win every race against waiters elsewhere.
 func (q *Queue[A]) ReleaseSent() {
 	q.GivenBack()
-	q.releaseInFlight = q.head != nil
+	if q.releaseInFlight = false; q.head != nil {
+		q.HoldBehindRelease()
+	}
 }
 
 // GivenBack follows a release of what nobody could use: who waits goes on, behind it in the same lane. Only those who
@@ -22,7 +24,7 @@ func (q *Queue[A]) GivenBack() {
 
 // HoldBehindRelease makes whoever comes meanwhile wait for the answer to the release that is on its way, too: it was
 // sent for the sake of waiters elsewhere.
-func (q *Queue[A]) HoldBehindRelease() { q.releaseInFlight = true }
+func (q *Queue[A]) HoldBehindRelease() { q.releaseInFlight, q.behind = true, q.whole().due() }
 
 // SendBehindRelease lets them go at once, right behind the release, in the same write: the tenure is not over.
 func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
@@ -30,21 +32,30 @@ func (q *Queue[A]) SendBehindRelease() { q.releaseInFlight = false }
 // ReleaseAnswered follows the last answer to a release, definite or not. It says whether children of the name
 // have rested until now.
 func (q *Queue[A]) ReleaseAnswered() (rested bool) {
+	q.whole().answered++
+	return q.ReleaseFollowed()
+}
+
+// ReleaseFollowed is ReleaseAnswered of a release that failed, and in whose place another was sent (GivenBack): whoever
+// waits for its answer waits for that of the other.
+func (q *Queue[A]) ReleaseFollowed() (rested bool) {
 	q.releases--
-	q.answered++
-	rested = q.unlessUnderWay()
+	rested = q.letGo()
 	if name := q.whole(); name != q {
-		return name.ReleaseAnswered()
+		name.releases--
+		rested = name.letGo()
 	}
 	return rested
 }
 
-// unlessUnderWay lets those go on who wait for releases, if none is on its way, or some may be enough. It says whether
+// letGo lets those go on who wait for releases, if none is on its way, or some may be enough. It says whether
 // children of the name have rested until now.
-func (q *Queue[A]) unlessUnderWay() (rested bool) {
-	if under := q.UnderWay(); !under {
+func (q *Queue[A]) letGo() (rested bool) {
+	under := q.UnderWay()
+	if !under || !q.whole().owes(q.behind) {
 		q.releaseInFlight = false
-	} else if !q.seldom().counting {
+	}
+	if under && !q.seldom().counting {
 		return false
 	}
 	if q.extra != nil {
@@ -57,10 +68,35 @@ func (q *Queue[A]) unlessUnderWay() (rested bool) {
 // UnderWay reports whether a release is on its way.
 func (q *Queue[A]) UnderWay() bool { return q.releases > q.seldom().failing }
 
+// GivesBack reports whether a release of the name has no final answer.
+func (q *Queue[A]) GivesBack() bool { return q.whole().releases > 0 }
+
+// due is how many answers there are once all releases are answered that are on their way now.
+func (q *Queue[A]) due() uint16 {
+	return q.answered + uint16(q.releases-q.seldom().failing) //nolint:gosec // it wraps
+}
+
 // owes reports whether a release is still on its way of those that are answered when so many are: answers come in the
 // order of what was sent, as a rule.
 func (q *Queue[A]) owes(behind uint16) bool {
 	return q.UnderWay() && int16(behind-q.answered) > 0 //nolint:gosec // it wraps
+}
+
+// goesBehind reports whether who is first, and would be sent now, waits for answers to releases: a Try that asks again,
+// and who asks for replicas, for that travels on another connection, and might overtake them. It waits for those that
+// were on their way when it was to be sent first.
+func (q *Queue[A]) goesBehind() bool {
+	if q.terms().Ack != nil && q.whole().UnderWay() && q.seldom().rests != q.head {
+		q.ensureExtra().rests, q.behind = q.head, q.whole().due()
+	}
+	if q.seldom().rests != q.head && !q.head.again {
+		return false
+	}
+	if q.whole().owes(q.behind) {
+		q.whole().resting, q.whole().ensureExtra().counting = true, true
+		return true
+	}
+	return false
 }
 
 // BusyBehind follows the answer "busy" where it may be about what this engine was giving back when it asked: a Try got
@@ -83,11 +119,12 @@ func (q *Queue[A]) BusyBehind(asked *Traits, until clock.Instant, keep bool) boo
 // nothing of it is on its way. Who asks does not wait for that, but the name keeps its lanes. It says what
 // ReleaseAnswered does.
 func (q *Queue[A]) GivenBackLater() (rested bool) {
+	q.whole().answered++
 	q.ensureExtra().failing++
-	q.answered++
-	rested = q.unlessUnderWay()
+	rested = q.letGo()
 	if name := q.whole(); name != q {
-		return name.GivenBackLater()
+		name.ensureExtra().failing++
+		rested = name.letGo()
 	}
 	return rested
 }

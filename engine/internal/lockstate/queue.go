@@ -39,7 +39,7 @@ type Queue[A Attempt] struct {
 	resting         bool     // of a name: somebody waits for the answers to all releases, or to what is leaving
 	overtaken       bool     // a force-release began while the acquire was on its way: its grant may be gone
 	answered        uint16   // of a name: releases that were answered, or have failed for a while; it wraps
-	behind          uint16   // what that was to be once all were answered that the last sending went behind
+	behind          uint16   // what that was to be once all were answered that the last sending went behind, or who rests
 }
 
 // rare is what few queues need: of a lock that is held, and that nobody else wants, a million may be there.
@@ -48,11 +48,12 @@ type rare[A Attempt] struct {
 	busyUntil clock.Instant // what the last answer "busy" said; 0: there was none, or the lock was free since
 	// of a name: when a release that leaves the lock to others was last sent or heard here; spin: the last "busy"
 	leftAt        clock.Instant
-	forceReleases int32 // of a name: force-releases on their way: nothing is asked for meanwhile
-	leaving       int32 // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
-	failing       int32 // of the releases, those whose last answer was not the final one: they are not on their way now
-	telling       int32 // of a name: lost holds of it whose holders are not told yet
-	counting      bool  // of a name: somebody waits for the answers to some releases, but not to all
+	forceReleases int32   // of a name: force-releases on their way: nothing is asked for meanwhile
+	leaving       int32   // of a fair lock's name: commands on their way whose answers a Try waits for, see LeaveBegun
+	rests         *Waiter // who is first, and rests behind releases
+	failing       int32   // of the releases, those whose last answer was not the final one: they are not on their way now
+	telling       int32   // of a name: lost holds of it whose holders are not told yet
+	counting      bool    // of a name: somebody waits for the answers to some releases, but not to all
 }
 
 // seldom is what there is of that, to read.
@@ -164,12 +165,12 @@ const maxLate = 3
 // Leave takes one out that is not wanted any more, and says what follows: a parked queue waits as its
 // first does, so it parks anew where the next waits in another way.
 func (q *Queue[A]) Leave(w *Waiter) Step {
-	first := q.head == w
+	first, rests := q.head == w, w.again || q.seldom().rests == w
 	q.Unlink(w)
 	switch {
 	case q.head == nil:
 		return StepTidy
-	case first && w.again: // the others were held back by it
+	case first && rests: // the others were held back by it
 		return q.Next()
 	case first && q.wait == waitParked && q.terms().Family.Serves == ServesSome: // there may be enough for the next
 		q.wait, q.by = waitWoken, WakeLook
@@ -219,12 +220,6 @@ func (q *Queue[A]) Next() Step {
 	switch {
 	case q.head == nil:
 		return StepTidy
-	case q.terms().Ack != nil && q.whole().UnderWay(): // it travels on another connection: it might overtake them
-		q.whole().resting = true
-		return StepRest
-	case q.head.again && q.whole().owes(q.behind):
-		q.whole().resting, q.whole().ensureExtra().counting = true, true
-		return StepRest
 	// A Try, and once one rests everybody: so nobody overtakes it, and who comes and leaves meanwhile, and is not sent,
 	// does not make it rest for longer.
 	case q.terms().Family.Mark == MarkPlace && q.whole().seldom().leaving > 0 && (q.head.Try || q.whole().resting):
@@ -233,6 +228,8 @@ func (q *Queue[A]) Next() Step {
 	case q.Forcing(): // its grant would not be believed
 		return StepRest
 	case q.closed != closedNot, q.releaseInFlight, q.ask == askInFlight, q.ask == askResend, q.wait >= waitParked:
+		return StepRest
+	case q.goesBehind():
 		return StepRest
 	default:
 		return StepSend
@@ -255,8 +252,10 @@ func (q *Queue[A]) InFlight() bool { return q.ask == askInFlight }
 // Sent follows a sending.
 func (q *Queue[A]) Sent() {
 	q.ask, q.hinted, q.overtaken = askInFlight, false, false
-	name := q.whole()
-	q.behind = name.answered + uint16(name.releases-name.seldom().failing) //nolint:gosec // it wraps
+	q.behind = q.whole().due()
+	if q.extra != nil {
+		q.extra.rests = nil
+	}
 }
 
 // ForceBegun follows the beginning of a force-release of the name.
@@ -405,7 +404,7 @@ func (q *Queue[A]) AfterBusy(asked *Traits) Step {
 // its way takes nothing of that back.
 func (q *Queue[A]) ToldBusy(now clock.Instant) bool {
 	polls := q.wait == waitWoken && q.by == WakePoll && now.Before(q.BusyUntil())
-	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && (q.head.told || q.head.again)
+	return polls || q.wait == waitParked || q.wait == waitTenure || q.head != nil && q.head.told
 }
 
 // park makes the queue wait for somebody else's release. A pause goes on; the poll is armed beside it.

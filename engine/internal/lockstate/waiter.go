@@ -62,6 +62,9 @@ func (q *Queue[A]) Unlink(w *Waiter) {
 	w.queued = false
 	if q.head == w {
 		q.head, q.spins = w.next, 0
+		if q.extra != nil {
+			q.extra.rests = nil
+		}
 	} else {
 		w.prev.next = w.next
 	}
@@ -73,6 +76,9 @@ func (q *Queue[A]) Unlink(w *Waiter) {
 	}
 	w.next, w.prev = nil, nil
 }
+
+// AsksAgain reports whether it is a Try that was told of somebody, and does not believe it.
+func (w *Waiter) AsksAgain() bool { return w.again }
 
 // A Chain is a list of waiters that have left their queues, in order.
 type Chain struct{ first, last *Waiter }

@@ -86,7 +86,7 @@ func (op *acquireOp) abandonBy(err error, by ending) bool {
 	switch ent := sc.entryOf(op); {
 	case ent == nil:
 	case op.Queued():
-		sc.partyLeaves(ent, op)
+		sc.partyLeaves(ent, op, true)
 		sc.applyStep(ent, ent.Leave(&op.Waiter))
 		sc.closeNote(ent)
 		// The acquire on its way asks for what only this op wanted.
@@ -397,7 +397,7 @@ func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 		sc.dropAttempt(ent)
 		op := ent.head()
 		ent.Unlink(&op.Waiter)
-		sc.partyLeaves(ent, op)
+		sc.partyLeaves(ent, op, false)
 		if op.claim() {
 			sc.fail(op, fromServer(op.lock.Name(), resp.AsServerError(err)))
 		}
@@ -524,7 +524,7 @@ func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 			continue
 		}
 		ent.Unlink(&op.Waiter)
-		sc.partyLeaves(ent, op)
+		sc.partyLeaves(ent, op, false)
 		if op.claim() {
 			sc.sh.counts.errors++
 			sc.fail(op, err)

@@ -225,18 +225,28 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	}
 }
 
-// partyLeaves tells the server that one has left which it may know. It goes on until that is answered, or its engine
-// would be overdue. Not for others than parties.
-func (sc *section) partyLeaves(ent *entry, op *acquireOp) {
-	if ent.children() == nil {
+// partyLeaves tells the server that one has left: which it may know, or, where it gave up before it was named, that the
+// others of its generation will not meet it. It goes on until that is answered, or its engine would be overdue. Not for
+// others than parties.
+func (sc *section) partyLeaves(ent *entry, op *acquireOp, gaveUp bool) {
+	if !traits(op.set.family).meets {
 		return
 	}
-	id, known := ent.children().parties[op]
-	if !known {
+	all := ent.ensureChildren()
+	id, named := all.parties[op]
+	switch {
+	case named:
+		delete(all.parties, op)
+	case gaveUp:
+		id = sc.eng.requests.Add(1)
+	default:
 		return
 	}
-	delete(ent.children().parties, op)
-	field := newRequest(sc.eng) + ":" + strconv.FormatInt(id, 10)
+	party := strconv.FormatInt(id, 10)
+	if gaveUp && !op.SawClosed {
+		party += "/" + strconv.Itoa(int(op.set.Units))
+	}
+	field := newRequest(sc.eng) + ":" + party
 	c := sc.newCleanup(ent, lockRef{field, op.set.family}, lockstate.Indeterminate{}, op.set.Lease)
 	sc.sh.pending++
 	sc.sendCleanup(c)

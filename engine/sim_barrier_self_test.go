@@ -61,6 +61,13 @@ var simBarrierSabotages = []struct {
 		b.waiters = append(b.waiters, w)
 		s.counted.checkBarriers()
 	}},
+	{"who leaves breaks it", "one goes on waiting", func(s *sim, b *simBarrier) {
+		w := nobodyAt(s)
+		w.since = s.w.Now().Add(-time.Minute)
+		b.waiters = append(b.waiters, w)
+		b.leftAt = s.w.Now().Add(-simSoon - time.Second)
+		s.counted.checkBarriers()
+	}},
 	{"MaxWait ends", "a result comes late", func(s *sim, b *simBarrier) {
 		w := nobodyAt(s)
 		s.w.Sleep(100 * time.Millisecond)

@@ -32,6 +32,8 @@ type simBarrier struct {
 	ids        map[*acquireOp]string     // of parties, by callers
 	waiters    []*simParty
 	leaves     int // by callers, whose engines tell the server, or die
+	// When somebody last left of whom the others must hear where nothing goes wrong; 0: nobody did, or it was reset since.
+	leftAt, resetAt clock.Instant
 }
 
 // A simParty is a caller that waits at a barrier.
@@ -194,7 +196,9 @@ func (a *simActor) barrier(st *simStep) {
 func (a *simActor) resetBarrier(b *simBarrier) {
 	b.leaves++
 	f := a.se.eng.Barrier(b.name, b.parties).ResetAsync(context.Background())
+	b.leftAt, b.resetAt = 0, a.s.w.Now()
 	await(a.s, f)
+	b.leftAt, b.resetAt = 0, a.s.w.Now()
 	reset, err, _ := f.Result()
 	a.s.story("%s has reset %q: %v, %v", a.who(), b.name, reset, err)
 }
@@ -222,6 +226,9 @@ func (s *sim) met(b *simBarrier, w *simParty, most time.Duration, err error) {
 		}
 	default:
 		b.leaves++
+		if s.healthy() && !s.closes && (errors.Is(err, ErrNotOpen) || w.over) && max(b.brokenAt, b.resetAt) < w.since && !(came && b.complete(of)) {
+			b.leftAt = s.w.Now()
+		}
 		if s.healthy() && !errors.Is(err, ErrNotOpen) && !errors.Is(err, ErrClosed) && !w.over && (most == 0 || !errors.Is(err, ErrUnknown)) {
 			s.fail("where nothing goes wrong there are no errors", "%s waited at %q: %v", w.who, b.name, err)
 		}
@@ -236,6 +243,9 @@ func (c *simCounted) checkBarriers() {
 	}
 	for _, b := range c.barriers {
 		for _, w := range b.waiters {
+			if b.leftAt != 0 && b.brokenAt < b.leftAt && w.since.Add(simWoken+4*c.s.line) < b.leftAt && !w.over && now.Sub(b.leftAt) > simSoon+8*c.s.line {
+				c.s.fail("who leaves breaks it", "%s waits at %q, and one has left %v ago", w.who, b.name, now.Sub(b.leftAt))
+			}
 			ended := b.ended[b.of[b.ids[w.op]]]
 			if ended != 0 && !w.over && !w.se.closing && w.gen == w.se.gen && now.Sub(ended) > simSoon+8*c.s.line {
 				c.s.fail("who waits at a barrier is told", "%s waits at %q, and its generation was over at %v", w.who, b.name,

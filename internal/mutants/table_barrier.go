@@ -5,6 +5,7 @@ func barriers() []mutant {
 	const look, leave, set, fragment = "resp/scripts/barrier.lua", "resp/scripts/barrierleave.lua", "resp/scripts/barrierset.lua", "resp/scripts/fragments/barrier.lua"
 	const meeting, cleanup, barrier = "engine/meeting.go", "engine/cleanup.go", "engine/barrier.go"
 	const passes, early, leaves, dies = "TestABarrierLetsAllPassWhenAllHaveCome", "TestNobodyPassesABarrierBeforeItsWholeGenerationHasCome", "TestABarrierIsBrokenByWhoLeaves", "TestABarrierIsBrokenByAProcessThatDied"
+	const unheard, gone = "TestWhoLeavesABarrierBeforeItIsHeardOfBreaksIt", "TestABarrierOfManyEnginesThatHaveGone"
 	const lost, refuses = "TestAnswersToThoseWhoArriveAreLost", "TestABarrierRefusesWhatItCannotDo"
 	at := func(id, why, file, old, text, tests string, hangs bool) mutant {
 		return mutant{id, why, one(file, old, text), familySuite, tests, hangs}
@@ -20,10 +21,15 @@ func barriers() []mutant {
 		at("barrier-any-parties", "parties that wait for other numbers wait together", look, "b.parties ~= wanted[id] then", "false then", refuses, true),
 		at("barrier-dead-for-ever", "who waits for a party whose process died waits for ever", fragment, "          news = breaks(b) or news\n", "", dies, true),
 		at("barrier-no-expiry", "a barrier that nobody uses stays for ever", fragment, "text, 'PX', KEPT)", "text)", passes, false),
-		at("barrier-leaves-unsaid", "who leaves is waited for", leave, "      news = breaks(b)\n", "", leaves, true),
+		at("barrier-leaves-unsaid", "who leaves is waited for", leave, "e.of[id] == b.generation and breaks(b)", "false", leaves, true),
 		at("barrier-mended-by-nobody", "a reset leaves it broken", fragment, "math.max(b.generation + 1, micros), 0, 0", "math.max(b.generation + 1, micros), 0, b.broken", leaves, true),
 		at("barrier-reset-remembers-nothing", "a generation that was reset is taken for one that has passed", set, "b.ended[#b.ended + 1] = b.generation\n", "", leaves, false),
-		at("barrier-engine-says-nothing", "an engine does not say who has left", cleanup, "	delete(ent.children().parties, op)\n	field", "	if delete(ent.children().parties, op); known {\n		return\n	}\n	field", leaves, true),
+		at("barrier-engine-says-nothing", "an engine does not say who has left", cleanup, "		delete(all.parties, op)\n", "		delete(all.parties, op)\n		return\n", leaves, true),
+		at("barrier-left-unheard", "who leaves before the server has heard of it leaves the others waiting", cleanup, "	case gaveUp:\n		id =", "	case false:\n		id =", unheard, true),
+		at("barrier-left-of-another", "who leaves before it is heard of breaks what is for another number", leave, "tonumber(parties) == b.parties and", "tonumber(parties) and", unheard, true),
+		at("barrier-too-long-to-read", "a barrier is bricked by those who came and went", fragment, "if #text > LONGEST then", "if false then", gone, true),
+		at("barrier-remembers-all", "a change of a barrier takes long, for it remembers everybody", fragment, " and #b.text <= SPARE then", " then", gone, true),
+		{"barrier-left-twice", "a leave that comes twice breaks the next generation", one(leave, "tonumber(number) > e.number and", "tonumber(number) and"), "internal/twin", "TestDifferentialTwinAnswersAsTheServerDoes", false},
 		at("barrier-under-another-number", "an arrival that is sent again is another party", meeting, "		if !known {\n			id =", "		if !known || !op.SawClosed {\n			id =", lost, true),
 		at("barrier-told-by-none", "who is told to wait is taken for one that comes", meeting, `			party += "+"`, `			party += ""`, leaves, true),
 		at("barrier-too-short-a-lease", "a lease that ends between two words of an engine is allowed", barrier, "case want.Lease < MinPartyLease:", "case want.Lease < 0:", refuses, false),

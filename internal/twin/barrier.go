@@ -9,11 +9,12 @@ import (
 
 // What the scripts of barriers have in common: fragments/barrier.lua.
 
-const barriersListed, barrierLongest = 32, 1 << 20
+const barriersListed, barrierLongest, barrierSpare = 32, 1 << 20, 1 << 16
 
 // A barrier is what stands under its name.
 type barrier struct {
 	there                                           bool
+	length                                          int
 	generation, parties, arrived, broken, forgotten float64
 	ended                                           []float64
 	engines                                         []*barrierEngine
@@ -49,7 +50,7 @@ func (s *Server) readBarrier(key string) (*barrier, Reply) {
 	if head == nil || len(stands.Text) > barrierLongest {
 		return nil, number(-3)
 	}
-	b.there = true
+	b.there, b.length = true, len(stands.Text)
 	b.generation, b.parties, b.arrived, b.broken = want(head[1]), want(head[2]), want(head[3]), want(head[4])
 	b.forgotten = want(head[5])
 	for _, one := range barrierNumber.FindAllString(head[6], -1) {
@@ -88,6 +89,9 @@ func (s *Server) saveBarrier(key string, b *barrier) Reply {
 			out.WriteString(" " + id + "=" + format0f(e.of[id]))
 		}
 	}
+	if out.Len() > barrierLongest {
+		return failure("HOLDFAST too many parties came to the barrier within their lease: " + key)
+	}
 	if done := s.pcall("SET", key, out.String(), "PX", kept); done.err() {
 		return done
 	}
@@ -120,7 +124,7 @@ func (b *barrier) overdue(now int64) (news bool) {
 			}
 			e.ids = ids
 		}
-		if e.til > float64(now) || len(e.ids) > 0 && e.til+want(kept) > float64(now) {
+		if e.til > float64(now) || len(e.ids) > 0 && e.til+want(kept) > float64(now) && b.length <= barrierSpare {
 			engines = append(engines, e)
 		}
 	}
@@ -282,6 +286,7 @@ func (l *leaving) leave(key, what string) Reply {
 	const late = 60000
 	who, rest, _ := strings.Cut(what, ":")
 	request, party, _ := strings.Cut(rest, ":")
+	party, parties, tells := strings.Cut(party, "/")
 	b, failed := l.readBarrier(key)
 	if failed.is(-3) {
 		return number(-1)
@@ -289,14 +294,17 @@ func (l *leaving) leave(key, what string) Reply {
 		return failed
 	}
 	e, news, ids := b.engineOf(who), false, []string(nil)
+	unheard := want(request) > e.number && tells && want(parties) == b.parties && b.arrived > 0
 	e.number = max(e.number, want(request))
 	for _, id := range e.ids {
 		if id != party {
 			ids = append(ids, id)
-		} else if e.of[id] == b.generation {
-			news = b.breaks()
+			continue
 		}
+		unheard = false
+		news = e.of[id] == b.generation && b.breaks()
 	}
+	news = unheard && b.breaks() || news
 	if e.ids = ids; len(ids) == 0 {
 		e.til = max(e.til, float64(l.now+late))
 	}

@@ -341,7 +341,7 @@ func (g *generator) call(name string) action {
 	case "barrier":
 		args = []string{"1", keys[0], g.one("5000", "30000", "60000"), g.request() + ":" + g.parties(), g.notAfter(), "0", g.publish()}
 	case "barrierleave":
-		leaves := func() string { return g.request() + ":" + g.party() }
+		leaves := func() string { return g.request() + ":" + g.party() + g.one("", "/2", "/3") }
 		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), leaves))...)
 	case "barrierset":
 		args = []string{"1", keys[0], g.publish(), g.one("waiting", "broken", "reset", "reset"), "0", "0", g.notAfter()}
@@ -480,9 +480,12 @@ func (g *generator) parties() string {
 func (g *generator) foreignBarrier() action {
 	key := g.key()
 	at := func(ms int64) string { return strconv.FormatInt(g.now()+quantum*ms, 10) }
-	switch g.IntN(8) {
+	switch g.IntN(9) {
 	case 0:
 		return action{args: []string{"DEL", key}}
+	case 8: // so many have gone that those who are overdue are forgotten, or so many that nobody may come
+		line, most := "\nlong"+strings.Repeat("-gone", 400)+" 1 "+at(-3)+" 1=50 2=100", []int{barrierSpare, barrierLongest}[g.IntN(2)]
+		return action{args: []string{"SET", key, "barrier 100 3 1 0 0 " + strings.Repeat(line, most/len(line)+g.IntN(2))}}
 	case 1:
 		return action{args: []string{"HSET", key, "no", "barrier"}}
 	case 2:

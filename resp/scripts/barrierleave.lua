@@ -1,11 +1,13 @@
 -- barrierleave: takes parties that have given up out of barriers: the generation that one waits in is broken. One that has
--- not arrived does not arrive later either, when a copy of its request comes late.
+-- not arrived does not arrive later either, when a copy of its request comes late; and where its caller says for how many
+-- parties it came, it breaks the generation that gathers for as many.
 --
 -- KEYS     barriers, all different; in a cluster none: then they follow in ARGV, of any slots
 -- ARGV[1]  publish command: PUBLISH or SPUBLISH
 -- ARGV[2]  says nothing here
 -- ARGV[3]  how many keys follow in ARGV: 0 where KEYS has them
--- ARGV[4+] those keys, then request, n, request, n, ...: the request for the next n keys: '<engine>:<number>:<party>'
+-- ARGV[4+] those keys, then request, n, request, n, ...: the request for the next n keys: '<engine>:<number>:<party>', and
+--          '/<parties>' behind it if it was never told to wait
 -- returns  {now, left, i, v, i, v, ...} where of a key that is not named the party has left, and nobody was told, and v
 --          is: > 0 the generation is broken by it, heard by so many; -1 what stands there is no barrier; -2 it is broken,
 --          but publish was refused; or the error of this key alone.
@@ -17,20 +19,23 @@ local LATE = 60000 -- ms: for longer than a copy of a request may be on its way
 -- needs: each
 
 local function leave(key, what)
-  local who, number, party = string.match(what, '^([^:]*):(%d+):(%d+)$')
+  local who, number, party, parties = string.match(what, '^([^:]*):(%d+):(%d+)/?(%d*)$')
   local b, failed = read(key)
   if not b then
     return failed == -3 and -1 or failed
   end
   local e, news, ids = engine_of(b, who), false, {}
+  local unheard = tonumber(number) > e.number and tonumber(parties) == b.parties and b.arrived > 0 -- and it is no copy
   e.number = math.max(e.number, tonumber(number))
   for _, id in ipairs(e.ids) do
     if id ~= party then
       ids[#ids + 1] = id
-    elseif e.of[id] == b.generation then
-      news = breaks(b)
+    else
+      unheard = false
+      news = e.of[id] == b.generation and breaks(b)
     end
   end
+  news = unheard and breaks(b) or news
   e.ids = ids
   if #ids == 0 then -- else the engine is waited for as long as before
     e.til = math.max(e.til, now + LATE)

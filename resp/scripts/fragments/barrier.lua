@@ -4,7 +4,7 @@
 -- In the first line: the generation that gathers, for how many, how many have come, whether it is broken; then
 -- generations that were broken and reset, and the latest that is not listed any more. In each further line: an
 -- engine, its last request, until when it is waited for (ms), and its parties by the generation that each is of.
-local KEPT, LISTED, LONGEST = 3600000, 32, 1048576
+local KEPT, LISTED, LONGEST, SPARE = 3600000, 32, 1048576, 65536
 
 local function whole(n)
   return string.format('%.0f', n)
@@ -57,6 +57,9 @@ local function save(key, b)
   end
   local head = {'barrier', whole(b.generation), whole(b.parties), whole(b.arrived), b.broken, whole(b.forgotten)}
   local text = table.concat(head, ' ') .. ' ' .. table.concat(ended, ',') .. table.concat(lines)
+  if #text > LONGEST then -- nobody would read it
+    return {err = 'HOLDFAST too many parties came to the barrier within their lease: ' .. key}
+  end
   local done = redis.pcall('SET', key, text, 'PX', KEPT)
   return done.err and done or nil
 end
@@ -73,7 +76,8 @@ local function breaks(b)
   return news
 end
 
--- overdue breaks it where an engine that has parties in it was not heard of in time, and says whether it did.
+-- overdue breaks it where an engine that has parties in it was not heard of in time, and says whether it did. What such
+-- an engine may still ask for is kept, unless so many have gone that each change would take long.
 local function overdue(b, now)
   local news, engines = false, {}
   for _, e in ipairs(b.engines) do
@@ -89,7 +93,7 @@ local function overdue(b, now)
       end
       e.ids = ids
     end
-    if e.til > now or #e.ids > 0 and e.til + KEPT > now then
+    if e.til > now or #e.ids > 0 and e.til + KEPT > now and #b.text <= SPARE then
       engines[#engines + 1] = e
     end
   end

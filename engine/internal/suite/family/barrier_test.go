@@ -2,6 +2,8 @@ package family_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -290,4 +292,89 @@ func TestWhoHasLeftABarrierIsToldThatItIsBroken(t *testing.T) {
 	require.ErrorContains(t, err, "who leaves breaks it")
 	require.False(t, engine.SafeToRetry(err))
 	require.ErrorIs(t, b.Await(testkit.Limited(t)), engine.ErrBarrierBroken)
+}
+
+// Who leaves before the server has heard of it breaks its generation, too: its request waits behind one without an answer.
+func TestWhoLeavesABarrierBeforeItIsHeardOfBreaksIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e, limited := testkit.Open(t, p.Addr()), testkit.Limited(t)
+	b := e.Barrier("b", 3)
+	for what, leaves := range map[string]func() error{
+		"its ctx is over": func() error {
+			ctx, cancel := context.WithTimeout(limited, 50*time.Millisecond)
+			defer cancel()
+			return b.Await(ctx)
+		},
+		"its future is cancelled": func() error {
+			f := b.AwaitAsync(limited)
+			f.Cancel()
+			return testkit.GetError(t, f)
+		},
+		"its MaxWait is over": func() error { return b.With(engine.MaxWait(50 * time.Millisecond)).Await(limited) },
+	} {
+		before := e.Stats().Waits
+		first := b.AwaitAsync(limited)
+		awaitWaits(t, e, before+1)
+		p.Pause()
+		second := b.AwaitAsync(limited)
+		err := leaves()
+		p.Resume()
+		require.True(t, testkit.ErrorIsAny(err, context.DeadlineExceeded, context.Canceled, engine.ErrNotOpen), "%s: %v", what, err)
+		require.ErrorIs(t, testkit.GetError(t, first), engine.ErrBarrierBroken, what)
+		require.ErrorIs(t, testkit.GetError(t, second), engine.ErrBarrierBroken, what)
+		reset(t, b)
+	}
+	// One that came for another number of parties was none of them.
+	before := e.Stats().Waits
+	first := b.AwaitAsync(limited)
+	awaitWaits(t, e, before+1)
+	p.Pause()
+	second := b.AwaitAsync(limited)
+	require.ErrorIs(t, e.Barrier("b", 4, engine.MaxWait(50*time.Millisecond)).Await(limited), engine.ErrNotOpen)
+	p.Resume()
+	awaitWaits(t, e, before+2)
+	requireBroken(t, b, false)
+	require.NoError(t, b.Await(limited))
+	testkit.Get(t, first)
+	testkit.Get(t, second)
+	barrierIsOver(t, s, "b", e)
+}
+
+// A barrier remembers those that came and went for a while. It forgets the oldest before a change of it takes long, and
+// refuses who comes before it could not be read any more.
+func TestABarrierOfManyEnginesThatHaveGone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e, ctx := testkit.Open(t, s.Addr()), testkit.Limited(t)
+	b := e.Barrier("b", 1)
+	fill := func(length int, til time.Time) string {
+		text := strings.Builder{}
+		text.WriteString("barrier 100 1 0 0 0 ")
+		for i := 0; text.Len() < length-100; i++ {
+			fmt.Fprintf(&text, "\n0c9cf5e4-5eb2-4b84-8a7a-%012d 1 %d 1=50", i, til.UnixMilli())
+		}
+		for i := 2; text.Len() < length-10; i++ {
+			fmt.Fprintf(&text, " %d=50", i)
+		}
+		s.Do(t, "SET", "b", text.String())
+		return text.String()
+	}
+	fill(200_000, time.Now().Add(time.Minute))
+	require.NoError(t, b.Await(ctx))
+	require.Greater(t, testkit.Int(t, s, "STRLEN", "b"), int64(190_000), "they may ask again")
+	fill(200_000, time.Now().Add(-time.Second))
+	require.NoError(t, b.Await(ctx))
+	require.Less(t, testkit.Int(t, s, "STRLEN", "b"), int64(1000), "they are overdue")
+	full := fill(1<<20, time.Now().Add(time.Minute))
+	err := b.Await(ctx)
+	var said *engine.ServerError
+	require.ErrorAs(t, err, &said)
+	require.ErrorContains(t, err, "too many parties came to the barrier within their lease")
+	require.Equal(t, full, s.Do(t, "GET", "b"), "nothing has changed")
+	requireWaiting(t, b, 0)
+	fill(1<<20, time.Now().Add(-time.Second))
+	require.NoError(t, b.Await(ctx), "their lease is over")
+	barrierIsOver(t, s, "b", e)
 }

@@ -355,7 +355,8 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 }
 
 // Release gives all parts back. It is detached, and answered when a majority is free, by this or because it was lost
-// before: a server that is silent is asked again by its engine.
+// before: a server that is silent is asked again by its engine. Where one part was lost it is waited for up to 100 ms longer
+// for the others: they say whether a majority was left.
 //
 // Errors: ErrLost if the majority was lost before; ErrNotHeld the second time; those of Lease.Release where so many
 // failed that no majority is known to be free.
@@ -375,7 +376,7 @@ func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
 	rl.mu.Unlock()
 	all := rl.granted() // nothing is joined any more
 	v := rl.newVote(len(all))
-	v.freed = true
+	v.gone = newSeveralError(all, ErrLost)
 	if !mine {
 		v.resolve(struct{}{}, newSeveralError(all, ErrNotHeld))
 		return &v.Future
@@ -396,17 +397,26 @@ type vote struct {
 	Future[struct{}]
 	eng  *Engine
 	lost error // what is told in any case
-	// A part that was lost agrees: that server is free.
-	freed bool
+	// A part that was lost agrees: that server is free. If so many were that no majority was left, others may have had one,
+	// and this is told.
+	gone error
+	item wheel.Item[timed] // when it is not waited any longer for who says which
 
 	mu     sync.Mutex
+	quorum int
 	left   int
 	needed int
+	did    int // have done it
+	had    int // parts that were there when they were given back, or may have been
 	errs   []error
 }
 
+// lateVotes is how long those are waited for who have not answered when a majority is free of which a part was lost: they
+// say whether another majority was left.
+const lateVotes = 100 * time.Millisecond
+
 func (rl *RedLease) newVote(n int) *vote {
-	v := &vote{eng: rl.lead, left: n, needed: rl.lock.quorum()}
+	v := &vote{eng: rl.lead, left: n, had: n, needed: rl.lock.quorum(), quorum: rl.lock.quorum()}
 	v.Future.op = v
 	return v
 }
@@ -423,17 +433,26 @@ func (v *vote) add(f *Future[struct{}]) {
 		v.mu.Lock()
 		v.left--
 		switch lost := errors.Is(f.err, ErrLost); {
-		case f.err == nil, lost && v.freed:
+		case lost && v.gone != nil:
 			v.needed--
+			v.had--
+		case f.err == nil:
+			v.needed--
+			v.did++
 		case !lost: // of one server that says nothing about the whole
 			v.errs = append(v.errs, f.err)
 		}
 		agreed, over := v.needed <= 0, v.left == 0
+		gone, open := v.gone != nil && v.had < v.quorum, v.gone != nil && v.did < v.quorum
 		err := v.refusal()
 		v.mu.Unlock()
 		switch {
 		case v.lost != nil && (over || agreed):
 			v.resolve(struct{}{}, v.lost)
+		case gone && (over || agreed):
+			v.resolve(struct{}{}, v.gone)
+		case agreed && open && !over:
+			v.eng.timers.Schedule(v, v.eng.clock.Now().Add(lateVotes))
 		case agreed:
 			v.resolve(struct{}{}, nil)
 		case over:
@@ -441,6 +460,12 @@ func (v *vote) add(f *Future[struct{}]) {
 		}
 	})
 }
+
+// Scheduled is its place among the timers.
+func (v *vote) Scheduled() *wheel.Item[timed] { return &v.item }
+
+// due waits for nobody any longer.
+func (v *vote) due(clock.Instant) { v.resolve(struct{}{}, nil) }
 
 // refusal is why there is no majority. Where all others have lost their part, those that have joined since may be one,
 // and nobody knows yet what came of them.

@@ -226,7 +226,7 @@ func (s *sim) met(b *simBarrier, w *simParty, most time.Duration, err error) {
 		}
 	default:
 		b.leaves++
-		if s.healthy() && !s.closes && (errors.Is(err, ErrNotOpen) || w.over) && max(b.brokenAt, b.resetAt) < w.since && !(came && b.complete(of)) {
+		if s.healthy() && !s.closes && (errors.Is(err, ErrNotOpen) || w.over) && max(b.brokenAt, b.resetAt) < w.since && (!came || !b.complete(of)) {
 			b.leftAt = s.w.Now()
 		}
 		if s.healthy() && !errors.Is(err, ErrNotOpen) && !errors.Is(err, ErrClosed) && !w.over && (most == 0 || !errors.Is(err, ErrUnknown)) {

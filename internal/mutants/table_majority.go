@@ -18,8 +18,21 @@ func joining() []mutant {
 		},
 		{
 			"red-waits-for-what-is-lost", "a release of a lock that was never lost says it was, and waits for a silent server",
-			one(lease, "case f.err == nil, lost && v.freed:", "case f.err == nil:"), severalSuite,
+			one(lease, "case lost && v.gone != nil:\n\t\t\tv.needed--\n", "case lost && v.gone != nil:\n"), severalSuite,
 			"TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent", false,
+		},
+		{
+			"red-silent-about-the-majority", "a RedLock is given back as held, and most of its servers had lost it",
+			one(lease, "case gone && (over || agreed):", "case false:"), severalSuite, "TestARedLockWhoseServersForgotItSaysSo", false,
+		},
+		{
+			"red-takes-the-first-who-agree", "the same, where the servers that have lost it do not answer first",
+			one(lease, "case agreed && open && !over:", "case agreed && open && false:"), severalSuite, "TestARedLockWhoseServersForgotItSaysSo", false,
+		},
+		{
+			"red-waits-for-who-is-silent", "a release of a lock that was never lost waits for a silent server",
+			one(lease, "due(clock.Instant) { v.resolve(struct{}{}, nil) }", "due(clock.Instant) {}"), severalSuite,
+			"TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent", true,
 		},
 		{
 			"red-do-forgets-who-joins", "what runs in the Do of a RedLock waits for itself when another server is gone",

@@ -7,20 +7,11 @@ func refused() []mutant {
 		scenes  = "TestWhoAsksForReplicasGoesOnBehindAReleaseOfPermits|TestATryForReplicasWaitsForNoRefusedGiveBack|" +
 			"TestATryForReplicasWaitsForNoUndoingThatALockStandsBefore|TestTheRestOfAReleaseIsGivenBackThoughItIsRefused|" +
 			"TestATryForReplicasWaitsForAGiveBackThatIsRefusedOnce|TestWhatIsRefusedIsTriedAgainForItsOwnHour|TestAReleaseBehindAnOldRefusalHasItsOwnTime"
-		tries = "TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack|TestATryWaitsForNoReleaseThatFails|" +
-			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain|TestATryThatAsksAgainIsInNobodysWay|" +
-			"TestATryWaitsForNoneOfManyThatAreRefused|TestATryOfAnotherKindIsAskedForWherePermitsWereServed|" +
-			"TestWhoWaitsBehindATryThatAsksAgainKnowsOfTheHolder|TestATryBehindAReleaseThatIsRefusedForGood|" +
-			"TestWhoAsksForReplicasWaitsForNoneOfManyThatAreRefused|TestAWaiterWaitsForItsReleaseAlone|" +
-			"TestMaxWaitBehindARefusedReleaseIsNotUnknown|TestTheCtxOfATryThatAsksAgainEnds"
 	)
-	try := func(id, why, file, from, to string) mutant {
-		return mutant{id, why, one(file, from, to), "engine", tries, false}
-	}
 	scene := func(id, why, file, from, to string) mutant {
 		return mutant{id, why, one(file, from, to), "engine", scenes, false}
 	}
-	return []mutant{
+	return append(refusedTries(), []mutant{
 		scene("permits-answered-and-nobody-told", "who asks for replicas waits for ever behind a release of permits",
 			counted, "\tif rested { // of another kind, on another connection\n", "\tif false && rested {\n"),
 		scene("refused-give-back-is-under-way", "a Try for replicas waits for as long as a give-back is refused",
@@ -31,8 +22,6 @@ func refused() []mutant {
 			"engine/internal/lockstate/giveback.go", "\tq.ensureExtra().failing++\n", "\tq.ensureExtra().failing += 0\n"),
 		scene("rest-of-a-release-is-dropped", "permits are lost: a part was handed out, and the rest refused",
 			counted, "\t\tg.sent.owed += op.part\n", "\t\t_ = op\n"),
-		try("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
-			"engine/cleanup.go", " || !sc.failsLong(c.began, again, err) {", " {"),
 		scene("refused-share-one-hour", "permits are lost: what comes late to an old refusal is dropped with it",
 			counted, "refusedUnits{fresh, now})", "refusedUnits{fresh, slices.Concat(g.refused, []refusedUnits{{0, now}})[0].since})"),
 		scene("refused-for-ever", "what is refused is tried again for ever",
@@ -41,6 +30,31 @@ func refused() []mutant {
 			counted, "\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.next = pendingUnits{}\n"),
 		scene("release-waits-behind-a-refused-rest", "who gives permits back is not told that the server refuses them",
 			counted, "\t\tg.sent.add(g.next)\n\t\tg.next, g.since = pendingUnits{}, 0\n", "\t\tg.since = 0\n"),
+		{
+			"undoing-ends-for-another", "permits are lost: what is taken meanwhile takes the note that an undoing still needs, for another undoing has ended",
+			one("engine/cleanup.go", "all != nil && c.undoes {", "all != nil && traits(c.op.Family).counted() {"), "engine",
+			"TestAnUndoingThatIsAnsweredAgainEndsNoOther", false,
+		},
+	}...)
+}
+
+// refusedTries: the same for who only tries.
+func refusedTries() []mutant {
+	const (
+		counted = "engine/counted.go"
+		tries   = "TestATryIsNotToldOfWhatItsOwnEngineIsJustGivingBack|TestATryWaitsForNoReleaseThatFails|" +
+			"TestWhoAsksForReplicasWaitsForAReleaseThatIsSentAgain|TestATryThatAsksAgainIsInNobodysWay|" +
+			"TestATryWaitsForNoneOfManyThatAreRefused|TestATryOfAnotherKindIsAskedForWherePermitsWereServed|" +
+			"TestWhoWaitsBehindATryThatAsksAgainKnowsOfTheHolder|TestATryBehindAReleaseThatIsRefusedForGood|" +
+			"TestWhoAsksForReplicasWaitsForNoneOfManyThatAreRefused|TestAWaiterWaitsForItsReleaseAlone|" +
+			"TestMaxWaitBehindARefusedReleaseIsNotUnknown|TestTheCtxOfATryThatAsksAgainEnds"
+	)
+	try := func(id, why, file, from, to string) mutant {
+		return mutant{id, why, one(file, from, to), "engine", tries, false}
+	}
+	return []mutant{
+		try("refused-once-is-for-long", "a Try for replicas is told of what its own engine is just giving back",
+			"engine/cleanup.go", " || !sc.failsLong(c.began, again, err) {", " {"),
 		try("try-does-not-ask-again", "a Try is told of what its own engine is just giving back",
 			"engine/attempt.go", "if ent.BusyBehind(", "if false && ent.BusyBehind("),
 		try("try-asks-again-at-once", "a Try is told of what its own engine is just giving back",
@@ -75,10 +89,5 @@ func refused() []mutant {
 			"engine/acquire.go", "op.Try && !op.AsksAgain() && ", "op.Try && "),
 		try("told-try-is-not-counted", "a Try is told of a holder, and no refusal is counted",
 			"engine/acquire.go", "if op.Try && errors.Is(err, ErrHeld) { // it", "if false { // it"),
-		{
-			"undoing-ends-for-another", "permits are lost: what is taken meanwhile takes the note that an undoing still needs, for another undoing has ended",
-			one("engine/cleanup.go", "all != nil && c.undoes {", "all != nil && traits(c.op.Family).counted() {"), "engine",
-			"TestAnUndoingThatIsAnsweredAgainEndsNoOther", false,
-		},
 	}
 }

@@ -265,3 +265,32 @@ func TestCloseEndsARedLockThatWaits(t *testing.T) {
 	require.ErrorIs(t, testkit.GetError(t, cancelled), engine.ErrCancelled)
 	allFree(t, servers[2:])
 }
+
+// Servers that lose what they have while nobody looks: the holder learns of it when it gives back, as of any lock.
+func TestARedLockWhoseServersForgotItSaysSo(t *testing.T) {
+	servers, engines := redServers(t, 3)
+	others := make([]*engine.Engine, len(servers))
+	for i, s := range servers {
+		others[i] = testkit.Open(t, s.Addr())
+	}
+	for forget := 1; forget <= 3; forget++ {
+		err := red(engines, "a").Do(testkit.Limited(t), func(ctx context.Context) error {
+			for _, s := range servers[:forget] {
+				s.Do(t, "DEL", "a")
+			}
+			ls, err := red(others, "a").TryAcquire(ctx)
+			if forget == 1 {
+				require.ErrorIs(t, err, engine.ErrHeld)
+				return nil
+			}
+			require.NoError(t, err, "nobody has a majority")
+			return ls.Release(ctx)
+		})
+		if forget == 1 {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, engine.ErrLost, "%d of 3 have forgotten it", forget)
+	}
+	allFree(t, servers)
+}

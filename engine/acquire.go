@@ -30,11 +30,28 @@ func (sc *section) heldError(op *acquireOp, at *entry, now clock.Instant) error 
 		return &nameError{op.lock.Name(), ErrNotOpen}
 	default:
 		err := &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now), last: at.lastError()}
-		if at != nil && at.standing() != nil {
-			err.Holder, err.last = at.hold.ownerID(), nil
+		if h := at.inTheWay(op); h != nil {
+			err.Holder, err.last = h.ownerID(), nil
 		}
 		return err
 	}
+}
+
+// inTheWay is a hold of this engine that keeps an op out, if it is known to: of the values of a group it is not.
+func (ent *entry) inTheWay(op *acquireOp) *hold {
+	switch {
+	case ent == nil:
+		return nil
+	case ent.standing() != nil:
+		return ent.hold
+	}
+	for at := range ent.root().withChildren {
+		h := at.standing()
+		if h != nil && !together(h.Family, op.set.family) && !traits(h.Family).counted() && !traits(h.Family).parts {
+			return h
+		}
+	}
+	return nil
 }
 
 // endedError is what an op is told whose ctx has ended. A Try waits for nobody: what is known of a holder is no answer

@@ -21,6 +21,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/seed-786ebc8c/holdfast/resp"
+	"github.com/seed-786ebc8c/holdfast/slot"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
 
@@ -255,9 +256,12 @@ func (cfg *Config) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
 	}
+	named := slot.Check(cfg.Prefix+"x", slot.KindLock, false)
 	switch {
 	case cfg.Client != nil && len(cfg.Addrs) > 0:
 		return bad("both Client and Addrs are given")
+	case named != nil:
+		return bad("no name can follow the Prefix: %v", named)
 	case cfg.Client != nil && (cfg.Username != "" || cfg.Password != "" || cfg.DB != 0 || cfg.TLS != nil ||
 		cfg.ClientName != "" || cfg.MasterName != ""):
 		return bad("the connection of a given Client is already configured")

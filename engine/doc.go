@@ -16,6 +16,9 @@
 // [Config] is also for sentinels, clusters, TLS and passwords. [Engine.Ping] is for readiness probes, [Engine.Stats]
 // counts what happens.
 //
+// A name has from 1 to 1,024 bytes of UTF-8 without control characters, [Config].Prefix included, and does not begin
+// with "redisson_"; any other is [ErrName] before anything is sent.
+//
 // # Ways to hold a lock
 //
 // Run a function while holding it. Its context ends when the lock is lost:

@@ -173,7 +173,11 @@ func (e *Engine) Ping(ctx context.Context) error {
 	if e.closing.Load() {
 		return ErrClosed
 	}
-	if err := e.nodes.Ping(ctx); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = e.nodes.Ping(ctx)
+	}
+	if err != nil {
 		return &pingError{err}
 	}
 	return nil

@@ -80,8 +80,8 @@ type HeldError struct {
 	// Remaining is the holder's remaining lease as the server last told it; a watched lock is
 	// renewed before it runs out. Negative: the key has no expiry.
 	Remaining time.Duration
-	// Holder is the owner id of a holder in this engine, as Lease.OwnerID has it. Empty: it is elsewhere, and
-	// Lock.Inspect tells who it is.
+	// Holder is the owner id of a holder in this engine, as Lease.OwnerID has it. Empty: it is elsewhere, or a GroupLock
+	// was asked for or is in the way, and Lock.Inspect tells who it is.
 	Holder string
 	last   *ServerError // what the server has answered since it told of the holder, if that was an error
 }
@@ -177,7 +177,7 @@ type NoPermitsError struct {
 
 // Error says how many were asked for.
 func (e *NoPermitsError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %s: %d wanted, and fewer permits are free (none before TrySetPermits)",
+	return fmt.Sprintf("holdfast: semaphore %s: %d wanted, and fewer permits are free (it has none until TrySetPermits)",
 		quote(e.Name), e.Wanted)
 }
 

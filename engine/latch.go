@@ -59,8 +59,11 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	return err
 }
 
-// CountDownAsync counts the latch down by n, as a future. Cancelling it changes nothing: it is on its way.
-func (l *CountDownLatch) CountDownAsync(n int) *Future[struct{}] { return l.sem.ReleaseAsync(n) }
+// CountDownAsync counts the latch down by n, from 0 to 2^31-1, as a future. Cancelling it changes nothing: it is on its
+// way.
+func (l *CountDownLatch) CountDownAsync(n int) *Future[struct{}] {
+	return l.sem.release(n, l.sem.checkUnits("CountDown", "steps", n, 0))
+}
 
 // TrySetCount gives the latch a count, from 1 on, if it has none, and says whether it did. Blocks: for one round trip,
 // or until ctx ends.
@@ -73,7 +76,7 @@ func (l *CountDownLatch) TrySetCount(ctx context.Context, n int) (bool, error) {
 
 // TrySetCountAsync is TrySetCount as a future.
 func (l *CountDownLatch) TrySetCountAsync(ctx context.Context, n int) *Future[bool] {
-	return askSemaphore(ctx, &l.sem, question{"set", n, 0, l.sem.check("TrySetCount", n, 1)}, answeredDone)
+	return askSemaphore(ctx, &l.sem, question{"set", n, 0, l.sem.checkUnits("TrySetCount", "steps", n, 1)}, answeredDone)
 }
 
 // Count returns the count; 0: the latch is open. Blocks: for one round trip, or until ctx ends. Errors: as TrySetCount.

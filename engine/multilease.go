@@ -172,13 +172,13 @@ func (ml *MultiLease) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	if ml.state.Load() != leaseActive {
+		return newSeveralError(ml.leases, ErrNotHeld)
+	}
 	for _, ls := range ml.leases {
 		if ls.set.Watchdog {
 			return &nameError{ls.Name(), fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)}
 		}
-	}
-	if ml.state.Load() != leaseActive {
-		return newSeveralError(ml.leases, ErrNotHeld)
 	}
 	if at := ml.firstLost(); at >= 0 {
 		return &nameError{ml.leases[at].Name(), ErrLost}

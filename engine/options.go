@@ -137,7 +137,8 @@ func MaxHold(d time.Duration) Option {
 }
 
 // WaitReplicas makes an acquire wait until n replicas have seen the grant, for timeout at most. If fewer
-// have by then, the lock is given back and the answer is *NotReplicatedError. Default: nobody waits.
+// have by then, the lock is given back and the answer is *NotReplicatedError. Default: nobody waits. The server looks
+// ten times a second, so where too few have, the answer may come 0.1 s after timeout.
 //
 // A failover to a replica that has seen the grant keeps the lock. It is a smaller window, not none: a
 // replica that has not may be promoted instead, unless n is all of them, and renewals do not wait. n may

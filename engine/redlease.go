@@ -327,15 +327,15 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	all := rl.granted()
+	if rl.state.Load() != leaseActive {
+		return newSeveralError(all, ErrNotHeld)
+	}
 	for _, ls := range all {
 		if ls.set.Watchdog {
 			return &nameError{ls.Name(), fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)}
 		}
 	}
-	switch {
-	case rl.state.Load() != leaseActive:
-		return newSeveralError(all, ErrNotHeld)
-	case rl.Lost():
+	if rl.Lost() {
 		return newSeveralError(all, ErrLost)
 	}
 	until := rl.lead.clock.Now().Add(d)
@@ -355,8 +355,8 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 }
 
 // Release gives all parts back. It is detached, and answered when a majority is free, by this or because it was lost
-// before: a server that is silent is asked again by its engine. Where one part was lost it is waited for up to 100 ms longer
-// for the others: they say whether a majority was left.
+// before: a server that is silent is asked again by its engine. Where a part was lost the others are waited for up to
+// 100 ms longer: they say whether a majority was left.
 //
 // Errors: ErrLost if the majority was lost before; ErrNotHeld the second time; those of Lease.Release where so many
 // failed that no majority is known to be free.
@@ -397,8 +397,8 @@ type vote struct {
 	Future[struct{}]
 	eng  *Engine
 	lost error // what is told in any case
-	// A part that was lost agrees: that server is free. If so many were that no majority was left, others may have had one,
-	// and this is told.
+	// A part that was lost agrees: that server is free. If so many were that no majority was left, others may have had
+	// one, and this is told.
 	gone error
 	item wheel.Item[timed] // when it is not waited any longer for who says which
 
@@ -411,8 +411,8 @@ type vote struct {
 	errs   []error
 }
 
-// lateVotes is how long those are waited for who have not answered when a majority is free of which a part was lost: they
-// say whether another majority was left.
+// lateVotes is how long those are waited for who have not answered when a majority is free of which a part was lost:
+// they say whether a majority was left.
 const lateVotes = 100 * time.Millisecond
 
 func (rl *RedLease) newVote(n int) *vote {

@@ -74,8 +74,9 @@ func (r *RedLock) quorum() int { return len(r.all.sorted)/2 + 1 }
 
 // Acquire takes the lock on a majority of the servers, trying as long as ctx and MaxWait allow.
 //
-// Errors: ctx's own; *HeldError after MaxWait; ErrUnknown, ErrClosed, ErrName, ErrLease; and what waiting does not
-// mend, ErrWrongKind for instance, if so many servers say so that there is no majority without them.
+// Errors: ctx's own; *HeldError after MaxWait; ErrUnknown, ErrName, ErrLease; ErrClosed, if one of the engines is
+// closed, for that is no server that is away; and what waiting does not mend, ErrWrongKind for instance, if so many
+// servers say so that there is no majority without them.
 func (r *RedLock) Acquire(ctx context.Context) (*RedLease, error) {
 	return r.begin(ctx, asking{}).wait(ctx)
 }

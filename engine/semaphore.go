@@ -100,11 +100,16 @@ func (s *Semaphore) Release(ctx context.Context, n int) error {
 
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the release is on its way.
 func (s *Semaphore) ReleaseAsync(n int) *Future[struct{}] {
+	return s.release(n, s.check("Release", n, 0))
+}
+
+// release is that, if nothing is wrong with it.
+func (s *Semaphore) release(n int, wrong error) *Future[struct{}] {
 	l := &s.one
 	op := &countedRelease{eng: l.eng, name: l.Name()}
 	op.Future.op = op
-	if err := s.check("Release", n, 0); err != nil || n == 0 {
-		op.resolve(struct{}{}, err)
+	if wrong != nil || n == 0 {
+		op.resolve(struct{}{}, wrong)
 		return &op.Future
 	}
 	sc := l.eng.enter(l.hash)
@@ -134,11 +139,16 @@ func (s *Semaphore) ReleaseAsync(n int) *Future[struct{}] {
 
 // check refuses a number of permits that cannot be asked for, and a handle that has a fault.
 func (s *Semaphore) check(what string, n, least int) error {
+	return s.checkUnits(what, "permits", n, least)
+}
+
+// checkUnits is check of what is counted in other units.
+func (s *Semaphore) checkUnits(what, units string, n, least int) error {
 	switch {
 	case s.Err() != nil:
 		return s.Err()
 	case n < least || n > math.MaxInt32:
-		return fmt.Errorf("%w: %s of %d permits is not from %d to %d", ErrLease, what, n, least, math.MaxInt32)
+		return fmt.Errorf("%w: %s of %d %s is not from %d to %d", ErrLease, what, n, units, least, math.MaxInt32)
 	default:
 		return nil
 	}

@@ -115,7 +115,8 @@ semaphore and permits check exclusion between both processes as well.
 
 Redis replicates asynchronously: leases lost with a master that was killed, or replaced by sentinels, are reported as such and
 fail nothing but the scenario hold, which knows which master each lock was on. What was left on the server ends with its
-lease, for which operations in flight wait.
+lease, for which operations in flight wait; the notes of semaphores and latches after an hour. The counters of fenced
+locks stay, as they must: each run leaves one for each of its keys, "redisson_lock_token:{lg-...}", for you to delete.
 
 With --rate more than 1 % of the starts that were due and not made is a failure: the rate was not reached, and the latency is
 that of another load. That is not judged with --chaos.

@@ -72,7 +72,7 @@ func errorsTold() []mutant {
 		},
 		{
 			"holder-is-not-named", "nobody can say which caller of its own engine has the lock",
-			one("engine/acquire.go", "err.Holder, err.last = at.hold.ownerID(), nil", "err.last = nil"),
+			one("engine/acquire.go", "err.Holder, err.last = h.ownerID(), nil", "err.last = nil"),
 			waitSuite, "TestWhoGivesUpIsToldWhoWasInTheWay", false,
 		},
 		{

@@ -135,6 +135,11 @@ func severalInTrouble() []mutant {
 			one(lease, "\t\tif errors.Is(cause, ErrReleased) {", "\t\tif false {"), "engine", "TestMultiOfSeveralEnginesIsLostWhenOneOfThemCloses", false,
 		},
 		{
+			"holder-here-is-another", "who is refused for a reader of its own process is told that it is elsewhere",
+			one("engine/acquire.go", "h != nil && !together(h.Family, op.set.family) &&", "h != nil && false &&"),
+			familySuite, "TestHeldErrorNamesAHolderHere", false,
+		},
+		{
 			"a-pause-is-unknown", "nothing was sent, and the caller is told that nobody knows what came of it",
 			one("engine/wait.go", "\t\tif ent.Yields() ||", "\t\tif"), "engine", "TestMaxWaitThatEndsWhileTheNameIsLeftToOthersIsHeld", false,
 		},

@@ -156,3 +156,38 @@ func TestKindsThatAreAskedForAtOnceUnderOneName(t *testing.T) {
 	}
 	testkit.Finish(t, s, here, there)
 }
+
+// Who is refused for a holder in the same process is told which, also where that has another kind of lock.
+func TestHeldErrorNamesAHolderHere(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	e, other := testkit.Open(t, s.Addr()), testkit.Open(t, s.Addr())
+	for what, c := range map[string]struct {
+		has, wants func(e *engine.Engine) *engine.Lock
+	}{
+		"a writer behind a reader": {
+			func(e *engine.Engine) *engine.Lock { return e.RWLock("rw").ReadLock() },
+			func(e *engine.Engine) *engine.Lock { return e.RWLock("rw").WriteLock() },
+		},
+		"a reader behind a writer": {
+			func(e *engine.Engine) *engine.Lock { return e.RWLock("wr").WriteLock() },
+			func(e *engine.Engine) *engine.Lock { return e.RWLock("wr").ReadLock() },
+		},
+		"a lock behind a fair one": {
+			func(e *engine.Engine) *engine.Lock { return e.FairLock("f").Lock },
+			func(e *engine.Engine) *engine.Lock { return e.Lock("f") },
+		},
+	} {
+		ls := testkit.Acquire(t, c.has(e))
+		_, err := c.wants(e).TryAcquire(testkit.Limited(t))
+		var held *engine.HeldError
+		require.ErrorAs(t, err, &held, what)
+		require.Equal(t, ls.OwnerID(), held.Holder, what)
+		require.ErrorContains(t, err, "another caller of this engine", what)
+		_, err = c.wants(other).TryAcquire(testkit.Limited(t))
+		require.ErrorAs(t, err, &held, what)
+		require.Empty(t, held.Holder, "%s: it is elsewhere", what)
+		testkit.Release(t, ls)
+	}
+	testkit.Finish(t, s, e, other)
+}

@@ -273,24 +273,24 @@ func TestARedLockWhoseServersForgotItSaysSo(t *testing.T) {
 	for i, s := range servers {
 		others[i] = testkit.Open(t, s.Addr())
 	}
-	for forget := 1; forget <= 3; forget++ {
+	for _, forget := range [][]int{{0}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}} {
 		err := red(engines, "a").Do(testkit.Limited(t), func(ctx context.Context) error {
-			for _, s := range servers[:forget] {
-				s.Do(t, "DEL", "a")
+			for _, i := range forget {
+				servers[i].Do(t, "DEL", "a")
 			}
 			ls, err := red(others, "a").TryAcquire(ctx)
-			if forget == 1 {
+			if len(forget) == 1 {
 				require.ErrorIs(t, err, engine.ErrHeld)
 				return nil
 			}
 			require.NoError(t, err, "nobody has a majority")
 			return ls.Release(ctx)
 		})
-		if forget == 1 {
+		if len(forget) == 1 {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, engine.ErrLost, "%d of 3 have forgotten it", forget)
+		require.ErrorIs(t, err, engine.ErrLost, "%d have forgotten it", forget)
 	}
 	allFree(t, servers)
 }

@@ -541,7 +541,7 @@ func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 			continue
 		}
 		ent.Unlink(&op.Waiter)
-		sc.partyLeaves(ent, op, false)
+		sc.partyLeaves(ent, op, errors.Is(err, ErrClosed))
 		if op.claim() {
 			sc.sh.counts.errors++
 			sc.fail(op, err)

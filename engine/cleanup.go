@@ -94,8 +94,12 @@ func (sc *section) sendCleanup(c *cleanup) {
 		c.rests = false
 		c.root.GivenBackAgain()
 	}
+	now := c.eng.clock.Now()
 	if c.began == 0 {
-		c.began = c.eng.clock.Now()
+		c.began = now
+	}
+	if c.unheard != nil {
+		c.op.Field = c.unheard.leftAgo(now.Sub(c.began))
 	}
 	if c.eng.nodes.Submit(&c.op) != nil { // closed: it expires by itself
 		if c.root != nil {
@@ -242,12 +246,20 @@ func (sc *section) partyLeaves(ent *entry, op *acquireOp, gaveUp bool) {
 	default:
 		return
 	}
-	party := strconv.FormatInt(id, 10)
-	if gaveUp && !op.SawClosed {
-		party += "/" + strconv.Itoa(int(op.set.Units))
-	}
-	field := newRequest(sc.eng) + ":" + party
+	field := newRequest(sc.eng) + ":" + strconv.FormatInt(id, 10)
 	c := sc.newCleanup(ent, lockRef{field, op.set.family}, lockstate.Indeterminate{}, op.set.Lease)
+	if gaveUp && !op.SawClosed {
+		c.unheard = &unheardParty{field, "/" + strconv.Itoa(int(op.set.Units)) + "/", named}
+	}
 	sc.sh.pending++
 	sc.sendCleanup(c)
+}
+
+// leftAgo says how long ago it left: it was of no generation that began later.
+func (p *unheardParty) leftAgo(d time.Duration) string {
+	field := p.field + p.parties + strconv.FormatInt(d.Milliseconds(), 10)
+	if p.named {
+		field += "+"
+	}
+	return field
 }

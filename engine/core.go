@@ -661,6 +661,13 @@ type cleanup struct {
 	undoes        bool          // it stands in children.undoing, once for itself
 	began         clock.Instant // of its first sending
 	rests         bool          // it has failed for a while: nobody waits until it is sent again
+	unheard       *unheardParty // of a barrier; nil: it is none
+}
+
+// An unheardParty has left, and may never have been heard of.
+type unheardParty struct {
+	field, parties string
+	named          bool // by a request
 }
 
 // A lockRef is an owner id and its family: a key is held, or waited for, under it.

@@ -406,8 +406,9 @@ type vote struct {
 	quorum int
 	left   int
 	needed int
-	did    int // have done it
-	had    int // parts that were there when they were given back, or may have been
+	did    int  // have done it
+	had    int  // parts that were there when they were given back, or may have been
+	waits  bool // for those who have not answered
 	errs   []error
 }
 
@@ -444,6 +445,9 @@ func (v *vote) add(f *Future[struct{}]) {
 		}
 		agreed, over := v.needed <= 0, v.left == 0
 		gone, open := v.gone != nil && v.had < v.quorum, v.gone != nil && v.did < v.quorum
+		waits := agreed && open && !over && !gone && !v.eng.closing.Load() // a closed engine has no timers
+		first := waits && !v.waits
+		v.waits = v.waits || waits
 		err := v.refusal()
 		v.mu.Unlock()
 		switch {
@@ -451,8 +455,9 @@ func (v *vote) add(f *Future[struct{}]) {
 			v.resolve(struct{}{}, v.lost)
 		case gone && (over || agreed):
 			v.resolve(struct{}{}, v.gone)
-		case agreed && open && !over:
+		case first:
 			v.eng.timers.Schedule(v, v.eng.clock.Now().Add(lateVotes))
+		case waits:
 		case agreed:
 			v.resolve(struct{}{}, nil)
 		case over:

@@ -216,7 +216,8 @@ func (op *acquireOp) waitedError(now clock.Instant) error {
 			}
 		}
 		// Nothing was sent: it was left to those who were heard to wait for it, or is still to be given back here.
-		if ent.Yields() || !ent.Asked() && ent.GivesBack() {
+		gives := traits(op.set.family).Serves == lockstate.ServesOne && ent.GivesBack()
+		if ent.Yields() || !ent.Asked() && gives {
 			return sc.heldError(op, ent, now)
 		}
 	}

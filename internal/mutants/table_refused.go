@@ -84,7 +84,7 @@ func refusedTries() []mutant {
 		try("waiter-waits-for-all", "a waiter is not sent though its release is answered: others of the name are refused",
 			"engine/internal/lockstate/giveback.go", "if !under || !q.whole().owes(q.behind) {", "if !under {"),
 		try("never-sent-is-unknown", "a waiter that was never sent is told that nobody knows what came of it",
-			"engine/wait.go", " || !ent.Asked() && ent.GivesBack() {", " {"),
+			"engine/wait.go", " || !ent.Asked() && gives {", " || gives && false {"),
 		try("told-try-is-unanswered", "a Try that was told of a holder says that it had no answer",
 			"engine/acquire.go", "op.Try && !op.AsksAgain() && ", "op.Try && "),
 		try("told-try-is-not-counted", "a Try is told of a holder, and no refusal is counted",

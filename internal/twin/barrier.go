@@ -9,7 +9,7 @@ import (
 
 // What the scripts of barriers have in common: fragments/barrier.lua.
 
-const barriersListed, barrierLongest, barrierSpare = 32, 1 << 20, 1 << 16
+const barriersListed, barrierLongest, barrierSpare, barrierLate = 32, 1 << 20, 1 << 16, 60000
 
 // A barrier is what stands under its name.
 type barrier struct {
@@ -124,7 +124,11 @@ func (b *barrier) overdue(now int64) (news bool) {
 			}
 			e.ids = ids
 		}
-		if e.til > float64(now) || len(e.ids) > 0 && e.til+want(kept) > float64(now) && b.length <= barrierSpare {
+		keeps := want(kept)
+		if b.length > barrierSpare {
+			keeps = barrierLate
+		}
+		if e.til > float64(now) || len(e.ids) > 0 && e.til+keeps > float64(now) {
 			engines = append(engines, e)
 		}
 	}
@@ -283,10 +287,11 @@ type leaving struct {
 }
 
 func (l *leaving) leave(key, what string) Reply {
-	const late = 60000
 	who, rest, _ := strings.Cut(what, ":")
 	request, party, _ := strings.Cut(rest, ":")
 	party, parties, tells := strings.Cut(party, "/")
+	parties, ago, _ := strings.Cut(parties, "/")
+	ago, named := strings.CutSuffix(ago, "+")
 	b, failed := l.readBarrier(key)
 	if failed.is(-3) {
 		return number(-1)
@@ -294,7 +299,8 @@ func (l *leaving) leave(key, what string) Reply {
 		return failed
 	}
 	e, news, ids := b.engineOf(who), false, []string(nil)
-	unheard := want(request) > e.number && tells && want(parties) == b.parties && b.arrived > 0
+	unheard := tells && want(parties) == b.parties && b.arrived > 0 && b.generation <= float64(l.micros)-want(ago)*1000 &&
+		(!named || want(request) > e.number)
 	e.number = max(e.number, want(request))
 	for _, id := range e.ids {
 		if id != party {
@@ -306,7 +312,7 @@ func (l *leaving) leave(key, what string) Reply {
 	}
 	news = unheard && b.breaks() || news
 	if e.ids = ids; len(ids) == 0 {
-		e.til = max(e.til, float64(l.now+late))
+		e.til = max(e.til, float64(l.now+barrierLate))
 	}
 	if failed = l.saveBarrier(key, b); failed.Kind != Nil {
 		return failed

@@ -341,7 +341,9 @@ func (g *generator) call(name string) action {
 	case "barrier":
 		args = []string{"1", keys[0], g.one("5000", "30000", "60000"), g.request() + ":" + g.parties(), g.notAfter(), "0", g.publish()}
 	case "barrierleave":
-		leaves := func() string { return g.request() + ":" + g.party() + g.one("", "/2", "/3") }
+		leaves := func() string {
+			return g.request() + ":" + g.party() + g.one("", "/2/0", "/3/0", "/2/10+", "/3/0+", "/2/90000")
+		}
 		args = g.keyed(keys, slices.Concat([]string{g.publish(), "0", "N", "KEYS"}, g.stretches(len(keys), leaves))...)
 	case "barrierset":
 		args = []string{"1", keys[0], g.publish(), g.one("waiting", "broken", "reset", "reset"), "0", "0", g.notAfter()}

@@ -99,6 +99,13 @@ func (q *Queue[A]) goesBehind() bool {
 	return false
 }
 
+// restsNoMore follows that who is first has been sent, or is somebody else.
+func (q *Queue[A]) restsNoMore() {
+	if q.extra != nil {
+		q.extra.rests = nil
+	}
+}
+
 // BusyBehind follows the answer "busy" where it may be about what this engine was giving back when it asked: a Try got
 // there first, for the slot moves, or what gives back was refused. It asks again behind that, once. keep is as for
 // Busy. It says whether this is so; if not, nothing has changed. Not for what others may have beside it: they would

@@ -253,9 +253,7 @@ func (q *Queue[A]) InFlight() bool { return q.ask == askInFlight }
 func (q *Queue[A]) Sent() {
 	q.ask, q.hinted, q.overtaken = askInFlight, false, false
 	q.behind = q.whole().due()
-	if q.extra != nil {
-		q.extra.rests = nil
-	}
+	q.restsNoMore()
 }
 
 // ForceBegun follows the beginning of a force-release of the name.
@@ -274,6 +272,7 @@ func (q *Queue[A]) Overtake() { q.overtaken = q.ask == askInFlight }
 // Refused says what to do when nothing could be sent. A waiter that was told "busy" stays parked, whatever
 // came between: a hold of this engine, too; a new one is to be told (StepTidy), and the acquire forgotten.
 func (q *Queue[A]) Refused() Step {
+	q.restsNoMore()
 	if q.head.told {
 		return q.park()
 	}

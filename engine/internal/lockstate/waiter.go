@@ -62,9 +62,7 @@ func (q *Queue[A]) Unlink(w *Waiter) {
 	w.queued = false
 	if q.head == w {
 		q.head, q.spins = w.next, 0
-		if q.extra != nil {
-			q.extra.rests = nil
-		}
+		q.restsNoMore()
 	} else {
 		w.prev.next = w.next
 	}

@@ -5,6 +5,7 @@
 -- generations that were broken and reset, and the latest that is not listed any more. In each further line: an
 -- engine, its last request, until when it is waited for (ms), and its parties by the generation that each is of.
 local KEPT, LISTED, LONGEST, SPARE = 3600000, 32, 1048576, 65536
+local LATE = 60000 -- ms: for longer than a copy of a request may be on its way
 
 local function whole(n)
   return string.format('%.0f', n)
@@ -93,7 +94,7 @@ local function overdue(b, now)
       end
       e.ids = ids
     end
-    if e.til > now or #e.ids > 0 and e.til + KEPT > now and #b.text <= SPARE then
+    if e.til > now or #e.ids > 0 and e.til + (#b.text <= SPARE and KEPT or LATE) > now then
       engines[#engines + 1] = e
     end
   end

@@ -21,6 +21,10 @@ const MinPartyLease = 5 * time.Second
 // process died (WatchdogLease makes that more or less, at least MinPartyLease). A party that leaves at the moment in
 // which the last one comes may be told that it has left though its generation goes on: it had come.
 //
+// What engines that have gone may still ask for is remembered for an hour; beyond some thousand parties, until they
+// have not been heard of for a minute longer than was waited for them. If there is no room for a party, it is refused
+// with *ServerError, and has not come.
+//
 // An arrival counts once, though its answer may be lost and the request sent again. A barrier that nobody has used for
 // an hour is gone, broken or not. What waits when the server loses it is answered ErrBarrierBroken; a failover to a
 // replica that had not seen the last arrivals may let a generation wait for more, or break it.

@@ -8,7 +8,8 @@ import "github.com/seed-786ebc8c/holdfast/internal/clock"
 // leaves, this engine's next acquire would win every race against waiters elsewhere.
 func (q *Queue[A]) ReleaseSent() {
 	q.GivenBack()
-	if q.releaseInFlight = false; q.head != nil {
+	q.SendBehindRelease()
+	if q.head != nil {
 		q.HoldBehindRelease()
 	}
 }

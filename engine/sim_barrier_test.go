@@ -173,6 +173,9 @@ func (a *simActor) barrier(st *simStep) {
 		s.met(b, w, simWaits[st.wait], err)
 		done.Open()
 	})
+	if st.loose && st.pick < 4 {
+		a.comesAndGoes(b)
+	}
 	limit := st.after + 2*time.Second
 	if s.crashes { // until those who have died are overdue
 		limit += MinPartyLease
@@ -191,6 +194,22 @@ func (a *simActor) barrier(st *simStep) {
 	if broken && st.loose {
 		a.resetBarrier(b)
 	}
+}
+
+// comesAndGoes has one more come while a request is on its way, and leave before any has named it.
+func (a *simActor) comesAndGoes(b *simBarrier) {
+	s := a.s
+	s.ops++
+	b.leaves++
+	w := &simParty{who: a.who(), se: a.se, gen: a.gen, tally: a.se.tally, since: s.w.Now(), over: true}
+	f := a.se.eng.Barrier(b.name, b.parties, WatchdogLease(MinPartyLease)).AwaitAsync(context.Background())
+	w.op = f.op.(*taking).op
+	f.then(func() {
+		_, err, _ := f.Result()
+		s.story("%s has come to %q, and gone: %v", w.who, b.name, err)
+		s.met(b, w, 0, err)
+	})
+	f.Cancel()
 }
 
 func (a *simActor) resetBarrier(b *simBarrier) {
@@ -243,7 +262,7 @@ func (c *simCounted) checkBarriers() {
 	}
 	for _, b := range c.barriers {
 		for _, w := range b.waiters {
-			if b.leftAt != 0 && b.brokenAt < b.leftAt && w.since.Add(simWoken+4*c.s.line) < b.leftAt && !w.over && now.Sub(b.leftAt) > simSoon+8*c.s.line {
+			if b.leftAt != 0 && b.brokenAt < b.leftAt && w.since.Add(simWoken+4*c.s.line) < b.leftAt && !w.over && now.Sub(b.leftAt) > simWoken+8*c.s.line {
 				c.s.fail("who leaves breaks it", "%s waits at %q, and one has left %v ago", w.who, b.name, now.Sub(b.leftAt))
 			}
 			ended := b.ended[b.of[b.ids[w.op]]]

@@ -122,8 +122,8 @@ func (st *storm) one(e *engine.Engine, rng *rand.Rand) {
 	case st.lossy && engine.SafeToRetry(err), how == stormTry && testkit.ServerClass(err) == engine.ClassUnreachable:
 		st.failed.Add(1) // a Try does not wait for a server to come back
 		return
-	case how == stormMaxWait && errors.Is(err, engine.ErrUnknown):
-		st.failed.Add(1) // its connection was killed, and its time was over before anybody had answered
+	case how == stormMaxWait && (errors.Is(err, engine.ErrUnknown) || testkit.ServerClass(err) == engine.ClassUnreachable):
+		st.failed.Add(1) // its connection was killed, and its time was over before anybody had answered, or anything was sent
 		return
 	case st.mangled:
 		st.failed.Add(1)

@@ -158,6 +158,9 @@ func (g *pendingUnits) add(more pendingUnits) {
 
 func (op *countedRelease) abandon(error) bool     { return false }
 func (op *countedRelease) runner() *callback.Pool { return op.eng.callbacks }
+func (op *countedRelease) awaitEnded(cause error) error {
+	return &WaitError{op.name, cause, leftCounted}
+}
 
 // releaseUnits has so much given back.
 func (sc *section) releaseUnits(ent *entry, f resp.Family, what pendingUnits) {

@@ -330,7 +330,7 @@ func (e *Engine) closeShard(sh *shard) {
 	e.world.Yield("Engine.closeShard: changes ended, holds released | their contexts cancelled")
 	cause := ErrLost
 	if !e.cfg.KeepOnClose {
-		cause = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
+		cause = &becauseError{ErrReleased, ErrClosed}
 	}
 	for _, c := range contexts {
 		c.cancel(cause)

@@ -111,14 +111,31 @@ func (e *HeldError) Unwrap() []error {
 	return []error{ErrHeld, e.last}
 }
 
-// A WaitError says that an acquire's ctx has ended before the acquire did. It is ctx's own error. Where somebody was
-// known to be in the way it is a *HeldError, and so ErrHeld, too; otherwise it is the server's last error, if
-// there was one. What the server may still grant is given back.
+// A WaitError says that a ctx has ended before what it was given to did, and of which name. It is ctx's own error.
+//
+// Of an acquire that was given the ctx: where somebody was known to be in the way it is a *HeldError, and so ErrHeld,
+// too; otherwise it is the server's last error, if there was one. What the server may still grant is given back.
+// Of anything else, Future.Await among that, only the wait is over: what was asked for may be done all the same.
 type WaitError struct {
 	Name  string
 	cause error // ctx's
-	state error // what a MaxWait that ended then would have been told; nil: nothing was asked
+	state error // what a MaxWait that ended then would have been told, or a leftError; nil: nothing was asked
 }
+
+// A leftError is what a WaitError says of that whose caller has left.
+type leftError string
+
+// Error is a part of a sentence.
+func (e leftError) Error() string { return string(e) }
+
+// What becomes of that whose caller has left.
+const (
+	leftQuestion leftError = "before the server answered"
+	leftChange   leftError = "before the server answered; it may be done all the same"
+	leftCounted  leftError = "before the server answered; what was asked for goes on"
+	leftRelease  leftError = "before the server answered; the release goes on"
+	leftAcquire  leftError = "while waiting; the acquire goes on"
+)
 
 // Error says what was waited for, and what is known of why that took so long.
 func (e *WaitError) Error() string {
@@ -127,6 +144,8 @@ func (e *WaitError) Error() string {
 	switch {
 	case e.state == nil:
 		return text + "before it was asked for"
+	case isLeft(e.state):
+		return text + e.state.Error()
 	case isServers(e.state):
 		return text + "while waiting, the last answer was: " + unprefixed(errors.Unwrap(e.state))
 	case !errors.As(e.state, &unknown):
@@ -142,7 +161,7 @@ func (e *WaitError) Error() string {
 func (e *WaitError) Unwrap() []error {
 	var unknown *UnknownError
 	switch {
-	case e.state == nil:
+	case e.state == nil, isLeft(e.state):
 		return []error{e.cause}
 	case !errors.As(e.state, &unknown): // who is in the way
 		return []error{e.cause, e.state}
@@ -151,6 +170,16 @@ func (e *WaitError) Unwrap() []error {
 	default:
 		return []error{e.cause, unknown.cause}
 	}
+}
+
+// leftSeveral says it of several locks, of which the error has the name of the first.
+func leftSeveral(n int) leftError {
+	return leftError(fmt.Sprintf("before the servers answered, %d locks in all; what was asked of them goes on", n))
+}
+
+func isLeft(err error) bool {
+	_, left := err.(leftError) //nolint:errorlint // it stands alone
+	return left
 }
 
 // isServers reports whether an error is what a server says of a name, and nothing else.
@@ -282,6 +311,12 @@ type pingError struct{ err error }
 
 func (e *pingError) Error() string { return "holdfast: ping: " + unprefixed(e.err) }
 func (e *pingError) Unwrap() error { return e.err }
+
+// A becauseError is an error with its cause in the same sentence.
+type becauseError struct{ err, cause error }
+
+func (e *becauseError) Error() string   { return e.err.Error() + ": " + unprefixed(e.cause) }
+func (e *becauseError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // A wrongKindError is ErrWrongKind with what the server says.
 type wrongKindError struct{ said *ServerError }

@@ -30,6 +30,8 @@ type operation interface {
 	abandon(err error) bool
 	// runner runs user callbacks.
 	runner() *callback.Pool
+	// awaitEnded is what one is told whose ctx has ended while it waited for the future.
+	awaitEnded(cause error) error
 }
 
 // The states of a future. Claiming decides every race between a grant, a cancel, the end of a
@@ -121,8 +123,8 @@ func (f *Future[T]) Done() <-chan struct{} {
 	}
 }
 
-// Await waits for the result. The end of ctx ends only this wait, with ctx's error: the operation
-// goes on, and the future may be awaited again. A result that is there wins over an ended ctx.
+// Await waits for the result. The end of ctx ends only this wait, with ctx's error, as a *WaitError which says of what:
+// the operation goes on, and the future may be awaited again. A result that is there wins over an ended ctx.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if v, err, ok := f.Result(); ok {
 		return v, err
@@ -132,7 +134,7 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 		return v, err
 	}
 	var none T
-	return none, ctx.Err()
+	return none, f.op.awaitEnded(ctx.Err())
 }
 
 // waitIn waits for the result as long as ctx allows, and says whether there may be one.
@@ -216,7 +218,8 @@ type combined[T any] struct {
 	run    *callback.Pool
 }
 
-func (c *combined[T]) runner() *callback.Pool { return c.run }
+func (c *combined[T]) runner() *callback.Pool       { return c.run }
+func (c *combined[T]) awaitEnded(cause error) error { return cause }
 
 func (c *combined[T]) abandon(err error) bool {
 	var none T
@@ -283,7 +286,8 @@ func All[T any](fs ...*Future[T]) *Future[[]T] {
 }
 
 // Any completes with the index of the first future to succeed, and with all errors joined when
-// every one failed. The others are left alone: for leases use AnyLease. Cancelling it cancels all.
+// every one failed. The others are left alone: for leases use AnyLease. Any of nothing fails. Cancelling it
+// cancels all.
 func Any[T any](fs ...*Future[T]) *Future[int] {
 	fs = slices.Clone(fs)
 	c := combine[T, int](fs)
@@ -329,7 +333,7 @@ func AllLeases(fs ...*Future[*Lease]) *Future[[]*Lease] {
 }
 
 // AnyLease completes with the first lease to be granted; every other is given back or cancelled. It
-// fails with all errors joined when every one failed. Cancelling it gives back all.
+// fails with all errors joined when every one failed, and where none is given. Cancelling it gives back all.
 func AnyLease(fs ...*Future[*Lease]) *Future[*Lease] {
 	fs = slices.Clone(fs)
 	c := combine[*Lease, *Lease](fs)

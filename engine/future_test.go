@@ -31,7 +31,8 @@ func newFutureOp(run *callback.Pool) *futureOp {
 	return op
 }
 
-func (op *futureOp) runner() *callback.Pool { return op.run }
+func (op *futureOp) runner() *callback.Pool       { return op.run }
+func (op *futureOp) awaitEnded(cause error) error { return cause }
 
 func (op *futureOp) abandon(err error) bool {
 	if !op.resolve(0, err) {

@@ -101,6 +101,10 @@ func partsOf(ctx context.Context, locks []*Lock, by *Owner) []part {
 	return parts
 }
 
+func (op *multiOp) awaitEnded(cause error) error {
+	return &WaitError{op.lock.sorted[0].Name(), cause, leftAcquire}
+}
+
 // abandon gives the operation up: everything that it took is on its way back before its result is published.
 func (op *multiOp) abandon(err error) bool {
 	if !op.claim() {

@@ -158,7 +158,8 @@ func (ls *Lease) decided() (over, lost bool) {
 	}
 }
 
-// OwnerID returns the owner id, the field in Redis: it names the engine and this hold, not the caller.
+// OwnerID returns the owner id, the field in Redis: it names the engine and this hold, not the caller. Holds of other
+// names may have the same: it says who has it together with the name only.
 func (ls *Lease) OwnerID() string { return ls.hold.ownerID() }
 
 // Name returns the lock's name.

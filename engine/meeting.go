@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,7 @@ func partyError(op *acquireOp, verdict byte) error {
 	case resp.PartyBroken:
 		return &nameError{name, ErrBarrierBroken}
 	case resp.PartyDiffers:
-		return &nameError{name, ErrParties}
+		return &nameError{name, fmt.Errorf("%w, and %d are asked for here", ErrParties, op.set.Units)}
 	default:
 		return &UnknownError{Name: name, cause: ErrBarrierBroken, applies: true}
 	}

@@ -149,7 +149,7 @@ func (ml *MultiLease) ended(c *groupContext) func(error) {
 	}
 	return func(cause error) {
 		if errors.Is(cause, ErrReleased) { // by Close of one engine: the others go on
-			cause = fmt.Errorf("%w: %w", ErrLost, ErrClosed)
+			cause = &becauseError{ErrLost, ErrClosed}
 		}
 		c.end(cause)
 	}
@@ -249,6 +249,10 @@ func newSummary(e *Engine, n int, lost []*Lease) *summary {
 
 func (s *summary) runner() *callback.Pool { return s.eng.callbacks }
 
+func (s *summary) awaitEnded(cause error) error {
+	return &WaitError{s.leases[len(s.leases)-1].Name(), cause, leftSeveral(len(s.leases))}
+}
+
 // abandon changes nothing: what was asked is on its way.
 func (s *summary) abandon(error) bool { return false }
 
@@ -265,9 +269,10 @@ func (s *summary) answered() {
 	}
 }
 
-// result joins what is to be told: the lost ones in one error, of the others the first.
+// result joins what is to be told: the lost ones in one error, and those that Close has given back; of the others the
+// first.
 func (s *summary) result() error {
-	lost := s.lost
+	lost, gone := s.lost, []*Lease(nil)
 	var others []error
 	failed := 0
 	for i, f := range slices.Backward(s.all) { // the last was asked first
@@ -277,7 +282,10 @@ func (s *summary) result() error {
 			if len(s.lost) == 0 {
 				lost = append(lost, s.leases[i])
 			}
-		case errors.Is(err, ErrNotHeld) && len(s.lost) > 0: // it was told to be lost
+		case errors.Is(err, ErrNotHeld):
+			if len(s.lost) == 0 { // else it was told to be lost
+				gone = append(gone, s.leases[i])
+			}
 		default:
 			if failed++; failed <= namesTold {
 				others = append(others, named(s.leases[i], err))
@@ -286,6 +294,9 @@ func (s *summary) result() error {
 	}
 	if failed > namesTold {
 		others = append(others, fmt.Errorf("holdfast: and %d more", failed-namesTold))
+	}
+	if len(gone) > 0 {
+		others = append([]error{newSeveralError(gone, ErrNotHeld)}, others...)
 	}
 	if len(lost) > 0 {
 		others = append([]error{newSeveralError(lost, ErrLost)}, others...)

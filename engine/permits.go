@@ -116,8 +116,9 @@ type leasing struct {
 	op *acquireOp
 }
 
-func (t *leasing) abandon(err error) bool { return t.op.abandon(err) }
-func (t *leasing) runner() *callback.Pool { return t.op.runner() }
+func (t *leasing) abandon(err error) bool       { return t.op.abandon(err) }
+func (t *leasing) runner() *callback.Pool       { return t.op.runner() }
+func (t *leasing) awaitEnded(cause error) error { return t.op.awaitEnded(cause) }
 
 func (s *PermitSemaphore) begin(ctx context.Context, n int, try bool) *Future[*Permit] {
 	t := &leasing{op: &acquireOp{lock: &s.one}}

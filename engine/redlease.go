@@ -396,7 +396,9 @@ func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
 type vote struct {
 	Future[struct{}]
 	eng  *Engine
-	lost error // what is told in any case
+	name string // of one of
+	of   int    // parts
+	lost error  // what is told in any case
 	// A part that was lost agrees: that server is free. If so many were that no majority was left, others may have had
 	// one, and this is told.
 	gone error
@@ -417,12 +419,15 @@ type vote struct {
 const lateVotes = 100 * time.Millisecond
 
 func (rl *RedLease) newVote(n int) *vote {
-	v := &vote{eng: rl.lead, left: n, had: n, needed: rl.lock.quorum(), quorum: rl.lock.quorum()}
+	v := &vote{eng: rl.lead, name: rl.lock.all.sorted[0].Name(), of: n, left: n, had: n}
+	v.needed, v.quorum = rl.lock.quorum(), rl.lock.quorum()
 	v.Future.op = v
 	return v
 }
 
 func (v *vote) runner() *callback.Pool { return v.eng.callbacks }
+
+func (v *vote) awaitEnded(cause error) error { return &WaitError{v.name, cause, leftSeveral(v.of)} }
 
 // abandon changes nothing: what was asked is on its way.
 func (v *vote) abandon(error) bool { return false }

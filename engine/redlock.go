@@ -191,6 +191,10 @@ func (op *redOp) prepare(ctx context.Context) {
 	op.parts = partsOf(ctx, op.lock.all.sorted, op.by)
 }
 
+func (op *redOp) awaitEnded(cause error) error {
+	return &WaitError{op.lock.all.sorted[0].Name(), cause, leftAcquire}
+}
+
 func (op *redOp) abandon(err error) bool {
 	if !op.claim() {
 		return false

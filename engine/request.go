@@ -13,6 +13,13 @@ import (
 
 func (op *singleOp[T]) runner() *callback.Pool { return op.eng.callbacks }
 
+func (op *singleOp[T]) awaitEnded(cause error) error {
+	if op.raises != nil || op.bounded || op.copies || !op.repeat {
+		return &WaitError{op.name, cause, leftChange}
+	}
+	return &WaitError{op.name, cause, leftQuestion}
+}
+
 func (op *singleOp[T]) abandon(err error) bool {
 	var none T
 	return op.resolve(none, err)
@@ -24,14 +31,14 @@ func (op *singleOp[T]) start(ctx context.Context) *Future[T] {
 	e := op.eng
 	if err := ctx.Err(); err != nil {
 		op.finished()
-		op.abandon(err)
+		op.abandon(&WaitError{Name: op.name, cause: err})
 		return &op.Future
 	}
 	if ctx.Done() != nil {
 		op.ctx = ctx
 		op.stop = e.world.AfterFunc(ctx, func() {
 			defer e.callbacks.Contain()
-			op.abandon(ctx.Err())
+			op.abandon(op.awaitEnded(ctx.Err()))
 		})
 	}
 	sh := e.shard(op.op.Hash)

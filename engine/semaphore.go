@@ -179,8 +179,9 @@ type taking struct {
 	op *acquireOp
 }
 
-func (t *taking) abandon(err error) bool { return t.op.abandon(err) }
-func (t *taking) runner() *callback.Pool { return t.op.runner() }
+func (t *taking) abandon(err error) bool       { return t.op.abandon(err) }
+func (t *taking) runner() *callback.Pool       { return t.op.runner() }
+func (t *taking) awaitEnded(cause error) error { return t.op.awaitEnded(cause) }
 
 func (s *Semaphore) begin(ctx context.Context, n int, try bool) *Future[struct{}] {
 	t := &taking{}

@@ -60,7 +60,7 @@ func (h *simHold) isRenewed(now clock.Instant) bool {
 
 // unharmed reports whether nothing goes wrong in this run but that locks are taken away.
 func (s *sim) unharmed() bool {
-	return (s.rate == 0 || len(s.fates) == 0) && s.refusals == 0 && s.outage == 0 && !s.crashes && !s.blows && !s.clocks
+	return (s.rate == 0 || len(s.fates) == 0) && s.refusals == 0 && !s.cutsOff && s.outage == 0 && !s.crashes && !s.blows && !s.clocks
 }
 
 // checkSpare: a key lives no longer than those ask for who still have it, or are giving it back, or may just be granted it,

@@ -43,6 +43,9 @@ func (s *sim) setUp() {
 	s.foreigners()
 	s.w.In(nil, "conductor", s.conduct)
 	s.w.In(nil, "nemesis", s.nemesis)
+	if s.cutsOff {
+		s.w.In(nil, "cuts", s.cutOff)
+	}
 	s.calmAt = s.calm * s.size() / 100
 	if s.outage > 0 {
 		s.w.In(nil, "outage", s.goDark)
@@ -189,6 +192,7 @@ func (s *sim) calmDown() {
 	s.faults = false
 	s.server.heal()
 	s.reds.heal()
+	s.endCuts()
 	s.quietAt = max(s.quietAt, s.w.Now())
 	if s.healthy() {
 		s.quietAt = s.w.Now().Add(-time.Minute)

@@ -246,7 +246,7 @@ func (c *simConn) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []ruei
 	}
 	if !c.greeted { // the handshake: a dial takes no time here, see package world on waiting under a mutex
 		c.greeted = true
-		if c.ended || c.v.stopped > c.w.Now() || c.v.s.refusesDial(c.v) {
+		if c.ended || c.v.stopped > c.w.Now() || c.v.s.refusesDial(c.v) || c.client.se.isCutOff() {
 			return r.errors(errSimBroken)
 		}
 		r.execute(len(r.args))
@@ -366,6 +366,10 @@ func (r *simRound) arrive() {
 		c.v.s.story("conn %d: %s is lost on its way", c.id, simArgs(r.args[0]))
 		return
 	}
+	if c.client.se.isCutOff() && !c.client.se.cut.oneWay {
+		c.v.s.story("conn %d: %s is lost on its way, for the engine is cut off", c.id, simArgs(r.args[0]))
+		return
+	}
 	if c.v.stopped > w.Now() {
 		w.Outside(c.v.stopped, r.arrive)
 		return
@@ -391,6 +395,10 @@ func (r *simRound) arrive() {
 	r.execute(n)
 	switch fate {
 	case fateNone:
+		if c.client.se.isCutOff() {
+			c.v.s.story("conn %d: the answer to %s is lost, for the engine is cut off", c.id, simArgs(r.args[0]))
+			return
+		}
 		if r.slow < 0 {
 			c.cut()
 			return
@@ -633,14 +641,21 @@ func (m *simSubs) cut(d time.Duration) {
 		}
 	}
 	w := m.v.w
-	w.Outside(max(w.Now().Add(d), m.v.stopped), func() {
-		m.lost = false
-		for _, ch := range m.order {
-			ch.asked, ch.at = true, true
-			m.last = max(m.last, w.Now().Add(m.v.latency()))
-			w.Outside(m.last, func() { m.confirm(ch, pubsub.WakeReconnect) })
-		}
-	})
+	w.Outside(max(w.Now().Add(d), m.v.stopped), m.back)
+}
+
+// back is when there is a connection again.
+func (m *simSubs) back() {
+	if !m.lost {
+		return
+	}
+	w := m.v.w
+	m.lost = false
+	for _, ch := range m.order {
+		ch.asked, ch.at = true, true
+		m.last = max(m.last, w.Now().Add(m.v.latency()))
+		w.Outside(m.last, func() { m.confirm(ch, pubsub.WakeReconnect) })
+	}
 }
 
 func (m *simSubs) Listens(channel string) bool {

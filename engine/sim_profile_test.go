@@ -90,6 +90,9 @@ func (p *simPlan) profiled(kinds []simKind, name string) {
 	if name == "" && rand.New(rand.NewPCG(p.seed, 41)).IntN(16) == 0 || name == simRefusedProfile.name { //nolint:gosec // as above
 		even, f = false, simRefusedProfile
 	}
+	if name == "" && rand.New(rand.NewPCG(p.seed, 43)).IntN(16) == 0 || name == simCutOffProfile.name { //nolint:gosec // as above
+		even, f = false, simCutOffProfile
+	}
 	if even {
 		return
 	}

@@ -90,7 +90,7 @@ func (k simKind) class() int {
 
 // smooth reports whether nothing goes wrong in this run, and nothing is slow, but what callers do to each other.
 func (s *sim) smooth() bool {
-	return s.rate == 0 && s.refusals == 0 && s.line == 0 && s.outage == 0 && !s.crashes && !s.blows && !s.clocks && !s.java
+	return s.rate == 0 && s.refusals == 0 && !s.cutsOff && s.line == 0 && s.outage == 0 && !s.crashes && !s.blows && !s.clocks && !s.java
 }
 
 // begins notes an acquire that is about to be asked for.

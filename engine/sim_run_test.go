@@ -89,7 +89,7 @@ func readSimSettings() (simSettings, error) {
 		return set, fmt.Errorf("make sim: KINDS=%s: %w", *simText["KINDS"], err)
 	}
 	names := []string{"", "none"}
-	for _, f := range append(slices.Clone(simProfiles), simQueueProfile, simCountedProfile, simLeasedProfile, simGroupProfile, simRedProfile, simLingerProfile, simRefusedProfile) {
+	for _, f := range append(slices.Clone(simProfiles), simQueueProfile, simCountedProfile, simLeasedProfile, simGroupProfile, simRedProfile, simLingerProfile, simRefusedProfile, simCutOffProfile) {
 		names = append(names, f.name)
 	}
 	if !slices.Contains(names, set.profile) {

@@ -97,6 +97,7 @@ type simPlan struct {
 	habit      *simHabit     // how its actors behave; nil: everything is drawn evenly
 	line       time.Duration // how much longer everything travels, each way
 	outage     time.Duration // how long the server is not there, once
+	cutsOff    bool          // now and then nothing of one engine gets through, or nothing back to it
 	refusals   int           // of 1000 commands that give back: how many are refused
 	javas      int           // how many more foreign clients than two
 	squats     int           // one of so many times the foreign client takes what is no lock's name
@@ -194,6 +195,7 @@ type simEngine struct {
 	wide    *atomic.Int32            // nodes that use several lanes
 	dead    bool                     // the process has died, and the next is not started yet
 	giving  map[simGiving][]*simHold // releases without an answer
+	cut     simCut
 }
 
 // open starts the process, and an engine in it.

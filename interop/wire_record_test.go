@@ -24,6 +24,7 @@ import (
 type recorder struct {
 	server *redistest.Server
 	own    *redistest.Conn // for looking at keys; not recorded
+	marks  chan string     // of our own, as they come by
 	owners *strings.Replacer
 	read   sync.WaitGroup
 
@@ -41,7 +42,7 @@ func record(t *testing.T, s *redistest.Server, owners ...string) *recorder {
 	require.NoError(t, err)
 	_, err = monitor.Do(ctx, "MONITOR")
 	require.NoError(t, err)
-	r := &recorder{server: s, own: own, owners: strings.NewReplacer(owners...)}
+	r := &recorder{server: s, own: own, owners: strings.NewReplacer(owners...), marks: make(chan string, 1)}
 	r.read.Go(func() {
 		var shas []string // of r.lines' scripts, "" where a line is none
 		for {
@@ -74,11 +75,17 @@ var recorded = []string{
 // in between: only the second time counts.
 func (r *recorder) note(line string, shas []string) []string {
 	m := monitored.FindStringSubmatch(line)
-	if len(m) != 3 || m[1] == r.own.LocalAddr().String() {
+	if len(m) != 3 {
 		return shas
 	}
 	words := unquote(m[2])
 	verb := strings.ToUpper(words[0])
+	if m[1] == r.own.LocalAddr().String() {
+		if verb == "ECHO" {
+			r.marks <- words[1]
+		}
+		return shas
+	}
 	if !slices.Contains(recorded, verb) {
 		return shas
 	}
@@ -161,8 +168,17 @@ func unquote(s string) []string {
 	return words
 }
 
-// seen returns what was recorded since the last take.
-func (r *recorder) seen() []string {
+// seen returns what was recorded since the last take, of all that the server has run by now: MONITOR may tell of it later
+// than whoever asked for it has the answer.
+func (r *recorder) seen(t *testing.T) []string {
+	t.Helper()
+	_, err := r.own.Do(t.Context(), "ECHO", "mark")
+	require.NoError(t, err)
+	select {
+	case <-r.marks:
+	case <-time.After(patience):
+		require.FailNow(t, "MONITOR has said nothing")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.lines)

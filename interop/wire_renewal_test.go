@@ -74,7 +74,7 @@ func renewalOf(t *testing.T, held []string) []string {
 	// A pass that began between two locks has fewer of them; the last one of each sort counts.
 	testkit.Eventually(t, "the watchdog has run three times", func() bool {
 		passes := map[bool]int{}
-		for _, line := range r.seen() {
+		for _, line := range r.seen(t) {
 			if !strings.Contains(line, " ARGV 3000 ") || strings.Count(line, " A:") == 0 {
 				continue
 			}

@@ -120,7 +120,7 @@ func compareStep(t *testing.T, r *recorder, want []string, title string, results
 	t.Helper()
 	var got []string
 	same := func() bool {
-		got = slices.Concat([]string{title}, r.seen(), results, r.keys(t))
+		got = slices.Concat([]string{title}, r.seen(t), results, r.keys(t))
 		return slices.Equal(sorted(got), sorted(want))
 	}
 	deadline := time.Now().Add(patience / 2)
@@ -144,12 +144,12 @@ func settled(t *testing.T, r *recorder) []string {
 	t.Helper()
 	before := -1
 	require.Eventually(t, func() bool {
-		n := len(r.seen())
+		n := len(r.seen(t))
 		quiet := n == before
 		before = n
 		return quiet
 	}, patience, 400*time.Millisecond)
-	lines := r.seen()
+	lines := r.seen(t)
 	slices.SortStableFunc(lines, func(a, b string) int { return latchLast(a) - latchLast(b) })
 	return lines
 }

@@ -151,6 +151,15 @@ func TestRun(t *testing.T) {
 		require.NoError(t, err)
 		requireReport(t, written)
 	})
+	t.Run("InterruptedBeforeItBegins", func(t *testing.T) {
+		withoutServer(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, report.StatusInterrupted, run(ctx, []string{"run"}, &stdout, &stderr))
+		require.Contains(t, stderr.String(), "loadgen: interrupted before the run began\n")
+		require.Empty(t, stdout.String())
+	})
 	t.Run("InterruptStillReports", func(t *testing.T) {
 		withoutServer(t)
 		ctx, cancel := context.WithCancel(t.Context())

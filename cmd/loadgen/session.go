@@ -46,26 +46,26 @@ func (s *session) run(ctx context.Context) (r *report.Report, status int) {
 	}
 	stopPprof, err := servePprof(s.cfg.Pprof, s.out.cpu.shared, s.stderr)
 	if err != nil {
-		return s.fail(err, report.StatusUsage)
+		return s.fail(ctx, err, report.StatusUsage)
 	}
 	defer stopPprof()
 	if s.srv, err = topology.Open(ctx, s.cfg, s.stderr); err != nil {
-		return s.fail(err, report.StatusConnect)
+		return s.fail(ctx, err, report.StatusConnect)
 	}
 	defer s.srv.Close()
 	leaveProcessors(s.cfg, s.srv)
 	stopListening, err := s.srv.Listen(ctx, s.cfg.Listen, s.cfg.Prefix)
 	if err != nil {
-		return s.fail(err, report.StatusConnect)
+		return s.fail(ctx, err, report.StatusConnect)
 	}
 	defer stopListening()
 	forget, err := chaos.ShareWitness(s.cfg)
 	if err != nil {
-		return s.fail(err, report.StatusFailed)
+		return s.fail(ctx, err, report.StatusFailed)
 	}
 	defer forget()
 	if s.witness, err = witness.Open(s.cfg); err != nil {
-		return s.fail(err, report.StatusUsage)
+		return s.fail(ctx, err, report.StatusUsage)
 	}
 	defer func() { _ = s.witness.Leave() }() // the file is mapped no longer, with or without an error
 	if err := s.openEngines(ctx); err != nil {
@@ -73,14 +73,14 @@ func (s *session) run(ctx context.Context) (r *report.Report, status int) {
 		if errors.Is(err, engine.ErrConfig) {
 			status = report.StatusUsage
 		}
-		return s.fail(errors.Join(err, s.closeEngines()), status)
+		return s.fail(ctx, errors.Join(err, s.closeEngines()), status)
 	}
 	switch {
 	case s.cfg.Mutex:
 		s.rival = rival.NewMutex(s.cfg, s.witness)
 	case s.cfg.Yardstick:
 		if s.rival, err = rival.NewYardstick(ctx, s.cfg, s.srv); err != nil {
-			return s.fail(errors.Join(err, s.closeEngines()), report.StatusConnect)
+			return s.fail(ctx, errors.Join(err, s.closeEngines()), report.StatusConnect)
 		}
 	}
 	if s.rival != nil {
@@ -98,7 +98,12 @@ func (s *session) run(ctx context.Context) (r *report.Report, status int) {
 	return s.report, s.report.Status
 }
 
-func (s *session) fail(err error, status int) (*report.Report, int) {
+// fail says why nothing ran. What cannot be had any more because the user has ended the run is not to blame.
+func (s *session) fail(ctx context.Context, err error, status int) (*report.Report, int) {
+	if ctx.Err() != nil {
+		say(s.stderr, "loadgen: interrupted before the run began\n")
+		return nil, report.StatusInterrupted
+	}
 	say(s.stderr, "loadgen: %v\n", err)
 	return nil, status
 }

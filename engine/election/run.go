@@ -123,10 +123,16 @@ func (t *Term) lastWord(ctx context.Context) error {
 
 // tell reports what does not end Run. That ctx has ended is no news, and neither is another leader after MaxWait.
 func (r *runner) tell(ctx context.Context, err error) {
-	if err == nil || errors.Is(err, engine.ErrHeld) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if err == nil || errors.Is(err, engine.ErrHeld) || ctx.Err() != nil && saysSo(ctx, err) {
 		return
 	}
 	r.report(err)
+}
+
+// saysSo reports whether an error says that ctx has ended: as ctx does, or as lead's own, which is cancelled with the
+// cause of ctx.
+func saysSo(ctx context.Context, err error) bool {
+	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))
 }
 
 // rest lets others be elected. A little chance keeps candidates that failed together from coming back together.

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -61,6 +62,42 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	left, err := open(t, s).FencedLock("boss").Inspect(testkit.Limited(t))
 	require.NoError(t, err)
 	require.False(t, left.Locked)
+}
+
+// That ctx has ended is no news, however lead says it.
+func TestRunIsSilentAboutItsEnd(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	enough := errors.New("enough")
+	says := map[string]func(ctx context.Context) error{
+		"the error of its ctx": context.Context.Err,
+		"the cause":            context.Cause,
+		"either, wrapped":      func(ctx context.Context) error { return fmt.Errorf("work: %w", context.Cause(ctx)) },
+	}
+	ends := map[string]func(ctx context.Context, leading <-chan struct{}) (context.Context, context.CancelFunc){
+		"cancelled": func(ctx context.Context, leading <-chan struct{}) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			go func() { <-leading; cancel(enough) }()
+			return ctx, func() { cancel(nil) }
+		},
+		"at its deadline": func(ctx context.Context, _ <-chan struct{}) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 100*time.Millisecond)
+		},
+	}
+	for how, end := range ends {
+		for what, say := range says {
+			leading := make(chan struct{})
+			ctx, cancel := end(testkit.Limited(t), leading)
+			var reported []error
+			err := election.New(open(t, s), "boss").Run(ctx, func(ctx context.Context, _ *election.Term) error {
+				close(leading)
+				<-ctx.Done()
+				return say(ctx)
+			}, election.OnError(func(err error) { reported = append(reported, err) }))
+			require.ErrorIs(t, err, ctx.Err(), "%s, says %s", how, what)
+			require.Empty(t, reported, "%s, says %s", how, what)
+			cancel()
+		}
+	}
 }
 
 // So does the leader whose server is silent: the engine goes on with its resignation, and Run says that it has no answer.

@@ -84,14 +84,14 @@ type Redis struct{ Client rueidis.Client }
 // name, too, and the two would destroy each other. Set refuses a hash that it has not made, but a lock cannot tell such a
 // value from a holder. The hash has no expiry: give it one if the value is to have one, but later than any writer may be
 // asleep, for the token goes with it. Delete it when no writer of before can be on its way any more.
-// Errors: ErrStale, ErrToken, ErrKey where the key holds another hash, the client's.
+// Errors: ErrStale, ErrToken, ErrKey where the key holds something else, the client's.
 func (r Redis) Set(ctx context.Context, key, value string, token int64) error {
 	if err := check(token); err != nil {
 		return err
 	}
 	seen, err := set.Exec(ctx, r.Client, []string{key}, []string{fmt.Sprint(token), value}).AsInt64()
 	if err != nil {
-		return err
+		return ofKey(key, err)
 	}
 	if seen < 0 {
 		return fmt.Errorf("%w: %q is no value that was written with a token; is it the lock? A value needs a key of its own",
@@ -103,11 +103,19 @@ func (r Redis) Set(ctx context.Context, key, value string, token int64) error {
 	return nil
 }
 
+// ofKey is the client's error; of a key that holds no hash, ErrKey, too.
+func ofKey(key string, err error) error {
+	if said, is := rueidis.IsRedisErr(err); is && strings.Contains(said.Error(), "WRONGTYPE") {
+		return fmt.Errorf("%w: %q is no value that was written with a token: %w", ErrKey, key, err)
+	}
+	return err
+}
+
 // Get returns a value and the token it was written with; ok is false where there is none.
 func (r Redis) Get(ctx context.Context, key string) (value string, token int64, ok bool, err error) {
 	fields, err := r.Client.Do(ctx, r.Client.B().Hmget().Key(key).Field("value", "token").Build()).ToArray()
 	if err != nil || fields[0].IsNil() || fields[1].IsNil() {
-		return "", 0, false, err
+		return "", 0, false, ofKey(key, err)
 	}
 	if value, err = fields[0].ToString(); err == nil {
 		token, err = fields[1].AsInt64()

@@ -102,9 +102,12 @@ func TestRedisRefusesTheHolderThatSlept(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	s.Do(t, "SET", "text", "no hash")
-	require.ErrorContains(t, store.Set(ctx, "text", "1", 1), "WRONGTYPE")
+	err = store.Set(ctx, "text", "1", 1)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.ErrorIs(t, err, fence.ErrKey)
 	_, _, ok, err = store.Get(ctx, "text")
 	require.ErrorContains(t, err, "WRONGTYPE")
+	require.ErrorIs(t, err, fence.ErrKey)
 	require.False(t, ok)
 }
 

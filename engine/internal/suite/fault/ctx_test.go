@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,3 +82,80 @@ func TestCtxWhileCooling(t *testing.T) {
 	p.RefuseNew(false)
 	testkit.Await(t, given.Done(), "the release is answered")
 }
+
+// TestWhoseCtxEndsIsToldOfWhat: whatever was called, a ctx that ends while the server is silent is told with the name,
+// and with what becomes of what was asked for.
+func TestWhoseCtxEndsIsToldOfWhat(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	e := testkit.Open(t, p.Addr())
+	held := testkit.Acquire(t, e.Lock("held"))
+	fixed := testkit.Acquire(t, e.Lock("fixed", engine.FixedLease(time.Minute)))
+	several, err := e.MultiLock("m1", "m2").Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	sem, permits, latch := e.Semaphore("sem"), e.PermitSemaphore("permits"), e.CountDownLatch("latch")
+	_, err = sem.TrySetPermits(testkit.Limited(t), 3)
+	require.NoError(t, err)
+	_, err = permits.TrySetPermits(testkit.Limited(t), 3)
+	require.NoError(t, err)
+	permit, err := permits.Acquire(testkit.Limited(t), 1)
+	require.NoError(t, err)
+	_, err = latch.TrySetCount(testkit.Limited(t), 3)
+	require.NoError(t, err)
+	over, end := context.WithCancel(context.Background())
+	end()
+	p.HoldCommands()
+	t.Cleanup(func() { p.ReleaseCommands() })
+	const asked, changed, released = "before the server answered", "before the server answered; it may be done all the same",
+		"before the server answered; the release goes on"
+	const counted = "before the server answered; what was asked for goes on"
+	for _, c := range []struct {
+		what, name, says string
+		detached         bool // it begins whatever its ctx says
+		call             func(ctx context.Context) error
+	}{
+		{"Inspect", "held", asked, false, func(ctx context.Context) error { return second(e.Lock("held").Inspect(ctx)) }},
+		{"ForceRelease", "gone", changed, false, func(ctx context.Context) error { return second(e.Lock("gone").ForceRelease(ctx)) }},
+		{"Queue", "fair", asked, false, func(ctx context.Context) error { return second(e.FairLock("fair").Queue(ctx)) }},
+		{"Extend", "fixed", changed, false, func(ctx context.Context) error { return fixed.Extend(ctx, 2*time.Minute) }},
+		{"AvailablePermits", "sem", asked, false, func(ctx context.Context) error { return second(sem.AvailablePermits(ctx)) }},
+		{"AddPermits", "sem", changed, false, func(ctx context.Context) error { return second(sem.AddPermits(ctx, 1)) }},
+		{"Holders", "permits", asked, false, func(ctx context.Context) error { return second(permits.Holders(ctx)) }},
+		{"SetPermits", "permits", changed, false, func(ctx context.Context) error { return second(permits.SetPermits(ctx, 4)) }},
+		{"Count", "latch", asked, false, func(ctx context.Context) error { return second(latch.Count(ctx)) }},
+		{"Delete", "latch", changed, false, func(ctx context.Context) error { return second(latch.Delete(ctx)) }},
+		{"Release", "held", released, true, held.Release},
+		{"Release of a permit", "permits", released, true, permit.Release},
+		{"Release of permits", "sem", counted, true, func(ctx context.Context) error { return sem.Release(ctx, 1) }},
+		{"CountDown", "latch", counted, true, latch.CountDown},
+		{"Release of two", "m1", "before the servers answered, 2 locks in all; what was asked of them goes on", true, several.Release},
+		{"Await", "other", "while waiting; the acquire goes on", true, func(ctx context.Context) error {
+			f := e.Lock("other").AcquireAsync(context.Background())
+			defer f.Cancel()
+			return second(f.Await(ctx))
+		}},
+	} {
+		told := func(ctx context.Context, cause error, says string) {
+			err := c.call(ctx)
+			var ended *engine.WaitError
+			require.ErrorAs(t, err, &ended, c.what)
+			require.Equal(t, c.name, ended.Name, c.what)
+			require.ErrorIs(t, err, cause, c.what)
+			require.Equal(t, fmt.Sprintf("holdfast: %q: %v %s", c.name, cause, says), err.Error(), c.what)
+			require.False(t, engine.SafeToRetry(err), c.what)
+		}
+		if !c.detached {
+			told(over, context.Canceled, "before it was asked for")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		told(ctx, context.DeadlineExceeded, c.says)
+		cancel()
+	}
+	p.ReleaseCommands()
+	testkit.Release(t, fixed)
+	require.NoError(t, testkit.Close(e))
+}
+
+// second is an error without the value beside it.
+func second[T any](_ T, err error) error { return err }

@@ -252,6 +252,20 @@ func TestMultiWhoseLeaseRunsOutIsLostByTheClock(t *testing.T) {
 	testkit.NoKeys(t, s)
 }
 
+func TestMultiThatCloseHasGivenBackIsToldInOneLine(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.Open(t, s.Addr())
+	ls, err := e.MultiLock("a", "b", "c", "d", "e").Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	ctx := ls.Context()
+	require.NoError(t, testkit.Close(e))
+	require.EqualError(t, context.Cause(ctx), "holdfast: lease was released: engine is closed")
+	err = ls.Release(testkit.Limited(t))
+	require.ErrorIs(t, err, engine.ErrNotHeld)
+	require.EqualError(t, err, `holdfast: locks "a", "b", "c" and 2 more: lease is not held`)
+	testkit.NoKeys(t, s)
+}
+
 func TestMultiNamesTheFirstOfManyLost(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())

@@ -1,0 +1,43 @@
+package main
+
+// left: what one is told whose ctx has ended.
+func left() []mutant {
+	const told = "TestWhoseCtxEndsIsToldOfWhat"
+	return []mutant{
+		{
+			"await-tells-a-bare-end", "who awaits is not told of what",
+			one("engine/future.go", "return none, f.op.awaitEnded(ctx.Err())", "return none, ctx.Err()"),
+			"engine/internal/suite/fault", told, false,
+		},
+		{
+			"question-tells-a-bare-end", "who asks with a ctx that has ended is not told of what",
+			one("engine/request.go", "op.abandon(&WaitError{Name: op.name, cause: err})", "op.abandon(err)"),
+			"engine/internal/suite/fault", told, false,
+		},
+		{
+			"change-sounds-undone", "who leaves a change is not told that it may be done",
+			one("engine/request.go", "op.bounded || op.copies || !op.repeat", "false"),
+			"engine/internal/suite/fault", told, false,
+		},
+		{
+			"close-names-each", "what Close has given back is told lock by lock",
+			one("engine/multilease.go", "gone = append(gone, s.leases[i])", "others = append(others, err)"),
+			"engine/internal/suite/several", "TestMultiThatCloseHasGivenBackIsToldInOneLine", false,
+		},
+		{
+			"run-reports-its-end", "an election reports that its ctx has ended",
+			one("engine/election/run.go", " || errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))", ""),
+			"engine/election", "TestRunIsSilentAboutItsEnd", false,
+		},
+		{
+			"fence-passes-on-the-type", "a fenced value's key of another type is not ErrKey",
+			one("engine/fence/fence.go", `strings.Contains(said.Error(), "WRONGTYPE")`, "false && said != nil"),
+			"engine/fence", "TestRedisRefusesTheHolderThatSlept", false,
+		},
+		{
+			"interrupt-is-no-connection", "loadgen blames the server where it was interrupted",
+			one("cmd/loadgen/session.go", "if ctx.Err() != nil {\n\t\tsay(s.stderr, \"loadgen: interrupted", "if false {\n\t\tsay(s.stderr, \"loadgen: interrupted"),
+			"cmd/loadgen", "TestRun/InterruptedBeforeItBegins", false,
+		},
+	}
+}

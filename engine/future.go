@@ -134,6 +134,9 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 		return v, err
 	}
 	var none T
+	if f.op == nil { // the caller's own
+		return none, ctx.Err()
+	}
 	return none, f.op.awaitEnded(ctx.Err())
 }
 

@@ -246,6 +246,16 @@ func TestAwaitEndsWithItsContextAndTheFutureLivesOn(t *testing.T) {
 	require.Equal(t, 7, v)
 }
 
+// A future that nobody made has no operation to be told of.
+func TestAwaitOfAFutureThatNobodyMadeEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var f Future[int]
+	_, err := f.Await(ctx)
+	require.Equal(t, context.Canceled, err)
+	require.False(t, f.Cancel())
+}
+
 func TestCancelCompletesWithErrCancelledOrSaysFalse(t *testing.T) {
 	run, _ := futureCallbacks(t)
 	op := newFutureOp(run)

@@ -71,7 +71,11 @@ func (sc *section) send(a *attempt, op *acquireOp) error {
 	default:
 		a.op.Kind, a.op.Field = resp.OpAcquire, ""
 	}
-	return sc.submit(&a.op)
+	err := sc.submit(&a.op)
+	if err != nil {
+		a.namedNobody()
+	}
+	return err
 }
 
 // Scheduled is its place among the timers.
@@ -117,6 +121,7 @@ func (a *attempt) Answered(_ *resp.Op, r *resp.Result) {
 		}
 	case resp.CodeCancelled:
 		// It never reached the server, unless an earlier copy did: then its owner id stays.
+		a.namedNobody()
 		if !a.kept() {
 			ent.Settled()
 		}
@@ -344,6 +349,9 @@ func (sc *section) failed(a *attempt, r *resp.Result) {
 	}
 	t := a.retry
 	t.last = r.Err
+	if r.Definite() {
+		a.namedNobody()
+	}
 	t.Failed(r.Definite(), lockstate.Sending{At: r.SentAt, Limit: e.nodes.AttemptLimit(), Lease: a.lease()}, now)
 	if ent.First() == nil {
 		sc.tidy(ent)

@@ -158,3 +158,64 @@ func TestARedLockIsGivenBackInTimeThoughItsLeadIsClosed(t *testing.T) {
 		})
 	}
 }
+
+// Who was named by a request that the server has refused was not heard of, whenever it leaves.
+func TestWhoWasNamedByARefusedRequestWasNotHeardOf(t *testing.T) {
+	t.Parallel()
+	const step = 20 * time.Millisecond
+	for ms := step; ms <= 2*time.Second; ms += step {
+		play(t, func(sc *scene) {
+			other := sc.another()
+			far := other.Barrier("b", 3).AwaitAsync(context.Background())
+			b := sc.e.Barrier("b", 3)
+			near := b.AwaitAsync(context.Background())
+			sc.w.Sleep(50 * time.Millisecond)
+			sc.server.refuses = func(args []string) string {
+				if strings.HasPrefix(simScriptNames[scriptArg(args)], "barrier") {
+					return "LOADING no"
+				}
+				return ""
+			}
+			leaves := b.AwaitAsync(context.Background())
+			if ms%(2*step) == 0 { // else it leaves before its request is refused
+				sc.w.Sleep(5 * time.Millisecond)
+			}
+			leaves.Cancel()
+			sc.w.Sleep(ms)
+			sc.server.refuses = nil
+			sc.w.Sleep(10 * time.Second)
+			for who, f := range map[string]*Future[struct{}]{"near": near, "far": far} {
+				if _, err, told := f.Result(); !told || !errors.Is(err, ErrBarrierBroken) {
+					t.Errorf("refused for %v: who waits %s is told: %v, %v", ms, who, told, err)
+				}
+				f.Cancel()
+			}
+			sc.w.Sleep(time.Second)
+			sc.closes(other)
+		})
+	}
+}
+
+// A part that the Close of its engine has given back was not there when a RedLease was, no more than one that was lost.
+func TestRedOfWhichOnePartIsLostAndOneIsClosedIsLost(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.e.joints.watch = nil // it looks at locks that are asked for together, and these are not
+		other := sc.another()
+		m := sc.e.MultiLock("a", "b", "c")
+		rl := &RedLease{lock: &RedLock{m}, lead: sc.e, parts: make([]redPart, 3)}
+		rl.group = newGroupContext(context.Background(), rl.Lost)
+		for i, l := range m.sorted {
+			if i == 1 {
+				l = other.Lock("b")
+			}
+			rl.parts[i].lease.Store(sc.acquire(l))
+		}
+		rl.begin()
+		sc.server.twin.Delete("a") // lost, and not known yet
+		sc.closes(other)           // given back
+		sc.w.Sleep(100 * time.Millisecond)
+		_, err := result(sc, rl.ReleaseAsync())
+		sc.wants(ErrLost, err, "one of three was held")
+	})
+}

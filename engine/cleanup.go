@@ -250,6 +250,9 @@ func (sc *section) partyLeaves(ent *entry, op *acquireOp, gaveUp bool) {
 	c := sc.newCleanup(ent, lockRef{field, op.set.family}, lockstate.Indeterminate{}, op.set.Lease)
 	if gaveUp && !op.SawClosed {
 		c.unheard = &unheardParty{field, "/" + strconv.Itoa(int(op.set.Units)) + "/", named}
+		if slices.Contains(all.fresh, op) {
+			all.left = append(all.left, c.unheard)
+		}
 	}
 	sc.sh.pending++
 	sc.sendCleanup(c)

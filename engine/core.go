@@ -351,6 +351,8 @@ type children struct {
 
 	latch   latchState           // of a latch
 	parties map[*acquireOp]int64 // of a barrier: those that the server may know, by their numbers
+	fresh   []*acquireOp         // of them: whom no request before the last has named
+	left    []*unheardParty      // of those: who has left since
 
 	beside *hold // of a child whose acquire asks to read beside a hold of its owner's
 }
@@ -565,6 +567,7 @@ type singleOp[T any] struct {
 	repeat bool // it may be sent again without an answer
 	tries  int
 	since  clock.Instant
+	last   atomic.Pointer[ServerError] // what it was sent again for
 	read   func(*resp.Result) (T, error)
 	ctx    context.Context //nolint:containedctx // whose end is watched
 	stop   func() bool     // ends that

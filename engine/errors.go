@@ -56,10 +56,10 @@ var (
 	ErrLease = errors.New("holdfast: bad option")
 	// ErrConfig is returned by Open for a configuration that cannot work; nothing was connected.
 	ErrConfig = errors.New("holdfast: bad configuration")
-	// ErrWrongKind is returned when another kind of lock, or a value that is no lock, stands under
-	// the name. Lock, spin, fenced and fair are one kind, as in Redisson, where nothing on the wire tells them apart: who
-	// asks for one of them waits for who holds the name as another. Only an owner's own is told apart: it is not entered
-	// as another.
+	// ErrWrongKind is returned when another kind of lock, or a value that is no lock, stands under the name; but a hash
+	// of somebody else's is, for who asks for a plain lock, one that another holds for ever. Lock, spin, fenced and
+	// fair are one kind, as in Redisson, where nothing on the wire tells them apart: who asks for one of them waits for
+	// who holds the name as another. Only an owner's own is told apart: it is not entered as another.
 	ErrWrongKind = errors.New("holdfast: the name holds another kind of object")
 	// ErrNotReplicated is returned when fewer replicas than WaitReplicas asks for have seen the grant in
 	// time; it was given back. See *NotReplicatedError for how many have.
@@ -130,10 +130,10 @@ func (e leftError) Error() string { return string(e) }
 
 // What becomes of that whose caller has left.
 const (
-	leftQuestion leftError = "before the server answered"
-	leftChange   leftError = "before the server answered; it may be done all the same"
-	leftCounted  leftError = "before the server answered; what was asked for goes on"
-	leftRelease  leftError = "before the server answered; the release goes on"
+	leftQuestion leftError = "before it was done"
+	leftChange   leftError = "before it was done; it may be done all the same"
+	leftCounted  leftError = "before it was done; it goes on"
+	leftRelease  leftError = "before it was done; the release goes on"
 	leftAcquire  leftError = "while waiting; the acquire goes on"
 )
 
@@ -141,10 +141,11 @@ const (
 func (e *WaitError) Error() string {
 	text := fmt.Sprintf("holdfast: %s: %s ", quote(e.Name), unprefixed(e.cause))
 	var unknown *UnknownError
+	_, left := leftOf(e.state)
 	switch {
 	case e.state == nil:
 		return text + "before it was asked for"
-	case isLeft(e.state):
+	case left:
 		return text + e.state.Error()
 	case isServers(e.state):
 		return text + "while waiting, the last answer was: " + unprefixed(errors.Unwrap(e.state))
@@ -160,8 +161,11 @@ func (e *WaitError) Error() string {
 // Unwrap makes it ctx's error, with what is known beside it.
 func (e *WaitError) Unwrap() []error {
 	var unknown *UnknownError
+	last, left := leftOf(e.state)
 	switch {
-	case e.state == nil, isLeft(e.state):
+	case last != nil:
+		return []error{e.cause, last}
+	case e.state == nil, left:
 		return []error{e.cause}
 	case !errors.As(e.state, &unknown): // who is in the way
 		return []error{e.cause, e.state}
@@ -174,12 +178,29 @@ func (e *WaitError) Unwrap() []error {
 
 // leftSeveral says it of several locks, of which the error has the name of the first.
 func leftSeveral(n int) leftError {
-	return leftError(fmt.Sprintf("before the servers answered, %d locks in all; what was asked of them goes on", n))
+	return leftError(fmt.Sprintf("before it was done, of %d locks in all; what was asked of them goes on", n))
 }
 
-func isLeft(err error) bool {
-	_, left := err.(leftError) //nolint:errorlint // it stands alone
-	return left
+// A leftBehind is a leftError with what the server has said of it so far.
+type leftBehind struct {
+	leftError
+	last *ServerError
+}
+
+func (e leftBehind) Error() string {
+	return e.leftError.Error() + "; the last answer was: " + unprefixed(e.last)
+}
+
+// leftOf is what a WaitError knows of that whose caller has left, with the server's last error, if that is known.
+func leftOf(err error) (last *ServerError, left bool) {
+	switch err := err.(type) { //nolint:errorlint // it stands alone
+	case leftError:
+		return nil, true
+	case leftBehind:
+		return err.last, true
+	default:
+		return nil, false
+	}
 }
 
 // isServers reports whether an error is what a server says of a name, and nothing else.

@@ -123,8 +123,9 @@ func (f *Future[T]) Done() <-chan struct{} {
 	}
 }
 
-// Await waits for the result. The end of ctx ends only this wait, with ctx's error, as a *WaitError which says of what:
-// the operation goes on, and the future may be awaited again. A result that is there wins over an ended ctx.
+// Await waits for the result. The end of ctx ends only this wait, with ctx's error, as a *WaitError which says of what,
+// of several futures the first that has no result: the operation goes on, and the future may be awaited again. A result
+// that is there wins over an ended ctx.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if v, err, ok := f.Result(); ok {
 		return v, err
@@ -219,10 +220,11 @@ type combined[T any] struct {
 	Future[T]
 	cancel func()
 	run    *callback.Pool
+	waits  func(cause error) error // what one is told who has waited for the first that has no result yet
 }
 
 func (c *combined[T]) runner() *callback.Pool       { return c.run }
-func (c *combined[T]) awaitEnded(cause error) error { return cause }
+func (c *combined[T]) awaitEnded(cause error) error { return c.waits(cause) }
 
 func (c *combined[T]) abandon(err error) bool {
 	var none T
@@ -246,6 +248,14 @@ func combine[T, U any](fs []*Future[T]) *combined[U] {
 		c.run = fs[0].op.runner()
 	}
 	c.cancel = func() { cancelAll(fs) }
+	c.waits = func(cause error) error {
+		for _, f := range fs {
+			if _, _, over := f.Result(); !over {
+				return f.op.awaitEnded(cause)
+			}
+		}
+		return cause
+	}
 	return c
 }
 

@@ -52,8 +52,10 @@ func (l *CountDownLatch) AwaitAsync(ctx context.Context) *Future[struct{}] {
 // CountDown counts the latch down by one. It opens with the last one; one that is open stays so. It is detached: the
 // end of ctx ends only the wait for the answer.
 //
-// Errors: ErrUnknown if no answer came, and the engine goes on counting it down; *ServerError if the server refused:
-// nothing was counted; ErrWrongKind, ErrClosed, ErrName, ErrLease.
+// Errors: ErrUnknown if no answer came, or none but that the server cannot do it now, such as READONLY, for some
+// seconds: the engine goes on with it, for an hour at most, so do not count it down again; such an error has the
+// server's last word, a *ServerError, beside it. *ServerError alone if the server refused for good: nothing was
+// counted; ErrWrongKind, ErrClosed, ErrName, ErrLease.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	_, err := l.CountDownAsync(1).Await(ctx)
 	return err

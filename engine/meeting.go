@@ -22,12 +22,28 @@ type meeting struct {
 	asks []*acquireOp
 }
 
+// namedNobody follows a request that has not run: whom it would have been the first to name the server has never
+// heard of.
+func (a *attempt) namedNobody() {
+	if _, meets := a.op.Sink.(*meeting); !meets {
+		return
+	}
+	all := a.ent.ensureChildren()
+	for _, op := range all.fresh {
+		delete(all.parties, op)
+	}
+	for _, p := range all.left {
+		p.named = false
+	}
+}
+
 // meet makes the attempt ask for everybody who waits.
 func (a *attempt) meet() {
 	e, all := a.ent.eng, a.ent.ensureChildren()
 	if all.parties == nil {
 		all.parties = make(map[*acquireOp]int64)
 	}
+	all.fresh, all.left = nil, nil
 	m, list := &meeting{attempt: a}, make([]string, 0, 4)
 	for op := range a.ent.ops {
 		id, known := all.parties[op]
@@ -40,6 +56,7 @@ func (a *attempt) meet() {
 		if !known {
 			id = e.requests.Add(1)
 			all.parties[op] = id
+			all.fresh = append(all.fresh, op)
 		}
 		party := strconv.FormatInt(id, 10) + "/" + strconv.Itoa(int(op.set.Units))
 		if op.SawClosed {

@@ -213,6 +213,11 @@ func (ml *MultiLease) ReleaseAsync() *Future[struct{}] {
 		return &sum.Future
 	}
 	ml.endContext(cause)
+	sum.then(func() { // what was found to be lost by giving it back was lost before
+		if errors.Is(sum.err, ErrLost) {
+			ml.state.CompareAndSwap(leaseReleased, leaseLost)
+		}
+	})
 	// The last first: who waits for several locks waits for the first of them, and finds the others free then.
 	for i := len(ml.leases) - 1; i >= 0; i-- {
 		sum.add(ml.leases[i], givePart(ml.leases[i]))

@@ -439,7 +439,7 @@ func (v *vote) add(f *Future[struct{}]) {
 		v.mu.Lock()
 		v.left--
 		switch lost := errors.Is(f.err, ErrLost); {
-		case lost && v.gone != nil:
+		case v.gone != nil && (lost || errors.Is(f.err, ErrNotHeld)): // Close of one engine has given its part back
 			v.needed--
 			v.had--
 		case f.err == nil:

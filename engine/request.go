@@ -14,10 +14,14 @@ import (
 func (op *singleOp[T]) runner() *callback.Pool { return op.eng.callbacks }
 
 func (op *singleOp[T]) awaitEnded(cause error) error {
+	left := leftQuestion
 	if op.raises != nil || op.bounded || op.copies || !op.repeat {
-		return &WaitError{op.name, cause, leftChange}
+		left = leftChange
 	}
-	return &WaitError{op.name, cause, leftQuestion}
+	if last := op.last.Load(); last != nil {
+		return &WaitError{op.name, cause, leftBehind{left, last}}
+	}
+	return &WaitError{op.name, cause, left}
 }
 
 func (op *singleOp[T]) abandon(err error) bool {
@@ -97,6 +101,9 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	e := op.eng
 	if (op.bounded || op.copies) && !r.Definite() {
 		op.indeterminate.Unanswered(r.SentAt, e.nodes.AttemptLimit(), 0)
+	}
+	if r.Err != nil {
+		op.last.Store(r.Err)
 	}
 	if r.Err != nil && op.again(r) {
 		return

@@ -90,9 +90,11 @@ func (s *Semaphore) TryAcquireAsync(ctx context.Context, n int) *Future[struct{}
 // Release gives n permits back; it need not be who took them. It is detached: the end of ctx ends only the wait for the
 // answer.
 //
-// Errors: ErrUnknown if no answer came, or if some were handed to who waits here and the server refused the others, and
-// the engine goes on giving them back, for an hour at most; *ServerError or ErrWrongKind if the server refused: nothing
-// was given back; ErrClosed; ErrLease as Acquire.
+// Errors: ErrUnknown if no answer came, or none but that the server cannot do it now, such as READONLY, for some
+// seconds, or if some were handed to who waits here and the server refused the others: the engine goes on giving them
+// back, for an hour at most, so do not release them again; such an error has the server's last word, a *ServerError,
+// beside it. *ServerError alone or ErrWrongKind if the server refused for good: nothing was given back; ErrClosed;
+// ErrLease as Acquire.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	_, err := s.ReleaseAsync(n).Await(ctx)
 	return err

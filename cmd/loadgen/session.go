@@ -133,6 +133,7 @@ func (s *session) play(ctx context.Context) {
 		rounds, err = s.measure(ctx)
 		note(err)
 	}
+	s.report.Interrupted = ctx.Err() != nil
 	s.report.AddRounds(s.cfg, rounds)
 	s.chaos.AddTo(s.report, quiet)
 	note(s.scenario.Finish(context.WithoutCancel(ctx), s.report))

@@ -127,7 +127,7 @@ terminal, or as COLUMNS says; in a pipe nothing is wrapped. --pprof and --cpupro
 "go tool pprof -tags"; see docs/PROFILING.md.
 
 Exit status: 0 ok; 1 something failed; 2 bad usage; 3 no connection; 4 two holders of one lock at
-once, or a token that did not rise; 130 interrupted before the run began, or twice. One interrupt ends the run early,
+once, or a token that did not rise; 130 interrupted before a pair was completed, or twice. One interrupt ends the run early,
 with a report.
 `
 

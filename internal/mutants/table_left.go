@@ -25,6 +25,21 @@ func left() []mutant {
 			"engine/internal/suite/several", "TestMultiThatCloseHasGivenBackIsToldInOneLine", false,
 		},
 		{
+			"refused-request-has-named", "who was named by a refused request counts as heard of",
+			one("engine/attempt.go", "if r.Definite() {\n\t\ta.namedNobody()", "if false {\n\t\ta.namedNobody()"),
+			"engine", "TestWhoWasNamedByARefusedRequestWasNotHeardOf", false,
+		},
+		{
+			"leaver-was-named-by-a-refused-request", "who leaves before its request is refused counts as heard of",
+			one("engine/meeting.go", "\t\tp.named = false\n", "\t\t_ = p\n"),
+			"engine", "TestWhoWasNamedByARefusedRequestWasNotHeardOf", false,
+		},
+		{
+			"red-counts-what-close-gave-back", "a part that Close has given back counts towards a majority",
+			one("engine/redlease.go", "(lost || errors.Is(f.err, ErrNotHeld))", "lost"),
+			"engine", "TestRedOfWhichOnePartIsLostAndOneIsClosedIsLost", false,
+		},
+		{
 			"run-reports-its-end", "an election reports that its ctx has ended",
 			one("engine/election/run.go", " || errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))", ""),
 			"engine/election", "TestRunIsSilentAboutItsEnd", false,

@@ -79,6 +79,7 @@ type Report struct {
 	Failures    []string `json:"failures"`
 	Status      int      `json:"status"`
 
+	tooSoon   bool // the user ended it before there was a pair
 	mayForget bool // the servers may: not in hold, which counts by master what was lost
 	Violated  bool `json:"-"` // the server's side, or another process, shows a grant without a lock
 }
@@ -189,7 +190,11 @@ func (r *Report) AddRounds(cfg *config.Config, rounds []Round) {
 	if n := total.ErrorCount(); n > 0 {
 		r.Fail("%d operations failed: %s", n, meter.FormatErrors(total.Errors))
 	}
-	if r.Pairs == 0 {
+	switch {
+	case r.Pairs == 0 && r.Interrupted:
+		r.tooSoon = true
+		r.Fail("interrupted before one pair was completed")
+	case r.Pairs == 0:
 		r.Fail("not one pair was completed")
 	}
 	r.judgeRate(cfg, len(rounds))
@@ -276,6 +281,8 @@ func (r *Report) Settle() {
 	switch {
 	case r.Violations > 0 || r.Violated:
 		r.Status = StatusViolation
+	case r.tooSoon && len(r.Failures) == 1:
+		r.Status = StatusInterrupted
 	case len(r.Failures) > 0:
 		r.Status = StatusFailed
 	default:

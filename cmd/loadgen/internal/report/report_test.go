@@ -50,6 +50,15 @@ func TestEachThingThatIsWrongIsEnough(t *testing.T) {
 		"NotOnePair": {func(_ *testing.T, r *Report) {
 			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: meter.NewRecorder(), Cost: meter.Cost{Wall: time.Second}}})
 		}, StatusFailed, "not one pair"},
+		"InterruptedTooSoon": {func(_ *testing.T, r *Report) {
+			r.Interrupted = true
+			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: meter.NewRecorder(), Cost: meter.Cost{Wall: time.Second}}})
+		}, StatusInterrupted, "interrupted before one pair"},
+		"InterruptedTooSoonAndWrong": {func(_ *testing.T, r *Report) {
+			r.Interrupted = true
+			r.AddRounds(&config.Config{CheckServer: "off"}, []Round{{Rec: meter.NewRecorder(), Cost: meter.Cost{Wall: time.Second}}})
+			r.AddLeft(1)
+		}, StatusFailed, "1 locks are still on the server"},
 		"LostOnMastersThatLived": {func(_ *testing.T, r *Report) {
 			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, Lost: 2, LostElsewhere: 1}).AddTo(r)
 			r.Lost = 3

@@ -107,9 +107,9 @@ func TestWhoseCtxEndsIsToldOfWhat(t *testing.T) {
 	end()
 	p.HoldCommands()
 	t.Cleanup(func() { p.ReleaseCommands() })
-	const asked, changed, released = "before the server answered", "before the server answered; it may be done all the same",
-		"before the server answered; the release goes on"
-	const counted = "before the server answered; what was asked for goes on"
+	const asked, changed, released = "before it was done", "before it was done; it may be done all the same",
+		"before it was done; the release goes on"
+	const counted = "before it was done; it goes on"
 	for _, c := range []struct {
 		what, name, says string
 		detached         bool // it begins whatever its ctx says
@@ -129,9 +129,14 @@ func TestWhoseCtxEndsIsToldOfWhat(t *testing.T) {
 		{"Release of a permit", "permits", released, true, permit.Release},
 		{"Release of permits", "sem", counted, true, func(ctx context.Context) error { return sem.Release(ctx, 1) }},
 		{"CountDown", "latch", counted, true, latch.CountDown},
-		{"Release of two", "m1", "before the servers answered, 2 locks in all; what was asked of them goes on", true, several.Release},
+		{"Release of two", "m1", "before it was done, of 2 locks in all; what was asked of them goes on", true, several.Release},
 		{"Await", "other", "while waiting; the acquire goes on", true, func(ctx context.Context) error {
 			f := e.Lock("other").AcquireAsync(context.Background())
+			defer f.Cancel()
+			return second(f.Await(ctx))
+		}},
+		{"Await of several", "another", "while waiting; the acquire goes on", true, func(ctx context.Context) error {
+			f := engine.AllLeases(e.Lock("another").AcquireAsync(context.Background()))
 			defer f.Cancel()
 			return second(f.Await(ctx))
 		}},
@@ -153,6 +158,14 @@ func TestWhoseCtxEndsIsToldOfWhat(t *testing.T) {
 		cancel()
 	}
 	p.ReleaseCommands()
+	require.NoError(t, p.Idle(testkit.Limited(t)))
+	p.Refuse(testkit.ScriptCall("inspect"), -1, "LOADING not yet")
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err = e.Lock("held").Inspect(ctx)
+	require.EqualError(t, err, `holdfast: "held": context deadline exceeded before it was done; the last answer was: server: LOADING not yet`)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, engine.ClassLoading, testkit.ServerClass(err))
 	testkit.Release(t, fixed)
 	require.NoError(t, testkit.Close(e))
 }

@@ -252,6 +252,19 @@ func TestMultiWhoseLeaseRunsOutIsLostByTheClock(t *testing.T) {
 	testkit.NoKeys(t, s)
 }
 
+// A loss that is found by giving back was one before.
+func TestMultiIsLostWhereItsReleaseSaysSo(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	ls, err := e.MultiLock("a", "b").Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	s.Do(t, "DEL", "a")
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+	require.True(t, ls.Lost())
+	require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
+	testkit.NoKeys(t, s)
+}
+
 func TestMultiThatCloseHasGivenBackIsToldInOneLine(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())

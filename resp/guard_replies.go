@@ -453,7 +453,7 @@ func (s *replyScanner) reply(m *message) error {
 	switch {
 	case ok && c.channels > 0 && m.is("QUEUED"):
 		return errQueued
-	case ok && c.channels == 0 && !m.is("PONG") && !m.is("pong"):
+	case ok && c.channels == 0 && !m.pong():
 		return errPong
 	}
 	return nil
@@ -469,6 +469,14 @@ func (s *replyScanner) spend() {
 	s.spent = max(s.spent, s.forfeit)
 	s.forfeit = s.asked.allowed.Load()
 	s.mark = s.asked.sent.Load()
+}
+
+// pong reports whether a message is to the client the answer to a PING: a string in RESP3, an array in RESP2.
+func (m *message) pong() bool {
+	if m.size > 0 {
+		return m.is("pong")
+	}
+	return m.is("PONG")
 }
 
 // push says what kind of push a message is, or would be.

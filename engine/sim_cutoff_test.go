@@ -7,7 +7,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
 )
 
-// One engine that is cut off in the simulation, while the others and the server go on: what it sends is lost, or runs and
+// One engine that is cut off in the simulation (a network partition), while the others and the server go on: what it sends is lost, or runs and
 // its answers are lost. It goes on by itself, until its leases are over; others take what it had, and at a barrier they
 // are told that one is missing.
 
@@ -50,6 +50,9 @@ func (s *sim) cutOff() {
 			return
 		}
 		se, d := s.engines[s.w.Int64N(int64(len(s.engines)))], s.span(50*time.Millisecond, simMostCut)
+		if se.isCutOff() {
+			continue
+		}
 		s.faultCount++
 		se.cut = simCut{until: s.w.Now().Add(d), oneWay: s.w.Int64N(3) == 0}
 		s.story("engine %d is cut off for %v (one way: %v)", se.n, d, se.cut.oneWay)

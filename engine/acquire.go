@@ -67,7 +67,7 @@ func (op *acquireOp) endedError(cause error) error {
 func (op *acquireOp) runner() *callback.Pool { return op.lock.eng.callbacks }
 
 func (op *acquireOp) awaitEnded(cause error) error {
-	return &WaitError{op.lock.Name(), cause, leftAcquire}
+	return leftBehind(op.lock.Name(), cause, leftAcquire)
 }
 
 // finish publishes the result of a claimed op.

@@ -159,7 +159,7 @@ func (g *pendingUnits) add(more pendingUnits) {
 func (op *countedRelease) abandon(error) bool     { return false }
 func (op *countedRelease) runner() *callback.Pool { return op.eng.callbacks }
 func (op *countedRelease) awaitEnded(cause error) error {
-	return &WaitError{op.name, cause, leftCounted}
+	return leftBehind(op.name, cause, leftCounted)
 }
 
 // releaseUnits has so much given back.

@@ -119,34 +119,53 @@ func (e *HeldError) Unwrap() []error {
 type WaitError struct {
 	Name  string
 	cause error // ctx's
-	state error // what a MaxWait that ended then would have been told, or a leftError; nil: nothing was asked
+	state error // what a MaxWait that ended then would have been told, or a *leftError; nil: nothing was asked
 }
 
-// A leftError is what a WaitError says of that whose caller has left.
-type leftError string
+// A leftError is the state of that whose caller has left: what becomes of it, and the server's last error, if that is
+// known.
+type leftError struct {
+	becomes string
+	last    *ServerError
+}
 
 // Error is a part of a sentence.
-func (e leftError) Error() string { return string(e) }
+func (e *leftError) Error() string {
+	if e.last == nil {
+		return e.becomes
+	}
+	return e.becomes + "; the last answer was: " + unprefixed(e.last)
+}
 
 // What becomes of that whose caller has left.
 const (
-	leftQuestion leftError = "before it was done"
-	leftChange   leftError = "before it was done; it may be done all the same"
-	leftCounted  leftError = "before it was done; it goes on"
-	leftRelease  leftError = "before it was done; the release goes on"
-	leftAcquire  leftError = "while waiting; the acquire goes on"
+	leftQuestion = "before it was done"
+	leftChange   = "before it was done; it may be done all the same"
+	leftCounted  = "before it was done; it goes on"
+	leftRelease  = "before it was done; the release goes on"
+	leftAcquire  = "while waiting; the acquire goes on"
 )
+
+// leftSeveral says it of several locks, of which the error has the name of one.
+func leftSeveral(n int) string {
+	return fmt.Sprintf("before it was done, of %d locks in all; what was asked of them goes on", n)
+}
+
+// leftBehind is what one is told whose ctx has ended while what it waited for goes on.
+func leftBehind(name string, cause error, becomes string) error {
+	return &WaitError{name, cause, &leftError{becomes: becomes}}
+}
 
 // Error says what was waited for, and what is known of why that took so long.
 func (e *WaitError) Error() string {
 	text := fmt.Sprintf("holdfast: %s: %s ", quote(e.Name), unprefixed(e.cause))
 	var unknown *UnknownError
-	_, left := leftOf(e.state)
+	var left *leftError
 	switch {
 	case e.state == nil:
 		return text + "before it was asked for"
-	case left:
-		return text + e.state.Error()
+	case errors.As(e.state, &left):
+		return text + left.Error()
 	case isServers(e.state):
 		return text + "while waiting, the last answer was: " + unprefixed(errors.Unwrap(e.state))
 	case !errors.As(e.state, &unknown):
@@ -161,11 +180,13 @@ func (e *WaitError) Error() string {
 // Unwrap makes it ctx's error, with what is known beside it.
 func (e *WaitError) Unwrap() []error {
 	var unknown *UnknownError
-	last, left := leftOf(e.state)
+	var left *leftError
 	switch {
-	case last != nil:
-		return []error{e.cause, last}
-	case e.state == nil, left:
+	case e.state == nil:
+		return []error{e.cause}
+	case errors.As(e.state, &left) && left.last != nil:
+		return []error{e.cause, left.last}
+	case left != nil:
 		return []error{e.cause}
 	case !errors.As(e.state, &unknown): // who is in the way
 		return []error{e.cause, e.state}
@@ -173,33 +194,6 @@ func (e *WaitError) Unwrap() []error {
 		return []error{e.cause}
 	default:
 		return []error{e.cause, unknown.cause}
-	}
-}
-
-// leftSeveral says it of several locks, of which the error has the name of the first.
-func leftSeveral(n int) leftError {
-	return leftError(fmt.Sprintf("before it was done, of %d locks in all; what was asked of them goes on", n))
-}
-
-// A leftBehind is a leftError with what the server has said of it so far.
-type leftBehind struct {
-	leftError
-	last *ServerError
-}
-
-func (e leftBehind) Error() string {
-	return e.leftError.Error() + "; the last answer was: " + unprefixed(e.last)
-}
-
-// leftOf is what a WaitError knows of that whose caller has left, with the server's last error, if that is known.
-func leftOf(err error) (last *ServerError, left bool) {
-	switch err := err.(type) { //nolint:errorlint // it stands alone
-	case leftError:
-		return nil, true
-	case leftBehind:
-		return err.last, true
-	default:
-		return nil, false
 	}
 }
 

@@ -102,7 +102,7 @@ func partsOf(ctx context.Context, locks []*Lock, by *Owner) []part {
 }
 
 func (op *multiOp) awaitEnded(cause error) error {
-	return &WaitError{op.lock.sorted[0].Name(), cause, leftAcquire}
+	return leftBehind(op.lock.sorted[0].Name(), cause, leftAcquire)
 }
 
 // abandon gives the operation up: everything that it took is on its way back before its result is published.

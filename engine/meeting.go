@@ -74,6 +74,7 @@ func (sc *section) met(a *attempt, r *resp.Result) {
 	ent, m, by := a.ent, a.op.Sink.(*meeting), a.ent.WokenBy()
 	ent.Settled()
 	ent.ensureWakeups()
+	ent.children().fresh, ent.children().left = nil, nil // the server has heard of them
 	for i, op := range m.asks[:len(r.Verdicts)] {
 		v := r.Verdicts[i]
 		switch {

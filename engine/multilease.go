@@ -183,7 +183,7 @@ func (ml *MultiLease) Extend(ctx context.Context, d time.Duration) error {
 	if at := ml.firstLost(); at >= 0 {
 		return &nameError{ml.leases[at].Name(), ErrLost}
 	}
-	sum := newSummary(ml.lead, len(ml.leases), nil)
+	sum := ml.newSummary(nil)
 	for _, ls := range slices.Backward(ml.leases) {
 		sum.add(ls, extendPart(ls, d))
 	}
@@ -203,7 +203,7 @@ func (ml *MultiLease) Release(ctx context.Context) error {
 // ReleaseAsync is Release as a future. Cancelling it changes nothing: the releases are on their way.
 func (ml *MultiLease) ReleaseAsync() *Future[struct{}] {
 	lost := ml.allLost()
-	sum := newSummary(ml.lead, len(ml.leases), lost)
+	sum := ml.newSummary(lost)
 	end, cause := leaseReleased, ErrReleased
 	if len(lost) > 0 {
 		end, cause = leaseLost, ErrLost
@@ -213,11 +213,6 @@ func (ml *MultiLease) ReleaseAsync() *Future[struct{}] {
 		return &sum.Future
 	}
 	ml.endContext(cause)
-	sum.then(func() { // what was found to be lost by giving it back was lost before
-		if errors.Is(sum.err, ErrLost) {
-			ml.state.CompareAndSwap(leaseReleased, leaseLost)
-		}
-	})
 	// The last first: who waits for several locks waits for the first of them, and finds the others free then.
 	for i := len(ml.leases) - 1; i >= 0; i-- {
 		sum.add(ml.leases[i], givePart(ml.leases[i]))
@@ -238,24 +233,25 @@ func (ml *MultiLease) endContext(cause error) {
 // A summary is the future of what was asked of several leases.
 type summary struct {
 	Future[struct{}]
-	eng    *Engine
+	of     *MultiLease
 	left   atomic.Int64
 	leases []*Lease
 	all    []*Future[struct{}]
 	lost   []*Lease // before anything was asked
 }
 
-func newSummary(e *Engine, n int, lost []*Lease) *summary {
-	s := &summary{eng: e, lost: lost, leases: make([]*Lease, 0, n), all: make([]*Future[struct{}], 0, n)}
+func (ml *MultiLease) newSummary(lost []*Lease) *summary {
+	n := len(ml.leases)
+	s := &summary{of: ml, lost: lost, leases: make([]*Lease, 0, n), all: make([]*Future[struct{}], 0, n)}
 	s.Future.op = s
 	s.left.Store(int64(n))
 	return s
 }
 
-func (s *summary) runner() *callback.Pool { return s.eng.callbacks }
+func (s *summary) runner() *callback.Pool { return s.of.lead.callbacks }
 
 func (s *summary) awaitEnded(cause error) error {
-	return &WaitError{s.leases[len(s.leases)-1].Name(), cause, leftSeveral(len(s.leases))}
+	return leftBehind(s.leases[len(s.leases)-1].Name(), cause, leftSeveral(len(s.leases)))
 }
 
 // abandon changes nothing: what was asked is on its way.
@@ -269,9 +265,14 @@ func (s *summary) add(ls *Lease, f *Future[struct{}]) {
 
 // answered counts an answer. The last makes the result.
 func (s *summary) answered() {
-	if s.left.Add(-1) == 0 {
-		s.resolve(struct{}{}, s.result())
+	if s.left.Add(-1) > 0 {
+		return
 	}
+	err := s.result()
+	if errors.Is(err, ErrLost) { // what is found to be lost by giving it back was lost before
+		s.of.state.CompareAndSwap(leaseReleased, leaseLost)
+	}
+	s.resolve(struct{}{}, err)
 }
 
 // result joins what is to be told: the lost ones in one error, and those that Close has given back; of the others the

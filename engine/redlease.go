@@ -396,11 +396,11 @@ func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
 type vote struct {
 	Future[struct{}]
 	eng  *Engine
-	name string // of one of
-	of   int    // parts
+	name string // of one of the locks
+	of   int    // how many parts
 	lost error  // what is told in any case
-	// A part that was lost agrees: that server is free. If so many were that no majority was left, others may have had
-	// one, and this is told.
+	// A part that was lost, or that Close has given back, agrees: that server is free. If so many were that no majority
+	// was left, others may have had one, and this is told.
 	gone error
 	item wheel.Item[timed] // when it is not waited any longer for who says which
 
@@ -427,7 +427,7 @@ func (rl *RedLease) newVote(n int) *vote {
 
 func (v *vote) runner() *callback.Pool { return v.eng.callbacks }
 
-func (v *vote) awaitEnded(cause error) error { return &WaitError{v.name, cause, leftSeveral(v.of)} }
+func (v *vote) awaitEnded(cause error) error { return leftBehind(v.name, cause, leftSeveral(v.of)) }
 
 // abandon changes nothing: what was asked is on its way.
 func (v *vote) abandon(error) bool { return false }
@@ -439,7 +439,7 @@ func (v *vote) add(f *Future[struct{}]) {
 		v.mu.Lock()
 		v.left--
 		switch lost := errors.Is(f.err, ErrLost); {
-		case v.gone != nil && (lost || errors.Is(f.err, ErrNotHeld)): // Close of one engine has given its part back
+		case v.gone != nil && (lost || errors.Is(f.err, ErrNotHeld)): // or Close has given it back
 			v.needed--
 			v.had--
 		case f.err == nil:

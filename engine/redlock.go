@@ -192,7 +192,7 @@ func (op *redOp) prepare(ctx context.Context) {
 }
 
 func (op *redOp) awaitEnded(cause error) error {
-	return &WaitError{op.lock.all.sorted[0].Name(), cause, leftAcquire}
+	return leftBehind(op.lock.all.sorted[0].Name(), cause, leftAcquire)
 }
 
 func (op *redOp) abandon(err error) bool {

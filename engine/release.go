@@ -28,7 +28,7 @@ func newReleaseOp(h *hold) *releaseOp {
 func (op *releaseOp) runner() *callback.Pool { return op.hold.ent.eng.callbacks }
 
 func (op *releaseOp) awaitEnded(cause error) error {
-	return &WaitError{op.hold.ent.eng.nameOf(op.hold.ent.key), cause, leftRelease}
+	return leftBehind(op.hold.ent.eng.nameOf(op.hold.ent.key), cause, leftRelease)
 }
 
 // abandon changes nothing: a release is detached from its caller.

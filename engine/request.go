@@ -14,12 +14,9 @@ import (
 func (op *singleOp[T]) runner() *callback.Pool { return op.eng.callbacks }
 
 func (op *singleOp[T]) awaitEnded(cause error) error {
-	left := leftQuestion
+	left := &leftError{leftQuestion, op.last.Load()}
 	if op.raises != nil || op.bounded || op.copies || !op.repeat {
-		left = leftChange
-	}
-	if last := op.last.Load(); last != nil {
-		return &WaitError{op.name, cause, leftBehind{left, last}}
+		left.becomes = leftChange
 	}
 	return &WaitError{op.name, cause, left}
 }

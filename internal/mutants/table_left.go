@@ -40,6 +40,11 @@ func left() []mutant {
 			"engine", "TestRedOfWhichOnePartIsLostAndOneIsClosedIsLost", false,
 		},
 		{
+			"multi-forgets-what-its-release-found", "several locks of which one was lost are said to be held still",
+			one("engine/multilease.go", "\t\ts.of.state.CompareAndSwap(leaseReleased, leaseLost)\n", ""),
+			"engine/internal/suite/several", "TestMultiIsLostWhereItsReleaseSaysSo", false,
+		},
+		{
 			"run-reports-its-end", "an election reports that its ctx has ended",
 			one("engine/election/run.go", " || errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))", ""),
 			"engine/election", "TestRunIsSilentAboutItsEnd", false,

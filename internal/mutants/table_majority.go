@@ -18,7 +18,7 @@ func joining() []mutant {
 		},
 		{
 			"red-waits-for-what-is-lost", "a release of a lock that was never lost says it was, and waits for a silent server",
-			one(lease, "part back\n\t\t\tv.needed--\n", "part back\n"), severalSuite,
+			one(lease, "given it back\n\t\t\tv.needed--\n", "given it back\n"), severalSuite,
 			"TestRedLockIsFreeThoughOnePartWasLostAndOneServerIsSilent", false,
 		},
 		{

@@ -159,6 +159,9 @@ func (c *cleanup) Answered(_ *resp.Op, r *resp.Result) {
 	if r.Code == resp.CodeReleased && !traits(c.op.Family).meets {
 		sc.sh.counts.ghosts++
 	}
+	if traits(c.op.Family).goneBy(r) { // nothing is there that could be given back
+		r = &resp.Result{Code: resp.CodeNotOurs, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt}
+	}
 	if r.Err == nil { // else it is sent again
 		sc.cleaned(c)
 	}

@@ -691,11 +691,17 @@ type family struct {
 	meets   bool        // who waits is a party: the server knows of it, and is told when it leaves
 	fixed   bool        // without an option for it a lease is not renewed
 	parts   bool        // a name is parts of an object: others may have some of them, and hear of its releases
+	alone   bool        // it is one key: a value of another type there says that nothing of it is left
 	spinsAs resp.Family // the family that it is with the option Spin; 0: it cannot spin
 
 	channel          func(key string) string        // where its releases are published
 	channelInCluster func(key string) string        // the same in a cluster; nil: channel
 	ownChannel       func(key, field string) string // where a waiter hears that it is next; nil: all listen to channel
+}
+
+// goneBy reports whether an answer says that nothing of this family is left under the name.
+func (f *family) goneBy(r *resp.Result) bool {
+	return f.alone && r.Err != nil && r.Err.Class == resp.ClassWrongType
 }
 
 // What two families are to each other.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/slot"
 )
@@ -240,10 +241,13 @@ type UnknownError struct {
 	applies bool // what was asked for may have been done, or may yet be: to ask again could count twice
 }
 
+// timeFormat is how an error shows a time.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
 // Error says by when the lock is free.
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("holdfast: outcome for %s is unknown, free by %s", quote(e.Name),
-		e.FreeBy.Format("2006-01-02T15:04:05.000Z07:00"))
+		e.FreeBy.Format(timeFormat))
 	if e.FreeBy.IsZero() {
 		text = fmt.Sprintf("holdfast: outcome for %s is unknown", quote(e.Name))
 	}
@@ -332,6 +336,26 @@ type becauseError struct{ err, cause error }
 
 func (e *becauseError) Error() string   { return e.err.Error() + ": " + unprefixed(e.cause) }
 func (e *becauseError) Unwrap() []error { return []error{e.err, e.cause} }
+
+// A causeError is why a lock was lost.
+type causeError renew.Cause
+
+func (c causeError) Error() string { return causeText(renew.Cause(c)) }
+
+func causeText(c renew.Cause) string {
+	switch c {
+	case renew.CauseNotOurs:
+		return "the server says it is not ours"
+	case renew.CauseWrongType:
+		return "another value stands in its place"
+	case renew.CauseForced:
+		return "it was force-released"
+	case renew.CauseClosed:
+		return "the engine closes and lets it expire"
+	default:
+		return "its lease ran out unrenewed"
+	}
+}
 
 // A wrongKindError is ErrWrongKind with what the server says.
 type wrongKindError struct{ said *ServerError }

@@ -14,14 +14,16 @@ var families = [resp.MaxFamilies]family{
 	resp.FamilyLock: {
 		kind: slot.KindLock, channel: slot.LockChannel,
 		Traits: lockstate.Traits{Enters: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin, lingers: true,
+		alone: true,
 	},
 	resp.FamilySpin: { // what its release says differs, not what it is
 		kind: slot.KindLock, channel: slot.LockChannel,
 		Traits: lockstate.Traits{Enters: uint8(resp.FamilyLock), HandsOff: true}, spinsAs: resp.FamilySpin, unheard: true,
+		alone: true,
 	},
 	resp.FamilyFenced: { // each grant has a token of the server's, so none is handed over
 		kind: slot.KindFenced, channel: slot.LockChannel,
-		Traits: lockstate.Traits{Enters: uint8(resp.FamilyFenced)}, fenced: true,
+		Traits: lockstate.Traits{Enters: uint8(resp.FamilyFenced)}, fenced: true, alone: true,
 	},
 	resp.FamilyRead: {
 		kind: slot.KindRW, channel: slot.RWChannel,

@@ -158,6 +158,29 @@ func (ls *Lease) decided() (over, lost bool) {
 	}
 }
 
+// lostWhy is why a lease was lost; nil: it was not, or that was not noted.
+func (ls *Lease) lostWhy() error {
+	switch status := ls.hold.Status(); {
+	case status == lockstate.Released && ls.state.Load() == leaseLost: // its release was told
+		return causeError(renew.CauseNotOurs)
+	case status == lockstate.Released, status == lockstate.Held && !ls.Lost():
+		return nil
+	default:
+		return causeError(ls.hold.LostBy())
+	}
+}
+
+// lostError is ErrLost of a lease that was lost, with the reason.
+func (ls *Lease) lostError() error { return ls.hold.lostFor(ls.lostWhy()) }
+
+// lostFor is ErrLost of a hold, for a reason.
+func (h *hold) lostFor(why error) error {
+	if why == nil {
+		return &nameError{h.ent.eng.nameOf(h.ent.key), ErrLost}
+	}
+	return &nameError{h.ent.eng.nameOf(h.ent.key), &becauseError{ErrLost, why}}
+}
+
 // OwnerID returns the owner id, the field in Redis: it names the engine and this hold, not the caller. Holds of other
 // names may have the same: it says who has it together with the name only.
 func (ls *Lease) OwnerID() string { return ls.hold.ownerID() }
@@ -196,7 +219,7 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("%w: Extend on a lease that the watchdog renews", ErrLease)
 	}
 	if ls.Lost() {
-		return &nameError{ls.Name(), ErrLost}
+		return ls.lostError()
 	}
 	_, err = ls.extend(ctx, d).Await(ctx)
 	return err
@@ -204,8 +227,8 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 
 // Release gives the lock back. It is detached: the end of ctx ends only the wait for the answer.
 //
-// Errors: ErrLost if the lease was lost before; ErrNotHeld the second time; ErrUnknown if it was sent and no answer
-// came; *ServerError if the server refused, or could not be reached, so that nothing was sent. The last two say by when
+// Errors: ErrLost if the lease was lost before, with the reason, and ErrWrongKind beside it if another kind of value
+// stands there; ErrNotHeld the second time; ErrUnknown if it was sent and no answer came; *ServerError if the server refused, or could not be reached, so that nothing was sent. The last two say by when
 // the lock is free. If ctx ends first, ctx's error; the release goes on.
 //
 // Blocks: until the answer, or ctx ends; some 14 s if the server does not answer. Give it a ctx with a limit where a
@@ -527,7 +550,7 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 	e, h, ls := x.op.eng, x.ls.hold, x.ls
 	if r.Code != resp.CodeRenewed {
 		e.watchdog.Lose(h, renew.CauseNotOurs)
-		return struct{}{}, &nameError{ls.Name(), ErrLost}
+		return struct{}{}, h.lostFor(causeError(renew.CauseNotOurs))
 	}
 	over := false
 	sc := e.enter(x.op.op.Hash)
@@ -539,7 +562,7 @@ func (x *extension) read(r *resp.Result) (struct{}, error) {
 	}
 	sc.leave()
 	if over || ls.Lost() {
-		return struct{}{}, &nameError{ls.Name(), ErrLost}
+		return struct{}{}, ls.lostError()
 	}
 	return struct{}{}, nil
 }

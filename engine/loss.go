@@ -160,7 +160,7 @@ func (l listener) Ended(s renew.Subject) {
 // one step: the status, which handles are out, and that their owners must give them back before they get
 // the lock anew. The hold keeps the queue closed until tellLoss.
 func (sc *section) lose(h *hold, cause renew.Cause) *loss {
-	if !h.End(lockstate.Lost) {
+	if !h.Lose(uint8(cause)) {
 		return nil
 	}
 	sc.endPiece(h)
@@ -176,7 +176,7 @@ func (sc *section) lose(h *hold, cause renew.Cause) *loss {
 	sc.sh.pending++ // Close waits until the holder is told
 	var in, back error = ErrClosed, nil
 	if cause != renew.CauseClosed {
-		back = &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
+		back = h.lostFor(causeError(cause))
 		in = back
 	}
 	sc.endChanges(h, in, back)
@@ -257,6 +257,19 @@ func (sc *section) afterLoss(l *loss) {
 	sc.answered()
 }
 
+// lostUnseen follows the answer to a release which says that the server does not have the lock any more: until then
+// nobody has told of that loss.
+func (sc *section) lostUnseen(h *hold, why error) {
+	if h.Lingers() { // nobody had it
+		sc.sh.counts.lingersLost++
+		return
+	}
+	sc.lostOne(h)
+	sc.eng.tell(EventLost, h, unprefixed(why))
+	about := append(h.ent.named(), "cause", unprefixed(why))
+	sc.more = append(sc.more, func() { sc.eng.log(slog.LevelWarn, "holdfast: lock lost, as its release found", about...) })
+}
+
 // lossOf says what the machines have to know of a cause. Of what has parts the server may still have some.
 func lossOf(c renew.Cause, f *family) lockstate.Loss {
 	switch {
@@ -280,21 +293,6 @@ func (ent *entry) unrenewed() []any {
 		about = append(about, "error", unprefixed(failed))
 	}
 	return about
-}
-
-func causeText(c renew.Cause) string {
-	switch c {
-	case renew.CauseNotOurs:
-		return "the server says it is not ours"
-	case renew.CauseWrongType:
-		return "another value stands in its place"
-	case renew.CauseForced:
-		return "it was force-released"
-	case renew.CauseClosed:
-		return "the engine closes and lets it expire"
-	default:
-		return "its lease ran out unrenewed"
-	}
 }
 
 // closeHold ends a hold because the engine closes, and returns the contexts to be cancelled. All of it

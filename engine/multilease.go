@@ -181,7 +181,7 @@ func (ml *MultiLease) Extend(ctx context.Context, d time.Duration) error {
 		}
 	}
 	if at := ml.firstLost(); at >= 0 {
-		return &nameError{ml.leases[at].Name(), ErrLost}
+		return ml.leases[at].lostError()
 	}
 	sum := ml.newSummary(nil)
 	for _, ls := range slices.Backward(ml.leases) {
@@ -321,6 +321,9 @@ type severalError struct {
 }
 
 func newSeveralError(leases []*Lease, err error) error {
+	if err == ErrLost { //nolint:errorlint // the plain one
+		err = lostAlike(leases)
+	}
 	if len(leases) == 1 {
 		return &nameError{leases[0].Name(), err}
 	}
@@ -329,6 +332,17 @@ func newSeveralError(leases []*Lease, err error) error {
 		e.names = append(e.names, quote(ls.Name()))
 	}
 	return e
+}
+
+// lostAlike is ErrLost of leases, with the reason if all were lost for the same.
+func lostAlike(leases []*Lease) error {
+	why := leases[0].lostWhy()
+	for _, ls := range leases {
+		if why == nil || ls.lostWhy() != why { //nolint:errorlint // they are the very same
+			return ErrLost
+		}
+	}
+	return &becauseError{ErrLost, why}
 }
 
 func (e *severalError) Error() string {

@@ -107,7 +107,7 @@ func (op *releaseOp) giveBack(ls *Lease, leads bool) resp.Lead {
 func (sc *section) spentLost(ls *Lease, h *hold) error {
 	ls.state.Store(leaseLost)
 	ls.owner.forget(sc.eng, h.ent.key)
-	return &nameError{sc.eng.nameOf(h.ent.key), ErrLost}
+	return ls.lostError()
 }
 
 // sendRelease sends the release of a hold's last lease. It says whether the answer is known
@@ -157,16 +157,13 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	h, ent := op.hold, op.ent
 	e := ent.eng
-	var err error
-	// What the caller is told.
-	switch r.Code {
-	case resp.CodeReleased, resp.CodePassed:
-	case resp.CodeNotOurs:
-		if op.retry == nil || !op.retry.unknown { // after an unanswered sending it means that one did it
-			err = &nameError{e.nameOf(ent.key), ErrLost}
-			if op.lease != nil {
-				op.lease.state.Store(leaseLost)
-			}
+	var err, lost error // what the caller is told
+	gone := traits(h.Family).goneBy(r)
+	switch {
+	case r.Code == resp.CodeReleased, r.Code == resp.CodePassed:
+	case r.Code == resp.CodeNotOurs, gone:
+		if lost = op.lost(r, gone); lost != nil {
+			err = h.lostFor(lost)
 		}
 	default:
 		if op.again(r) {
@@ -187,10 +184,13 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	} else {
 		sc.traceHold(h, op.lease, r.SentAt, err)
 	}
+	if lost != nil {
+		sc.lostUnseen(h, lost)
+	}
 	// A release without an answer goes on without its caller; what a late copy of the acquire may still take is released
 	// once more, later.
 	answered := ent.ReleaseAnswered
-	switch h.AfterRelease(r.Err == nil, r.SentAt) {
+	switch h.AfterRelease(r.Err == nil || gone, r.SentAt) {
 	case lockstate.FollowUpRelease:
 		if e.draining.Load() {
 			e.givenUp.Add(1)
@@ -223,6 +223,21 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	sc.answered()
 	sc.leaveAt("releaseOp.Answered: carried out | told")
 	op.resolve(struct{}{}, err)
+}
+
+// lost follows an answer which says that the lock is not there any more, and says why it was lost; nil: after an
+// unanswered sending it means that one gave it back.
+func (op *releaseOp) lost(r *resp.Result, gone bool) error {
+	if op.retry != nil && op.retry.unknown {
+		return nil
+	}
+	if op.lease != nil {
+		op.lease.state.Store(leaseLost)
+	}
+	if gone {
+		return &wrongKindError{r.Err}
+	}
+	return causeError(renew.CauseNotOurs)
 }
 
 // again schedules another sending if that may help. The op stays pending.
@@ -280,7 +295,7 @@ func (op *releaseOp) failed(r *resp.Result) error {
 		return &UnknownError{Name: e.nameOf(h.ent.key), FreeBy: e.clock.Wall(h.freeBy()), cause: r.Err}
 	}
 	err := fromServer(e.nameOf(h.ent.key), r.Err)
-	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format("15:04:05.000"))
+	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format(timeFormat))
 }
 
 // tenureEnd is when an engine's tenure with a lock is over: it begins with the server's answer to the

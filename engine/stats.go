@@ -46,7 +46,7 @@ type Stats struct {
 	// Classes is what happened to the names of each class, if Config.Class tells classes apart.
 	Classes []ClassStats
 
-	Lost      int64 // leases lost
+	Lost      int64 // leases lost, those that a release found to be lost among them
 	Leaked    int64 // leases dropped without Release, found by the watchdog
 	Ghosts    int64 // grants that nobody could use, given back
 	Abandoned int64 // of those, left to expire because the server did not answer; and permits refused for an hour
@@ -167,7 +167,7 @@ type EventKind uint8
 const (
 	EventHeld     EventKind = iota + 1 // a lease was given to a caller
 	EventJeopardy                      // no renewal of it was answered for two periods; it is still held
-	EventLost                          // it ended without its holder's will
+	EventLost                          // it ended without its holder's will; after EventReleased: its release found that
 	EventReleased                      // it was given back, or Close did
 )
 

@@ -29,7 +29,7 @@ func endings() []mutant {
 			"loss-opens-the-queue-first", "the next holder here begins before the last one is told",
 			[]edit{
 				{"engine/loss.go", "\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n\tsc.answered()", "\tsc.answered()"},
-				{"engine/loss.go", "\tsc.lostOne(h)\n", "\tsc.lostOne(h)\n\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n"},
+				{"engine/loss.go", "\t\tsc.lostOne(h)\n\t}\n", "\t\tsc.lostOne(h)\n\t}\n\tif h.ent.freed(h) {\n\t\tsc.advanceAll(h.ent)\n\t}\n"},
 			},
 			"engine", "TestTheHolderIsToldBeforeTheNextHereHasTheLock", false,
 		},

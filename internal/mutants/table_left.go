@@ -61,3 +61,29 @@ func left() []mutant {
 		},
 	}
 }
+
+// losses: what is known of the end of a lock.
+func losses() []mutant {
+	return []mutant{
+		{
+			"another-type-is-released-again", "what another type has replaced is given back again and again",
+			one("engine/core.go", "return f.alone && r.Err != nil", "return false && r.Err != nil"),
+			"engine/internal/suite/api", "TestALossThatTheReleaseFinds", false,
+		},
+		{
+			"another-type-is-cleaned-again", "what an acquire left, and another type has replaced, is given back again and again",
+			one("engine/cleanup.go", "if traits(c.op.Family).goneBy(r) {", "if false {"),
+			"engine/internal/suite/fault", "TestNothingGoesOnForWhatAnotherTypeHasReplaced", false,
+		},
+		{
+			"unseen-loss-is-not-counted", "a loss that the release finds is neither counted nor told of",
+			one("engine/release.go", "\t\tsc.lostUnseen(h, lost)\n", ""),
+			"engine/internal/suite/api", "TestALossThatTheReleaseFinds", false,
+		},
+		{
+			"loss-has-no-reason", "an error about a loss does not say why",
+			one("engine/lease.go", "\tif why == nil {\n", "\tif why != nil || why == nil {\n"),
+			"engine/internal/suite/api", "TestLossIsToldByLostByTheContextAndByRelease", false,
+		},
+	}
+}

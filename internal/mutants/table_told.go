@@ -5,7 +5,7 @@ func telling() []mutant {
 	return []mutant{
 		{
 			"loss-told-as-release", "who gives back what somebody else has by now is told that all is well",
-			one("engine/release.go", "if op.retry == nil || !op.retry.unknown {", "if op.retry != nil && !op.retry.unknown {"),
+			one("engine/release.go", "if op.retry != nil && op.retry.unknown {\n\t\treturn nil", "if op.retry == nil || op.retry.unknown {\n\t\treturn nil"),
 			"engine", "TestSimCorpus", false,
 		},
 		{

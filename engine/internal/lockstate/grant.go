@@ -54,13 +54,27 @@ const (
 )
 
 // Status is the present one. Any goroutine may ask.
-func (w *Grant) Status() Status { return Status(w.status.Load()) }
+func (w *Grant) Status() Status { return Status(w.status.Load() & statusOnly) }
+
+// The status has what a grant was lost by above it: both are decided in one step.
+const (
+	statusOnly = 0xff
+	causeShift = 8
+)
 
 // Held reports whether it is that. Any goroutine may ask.
 func (w *Grant) Held() bool { return w.Status() == Held }
 
 // End moves the status. Who gets false came second, and does nothing.
 func (w *Grant) End(as Status) bool { return w.status.CompareAndSwap(uint32(Held), uint32(as)) }
+
+// Lose is End as Lost, by what the engine will tell with LostBy.
+func (w *Grant) Lose(cause uint8) bool {
+	return w.status.CompareAndSwap(uint32(Held), uint32(Lost)|uint32(cause)<<causeShift)
+}
+
+// LostBy is what Lose was told; 0 before it. Any goroutine may ask.
+func (w *Grant) LostBy() uint8 { return uint8(w.status.Load() >> causeShift) } //nolint:gosec // Lose had eight bits
 
 // SetPiece notes whether its lease is one piece with its acquire.
 func (w *Grant) SetPiece(is bool) { w.piece = is }

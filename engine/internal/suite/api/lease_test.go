@@ -123,32 +123,33 @@ func TestEachOfSeveralHoldersInTurnHasAContextOfItsOwn(t *testing.T) {
 func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 	for _, c := range []struct {
 		name   string
+		why    string
 		option engine.Option
 		lose   func(t *testing.T, s *redistest.Server, e *engine.Engine)
 		within time.Duration // of the loss
 	}{
-		{name: "AFixedLeaseLapses", option: engine.FixedLease(200 * time.Millisecond), within: 200 * time.Millisecond},
-		{name: "C007SomebodyDeletesTheKey", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+		{name: "AFixedLeaseLapses", why: "its lease ran out unrenewed", option: engine.FixedLease(200 * time.Millisecond), within: 200 * time.Millisecond},
+		{name: "C007SomebodyDeletesTheKey", why: "the server says it is not ours", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			s.Do(t, "DEL", "name")
 		}},
-		{name: "C008SomebodyElseStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+		{name: "C008SomebodyElseStandsInItsPlace", why: "the server says it is not ours", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			s.Do(t, "DEL", "name")
 			testkit.NewForeign(t, s).Lock("name", time.Minute)
 		}},
-		{name: "AnotherTypeStandsInItsPlace", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+		{name: "AnotherTypeStandsInItsPlace", why: "another value stands in its place", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			s.Do(t, "SET", "name", "text")
 		}},
-		{name: "ForceReleaseHere", option: engine.WatchdogLease(time.Minute), within: 100 * time.Millisecond, lose: func(t *testing.T, _ *redistest.Server, e *engine.Engine) {
+		{name: "ForceReleaseHere", why: "it was force-released", option: engine.WatchdogLease(time.Minute), within: 100 * time.Millisecond, lose: func(t *testing.T, _ *redistest.Server, e *engine.Engine) {
 			was, err := e.Lock("name").ForceRelease(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, was)
 		}},
-		{name: "ForceReleaseElsewhere", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+		{name: "ForceReleaseElsewhere", why: "the server says it is not ours", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			was, err := testkit.OpenChecked(t, s.Addr()).Lock("name").ForceRelease(testkit.Limited(t))
 			require.NoError(t, err)
 			require.True(t, was)
 		}},
-		{name: "TheServerForgetsEverything", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
+		{name: "TheServerForgetsEverything", why: "the server says it is not ours", option: engine.WatchdogLease(time.Second), within: time.Second, lose: func(t *testing.T, s *redistest.Server, _ *engine.Engine) {
 			s.Do(t, "FLUSHALL")
 		}},
 	} {
@@ -174,7 +175,9 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 				testkit.NoKeys(t, s) // the engine gives back what it does not believe in
 			}
 			before := s.Do(t, "TYPE", "name")
-			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrLost)
+			err := ls.Release(testkit.Limited(t))
+			require.ErrorIs(t, err, engine.ErrLost)
+			require.EqualError(t, err, `holdfast: "name": lease is lost: `+c.why)
 			require.Equal(t, before, s.Do(t, "TYPE", "name"), "a late release touches nothing")
 			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld, "this handle is spent")
 			testkit.Eventually(t, "the loss is logged", func() bool { return len(log.With("WARN", "lost", "name")) > 0 })
@@ -184,6 +187,60 @@ func TestLossIsToldByLostByTheContextAndByRelease(t *testing.T) {
 			require.EqualValues(t, 2, e.Stats().Lost)
 			testkit.Eventually(t, "its name is free here, once its holder was told", func() bool { return e.Stats().Held == 0 })
 		})
+	}
+}
+
+// A loss that nobody knew of before the lease was given back is one all the same: counted, told of and logged. Nothing
+// goes on for it.
+func TestALossThatTheReleaseFinds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(t *testing.T, s *redistest.Server)
+		why  string
+		kind bool // of the value there
+	}{
+		{"TheKeyIsGone", func(t *testing.T, s *redistest.Server) { s.Do(t, "DEL", "name") }, "the server says it is not ours", false},
+		{
+			"AnotherTypeStandsInItsPlace", func(t *testing.T, s *redistest.Server) { s.Do(t, "SET", "name", "text") },
+			"the name holds another kind of object: WRONGTYPE Operation against a key holding the wrong kind of value", true,
+		},
+	} {
+		for kind, lock := range map[string]func(e *engine.Engine) *engine.Lock{
+			"Lock":   func(e *engine.Engine) *engine.Lock { return e.Lock("name") },
+			"Spin":   func(e *engine.Engine) *engine.Lock { return e.Lock("name", engine.Spin(time.Millisecond, time.Second)) },
+			"Fenced": func(e *engine.Engine) *engine.Lock { return e.FencedLock("name").Lock },
+		} {
+			t.Run(c.name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Run(t, redistest.Options{})
+				logger, log := testkit.Logger()
+				e := testkit.OpenChecked(t, s.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+				events := e.Events(8)
+				ls := testkit.Acquire(t, lock(e))
+				c.lose(t, s)
+				before := s.Do(t, "TYPE", "name")
+				err := ls.Release(testkit.Limited(t))
+				require.ErrorIs(t, err, engine.ErrLost)
+				require.Equal(t, c.kind, errors.Is(err, engine.ErrWrongKind))
+				require.False(t, engine.SafeToRetry(err))
+				require.Contains(t, err.Error(), `"name": lease is lost: `+c.why)
+				require.True(t, ls.Lost())
+				stats := e.Stats()
+				require.EqualValues(t, []int64{1, 0, 0}, []int64{stats.Lost, stats.Releases, stats.Held})
+				testkit.Eventually(t, "the loss is logged", func() bool { return len(log.With("WARN", "lost", c.why)) == 1 })
+				require.Equal(t, before, s.Do(t, "TYPE", "name"), "nothing is touched")
+
+				began := time.Now()
+				require.NoError(t, e.Close(testkit.Limited(t)))
+				require.Less(t, testkit.Ran(began), 3*time.Second, "nothing goes on for it")
+				var kinds []engine.EventKind
+				for ev := range events.C() {
+					kinds = append(kinds, ev.Kind)
+					require.Equal(t, ev.Kind == engine.EventLost, ev.Cause != "")
+				}
+				require.Equal(t, []engine.EventKind{engine.EventHeld, engine.EventReleased, engine.EventLost}, kinds)
+			})
+		}
 	}
 }
 
@@ -528,7 +585,7 @@ func TestDoJoinsErrLostWithTheFunctionsError(t *testing.T) {
 		return context.Cause(held)
 	})
 	require.ErrorIs(t, err, engine.ErrLost)
-	require.EqualError(t, err, `holdfast: "name": lease is lost`, "it is said once, and of what")
+	require.EqualError(t, err, `holdfast: "name": lease is lost: its lease ran out unrenewed`, "it is said once, and of what")
 	testkit.NoKeys(t, s)
 }
 

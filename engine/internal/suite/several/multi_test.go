@@ -248,7 +248,7 @@ func TestMultiWhoseLeaseRunsOutIsLostByTheClock(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), engine.ErrLost)
 	testkit.Eventually(t, "it is lost", ls.Lost)
 	err = ls.Release(testkit.Limited(t))
-	require.EqualError(t, err, `holdfast: "b": lease is lost`)
+	require.EqualError(t, err, `holdfast: "b": lease is lost: its lease ran out unrenewed`)
 	testkit.NoKeys(t, s)
 }
 
@@ -286,7 +286,7 @@ func TestMultiNamesTheFirstOfManyLost(t *testing.T) {
 	require.NoError(t, err)
 	s.Do(t, "FLUSHALL")
 	err = ls.Release(testkit.Limited(t))
-	require.EqualError(t, err, `holdfast: locks "name:00000", "name:00001", "name:00002" and 997 more: lease is lost`)
+	require.EqualError(t, err, `holdfast: locks "name:00000", "name:00001", "name:00002" and 997 more: lease is lost: the server says it is not ours`)
 }
 
 func TestMultiExtendsFixedLeases(t *testing.T) {

@@ -253,9 +253,9 @@ func queues() []mutant {
 			waitSuite, "TestQueuedAcquireThatIsCancelledLeavesTheTurnToTheNext", true,
 		},
 		{
-			"grant-nobody-wants-wakes-nobody", "the next in the queue is not asked for",
+			"grant-nobody-wants-leaves-its-name", "the name of a grant that nobody wants stays in memory",
 			one("engine/attempt.go", "a.lockRef(), d, a.lease())\n\t}\n\tsc.advance(ent)\n}", "a.lockRef(), d, a.lease())\n\t}\n}"),
-			apiSuite, "TestGrantOfACancelledAcquireIsNotGivenToOneThatAsksForAnotherLease", true,
+			"engine", "TestSimCorpus", false,
 		},
 		{
 			"older-busy-is-believed", "a release between the try and its answer is missed",

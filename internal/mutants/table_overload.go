@@ -97,7 +97,7 @@ func urgency() []mutant {
 		},
 		{
 			"a-slow-line-holds-back", "acquires over a slow line wait for renewals that are in time",
-			one(times, "min(lease/4, time.Second)", "lease/24"), "renew", "TestNoHoldIsLostWhileRoundTripsStayBelowTheirLimit", false,
+			one(times, "min(lease/4, time.Second)", "lease/24"), "renew", "TestManyKindsOfHoldsAreKeptOverASlowLine", false,
 		},
 	}
 }

@@ -357,6 +357,22 @@ func causeText(c renew.Cause) string {
 	}
 }
 
+// causeOfLoss is why a server does not have a lock any more.
+func causeOfLoss(gone bool) renew.Cause {
+	if gone {
+		return renew.CauseWrongType
+	}
+	return renew.CauseNotOurs
+}
+
+// because is an error with its cause, if that is known.
+func because(err, cause error) error {
+	if cause == nil {
+		return err
+	}
+	return &becauseError{err, cause}
+}
+
 // A wrongKindError is ErrWrongKind with what the server says.
 type wrongKindError struct{ said *ServerError }
 

@@ -175,10 +175,7 @@ func (ls *Lease) lostError() error { return ls.hold.lostFor(ls.lostWhy()) }
 
 // lostFor is ErrLost of a hold, for a reason.
 func (h *hold) lostFor(why error) error {
-	if why == nil {
-		return &nameError{h.ent.eng.nameOf(h.ent.key), ErrLost}
-	}
-	return &nameError{h.ent.eng.nameOf(h.ent.key), &becauseError{ErrLost, why}}
+	return &nameError{h.ent.eng.nameOf(h.ent.key), because(ErrLost, why)}
 }
 
 // OwnerID returns the owner id, the field in Redis: it names the engine and this hold, not the caller. Holds of other
@@ -227,9 +224,10 @@ func (ls *Lease) Extend(ctx context.Context, d time.Duration) error {
 
 // Release gives the lock back. It is detached: the end of ctx ends only the wait for the answer.
 //
-// Errors: ErrLost if the lease was lost before, with the reason, and ErrWrongKind beside it if another kind of value
-// stands there; ErrNotHeld the second time; ErrUnknown if it was sent and no answer came; *ServerError if the server refused, or could not be reached, so that nothing was sent. The last two say by when
-// the lock is free. If ctx ends first, ctx's error; the release goes on.
+// Errors: ErrLost if the lease was lost before, with the reason, and ErrWrongKind beside it where another kind of value
+// has replaced it; ErrNotHeld the second time; ErrUnknown if it was sent and no answer came; *ServerError if the server
+// refused, or could not be reached, so that nothing was sent. The last two say by when the lock is free. If ctx ends
+// first, ctx's error; the release goes on.
 //
 // Blocks: until the answer, or ctx ends; some 14 s if the server does not answer. Give it a ctx with a limit where a
 // shutdown must not take that long.
@@ -454,6 +452,9 @@ func (sc *section) tellWatchdog(h *hold) {
 		h.SetTerms(ws[0].set)
 	}
 	c := ws.care()
+	if c.lease < h.Lease() {
+		h.AsksFor(h.Lease()) // the key lives that long, until it is lowered
+	}
 	sc.eng.watchdog.Change(h, renew.Terms{Lease: c.lease, Renew: c.renew, Until: c.until})
 }
 
@@ -549,8 +550,12 @@ func (x *extension) done() {
 func (x *extension) read(r *resp.Result) (struct{}, error) {
 	e, h, ls := x.op.eng, x.ls.hold, x.ls
 	if r.Code != resp.CodeRenewed {
-		e.watchdog.Lose(h, renew.CauseNotOurs)
-		return struct{}{}, h.lostFor(causeError(renew.CauseNotOurs))
+		cause := causeOfLoss(r.Err != nil)
+		e.watchdog.Lose(h, cause)
+		if ls.state.Load() == leaseReleased { // its release came before the last copy
+			return struct{}{}, &nameError{ls.Name(), ErrNotHeld}
+		}
+		return struct{}{}, h.lostFor(causeError(cause))
 	}
 	over := false
 	sc := e.enter(x.op.op.Hash)

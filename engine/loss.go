@@ -257,17 +257,18 @@ func (sc *section) afterLoss(l *loss) {
 	sc.answered()
 }
 
-// lostUnseen follows the answer to a release which says that the server does not have the lock any more: until then
-// nobody has told of that loss.
-func (sc *section) lostUnseen(h *hold, why error) {
+// lostUnseen follows the answer to a release which says that the lock was lost before: until then nobody has told of
+// that.
+func (sc *section) lostUnseen(h *hold, cause renew.Cause) {
 	if h.Lingers() { // nobody had it
 		sc.sh.counts.lingersLost++
 		return
 	}
 	sc.lostOne(h)
-	sc.eng.tell(EventLost, h, unprefixed(why))
-	about := append(h.ent.named(), "cause", unprefixed(why))
-	sc.more = append(sc.more, func() { sc.eng.log(slog.LevelWarn, "holdfast: lock lost, as its release found", about...) })
+	sc.eng.tell(EventLost, h, causeText(cause))
+	about := append(h.ent.named(), "cause", causeText(cause))
+	eng := sc.eng // sc stays on the stack
+	sc.more = append(sc.more, func() { eng.log(slog.LevelWarn, "holdfast: lock lost, as its release found", about...) })
 }
 
 // lossOf says what the machines have to know of a cause. Of what has parts the server may still have some.

@@ -278,7 +278,10 @@ func (s *summary) answered() {
 // result joins what is to be told: the lost ones in one error, and those that Close has given back; of the others the
 // first.
 func (s *summary) result() error {
-	lost, gone := s.lost, []*Lease(nil)
+	lost, reasons, gone := s.lost, []error(nil), []*Lease(nil)
+	for _, ls := range s.lost {
+		reasons = append(reasons, ls.lostWhy())
+	}
 	var others []error
 	failed := 0
 	for i, f := range slices.Backward(s.all) { // the last was asked first
@@ -286,7 +289,7 @@ func (s *summary) result() error {
 		case err == nil:
 		case errors.Is(err, ErrLost):
 			if len(s.lost) == 0 {
-				lost = append(lost, s.leases[i])
+				lost, reasons = append(lost, s.leases[i]), append(reasons, reasonOf(err))
 			}
 		case errors.Is(err, ErrNotHeld):
 			if len(s.lost) == 0 { // else it was told to be lost
@@ -305,7 +308,7 @@ func (s *summary) result() error {
 		others = append([]error{newSeveralError(gone, ErrNotHeld)}, others...)
 	}
 	if len(lost) > 0 {
-		others = append([]error{newSeveralError(lost, ErrLost)}, others...)
+		others = append([]error{newLostError(lost, reasons)}, others...)
 	}
 	return errors.Join(others...)
 }
@@ -321,9 +324,6 @@ type severalError struct {
 }
 
 func newSeveralError(leases []*Lease, err error) error {
-	if err == ErrLost { //nolint:errorlint // the plain one
-		err = lostAlike(leases)
-	}
 	if len(leases) == 1 {
 		return &nameError{leases[0].Name(), err}
 	}
@@ -334,15 +334,26 @@ func newSeveralError(leases []*Lease, err error) error {
 	return e
 }
 
-// lostAlike is ErrLost of leases, with the reason if all were lost for the same.
-func lostAlike(leases []*Lease) error {
-	why := leases[0].lostWhy()
-	for _, ls := range leases {
-		if why == nil || ls.lostWhy() != why { //nolint:errorlint // they are the very same
-			return ErrLost
+// newLostError is ErrLost of leases, with the reason if all were lost for the same.
+func newLostError(leases []*Lease, reasons []error) error {
+	if len(reasons) == 0 || reasons[0] == nil {
+		return newSeveralError(leases, ErrLost)
+	}
+	for _, why := range reasons[1:] {
+		if why == nil || why.Error() != reasons[0].Error() {
+			return newSeveralError(leases, ErrLost)
 		}
 	}
-	return &becauseError{ErrLost, why}
+	return newSeveralError(leases, &becauseError{ErrLost, reasons[0]})
+}
+
+// reasonOf is the reason of an error that is ErrLost; nil: it has none.
+func reasonOf(err error) error {
+	var lost *becauseError
+	if errors.As(err, &lost) {
+		return lost.cause
+	}
+	return nil
 }
 
 func (e *severalError) Error() string {

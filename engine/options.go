@@ -114,8 +114,8 @@ func (s *settings) checkLinger() {
 
 // MaxWait bounds how long an Acquire waits for the lock; it then answers *HeldError, or *UnknownError if the
 // server has not said by then that somebody holds it: it is silent, or further away than that. If the server has only
-// refused all the while (a replica, LOADING), that *ServerError is the answer, or beside it. Default: until its ctx ends.
-// Kept to about 15 ms.
+// refused all the while (a replica, LOADING), that *ServerError is the answer, or beside it. Default: until its ctx
+// ends. Kept to about 15 ms.
 //
 // A d that is not above 0 is what time.Until says of a deadline that has passed: then every acquire fails at once, with
 // an error that is ErrLease and context.DeadlineExceeded. Nothing is sent. Who does not want to wait uses TryAcquire.

@@ -336,7 +336,7 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 		}
 	}
 	if rl.Lost() {
-		return newSeveralError(all, ErrLost)
+		return rl.lostError(all)
 	}
 	until := rl.lead.clock.Now().Add(d)
 	all = rl.ask(func(a *redAsked) { a.until = max(a.until, until) })
@@ -349,9 +349,20 @@ func (rl *RedLease) Extend(ctx context.Context, d time.Duration) error {
 	}
 	_, err = v.Await(ctx)
 	if rl.Lost() { // that says more than what came of each part
-		return newSeveralError(all, ErrLost)
+		return rl.lostError(all)
 	}
 	return err
+}
+
+// lostError is ErrLost of all parts, with the reason if those that were lost were lost for the same.
+func (rl *RedLease) lostError(all []*Lease) error {
+	var reasons []error
+	for _, ls := range all {
+		if ls.Lost() {
+			reasons = append(reasons, ls.lostWhy())
+		}
+	}
+	return newLostError(all, reasons)
 }
 
 // Release gives all parts back. It is detached, and answered when a majority is free, by this or because it was lost
@@ -376,16 +387,13 @@ func (rl *RedLease) ReleaseAsync() *Future[struct{}] {
 	rl.mu.Unlock()
 	all := rl.granted() // nothing is joined any more
 	v := rl.newVote(len(all))
-	v.gone = newSeveralError(all, ErrLost)
+	v.all, v.lost = all, end == leaseLost
 	if !mine {
 		v.resolve(struct{}{}, newSeveralError(all, ErrNotHeld))
 		return &v.Future
 	}
 	rl.lead.timers.Cancel(&rl.item)
 	rl.group.end(cause)
-	if end == leaseLost {
-		v.lost = newSeveralError(all, ErrLost)
-	}
 	for _, ls := range all {
 		v.add(givePart(ls))
 	}
@@ -398,10 +406,10 @@ type vote struct {
 	eng  *Engine
 	name string // of one of the locks
 	of   int    // how many parts
-	lost error  // what is told in any case
-	// A part that was lost, or that Close has given back, agrees: that server is free. If so many were that no majority
-	// was left, others may have had one, and this is told.
-	gone error
+	// Of what is given back: a part that was lost, or that Close has given back, agrees: that server is free. If so many
+	// were that no majority was left, others may have had one, and that is told.
+	all  []*Lease
+	lost bool              // before; that is told in any case
 	item wheel.Item[timed] // when it is not waited any longer for who says which
 
 	mu     sync.Mutex
@@ -412,6 +420,7 @@ type vote struct {
 	had    int  // parts that were there when they were given back, or may have been
 	waits  bool // for those who have not answered
 	errs   []error
+	why    []error // parts were lost
 }
 
 // lateVotes is how long those are waited for who have not answered when a majority is free of which a part was lost:
@@ -439,9 +448,12 @@ func (v *vote) add(f *Future[struct{}]) {
 		v.mu.Lock()
 		v.left--
 		switch lost := errors.Is(f.err, ErrLost); {
-		case v.gone != nil && (lost || errors.Is(f.err, ErrNotHeld)): // or Close has given it back
+		case v.all != nil && (lost || errors.Is(f.err, ErrNotHeld)): // or Close has given it back
 			v.needed--
 			v.had--
+			if lost {
+				v.why = append(v.why, reasonOf(f.err))
+			}
 		case f.err == nil:
 			v.needed--
 			v.did++
@@ -449,17 +461,18 @@ func (v *vote) add(f *Future[struct{}]) {
 			v.errs = append(v.errs, f.err)
 		}
 		agreed, over := v.needed <= 0, v.left == 0
-		gone, open := v.gone != nil && v.had < v.quorum, v.gone != nil && v.did < v.quorum
+		gone, open := v.all != nil && v.had < v.quorum, v.all != nil && v.did < v.quorum
 		waits := agreed && open && !over && !gone && !v.eng.closing.Load() // a closed engine has no timers
 		first := waits && !v.waits
 		v.waits = v.waits || waits
 		err := v.refusal()
+		if gone = gone || v.lost; gone {
+			err = newLostError(v.all, v.why)
+		}
 		v.mu.Unlock()
 		switch {
-		case v.lost != nil && (over || agreed):
-			v.resolve(struct{}{}, v.lost)
 		case gone && (over || agreed):
-			v.resolve(struct{}{}, v.gone)
+			v.resolve(struct{}{}, err)
 		case first:
 			v.eng.timers.Schedule(v, v.eng.clock.Now().Add(lateVotes))
 		case waits:

@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
-	"github.com/seed-786ebc8c/holdfast/renew"
 	"github.com/seed-786ebc8c/holdfast/resp"
 	"github.com/seed-786ebc8c/holdfast/wheel"
 )
@@ -256,13 +255,14 @@ func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 	h := n.hold
 	e := h.ent.eng
 	var l *loss
+	gone := traits(h.Family).goneBy(r)
 	sc := e.enter(h.ent.hash)
 	n.inFlight = false
 	switch {
 	case !h.Held(): // Lost has answered everybody, or Close has
 		n.Over()
 		sc.answered()
-	case r.Err != nil && sc.changeAgain(n, r):
+	case r.Err != nil && !gone && sc.changeAgain(n, r):
 	default:
 		sc.answered()
 		switch {
@@ -270,8 +270,8 @@ func (n *reentry) Answered(_ *resp.Op, r *resp.Result) {
 			sc.changeDone(n, r)
 		case r.Code == resp.CodeCancelled: // who wanted in has left before it was sent
 			n.Take()
-		case r.Err == nil:
-			l = sc.lose(h, renew.CauseNotOurs) // answers everybody
+		case r.Err == nil, gone:
+			l = sc.lose(h, causeOfLoss(gone)) // answers everybody
 			n.Over()
 		default:
 			sc.changeFailed(n, fromServer(e.nameOf(h.ent.key), r.Err))

@@ -157,14 +157,13 @@ func (sc *section) sendRelease(op *releaseOp) (answered bool, err error) {
 func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	h, ent := op.hold, op.ent
 	e := ent.eng
-	var err, lost error // what the caller is told
+	var err error // what the caller is told
+	var lost bool // and everybody else
 	gone := traits(h.Family).goneBy(r)
 	switch {
 	case r.Code == resp.CodeReleased, r.Code == resp.CodePassed:
 	case r.Code == resp.CodeNotOurs, gone:
-		if lost = op.lost(r, gone); lost != nil {
-			err = h.lostFor(lost)
-		}
+		err, lost = op.lost(r, gone)
 	default:
 		if op.again(r) {
 			return
@@ -184,8 +183,8 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	} else {
 		sc.traceHold(h, op.lease, r.SentAt, err)
 	}
-	if lost != nil {
-		sc.lostUnseen(h, lost)
+	if lost {
+		sc.lostUnseen(h, causeOfLoss(gone))
 	}
 	// A release without an answer goes on without its caller; what a late copy of the acquire may still take is released
 	// once more, later.
@@ -225,19 +224,21 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	op.resolve(struct{}{}, err)
 }
 
-// lost follows an answer which says that the lock is not there any more, and says why it was lost; nil: after an
-// unanswered sending it means that one gave it back.
-func (op *releaseOp) lost(r *resp.Result, gone bool) error {
+// lost follows an answer which says that the lock is not there any more. After an unanswered sending it means that one
+// gave it back. Otherwise its caller is told of a loss, for nobody can say that there was none; before is whether it
+// was lost before it was given back: a lease that ran out on the way, or while the server refused, nobody had any more.
+func (op *releaseOp) lost(r *resp.Result, gone bool) (err error, before bool) {
 	if op.retry != nil && op.retry.unknown {
-		return nil
+		return nil, false
 	}
 	if op.lease != nil {
 		op.lease.state.Store(leaseLost)
 	}
+	var why error = causeError(causeOfLoss(gone))
 	if gone {
-		return &wrongKindError{r.Err}
+		why = &wrongKindError{r.Err}
 	}
-	return causeError(renew.CauseNotOurs)
+	return op.hold.lostFor(why), op.retry == nil && r.ReceivedAt.Before(op.hold.Deadline())
 }
 
 // again schedules another sending if that may help. The op stays pending.

@@ -109,7 +109,7 @@ func (op *singleOp[T]) Answered(_ *resp.Op, r *resp.Result) {
 	var v T
 	var err error
 	switch {
-	case r.Err == nil:
+	case r.Err == nil, op.raises != nil && r.Err.Class == resp.ClassWrongType:
 		v, err = op.read(r)
 	case r.Definite():
 		err = fromServer(op.name, r.Err)

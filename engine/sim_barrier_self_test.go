@@ -68,6 +68,16 @@ var simBarrierSabotages = []struct {
 		b.leftAt = s.w.Now().Add(-simSoon - time.Second)
 		s.counted.checkBarriers()
 	}},
+	{"who is not heard of is missed", "one goes on waiting for an engine that is silent", func(s *sim, b *simBarrier) {
+		w := nobodyAt(s)
+		b.ids[w.op] = w.se.eng.id + ":7"
+		s.cutsOff = true
+		stands(s, b, "barrier 5 3 2 0 0 \ne 1 9 8=5\n"+w.se.eng.id+" 1 9 7=5")
+		w.since = s.w.Now().Add(-time.Minute)
+		b.heard["e"] = simWord{9, w.since}
+		b.waiters = append(b.waiters, w)
+		s.counted.checkBarriers()
+	}},
 	{"MaxWait ends", "a result comes late", func(s *sim, b *simBarrier) {
 		w := nobodyAt(s)
 		s.w.Sleep(100 * time.Millisecond)

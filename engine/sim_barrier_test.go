@@ -31,7 +31,8 @@ type simBarrier struct {
 	of         map[string]int64          // the generation of a party
 	ids        map[*acquireOp]string     // of parties, by callers
 	waiters    []*simParty
-	leaves     int // by callers, whose engines tell the server, or die
+	heard      map[string]simWord // of engines
+	leaves     int                // by callers, whose engines tell the server, or die
 	// When somebody last left of whom the others must hear where nothing goes wrong; 0: nobody did, or it was reset since.
 	leftAt, resetAt clock.Instant
 }
@@ -50,7 +51,7 @@ type simParty struct {
 func newSimBarrier(name string, parties int) *simBarrier {
 	return &simBarrier{
 		name: name, parties: parties, came: make(map[int64]map[string]bool), ended: make(map[int64]clock.Instant),
-		of: make(map[string]int64), ids: make(map[*acquireOp]string),
+		of: make(map[string]int64), ids: make(map[*acquireOp]string), heard: make(map[string]simWord),
 	}
 }
 
@@ -89,7 +90,9 @@ func (c *simCounted) overdue(b *simBarrier, args []string) {
 // gather notes what a barrier is, after a script.
 func (c *simCounted) gather(b *simBarrier, script string) {
 	s, now := c.s, c.s.w.Now()
-	generation, arrived, broken, parties := twin.BarrierParties(s.server.twin.Do([]string{"GET", b.name}).Text)
+	text := s.server.twin.Do([]string{"GET", b.name}).Text
+	b.heardOf(text, now)
+	generation, arrived, broken, parties := twin.BarrierParties(text)
 	for party, of := range parties {
 		if was, known := b.of[party]; known && was != of && !c.excused {
 			s.fail("an arrival counts once", "%q: party %s is of the generations %d and %d", b.name, party, was, of)
@@ -177,8 +180,11 @@ func (a *simActor) barrier(st *simStep) {
 		a.comesAndGoes(b)
 	}
 	limit := st.after + 2*time.Second
-	if s.crashes { // until those who have died are overdue
+	switch {
+	case s.crashes: // until those who have died are overdue
 		limit += MinPartyLease
+	case s.cutsOff: // until those who were not heard of should have been missed
+		limit += 2 * MinPartyLease
 	}
 	if !done.WaitUntil(s.w.Now().Add(limit)) { // perhaps nobody comes
 		w.over = true
@@ -257,6 +263,11 @@ func (s *sim) met(b *simBarrier, w *simParty, most time.Duration, err error) {
 // checkBarriers: who waits in a generation that is over is told soon, where nothing goes wrong any more.
 func (c *simCounted) checkBarriers() {
 	now := c.s.w.Now()
+	for _, b := range c.barriers {
+		for _, w := range b.waiters {
+			c.checkMissed(b, w)
+		}
+	}
 	if c.excused || c.s.quietAt == 0 || now.Sub(c.s.quietAt) < simCalm {
 		return
 	}

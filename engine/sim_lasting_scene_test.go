@@ -92,3 +92,26 @@ func TestReadersJoinOthersForATurnAndThenAskTheServer(t *testing.T) {
 		}
 	})
 }
+
+// What a longer lease of another handle keeps on the server is given back for as long as that may last, though it is
+// trusted for the shorter one only.
+func TestWhatALongerLeaseKeepsIsGivenBackForAsLong(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		owner := As(NewOwner())
+		longer := sc.acquire(sc.e.Lock("a", owner, WatchdogLease(20*time.Second)))
+		ls := sc.acquire(sc.e.Lock("a", owner, WatchdogLease(2*time.Second)))
+		sc.w.Sleep(7 * time.Second) // it was renewed with the longer one
+		sc.se.cut.until = sc.w.Now().Add(10 * time.Second)
+		first := longer.ReleaseAsync()
+		for !ls.Lost() {
+			sc.w.Sleep(10 * time.Millisecond)
+		}
+		_, _ = result(sc, first)
+		_, _ = result(sc, ls.ReleaseAsync())
+		sc.w.Sleep(sc.se.cut.until.Sub(sc.w.Now()) + 2*time.Second)
+		if left := sc.lives("a"); left > 0 {
+			t.Errorf("it is held for %v more", left)
+		}
+	})
+}

@@ -77,13 +77,51 @@ func losses() []mutant {
 		},
 		{
 			"unseen-loss-is-not-counted", "a loss that the release finds is neither counted nor told of",
-			one("engine/release.go", "\t\tsc.lostUnseen(h, lost)\n", ""),
+			one("engine/release.go", "\tif lost {\n", "\tif lost && false {\n"),
 			"engine/internal/suite/api", "TestALossThatTheReleaseFinds", false,
 		},
 		{
 			"loss-has-no-reason", "an error about a loss does not say why",
-			one("engine/lease.go", "\tif why == nil {\n", "\tif why != nil || why == nil {\n"),
+			one("engine/lease.go", "because(ErrLost, why)", "because(ErrLost, nil)"),
 			"engine/internal/suite/api", "TestLossIsToldByLostByTheContextAndByRelease", false,
+		},
+		{
+			"late-loss-wakes-somebody", "what ran out while its release was refused or on its way counts as lost",
+			one("engine/release.go", "op.retry == nil && r.ReceivedAt.Before(op.hold.Deadline())", "true"),
+			"engine/internal/suite/api", "TestALeaseThatRunsOutBehindItsReleaseIsNoLoss", false,
+		},
+		{
+			"slow-loss-wakes-somebody", "what ran out while its release was on its way counts as lost",
+			one("engine/release.go", "op.retry == nil && r.ReceivedAt.Before(op.hold.Deadline())", "op.retry == nil"),
+			"engine/internal/suite/api", "TestALeaseThatRunsOutBehindItsReleaseIsNoLoss", false,
+		},
+		{
+			"another-type-is-entered", "an owner that enters what another type has replaced is not told of the loss",
+			one("engine/reentry.go", "case r.Err == nil, gone:", "case r.Err == nil:"),
+			"engine/internal/suite/api", "TestAnotherTypeInALocksPlaceIsALossForEveryCommand", false,
+		},
+		{
+			"another-type-is-extended", "an Extend of what another type has replaced does not tell of the loss",
+			one("engine/request.go", "case r.Err == nil, op.raises != nil && r.Err.Class == resp.ClassWrongType:", "case r.Err == nil:"),
+			"engine/internal/suite/api", "TestAnotherTypeInALocksPlaceIsALossForEveryCommand", false,
+		},
+		{
+			"multi-says-the-first-reason", "of locks that were lost for different reasons one is told for all",
+			one("engine/multilease.go", "why == nil || why.Error() != reasons[0].Error()", "why == nil"),
+			"engine/internal/suite/several", "TestMultiSaysWhyItWasLost", false,
+		},
+		{
+			"red-has-no-reason", "a majority is lost, and nobody says why",
+			one("engine/redlease.go", "v.why = append(v.why, reasonOf(f.err))", "v.why = nil"),
+			"engine/internal/suite/several", "TestRedLockOutlivesAMinorityAndNotTheMajority", false,
+		},
+		{
+			"a-release-allocates-more", "each release moves something to the heap for a loss that few have",
+			one("engine/loss.go", "func() { eng.log(", "func() { _ = eng; sc.eng.log("), "engine/internal/suite/api", "TestAPairAllocatesFewTimes", false,
+		},
+		{
+			"longer-lease-is-forgotten", "what a longer lease keeps on the server is not given back for long enough",
+			one("engine/lease.go", "if c.lease < h.Lease() {", "if false {"), "engine", "TestWhatALongerLeaseKeepsIsGivenBackForAsLong", false,
 		},
 	}
 }

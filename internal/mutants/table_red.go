@@ -20,7 +20,7 @@ func redLocks() []mutant {
 		sim("sim-red-outlives-its-majority", "the context of a RedLock outlives its majority", lease,
 			"\trl.lost.Store(true)\n\trl.group.end(ErrLost)", "\trl.lost.Store(true)"),
 		sim("sim-red-release-of-one", "a release is answered when one server is free", lease,
-			"\tv.gone = newSeveralError(all, ErrLost)\n", "\tv.gone, v.needed, v.quorum = newSeveralError(all, ErrLost), 1, 1\n"),
+			"\tv.all, v.lost = all, end == leaseLost\n", "\tv.all, v.lost, v.needed, v.quorum = all, end == leaseLost, 1, 1\n"),
 		sim("sim-red-gives-one-back", "a release leaves the lock on all servers but one", lease,
 			"\tfor _, ls := range all {\n\t\tv.add(givePart(ls))\n\t}\n", "\tfor _, ls := range all[:1] {\n\t\tv.add(givePart(ls))\n\t}\n"),
 		{

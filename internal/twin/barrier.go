@@ -404,6 +404,15 @@ func (s *Server) barrierset(KEYS, ARGV list) Reply {
 	return answer(1, 0)
 }
 
+// BarrierEngines reads which engines a barrier knows, and until when each is waited for, in milliseconds.
+func BarrierEngines(text string) map[string]int64 {
+	engines := make(map[string]int64)
+	if head := barrierHead.FindString(text); head != "" {
+		eachBarrierLine(text[len(head):], func(who, _, til, _ string) { engines[who], _ = strconv.ParseInt(til, 10, 64) })
+	}
+	return engines
+}
+
 // BarrierParties reads what stands under a barrier's name: the generation that gathers, how many of it have come, and
 // the generations of an engine's parties. Nil and zeros: there is none.
 func BarrierParties(text string) (generation, arrived int64, broken bool, parties map[string]int64) {

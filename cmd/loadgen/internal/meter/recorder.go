@@ -136,7 +136,7 @@ var errorClasses = []struct {
 
 func errorClass(err error) string {
 	var server *engine.ServerError
-	if errors.As(err, &server) {
+	if errors.As(err, &server) && !errors.Is(err, engine.ErrLost) { // it may have one beside it
 		return "server:" + server.Class.String()
 	}
 	for _, c := range errorClasses {

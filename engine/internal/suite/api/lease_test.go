@@ -197,12 +197,17 @@ func TestALossThatTheReleaseFinds(t *testing.T) {
 		name string
 		lose func(t *testing.T, s *redistest.Server)
 		why  string
+		told string
 		kind bool // of the value there
 	}{
-		{"TheKeyIsGone", func(t *testing.T, s *redistest.Server) { s.Do(t, "DEL", "name") }, "the server says it is not ours", false},
+		{
+			"TheKeyIsGone", func(t *testing.T, s *redistest.Server) { s.Do(t, "DEL", "name") }, "the server says it is not ours",
+			"the server says it is not ours", false,
+		},
 		{
 			"AnotherTypeStandsInItsPlace", func(t *testing.T, s *redistest.Server) { s.Do(t, "SET", "name", "text") },
-			"the name holds another kind of object: WRONGTYPE Operation against a key holding the wrong kind of value", true,
+			"the name holds another kind of object: WRONGTYPE Operation against a key holding the wrong kind of value",
+			"another value stands in its place", true,
 		},
 	} {
 		for kind, lock := range map[string]func(e *engine.Engine) *engine.Lock{
@@ -227,7 +232,7 @@ func TestALossThatTheReleaseFinds(t *testing.T) {
 				require.True(t, ls.Lost())
 				stats := e.Stats()
 				require.EqualValues(t, []int64{1, 0, 0}, []int64{stats.Lost, stats.Releases, stats.Held})
-				testkit.Eventually(t, "the loss is logged", func() bool { return len(log.With("WARN", "lost", c.why)) == 1 })
+				testkit.Eventually(t, "the loss is logged", func() bool { return len(log.With("WARN", "lost", c.told)) == 1 })
 				require.Equal(t, before, s.Do(t, "TYPE", "name"), "nothing is touched")
 
 				began := time.Now()
@@ -236,11 +241,86 @@ func TestALossThatTheReleaseFinds(t *testing.T) {
 				var kinds []engine.EventKind
 				for ev := range events.C() {
 					kinds = append(kinds, ev.Kind)
-					require.Equal(t, ev.Kind == engine.EventLost, ev.Cause != "")
+					if ev.Kind == engine.EventLost {
+						require.Equal(t, c.told, ev.Cause)
+					}
 				}
 				require.Equal(t, []engine.EventKind{engine.EventHeld, engine.EventReleased, engine.EventLost}, kinds)
 			})
 		}
+	}
+}
+
+// A lease that was given back in time, and ran out while the server refused the release, nobody had any more: its caller
+// is told, for nobody can say more, but it is no loss that anybody is to be woken for.
+func TestALeaseThatRunsOutBehindItsReleaseIsNoLoss(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	p := faultproxy.Run(t, s.Addr())
+	var refused *faultproxy.Rule
+	for _, c := range []struct {
+		name          string
+		trouble, calm func()
+	}{
+		{"Refused", func() {
+			refused = p.Refuse(testkit.ScriptCall("release"), -1, "LOADING Redis is loading the dataset in memory")
+		}, func() { refused.Remove() }},
+		{"Slow", func() { p.Delay(300*time.Millisecond, 300*time.Millisecond) }, func() { p.Delay(0, 0) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			logger, log := testkit.Logger()
+			e := testkit.Open(t, p.Addr(), func(cfg *engine.Config) { cfg.Logger = logger })
+			events := e.Events(8)
+			ls := testkit.Acquire(t, e.Lock("name", engine.FixedLease(150*time.Millisecond)))
+			c.trouble()
+			require.False(t, ls.Lost())
+			f := ls.ReleaseAsync()
+			testkit.NoKeys(t, s)
+			c.calm()
+			_, err := f.Await(testkit.Limited(t))
+			require.ErrorIs(t, err, engine.ErrLost)
+			require.Zero(t, e.Stats().Lost)
+			require.NoError(t, e.Close(testkit.Limited(t)))
+			require.Empty(t, log.With("WARN", "lost"))
+			for ev := range events.C() {
+				require.NotEqual(t, engine.EventLost, ev.Kind)
+			}
+		})
+	}
+}
+
+// What is found in a lock's place by whoever enters it again, gives a part of it back or extends it is a loss at once.
+func TestAnotherTypeInALocksPlaceIsALossForEveryCommand(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	for name, touch := range map[string]func(t *testing.T, e *engine.Engine, owner context.Context, ls *engine.Lease) error{
+		"Enter": func(_ *testing.T, e *engine.Engine, owner context.Context, _ *engine.Lease) error {
+			_, err := e.Lock("name", engine.FixedLease(time.Minute)).Acquire(owner)
+			return err
+		},
+		"Leave": func(t *testing.T, _ *engine.Engine, _ context.Context, ls *engine.Lease) error {
+			return ls.Release(testkit.Limited(t))
+		},
+		"Extend": func(t *testing.T, _ *engine.Engine, _ context.Context, ls *engine.Lease) error {
+			return ls.Extend(testkit.Limited(t), time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := testkit.OpenChecked(t, s.Addr())
+			owner := engine.WithOwner(testkit.Limited(t), engine.NewOwner())
+			lock := e.Lock("name", engine.FixedLease(time.Minute))
+			first, err := lock.Acquire(owner)
+			require.NoError(t, err)
+			second, err := lock.Acquire(owner)
+			require.NoError(t, err)
+			s.Do(t, "SET", "name", "text")
+			err = touch(t, e, owner, second)
+			require.ErrorIs(t, err, engine.ErrLost)
+			require.ErrorContains(t, err, "another value stands in its place")
+			require.True(t, first.Lost())
+			testkit.Within(t, first.Context().Done(), testkit.Soon, "its context ends")
+			require.EqualValues(t, 1, e.Stats().Lost)
+			require.ErrorIs(t, first.Release(testkit.Limited(t)), engine.ErrLost)
+			s.Do(t, "DEL", "name")
+		})
 	}
 }
 

@@ -265,6 +265,32 @@ func TestMultiIsLostWhereItsReleaseSaysSo(t *testing.T) {
 	testkit.NoKeys(t, s)
 }
 
+func TestMultiSaysWhyItWasLost(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	e := testkit.OpenChecked(t, s.Addr())
+	for _, c := range []struct {
+		name string
+		lose func()
+		want string
+	}{
+		{
+			"OneOfAnotherType", func() { s.Do(t, "SET", "a", "text") },
+			`"a": lease is lost: the name holds another kind of object: WRONGTYPE Operation against a key holding the wrong kind of value`,
+		},
+		{"BothForTheSame", func() { s.Do(t, "DEL", "a", "b") }, `locks "a", "b": lease is lost: the server says it is not ours`},
+		{"EachForAnother", func() { s.Do(t, "DEL", "a"); s.Do(t, "SET", "b", "text") }, `locks "a", "b": lease is lost`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ls, err := e.MultiLock("a", "b").Acquire(testkit.Limited(t))
+			require.NoError(t, err)
+			c.lose()
+			err = ls.Release(testkit.Limited(t))
+			require.EqualError(t, err, "holdfast: "+c.want)
+			s.Do(t, "DEL", "a", "b")
+		})
+	}
+}
+
 func TestMultiThatCloseHasGivenBackIsToldInOneLine(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())

@@ -342,6 +342,14 @@ type causeError renew.Cause
 
 func (c causeError) Error() string { return causeText(renew.Cause(c)) }
 
+// Unwrap makes it ErrWrongKind where another kind of value has replaced the lock.
+func (c causeError) Unwrap() error {
+	if renew.Cause(c) == renew.CauseWrongType {
+		return ErrWrongKind
+	}
+	return nil
+}
+
 func causeText(c renew.Cause) string {
 	switch c {
 	case renew.CauseNotOurs:

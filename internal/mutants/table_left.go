@@ -123,5 +123,10 @@ func losses() []mutant {
 			"longer-lease-is-forgotten", "what a longer lease keeps on the server is not given back for long enough",
 			one("engine/lease.go", "if c.lease < h.Lease() {", "if false {"), "engine", "TestWhatALongerLeaseKeepsIsGivenBackForAsLong", false,
 		},
+		{
+			"another-type-is-no-other-kind", "a loss by another kind of value is not ErrWrongKind",
+			one("engine/errors.go", "if renew.Cause(c) == renew.CauseWrongType {", "if false {"),
+			"engine/internal/suite/api", "TestAnotherTypeInALocksPlaceIsALossForEveryCommand", false,
+		},
 	}
 }

@@ -315,10 +315,13 @@ func TestAnotherTypeInALocksPlaceIsALossForEveryCommand(t *testing.T) {
 			err = touch(t, e, owner, second)
 			require.ErrorIs(t, err, engine.ErrLost)
 			require.ErrorContains(t, err, "another value stands in its place")
+			require.ErrorIs(t, err, engine.ErrWrongKind)
 			require.True(t, first.Lost())
 			testkit.Within(t, first.Context().Done(), testkit.Soon, "its context ends")
 			require.EqualValues(t, 1, e.Stats().Lost)
-			require.ErrorIs(t, first.Release(testkit.Limited(t)), engine.ErrLost)
+			err = first.Release(testkit.Limited(t)) // of what is known to be lost by then
+			require.ErrorIs(t, err, engine.ErrLost)
+			require.ErrorIs(t, err, engine.ErrWrongKind)
 			s.Do(t, "DEL", "name")
 		})
 	}

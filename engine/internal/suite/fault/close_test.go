@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/engine"
+	"github.com/seed-786ebc8c/holdfast/engine/internal/lockstate"
 	"github.com/seed-786ebc8c/holdfast/internal/faultproxy"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 	"github.com/seed-786ebc8c/holdfast/internal/testkit"
@@ -190,6 +191,7 @@ func TestC173_CloseDuringCourtesy(t *testing.T) {
 		before := other.Stats().WokenBySubscribe
 		waiter := other.Lock("a").AcquireAsync(testkit.Limited(t))
 		testkit.Eventually(t, "it is subscribed", func() bool { return other.Stats().WokenBySubscribe > before })
+		given := time.Now()
 		testkit.Release(t, ls)
 		require.EqualValues(t, 1, e.Stats().Heard)
 		next := e.Lock("a").AcquireAsync(testkit.Limited(t))
@@ -197,6 +199,7 @@ func TestC173_CloseDuringCourtesy(t *testing.T) {
 		ls, err := next.Await(testkit.Limited(t))
 		if err == nil { // the moment was over before Close began: the machine stood still for as long
 			late++
+			require.Greater(t, time.Since(given), lockstate.YieldLeast)
 			require.ErrorIs(t, ls.Release(testkit.Limited(t)), engine.ErrNotHeld)
 		} else {
 			require.ErrorIs(t, err, engine.ErrClosed)

@@ -31,7 +31,9 @@ func (sc *section) heldError(op *acquireOp, at *entry, now clock.Instant) error 
 	default:
 		err := &HeldError{Name: op.lock.Name(), Remaining: sc.remaining(at, now), last: at.lastError()}
 		if h := at.inTheWay(op); h != nil {
-			err.Holder, err.last = h.ownerID(), nil
+			err.Holder, err.here, err.last = h.ownerID(), true, nil
+		} else {
+			err.Holder = at.holderElsewhere()
 		}
 		return err
 	}

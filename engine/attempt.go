@@ -239,6 +239,12 @@ func (sc *section) startHold(h *hold, op *acquireOp, a *attempt, r *resp.Result)
 	sc.grant(op, ls, r.SentAt, r.ReceivedAt)
 }
 
+// tenureEnd is when an engine's tenure with a lock is over: it begins with the server's answer to the
+// acquire, and renewals do not prolong it.
+func tenureEnd(r *resp.Result) clock.Instant {
+	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost))
+}
+
 // tellFirst returns what tells the holders of a name who have lost it, and are not told yet, before somebody else is
 // granted it. A lost hold keeps only its own queue closed: where there are children the next acquire may be on its way.
 func (ent *entry) tellFirst() func() {
@@ -337,6 +343,9 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 		sc.watchWait(opOf(w))
 	}
 	sc.applyStep(ent, ent.AfterBusy(asked))
+	if traits(a.op.Family).alone && ent.Parked() {
+		sc.askHolder(ent, r.ReceivedAt)
+	}
 }
 
 // failed deals with an attempt that got an error, or no answer at all.

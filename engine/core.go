@@ -54,6 +54,7 @@ type Engine struct {
 
 	tickItem wheel.Item[timed]
 	overdue  []string      // scratch of tick
+	unasked  atomic.Bool   // nobody may ask who has a lock
 	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
 	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
 
@@ -329,6 +330,16 @@ type wakeups struct {
 	channel   string
 	family    resp.Family // of who asked
 	freed     int         // how much the message that woke it said is free
+	look      *holderLook // who has the lock; nil: it has not waited yet
+}
+
+// A holderLook asks the server who has the lock that a queue waits for.
+type holderLook struct {
+	op   resp.Op
+	on   *wakeups
+	next clock.Instant // before that it is not asked
+	asks bool          // it is on its way
+	said string        // the owner id of who has the lock; "": it is not known
 }
 
 // Some locks have more than one owner id of this engine under one name: each fair waiter its own place in

@@ -81,9 +81,11 @@ type HeldError struct {
 	// Remaining is the holder's remaining lease as the server last told it; a watched lock is
 	// renewed before it runs out. Negative: the key has no expiry.
 	Remaining time.Duration
-	// Holder is the owner id of a holder in this engine, as Lease.OwnerID has it. Empty: it is elsewhere, or a GroupLock
-	// was asked for or is in the way, and Lock.Inspect tells who it is.
+	// Holder is the owner id of the holder, as Lease.OwnerID has it: of one in this engine, and of a plain, spin or fenced
+	// lock that is held elsewhere once somebody here has waited for it for a second or so, and the server was asked.
+	// Empty: it is not known, or a GroupLock was asked for or is in the way, and Lock.Inspect tells who it is.
 	Holder string
+	here   bool         // it is in this engine
 	last   *ServerError // what the server has answered since it told of the holder, if that was an error
 }
 
@@ -94,8 +96,11 @@ func (e *HeldError) Error() string {
 		left = e.Remaining.Round(time.Millisecond).String() + " remaining"
 	}
 	by := "another"
+	if e.here {
+		by = "another caller of this engine"
+	}
 	if e.Holder != "" {
-		by = "another caller of this engine, " + e.Holder
+		by += ", " + e.Holder
 	}
 	text := fmt.Sprintf("holdfast: lock %s is held by %s, %s", quote(e.Name), by, left)
 	if e.last != nil {

@@ -299,12 +299,6 @@ func (op *releaseOp) failed(r *resp.Result) error {
 	return fmt.Errorf("%w (free by %s)", err, e.clock.Wall(h.freeBy()).Format(timeFormat))
 }
 
-// tenureEnd is when an engine's tenure with a lock is over: it begins with the server's answer to the
-// acquire, and renewals do not prolong it.
-func tenureEnd(r *resp.Result) clock.Instant {
-	return r.ReceivedAt.Add(min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost))
-}
-
 // handOff gives a hold that is being released, by one lease, to the next waiter here, if that is as safe as
 // a release and a new acquire, and says whether it did. Only the first live waiter is asked, claimed by
 // one compare-and-swap against its cancel, its timeout and Close, and only if it wants the very same kind

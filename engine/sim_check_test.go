@@ -211,13 +211,16 @@ func (s *sim) leaves(who string) {
 	}
 }
 
+// settled reports whether its acquire has an end that it may just be told: a part of several is given up by the engine.
+func (w *simWait) settled() bool { return w.f != nil && w.f.state.Load() != futurePending }
+
 // checkAsking: who asks this engine first for a fair lock has it first, where nothing goes wrong.
 func (s *sim) checkAsking(w *simWait) {
 	if w.kind != simFair || w.owner != nil || w.acks || w.se.closing || w.gen != w.se.gen || !s.healthy() {
 		return
 	}
 	for _, other := range w.n.waiters {
-		if other.left || other.most > 0 && s.w.Now().Sub(other.since) >= other.most { // it has left, and may just be told
+		if other.settled() || other.left || other.most > 0 && s.w.Now().Sub(other.since) >= other.most { // it has left, and may just be told
 			continue
 		}
 		if other.se == w.se && other.kind == simFair && other.returned != 0 && other.returned < w.order && !other.over && !other.try && !other.acks && other.owner == nil && other.gen == w.gen {
@@ -448,7 +451,7 @@ func (s *sim) grantedAnew(n *simName, before []twin.Field) {
 	for _, f := range s.server.twin.Hash(n.name) {
 		if !hasField(before, f.Name) {
 			delete(s.taken, simField{n, f.Name})
-			if !n.standsExcused(f.Name) {
+			if !slices.ContainsFunc(s.names, func(n *simName) bool { return n.standsExcused(f.Name) }) { // of any name: a batch shares it
 				delete(s.excused, f.Name)
 			}
 		}

@@ -83,6 +83,7 @@ func (s *sim) conduct() {
 		s.checkLives()
 		s.checkSpare()
 		s.checkGhosts()
+		s.checkCameBack()
 		s.checkEvents()
 		s.checkHolds()
 		s.checkStopped()
@@ -121,6 +122,7 @@ func (s *sim) settle() {
 	end := s.w.Now().Add(s.settling() + 8*time.Second)
 	for rest := clock.Instant(0); s.w.Now() < end; s.w.Sleep(250 * time.Millisecond) {
 		s.checkRegained()
+		s.checkCameBack()
 		switch {
 		case s.seed%8 == 0 || s.copies > 0 || s.somethingLeft():
 			rest = 0
@@ -189,10 +191,13 @@ func (s *sim) calmDown() {
 	if !s.faults {
 		return
 	}
-	s.faults = false
+	s.faults, s.calmed = false, s.w.Now()
 	s.server.heal()
 	s.reds.heal()
 	s.endCuts()
+	if s.blows && s.reds == nil && s.seed%4 == 0 {
+		s.failOver(true)
+	}
 	s.quietAt = max(s.quietAt, s.w.Now())
 	if s.healthy() {
 		s.quietAt = s.w.Now().Add(-time.Minute)
@@ -314,7 +319,7 @@ func (s *sim) blow() {
 	case 6:
 		v.refuse(s.pickRefusal(), d)
 	default:
-		s.failOver()
+		s.failOver(false)
 	}
 }
 
@@ -339,15 +344,18 @@ func (v *simServer) refuse(text string, d time.Duration) {
 	v.w.Outside(v.w.Now().Add(d), func() { v.twin.Refuse, v.twin.OOM = "", false })
 }
 
-// failOver makes a replica the master that has not seen everything.
-func (s *sim) failOver() {
+// failOver makes a replica the master that has not seen everything. It may be the last of what goes wrong.
+func (s *sim) failOver(last bool) {
 	v := s.server
 	replica := v.twin.Clone()
 	replica.FlushScripts() // masters do not pass them on
 	s.story("a replica has seen what was written up to now")
 	s.w.Outside(s.w.Now().Add(s.span(time.Millisecond, 300*time.Millisecond)), func() {
-		if !s.faults {
+		if !s.faults && !last {
 			return
+		}
+		if last {
+			s.quietAt, s.calmed = max(s.quietAt, s.w.Now()), s.w.Now()
 		}
 		old := v.twin
 		v.adopt(replica)
@@ -383,6 +391,7 @@ func (s *sim) failOver() {
 					s.excuse(f.Name, "the replica had not seen it")
 				}
 			}
+			s.cameBack(n)
 			n.freeAt = 0
 		}
 		for _, c := range append([]*simConn(nil), v.conns...) {

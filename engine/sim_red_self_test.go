@@ -114,7 +114,7 @@ func TestSimOfRedLocks(t *testing.T) {
 // majority, of a minority, and parts that join late.
 func TestSimOfRedLocksMeetsWhatItIsAbout(t *testing.T) {
 	met := make(map[string]int)
-	for seed := range uint64(30) {
+	for seed := range uint64(150) {
 		s := newSim(drawProfile(seed, 200, nil, simRedProfile.name), nil)
 		s.w.In(nil, "observer", func() {
 			for !s.over {
@@ -138,6 +138,7 @@ func TestSimOfRedLocksMeetsWhatItIsAbout(t *testing.T) {
 		require.NoError(t, s.run(), "seed %d", seed)
 		s.w.Close()
 	}
+	t.Log(met)
 	for _, what := range []string{"lost", "a part lost", "a minority missing", "whole"} {
 		require.Greater(t, met[what], 20, "%s: %v", what, met)
 	}

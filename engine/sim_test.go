@@ -45,17 +45,19 @@ type sim struct {
 	ops, commands, late    int         // ops: calls of the API by callers, see ARCHITECTURE.md
 	faultCount, violations int
 	foreign                []*simForeign
-	standing               int                      // foreign clients that want a fair lock, or have it
-	beyond                 time.Duration            // how much longer than its actors the run may take: for those clients
-	published              map[string]bool          // the channels that the script which runs has published on; nil: nobody asks
-	excused                map[string]bool          // fields that were taken by what the engine cannot prevent
-	born                   map[string]clock.Instant // when the server first had a field
-	taken                  map[simField]bool        // fields that an engine's ForceRelease has taken from itself
-	uncounted              map[string]bool          // fields whose count a failover changed
-	seen                   map[string]*Owner        // whose a field was last
-	told                   map[simField]bool        // that somebody has or had
-	offered                []simOffer               // to the release that runs
-	revived                map[string]bool          // fields that nobody has, and a failover or a late renewal brought back
+	standing               int                        // foreign clients that want a fair lock, or have it
+	beyond                 time.Duration              // how much longer than its actors the run may take: for those clients
+	published              map[string]bool            // the channels that the script which runs has published on; nil: nobody asks
+	excused                map[string]bool            // fields that were taken by what the engine cannot prevent
+	born                   map[string]clock.Instant   // when the server first had a field
+	taken                  map[simField]bool          // fields that an engine's ForceRelease has taken from itself
+	uncounted              map[string]bool            // fields whose count a failover changed
+	seen                   map[string]*Owner          // whose a field was last
+	told                   map[simField]bool          // that somebody has or had
+	offered                []simOffer                 // to the release that runs
+	back                   map[simField]clock.Instant // those that had been given back, and came back then
+	calmed                 clock.Instant              // since when there are no further faults
+	revived                map[string]bool            // fields that nobody has, and a failover or a late renewal brought back
 	releases               []simRelease
 	parts                  map[*Lock]*simMulti // of multis, and whose they are
 	forced                 []*simForced

@@ -194,6 +194,9 @@ func (sc *section) wake(p *wakeups, count func(*counts), kind lockstate.WakeKind
 		return
 	}
 	count(&sc.sh.counts)
+	if p.look != nil && kind != lockstate.WakePoll { // who had it may have given it back
+		p.look.said = ""
+	}
 	sc.eng.timers.Cancel(&p.item)
 	if s == lockstate.StepPause {
 		sc.pause(p, sc.eng.clock.Now().Add(pause))
@@ -332,4 +335,68 @@ func (ent *entry) firstHere() bool {
 		}
 	}
 	return false
+}
+
+// Who has waited for a lock for a while asks the server who has it. So an error can say that; and what has the lock may
+// be a hold that this engine has given back long ago: a server that took over had not heard of that release. No other
+// engine can tell; here it is given back once more.
+
+const (
+	// lookFirst is how long one has to wait, and then to poll in vain, before it is asked who has the lock.
+	lookFirst = 500 * time.Millisecond
+	// lookEvery is how long it is not asked again.
+	lookEvery = 5 * time.Second
+)
+
+// askHolder asks who has the lock that a queue waits for, if it has polled in vain and that was not asked lately.
+func (sc *section) askHolder(ent *entry, now clock.Instant) {
+	p, e := ent.wakeups(), sc.eng
+	k := p.look
+	switch {
+	case k == nil:
+		p.look = &holderLook{on: p, next: now.Add(lookFirst)}
+		return
+	case k.asks, ent.WokenBy() != lockstate.WakePoll, now.Before(k.next), e.unasked.Load(), e.closing.Load():
+		return
+	}
+	k.next = now.Add(lookEvery)
+	k.op = resp.Op{Kind: resp.OpInspect, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: k, Wide: ent.wide}
+	k.asks = e.nodes.Submit(&k.op) == nil
+}
+
+// Answered takes the server's answer. It runs on the lane.
+func (k *holderLook) Answered(_ *resp.Op, r *resp.Result) {
+	p := k.on
+	sc := p.ent.eng.enter(p.ent.hash)
+	k.asks = false
+	if r.Err != nil && r.Err.Class == resp.ClassNoPerm { // whoever watches refused commands is told once
+		p.ent.eng.unasked.Store(true)
+	}
+	// One field, and its count: a mutex.
+	if p.ent.wakeups() == p && r.Code == resp.CodeInspected && len(r.Fields) == 2 && r.More == 0 {
+		sc.saw(p.ent, r.Fields[0], fromServerMs(r.Value))
+	}
+	sc.leaveAt("holderLook.Answered: decided | effects")
+}
+
+// saw notes who has the lock that a queue waits for. Is it a hold of this engine of which nothing is known here any
+// more, then it is given back: nothing that might have made it is on its way.
+func (sc *section) saw(ent *entry, field string, left time.Duration) {
+	switch {
+	case !ent.Parked():
+	case !resp.MutexFieldOf(sc.eng.id, field):
+		ent.wakeups().look.said = resp.Printable(field)
+	case ent.hold != nil, ent.firstChild() != nil, ent.GivesBack(), ent.Forcing(), sc.eng.closing.Load(),
+		ent.Attempt() != nil && ent.Attempt().op.Field == field:
+	default:
+		sc.clean(ent, lockRef{field, ent.head().set.family}, lockstate.Indeterminate{}, left)
+	}
+}
+
+// holderElsewhere is the owner id of who has the lock that a queue waits for, if it has asked; else "".
+func (ent *entry) holderElsewhere() string {
+	if ent == nil || ent.wakeups() == nil || ent.wakeups().look == nil || !ent.Waited() {
+		return ""
+	}
+	return ent.wakeups().look.said
 }

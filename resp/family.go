@@ -58,6 +58,11 @@ func FieldOf(id, field string) bool {
 	return len(field) > len(id) && field[len(id)] == ':' && field[:len(id)] == id
 }
 
+// MutexFieldOf reports whether a field is of a hold of the engine with this id, and of a plain, spin or fenced lock.
+func MutexFieldOf(id, field string) bool {
+	return FieldOf(id, field) && field[len(id)+1] != '0' && ModeOf(field) != ModeWrite
+}
+
 // How fair waiters keep their place: Redisson's fairLockWaitTimeout, and how long one of ours that does
 // not ask again is waited for.
 const (
@@ -94,6 +99,7 @@ type row struct {
 	ids    bool // a field is so many ids, and a command for it as much work
 	values bool // an op's key is a group and values of it, and its field has them, too: a command for it is as much work
 	meets  bool // an acquire is for parties that wait for each other: it is answered what has become of each
+	again  bool // a release may be said again: its field was never used before, and never is afterwards
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
@@ -104,31 +110,32 @@ var families = [MaxFamilies]row{
 	FamilyLock: {
 		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, dumps: true,
+		message: unlockMessage, dumps: true, again: true,
 	},
 	FamilySpin: {
 		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, dumps: true, silent: true,
+		message: unlockMessage, dumps: true, silent: true, again: true,
 	},
 	FamilyFenced: {
 		acquire: scriptFenced, reacquire: scriptFenced, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, tokens: true, more: fencedArgs, otherKeys: otherKeysFenced,
+		message: unlockMessage, again: true, tokens: true, more: fencedArgs, otherKeys: otherKeysFenced,
 	},
 	FamilyRead: {
 		acquire: scriptRead, reacquire: scriptRead, release: scriptReadRelease, renew: scriptReadRenew,
-		message: unlockMessage, forced: ModeRead, marks: true, more: readerArgs, otherKeys: otherKeysRead,
+		message: unlockMessage, forced: ModeRead, again: true, marks: true, more: readerArgs, otherKeys: otherKeysRead,
 	},
 	FamilyWrite: {
 		acquire: scriptWrite, reacquire: scriptWrite, count: scriptReacquire,
 		release: scriptWriteRelease, renew: scriptRenew,
-		message: readUnlockMessage, forced: ModeWrite, field: newWriteID, more: writerArgs,
+		message: readUnlockMessage, forced: ModeWrite, again: true, field: newWriteID, more: writerArgs,
 	},
 	FamilyFair: {
 		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire,
 		release: scriptFairRelease, renew: scriptRenew,
-		list: scriptQueue, message: unlockMessage, forced: "fair", places: true, field: newFairID, otherKeys: otherKeysFair,
+		list: scriptQueue, message: unlockMessage, forced: "fair", again: true, places: true, field: newFairID,
+		otherKeys: otherKeysFair,
 	},
 	FamilySemaphore: {
 		acquire: scriptSemaphore, reacquire: scriptSemaphore, release: scriptSemaphoreRelease, call: scriptSemaphoreSet,

@@ -121,7 +121,8 @@ type Node struct {
 	heldBack atomic.Int64                // until when acquires wait for renewals, a clock.Instant
 	evicts   atomic.Pointer[string]      // an eviction policy nobody has been told of yet
 	policy   atomic.Pointer[string]      // the last one heard of
-	unasked  atomic.Bool                 // it may not be asked whether it takes writes
+	unasked  atomic.Bool                 // INFO may not be asked whether it takes writes
+	unloaded atomic.Bool                 // and no script for that be loaded
 	renewing atomic.Pointer[ServerError] // why the last renewals failed
 
 	workers world.Group // lanes
@@ -130,7 +131,7 @@ type Node struct {
 }
 
 type nodeStats struct {
-	batches, overloaded atomic.Int64
+	batches, overloaded, revived atomic.Int64
 }
 
 // NodeStats count what a node did.
@@ -142,6 +143,7 @@ type NodeStats struct {
 	Queued        int   // ops waiting in lanes now
 	Reconnects    int64 // connections made beyond the first of each link
 	ScriptReloads int64
+	Revived       int64 // releases that a server which took over, or came back, had not heard of, and was told again
 	Subscriptions pubsub.Stats
 }
 
@@ -413,17 +415,22 @@ func (n *Node) Ping(ctx context.Context) error {
 			done <- answer{failed}
 			return
 		}
-		all := w.client.DoMulti(ctx, n.appendWritable([]rueidis.Completed{w.client.B().Ping().Build()}, w)...)
+		asked := n.appendWritable([]rueidis.Completed{w.client.B().Ping().Build()}, w)
+		names := make([]string, len(asked)) // once sent, a command is the client's
+		for i, cmd := range asked {
+			names[i] = cmd.Commands()[0]
+		}
+		all := w.client.DoMulti(ctx, asked...)
 		r := all[0]
 		// A caller whose time is over proves nothing against the connection.
 		if r.NonRedisError() != nil && ctx.Err() == nil {
 			n.renewals.giveUp(w)
 		}
 		if err := r.Error(); err != nil {
-			done <- answer{hidden(n.opts.Hide, classify(err))}
+			done <- answer{n.takesNoWrites(classify(err))}
 			return
 		}
-		if refused := n.refusal(all[1:]); refused != nil {
+		if refused := n.refusal(names[1:], all[1:]); refused != nil {
 			done <- answer{refused}
 			return
 		}
@@ -503,7 +510,7 @@ func (n *Node) stockOf(run string) *stock {
 func (n *Node) Stats() NodeStats {
 	s := NodeStats{
 		Addr: n.Addr(), Batches: n.stats.batches.Load(), Overloaded: n.stats.overloaded.Load(),
-		ScriptReloads: int64(n.reloaded.Load()), Subscriptions: n.subs.Stats(),
+		ScriptReloads: int64(n.reloaded.Load()), Revived: n.stats.revived.Load(), Subscriptions: n.subs.Stats(),
 	}
 	if w := n.commands.cur.Load(); w != nil {
 		s.Version = w.caps.Version

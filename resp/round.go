@@ -95,6 +95,9 @@ func (l *lane) open(w *wire) bool {
 		}
 		return false
 	}
+	if w.stock != l.lately.told {
+		l.meets(w.stock)
+	}
 	l.scripts = l.node.reloaded.Load()
 	if l.rounds++; l.rounds > 1 || w != before {
 		l.restart()

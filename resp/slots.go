@@ -53,7 +53,7 @@ func (ns *Nodes) keep() {
 	world.NewPart("topology").Label()
 	timer := time.NewTimer(tableEvery)
 	defer timer.Stop()
-	pause := tableLeast
+	pause, told := tableLeast, ns.counts.changes.Load()
 	for {
 		timer.Reset(tableEvery)
 		select {
@@ -66,6 +66,10 @@ func (ns *Nodes) keep() {
 		_ = ns.readTable() // whoever needs the table goes on with the old one
 		if ns.learned.Swap(false) && ns.hooks.Moved != nil {
 			ns.hooks.Moved()
+		}
+		if now := ns.counts.changes.Load(); now != told {
+			told = now
+			ns.tell()
 		}
 		if ns.counts.changes.Load() != changes {
 			pause = tableLeast

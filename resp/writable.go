@@ -7,31 +7,53 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// writableSections are what a Ping asks for beside the PING itself, which a replica answers, too, and a server that is
-// full. A write would tell more; but it would need a key, and every user has rights to other ones.
+// A Ping asks more than the PING itself, which a replica answers, too, and a server that is full. A write would need a
+// key, and every user has rights to other ones.
+
+// writableSections are those of INFO that tell.
 //
 //nolint:gochecknoglobals // a constant in all but name
 var writableSections = [...]string{"replication", "memory", "persistence"}
 
+// A server from 7.0 on refuses a script that does not say that it writes nothing wherever it would refuse a write: also
+// where too few replicas are there, or a snapshot has failed. This one writes nothing.
+//
+//nolint:gochecknoglobals // a constant in all but name
+var scriptWriting = newScript("writing", "#!lua\nreturn 1")
+
 // appendWritable adds those questions, unless they were refused before: whoever watches refused commands is not to be
 // told with each Ping.
 func (n *Node) appendWritable(cmds []rueidis.Completed, w *wire) []rueidis.Completed {
-	if n.unasked.Load() {
-		return cmds
+	b := w.client.B()
+	if !n.unasked.Load() {
+		for _, section := range writableSections {
+			cmds = append(cmds, b.Info().Section(section).Build())
+		}
 	}
-	for _, section := range writableSections {
-		cmds = append(cmds, w.client.B().Info().Section(section).Build())
+	if !n.unloaded.Load() && atLeast(w.caps.Version, 7, 0) {
+		cmds = append(cmds, b.ScriptLoad().Script(scriptWriting.text).Build(),
+			b.Evalsha().Sha1(scriptWriting.sha).Numkeys(0).Build())
 	}
 	return cmds
 }
 
-// refusal is what the answers say against the server; nil: nothing, or they are not known.
-func (n *Node) refusal(answers []rueidis.RedisResult) *ServerError {
+// refusal is what the answers to the commands of such names say against the server; nil: nothing, or it is not known.
+func (n *Node) refusal(asked []string, answers []rueidis.RedisResult) *ServerError {
 	fields := make(map[string]string)
-	for _, r := range answers {
+	var failed *ServerError
+	for i, r := range answers {
 		text, err := r.ToString()
-		if failed := classify(err); failed != nil && failed.Class == ClassNoPerm {
+		switch said := classify(r.Error()); {
+		case said == nil:
+		case said.Class == ClassNoPerm && asked[i] == "INFO":
 			n.unasked.Store(true)
+		case said.Class == ClassNoPerm:
+			n.unloaded.Store(true)
+		case asked[i] == "EVALSHA" && RefusesWrites(said):
+			failed = said
+		}
+		if err != nil {
+			continue
 		}
 		for line := range strings.Lines(text) {
 			if key, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
@@ -40,10 +62,23 @@ func (n *Node) refusal(answers []rueidis.RedisResult) *ServerError {
 		}
 	}
 	class, why := refusesWrites(fields)
-	if class == ClassNone {
+	switch {
+	case class != ClassNone:
+		return &ServerError{Class: class, Text: n.Addr() + " takes no writes: " + why, said: true}
+	case failed != nil:
+		return n.takesNoWrites(failed)
+	default:
 		return nil
 	}
-	return &ServerError{Class: class, Text: n.Addr() + " takes no writes: " + why, said: true}
+}
+
+// takesNoWrites says it of the server where its refusal means that: a PING may be refused, too, after a snapshot that
+// failed.
+func (n *Node) takesNoWrites(refused *ServerError) *ServerError {
+	if RefusesWrites(refused) && refused.said {
+		refused = &ServerError{Class: refused.Class, Text: n.Addr() + " takes no writes: " + refused.Text, said: true}
+	}
+	return hidden(n.opts.Hide, refused)
 }
 
 // refusesWrites says why a server of which INFO says this takes no writes; ClassNone: it takes them, as far as known.

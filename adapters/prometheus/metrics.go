@@ -244,6 +244,8 @@ func ofNodes() []metric {
 			func(n *engine.NodeStats) int64 { return n.Reconnects }),
 		ofNode("node_script_reloads_total", "Times the server had forgotten the scripts.",
 			func(n *engine.NodeStats) int64 { return n.ScriptReloads }),
+		ofNode("node_revived_total", "Releases that a server which took over, or came back, had not heard of, and was told again.",
+			func(n *engine.NodeStats) int64 { return n.Revived }),
 	}
 }
 

@@ -72,7 +72,7 @@ func errorsTold() []mutant {
 		},
 		{
 			"holder-is-not-named", "nobody can say which caller of its own engine has the lock",
-			one("engine/acquire.go", "err.Holder, err.last = h.ownerID(), nil", "err.last = nil"),
+			one("engine/acquire.go", "err.Holder, err.here, err.last = h.ownerID(), true, nil", "err.last = nil"),
 			waitSuite, "TestWhoGivesUpIsToldWhoWasInTheWay", false,
 		},
 		{
@@ -108,7 +108,7 @@ func opening() []mutant {
 	return []mutant{
 		{
 			"replica-is-ready", "Ping says that a server is ready which takes no writes",
-			one("resp/node.go", "if refused := n.refusal(all[1:]); refused != nil {", "if refused := n.refusal(all[:1]); refused != nil {"),
+			one("resp/node.go", "n.refusal(names[1:], all[1:])", "n.refusal(names[:1], all[:1])"),
 			apiSuite, "TestOpenAndPingRefuseAServerThatTakesNoWrites", false,
 		},
 		{

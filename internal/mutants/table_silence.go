@@ -134,7 +134,7 @@ func toldLater() []mutant {
 		},
 		{
 			"ping-tells-a-password", "so has Ping's",
-			one("resp/node.go", "hidden(n.opts.Hide, classify(err))", "classify(err)"),
+			one("resp/writable.go", "return hidden(n.opts.Hide, refused)", "return refused"),
 			apiSuite, operations, false,
 		},
 		{

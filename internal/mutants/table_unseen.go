@@ -191,11 +191,11 @@ func unseenElsewhere() []mutant {
 		},
 		{
 			"turn-ignores-the-way", "over a long way a turn is over before its second grant",
-			one("engine/release.go", "max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)"), "engine", turn, false,
+			one("engine/attempt.go", "max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)", "max(0*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)"), "engine", turn, false,
 		},
 		{
 			"turn-without-a-bound", "over a very long way nobody else has the lock for seconds",
-			one("engine/release.go", "min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)"),
+			one("engine/attempt.go", "min(max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast), lockstate.TenureMost)", "max(10*r.ReceivedAt.Sub(r.SentAt), lockstate.TenureLeast)"),
 			"engine", turn, false,
 		},
 		{

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -181,6 +183,54 @@ func TestOpenAndPingRefuseAServerThatTakesNoWrites(t *testing.T) {
 	}
 }
 
+// A readiness probe fails where no lock can be had: also where no replica is there that writes would wait for, and where
+// a snapshot has failed.
+func TestPingSeesThatAServerRefusesWrites(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class  engine.Class
+		refuse func(s *redistest.Server)
+		again  func(s *redistest.Server)
+	}{
+		{
+			engine.ClassNoReplicas,
+			func(s *redistest.Server) { s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "1") },
+			func(s *redistest.Server) { s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "0") },
+		},
+		{
+			engine.ClassMisconf,
+			func(s *redistest.Server) {
+				s.Do(t, "CONFIG", "SET", "save", "3600 1000000")
+				s.Do(t, "SET", "x", "1")
+				require.NoError(t, os.Mkdir(filepath.Join(s.Dir(), "dump.rdb"), 0o700)) // a file cannot take its place
+				s.Do(t, "BGSAVE")
+				testkit.Eventually(t, "the snapshot fails", func() bool {
+					status, err := s.InfoField("persistence", "rdb_last_bgsave_status")
+					return err == nil && status == "err"
+				})
+			},
+			func(s *redistest.Server) { s.Do(t, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no") },
+		},
+		{
+			engine.ClassOOM,
+			func(s *redistest.Server) { s.Do(t, "CONFIG", "SET", "maxmemory", "1") },
+			func(s *redistest.Server) { s.Do(t, "CONFIG", "SET", "maxmemory", "0") },
+		},
+	} {
+		s := redistest.Run(t, redistest.Options{})
+		e := testkit.Open(t, s.Addr())
+		require.NoError(t, e.Ping(testkit.Limited(t)))
+		c.refuse(s)
+		err := e.Ping(testkit.Limited(t))
+		require.Equal(t, c.class, testkit.ServerClass(err), "%v", err)
+		require.ErrorContains(t, err, s.Addr()+" takes no writes: ")
+		_, err = e.Lock("a").TryAcquire(testkit.Limited(t))
+		require.Equal(t, c.class, testkit.ServerClass(err), "%v", err)
+		c.again(s)
+		require.NoError(t, e.Ping(testkit.Limited(t)))
+	}
+}
+
 // TestPingOfAUserWithoutTheRightToInfoAsksOnce: a Ping each second would fill the log of refused commands.
 func TestPingOfAUserWithoutTheRightToInfoAsksOnce(t *testing.T) {
 	t.Parallel()
@@ -192,4 +242,18 @@ func TestPingOfAUserWithoutTheRightToInfoAsksOnce(t *testing.T) {
 	}
 	require.Equal(t, opened, s.Do(t, "INFO", "errorstats"), "Open has asked")
 	testkit.Finish(t, s, e)
+}
+
+// The same of one who may load no scripts: somebody else has loaded the engine's.
+func TestPingOfAUserWhoMayLoadNoScriptAsksOnce(t *testing.T) {
+	t.Parallel()
+	s := testkit.ACLServer(t, "~*", "&*", "+@all", "-script|load")
+	e := testkit.Open(t, s.Addr(), testkit.AsApp)
+	require.NoError(t, e.Ping(testkit.Limited(t)))
+	asked := s.Do(t, "INFO", "errorstats")
+	for range 5 {
+		require.NoError(t, e.Ping(testkit.Limited(t)))
+	}
+	require.Equal(t, asked, s.Do(t, "INFO", "errorstats"))
+	require.NoError(t, e.Close(testkit.Limited(t)))
 }

@@ -1,0 +1,93 @@
+package main
+
+// lately: a server that takes over is told the last releases again.
+func lately() []mutant {
+	const run, pause, moved = "TestAnotherRunOfAServerIsToldTheLastReleasesOnce",
+		"TestWhatIsRefusedIsToldAgainAfterAPause", "TestClusterMasterThatDidNotHearOfAReleaseIsToldAgain"
+	return []mutant{
+		{
+			"another-run-hears-nothing", "a server that took over keeps what was given back for a whole lease",
+			one("resp/round.go", "if w.stock != l.lately.told {", "if false {"), "resp", run, false,
+		},
+		{
+			"idle-lane-waits-to-be-asked", "an engine that does nothing else does not say its last releases again",
+			one("resp/lately.go", "now.Sub(l.lately.last) < latelyCounts && l.link.cur.Load() == nil:",
+				"now.Sub(l.lately.last) < latelyCounts && false:"), "resp", run, false,
+		},
+		{
+			"same-run-is-told", "each new connection brings the last releases once more",
+			one("resp/lately.go", "case w.stock != y.told:", "default:"), "resp", run, false,
+		},
+		{
+			"said-again-is-noted", "each telling makes what is told next longer",
+			one("resp/lately.go", "is && again.of.lane == l {", "is && again.of.lane == nil {"), "resp", run, false,
+		},
+		{
+			"permits-are-given-back-twice", "a semaphore has more permits after a failover",
+			one("resp/lately.go", "if !op.Family.row().again {", "if false {"), "resp", run, false,
+		},
+		{
+			"what-failed-counts-as-told", "a server that was loading is told nothing",
+			one("resp/lately.go", "\t\ts.of.failed.Store(true)", "\t\t_ = s"), "resp", pause, false,
+		},
+		{
+			"told-without-a-pause", "a server that is loading is told at each tick",
+			one("resp/lately.go", "min(max(2*l.tellPause, tellLeast), tellMost)", "1"), "resp", pause, false,
+		},
+		{
+			"refused-for-good-is-told-for-ever", "a server that refuses is asked every two seconds",
+			one("resp/lately.go", "(r.Err.Class.Transient() || !r.Definite())", "true"),
+			"resp", "TestWhatIsRefusedForGoodIsNotToldAgain", false,
+		},
+		{
+			"idle-lane-dials-for-ever", "an engine that has nothing to do dials a server that is gone",
+			one("resp/lately.go", "now.Sub(l.lately.last) < latelyCounts && ", ""),
+			"resp", "TestALaneThatIsIdleForLongLeavesItsServerAlone", false,
+		},
+		{
+			"what-moved-is-nobodys", "a master that took over slots does not hear of the last releases",
+			one("resp/lately.go", "\t\t\ton.say(r, to)", "\t\t\t_ = to"), "engine/internal/suite/cluster", moved, false,
+		},
+		{
+			"nobody-asks-who-took-over", "an idle engine learns of a new master half a minute late",
+			one("resp/lately.go", "\t\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
+			"engine/internal/suite/cluster", moved, false,
+		},
+	}
+}
+
+// inTheWay: who waits asks who has the lock.
+func inTheWay() []mutant {
+	const scene = "TestAHoldThatOnlyTheServerKnowsIsGivenBack"
+	return []mutant{
+		{
+			"own-ghost-is-let-alone", "who waits for what its own engine gave back waits for a whole lease",
+			one("engine/wait.go", "sc.clean(ent, lockRef{field, ent.head().set.family}, lockstate.Indeterminate{}, left)", "_ = left"),
+			"engine", scene, false,
+		},
+		{
+			"fair-field-is-a-mutex", "a place in a queue is given back as a mutex",
+			one("resp/family.go", " && field[len(id)+1] != '0'", ""), "engine", "TestWhoElseHasTheLockIsLetAlone", false,
+		},
+		{
+			"holder-elsewhere-is-not-named", "nobody is told who has the lock",
+			one("engine/wait.go", "ent.wakeups().look.said = resp.Printable(field)", "_ = field"),
+			"engine", "TestWhoElseHasTheLockIsLetAlone", false,
+		},
+		{
+			"holder-who-left-is-named", "an error names who gave the lock back long ago",
+			one("engine/wait.go", "p.look.said = \"\"", "_ = p"),
+			"engine", "TestWhoGaveTheLockBackIsNotSaidToHaveIt", false,
+		},
+		{
+			"too-few-replicas-are-enough", "a server that refuses writes for lack of replicas looks ready",
+			one("resp/writable.go", "asked[i] == \"EVALSHA\" && RefusesWrites(said):", "false:"),
+			apiSuite, "TestPingSeesThatAServerRefusesWrites", false,
+		},
+		{
+			"refused-loads-are-asked-again", "each Ping of a user who may load no scripts stands in the log of the ACL",
+			one("resp/writable.go", "n.unloaded.Store(true)", "_ = n"),
+			apiSuite, "TestPingOfAUserWhoMayLoadNoScriptAsksOnce", false,
+		},
+	}
+}

@@ -1,0 +1,200 @@
+package resp
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-786ebc8c/holdfast/internal/clock"
+)
+
+// A reminded is a server that notes what it was told to release.
+type reminded struct {
+	*fakeServer
+	run     string // its run_id
+	refuses string // what a release is answered; "": it is there
+	told    []string
+}
+
+func newReminded() *reminded {
+	m := &reminded{fakeServer: &fakeServer{}, run: "one"}
+	m.says = func(_ *fakeConn, cmd []string) string {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		switch {
+		case cmd[0] == "INFO" && cmd[1] == "server":
+			info := "redis_version:7.4.0\r\nrun_id:" + m.run + "\r\n"
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+		case cmd[0] != "EVALSHA":
+			return ""
+		}
+		n, _ := strconv.Atoi(cmd[2])
+		m.told = append(m.told, cmd[3:3+n]...)
+		switch {
+		case m.refuses != "":
+			return m.refuses
+		case scriptNamed(cmd[1]) == scriptRelease.one.name:
+			return ":0\r\n"
+		default:
+			return fmt.Sprintf("*2\r\n:1700000000000\r\n:%d\r\n", n)
+		}
+	}
+	return m
+}
+
+// toldSince returns what it was told since the last call.
+func (m *reminded) toldSince() (told []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	told, m.told = m.told, nil
+	return told
+}
+
+// restarts makes it another run: its connections break.
+func (m *reminded) restarts(run, refuses string) {
+	m.mu.Lock()
+	m.run, m.refuses = run, refuses
+	conns := m.conns
+	m.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+	synctest.Wait()
+}
+
+// ticks lets time pass.
+func ticks(n *Node, c *clock.Fake, d time.Duration) {
+	for end := c.Now().Add(d); c.Now().Before(end); {
+		c.Advance(50 * time.Millisecond)
+		n.Tick(c.Now(), time.Second, nil)
+		synctest.Wait()
+	}
+}
+
+// withReminded does something with a node of such a server.
+func withReminded(t *testing.T, do func(t *testing.T, m *reminded, n *Node, c *clock.Fake)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, c := newReminded(), clock.NewFake(clock.Instant(time.Hour))
+		n := fakeNode(t, c, map[string]*fakeServer{"a:1": m.fakeServer})
+		n.start(nil, pubSubMode{publish: "PUBLISH"})
+		defer n.Close()
+		do(t, m, n, c)
+	})
+}
+
+func releaseNow(t *testing.T, n *Node, f Family, key string) {
+	t.Helper()
+	a := newNodeAnswers()
+	op := nodeOp(OpRelease, key, a)
+	op.Family, op.Field = f, nodeID+":1"
+	r := a.await(t, nodeSubmit(t, n, op))
+	require.Nil(t, r.Err)
+}
+
+func TestAnotherRunOfAServerIsToldTheLastReleasesOnce(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		var keys []string
+		for f, row := range families[:familyEnd] {
+			if row.again {
+				keys = append(keys, fmt.Sprint("key:", f))
+				releaseNow(t, n, Family(f), keys[len(keys)-1]) //nolint:gosec // a few
+			}
+		}
+		require.Len(t, keys, 6)
+		releaseNow(t, n, FamilySemaphore, "semaphore") // a permit more would be another's
+		keys = append(keys, "semaphore")
+		require.ElementsMatch(t, keys, m.toldSince())
+		keys = keys[:6]
+		ticks(n, c, time.Second)
+		m.restarts("one", "")
+		ticks(n, c, time.Second)
+		require.Empty(t, m.toldSince(), "the same run has heard of them")
+		m.restarts("two", "")
+		ticks(n, c, time.Second)
+		require.ElementsMatch(t, keys, m.toldSince())
+		require.EqualValues(t, len(keys), n.Stats().Revived)
+		ticks(n, c, 10*time.Second)
+		require.Empty(t, m.toldSince(), "once is enough")
+		m.restarts("three", "")
+		ticks(n, c, time.Second)
+		require.ElementsMatch(t, keys, m.toldSince(), "they stay the last")
+	})
+}
+
+func TestWhatIsRefusedIsToldAgainAfterAPause(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		releaseNow(t, n, FamilyLock, "key")
+		m.restarts("two", "-LOADING Redis is loading the dataset in memory\r\n")
+		m.toldSince()
+		ticks(n, c, 10*time.Second)
+		told := len(m.toldSince())
+		require.GreaterOrEqual(t, told, 6, "pauses of 100 ms to 2 s")
+		require.LessOrEqual(t, told, 9)
+		m.mu.Lock()
+		m.refuses = ""
+		m.mu.Unlock()
+		ticks(n, c, 2100*time.Millisecond)
+		require.Len(t, m.toldSince(), 1)
+		ticks(n, c, 10*time.Second)
+		require.Empty(t, m.toldSince())
+	})
+}
+
+// What would be refused again is not said again: the key may be none of ours any more.
+func TestWhatIsRefusedForGoodIsNotToldAgain(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		releaseNow(t, n, FamilyLock, "key")
+		m.restarts("two", "-NOPERM no permissions\r\n")
+		m.toldSince()
+		ticks(n, c, 10*time.Second)
+		require.Len(t, m.toldSince(), 1)
+		require.Zero(t, n.Stats().Revived)
+	})
+}
+
+// An idle lane dials for it, but not for ever: whatever it released a minute ago was heard of.
+func TestALaneThatIsIdleForLongLeavesItsServerAlone(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		releaseNow(t, n, FamilyLock, "key")
+		ticks(n, c, latelyCounts)
+		dialled := m.dials()
+		m.restarts("two", "")
+		ticks(n, c, 5*time.Second)
+		require.Equal(t, dialled, m.dials())
+		releaseNow(t, n, FamilyLock, "other")
+		ticks(n, c, time.Second)
+		require.Equal(t, []string{"other", "key", "other"}, m.toldSince()[1:], "whoever meets the run tells it all the same")
+	})
+}
+
+func TestALaneKeepsItsLastReleases(t *testing.T) {
+	var y lately
+	for i := range 10 {
+		y.add(&Op{Key: strconv.Itoa(i)}, 4, clock.Instant(i))
+	}
+	var keys []string
+	for _, r := range y.inOrder() {
+		keys = append(keys, r.key)
+	}
+	require.Equal(t, []string{"6", "7", "8", "9"}, keys)
+	require.Equal(t, clock.Instant(9), y.last)
+	y.keep(y.inOrder()[:2])
+	y.add(&Op{Key: "10"}, 4, 10)
+	require.Len(t, y.inOrder(), 3)
+	require.Equal(t, "10", y.inOrder()[2].key)
+}
+
+// However many masters a cluster has, the engine keeps about as many; and a few of each.
+func TestTheMastersOfAClusterShareWhatIsKept(t *testing.T) {
+	require.Equal(t, latelyMost, (&Node{}).latelyMost())
+	for masters, want := range map[int]int{1: latelyMost, 4: latelyMost / 4, 100: latelyLeast} {
+		ns, all := &Nodes{}, make([]*Node, masters)
+		ns.all.Store(&all)
+		require.Equal(t, want, (&Node{nodes: ns}).latelyMost())
+	}
+}

@@ -67,7 +67,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func fit(e *Engine) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := e.Ping(ctx)
+	err := e.ping(ctx, false) // too few replicas come and go, and are no reason not to begin
 	if !resp.RefusesWrites(err) {
 		return e, nil
 	}
@@ -166,16 +166,19 @@ func (e *Engine) start(nodes *resp.Nodes) error {
 func (e *Engine) ID() string { return e.id }
 
 // Ping asks every node for an answer, and whether it takes writes: readiness. It fails with *ServerError where a server
-// is a replica (ClassReadOnly), is full (ClassOOM) or cannot write its append-only file (ClassMisconf). Where the user
-// has no right to INFO that is not known. Without an answer it fails with ctx's error, after 2.5 s with
-// context.DeadlineExceeded. Blocks: until ctx ends, 2.5 s at most.
-func (e *Engine) Ping(ctx context.Context) error {
+// is a replica (ClassReadOnly), is full (ClassOOM), cannot write its data to disk (ClassMisconf), or, from Redis 7.0
+// on, has fewer replicas than min-replicas-to-write (ClassNoReplicas). Where the user has no right to INFO little of
+// that is known. Without an answer it fails with ctx's error, after 2.5 s with context.DeadlineExceeded. Blocks: until
+// ctx ends, 2.5 s at most.
+func (e *Engine) Ping(ctx context.Context) error { return e.ping(ctx, true) }
+
+func (e *Engine) ping(ctx context.Context, thorough bool) error {
 	if e.closing.Load() {
 		return ErrClosed
 	}
 	err := ctx.Err()
 	if err == nil {
-		err = e.nodes.Ping(ctx)
+		err = e.nodes.Ping(ctx, thorough)
 	}
 	if err != nil {
 		return &pingError{err}

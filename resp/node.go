@@ -399,9 +399,9 @@ func (n *Node) Tick(now clock.Instant, patience time.Duration, keys []string) []
 	return keys
 }
 
-// Ping asks the server for an answer, and whether it takes writes. Blocks: until ctx ends or the attempt limit has
-// passed.
-func (n *Node) Ping(ctx context.Context) error {
+// Ping asks the server for an answer, and whether it takes writes; thorough: by a script, too. Blocks: until ctx ends
+// or the attempt limit has passed.
+func (n *Node) Ping(ctx context.Context, thorough bool) error {
 	ctx, cancel := context.WithTimeout(ctx, n.opts.AttemptLimit)
 	defer cancel()
 	type answer struct{ err error }
@@ -415,7 +415,7 @@ func (n *Node) Ping(ctx context.Context) error {
 			done <- answer{failed}
 			return
 		}
-		asked := n.appendWritable([]rueidis.Completed{w.client.B().Ping().Build()}, w)
+		asked := n.appendWritable([]rueidis.Completed{w.client.B().Ping().Build()}, w, thorough)
 		names := make([]string, len(asked)) // once sent, a command is the client's
 		for i, cmd := range asked {
 			names[i] = cmd.Commands()[0]

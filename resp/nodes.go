@@ -291,11 +291,11 @@ func (ns *Nodes) Hurry() {
 }
 
 // Ping asks every node for an answer; see Node.Ping. Blocks: until ctx ends or the attempt limit has passed.
-func (ns *Nodes) Ping(ctx context.Context) error {
+func (ns *Nodes) Ping(ctx context.Context, thorough bool) error {
 	all := ns.All()
 	errs := make(chan error, len(all))
 	for _, n := range all {
-		go func() { errs <- n.Ping(ctx) }()
+		go func() { errs <- n.Ping(ctx, thorough) }()
 	}
 	var first error
 	for range all {

@@ -23,14 +23,14 @@ var scriptWriting = newScript("writing", "#!lua\nreturn 1")
 
 // appendWritable adds those questions, unless they were refused before: whoever watches refused commands is not to be
 // told with each Ping.
-func (n *Node) appendWritable(cmds []rueidis.Completed, w *wire) []rueidis.Completed {
+func (n *Node) appendWritable(cmds []rueidis.Completed, w *wire, thorough bool) []rueidis.Completed {
 	b := w.client.B()
 	if !n.unasked.Load() {
 		for _, section := range writableSections {
 			cmds = append(cmds, b.Info().Section(section).Build())
 		}
 	}
-	if !n.unloaded.Load() && atLeast(w.caps.Version, 7, 0) {
+	if thorough && !n.unloaded.Load() && atLeast(w.caps.Version, 7, 0) {
 		cmds = append(cmds, b.ScriptLoad().Script(scriptWriting.text).Build(),
 			b.Evalsha().Sha1(scriptWriting.sha).Numkeys(0).Build())
 	}

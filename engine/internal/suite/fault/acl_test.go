@@ -233,7 +233,6 @@ func TestACL_PubSubRefused(t *testing.T) {
 				return testkit.Open(t, s.Addr())
 			}
 			e, other := open(how.holder), open(how.waiter)
-			testkit.ResetCalls(t, s)
 			ls := testkit.Acquire(t, e.Lock("a"))
 			waiter := other.Lock("a").AcquireAsync(testkit.Limited(t))
 			testkit.Eventually(t, "it waits, with a subscription or without", func() bool {

@@ -241,7 +241,7 @@ func TestMultiIsLostAsAWhole(t *testing.T) {
 func TestMultiWhoseLeaseRunsOutIsLostByTheClock(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.OpenChecked(t, s.Addr())
-	ls, err := engine.Multi(e.Lock("a"), e.Lock("b", engine.FixedLease(100*time.Millisecond))).Acquire(testkit.Limited(t))
+	ls, err := engine.Multi(e.Lock("a"), e.Lock("b", engine.FixedLease(500*time.Millisecond))).Acquire(testkit.Limited(t))
 	require.NoError(t, err)
 	ctx := ls.Context()
 	testkit.Await(t, ctx.Done(), "the context ends")

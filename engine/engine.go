@@ -67,7 +67,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func fit(e *Engine) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := e.ping(ctx, false) // too few replicas come and go, and are no reason not to begin
+	err := ping(ctx, e, false) // too few replicas come and go, and are no reason not to begin
 	if !resp.RefusesWrites(err) {
 		return e, nil
 	}
@@ -170,9 +170,10 @@ func (e *Engine) ID() string { return e.id }
 // on, has fewer replicas than min-replicas-to-write (ClassNoReplicas). Where the user has no right to INFO little of
 // that is known. Without an answer it fails with ctx's error, after 2.5 s with context.DeadlineExceeded. Blocks: until
 // ctx ends, 2.5 s at most.
-func (e *Engine) Ping(ctx context.Context) error { return e.ping(ctx, true) }
+func (e *Engine) Ping(ctx context.Context) error { return ping(ctx, e, true) }
 
-func (e *Engine) ping(ctx context.Context, thorough bool) error {
+// ping is Ping; thorough: by a script, too.
+func ping(ctx context.Context, e *Engine, thorough bool) error {
 	if e.closing.Load() {
 		return ErrClosed
 	}

@@ -155,18 +155,19 @@ func (l *lane) tell() {
 		}
 	}
 	y.keep(own)
-	// The others, if this is another run.
-	if len(own) > 0 {
-		w, failed := l.link.get()
-		switch {
-		case failed != nil:
-			on.failed.Store(true)
-			l.node.suspect() // another may serve its slots, or be the master
-		case w.stock != y.told:
-			on.to = w.stock
-			for _, r := range own {
-				on.say(r, l.node)
-			}
+	// The others, if this is another run. Where that cannot be known now it is once the lane has something to send.
+	w, failed := l.link.cur.Load(), (*ServerError)(nil)
+	if w == nil && len(own) > 0 && l.node.opts.Clock.Now().Sub(y.last) < latelyCounts {
+		w, failed = l.link.get()
+	}
+	switch {
+	case failed != nil:
+		on.failed.Store(true)
+		l.node.suspect() // another may serve its slots, or be the master
+	case w != nil && len(own) > 0 && w.stock != y.told:
+		on.to = w.stock
+		for _, r := range own {
+			on.say(r, l.node)
 		}
 	}
 	if on.to != nil || on.moved != nil || on.failed.Load() {

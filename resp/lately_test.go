@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
@@ -169,6 +170,33 @@ func TestALaneThatIsIdleForLongLeavesItsServerAlone(t *testing.T) {
 		releaseNow(t, n, FamilyLock, "other")
 		ticks(n, c, time.Second)
 		require.Equal(t, []string{"other", "key", "other"}, m.toldSince()[1:], "whoever meets the run tells it all the same")
+	})
+}
+
+// A server that does not come back is dialled for that long, too, with pauses.
+func TestAServerThatIsGoneForGoodIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, c := newReminded(), clock.NewFake(clock.Instant(time.Hour))
+		servers := map[string]*fakeServer{"a:1": m.fakeServer}
+		dials := 0
+		n := fakeNode(t, c, servers)
+		dial := n.from.dial
+		n.from.dial = func(addr string) (rueidis.Client, error) {
+			dials++
+			return dial(addr)
+		}
+		n.start(nil, pubSubMode{publish: "PUBLISH"})
+		defer n.Close()
+		releaseNow(t, n, FamilyLock, "key")
+		n.from.client, servers["a:1"] = nil, nil
+		m.restarts("two", "")
+		dials = 0
+		ticks(n, c, 2*latelyCounts)
+		require.GreaterOrEqual(t, dials, 25)
+		require.LessOrEqual(t, dials, 45)
+		dials = 0
+		ticks(n, c, latelyCounts)
+		require.Zero(t, dials)
 	})
 }
 

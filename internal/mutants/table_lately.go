@@ -16,7 +16,7 @@ func lately() []mutant {
 		},
 		{
 			"same-run-is-told", "each new connection brings the last releases once more",
-			one("resp/lately.go", "case w.stock != y.told:", "default:"), "resp", run, false,
+			one("resp/lately.go", "case w != nil && len(own) > 0 && w.stock != y.told:", "case w != nil && len(own) > 0:"), "resp", run, false,
 		},
 		{
 			"said-again-is-noted", "each telling makes what is told next longer",
@@ -45,12 +45,17 @@ func lately() []mutant {
 			"resp", "TestALaneThatIsIdleForLongLeavesItsServerAlone", false,
 		},
 		{
+			"who-is-gone-is-dialled-for-ever", "a server that does not come back is dialled every two seconds",
+			one("resp/lately.go", " && l.node.opts.Clock.Now().Sub(y.last) < latelyCounts", ""),
+			"resp", "TestAServerThatIsGoneForGoodIsLeftAlone", false,
+		},
+		{
 			"what-moved-is-nobodys", "a master that took over slots does not hear of the last releases",
 			one("resp/lately.go", "\t\t\ton.say(r, to)", "\t\t\t_ = to"), "engine/internal/suite/cluster", moved, false,
 		},
 		{
 			"nobody-asks-who-took-over", "an idle engine learns of a new master half a minute late",
-			one("resp/lately.go", "\t\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
+			one("resp/lately.go", "\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
 			"engine/internal/suite/cluster", moved, false,
 		},
 	}

@@ -40,11 +40,6 @@ func lately() []mutant {
 			"resp", "TestWhatIsRefusedForGoodIsNotToldAgain", false,
 		},
 		{
-			"idle-lane-dials-for-ever", "an engine that has nothing to do dials a server that is gone",
-			one("resp/lately.go", "now.Sub(l.lately.last) < latelyCounts && ", ""),
-			"resp", "TestALaneThatIsIdleForLongLeavesItsServerAlone", false,
-		},
-		{
 			"who-is-gone-is-dialled-for-ever", "a server that does not come back is dialled every two seconds",
 			one("resp/lately.go", " && l.node.opts.Clock.Now().Sub(y.last) < latelyCounts", ""),
 			"resp", "TestAServerThatIsGoneForGoodIsLeftAlone", false,

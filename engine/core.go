@@ -54,7 +54,7 @@ type Engine struct {
 
 	tickItem wheel.Item[timed]
 	overdue  []string      // scratch of tick
-	unasked  atomic.Bool   // nobody may ask who has a lock
+	lookFrom atomic.Int64  // a clock.Instant: before it nobody asks who has a lock, for that was refused
 	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
 	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
 
@@ -335,11 +335,12 @@ type wakeups struct {
 
 // A holderLook asks the server who has the lock that a queue waits for.
 type holderLook struct {
-	op   resp.Op
-	on   *wakeups
-	next clock.Instant // before that it is not asked
-	asks bool          // it is on its way
-	said string        // the owner id of who has the lock; "": it is not known
+	op    resp.Op
+	on    *wakeups
+	next  clock.Instant // before that it is not asked
+	asks  bool          // it is on its way
+	until clock.Instant // when the lock was to end, by the last answer
+	said  string        // the owner id of who has the lock; "": it is not known
 }
 
 // Some locks have more than one owner id of this engine under one name: each fair waiter its own place in

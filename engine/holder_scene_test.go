@@ -81,6 +81,25 @@ func TestWhoGaveTheLockBackIsNotSaidToHaveIt(t *testing.T) {
 	})
 }
 
+// The same where nobody heard of it: a lease that ran out, or whoever released told nobody. Then it is asked anew.
+func TestWhoHasTheLockIsAskedAnewWhereItEndsAtAnotherTime(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		sc.stands("a", "another:1")
+		ctx, cancel := sc.w.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		f := sc.e.Lock("a").AcquireAsync(ctx)
+		sc.w.Sleep(2500 * time.Millisecond)
+		sc.server.twin.Delete("a")
+		sc.stands("a", "another:2")
+		_, err := result(sc, f)
+		var held *HeldError
+		if !errors.As(err, &held) || held.Holder != "another:2" {
+			t.Errorf("%v, and it is another:2", err)
+		}
+	})
+}
+
 // A hold that is on its way back, or an acquire under its owner id that may yet be granted, is none that only the server
 // knows: what has it settled settles it.
 func TestAHoldThatIsOnItsWayBackIsGivenBackOnce(t *testing.T) {

@@ -344,19 +344,28 @@ func (ent *entry) firstHere() bool {
 const (
 	// lookFirst is how long one has to wait, and then to poll in vain, before it is asked who has the lock.
 	lookFirst = 500 * time.Millisecond
+	// lookSame is how much earlier or later a lock may seem to end that nobody has renewed or taken since.
+	lookSame = 100 * time.Millisecond
 	// lookEvery is how long it is not asked again.
 	lookEvery = 5 * time.Second
 )
 
 // askHolder asks who has the lock that a queue waits for, if it has polled in vain and that was not asked lately.
 func (sc *section) askHolder(ent *entry, now clock.Instant) {
-	p, e := ent.wakeups(), sc.eng
-	k := p.look
-	switch {
-	case k == nil:
-		p.look = &holderLook{on: p, next: now.Add(lookFirst)}
+	p, e, until := ent.wakeups(), sc.eng, ent.BusyUntil()
+	if p.look == nil {
+		p.look = &holderLook{on: p, next: now.Add(lookFirst), until: until}
 		return
-	case k.asks, ent.WokenBy() != lockstate.WakePoll, now.Before(k.next), e.unasked.Load(), e.closing.Load():
+	}
+	k := p.look
+	if d := until.Sub(k.until); k.said != "" && (d > lookSame || d < -lookSame) { // it was renewed, or is another's
+		k.said, k.next = "", now
+	}
+	k.until = until
+	switch {
+	case k.asks, ent.WokenBy() != lockstate.WakePoll, e.closing.Load():
+		return
+	case now.Before(max(k.next, clock.Instant(e.lookFrom.Load()))):
 		return
 	}
 	k.next = now.Add(lookEvery)
@@ -369,8 +378,8 @@ func (k *holderLook) Answered(_ *resp.Op, r *resp.Result) {
 	p := k.on
 	sc := p.ent.eng.enter(p.ent.hash)
 	k.asks = false
-	if r.Err != nil && r.Err.Class == resp.ClassNoPerm { // whoever watches refused commands is told once
-		p.ent.eng.unasked.Store(true)
+	if r.Err != nil && r.Err.Class == resp.ClassNoPerm { // whoever watches refused commands is not to hear of each
+		p.ent.eng.lookFrom.Store(int64(r.ReceivedAt.Add(time.Minute)))
 	}
 	// One field, and its count: a mutex.
 	if p.ent.wakeups() == p && r.Code == resp.CodeInspected && len(r.Fields) == 2 && r.More == 0 {

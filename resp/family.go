@@ -51,7 +51,10 @@ func ModeOf(field string) string {
 
 // NoteField returns the field under which a writer of an engine leaves word that it waits: the engine's one note a
 // name.
-func NoteField(id string) string { return id + ":0" + writeSuffix }
+func NoteField(id string) string { return id + noteMark }
+
+// noteMark ends it. It is used again and again.
+const noteMark = ":0" + writeSuffix
 
 // FieldOf reports whether a field is of a hold or a waiter of the engine with this id.
 func FieldOf(id, field string) bool {
@@ -99,7 +102,7 @@ type row struct {
 	ids    bool // a field is so many ids, and a command for it as much work
 	values bool // an op's key is a group and values of it, and its field has them, too: a command for it is as much work
 	meets  bool // an acquire is for parties that wait for each other: it is answered what has become of each
-	again  bool // a release may be said again: its field was never used before, and never is afterwards
+	again  bool // a release may be said again: its field is used for one hold, and never afterwards
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
@@ -153,7 +156,7 @@ var families = [MaxFamilies]row{
 	FamilyGroup: {
 		acquire: scriptGroup, reacquire: scriptGroup, count: scriptGroupCount, release: scriptGroupRelease,
 		renew: scriptGroupRenew, force: scriptGroupForce, list: scriptGroupHeld,
-		message: unlockMessage, values: true,
+		message: unlockMessage, again: true, values: true,
 	},
 	FamilyBarrier: {
 		acquire: scriptBarrier, reacquire: scriptBarrier, release: scriptBarrierLeave, call: scriptBarrierSet,

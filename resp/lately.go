@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type lately struct {
 	last clock.Instant // when the last one was answered
 	told *stock        // the run that has heard of them; nil: there was none yet
 	on   *telling      // what was said again, until it is known what came of it
+	dial atomic.Bool   // a connection is being made for it
 }
 
 // A released is what a release was about.
@@ -66,7 +68,7 @@ func (y *lately) inOrder() []released {
 
 // released notes a release that was answered, unless the lane has only said it again.
 func (l *lane) released(op *Op) {
-	if !op.Family.row().again {
+	if !op.Family.row().again || strings.HasSuffix(op.Field, noteMark) {
 		return
 	}
 	if again, is := op.Sink.(*saidAgain); is && again.of.lane == l {
@@ -97,12 +99,13 @@ type saidAgain struct {
 	of *telling
 }
 
-// Answered notes what came of it. A refusal that would come again is as good as an answer.
+// Answered notes what came of it. A refusal that would come again is as good as an answer; that of a server that takes
+// no writes for now is not.
 func (s *saidAgain) Answered(_ *Op, r *Result) {
 	switch {
 	case r.Code == CodeReleased:
 		s.of.lane.node.stats.revived.Add(1)
-	case r.Err != nil && (r.Err.Class.Transient() || !r.Definite()):
+	case r.Err != nil && (r.Err.Class.Transient() || !r.Definite() || RefusesWrites(r.Err)):
 		s.of.failed.Store(true)
 	}
 	s.of.end()
@@ -127,7 +130,7 @@ func (l *lane) meets(run *stock) {
 }
 
 // tell says the last releases again to whoever may not have heard of them: to another run of the lane's server, and to
-// other nodes that serve their slots now. The worker calls it. Blocks: for a dial.
+// other nodes that serve their slots now. The worker calls it. Blocks: never.
 func (l *lane) tell() {
 	y := &l.lately
 	if on := y.on; on != nil {
@@ -155,25 +158,37 @@ func (l *lane) tell() {
 		}
 	}
 	y.keep(own)
-	// The others, if this is another run. Where that cannot be known now it is once the lane has something to send.
-	w, failed := l.link.cur.Load(), (*ServerError)(nil)
-	if w == nil && len(own) > 0 && l.node.opts.Clock.Now().Sub(y.last) < latelyCounts {
-		w, failed = l.link.get()
-	}
-	switch {
-	case failed != nil:
-		on.failed.Store(true)
-		l.node.suspect() // another may serve its slots, or be the master
-	case w != nil && len(own) > 0 && w.stock != y.told:
+	// The others, if this is another run.
+	switch w := l.link.cur.Load(); {
+	case len(own) == 0:
+	case w == nil:
+		l.dialToTell()
+	case w.stock != y.told:
 		on.to = w.stock
 		for _, r := range own {
 			on.say(r, l.node)
 		}
 	}
-	if on.to != nil || on.moved != nil || on.failed.Load() {
+	if on.to != nil || on.moved != nil {
 		y.on = on
 		on.end()
 	}
+}
+
+// dialToTell makes a connection, to see whether it is to another run. Who calls the lane meanwhile makes it as well.
+// After a minute that waits until the lane has something to send.
+func (l *lane) dialToTell() {
+	if l.node.opts.Clock.Now().Sub(l.lately.last) >= latelyCounts || l.lately.dial.Swap(true) {
+		return
+	}
+	l.node.wg.Go("lane.dialToTell", func() {
+		_, failed := l.link.get()
+		l.lately.dial.Store(false)
+		if failed != nil {
+			l.node.suspect() // another may serve its slots, or be the master
+		}
+		l.heard(failed != nil)
+	})
 }
 
 // say sends one, to the lane's own node by the lane itself.
@@ -227,9 +242,18 @@ func (l *lane) tellSoon(now clock.Instant) {
 		}
 	// Nobody has the lane, so what it has released may be looked at.
 	case l.asleep && !l.resting && l.stage == stageNone && len(l.lately.all) > 0 && l.lately.on == nil &&
-		now.Sub(l.lately.last) < latelyCounts && l.link.cur.Load() == nil:
+		l.lately.behind(l.link.cur.Load(), now):
 		l.ringToTell()
 	}
+}
+
+// behind reports whether an idle lane may have to tell the run that a connection leads to, or has to make one. Lanes
+// may share it, and another may have made it.
+func (y *lately) behind(w *wire, now clock.Instant) bool {
+	if w == nil {
+		return now.Sub(y.last) < latelyCounts && !y.dial.Load()
+	}
+	return w.stock != y.told
 }
 
 // ownerOf is the node that serves a slot, or this one where slots do not matter.

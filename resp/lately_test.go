@@ -106,11 +106,11 @@ func TestAnotherRunOfAServerIsToldTheLastReleasesOnce(t *testing.T) {
 				releaseNow(t, n, Family(f), keys[len(keys)-1]) //nolint:gosec // a few
 			}
 		}
-		require.Len(t, keys, 6)
+		require.Len(t, keys, 7)
 		releaseNow(t, n, FamilySemaphore, "semaphore") // a permit more would be another's
 		keys = append(keys, "semaphore")
 		require.ElementsMatch(t, keys, m.toldSince())
-		keys = keys[:6]
+		keys = keys[:7]
 		ticks(n, c, time.Second)
 		m.restarts("one", "")
 		ticks(n, c, time.Second)
@@ -127,21 +127,56 @@ func TestAnotherRunOfAServerIsToldTheLastReleasesOnce(t *testing.T) {
 	})
 }
 
+// A master that was just made may have no replica yet, or be loading.
 func TestWhatIsRefusedIsToldAgainAfterAPause(t *testing.T) {
+	for _, refuses := range []string{
+		"-LOADING Redis is loading the dataset in memory\r\n", "-NOREPLICAS Not enough good replicas to write.\r\n",
+	} {
+		withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+			releaseNow(t, n, FamilyLock, "key")
+			m.restarts("two", refuses)
+			m.toldSince()
+			ticks(n, c, 10*time.Second)
+			told := len(m.toldSince())
+			require.GreaterOrEqual(t, told, 6, "pauses of 100 ms to 2 s")
+			require.LessOrEqual(t, told, 9)
+			m.mu.Lock()
+			m.refuses = ""
+			m.mu.Unlock()
+			ticks(n, c, 2100*time.Millisecond)
+			require.Len(t, m.toldSince(), 1)
+			ticks(n, c, 10*time.Second)
+			require.Empty(t, m.toldSince())
+		})
+	}
+}
+
+// Lanes that share a connection: one of them makes the new one before the other has seen that the old one broke.
+func TestALaneWhoseConnectionAnotherHasMadeTellsWhatItReleased(t *testing.T) {
 	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
-		releaseNow(t, n, FamilyLock, "key")
-		m.restarts("two", "-LOADING Redis is loading the dataset in memory\r\n")
+		a := newNodeAnswers()
+		for hash := range uint64(2) {
+			op := nodeOp(OpRelease, fmt.Sprint("key:", hash), a)
+			op.Field, op.Wide, op.Hash = nodeID+":1", true, hash<<32
+			require.Nil(t, a.await(t, nodeSubmit(t, n, op)).Err)
+		}
+		m.restarts("two", "")
+		releaseNow(t, n, FamilyLock, "other")
+		ticks(n, c, time.Second)
+		require.Subset(t, m.toldSince()[2:], []string{"key:0", "key:1"})
+	})
+}
+
+// The note of a writer that waits is left under one field again and again, and taken back under it.
+func TestANoteIsNotTakenBackAgain(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		a := newNodeAnswers()
+		op := nodeOp(OpRelease, "key", a)
+		op.Family, op.Field = FamilyWrite, NoteField(nodeID)
+		require.Nil(t, a.await(t, nodeSubmit(t, n, op)).Err)
+		m.restarts("two", "")
 		m.toldSince()
-		ticks(n, c, 10*time.Second)
-		told := len(m.toldSince())
-		require.GreaterOrEqual(t, told, 6, "pauses of 100 ms to 2 s")
-		require.LessOrEqual(t, told, 9)
-		m.mu.Lock()
-		m.refuses = ""
-		m.mu.Unlock()
-		ticks(n, c, 2100*time.Millisecond)
-		require.Len(t, m.toldSince(), 1)
-		ticks(n, c, 10*time.Second)
+		ticks(n, c, time.Second)
 		require.Empty(t, m.toldSince())
 	})
 }

@@ -121,8 +121,8 @@ type Node struct {
 	heldBack atomic.Int64                // until when acquires wait for renewals, a clock.Instant
 	evicts   atomic.Pointer[string]      // an eviction policy nobody has been told of yet
 	policy   atomic.Pointer[string]      // the last one heard of
-	unasked  atomic.Bool                 // INFO may not be asked whether it takes writes
-	unloaded atomic.Bool                 // and no script for that be loaded
+	infoFrom atomic.Int64                // a clock.Instant: before it INFO is not asked whether it takes writes
+	loadFrom atomic.Int64                // and no script for that is loaded
 	renewing atomic.Pointer[ServerError] // why the last renewals failed
 
 	workers world.Group // lanes

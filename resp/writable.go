@@ -3,6 +3,7 @@ package resp
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -21,16 +22,19 @@ var writableSections = [...]string{"replication", "memory", "persistence"}
 //nolint:gochecknoglobals // a constant in all but name
 var scriptWriting = newScript("writing", "#!lua\nreturn 1")
 
-// appendWritable adds those questions, unless they were refused before: whoever watches refused commands is not to be
+// forbiddenFor is how long what was refused for lack of a right is not asked again.
+const forbiddenFor = time.Minute
+
+// appendWritable adds those questions, unless they were refused lately: whoever watches refused commands is not to be
 // told with each Ping.
 func (n *Node) appendWritable(cmds []rueidis.Completed, w *wire, thorough bool) []rueidis.Completed {
-	b := w.client.B()
-	if !n.unasked.Load() {
+	b, now := w.client.B(), int64(n.opts.Clock.Now())
+	if now >= n.infoFrom.Load() {
 		for _, section := range writableSections {
 			cmds = append(cmds, b.Info().Section(section).Build())
 		}
 	}
-	if thorough && !n.unloaded.Load() && atLeast(w.caps.Version, 7, 0) {
+	if thorough && now >= n.loadFrom.Load() && atLeast(w.caps.Version, 7, 0) {
 		cmds = append(cmds, b.ScriptLoad().Script(scriptWriting.text).Build(),
 			b.Evalsha().Sha1(scriptWriting.sha).Numkeys(0).Build())
 	}
@@ -40,15 +44,16 @@ func (n *Node) appendWritable(cmds []rueidis.Completed, w *wire, thorough bool) 
 // refusal is what the answers to the commands of such names say against the server; nil: nothing, or it is not known.
 func (n *Node) refusal(asked []string, answers []rueidis.RedisResult) *ServerError {
 	fields := make(map[string]string)
+	again := int64(n.opts.Clock.Now().Add(forbiddenFor))
 	var failed *ServerError
 	for i, r := range answers {
 		text, err := r.ToString()
 		switch said := classify(r.Error()); {
 		case said == nil:
 		case said.Class == ClassNoPerm && asked[i] == "INFO":
-			n.unasked.Store(true)
+			n.infoFrom.Store(again)
 		case said.Class == ClassNoPerm:
-			n.unloaded.Store(true)
+			n.loadFrom.Store(again)
 		case asked[i] == "EVALSHA" && RefusesWrites(said):
 			failed = said
 		}

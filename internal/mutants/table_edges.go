@@ -123,7 +123,7 @@ func opening() []mutant {
 		},
 		{
 			"asks-what-it-may-not", "each Ping is a refused command in the server's log",
-			one("resp/writable.go", "n.unasked.Store(true)", "n.unasked.Store(false)"),
+			one("resp/writable.go", "n.infoFrom.Store(again)", "_ = again"),
 			apiSuite, "TestPingOfAUserWithoutTheRightToInfoAsksOnce", false,
 		},
 		{

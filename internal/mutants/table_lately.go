@@ -11,12 +11,11 @@ func lately() []mutant {
 		},
 		{
 			"idle-lane-waits-to-be-asked", "an engine that does nothing else does not say its last releases again",
-			one("resp/lately.go", "now.Sub(l.lately.last) < latelyCounts && l.link.cur.Load() == nil:",
-				"now.Sub(l.lately.last) < latelyCounts && false:"), "resp", run, false,
+			one("resp/lately.go", "l.lately.behind(l.link.cur.Load(), now):", "false:"), "resp", run, false,
 		},
 		{
 			"same-run-is-told", "each new connection brings the last releases once more",
-			one("resp/lately.go", "case w != nil && len(own) > 0 && w.stock != y.told:", "case w != nil && len(own) > 0:"), "resp", run, false,
+			one("resp/lately.go", "case w.stock != y.told:", "default:"), "resp", run, false,
 		},
 		{
 			"said-again-is-noted", "each telling makes what is told next longer",
@@ -24,7 +23,7 @@ func lately() []mutant {
 		},
 		{
 			"permits-are-given-back-twice", "a semaphore has more permits after a failover",
-			one("resp/lately.go", "if !op.Family.row().again {", "if false {"), "resp", run, false,
+			one("resp/lately.go", "!op.Family.row().again || ", ""), "resp", run, false,
 		},
 		{
 			"what-failed-counts-as-told", "a server that was loading is told nothing",
@@ -36,12 +35,26 @@ func lately() []mutant {
 		},
 		{
 			"refused-for-good-is-told-for-ever", "a server that refuses is asked every two seconds",
-			one("resp/lately.go", "(r.Err.Class.Transient() || !r.Definite())", "true"),
+			one("resp/lately.go", "(r.Err.Class.Transient() || !r.Definite() || RefusesWrites(r.Err))", "true"),
 			"resp", "TestWhatIsRefusedForGoodIsNotToldAgain", false,
 		},
 		{
+			"too-few-replicas-count-as-told", "a master that has no replica yet is told nothing",
+			one("resp/lately.go", " || RefusesWrites(r.Err)", ""), "resp", pause, false,
+		},
+		{
+			"shared-connection-tells-for-all", "what one lane released is not said again where another has made their connection",
+			one("resp/lately.go", "return w.stock != y.told", "return false"),
+			"resp", "TestALaneWhoseConnectionAnotherHasMadeTellsWhatItReleased", false,
+		},
+		{
+			"note-is-taken-back-again", "a waiting writer's note is gone after a failover",
+			one("resp/lately.go", " || strings.HasSuffix(op.Field, noteMark)", ""),
+			"resp", "TestANoteIsNotTakenBackAgain", false,
+		},
+		{
 			"who-is-gone-is-dialled-for-ever", "a server that does not come back is dialled every two seconds",
-			one("resp/lately.go", " && l.node.opts.Clock.Now().Sub(y.last) < latelyCounts", ""),
+			one("resp/lately.go", "l.node.opts.Clock.Now().Sub(l.lately.last) >= latelyCounts || ", ""),
 			"resp", "TestAServerThatIsGoneForGoodIsLeftAlone", false,
 		},
 		{
@@ -50,7 +63,7 @@ func lately() []mutant {
 		},
 		{
 			"nobody-asks-who-took-over", "an idle engine learns of a new master half a minute late",
-			one("resp/lately.go", "\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
+			one("resp/lately.go", "\t\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
 			"engine/internal/suite/cluster", moved, false,
 		},
 	}
@@ -80,13 +93,18 @@ func inTheWay() []mutant {
 			"engine", "TestWhoGaveTheLockBackIsNotSaidToHaveIt", false,
 		},
 		{
+			"holder-is-not-asked-anew", "an error names who had the lock before",
+			one("engine/wait.go", "k.said, k.next = \"\", now", "_ = d"),
+			"engine", "TestWhoHasTheLockIsAskedAnewWhereItEndsAtAnotherTime", false,
+		},
+		{
 			"too-few-replicas-are-enough", "a server that refuses writes for lack of replicas looks ready",
 			one("resp/writable.go", "asked[i] == \"EVALSHA\" && RefusesWrites(said):", "false:"),
 			apiSuite, "TestPingSeesThatAServerRefusesWrites", false,
 		},
 		{
 			"refused-loads-are-asked-again", "each Ping of a user who may load no scripts stands in the log of the ACL",
-			one("resp/writable.go", "n.unloaded.Store(true)", "_ = n"),
+			one("resp/writable.go", "n.loadFrom.Store(again)", "_ = again"),
 			apiSuite, "TestPingOfAUserWhoMayLoadNoScriptAsksOnce", false,
 		},
 	}

@@ -23,6 +23,9 @@ func TestAServerThatForgotTheLastReleasesIsToldThemAgain(t *testing.T) {
 	for _, kind := range kinds {
 		held[kind] = testkit.Acquire(t, testkit.Family(a, kind)[kind])
 	}
+	group, err := a.GroupLock("Group", engine.PlainStrings("one", "two")).Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	held["Group"] = group
 	s.Do(t, "SAVE")
 	for _, ls := range held {
 		testkit.Release(t, ls)
@@ -46,7 +49,11 @@ func TestAServerThatForgotTheLastReleasesIsToldThemAgain(t *testing.T) {
 		require.Less(t, testkit.Ran(back), 15*time.Second, kind)
 		testkit.Release(t, ls)
 	}
-	require.EqualValues(t, len(kinds), a.Stats().Nodes[0].Revived)
+	group, err = b.GroupLock("Group", engine.PlainStrings("two")).Acquire(testkit.Limited(t))
+	require.NoError(t, err)
+	require.Less(t, testkit.Ran(back), 15*time.Second)
+	testkit.Release(t, group)
+	require.EqualValues(t, len(held), a.Stats().Nodes[0].Revived)
 	require.Zero(t, b.Stats().Nodes[0].Revived)
 	testkit.Idle(t, a, b)
 	s.Do(t, "DEL", "redisson_lock_token:{Fenced}")

@@ -130,7 +130,7 @@ func (l *lane) meets(run *stock) {
 }
 
 // tell says the last releases again to whoever may not have heard of them: to another run of the lane's server, and to
-// other nodes that serve their slots now. The worker calls it. Blocks: never.
+// those that serve its slots now. The worker calls it. Blocks: never.
 func (l *lane) tell() {
 	y := &l.lately
 	if on := y.on; on != nil {
@@ -273,11 +273,18 @@ func (n *Node) tell() {
 	}
 }
 
-// tell has every node do so: slots have other owners. Blocks: never.
+// tell has those nodes do so of which others have all slots now: a replica took over. What moves from a node that goes
+// on serving brings its keys along. Blocks: never.
 func (ns *Nodes) tell() {
-	if all := ns.all.Load(); all != nil {
-		for _, n := range *all {
-			n.tell()
+	ns.mu.Lock()
+	var idle []*Node
+	for _, m := range ns.members {
+		if m.idle != 0 {
+			idle = append(idle, m.node)
 		}
+	}
+	ns.mu.Unlock()
+	for _, n := range idle {
+		n.tell()
 	}
 }

@@ -104,6 +104,7 @@ type Config struct {
 	lanes int           // of each node; 0: as package resp has it
 	many  int           // from so many operations on their way on several lanes are used; 0: as package resp has it
 	runs  int           // so many operations a lane sends in one write at most; 0: as package resp has it
+	keeps int           // so many releases a lane keeps to send them again; 0: as package resp has it
 	wide  *atomic.Int32 // how many nodes use them now; nil: nobody looks
 	leads bool          // who asks leads, also where its call does not wait: for a simulated world
 	guard *resp.Guard   // of the engine's connections

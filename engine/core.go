@@ -52,11 +52,11 @@ type Engine struct {
 	ticked   atomic.Int64 // the clock.Instant of the last tick
 	classes  classes
 
-	tickItem wheel.Item[timed]
-	overdue  []string      // scratch of tick
-	lookFrom atomic.Int64  // a clock.Instant: before it nobody asks who has a lock, for that was refused
-	stuck    bool          // tick's: the logger was told that the timing wheel is stuck
-	refused  clock.Instant // tick's: when the logger was told last that the guard closed a connection
+	tickItem       wheel.Item[timed]
+	overdue        []string      // scratch of tick
+	askHoldersFrom atomic.Int64  // a clock.Instant: before it nobody asks who holds a lock
+	stuck          bool          // tick's: the logger was told that the timing wheel is stuck
+	refused        clock.Instant // tick's: when the logger was told last that the guard closed a connection
 
 	closing  atomic.Bool
 	draining atomic.Bool  // what fails now is not sent again
@@ -328,19 +328,19 @@ type wakeups struct {
 	lost      bool              // messages may have been missed since it was asked for
 	asked     bool              // a subscription was asked for, of:
 	channel   string
-	family    resp.Family // of who asked
-	freed     int         // how much the message that woke it said is free
-	look      *holderLook // who has the lock; nil: it has not waited yet
+	family    resp.Family  // of who asked
+	freed     int          // how much the message that woke it said is free
+	holder    *holderQuery // who holds the lock; nil: it has not waited yet
 }
 
-// A holderLook asks the server who has the lock that a queue waits for.
-type holderLook struct {
-	op    resp.Op
-	on    *wakeups
-	next  clock.Instant // before that it is not asked
-	asks  bool          // it is on its way
-	until clock.Instant // when the lock was to end, by the last answer
-	said  string        // the owner id of who has the lock; "": it is not known
+// A holderQuery asks the server who holds the lock that a queue waits for, again and again.
+type holderQuery struct {
+	op      resp.Op
+	wakeups *wakeups      // whose it is
+	next    clock.Instant // before that it is not asked
+	asked   bool          // it has no answer yet
+	until   clock.Instant // when the lock ends, by the last answer "busy"
+	owner   string        // the holder's owner id; "": it is not known
 }
 
 // Some locks have more than one owner id of this engine under one name: each fair waiter its own place in

@@ -106,7 +106,7 @@ func open(cfg Config, c clock.Clock, subscriptions func(addr string) pubsub.Subs
 	hide := cfg.hider()
 	nodes, err := connect(cfg, resp.Options{
 		ID: id, Clock: c, PubSub: cfg.PubSub, Publish: cfg.Publish, AskFrom: cfg.ask, QueueMax: cfg.QueueMax,
-		Lanes: cfg.lanes, ManyOps: cfg.many, RunMost: cfg.runs, Wide: cfg.wide,
+		Lanes: cfg.lanes, ManyOps: cfg.many, RunMost: cfg.runs, Recent: cfg.keeps, Wide: cfg.wide,
 		Subscriptions: subscriptions, Hide: hide, Guard: guard,
 	})
 	if err != nil {

@@ -216,6 +216,9 @@ func (se *simEngine) open() error {
 	if (s.seed+uint64(se.n))%3 == 0 { // so that of the little that waits here some is left for the next write
 		cfg.runs = 2
 	}
+	if s.replaysFew() {
+		cfg.keeps = 1
+	}
 	cfg.leads = (s.seed+uint64(se.n))%4 == 3 // so that some callers carry what waits here themselves
 	if cfg.leads {
 		cfg.many *= 5 // each counts as so many

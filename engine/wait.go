@@ -194,8 +194,8 @@ func (sc *section) wake(p *wakeups, count func(*counts), kind lockstate.WakeKind
 		return
 	}
 	count(&sc.sh.counts)
-	if p.look != nil && kind != lockstate.WakePoll { // who had it may have given it back
-		p.look.said = ""
+	if p.holder != nil && kind != lockstate.WakePoll { // it may have given the lock back
+		p.holder.owner = ""
 	}
 	sc.eng.timers.Cancel(&p.item)
 	if s == lockstate.StepPause {
@@ -337,64 +337,66 @@ func (ent *entry) firstHere() bool {
 	return false
 }
 
-// Who has waited for a lock for a while asks the server who has it. So an error can say that; and what has the lock may
-// be a hold that this engine has given back long ago: a server that took over had not heard of that release. No other
-// engine can tell; here it is given back once more.
+// Who has waited for a lock for a while asks the server who holds it. So an error can say that. And the holder may be
+// one of this engine that was given back long ago: a server that took over never had that release, and it was too old
+// to be replayed. No other engine can tell; this one gives it back once more.
 
 const (
-	// lookFirst is how long one has to wait, and then to poll in vain, before it is asked who has the lock.
-	lookFirst = 500 * time.Millisecond
-	// lookSame is how much earlier or later a lock may seem to end that nobody has renewed or taken since.
-	lookSame = 100 * time.Millisecond
-	// lookEvery is how long it is not asked again.
-	lookEvery = 5 * time.Second
+	// askHolderFirst is how long one has to wait, and then to poll in vain, before it is asked who holds the lock.
+	askHolderFirst = 500 * time.Millisecond
+	// askHolderEvery is how long it is not asked again, while the lock seems to be the same holder's.
+	askHolderEvery = 5 * time.Second
+	// sameExpiry is by how much two answers may differ in when a lock ends, though nobody renewed or took it in between.
+	sameExpiry = 100 * time.Millisecond
+	// askForbidden is how long nobody asks, once that was refused for lack of a right.
+	askForbidden = time.Minute
 )
 
-// askHolder asks who has the lock that a queue waits for, if it has polled in vain and that was not asked lately.
+// askHolder asks who holds the lock that a queue waits for, if it has polled in vain and did not ask a moment ago.
 func (sc *section) askHolder(ent *entry, now clock.Instant) {
 	p, e, until := ent.wakeups(), sc.eng, ent.BusyUntil()
-	if p.look == nil {
-		p.look = &holderLook{on: p, next: now.Add(lookFirst), until: until}
+	if p.holder == nil {
+		p.holder = &holderQuery{wakeups: p, next: now.Add(askHolderFirst), until: until}
 		return
 	}
-	k := p.look
-	if d := until.Sub(k.until); k.said != "" && (d > lookSame || d < -lookSame) { // it was renewed, or is another's
-		k.said, k.next = "", now
+	q := p.holder
+	if d := until.Sub(q.until); q.owner != "" && (d > sameExpiry || d < -sameExpiry) { // it was renewed, or is another's
+		q.owner, q.next = "", now
 	}
-	k.until = until
+	q.until = until
 	switch {
-	case k.asks, ent.WokenBy() != lockstate.WakePoll, e.closing.Load():
+	case q.asked, ent.WokenBy() != lockstate.WakePoll, e.closing.Load():
 		return
-	case now.Before(max(k.next, clock.Instant(e.lookFrom.Load()))):
+	case now.Before(max(q.next, clock.Instant(e.askHoldersFrom.Load()))):
 		return
 	}
-	k.next = now.Add(lookEvery)
-	k.op = resp.Op{Kind: resp.OpInspect, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: k, Wide: ent.wide}
-	k.asks = e.nodes.Submit(&k.op) == nil
+	q.next = now.Add(askHolderEvery)
+	q.op = resp.Op{Kind: resp.OpInspect, Key: ent.key, Hash: ent.hash, Slot: ent.slot, Sink: q, Wide: ent.wide}
+	q.asked = e.nodes.Submit(&q.op) == nil
 }
 
 // Answered takes the server's answer. It runs on the lane.
-func (k *holderLook) Answered(_ *resp.Op, r *resp.Result) {
-	p := k.on
-	sc := p.ent.eng.enter(p.ent.hash)
-	k.asks = false
+func (q *holderQuery) Answered(_ *resp.Op, r *resp.Result) {
+	ent := q.wakeups.ent
+	sc := ent.eng.enter(ent.hash)
+	q.asked = false
 	if r.Err != nil && r.Err.Class == resp.ClassNoPerm { // whoever watches refused commands is not to hear of each
-		p.ent.eng.lookFrom.Store(int64(r.ReceivedAt.Add(time.Minute)))
+		ent.eng.askHoldersFrom.Store(int64(r.ReceivedAt.Add(askForbidden)))
 	}
-	// One field, and its count: a mutex.
-	if p.ent.wakeups() == p && r.Code == resp.CodeInspected && len(r.Fields) == 2 && r.More == 0 {
-		sc.saw(p.ent, r.Fields[0], fromServerMs(r.Value))
+	// One field, and its count: a mutex. Else, or where the queue waits no more, the answer says nothing.
+	if ent.wakeups() == q.wakeups && r.Code == resp.CodeInspected && len(r.Fields) == 2 && r.More == 0 {
+		sc.sawHolder(ent, r.Fields[0], fromServerMs(r.Value))
 	}
-	sc.leaveAt("holderLook.Answered: decided | effects")
+	sc.leaveAt("holderQuery.Answered: decided | effects")
 }
 
-// saw notes who has the lock that a queue waits for. Is it a hold of this engine of which nothing is known here any
-// more, then it is given back: nothing that might have made it is on its way.
-func (sc *section) saw(ent *entry, field string, left time.Duration) {
+// sawHolder notes who holds the lock that a queue waits for. A hold of this engine of which nothing is known here any
+// more is given back: nothing is on its way that might have made it, or gives it back already.
+func (sc *section) sawHolder(ent *entry, field string, left time.Duration) {
 	switch {
 	case !ent.Parked():
 	case !resp.MutexFieldOf(sc.eng.id, field):
-		ent.wakeups().look.said = resp.Printable(field)
+		ent.wakeups().holder.owner = resp.Printable(field)
 	case ent.hold != nil, ent.firstChild() != nil, ent.GivesBack(), ent.Forcing(), sc.eng.closing.Load(),
 		ent.Attempt() != nil && ent.Attempt().op.Field == field:
 	default:
@@ -402,10 +404,10 @@ func (sc *section) saw(ent *entry, field string, left time.Duration) {
 	}
 }
 
-// holderElsewhere is the owner id of who has the lock that a queue waits for, if it has asked; else "".
+// holderElsewhere is the owner id of the holder of the lock that a queue waits for, if it has asked; else "".
 func (ent *entry) holderElsewhere() string {
-	if ent == nil || ent.wakeups() == nil || ent.wakeups().look == nil || !ent.Waited() {
+	if ent == nil || ent.wakeups() == nil || ent.wakeups().holder == nil || !ent.Waited() {
 		return ""
 	}
-	return ent.wakeups().look.said
+	return ent.wakeups().holder.owner
 }

@@ -102,7 +102,7 @@ type row struct {
 	ids    bool // a field is so many ids, and a command for it as much work
 	values bool // an op's key is a group and values of it, and its field has them, too: a command for it is as much work
 	meets  bool // an acquire is for parties that wait for each other: it is answered what has become of each
-	again  bool // a release may be said again: its field is used for one hold, and never afterwards
+	replay bool // a release may be sent again: its field is used for one hold, and never afterwards
 	marks  bool // each hold has a key of its own, which says until when it lives
 }
 
@@ -113,31 +113,31 @@ var families = [MaxFamilies]row{
 	FamilyLock: {
 		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, dumps: true, again: true,
+		message: unlockMessage, dumps: true, replay: true,
 	},
 	FamilySpin: {
 		acquire: scriptAcquire, reacquire: scriptReacquire, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, dumps: true, silent: true, again: true,
+		message: unlockMessage, dumps: true, silent: true, replay: true,
 	},
 	FamilyFenced: {
 		acquire: scriptFenced, reacquire: scriptFenced, count: scriptReacquire,
 		release: scriptRelease, renew: scriptRenew,
-		message: unlockMessage, again: true, tokens: true, more: fencedArgs, otherKeys: otherKeysFenced,
+		message: unlockMessage, replay: true, tokens: true, more: fencedArgs, otherKeys: otherKeysFenced,
 	},
 	FamilyRead: {
 		acquire: scriptRead, reacquire: scriptRead, release: scriptReadRelease, renew: scriptReadRenew,
-		message: unlockMessage, forced: ModeRead, again: true, marks: true, more: readerArgs, otherKeys: otherKeysRead,
+		message: unlockMessage, forced: ModeRead, replay: true, marks: true, more: readerArgs, otherKeys: otherKeysRead,
 	},
 	FamilyWrite: {
 		acquire: scriptWrite, reacquire: scriptWrite, count: scriptReacquire,
 		release: scriptWriteRelease, renew: scriptRenew,
-		message: readUnlockMessage, forced: ModeWrite, again: true, field: newWriteID, more: writerArgs,
+		message: readUnlockMessage, forced: ModeWrite, replay: true, field: newWriteID, more: writerArgs,
 	},
 	FamilyFair: {
 		acquire: scriptFair, reacquire: scriptFair, count: scriptReacquire,
 		release: scriptFairRelease, renew: scriptRenew,
-		list: scriptQueue, message: unlockMessage, forced: "fair", again: true, places: true, field: newFairID,
+		list: scriptQueue, message: unlockMessage, forced: "fair", replay: true, places: true, field: newFairID,
 		otherKeys: otherKeysFair,
 	},
 	FamilySemaphore: {
@@ -156,7 +156,7 @@ var families = [MaxFamilies]row{
 	FamilyGroup: {
 		acquire: scriptGroup, reacquire: scriptGroup, count: scriptGroupCount, release: scriptGroupRelease,
 		renew: scriptGroupRenew, force: scriptGroupForce, list: scriptGroupHeld,
-		message: unlockMessage, again: true, values: true,
+		message: unlockMessage, replay: true, values: true,
 	},
 	FamilyBarrier: {
 		acquire: scriptBarrier, reacquire: scriptBarrier, release: scriptBarrierLeave, call: scriptBarrierSet,

@@ -27,30 +27,30 @@ type lane struct {
 	share  int         // so many acquires may wait, if no other lane has more than its share
 	acks   *confirming // of the lane whose grants are answered when replicas have seen them; else nil
 
-	mu        sync.Mutex
-	queue     laneQueue
-	awaited   int           // ops that have come since the last run, and whose callers wait
-	inFlight  []*Op         // what the current run carries; guarded for tick
-	since     clock.Instant // when its round began; 0: nothing is on its way
-	begun     clock.Instant // when the run began
-	oldest    clock.Instant // nothing that it carries was queued before
-	reported  bool          // tick has listed this run
-	asleep    bool          // nobody has the lane; the worker waits for wake
-	rested    bool          // nothing was queued when it was let go: what is queued now has just come
-	pings     bool          // the worker is to ask the server for a sign of life
-	resting   bool          // asleep, acquires are queued, and they are held back
-	closed    bool
-	tells     bool          // the worker is to look whom it has to tell of its last releases
-	tellFrom  clock.Instant // when it is to do so; 0: nothing is waited for
-	wake      *world.Bell
-	crowds    bool         // it has more than its share, and crowded counts it
-	waiting   atomic.Int32 // acquires in the queue, for the other lanes; written under mu
-	cut       atomic.Bool  // nothing is sent or waited for any more
-	tellPause time.Duration
-	waitsOn   atomic.Pointer[direct] // whose replies the round on its way waits for, if not by the client
+	mu          sync.Mutex
+	queue       laneQueue
+	awaited     int           // ops that have come since the last run, and whose callers wait
+	inFlight    []*Op         // what the current run carries; guarded for tick
+	since       clock.Instant // when its round began; 0: nothing is on its way
+	begun       clock.Instant // when the run began
+	oldest      clock.Instant // nothing that it carries was queued before
+	reported    bool          // tick has listed this run
+	asleep      bool          // nobody has the lane; the worker waits for wake
+	rested      bool          // nothing was queued when it was let go: what is queued now has just come
+	pings       bool          // the worker is to ask the server for a sign of life
+	resting     bool          // asleep, acquires are queued, and they are held back
+	closed      bool
+	replays     bool          // the worker is to call replay
+	replayFrom  clock.Instant // when it is to do so; 0: at no time
+	replayPause time.Duration // the last one before that
+	wake        *world.Bell
+	crowds      bool                   // it has more than its share, and crowded counts it
+	waiting     atomic.Int32           // acquires in the queue, for the other lanes; written under mu
+	cut         atomic.Bool            // nothing is sent or waited for any more
+	waitsOn     atomic.Pointer[direct] // whose replies the round on its way waits for, if not by the client
 
 	// Owned by whoever has the lane: the worker, or a leader for one round.
-	lately    lately
+	recent    recentReleases
 	stage     stage
 	simulated *simulatedRound // of a simulated world
 	received  clock.Instant   // when the last reply came
@@ -212,11 +212,11 @@ func (l *lane) nextRun() bool {
 			l.ping()
 			continue
 		}
-		if l.tells && l.stage == stageNone {
-			l.tells = false
+		if l.replays && l.stage == stageNone {
+			l.replays = false
 			if !l.closed && !l.cut.Load() {
 				l.mu.Unlock()
-				l.tell()
+				l.replay()
 				continue
 			}
 		}
@@ -361,7 +361,7 @@ func (l *lane) finishRun() {
 // answer gives an op its result, unless another node of the cluster is to be asked first.
 func (l *lane) answer(op *Op, r *Result) {
 	if op.Kind == OpRelease && r.Err == nil {
-		l.released(op)
+		l.noteRelease(op)
 	}
 	if r.Err != nil {
 		l.checkMaster(r.Err)
@@ -472,7 +472,7 @@ func (l *lane) giveUp() {
 func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tellSoon(now)
+	l.replaySoon(now)
 	switch {
 	case l.since != 0:
 		if now.Sub(l.since) >= l.node.opts.AttemptLimit {

@@ -82,7 +82,7 @@ func (l *lane) lead() {
 // pass lets the lane go: to the worker, if there is something to do, else to whoever comes next.
 func (l *lane) pass() {
 	l.mu.Lock()
-	idle := l.stage == stageNone && l.queue.len() == 0 && !l.closed && !l.tells
+	idle := l.stage == stageNone && l.queue.len() == 0 && !l.closed && !l.replays
 	if idle {
 		l.asleep, l.resting, l.rested = true, false, true
 	}

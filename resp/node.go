@@ -23,6 +23,7 @@ type Options struct {
 	ManyOps      int           // from so many on their way on, ops take all lanes; below half of it one; default 128
 	QueueMax     int           // acquires a node's lanes hold before they refuse; default 262,144
 	RunMost      int           // ops that a lane sends in one write, at most; default 8,192
+	Recent       int           // releases that a lane keeps to send them again, at most; default 4,096
 	AttemptLimit time.Duration // how long one attempt may take, and how late its copy may run; default 2.5 s
 	PubSub       PubSub        // how releases are published in a cluster
 	Publish      Publish       // which
@@ -78,6 +79,9 @@ func (o *Options) fill() {
 	}
 	if o.AskFrom <= 0 {
 		o.AskFrom = askFrom
+	}
+	if o.Recent <= 0 {
+		o.Recent = recentMost
 	}
 	if o.RunMost <= 0 {
 		o.RunMost = boundMost

@@ -95,8 +95,8 @@ func (l *lane) open(w *wire) bool {
 		}
 		return false
 	}
-	if w.stock != l.lately.told {
-		l.meets(w.stock)
+	if w.stock != l.recent.run {
+		l.noteRun(w.stock)
 	}
 	l.scripts = l.node.reloaded.Load()
 	if l.rounds++; l.rounds > 1 || w != before {

@@ -53,7 +53,7 @@ func (ns *Nodes) keep() {
 	world.NewPart("topology").Label()
 	timer := time.NewTimer(tableEvery)
 	defer timer.Stop()
-	pause, told := tableLeast, ns.counts.changes.Load()
+	pause := tableLeast
 	for {
 		timer.Reset(tableEvery)
 		select {
@@ -66,10 +66,6 @@ func (ns *Nodes) keep() {
 		_ = ns.readTable() // whoever needs the table goes on with the old one
 		if ns.learned.Swap(false) && ns.hooks.Moved != nil {
 			ns.hooks.Moved()
-		}
-		if now := ns.counts.changes.Load(); now != told {
-			told = now
-			ns.tell()
 		}
 		if ns.counts.changes.Load() != changes {
 			pause = tableLeast
@@ -325,11 +321,14 @@ func (ns *Nodes) adopt(v *view) error {
 		ns.known[addr] = true
 		ns.endpointLocked(addr)
 	}
-	retired, gone := ns.sweepLocked()
+	emptied, retired, gone := ns.sweepLocked()
 	ns.mu.Unlock()
 	// The rest runs without mu: hooks may block, and so does closing.
 	if changed {
 		ns.counts.changes.Add(1)
+	}
+	for _, n := range emptied {
+		n.replay()
 	}
 	for _, n := range retired {
 		ns.retire(n)
@@ -376,10 +375,10 @@ func (ns *Nodes) listLocked() {
 	}
 }
 
-// sweepLocked takes out the nodes that have served no slot for a while, and the endpoints that nobody
-// names any more. Where many serve none at once, as where table after table names others, it does not wait for that
-// while.
-func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
+// sweepLocked finds the nodes whose slots all have gone to others, takes out those that have served none for a while,
+// and the endpoints that nobody names any more. Where many serve none at once, as where table after table names others,
+// it does not wait for that while.
+func (ns *Nodes) sweepLocked() (emptied, retired []*Node, gone []*endpoint) {
 	serving := make(map[*Node]bool, len(ns.members))
 	for s := range ns.table {
 		serving[ns.table[s].Load()] = true
@@ -391,6 +390,7 @@ func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
 			m.idle = 0
 		case m.idle == 0 && !many:
 			m.idle = now
+			emptied = append(emptied, m.node)
 		case now.Sub(m.idle) > retireAfter, many:
 			delete(ns.members, addr)
 			retired = append(retired, m.node)
@@ -406,7 +406,7 @@ func (ns *Nodes) sweepLocked() (retired []*Node, gone []*endpoint) {
 			gone = append(gone, p)
 		}
 	}
-	return retired, gone
+	return emptied, retired, gone
 }
 
 // retire ends a node in the background.

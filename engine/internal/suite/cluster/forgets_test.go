@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -29,12 +30,7 @@ func hasKey(t *testing.T, s *redistest.Server, name string) bool {
 	t.Helper()
 	keys, err := s.KeyNames(testkit.Limited(t))
 	require.NoError(t, err)
-	for _, key := range keys {
-		if key == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(keys, name)
 }
 
 // freed waits for the lock in another engine: it has it long before the lease that came back, of a minute, ends.

@@ -101,7 +101,7 @@ func TestAnotherRunOfAServerIsToldTheLastReleasesOnce(t *testing.T) {
 	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
 		var keys []string
 		for f, row := range families[:familyEnd] {
-			if row.again {
+			if row.replay {
 				keys = append(keys, fmt.Sprint("key:", f))
 				releaseNow(t, n, Family(f), keys[len(keys)-1]) //nolint:gosec // a few
 			}
@@ -197,7 +197,7 @@ func TestWhatIsRefusedForGoodIsNotToldAgain(t *testing.T) {
 func TestALaneThatIsIdleForLongLeavesItsServerAlone(t *testing.T) {
 	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
 		releaseNow(t, n, FamilyLock, "key")
-		ticks(n, c, latelyCounts)
+		ticks(n, c, replayFor)
 		dialled := m.dials()
 		m.restarts("two", "")
 		ticks(n, c, 5*time.Second)
@@ -226,38 +226,41 @@ func TestAServerThatIsGoneForGoodIsLeftAlone(t *testing.T) {
 		n.from.client, servers["a:1"] = nil, nil
 		m.restarts("two", "")
 		dials = 0
-		ticks(n, c, 2*latelyCounts)
+		ticks(n, c, 2*replayFor)
 		require.GreaterOrEqual(t, dials, 25)
 		require.LessOrEqual(t, dials, 45)
 		dials = 0
-		ticks(n, c, latelyCounts)
+		ticks(n, c, replayFor)
 		require.Zero(t, dials)
 	})
 }
 
 func TestALaneKeepsItsLastReleases(t *testing.T) {
-	var y lately
+	var rr recentReleases
+	keys := func() (keys []string) {
+		for _, r := range rr.inOrder() {
+			keys = append(keys, r.key)
+		}
+		return keys
+	}
 	for i := range 10 {
-		y.add(&Op{Key: strconv.Itoa(i)}, 4, clock.Instant(i))
+		rr.add(pastRelease{key: strconv.Itoa(i)}, 4)
 	}
-	var keys []string
-	for _, r := range y.inOrder() {
-		keys = append(keys, r.key)
-	}
-	require.Equal(t, []string{"6", "7", "8", "9"}, keys)
-	require.Equal(t, clock.Instant(9), y.last)
-	y.keep(y.inOrder()[:2])
-	y.add(&Op{Key: "10"}, 4, 10)
-	require.Len(t, y.inOrder(), 3)
-	require.Equal(t, "10", y.inOrder()[2].key)
+	require.Equal(t, []string{"6", "7", "8", "9"}, keys())
+	rr.keep(rr.inOrder()[:2], 4)
+	rr.add(pastRelease{key: "10"}, 4)
+	require.Equal(t, []string{"6", "7", "10"}, keys())
+	rr.keep(append([]pastRelease{{key: "a"}, {key: "b"}}, rr.inOrder()...), 4)
+	require.Equal(t, []string{"b", "6", "7", "10"}, keys(), "however often a replay to other nodes fails")
 }
 
 // However many masters a cluster has, the engine keeps about as many; and a few of each.
 func TestTheMastersOfAClusterShareWhatIsKept(t *testing.T) {
-	require.Equal(t, latelyMost, (&Node{}).latelyMost())
-	for masters, want := range map[int]int{1: latelyMost, 4: latelyMost / 4, 100: latelyLeast} {
+	o := Options{Recent: recentMost}
+	require.Equal(t, recentMost, (&Node{opts: o}).recentMost())
+	for masters, want := range map[int]int{1: recentMost, 4: recentMost / 4, 100: recentLeast} {
 		ns, all := &Nodes{}, make([]*Node, masters)
 		ns.all.Store(&all)
-		require.Equal(t, want, (&Node{nodes: ns}).latelyMost())
+		require.Equal(t, want, (&Node{opts: o, nodes: ns}).recentMost())
 	}
 }

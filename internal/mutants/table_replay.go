@@ -1,69 +1,69 @@
 package main
 
-// lately: a server that takes over is told the last releases again.
-func lately() []mutant {
+// replays: a server that takes over is sent the last releases again.
+func replays() []mutant {
 	const run, pause, moved = "TestAnotherRunOfAServerIsToldTheLastReleasesOnce",
 		"TestWhatIsRefusedIsToldAgainAfterAPause", "TestClusterMasterThatDidNotHearOfAReleaseIsToldAgain"
 	return []mutant{
 		{
 			"another-run-hears-nothing", "a server that took over keeps what was given back for a whole lease",
-			one("resp/round.go", "if w.stock != l.lately.told {", "if false {"), "resp", run, false,
+			one("resp/round.go", "if w.stock != l.recent.run {", "if false {"), "resp", run, false,
 		},
 		{
 			"idle-lane-waits-to-be-asked", "an engine that does nothing else does not say its last releases again",
-			one("resp/lately.go", "l.lately.behind(l.link.cur.Load(), now):", "false:"), "resp", run, false,
+			one("resp/replay.go", "l.recent.behind(l.link.cur.Load(), now):", "false:"), "resp", run, false,
 		},
 		{
 			"same-run-is-told", "each new connection brings the last releases once more",
-			one("resp/lately.go", "case w.stock != y.told:", "default:"), "resp", run, false,
+			one("resp/replay.go", "case w.stock != rr.run:", "default:"), "resp", run, false,
 		},
 		{
-			"said-again-is-noted", "each telling makes what is told next longer",
-			one("resp/lately.go", "is && again.of.lane == l {", "is && again.of.lane == nil {"), "resp", run, false,
+			"said-again-is-noted", "each replay makes what is told next longer",
+			one("resp/replay.go", "is && again.of.lane == l {", "is && again.of.lane == nil {"), "resp", run, false,
 		},
 		{
 			"permits-are-given-back-twice", "a semaphore has more permits after a failover",
-			one("resp/lately.go", "!op.Family.row().again || ", ""), "resp", run, false,
+			one("resp/replay.go", "!op.Family.row().replay || ", ""), "resp", run, false,
 		},
 		{
 			"what-failed-counts-as-told", "a server that was loading is told nothing",
-			one("resp/lately.go", "\t\ts.of.failed.Store(true)", "\t\t_ = s"), "resp", pause, false,
+			one("resp/replay.go", "\t\ts.of.failed.Store(true)", "\t\t_ = s"), "resp", pause, false,
 		},
 		{
 			"told-without-a-pause", "a server that is loading is told at each tick",
-			one("resp/lately.go", "min(max(2*l.tellPause, tellLeast), tellMost)", "1"), "resp", pause, false,
+			one("resp/replay.go", "min(max(2*l.replayPause, replayPauseLeast), replayPauseMost)", "1"), "resp", pause, false,
 		},
 		{
 			"refused-for-good-is-told-for-ever", "a server that refuses is asked every two seconds",
-			one("resp/lately.go", "(r.Err.Class.Transient() || !r.Definite() || RefusesWrites(r.Err))", "true"),
+			one("resp/replay.go", "(r.Err.Class.Transient() || !r.Definite() || RefusesWrites(r.Err))", "true"),
 			"resp", "TestWhatIsRefusedForGoodIsNotToldAgain", false,
 		},
 		{
 			"too-few-replicas-count-as-told", "a master that has no replica yet is told nothing",
-			one("resp/lately.go", " || RefusesWrites(r.Err)", ""), "resp", pause, false,
+			one("resp/replay.go", " || RefusesWrites(r.Err)", ""), "resp", pause, false,
 		},
 		{
 			"shared-connection-tells-for-all", "what one lane released is not said again where another has made their connection",
-			one("resp/lately.go", "return w.stock != y.told", "return false"),
+			one("resp/replay.go", "return w.stock != rr.run", "return false"),
 			"resp", "TestALaneWhoseConnectionAnotherHasMadeTellsWhatItReleased", false,
 		},
 		{
 			"note-is-taken-back-again", "a waiting writer's note is gone after a failover",
-			one("resp/lately.go", " || strings.HasSuffix(op.Field, noteMark)", ""),
+			one("resp/replay.go", " || strings.HasSuffix(op.Field, noteMark)", ""),
 			"resp", "TestANoteIsNotTakenBackAgain", false,
 		},
 		{
 			"who-is-gone-is-dialled-for-ever", "a server that does not come back is dialled every two seconds",
-			one("resp/lately.go", "l.node.opts.Clock.Now().Sub(l.lately.last) >= latelyCounts || ", ""),
+			one("resp/replay.go", "l.node.opts.Clock.Now().Sub(l.recent.last) >= replayFor || ", ""),
 			"resp", "TestAServerThatIsGoneForGoodIsLeftAlone", false,
 		},
 		{
 			"what-moved-is-nobodys", "a master that took over slots does not hear of the last releases",
-			one("resp/lately.go", "\t\t\ton.say(r, to)", "\t\t\t_ = to"), "engine/internal/suite/cluster", moved, false,
+			one("resp/replay.go", "\t\t\tp.send(r, to)", "\t\t\t_ = to"), "engine/internal/suite/cluster", moved, false,
 		},
 		{
 			"nobody-asks-who-took-over", "an idle engine learns of a new master half a minute late",
-			one("resp/lately.go", "\t\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
+			one("resp/replay.go", "\t\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
 			"engine/internal/suite/cluster", moved, false,
 		},
 	}
@@ -84,18 +84,18 @@ func inTheWay() []mutant {
 		},
 		{
 			"holder-elsewhere-is-not-named", "nobody is told who has the lock",
-			one("engine/wait.go", "ent.wakeups().look.said = resp.Printable(field)", "_ = field"),
+			one("engine/wait.go", "ent.wakeups().holder.owner = resp.Printable(field)", "_ = field"),
 			"engine", "TestWhoElseHasTheLockIsLetAlone", false,
 		},
 		{
 			"holder-who-left-is-named", "an error names who gave the lock back long ago",
-			one("engine/wait.go", "p.look.said = \"\"", "_ = p"),
-			"engine", "TestWhoGaveTheLockBackIsNotSaidToHaveIt", false,
+			one("engine/wait.go", "p.holder.owner = \"\"", "_ = p"),
+			"engine", "TestWhoHeldTheLockBeforeIsNotSaidToHoldIt", false,
 		},
 		{
 			"holder-is-not-asked-anew", "an error names who had the lock before",
-			one("engine/wait.go", "k.said, k.next = \"\", now", "_ = d"),
-			"engine", "TestWhoHasTheLockIsAskedAnewWhereItEndsAtAnotherTime", false,
+			one("engine/wait.go", "q.owner, q.next = \"\", now", "_ = d"),
+			"engine", "TestWhoHeldTheLockBeforeIsNotSaidToHoldIt", false,
 		},
 		{
 			"too-few-replicas-are-enough", "a server that refuses writes for lack of replicas looks ready",

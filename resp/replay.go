@@ -141,14 +141,14 @@ func (p *replay) send(r pastRelease, to *Node) {
 	}}
 	s.op.Sink = s
 	p.left.Add(1)
-	refused := false // for it is closed
+	var closed bool
 	if to == p.lane.node {
 		_, err := p.lane.submit(&s.op, false)
-		refused = err != nil
+		closed = err != nil
 	} else {
-		refused = to.nodes.Submit(&s.op) != nil
+		closed = to.nodes.Submit(&s.op) != nil
 	}
-	if refused {
+	if closed {
 		p.left.Add(-1)
 	}
 }

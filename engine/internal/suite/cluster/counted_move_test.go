@@ -26,6 +26,16 @@ func move(t *testing.T, c *redistest.Cluster, name string) (to *redistest.Server
 	return to
 }
 
+// moveListener moves the slot of a name whose one waiter listens on a channel, and returns when it listens at the new
+// owner.
+func moveListener(t *testing.T, c *redistest.Cluster, name, channel string) {
+	t.Helper()
+	to := move(t, c, name)
+	testkit.Eventually(t, "the waiter listens at the new owner", func() bool {
+		return to.Do(t, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1"
+	})
+}
+
 // dropCounted deletes what nothing ends, or only after an hour.
 func dropCounted(t *testing.T, c *redistest.Cluster, names ...string) {
 	t.Helper()
@@ -51,19 +61,18 @@ func TestClusterWhoIsCountedFollowsItsSlotAndHearsOfIt(t *testing.T) {
 		set, err := la.TrySetCount(ctx, 2)
 		require.NoError(t, err)
 		require.True(t, set)
-		require.NoError(t, sa.Acquire(ctx, 3))
-		permits, opened := sb.AcquireAsync(t.Context(), 2), lb.AwaitAsync(t.Context())
-		for _, channel := range []string{slot.SemaphoreChannel("permits"), slot.LatchChannelInCluster("latch")} {
-			name := map[bool]string{true: "permits", false: "latch"}[channel == slot.SemaphoreChannel("permits")]
-			to := move(t, c, name)
-			testkit.Eventually(t, "the waiter listens at the new owner", func() bool {
-				return to.Do(t, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1"
-			})
-		}
+		opened := lb.AwaitAsync(t.Context())
+		moveListener(t, c, "latch", slot.LatchChannelInCluster("latch"))
+		afterPoll(t, b, func(ctx context.Context) error { _, err := lb.Count(ctx); return err })
 		polls := b.Stats().GrantsByPoll
 		require.NoError(t, la.CountDown(ctx))
 		require.NoError(t, la.CountDown(ctx))
 		testkit.Get(t, opened)
+
+		require.NoError(t, sa.Acquire(ctx, 3))
+		permits := sb.AcquireAsync(t.Context(), 2)
+		moveListener(t, c, "permits", slot.SemaphoreChannel("permits"))
+		afterPoll(t, b, func(ctx context.Context) error { _, err := sb.AvailablePermits(ctx); return err })
 		require.NoError(t, sa.Release(ctx, 3))
 		testkit.Get(t, permits)
 		require.Equal(t, polls, b.Stats().GrantsByPoll, "not by the poll")

@@ -93,10 +93,23 @@ func listens(tb testing.TB, at *redistest.Server, name string) func() bool {
 	return func() bool { return at.Do(tb, "PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1" }
 }
 
+// afterPoll returns just after the one waiter of an engine has polled and was told no: its next poll is most of a second
+// off, and does not meet what is done now. ask is a question about the same name, answered after what was sent before.
+func afterPoll(tb testing.TB, e *engine.Engine, ask func(context.Context) error) {
+	tb.Helper()
+	polls := e.Stats().WokenByPoll
+	testkit.Eventually(tb, "the waiter polls", func() bool { return e.Stats().WokenByPoll > polls })
+	require.NoError(tb, ask(testkit.Limited(tb)))
+}
+
 // requireHeard gives a lock back and checks that who waits for it gets it by the message, or by the look that follows a
 // subscription, if that was still on its way.
 func requireHeard(tb testing.TB, e *engine.Engine, ls *engine.Lease, waiter *engine.Future[*engine.Lease]) {
 	tb.Helper()
+	afterPoll(tb, e, func(ctx context.Context) error {
+		_, err := e.Lock(ls.Name()).Inspect(ctx)
+		return err
+	})
 	before := e.Stats()
 	testkit.Release(tb, ls)
 	got, err := waiter.Await(testkit.Limited(tb))

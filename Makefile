@@ -77,6 +77,11 @@ ADAPTERS = $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod))
 adapters: setup ## run the tests of the adapters: Prometheus, OpenTelemetry, go-redis, databases
 	@set -e; for dir in $(ADAPTERS); do echo "cd $$dir && go test ./..."; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 5m $(TESTFLAGS) ./...); done
 
+.PHONY: databases
+databases: ## run the fence's tests on SQLite, PostgreSQL and MariaDB; installs the two
+	@tools/setup.sh postgres mysql
+	cd adapters/sqltest && HOLDFAST_DATABASES=required $(GO) test -count 1 -timeout 5m $(TESTFLAGS) ./...
+
 test-light: setup
 	$(GO) test $(LIGHT) -p 3 -parallel 6 -timeout 20m $(TESTFLAGS)
 

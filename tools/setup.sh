@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Installs what the tests need and is not there yet, with the system's own packager.
 #
-#   tools/setup.sh [server] [cc] [make] [go] [java] [maven]
+#   tools/setup.sh [server] [cc] [make] [go] [java] [maven] [postgres] [mysql]
 #
-# server  redis-server or valkey-server on PATH (what is asked for by default)
-# cc      a C compiler, which the race detector wants
-# make    GNU make
-# go      the go command
-# java    a Java development kit, 17 or newer
-# maven   Maven
+# server    redis-server or valkey-server on PATH (what is asked for by default)
+# cc        a C compiler, which the race detector wants
+# make      GNU make
+# go        the go command
+# java      a Java development kit, 17 or newer
+# maven     Maven
+# postgres  PostgreSQL's server, wherever it is
+# mysql     MariaDB's server or MySQL's, wherever it is
 #
 # What is there is left alone: the second run does nothing and needs no network.
 set -euo pipefail
@@ -21,6 +23,17 @@ die() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# havein PROGRAM FOLDER...: is it on PATH, or in one of the folders?
+havein() {
+	local name=$1 dir
+	have "$name" && return
+	shift
+	for dir in "$@"; do
+		[ -x "$dir/$name" ] && return
+	done
+	return 1
+}
+
 # present WHAT: is it there already?
 present() {
 	case $1 in
@@ -29,7 +42,9 @@ present() {
 	make | go) have "$1" ;;
 	java) have java && have javac ;;
 	maven) have mvn ;;
-	*) die "unknown: '$1' (server, cc, make, go, java, maven)" ;;
+	postgres) havein initdb /usr/lib/postgresql/*/bin && havein postgres /usr/lib/postgresql/*/bin ;;
+	mysql) havein mariadbd /usr/sbin && have mariadb-install-db || havein mysqld /usr/sbin ;;
+	*) die "unknown: '$1' (server, cc, make, go, java, maven, postgres, mysql)" ;;
 	esac
 }
 
@@ -65,6 +80,10 @@ packages() {
 	java:pacman) echo jdk17-openjdk jdk-openjdk ;;
 	java:*) echo openjdk@17 openjdk ;;
 	maven:*) echo maven ;;
+	postgres:dnf | postgres:yum | postgres:zypper) echo postgresql-server ;;
+	postgres:*) echo postgresql ;;
+	mysql:apt-get | mysql:dnf | mysql:yum) echo mariadb-server ;;
+	mysql:*) echo mariadb ;;
 	esac
 }
 

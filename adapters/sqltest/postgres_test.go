@@ -3,22 +3,14 @@
 package sqltest
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
-	"github.com/stretchr/testify/require"
-
-	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
 func TestFencesOnPostgreSQL(t *testing.T) {
@@ -33,59 +25,17 @@ func TestFencesOnPostgreSQL(t *testing.T) {
 	})
 }
 
-// tool finds a program of PostgreSQL; "": it is not installed.
-func tool(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(found) == 0 {
-		return ""
-	}
-	return found[len(found)-1]
-}
-
-// postgres starts a server for one test. It refuses to run as root, so a test that does starts it as the user postgres.
+// postgres starts a server for one test.
 func postgres(t *testing.T) *sql.DB {
 	t.Helper()
-	initdb, server := tool("initdb"), tool("postgres")
+	const binaries = "/usr/lib/postgresql/*/bin"
+	initdb, server := tool("initdb", binaries), tool("postgres", binaries)
 	if initdb == "" || server == "" {
-		t.Skip("PostgreSQL is not installed (apt-get install postgresql)")
+		missing(t, "PostgreSQL is not installed (apt-get install postgresql)")
 	}
-	dir, err := os.MkdirTemp("", "fence") // the folder of a test is its user's alone
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	as := &syscall.SysProcAttr{}
-	if os.Getuid() == 0 {
-		owner, err := user.Lookup("postgres")
-		if err != nil {
-			t.Skip("PostgreSQL does not run as root, and there is no user postgres")
-		}
-		uid, _ := strconv.Atoi(owner.Uid)
-		gid, _ := strconv.Atoi(owner.Gid)
-		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // ids of the system
-		require.NoError(t, os.Chown(dir, uid, gid))
-	}
-	data := filepath.Join(dir, "data")
-	create := exec.Command(initdb, "-D", data, "-U", "tester", "-A", "trust", "--no-sync")
-	create.SysProcAttr, create.Dir = as, dir
-	out, err := create.CombinedOutput()
-	require.NoError(t, err, string(out))
-
-	port, err := redistest.FreePort()
-	require.NoError(t, err)
-	run := exec.Command(server, "-D", data, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", dir, "-F")
-	run.SysProcAttr, run.Dir = as, dir
-	require.NoError(t, run.Start())
-	t.Cleanup(func() {
-		_ = run.Process.Signal(os.Interrupt) // a fast shutdown
-		_ = run.Wait()
-	})
-	db, err := sql.Open("pgx", fmt.Sprintf("postgres://tester@127.0.0.1:%d/postgres?sslmode=disable", port))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	require.Eventually(t, func() bool { return db.PingContext(ctx) == nil }, 30*time.Second, 50*time.Millisecond)
-	return db
+	h := newHome(t, "postgres")
+	data, port := filepath.Join(h.dir, "data"), freePort(t)
+	h.run(t, exec.Command(initdb, "-D", data, "-U", "tester", "-A", "trust", "--no-sync"))
+	h.start(t, exec.Command(server, "-D", data, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", h.dir, "-F"))
+	return open(t, "pgx", fmt.Sprintf("postgres://tester@127.0.0.1:%d/postgres?sslmode=disable", port))
 }

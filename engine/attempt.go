@@ -152,8 +152,11 @@ func (sc *section) granted(a *attempt, r *resp.Result) {
 	if !r.ReceivedAt.Before(renew.SignalAt(deadline, a.lease())) {
 		// The answer took so long that the lease cannot be trusted any more: give it back, ask again.
 		sc.sh.counts.tooLate++
-		sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
-		if op := opOf(ent.GrantedLate()); op != nil {
+		op := opOf(ent.GrantedLate())
+		if op != nil || !sc.keepPlace(a) {
+			sc.clean(ent, a.lockRef(), a.indeterminate(), a.lease())
+		}
+		if op != nil {
 			sc.fail(op, &nameError{op.lock.Name(), fmt.Errorf("%w: granted, but the answer took as long as the lease of %v",
 				notTaken{ErrLost}, a.lease())})
 		}
@@ -275,6 +278,10 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 		sc.sh.counts.unclaimed++
 	}
 	d := a.indeterminate()
+	if sc.keepPlace(a) {
+		sc.advance(ent)
+		return
+	}
 	if ent.Forcing() { // after the force-release, which is to find it
 		d.Until = max(d.Until, r.ReceivedAt)
 		all := ent.root().ensureChildren()
@@ -283,6 +290,39 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 		sc.clean(ent, a.lockRef(), d, a.lease())
 	}
 	sc.advance(ent)
+}
+
+// keepPlace has who waits for a fair lock ask again under the owner id of a grant that it cannot have, and
+// reports whether it will. That ends in a grant that it can have, unless the lock was lost meanwhile. Who gave it
+// back and asked as another waiter would stand behind all who came later.
+func (sc *section) keepPlace(a *attempt) bool {
+	op := opOf(a.ent.Live())
+	if traits(a.op.Family).Mark != lockstate.MarkPlace || op == nil || op.Try || !a.fits(op) ||
+		op.set.Lease != a.lease() || !a.Suits(&op.set.Terms) {
+		return false
+	}
+	a.ent.Begin(a)
+	a.op.Placed, a.op.Served = true, true
+	if a.retry != nil {
+		a.retry.Answered()
+		a.retry.last = nil
+	}
+	return true
+}
+
+// behind has a child stand behind all others of its root of which it is known that they stand in the server's queue:
+// there it has just come to the end of it.
+func (ent *entry) behind() {
+	root, last := ent.root(), ent
+	for child := ent.nextChild(); child != nil; child = child.nextChild() {
+		if a := child.Attempt(); a != nil && a.op.Placed {
+			last = child
+		}
+	}
+	if last != ent {
+		ent.detach()
+		root.attach(ent, last)
+	}
 }
 
 // tooFew reports whether fewer replicas have seen the grant than the attempt asked for.
@@ -328,6 +368,11 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	case !a.op.Waits:
 	case traits(a.op.Family).Mark == lockstate.MarkPlace:
 		a.op.Placed = true
+		if a.op.Served { // that is over: it has come again
+			a.op.Served = false
+			ent.behind()
+			defer sc.fairListen(ent.root())
+		}
 	default:
 		ent.ensureChildren().noted = true
 		sc.closeNote(ent) // at once, if its writer has left meanwhile

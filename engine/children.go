@@ -41,15 +41,26 @@ func (ent *entry) newChild() *entry {
 	all := ent.ensureChildren()
 	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
 	child.wide = ent.wide
-	child.children().root, child.children().prev = ent, all.last
+	child.children().root = ent
 	child.Under(&ent.Queue)
-	if all.last == nil {
-		all.first = child
-	} else {
-		all.last.children().next = child
-	}
-	all.last = child
+	ent.attach(child, all.last)
 	return child
+}
+
+// attach hangs a child on a root, behind another, or (nil) before all.
+func (ent *entry) attach(child, behind *entry) {
+	s, all := child.children(), ent.children()
+	s.prev = behind
+	if behind == nil {
+		s.next, all.first = all.first, child
+	} else {
+		s.next, behind.children().next = behind.children().next, child
+	}
+	if s.next == nil {
+		all.last = child
+	} else {
+		s.next.children().prev = child
+	}
 }
 
 // detach takes a child off its root.

@@ -13,5 +13,20 @@ func rules() []mutant {
 			one("engine/internal/lockstate/tenure.go", "waitYield, 0\n\tq.tookUntil(0)", "waitYield, 0\n\tq.tookUntil(clock.Instant(1 << 62))"),
 			"engine", "TestATryBehindWhoLeavesTheLockToOthersIsToldOfNoHolderForEver", false,
 		},
+		{
+			"late-fair-grant-loses-the-place", "whose grant of a fair lock came too late stands behind all who came later",
+			one("engine/attempt.go", "if op != nil || !sc.keepPlace(a) {", "if true {"),
+			"engine", "TestAFairLockGrantedTooLateIsGrantedToTheSame", false,
+		},
+		{
+			"who-comes-again-is-first-here", "a free fair lock waits a second for the poll of the next in its queue",
+			one("engine/attempt.go", "			ent.behind()\n", ""),
+			"engine", "TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext", false,
+		},
+		{
+			"who-is-first-here-now-hears-nothing", "a free fair lock waits a second for the poll of the next in its queue",
+			one("engine/attempt.go", "			defer sc.fairListen(ent.root())\n", ""),
+			"engine", "TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext", false,
+		},
 	}
 }

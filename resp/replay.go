@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,11 +17,14 @@ import (
 
 // recentReleases are a lane's last releases. They belong to whoever has the lane.
 type recentReleases struct {
-	all     []pastRelease // a ring: once there are as many as may be, the oldest stands at next
-	next    int
+	releaseRing
 	last    clock.Instant // when the last one was answered
 	run     *stock        // the run of the server that has them all; nil: there was none yet
+	to      *stock        // the run that they are sent to, a few at a time; nil: there is none
+	rest    []pastRelease // of those it is still to be sent, the latest last
+	moved   []pastRelease // those of slots that others have now: not in the ring any more
 	current *replay       // what was sent again, until its outcome is looked at
+	owes    atomic.Bool   // other nodes are still to be sent some
 	dialing atomic.Bool   // a connection is being made, to see which run it leads to
 }
 
@@ -30,54 +34,109 @@ type pastRelease struct {
 	hash       uint64
 	slot       uint16
 	family     Family
+	work       int32 // how many keys' work it is, and more where it is long
 }
 
 const (
-	// recentMost is how many releases a lane keeps: of some 20 ms, with thousands in flight. The masters of a cluster
-	// share that number.
+	// recentMost is how much work a lane keeps: one each for releases of most families, and so those of some 20 ms, with
+	// thousands in flight. The masters of a cluster share that number.
 	recentMost = 4096
-	// recentLeast is how many a lane of such a master keeps all the same.
+	// recentLeast is how much a lane of such a master keeps all the same.
 	recentLeast = 256
+	// replayMost is how much of it is sent again at once: beside what callers ask for, which does not wait for the rest.
+	replayMost = 128
+	// replayBytes is how long a name and an owner id are that count as one more.
+	replayBytes = 256
 	// replayFor is for how long after its last release an idle lane dials to see whether there is another run.
 	replayFor = time.Minute
+	// replayMovedFor is how long a node that serves no slots stays for what other nodes are still to be sent.
+	replayMovedFor = 5 * time.Minute
 	// The pause before a replay is tried again doubles from the first to the second.
 	replayPauseLeast = 100 * time.Millisecond
 	replayPauseMost  = 2 * time.Second
 )
 
-// add keeps one more, of so many at the most.
-func (rr *recentReleases) add(r pastRelease, most int) {
-	if len(rr.all) < most {
-		rr.all = append(rr.all, r)
-		return
-	}
-	rr.all[rr.next] = r
-	if rr.next++; rr.next >= len(rr.all) {
-		rr.next = 0
-	}
+// newPastRelease is what a release was about.
+func newPastRelease(op *Op) pastRelease {
+	work := op.Family.Work(op.Field) + (len(op.Key)+len(op.Field))/replayBytes
+	return pastRelease{op.Key, op.Field, op.Hash, op.Slot, op.Family, int32(work)} //nolint:gosec // a few thousand
 }
 
-// keep forgets all but the last of these, which are in order.
-func (rr *recentReleases) keep(these []pastRelease, most int) {
-	rr.all, rr.next = these[max(len(these)-most, 0):], 0
+// A releaseRing keeps the last releases, as long as they are not too much work.
+type releaseRing struct {
+	all         []pastRelease
+	first, kept int // the oldest, and how many there are
+	work        int
+}
+
+// add keeps one more, of so much work at the most.
+func (rr *releaseRing) add(r pastRelease, most int) {
+	for rr.kept > 0 && rr.work+int(r.work) > most {
+		oldest := &rr.all[rr.first]
+		rr.work -= int(oldest.work)
+		*oldest = pastRelease{}
+		rr.first, rr.kept = (rr.first+1)%len(rr.all), rr.kept-1
+	}
+	if rr.kept == len(rr.all) {
+		larger := make([]pastRelease, max(2*rr.kept, 16))
+		copy(larger, rr.inOrder())
+		rr.all, rr.first = larger, 0
+	}
+	rr.all[(rr.first+rr.kept)%len(rr.all)] = r
+	rr.kept, rr.work = rr.kept+1, rr.work+int(r.work)
 }
 
 // inOrder lists them, the oldest first.
-func (rr *recentReleases) inOrder() []pastRelease {
-	return append(append(make([]pastRelease, 0, len(rr.all)), rr.all[rr.next:]...), rr.all[:rr.next]...)
+func (rr *releaseRing) inOrder() []pastRelease {
+	all := make([]pastRelease, 0, rr.kept)
+	for i := range rr.kept {
+		all = append(all, rr.all[(rr.first+i)%len(rr.all)])
+	}
+	return all
 }
 
 // behind reports whether the run that a connection leads to may lack some of them, or a connection is to be made to see
 // that. Lanes may share a connection, so another may have made it.
 func (rr *recentReleases) behind(w *wire, now clock.Instant) bool {
 	switch {
-	case len(rr.all) == 0 || rr.current != nil:
+	case rr.kept == 0 || rr.current != nil:
 		return false
 	case w == nil:
 		return now.Sub(rr.last) < replayFor && !rr.dialing.Load()
 	default:
 		return w.stock != rr.run
 	}
+}
+
+// landed looks at the outcome of what was sent last. What failed is sent again after the others, as if it were older.
+func (rr *recentReleases) landed() {
+	if rr.current == nil {
+		return
+	}
+	for _, s := range rr.current.sent {
+		list := &rr.rest
+		if s.moved {
+			list = &rr.moved
+		}
+		if s.failed {
+			*list = slices.Insert(*list, 0, s.about)
+		}
+	}
+	rr.current = nil
+}
+
+// take takes the next to be sent: the latest first, for those a server that took over is most likely to lack.
+func (rr *recentReleases) take() (rest, moved []pastRelease) {
+	left := int32(replayMost)
+	next := func(list *[]pastRelease) (taken []pastRelease) {
+		for n := len(*list); n > 0 && left > 0; n-- {
+			taken = append(taken, (*list)[n-1])
+			left -= (*list)[n-1].work
+			*list = (*list)[:n-1]
+		}
+		return taken
+	}
+	return next(&rr.rest), next(&rr.moved)
 }
 
 // noteRelease keeps a release that was answered, unless the lane has only sent it again.
@@ -89,7 +148,7 @@ func (l *lane) noteRelease(op *Op) {
 		return
 	}
 	l.recent.last = l.received
-	l.recent.add(pastRelease{op.Key, op.Field, op.Hash, op.Slot, op.Family}, l.node.recentMost())
+	l.recent.add(newPastRelease(op), l.node.recentMost())
 }
 
 func (n *Node) recentMost() int {
@@ -100,19 +159,21 @@ func (n *Node) recentMost() int {
 	return most
 }
 
-// A replay is releases that were sent again.
+// A replay is a few releases that were sent again.
 type replay struct {
 	lane   *lane
-	to     *stock        // the run that they were sent to; nil: other nodes alone
-	moved  []pastRelease // those that were sent to other nodes
-	left   atomic.Int32  // so many have no answer, and one more while they are being sent
+	sent   []*replayedRelease
+	left   atomic.Int32 // so many have no answer, and one more while they are being sent
 	failed atomic.Bool
 }
 
 // A replayedRelease is one of them, and its own sink.
 type replayedRelease struct {
-	op Op
-	of *replay
+	op     Op
+	of     *replay
+	about  pastRelease
+	moved  bool // its slot was another's
+	failed bool
 }
 
 // Answered notes its outcome. A refusal that would come again is as good as an answer; that of a server that takes no
@@ -122,6 +183,7 @@ func (s *replayedRelease) Answered(_ *Op, r *Result) {
 	case r.Code == CodeReleased:
 		s.of.lane.node.stats.revived.Add(1)
 	case r.Err != nil && (r.Err.Class.Transient() || !r.Definite() || RefusesWrites(r.Err)):
+		s.failed = true
 		s.of.failed.Store(true)
 	}
 	s.of.answered()
@@ -135,14 +197,15 @@ func (p *replay) answered() {
 }
 
 // send sends one again, by the lane itself where it is the lane's own node's.
-func (p *replay) send(r pastRelease, to *Node) {
-	s := &replayedRelease{of: p, op: Op{
+func (p *replay) send(r pastRelease, moved bool) {
+	s := &replayedRelease{of: p, about: r, moved: moved, op: Op{
 		Kind: OpRelease, Key: r.key, Hash: r.hash, Slot: r.slot, Field: r.field, Family: r.family,
 	}}
 	s.op.Sink = s
+	p.sent = append(p.sent, s)
 	p.left.Add(1)
 	var closed bool
-	if to == p.lane.node {
+	if to := p.lane.node.ownerOf(r.slot); to == p.lane.node {
 		_, err := p.lane.submit(&s.op, false)
 		closed = err != nil
 	} else {
@@ -155,7 +218,7 @@ func (p *replay) send(r pastRelease, to *Node) {
 
 // noteRun sees to a replay where a connection leads to another run. Who has the lane calls it.
 func (l *lane) noteRun(run *stock) {
-	if len(l.recent.all) == 0 {
+	if l.recent.kept == 0 {
 		l.recent.run = run
 		return
 	}
@@ -164,50 +227,63 @@ func (l *lane) noteRun(run *stock) {
 	l.mu.Unlock()
 }
 
-// replay looks at the outcome of the last replay, and sends again what another run, or another node, may lack. The
-// worker calls it. Blocks: never.
+// replay looks at the outcome of what was sent again last, and sends more of what another run, or another node, may
+// lack. The worker calls it. Blocks: never.
 func (l *lane) replay() {
-	rr, most := &l.recent, l.node.recentMost()
-	if p := rr.current; p != nil {
-		if p.left.Load() != 0 {
-			return
-		}
-		rr.current = nil
-		switch {
-		case p.failed.Load():
-			rr.keep(append(p.moved, rr.inOrder()...), most)
-		case p.to != nil:
-			rr.run = p.to
-		}
+	rr := &l.recent
+	if rr.current != nil && rr.current.left.Load() != 0 {
+		return
+	}
+	rr.landed()
+	l.sortMoved()
+	switch w := l.link.cur.Load(); {
+	case rr.kept == 0, w != nil && w.stock == rr.run:
+		rr.rest, rr.to = nil, nil
+	case w == nil:
+		rr.rest, rr.to = nil, nil
+		l.dialToReplay()
+	case w.stock != rr.to:
+		rr.rest, rr.to = rr.inOrder(), w.stock
+	}
+	rest, moved := rr.take()
+	rr.owes.Store(len(moved) > 0 || len(rr.moved) > 0)
+	if len(rest) == 0 && rr.to != nil {
+		rr.run, rr.to = rr.to, nil
+	}
+	if len(rest)+len(moved) == 0 {
+		return
 	}
 	p := &replay{lane: l}
+	rr.current = p
 	p.left.Store(1)
-	// Those of slots that others have now. The lanes of those keep them once they are answered.
-	all, own := rr.inOrder(), rr.all[:0:0]
-	for _, r := range all {
-		if to := l.node.ownerOf(r.slot); to != l.node {
-			p.moved = append(p.moved, r)
-			p.send(r, to)
-		} else {
-			own = append(own, r)
+	for _, r := range rest {
+		p.send(r, false)
+	}
+	for _, r := range moved {
+		p.send(r, true)
+	}
+	p.answered()
+}
+
+// sortMoved takes those of slots that others have now out of the ring: the lanes of those keep them once they are
+// answered. What has come back is the lane's own again, and its server may lack it.
+func (l *lane) sortMoved() {
+	rr, most := &l.recent, l.node.recentMost()
+	if l.node.nodes == nil {
+		return
+	}
+	own, moved := releaseRing{}, releaseRing{}
+	for i, r := range slices.Concat(rr.moved, rr.inOrder()) {
+		switch here := l.node.ownerOf(r.slot) == l.node; {
+		case !here:
+			moved.add(r, most)
+			continue
+		case i < len(rr.moved):
+			rr.run, rr.to = nil, nil
 		}
+		own.add(r, most)
 	}
-	rr.keep(own, most)
-	// The others, if this is another run.
-	switch w := l.link.cur.Load(); {
-	case len(own) == 0:
-	case w == nil:
-		l.dialToReplay()
-	case w.stock != rr.run:
-		p.to = w.stock
-		for _, r := range own {
-			p.send(r, l.node)
-		}
-	}
-	if p.to != nil || p.moved != nil {
-		rr.current = p
-		p.answered()
-	}
+	rr.releaseRing, rr.moved = own, moved.inOrder()
 }
 
 // dialToReplay makes a connection, to see which run it leads to. It does so beside the lane, whose callers go on. After
@@ -237,6 +313,11 @@ func (l *lane) replayEnded(failed bool) {
 	}
 	l.replayPause = 0
 	l.ringToReplay()
+}
+
+// owesReplay reports whether other nodes are still to be sent what the node's lanes have released.
+func (n *Node) owesReplay() bool {
+	return slices.ContainsFunc(n.lanes, func(l *lane) bool { return l.recent.owes.Load() })
 }
 
 // ringToReplay has the worker call replay. Called with mu held.

@@ -2,7 +2,9 @@ package resp
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-786ebc8c/holdfast/internal/clock"
+	"github.com/seed-786ebc8c/holdfast/slot"
 )
 
 // A reminded is a server that notes what it was told to release.
@@ -18,6 +21,7 @@ type reminded struct {
 	*fakeServer
 	run     string // its run_id
 	refuses string // what a release is answered; "": it is there
+	only    string // the one key that it is about; "": all
 	told    []string
 }
 
@@ -36,7 +40,7 @@ func newReminded() *reminded {
 		n, _ := strconv.Atoi(cmd[2])
 		m.told = append(m.told, cmd[3:3+n]...)
 		switch {
-		case m.refuses != "":
+		case m.refuses != "" && (m.only == "" || slices.Contains(cmd[3:3+n], m.only)):
 			return m.refuses
 		case scriptNamed(cmd[1]) == scriptRelease.one.name:
 			return ":0\r\n"
@@ -204,7 +208,7 @@ func TestALaneThatIsIdleForLongLeavesItsServerAlone(t *testing.T) {
 		require.Equal(t, dialled, m.dials())
 		releaseNow(t, n, FamilyLock, "other")
 		ticks(n, c, time.Second)
-		require.Equal(t, []string{"other", "key", "other"}, m.toldSince()[1:], "whoever meets the run tells it all the same")
+		require.Equal(t, []string{"other", "other", "key"}, m.toldSince()[1:], "whoever meets the run tells it all the same")
 	})
 }
 
@@ -236,22 +240,102 @@ func TestAServerThatIsGoneForGoodIsLeftAlone(t *testing.T) {
 }
 
 func TestALaneKeepsItsLastReleases(t *testing.T) {
-	var rr recentReleases
+	var rr releaseRing
 	keys := func() (keys []string) {
 		for _, r := range rr.inOrder() {
 			keys = append(keys, r.key)
 		}
 		return keys
 	}
-	for i := range 10 {
-		rr.add(pastRelease{key: strconv.Itoa(i)}, 4)
+	for i := range 100 {
+		rr.add(pastRelease{key: strconv.Itoa(i), work: 1}, 20)
 	}
-	require.Equal(t, []string{"6", "7", "8", "9"}, keys())
-	rr.keep(rr.inOrder()[:2], 4)
-	rr.add(pastRelease{key: "10"}, 4)
-	require.Equal(t, []string{"6", "7", "10"}, keys())
-	rr.keep(append([]pastRelease{{key: "a"}, {key: "b"}}, rr.inOrder()...), 4)
-	require.Equal(t, []string{"b", "6", "7", "10"}, keys(), "however often a replay to other nodes fails")
+	require.Len(t, keys(), 20)
+	rr.add(pastRelease{key: "a", work: 17}, 20)
+	require.Equal(t, []string{"97", "98", "99", "a"}, keys(), "one that is much work stands for many")
+	rr.add(pastRelease{key: "b", work: 1}, 20)
+	rr.add(pastRelease{key: "c", work: 1}, 20)
+	require.Equal(t, []string{"99", "a", "b", "c"}, keys())
+	rr.add(pastRelease{key: "d", work: 100}, 20)
+	require.Equal(t, []string{"d"}, keys(), "the last in any case")
+	rr.add(pastRelease{key: "e", work: 1}, 20)
+	require.Equal(t, []string{"e"}, keys())
+	require.Equal(t, 1, rr.work)
+	for i := range rr.all {
+		require.True(t, i == rr.first || rr.all[i].key == "", "what is forgotten takes no memory")
+	}
+}
+
+func TestAReleaseIsTheWorkOfItsKeysAndLonger(t *testing.T) {
+	values := slot.GroupOf(nodeID+":1", strings.Repeat("v", 1000*slot.GroupValue))
+	require.GreaterOrEqual(t, newPastRelease(&Op{Family: FamilyGroup, Key: "a", Field: values}).work, int32(1000))
+	require.EqualValues(t, 1, newPastRelease(&Op{Key: "a", Field: nodeID + ":1"}).work)
+	require.EqualValues(t, 1+4096/replayBytes, newPastRelease(&Op{Key: strings.Repeat("a", 4096)}).work)
+}
+
+// A replay goes beside what callers ask for, a few at a time: the next when those have an answer. The latest come first, and
+// what is refused is not sent with all others again.
+func TestAReplayIsSentAFewAtATimeTheLatestFirst(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		const releases = 300
+		for i := range releases {
+			releaseNow(t, n, FamilyLock, strconv.Itoa(i))
+		}
+		m.restarts("two", "-LOADING Redis is loading the dataset in memory\r\n")
+		m.toldSince()
+		ticks(n, c, 50*time.Millisecond)
+		told := m.toldSince()
+		require.Len(t, told, replayMost)
+		require.Contains(t, told, strconv.Itoa(releases-1))
+		require.Contains(t, told, strconv.Itoa(releases-replayMost))
+		m.mu.Lock()
+		m.refuses = ""
+		m.mu.Unlock()
+		ticks(n, c, 5*time.Second)
+		rest := m.toldSince()
+		require.Len(t, rest, releases, "those that were refused, and the others")
+		require.ElementsMatch(t, told, rest[releases-replayMost:], "those that were refused come last")
+		require.EqualValues(t, releases, n.Stats().Revived)
+	})
+}
+
+// What one is refused is not sent with all others again.
+func TestWhatIsRefusedIsSentAgainAlone(t *testing.T) {
+	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {
+		for f, key := range map[Family]string{FamilyLock: "good", FamilyFair: "refused", FamilyRead: "good as well"} {
+			releaseNow(t, n, f, key)
+		}
+		m.only = "refused"
+		m.restarts("two", "-OOM command not allowed when used memory > 'maxmemory'.\r\n")
+		m.toldSince()
+		ticks(n, c, 10*time.Second)
+		told := m.toldSince()
+		require.Greater(t, len(told), 6)
+		require.Subset(t, told, []string{"good", "good as well"})
+		require.Len(t, slices.DeleteFunc(told, func(key string) bool { return key == "refused" }), 2)
+	})
+}
+
+// A node without slots is kept as long as what it has released is refused where the slots are, but not for ever.
+func TestANodeStaysForWhatOthersAreStillToBeSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.NewFake(1)
+		ns := tableOf(t, c)
+		require.NoError(t, ns.adopt(evenly(3, "a")))
+		owes := ns.Owner(0)
+		synctest.Wait()
+		owes.lanes[0].recent.add(pastRelease{key: "a", work: 1}, recentMost)
+		for _, step := range []struct {
+			after time.Duration
+			nodes int
+		}{{0, 6}, {retireAfter + time.Second, 4}, {replayMovedFor, 3}} {
+			c.Advance(step.after)
+			require.NoError(t, ns.adopt(evenly(3, "b")))
+			synctest.Wait()
+			require.Len(t, ns.members, step.nodes, "after %v", step.after)
+			require.Equal(t, step.nodes > 3, ns.members["a0:1"] != nil)
+		}
+	})
 }
 
 // However many masters a cluster has, the engine keeps about as many; and a few of each.

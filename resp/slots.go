@@ -376,8 +376,8 @@ func (ns *Nodes) listLocked() {
 }
 
 // sweepLocked finds the nodes whose slots all have gone to others, takes out those that have served none for a while,
-// and the endpoints that nobody names any more. Where many serve none at once, as where table after table names others,
-// it does not wait for that while.
+// and the endpoints that nobody names any more. It waits for what others are still to be sent of a node's
+// releases; where many serve none at once, as where table after table names others, for nothing.
 func (ns *Nodes) sweepLocked() (emptied, retired []*Node, gone []*endpoint) {
 	serving := make(map[*Node]bool, len(ns.members))
 	for s := range ns.table {
@@ -391,7 +391,7 @@ func (ns *Nodes) sweepLocked() (emptied, retired []*Node, gone []*endpoint) {
 		case m.idle == 0 && !many:
 			m.idle = now
 			emptied = append(emptied, m.node)
-		case now.Sub(m.idle) > retireAfter, many:
+		case many, now.Sub(m.idle) > replayMovedFor, now.Sub(m.idle) > retireAfter && !m.node.owesReplay():
 			delete(ns.members, addr)
 			retired = append(retired, m.node)
 		}

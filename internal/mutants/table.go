@@ -70,7 +70,7 @@ func table() []mutant {
 		handedOver(), sharing(), belonging(),
 		onTime(),
 		planted(), hunting(), makingWay(), plantedPermits(), plantedLeases(), plantedLatches(),
-		spreading(), bunches(), lastHandles(), left(), losses(), replays(), inTheWay(), refused(), givenBack(), lostToTheirOwners(), queueMaxes(), publishing(), counters(),
+		spreading(), bunches(), lastHandles(), left(), losses(), replays(), replayed(), inTheWay(), refused(), givenBack(), lostToTheirOwners(), queueMaxes(), publishing(), counters(),
 		overloads(), urgency(), renewalCalls(), budgets(), budgetsOfBytes(), budgetsOfQueues(),
 		unseen(), several(), severalInTrouble(), majorities(), extended(), redLocks(), joining(), whoIsFirst(), outlasting(),
 		edges(),

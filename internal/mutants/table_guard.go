@@ -51,7 +51,7 @@ func guarding() []mutant {
 		},
 		{
 			"other-nodes-each-time", "tables that name others each time make nodes without end",
-			one("resp/slots.go", "case now.Sub(m.idle) > retireAfter, many:", "case m.idle != 0 && now.Sub(m.idle) > retireAfter:"),
+			one("resp/slots.go", "case many, now.Sub(m.idle) > replayMovedFor,", "case m.idle != 0 && now.Sub(m.idle) > replayMovedFor, m.idle != 0 &&"),
 			"resp", "TestTablesThatNameOthersEachTimeMakeNoNodesWithoutEnd", false,
 		},
 	}

@@ -15,7 +15,7 @@ func replays() []mutant {
 		},
 		{
 			"same-run-is-told", "each new connection brings the last releases once more",
-			one("resp/replay.go", "case w.stock != rr.run:", "default:"), "resp", run, false,
+			one("resp/replay.go", "rr.kept == 0, w != nil && w.stock == rr.run:", "rr.kept == 0:"), "resp", run, false,
 		},
 		{
 			"said-again-is-noted", "each replay makes what is told next longer",
@@ -27,7 +27,7 @@ func replays() []mutant {
 		},
 		{
 			"what-failed-counts-as-told", "a server that was loading is told nothing",
-			one("resp/replay.go", "\t\ts.of.failed.Store(true)", "\t\t_ = s"), "resp", pause, false,
+			one("resp/replay.go", "\t\ts.failed = true\n", ""), "resp", pause, false,
 		},
 		{
 			"told-without-a-pause", "a server that is loading is told at each tick",
@@ -59,12 +59,41 @@ func replays() []mutant {
 		},
 		{
 			"what-moved-is-nobodys", "a master that took over slots does not hear of the last releases",
-			one("resp/replay.go", "\t\t\tp.send(r, to)", "\t\t\t_ = to"), "engine/internal/suite/cluster", moved, false,
+			one("resp/replay.go", "p.send(r, true)", "_ = r"), "engine/internal/suite/cluster", moved, false,
 		},
 		{
 			"nobody-asks-who-took-over", "an idle engine learns of a new master half a minute late",
 			one("resp/replay.go", "\t\t\tl.node.suspect() // another may serve its slots, or be the master\n", ""),
 			"engine/internal/suite/cluster", moved, false,
+		},
+	}
+}
+
+// replayed: how much of them is kept, and sent at a time.
+func replayed() []mutant {
+	return []mutant{
+		{
+			"replay-goes-at-once", "callers wait behind a replay for seconds",
+			one("resp/replay.go", "left := int32(replayMost)", "left := int32(1 << 30)"),
+			"resp", "TestAReplayIsSentAFewAtATimeTheLatestFirst", false,
+		},
+		{
+			"one-that-fails-fails-all", "a release that is refused for long has all others sent again every two seconds",
+			one("resp/replay.go", "\t\tif s.failed {\n", "\t\tif rr.current.failed.Load() {\n"),
+			"resp", "TestWhatIsRefusedIsSentAgainAlone", false,
+		},
+		{
+			"long-releases-count-as-one", "an engine that holds nothing keeps 200 MB of releases, and its callers wait behind a replay",
+			one("resp/replay.go", "work := op.Family.Work(op.Field) + ", "work := 1 + "),
+			"resp", "TestAReleaseIsTheWorkOfItsKeysAndLonger", false,
+		},
+		{
+			"who-owes-is-retired", "what a node has released is forgotten while those who took over refuse it",
+			one("resp/slots.go", " && !m.node.owesReplay()", ""), "resp", "TestANodeStaysForWhatOthersAreStillToBeSent", false,
+		},
+		{
+			"who-owes-stays-for-ever", "a node without slots stays as long as others refuse what it has released",
+			one("resp/slots.go", "now.Sub(m.idle) > replayMovedFor, ", ""), "resp", "TestANodeStaysForWhatOthersAreStillToBeSent", false,
 		},
 	}
 }

@@ -171,7 +171,7 @@ func replies() []mutant {
 		},
 		{
 			"nodes-stay", "nodes that serve nothing any more are kept, with their connections",
-			one("resp/slots.go", "case now.Sub(m.idle) > retireAfter,", "case now.Sub(m.idle) > 1000*retireAfter,"),
+			one("resp/slots.go", "now.Sub(m.idle) > retireAfter &&", "now.Sub(m.idle) > 1000*retireAfter &&"),
 			"resp", "TestRedirectionsLeadToSoManyStrangersAndNoMore", false,
 		},
 		{

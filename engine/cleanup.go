@@ -212,7 +212,7 @@ func (sc *section) settleCleanup(c *cleanup, r *resp.Result, now clock.Instant) 
 	case e.draining.Load():
 		if r.Err != nil {
 			sc.sh.counts.abandoned++
-			e.givenUp.Add(1)
+			e.givenUp.add(e.nameOf(c.op.Key), r.Err)
 		}
 		sc.cleaned(c)
 		sc.answered()

@@ -59,12 +59,12 @@ type Engine struct {
 	refused        clock.Instant // tick's: when the logger was told last that the guard closed a connection
 
 	closing  atomic.Bool
-	draining atomic.Bool  // what fails now is not sent again
-	givenUp  atomic.Int64 // releases that failed while draining
-	ended    *world.Latch // everything but callbacks has ended
-	closed   *world.Latch // everything has
-	settled  *world.Bell  // while closing, a shard has nothing pending any more
-	endErr   error        // of ended; closeErr: of closed
+	draining atomic.Bool        // what fails now is not sent again
+	givenUp  unansweredReleases // those that failed while draining
+	ended    *world.Latch       // everything but callbacks has ended
+	closed   *world.Latch       // everything has
+	settled  *world.Bell        // while closing, a shard has nothing pending any more
+	endErr   error              // of ended; closeErr: of closed
 	closeErr error
 }
 
@@ -136,6 +136,18 @@ type jointWork interface {
 	step()
 	// abandon ends it with err, unless it has its result already.
 	abandon(err error) bool
+}
+
+// unansweredReleases are those without an answer when an engine ends.
+type unansweredReleases struct {
+	n     atomic.Int64
+	first atomic.Pointer[closeError] // what is said of the first
+}
+
+// add counts one more. last is what the server said to it; nil: nothing.
+func (u *unansweredReleases) add(name string, last *ServerError) {
+	u.first.CompareAndSwap(nil, &closeError{name: name, last: last})
+	u.n.Add(1)
 }
 
 // counts are a shard's counters, guarded by its mutex.

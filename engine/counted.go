@@ -317,7 +317,7 @@ func (sc *section) unitsReleased(g *releaser, r *resp.Result) {
 	// Whoever closes is told of what nobody knows of.
 	if err != nil && e.closing.Load() {
 		sc.sh.counts.abandoned++
-		e.givenUp.Add(1)
+		e.givenUp.add(e.nameOf(g.op.Key), r.Err)
 	}
 	sc.tellReleased(&g.sent, err)
 	root, rested := ent.root(), ent.ReleaseAnswered()

@@ -60,7 +60,8 @@
 // needs no connection to know when that is over. The clock counts suspend.
 //
 // You learn at once when a lock is lost: [Lease.Context] ends with cause [ErrLost], early by 75 ms or a
-// quarter of the lease, and at once when the server says the lock is not ours.
+// quarter of the lease, and at once when the server says the lock is not ours. From then on it is lost, and given
+// back.
 //
 // What is not promised. Redis replicates asynchronously: a failover can lose a lock that was
 // granted, and then two holders believe, the old one until its next renewal is answered. [WaitReplicas]
@@ -124,7 +125,7 @@
 // when. An acquire whose ctx ended says who was in the way, or what the server answered last. An operation whose answer
 // never came is [ErrUnknown]: the engine goes on cleaning up, and the error says by when the lock is free.
 // "Blocks: for one round trip" is said of a server that answers. One that does not is asked again for 7.5 s, so such a
-// call ends after some 11 s, a Release after 14, a call for several locks after 20: a ctx with a deadline bounds that,
+// call ends after some 11 to 14 s, a call for several locks after 20: a ctx with a deadline bounds that,
 // at a shutdown for instance.
 //
 // Scripts carry what is wanted, never a step, so sending one again counts once. A lock that was

@@ -242,7 +242,8 @@ func (e *Engine) watchName(key string) {
 
 // Close ends the engine: waiters fail with ErrClosed, held locks are released (or left to expire
 // with KeepOnClose), renewals stop last. It returns nil when every goroutine of the engine is gone,
-// and ctx's error, naming what is left, if that takes longer; the rest then ends by itself.
+// and ctx's error, naming what is left, if that takes longer; the rest then ends by itself. Where releases had no
+// answer it returns ErrUnknown, with how many, and the name of one and its last error.
 // A callback that never returns is counted in the error. Blocks: as ctx allows, and for 15 s at most where the server
 // gives no answers, callbacks aside. Idempotent.
 //
@@ -380,9 +381,10 @@ func (e *Engine) shutDown(call closeCall) {
 	e.wheel.Stop()
 	e.world.Yield("Engine.shutDown: the wheel stopped | the nodes closed")
 	e.nodes.Close()
-	if left := e.givenUp.Load(); left > 0 {
-		e.endErr = fmt.Errorf("holdfast: close: releases without an answer: %d; locks expire by themselves, "+
-			"permits of semaphores do not", left)
+	if left := e.givenUp.n.Load(); left > 0 {
+		failed := *e.givenUp.first.Load()
+		failed.releases = left
+		e.endErr = &failed
 	}
 	e.ended.Open()
 	e.world.Yield("Engine.shutDown: all but callbacks ended | they have returned")

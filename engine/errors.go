@@ -82,7 +82,8 @@ type HeldError struct {
 	// renewed before it runs out. Negative: the key has no expiry.
 	Remaining time.Duration
 	// Holder is the owner id of the holder, as Lease.OwnerID has it: of one in this engine, and of a plain, spin or fenced
-	// lock that is held elsewhere once somebody here has waited for it for a second or so, and the server was asked.
+	// lock that is held elsewhere once somebody here has waited for it for a second or so, and the server was asked: at
+	// most some 5 s ago. Its first half is Engine.ID: log that at the start, and the process is found by it.
 	// Empty: it is not known, or a GroupLock was asked for or is in the way, and Lock.Inspect tells who it is.
 	Holder string
 	here   bool         // it is in this engine
@@ -218,6 +219,29 @@ func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "hold
 // byServer is the same where the sentence itself says which server it is about.
 func byServer(err error) string { return strings.TrimPrefix(unprefixed(err), "server: ") }
 
+// A closeError says that an engine has ended, and that the server did not answer all of its releases. It is
+// ErrUnknown.
+type closeError struct {
+	releases int64
+	name     string       // of one of them
+	last     *ServerError // what the server said to it; nil: nothing
+}
+
+// Error names one of them.
+func (e *closeError) Error() string {
+	text := fmt.Sprintf("holdfast: close: releases without an answer: %d, of %s", e.releases, quote(e.name))
+	if e.releases > 1 {
+		text += " and others"
+	}
+	if e.last != nil {
+		text += " (" + unprefixed(e.last) + ")"
+	}
+	return text + "; locks expire by themselves, permits of semaphores do not"
+}
+
+// Unwrap makes it ErrUnknown.
+func (e *closeError) Unwrap() error { return ErrUnknown }
+
 // A NoPermitsError says that a semaphore had too few permits, or that others waited for them before. It is ErrNoPermits
 // and ErrHeld.
 type NoPermitsError struct {
@@ -227,7 +251,7 @@ type NoPermitsError struct {
 
 // Error says how many were asked for.
 func (e *NoPermitsError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %s: %d wanted, and fewer permits are free (it has none until TrySetPermits)",
+	return fmt.Sprintf("holdfast: semaphore %s: %d wanted, and fewer permits are free (none are before TrySetPermits)",
 		quote(e.Name), e.Wanted)
 }
 
@@ -239,7 +263,8 @@ func (e *NoPermitsError) Unwrap() error { return ErrNoPermits }
 type UnknownError struct {
 	Name string
 	// FreeBy is the latest time at which this operation can still hold the lock. The engine never renews it
-	// and goes on releasing it. Zero for permits: what was taken is given back when the server answers again.
+	// and goes on releasing it. Of a release it is up to a lease later than Lease.Deadline, for what was asked for before
+	// may be on its way. Zero for what is counted: what was taken is given back when the server answers again.
 	FreeBy time.Time
 	cause  error
 
@@ -291,7 +316,7 @@ func (e *NotReplicatedError) Unwrap() []error {
 	return []error{ErrNotReplicated, e.cause}
 }
 
-// A ServerError is the server's refusal, with its class.
+// A ServerError is the server's refusal: Class is what it means, Text the server's own words.
 type ServerError = resp.ServerError
 
 // A Class says what kind of refusal a ServerError is.
@@ -430,8 +455,9 @@ func SafeToRetry(err error) bool {
 	var ended *WaitError
 	var refused notTaken
 	var server *ServerError
+	var closed *closeError
 	switch {
-	case errors.As(err, &ran), errors.As(err, &ended), !mayPass(err):
+	case errors.As(err, &ran), errors.As(err, &ended), errors.As(err, &closed), !mayPass(err):
 		return false
 	case errors.Is(err, ErrLost):
 		return errors.As(err, &refused)

@@ -609,7 +609,7 @@ func TestErrorTextsAreOneLineWithTheNameQuoted(t *testing.T) {
 	require.ErrorContains(t, &UnknownError{Name: "n", FreeBy: at}, "free by 2026-01-02T03:04:05.678Z")
 	require.ErrorContains(t, &HeldError{Remaining: 29*time.Second + 799_152_812}, ", 29.799s remaining")
 	require.EqualError(t, &NoPermitsError{"n", 1},
-		`holdfast: semaphore "n": 1 wanted, and fewer permits are free (it has none until TrySetPermits)`)
+		`holdfast: semaphore "n": 1 wanted, and fewer permits are free (none are before TrySetPermits)`)
 	long := &HeldError{Name: string(make([]byte, 100_000))}
 	require.Less(t, len(long.Error()), 1000)
 	unknown := &UnknownError{Name: "n", cause: &ServerError{Class: ClassUnknown, Text: "gone"}}

@@ -30,8 +30,8 @@ type Info struct {
 	Waiters int
 }
 
-// Inspect asks the server who holds the lock. Blocks: for one round trip, or until ctx ends; some 11 s where no server
-// answers and ctx does not end.
+// Inspect asks the server who holds the lock. Blocks: for one round trip, or until ctx ends; some 11 to 14 s where no
+// server answers and ctx does not end.
 // Errors: ErrWrongKind, ErrName, ErrClosed, *ServerError, ctx's own.
 func (l *Lock) Inspect(ctx context.Context) (Info, error) { return l.InspectAsync(ctx).Await(ctx) }
 

@@ -127,8 +127,8 @@ func (ls *Lease) context() *leaseContext {
 	return c
 }
 
-// Deadline returns until when the lease is trusted if nothing renews it: informative, since renewals
-// move it and wall clocks jump. Lost is the exact question.
+// Deadline returns until when the lease can be trusted if nothing renews it: informative, since renewals
+// move it and wall clocks jump. It is lost before that, by as much as Context ends early. Lost is the exact question.
 func (ls *Lease) Deadline() time.Time { return ls.eng().clock.Wall(ls.hold.Deadline()) }
 
 // Lost reports whether the lease ended without its holder's will. Leases of one owner on one lock are kept

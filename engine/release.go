@@ -192,7 +192,7 @@ func (op *releaseOp) Answered(_ *resp.Op, r *resp.Result) {
 	switch h.AfterRelease(r.Err == nil || gone, r.SentAt) {
 	case lockstate.FollowUpRelease:
 		if e.draining.Load() {
-			e.givenUp.Add(1)
+			e.givenUp.add(e.nameOf(ent.key), r.Err)
 		} else {
 			sc.clean(ent, h.lockRef(), h.Indeterminate(), h.maxRemoteLife(e.clock.Now()))
 			answered = ent.ReleaseFollowed

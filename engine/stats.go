@@ -20,7 +20,8 @@ type RenewalStats = renew.Stats
 type SlotStats = resp.NodesStats
 
 // NodeStats count what went on with one server: its address and version, batches of commands, what waits to be sent,
-// connections made anew, and its subscriptions.
+// connections made anew, and its subscriptions. Its fields, as those of the other counters, are in the docs of
+// package resp.
 type NodeStats = resp.NodeStats
 
 // SubscriptionStats count the channels and messages of one server's subscription connection; see [NodeStats].

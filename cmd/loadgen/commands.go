@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,6 +94,7 @@ func runCommand(do func(context.Context, config.Config) error) *cobra.Command {
 	c := new(flags)
 	run := &cobra.Command{
 		Use: "run [flags]", Short: "run a load", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		SuggestFor: slices.Sorted(maps.Keys(scenario.All())), // they are values of --scenario
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.check(cmd.Flags().Changed); err != nil {
 				return err
@@ -105,7 +110,17 @@ func runCommand(do func(context.Context, config.Config) error) *cobra.Command {
 	return run
 }
 
-func noArgs(_ *cobra.Command, args []string) error {
+// noArgs refuses arguments. A flag that was given without its value has taken the next flag for it.
+func noArgs(cmd *cobra.Command, args []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); err == nil && strings.HasPrefix(value, "--") {
+			name, _ := pflag.UnquoteUsage(f)
+			err = fmt.Errorf("--%s wants a %s, and %q comes behind it", f.Name, cmp.Or(name, "value"), value)
+		}
+	})
+	if err != nil {
+		return err
+	}
 	if len(args) > 0 {
 		return fmt.Errorf("unexpected argument %q", args[0])
 	}

@@ -122,6 +122,8 @@ func TestParseFlagsRefuses(t *testing.T) {
 	for _, tc := range []struct{ args, says string }{
 		{"now", `unexpected argument "now"`},
 		{"--nonsense", "unknown flag"},
+		{"--json --duration 2s", `--json wants a file, and "--duration" comes behind it`},
+		{"--json --yardstick", `--json wants a file, and "--yardstick" comes behind it`},
 		{"--duration 5", "duration"},
 		{"--permits 3", "--permits has no effect with --scenario lock"},
 		{"--scenario contend --take 3", "--take has no effect with --scenario contend"},

@@ -88,6 +88,7 @@ func TestCommands(t *testing.T) {
 		{[]string{"run", "-h"}, report.StatusOK, "Exit status", ""},
 		{[]string{"--version"}, report.StatusOK, "loadgen ", ""},
 		{[]string{"walk"}, report.StatusUsage, "", `unknown command "walk"`},
+		{[]string{"hold"}, report.StatusUsage, "", "Did you mean this?\n\trun\n"},
 		{[]string{"rum"}, report.StatusUsage, "", "Did you mean this?\n\trun\n"},
 		{[]string{"completion", "cmd"}, report.StatusUsage, "", `unknown command "cmd"`},
 		{[]string{"scripts", "all"}, report.StatusUsage, "", "unexpected argument \"all\"\nSee \"loadgen help\".\n"},

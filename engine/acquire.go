@@ -378,7 +378,7 @@ func (ent *entry) beginAsking() *attempt {
 		return a
 	}
 	a := ent.head().attemptFor(ent)
-	a.ent, a.retry, a.op.Placed, a.op.Served, a.op.Field = ent, nil, false, false, ""
+	a.ent, a.retry, a.op.Placed, a.op.Field = ent, nil, false, ""
 	ent.Begin(a)
 	return a
 }

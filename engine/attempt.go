@@ -302,27 +302,12 @@ func (sc *section) keepPlace(a *attempt) bool {
 		return false
 	}
 	a.ent.Begin(a)
-	a.op.Placed, a.op.Served = true, true
+	a.op.Placed = true
 	if a.retry != nil {
 		a.retry.Answered()
 		a.retry.last = nil
 	}
 	return true
-}
-
-// behind has a child stand behind all others of its root of which it is known that they stand in the server's queue:
-// there it has just come to the end of it.
-func (ent *entry) behind() {
-	root, last := ent.root(), ent
-	for child := ent.nextChild(); child != nil; child = child.nextChild() {
-		if a := child.Attempt(); a != nil && a.op.Placed {
-			last = child
-		}
-	}
-	if last != ent {
-		ent.detach()
-		root.attach(ent, last)
-	}
 }
 
 // tooFew reports whether fewer replicas have seen the grant than the attempt asked for.
@@ -368,9 +353,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	case !a.op.Waits:
 	case traits(a.op.Family).Mark == lockstate.MarkPlace:
 		a.op.Placed = true
-		if a.op.Served { // that is over: it has come again
-			a.op.Served = false
-			ent.behind()
+		if r.CameLast && ent.cameLast() {
 			defer sc.fairListen(ent.root())
 		}
 	default:

@@ -41,7 +41,8 @@ func (ent *entry) newChild() *entry {
 	all := ent.ensureChildren()
 	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
 	child.wide = ent.wide
-	child.children().root = ent
+	all.order++
+	child.children().root, child.children().order = ent, all.order
 	child.Under(&ent.Queue)
 	ent.attach(child, all.last)
 	return child
@@ -63,9 +64,30 @@ func (ent *entry) attach(child, behind *entry) {
 	}
 }
 
+// cameLast notes that a child has just come to the end of a fair lock's queue, on the server: it stands behind all
+// those here that stand in it. Who had lost its place stood before them here: then it is moved, which it reports.
+func (ent *entry) cameLast() (moved bool) {
+	root := ent.root()
+	s, all := ent.children(), root.children()
+	if last := all.cameLast; last != nil && last != ent && s.order < last.children().order {
+		ent.detach()
+		root.attach(ent, last)
+		all.order++
+		s.order, moved = all.order, true
+	}
+	all.cameLast = ent
+	return moved
+}
+
+// placed reports whether a child stands in the queue of a fair lock, as far as is known.
+func (ent *entry) placed() bool { return ent.Attempt() != nil && ent.Attempt().op.Placed }
+
 // detach takes a child off its root.
 func (ent *entry) detach() {
 	s, all := ent.children(), ent.children().root.children()
+	for all.cameLast == ent || all.cameLast != nil && !all.cameLast.placed() {
+		all.cameLast = all.cameLast.children().prev
+	}
 	if s.prev == nil {
 		all.first = s.next
 	} else {

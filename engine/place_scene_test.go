@@ -91,3 +91,34 @@ func TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext(t *testing.T) {
 		sc.closes(other)
 	})
 }
+
+// Who was not heard for long has lost its place on the server, and comes to the end of the queue there. It stands at the end
+// here, too: the first of those that are left is who hears of the release.
+func TestWhoHasLostItsPlaceOfAFairLockStandsBehindTheOthersHereToo(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		other := sc.another()
+		held := sc.acquire(other.FairLock("g").Lock)
+		var waits []*Future[*Lease]
+		for range 3 {
+			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+			sc.w.Sleep(10 * time.Millisecond)
+		}
+		first := sc.server.twin.List("redisson_lock_queue:{g}")[0]
+		for _, cmd := range [][]string{
+			{"LREM", "redisson_lock_queue:{g}", "0", first},
+			{"ZREM", "redisson_lock_timeout:{g}", first},
+			{"ZREM", "{g}:fair_heard", first},
+			{"ZREM", "{g}:fair_asked", first},
+		} {
+			sc.server.twin.Do(cmd)
+		}
+		sc.w.Sleep(2 * time.Second) // all have asked again
+		sc.release(held)
+		order, took := sc.order([]string{"a1", "a2", "a3"}, waits)
+		if !slices.Equal(order, []string{"a2", "a3", "a1"}) || took > 100*time.Millisecond {
+			t.Errorf("served %v within %v", order, took)
+		}
+		sc.closes(other)
+	})
+}

@@ -661,6 +661,9 @@ func (s *sim) checkWaiting() {
 	for _, n := range s.names {
 		s.checkName(n)
 		soon := simSoon + 8*s.line
+		if n.kinds[0] == simFair && !s.mixed && !s.java { // who is next hears of it, and does not wait for its poll
+			soon = simFairSoon + 8*s.line
+		}
 		if n.freeAt == 0 || now.Sub(n.freeAt) < soon || s.deadFirst(n) {
 			continue
 		}
@@ -684,6 +687,8 @@ func (s *sim) settling() time.Duration {
 const (
 	// simSoon is within what time a waiter has a free lock.
 	simSoon = 2 * time.Second
+	// simFairSoon is the same of a fair lock, of which no other kind stands under its name.
+	simFairSoon = 500 * time.Millisecond
 	// simCalm is how long after the last fault its traces may last: an attempt, its late copies, a lease of up to 6 s.
 	simCalm = 12 * time.Second
 )

@@ -41,7 +41,6 @@ type Op struct {
 	Waits   bool // acquiring: its caller goes on waiting if the lock is busy; some families take a note of that
 	Left    bool // OpRelease: the message says that the lock is left to others for a moment
 	Placed  bool // the owner's: the owner id stands in the queue of a fair lock; here because there is room
-	Served  bool // the owner's: it had the lock under that owner id, and could not take it
 	Wide    bool // Hash picks one of all lanes, not the first: the same for all ops of a key that are outstanding together
 	Inside  bool // acquiring FamilyRead: Sink is an Insider, whose field stands in the hash already; alone
 	// In a cluster, how it travels after a node has refused it; Nodes.redirect's.
@@ -163,6 +162,7 @@ type Result struct {
 	ReplicaAcks int32
 	Value       int64
 	Fields      []string // OpQueue: field, score, ...; Value is then the server's time in ms
+	CameLast    bool     // CodeBusy: who asked stands at the end of the queue of a fair lock, since just now
 	More        int64    // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
 	Err         *ServerError
 	AckErr      *ServerError

@@ -58,7 +58,7 @@ const (
 
 // newPastRelease is what a release was about.
 func newPastRelease(op *Op) pastRelease {
-	work := op.Family.Work(op.Field) + (len(op.Key)+len(op.Field))/replayBytes
+	work := max(op.Family.Work(op.Field), 1) + (len(op.Key)+len(op.Field))/replayBytes
 	return pastRelease{op.Key, op.Field, op.Hash, op.Slot, op.Family, int32(work)} //nolint:gosec // a few thousand
 }
 
@@ -139,12 +139,13 @@ func (rr *recentReleases) take() (rest, moved []pastRelease) {
 	return next(&rr.rest), next(&rr.moved)
 }
 
-// noteRelease keeps a release that was answered, unless the lane has only sent it again.
+// noteRelease keeps a release that was answered, unless the lane has only sent it again. What was another node's is
+// not kept any more, and is kept anew.
 func (l *lane) noteRelease(op *Op) {
 	if !op.Family.row().replay || strings.HasSuffix(op.Field, noteMark) {
 		return
 	}
-	if again, is := op.Sink.(*replayedRelease); is && again.of.lane == l {
+	if again, is := op.Sink.(*replayedRelease); is && again.of.lane == l && !again.moved {
 		return
 	}
 	l.recent.last = l.received

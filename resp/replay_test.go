@@ -299,6 +299,18 @@ func TestAReplayIsSentAFewAtATimeTheLatestFirst(t *testing.T) {
 	})
 }
 
+// A slot has moved, its releases are sent to whom it has moved to, and it comes back before they are answered.
+func TestAMovedReleaseThatComesBackIsKept(t *testing.T) {
+	l := &lane{node: &Node{opts: Options{Recent: recentMost}}}
+	p := &replay{lane: l}
+	for _, moved := range []bool{true, false} {
+		s := &replayedRelease{of: p, moved: moved}
+		s.op = Op{Kind: OpRelease, Key: "a", Field: nodeID + ":1", Sink: s}
+		l.noteRelease(&s.op)
+		require.Equal(t, 1, l.recent.kept, "once, and what is kept already is not kept again")
+	}
+}
+
 // What one is refused is not sent with all others again.
 func TestWhatIsRefusedIsSentAgainAlone(t *testing.T) {
 	withReminded(t, func(t *testing.T, m *reminded, n *Node, c *clock.Fake) {

@@ -186,7 +186,7 @@ func judgingRuns() []mutant {
 			{lg + "internal/load/held.go", "\t\th.Ledger.Give(i, uint64(i)+1)\n\t\treturn h.Leases[i].ReleaseAsync()", "\t\treturn h.Leases[i].ReleaseAsync()"},
 		}, plants+"/hold_async_SecondHolder"),
 		m("lost-not-failed", "lost leases are no failure",
-			one(lg+"internal/report/report.go", "if n := r.Lost - r.Forgotten; n > 0 {", "if n := r.Lost - r.Forgotten; n > 1<<40 {"), table),
+			one(lg+"internal/report/report.go", "case n > 0:", "case n > 1<<40:"), table),
 		m("errors-not-failed", "failed operations are no failure",
 			one(lg+"internal/report/report.go", "if n := total.ErrorCount(); n > 0 {", "if n := total.ErrorCount(); n > 1<<40 {"), table),
 		m("mismatch-ignored", "locks that the server does not have are no failure",

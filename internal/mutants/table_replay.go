@@ -19,7 +19,7 @@ func replays() []mutant {
 		},
 		{
 			"said-again-is-noted", "each replay makes what is told next longer",
-			one("resp/replay.go", "is && again.of.lane == l {", "is && again.of.lane == nil {"), "resp", run, false,
+			one("resp/replay.go", "is && again.of.lane == l && !again.moved {", "is && again.of.lane == nil {"), "resp", run, false,
 		},
 		{
 			"permits-are-given-back-twice", "a semaphore has more permits after a failover",
@@ -84,8 +84,13 @@ func replayed() []mutant {
 		},
 		{
 			"long-releases-count-as-one", "an engine that holds nothing keeps 200 MB of releases, and its callers wait behind a replay",
-			one("resp/replay.go", "work := op.Family.Work(op.Field) + ", "work := 1 + "),
+			one("resp/replay.go", "work := max(op.Family.Work(op.Field), 1) + ", "work := 1 + "),
 			"resp", "TestAReleaseIsTheWorkOfItsKeysAndLonger", false,
+		},
+		{
+			"what-comes-back-is-forgotten", "a release whose slot has moved forth and back is never sent to a later run",
+			one("resp/replay.go", "again.of.lane == l && !again.moved {", "again.of.lane == l {"),
+			"resp", "TestAMovedReleaseThatComesBackIsKept", false,
 		},
 		{
 			"who-owes-is-retired", "what a node has released is forgotten while those who took over refuse it",

@@ -20,8 +20,13 @@ func rules() []mutant {
 		},
 		{
 			"who-comes-again-is-first-here", "a free fair lock waits a second for the poll of the next in its queue",
-			one("engine/attempt.go", "			ent.behind()\n", ""),
+			one("engine/children.go", "s.order < last.children().order {", "s.order < 0 {"),
 			"engine", "TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext", false,
+		},
+		{
+			"who-comes-last-is-not-told", "after an outage a free fair lock waits a second for the poll of the next in its queue, again and again",
+			one("resp/answers.go", "r.CameLast {\n\t\treturn -11 - v", "r.CameLast {\n\t\tr.CameLast = false\n\t\treturn -11 - v"),
+			"engine", "TestWhoHasLostItsPlaceOfAFairLockStandsBehindTheOthersHereToo", false,
 		},
 		{
 			"who-is-first-here-now-hears-nothing", "a free fair lock waits a second for the poll of the next in its queue",

@@ -10,6 +10,8 @@ type fair struct {
 	fairqueue
 	lease string
 	waits bool
+
+	cameLast bool // came_last
 }
 
 func (f *fair) grant(key, field string) Reply {
@@ -90,6 +92,15 @@ func (f *fair) stand(field string, since float64, had bool) {
 	if b, is := f.note("base"); had || !is || f.low(b) {
 		f.lift()
 	}
+	f.cameLast = before == ""
+}
+
+// busy is the answer to who does not have the lock.
+func (f *fair) busy(left Reply) Reply {
+	if f.cameLast {
+		return number(-11 - left.Int)
+	}
+	return left
 }
 
 // least is the base of those behind one that comes back, or less.
@@ -199,6 +210,7 @@ func (f *fair) left(first string) Reply {
 }
 
 func (f *fair) ask(there, head Reply, field string) Reply {
+	f.cameLast = false
 	first := f.tidy(field, field, false)
 	if there.is(1) && f.must("HEXISTS", f.lock, field).is(1) {
 		return f.again()
@@ -229,14 +241,14 @@ func (f *fair) ask(there, head Reply, field string) Reply {
 		return number(1)
 	}
 	if there.is(1) {
-		return f.must("PTTL", f.lock)
+		return f.busy(f.must("PTTL", f.lock))
 	}
 	if head.Kind != Nil && first.Text == head.Text {
 		f.nudge(first.Text)
 	} else {
 		f.tell(first.Text, "0")
 	}
-	return f.left(first.Text)
+	return f.busy(f.left(first.Text))
 }
 
 func (f *fair) take(key, field string) Reply {

@@ -10,7 +10,8 @@
 -- ARGV[6]  publish command: PUBLISH or SPUBLISH
 -- ARGV[7]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[8+] those keys, then field, n, field, n, ...: the field of the next n keys
--- returns  as acquire; what remains of a busy one is the holder's, or of the head's place
+-- returns  as acquire; what remains of a busy one is the holder's, or of the head's place; <= -10: the caller has just come
+--          to the end of the queue, and -v - 11 remains
 -- cost     free and nobody waits: exists, lindex, hset, pexpire; who waits and asks again: twelve commands, and a
 --          pass over the queue each half second
 local call, find = redis.pcall, string.find
@@ -42,6 +43,7 @@ end
 local queued
 local function open()
 -- needs: fairqueue
+  local came_last = false -- the caller stands at the end of the queue since this question
 
   local function again()
     local left = must('PTTL', lock)
@@ -116,6 +118,7 @@ local function open()
     if since or not b or low(b) then
       lift()
     end
+    came_last = not before
   end
 
   -- enqueue is stand; who cannot have a whole place has none.
@@ -161,7 +164,13 @@ local function open()
     return math.max(1, till - now)
   end
 
+  -- busy is the answer to who does not have the lock, of which so much remains.
+  local function busy(left)
+    return came_last and -11 - left or left
+  end
+
   local function ask(there, head, field)
+    came_last = false
     local first = tidy(field, field)
     if there == 1 and must('HEXISTS', lock, field) == 1 then
       return again()
@@ -193,14 +202,14 @@ local function open()
       return 1
     end
     if there == 1 then
-      return must('PTTL', lock)
+      return busy(must('PTTL', lock))
     end
     if first == head then
       nudge(first)
     else -- who was told to the one before it
       tell(first, '0')
     end
-    return left(first)
+    return busy(left(first))
   end
 
   queued = function(key, its_tag, there, head, field)

@@ -29,6 +29,7 @@ type client struct {
 
 	now  time.Duration // since the phase began, as it was read last
 	uses int           // of that reading
+	open bool          // it is an open loop
 }
 
 const (
@@ -39,9 +40,10 @@ const (
 	liveEvery = 64
 )
 
-// elapsed is the time since the phase began, read anew if the client has waited since.
+// elapsed is the time since the phase began, read anew if the client has waited since. In an open loop it waits for starts,
+// too, and whatever it finds done may have been begun after the last reading.
 func (c *client) elapsed(waited bool) time.Duration {
-	if c.uses++; waited || c.uses >= clockUses {
+	if c.uses++; waited || c.open || c.uses >= clockUses {
 		c.now, c.uses = c.phase.Elapsed(), 0
 	}
 	return c.now
@@ -99,6 +101,7 @@ func (c *client) run() {
 // runOpen is run for the open loop: it starts what is due as long as a slot is free, and
 // otherwise looks at the oldest operation.
 func (c *client) runOpen() {
+	c.open = true
 	for {
 		mayStart := c.starts != nil && len(c.free) > 0
 		switch {

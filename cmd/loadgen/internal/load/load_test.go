@@ -16,18 +16,38 @@ import (
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
 )
 
-// The violation is planted in the ledger, where another holder has the lock that the
-// engine rightly grants; from there on all is the real driver.
-func TestAPlantedViolationEndsInStatus4(t *testing.T) {
+// ownEngine opens an engine at a server in this process.
+func ownEngine(t *testing.T) *engine.Engine {
+	t.Helper()
 	t.Setenv("PATH", t.TempDir()) // any server will do: the one in this process
 	t.Setenv(redistest.BinaryEnv, "")
 	own, err := embedded.Start(t.Context())
 	require.NoError(t, err)
-	defer own.Stop()
+	t.Cleanup(own.Stop)
 	eng, err := engine.Open(t.Context(), engine.Config{Addrs: []string{own.Addr()}})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, eng.Close(context.Background())) }()
+	t.Cleanup(func() { require.NoError(t, eng.Close(context.Background())) })
+	return eng
+}
 
+// At a low rate the client waits for the next start most of the time. What it finds done then took as long as the way to the
+// server takes at the least: it is not measured by a clock that was read before it was asked for.
+func TestAnOpenLoopMeasuresWhatItFindsDone(t *testing.T) {
+	cfg := &config.Config{
+		Inflight: 64, Clients: 1, Keys: 64, API: "async", Prefix: "open", Lease: 30 * time.Second, CheckServer: "off", Rate: 1000,
+	}
+	l := New(cfg, []*engine.Engine{ownEngine(t)}, topology.Homes{})
+	rec, skipped := l.Drive(t.Context(), 300*time.Millisecond)
+	require.Zero(t, skipped)
+	require.EqualValues(t, 300, rec.Released)
+	require.Greater(t, rec.Acquires.Min(), int64(time.Microsecond))
+	require.Greater(t, rec.Releases.Min(), int64(time.Microsecond))
+}
+
+// The violation is planted in the ledger, where another holder has the lock that the
+// engine rightly grants; from there on all is the real driver.
+func TestAPlantedViolationEndsInStatus4(t *testing.T) {
+	eng := ownEngine(t)
 	cfg := &config.Config{Inflight: 1, Clients: 1, Keys: 1, API: "async", Prefix: "planted", Lease: 30 * time.Second, CheckServer: "off"}
 	l := New(cfg, []*engine.Engine{eng}, topology.Homes{})
 	l.Ledger.Take(0, 99) // somebody else's, who never lets go

@@ -4,5 +4,13 @@ package pace
 
 import "time"
 
+// A napper sleeps.
+type napper struct{}
+
+func newNapper() *napper { return &napper{} }
+
 // nap sleeps for d.
-func nap(d time.Duration) { time.Sleep(d) }
+func (*napper) nap(d time.Duration) { time.Sleep(d) }
+
+// close ends it.
+func (*napper) close() {}

@@ -31,8 +31,10 @@ func (pc *Pacer) run(p *Phase, rate float64) {
 	due := func(n int64) time.Duration { return time.Duration(float64(n) / rate * float64(time.Second)) }
 	end := time.NewTimer(p.length + lateStarts - p.Elapsed())
 	defer end.Stop()
+	napper := newNapper()
+	defer napper.close()
 	for n := int64(0); due(n) < p.length; n++ {
-		sleepUntil(p, due(n))
+		sleepUntil(p, napper, due(n))
 		if p.stopped.Load() {
 			return
 		}
@@ -55,7 +57,7 @@ func (pc *Pacer) run(p *Phase, rate float64) {
 // sleepUntil sleeps until at, or until the phase is stopped. The runtime's timers are a
 // millisecond coarse when the process is idle, which is more than an acquire takes; the
 // last stretch is left to the system.
-func sleepUntil(p *Phase, at time.Duration) {
+func sleepUntil(p *Phase, napper *napper, at time.Duration) {
 	const coarse, slice = 2 * time.Millisecond, 50 * time.Millisecond
 	for {
 		left := at - p.Elapsed()
@@ -65,7 +67,7 @@ func sleepUntil(p *Phase, at time.Duration) {
 		case left > coarse:
 			time.Sleep(min(left-coarse, slice))
 		default:
-			nap(left)
+			napper.nap(left)
 			return
 		}
 	}

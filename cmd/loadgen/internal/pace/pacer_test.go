@@ -17,7 +17,7 @@ func TestPacerCountsFromTheIntendedStart(t *testing.T) {
 	for at := range clock.Starts {
 		if n == 0 {
 			for p.Elapsed() < 50*time.Millisecond { // the first takes half the time
-				nap(time.Millisecond)
+				time.Sleep(time.Millisecond)
 			}
 		}
 		require.InDelta(t, float64(n)*1e6, float64(at), 1e3)
@@ -33,7 +33,7 @@ func TestAStallAtTheEndSkipsNoStart(t *testing.T) {
 	p := NewPhase(50 * time.Millisecond)
 	clock := StartPacer(p, 20_000)
 	for p.Elapsed() < 100*time.Millisecond {
-		nap(time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
 	n := 0
 	for range clock.Starts {
@@ -47,7 +47,7 @@ func TestARateThatNobodyCanReachSkipsStarts(t *testing.T) {
 	p := NewPhase(50 * time.Millisecond)
 	clock := StartPacer(p, 20_000)
 	for p.Elapsed() < 2*lateStarts { // nobody takes a start until it is too late
-		nap(time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
 	n := 0
 	for range clock.Starts {

@@ -33,7 +33,7 @@ func TestEachThingThatIsWrongIsEnough(t *testing.T) {
 		}, StatusFailed, "1 operations failed"},
 		"ARateThatWasNotReached": {func(_ *testing.T, r *Report) {
 			r.AddRounds(openLoop(11))
-		}, StatusFailed, "--rate asks for 500 pairs a second and 495 were begun: 11 starts (1.10 %) were due and not made"},
+		}, StatusFailed, "--rate asks for 500 pairs a second and 495 a second were begun: 11 starts (1.10 %) were due and not made"},
 		"ARateThatWasAlmostReached": {func(_ *testing.T, r *Report) { r.AddRounds(openLoop(10)) }, StatusOK, ""},
 		"ARateBelowTheDisturbed": {func(_ *testing.T, r *Report) {
 			cfg, rounds := openLoop(500)
@@ -66,6 +66,14 @@ func TestEachThingThatIsWrongIsEnough(t *testing.T) {
 		"LostOnTheMasterThatDied": {func(_ *testing.T, r *Report) {
 			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, Lost: 2}).AddTo(r)
 			r.Lost = 2
+		}, StatusOK, ""},
+		"LostForTheyLastedTooShort": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", ReplacedAfter: 3.3, Locks: 5, Lost: 2}).AddTo(r)
+			r.Lost, r.lease = 2, 3*time.Second
+		}, StatusFailed, "2 leases were lost: they last 3s, of which a third may be over when the master dies, and it was replaced after 3.3 s"},
+		"LostThoughTheyLastedLongEnough": {func(_ *testing.T, r *Report) {
+			(&Failover{Master: "m", ReplacedAfter: 3.3, Locks: 5, Lost: 2}).AddTo(r)
+			r.Lost, r.lease = 2, 6*time.Second
 		}, StatusOK, ""},
 		"ToldLate": {func(_ *testing.T, r *Report) {
 			(&Failover{Master: "m", ReplacedAfter: 1, Locks: 5, ToldLate: 1}).AddTo(r)
@@ -265,4 +273,12 @@ func TestGhostsAreAViolation(t *testing.T) {
 func TestMedian(t *testing.T) {
 	require.Nil(t, Median(nil))
 	require.InDelta(t, 2.5, *Median([]float64{4, 1, 3, 2}), 0)
+}
+
+func TestWhatWasMeasuredForLongerThanAskedForSaysWhy(t *testing.T) {
+	for asked, want := range map[time.Duration]string{
+		3 * time.Second: "23.50 s: 20.50 s more than asked for, until all that was begun was over", 23400 * time.Millisecond: "23.50 s", 0: "23.50 s",
+	} {
+		require.Equal(t, want, (&Report{DurationS: 23.5, asked: asked}).measured())
+	}
 }

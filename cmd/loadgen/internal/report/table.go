@@ -129,12 +129,21 @@ func (r *Report) endText() string {
 	return text
 }
 
+// measured is for how long, and why that is longer than was asked for. Rates are counted over all of it.
+func (r *Report) measured() string {
+	text := fmt.Sprintf("%.2f s", r.DurationS)
+	if more := r.DurationS - r.asked.Seconds(); r.asked > 0 && more > 0.02*r.asked.Seconds() {
+		text += fmt.Sprintf(": %.2f s more than asked for, until all that was begun was over", more)
+	}
+	return text
+}
+
 // rows are what is worth a line of the table, with its value.
 func (r *Report) rows() [][2]string {
 	rows := [][2]string{
 		{"pairs", count(r.Pairs)},
 		{"pairs/s", number(r.PairsPerS)},
-		{"measured", fmt.Sprintf("%.2f s", r.DurationS)},
+		{"measured", r.measured()},
 	}
 	if r.Contend != nil {
 		rows = append(rows[2:], r.Contend.rows(r.Fairness)...)

@@ -504,7 +504,7 @@ func (sc *section) passedOn(root *entry, heirs []resp.Heir, r *resp.Result) {
 				sc.eng.timers.Cancel(&a.retry.item)
 			}
 			before := sc.sh.counts.grants
-			sc.unpark(child) // if it cannot have this grant, it asks anew, as another waiter
+			sc.unpark(child) // if it cannot have this grant, it asks again
 			sc.granted(a, &resp.Result{Code: resp.CodeGranted, SentAt: r.SentAt, ReceivedAt: r.ReceivedAt})
 			sc.sh.counts.handOffs += sc.sh.counts.grants - before // 0: nobody wants it any more
 		}

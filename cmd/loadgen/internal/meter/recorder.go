@@ -13,6 +13,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/format"
 	"github.com/seed-786ebc8c/holdfast/engine"
 )
 
@@ -162,7 +163,7 @@ const RecorderShards = 16
 func FormatErrors(errors map[string]int64) string {
 	parts := make([]string, 0, len(errors))
 	for _, class := range slices.Sorted(maps.Keys(errors)) {
-		parts = append(parts, fmt.Sprintf("%s %d", class, errors[class]))
+		parts = append(parts, class+" "+format.Count(errors[class]))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -194,7 +194,7 @@ func (r *Report) AddRounds(cfg *config.Config, rounds []Round) {
 		delete(total.Errors, meter.ClassLost) // counted as lost
 	}
 	if n := total.ErrorCount(); n > 0 {
-		r.Fail("%d operations failed: %s", n, meter.FormatErrors(total.Errors))
+		r.Fail("%s operations failed: %s", format.Count(n), meter.FormatErrors(total.Errors))
 	}
 	switch {
 	case r.Pairs == 0 && r.Interrupted:

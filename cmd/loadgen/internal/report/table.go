@@ -107,7 +107,7 @@ func (r *Report) loadText() string {
 	}
 	s := fmt.Sprintf("%s, %d in flight, clients %d, engines %d, keys %d", r.API, r.Inflight, r.Clients, r.Engines, r.Keys)
 	if r.Scenario == "hold" {
-		s = fmt.Sprintf("%d locks kept %.1f s under a lease of %g s", r.Locks, r.KeptS, r.LeaseS)
+		s = fmt.Sprintf("%s locks kept %.1f s under a lease of %g s", count(int64(r.Locks)), r.KeptS, r.LeaseS)
 	} else if r.Rate > 0 {
 		s += fmt.Sprintf(", open loop at %s pairs/s", number(r.Rate))
 	}
@@ -177,7 +177,7 @@ func (r *Report) rows() [][2]string {
 	add("behind until renewed", r.Behind > 0, count(r.Behind))
 	add("renewals", r.Renewals.Sent+r.Renewals.Failed > 0, fmt.Sprintf("%s sent, %s failed", count(r.Renewals.Sent), count(r.Renewals.Failed)))
 	if lag := r.Renewals.LagP99S; lag != nil {
-		add("lag of renewals, 99 %", true, "at most "+time.Duration(*lag*float64(time.Second)).String())
+		add("lag when answered, 99 %", true, "at most "+time.Duration(*lag*float64(time.Second)).String())
 	}
 	add("skipped starts", r.Skipped > 0, count(r.Skipped))
 	add("goroutines at most", true, count(r.GoroutinesMax))

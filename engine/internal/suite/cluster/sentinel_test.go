@@ -121,6 +121,9 @@ func TestC084_KilledMasterIsReplaced(t *testing.T) {
 	for _, ls := range held[100:] {
 		testkit.RequireHeldOnce(t, master, ls)
 	}
+	testkit.Eventually(t, "who waits listens at the new master", func() bool {
+		return rival.Stats().Nodes[0].Subscriptions.Confirmed >= int64(len(names))
+	})
 	from := time.Now()
 	for _, ls := range held {
 		testkit.Release(t, ls)

@@ -268,20 +268,22 @@ func (ent *entry) tellFirst() func() {
 // is told.
 func (sc *section) unused(a *attempt, r *resp.Result) {
 	ent := a.ent
-	if a.tooFew(r) && !r.Unwanted() {
+	unseen := a.tooFew(r) && !r.Unwanted()
+	if unseen {
 		sc.sh.counts.unseen++
 		if op := opOf(ent.GrantedUnseen(lockstate.Ack(*a.op.Ack), &traits(a.op.Family).Traits)); op != nil {
 			sc.sh.counts.errors++
 			sc.fail(op, notReplicated(op.lock.Name(), a.op.Ack, r))
 		}
-	} else {
-		sc.sh.counts.unclaimed++
 	}
-	d := a.indeterminate()
 	if sc.keepPlace(a) {
 		sc.advance(ent)
 		return
 	}
+	if !unseen {
+		sc.sh.counts.unclaimed++
+	}
+	d := a.indeterminate()
 	if ent.Forcing() { // after the force-release, which is to find it
 		d.Until = max(d.Until, r.ReceivedAt)
 		all := ent.root().ensureChildren()

@@ -69,13 +69,13 @@ func (ent *entry) attach(child, behind *entry) {
 func (ent *entry) cameLast() (moved bool) {
 	root := ent.root()
 	s, all := ent.children(), root.children()
-	if last := all.cameLast; last != nil && last != ent && s.order < last.children().order {
+	if last := all.tail; last != nil && last != ent && s.order < last.children().order {
 		ent.detach()
 		root.attach(ent, last)
 		all.order++
 		s.order, moved = all.order, true
 	}
-	all.cameLast = ent
+	all.tail = ent
 	return moved
 }
 
@@ -85,8 +85,8 @@ func (ent *entry) placed() bool { return ent.Attempt() != nil && ent.Attempt().o
 // detach takes a child off its root.
 func (ent *entry) detach() {
 	s, all := ent.children(), ent.children().root.children()
-	for all.cameLast == ent || all.cameLast != nil && !all.cameLast.placed() {
-		all.cameLast = all.cameLast.children().prev
+	for all.tail == ent || all.tail != nil && !all.tail.placed() {
+		all.tail = all.tail.children().prev
 	}
 	if s.prev == nil {
 		all.first = s.next

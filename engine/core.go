@@ -363,8 +363,8 @@ type children struct {
 	prev, next *entry // children of one root
 	first      *entry // of a root
 	last       *entry
-	cameLast   *entry        // of a root: who has come last to the queue of a fair lock, of those who stand in it
-	order      int64         // who has a lower one than cameLast stands before it; of a root: the highest
+	tail       *entry        // of a root: who has come last to the queue of a fair lock, of those who stand in it
+	order      int64         // who has a lower one than the tail stands before it; of a root: the highest
 	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
 	noted      bool          // of a root: the server has a note that a writer of this engine waits
 	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away

@@ -51,14 +51,13 @@ func mysql(t *testing.T) (source string) {
 	t.Helper()
 	const binaries = "/usr/sbin"
 	server, create := tool("mariadbd", binaries), tool("mariadb-install-db", binaries)
-	owner := "mysql"
 	if server == "" || create == "" {
 		server, create = tool("mysqld", binaries), ""
 	}
 	if server == "" {
 		missing(t, "neither MariaDB nor MySQL is installed (apt-get install mariadb-server)")
 	}
-	h := newHome(t, owner)
+	h := newHome(t, "mysql")
 	data, port := filepath.Join(h.dir, "data"), strconv.Itoa(freePort(t))
 	if create != "" {
 		h.run(t, exec.Command(create, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db",

@@ -268,8 +268,7 @@ func (ent *entry) tellFirst() func() {
 // is told.
 func (sc *section) unused(a *attempt, r *resp.Result) {
 	ent := a.ent
-	unseen := a.tooFew(r) && !r.Unwanted()
-	if unseen {
+	if a.tooFew(r) && !r.Unwanted() {
 		sc.sh.counts.unseen++
 		if op := opOf(ent.GrantedUnseen(lockstate.Ack(*a.op.Ack), &traits(a.op.Family).Traits)); op != nil {
 			sc.sh.counts.errors++
@@ -279,9 +278,6 @@ func (sc *section) unused(a *attempt, r *resp.Result) {
 	if sc.keepPlace(a) {
 		sc.advance(ent)
 		return
-	}
-	if !unseen {
-		sc.sh.counts.unclaimed++
 	}
 	d := a.indeterminate()
 	if ent.Forcing() { // after the force-release, which is to find it

@@ -153,7 +153,7 @@ func (u *unansweredReleases) add(name string, last *ServerError) {
 // counts are a shard's counters, guarded by its mutex.
 type counts struct {
 	grants, releases, heard, busy, waits, errors, lost, leaks,
-	ghosts, abandoned, unclaimed, unseen, tooLate, handOffs, byMessage, byPoll,
+	ghosts, abandoned, unseen, tooLate, handOffs, byMessage, byPoll,
 	messages, subscribed, reconnects, polls, passedOver,
 	waitsLocal, endedByMaxWait, endedByContext, endedByCancel,
 	lingered, lingersLost int64
@@ -182,7 +182,6 @@ func (c *counts) add(o *counts) {
 	c.leaks += o.leaks
 	c.ghosts += o.ghosts
 	c.abandoned += o.abandoned
-	c.unclaimed += o.unclaimed
 	c.unseen += o.unseen
 	c.tooLate += o.tooLate
 	c.handOffs += o.handOffs

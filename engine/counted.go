@@ -96,7 +96,6 @@ func (sc *section) serve(a *attempt, r *resp.Result) {
 		sc.results.Add(w)
 	}
 	if left > 0 {
-		sc.sh.counts.unclaimed++
 		sc.releaseUnits(ent, a.op.Family, pendingUnits{units: int64(left), owed: int64(left)})
 	}
 	// Where there were too few for all that were asked for there are none for those who are left. Else those who have

@@ -351,7 +351,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	case !a.op.Waits:
 	case traits(a.op.Family).Mark == lockstate.MarkPlace:
 		a.op.Placed = true
-		if r.CameLast && ent.cameLast() {
+		if ent.standsInLine(r.CameLast) {
 			defer sc.fairListen(ent.root())
 		}
 	default:

@@ -64,14 +64,19 @@ func (ent *entry) attach(child, behind *entry) {
 	}
 }
 
-// cameLast notes that a child has just come to the end of a fair lock's queue, on the server: it stands behind all
-// those here that stand in it. Who had lost its place stood before them here: then it is moved, which it reports.
-func (ent *entry) cameLast() (moved bool) {
+// standsInLine notes that a child stands in a fair lock's queue on the server. Last: it has just come to the end of
+// that, and so stands behind all those here that stand in it; who had lost its place stood before them here, and is
+// moved, which it reports. Else it stands where it stood: who comes back to its place is there by when it came.
+func (ent *entry) standsInLine(last bool) (moved bool) {
 	root := ent.root()
 	s, all := ent.children(), root.children()
-	if last := all.tail; last != nil && last != ent && s.order < last.children().order {
+	switch tail := all.tail; {
+	case tail == nil, tail == ent, s.order > tail.children().order:
+	case !last:
+		return false
+	default:
 		ent.detach()
-		root.attach(ent, last)
+		root.attach(ent, tail)
 		all.order++
 		s.order, moved = all.order, true
 	}

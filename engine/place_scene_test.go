@@ -92,6 +92,84 @@ func TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext(t *testing.T) {
 	})
 }
 
+// lines is what a scene sees of a fair lock's queue: on the server, and here.
+func (sc *scene) lines(name string) (there, here []string) {
+	l := sc.e.FairLock(name)
+	for child := sc.e.shard(l.hash).names.get(l.hash, l.key).firstChild(); child != nil; child = child.nextChild() {
+		here = append(here, child.Attempt().op.Field)
+	}
+	return slices.Clone(sc.server.twin.List("redisson_lock_queue:{" + name + "}")), here
+}
+
+// Redisson takes waiters of ours out that nobody has heard for long. They come back to their places, in whatever order they ask
+// again: who asks before all others is last for a moment, and stands where it stood all the same.
+func TestWhoComesBackToItsPlaceOfAFairLockStandsWhereItStood(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+			other := sc.another()
+			held := sc.acquire(other.FairLock("g").Lock)
+			var waits []*Future[*Lease]
+			for range 5 {
+				waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+				sc.w.Sleep(10 * time.Millisecond)
+			}
+			before, _ := sc.lines("g")
+			for _, field := range before {
+				sc.server.twin.Do([]string{"LREM", "redisson_lock_queue:{g}", "0", field})
+				sc.server.twin.Do([]string{"ZREM", "redisson_lock_timeout:{g}", field})
+			}
+			sc.w.Sleep(2 * time.Second)
+			if there, here := sc.lines("g"); !slices.Equal(there, before) || !slices.Equal(here, before) {
+				t.Errorf("seed %d: there %v, and here %v; it was %v", seed, there, here, before)
+			}
+			sc.release(held)
+			if order, took := sc.order([]string{"1", "2", "3", "4", "5"}, waits); took > 100*time.Millisecond {
+				t.Errorf("seed %d: served %v within %v", seed, order, took)
+			}
+			sc.closes(other)
+		})
+	}
+}
+
+// The first question of one is answered, and the answer is lost; so it is not told that it has come last. Who comes again after
+// that stands behind it.
+func TestWhoWasNotToldOfItsPlaceOfAFairLockStandsBeforeWhoComesAgain(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		other := sc.another()
+		held := sc.acquire(other.FairLock("g").Lock)
+		var waits []*Future[*Lease]
+		for range 2 {
+			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+			sc.w.Sleep(10 * time.Millisecond)
+		}
+		sc.slowed("fair", -1)
+		waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+		sc.w.Sleep(5 * time.Millisecond)
+		sc.slow = nil
+		sc.w.Sleep(4 * time.Second)
+		there, _ := sc.lines("g")
+		for _, cmd := range [][]string{
+			{"LREM", "redisson_lock_queue:{g}", "0", there[0]},
+			{"ZREM", "redisson_lock_timeout:{g}", there[0]},
+			{"ZREM", "{g}:fair_heard", there[0]},
+			{"ZREM", "{g}:fair_asked", there[0]},
+		} {
+			sc.server.twin.Do(cmd)
+		}
+		sc.w.Sleep(2 * time.Second)
+		if there, here := sc.lines("g"); len(there) != 3 || !slices.Equal(there, here) {
+			t.Errorf("there %v, and here %v", there, here)
+		}
+		sc.release(held)
+		if order, took := sc.order([]string{"a1", "a2", "a3"}, waits); !slices.Equal(order, []string{"a2", "a3", "a1"}) {
+			t.Errorf("served %v within %v", order, took)
+		}
+		sc.closes(other)
+	})
+}
+
 // Who was not heard for long has lost its place on the server, and comes to the end of the queue there. It stands at the end
 // here, too: the first of those that are left is who hears of the release.
 func TestWhoHasLostItsPlaceOfAFairLockStandsBehindTheOthersHereToo(t *testing.T) {

@@ -35,7 +35,7 @@ func TestChaos(t *testing.T) {
 			require.EqualValues(t, 300, r["held"])
 			require.Contains(t, r["server_check"], "one of them took over")
 		}},
-		{"HoldThroughTheDeathOfAMaster", "--cluster 3 --replicas 1 --scenario hold --locks 600 --lease 6s --duration 2s --chaos kill", func(t *testing.T, r, _ map[string]any) {
+		{"HoldThroughTheDeathOfAMaster", "--cluster 3 --replicas 1 --scenario hold --locks 600 --lease 15s --duration 2s --chaos kill", func(t *testing.T, r, _ map[string]any) {
 			f := r["failover"].(map[string]any)
 			require.Positive(t, f["locks"])
 			require.EqualValues(t, 0, f["told_late"])
@@ -46,7 +46,7 @@ func TestChaos(t *testing.T) {
 		{"SentinelFailover", "--sentinel --scenario hold --locks 300 --lease 30s --chaos failover", func(t *testing.T, r, _ map[string]any) {
 			require.EqualValues(t, 300, r["held"])
 		}},
-		{"SentinelKill", "--sentinel --scenario hold --locks 300 --lease 10s --chaos kill", func(t *testing.T, r, _ map[string]any) {
+		{"SentinelKill", "--sentinel --scenario hold --locks 300 --lease 15s --chaos kill", func(t *testing.T, r, _ map[string]any) {
 			f := r["failover"].(map[string]any)
 			require.EqualValues(t, 300, f["locks"])
 			require.EqualValues(t, 300, f["relocked"])

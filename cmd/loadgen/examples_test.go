@@ -69,7 +69,7 @@ func shorter(args []string) []string {
 	case strings.Contains(text, "--chaos client"):
 		add("--duration", "4s", "--lease", "2s")
 	case strings.Contains(text, "--chaos kill"):
-		add("--duration", "2s", "--lease", "6s")
+		add("--duration", "2s")
 	case strings.Contains(text, "--chaos failover"):
 		add("--duration", "2s", "--lease", "3s")
 	default:

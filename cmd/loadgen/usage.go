@@ -57,7 +57,7 @@ Examples:
   loadgen run --cluster 3 --inflight 4096 --yardstick    beside one pipeline for each master
   loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s
   loadgen run --cluster 3 --chaos slots,kill-conn        while slots move and connections break
-  loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 6s --duration 20s --chaos kill
+  loadgen run --cluster 3 --replicas 1 --scenario hold --locks 100000 --lease 15s --duration 20s --chaos kill
   loadgen run --scenario fair --lease 6s --duration 20s --chaos client
                                                          a second client is killed in the middle
   loadgen run --sentinel --chaos failover --duration 30s

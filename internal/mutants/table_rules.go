@@ -20,8 +20,18 @@ func rules() []mutant {
 		},
 		{
 			"who-comes-again-is-first-here", "a free fair lock waits a second for the poll of the next in its queue",
-			one("engine/children.go", "s.order < last.children().order {", "s.order < 0 {"),
+			one("engine/children.go", "case !last:", "case true:"),
 			"engine", "TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext", false,
+		},
+		{
+			"who-comes-back-comes-last", "waiters that come back to their places of a fair lock are served late, each after a second's poll",
+			one("internal/twin/fair.go", "f.cameLast = !had", `f.cameLast = before == ""`),
+			"engine", "TestWhoComesBackToItsPlaceOfAFairLockStandsWhereItStood", false,
+		},
+		{
+			"who-was-not-told-stands-nowhere", "who comes again to a fair lock is put before one whose place its engine was not told of",
+			one("engine/children.go", "case tail == nil, tail == ent, s.order", "case tail == nil, tail == ent, last && s.order"),
+			"engine", "TestWhoWasNotToldOfItsPlaceOfAFairLockStandsBeforeWhoComesAgain", false,
 		},
 		{
 			"who-comes-last-is-not-told", "after an outage a free fair lock waits a second for the poll of the next in its queue, again and again",

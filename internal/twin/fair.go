@@ -92,7 +92,7 @@ func (f *fair) stand(field string, since float64, had bool) {
 	if b, is := f.note("base"); had || !is || f.low(b) {
 		f.lift()
 	}
-	f.cameLast = before == ""
+	f.cameLast = !had
 }
 
 // busy is the answer to who does not have the lock.

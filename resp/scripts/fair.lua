@@ -118,7 +118,7 @@ local function open()
     if since or not b or low(b) then
       lift()
     end
-    came_last = not before
+    came_last = not since
   end
 
   -- enqueue is stand; who cannot have a whole place has none.

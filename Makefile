@@ -57,17 +57,17 @@ setup: ## install a redis-server if neither redis-server nor valkey-server is on
 	@tools/setup.sh server
 
 # The engine with its larger suites and the load generator come last: three at a time, five tests that wait beside each
-# other in each; one at a time and four under the race detector. More would starve each other's short leases. Both lists
-# begin with what takes longest, else one core would wait for it in the end.
-LONG  = fault cluster family
-QUICK = wait api
+# other in each; one at a time and four under the race detector. More would starve each other's short leases. Each of the
+# two lists begins with what takes longest, else one core would wait for it in the end.
+LONG  = fault cluster
+QUICK = family wait api
 FULL  = $(LONG) $(QUICK)
 HEAVY = ./cmd/loadgen $(LONG:%=./engine/internal/suite/%) ./engine $(QUICK:%=./engine/internal/suite/%)
 LIGHT = $$($(GO) list ./... | grep -v -e '/engine$$' $(FULL:%=-e '/suite/%$$') -e '/cmd/loadgen$$' | sort -r)
 
-.PHONY: test test-light test-heavy test-family
+.PHONY: test test-module test-family
 .NOTPARALLEL:
-test: test-light test-heavy test-family examples adapters ## run every test, against real servers, and compile the benchmarks
+test: test-module test-family examples adapters ## run every test, against real servers, and compile the benchmarks
 	cd bench && $(GO) vet ./...
 
 # Modules of their own: what they need, the engine does not.
@@ -82,22 +82,19 @@ databases: ## run the fence's tests on SQLite, PostgreSQL and MariaDB; installs 
 	@tools/setup.sh postgres mysql
 	cd adapters/sqltest && HOLDFAST_DATABASES=required $(GO) test -count 1 -timeout 5m $(TESTFLAGS) ./...
 
-test-light: setup
-	$(GO) test $(LIGHT) -p 3 -parallel 6 -timeout 20m $(TESTFLAGS)
-
-test-heavy: setup
-	$(GO) test $(HEAVY) -p 3 -parallel 5 -timeout 20m $(TESTFLAGS)
+test-module: setup
+	$(GO) test $(LIGHT) $(HEAVY) -p 3 -parallel 5 -timeout 20m $(TESTFLAGS)
 
 # A family of locks that only this tag builds: what a further one takes is what it has (ARCHITECTURE.md, "To add a family").
 test-family: setup
 	$(GO) test -tags holdfast_family_demo ./engine/internal/suite/family -run '^TestAFamilyThatIsAddedIsALock$$' -timeout 5m $(TESTFLAGS)
 	$(GO) test -tags holdfast_family_demo ./internal/house -run '^TestScriptsAreBoundedAndSeeEveryRefusal$$' $(TESTFLAGS)
 
-# The output of each run stands in bin/flaky. With -k the second half runs when the first has failed.
+# The output of each run stands in bin/flaky.
 .PHONY: flaky
 flaky: setup ## run every test ten times beside busy loops, or standing still now and then: which fails how often? (TIMES=10, STALL=1s)
 	$(GO) build -o bin/flaky/flaky ./internal/flaky
-	@exec bin/flaky/flaky -times $(TIMES) $(if $(STALL),-stall $(STALL)) -out bin/flaky $(MAKE) -k test-light test-heavy TESTFLAGS=-count=1
+	@exec bin/flaky/flaky -times $(TIMES) $(if $(STALL),-stall $(STALL)) -out bin/flaky $(MAKE) test-module TESTFLAGS=-count=1
 
 .PHONY: unit
 unit: ## run the tests that need no server, in seconds

@@ -31,8 +31,8 @@ import (
 const (
 	opsEnv = "HOLDFAST_OPS"
 
-	historyOps     = 100_000 // in CI
-	historyOpsRace = 20_000  // the race detector makes everything five to ten times slower
+	historyOps     = 60_000 // in CI
+	historyOpsRace = 20_000 // the race detector makes everything five to ten times slower
 	grantsPerBlow  = 4_000
 )
 

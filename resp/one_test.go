@@ -62,7 +62,7 @@ func TestAScriptForASingleKeyIsTheOtherOneForASingleKey(t *testing.T) {
 	_, err = hears.Do(t.Context(), "SUBSCRIBE", channel)
 	require.NoError(t, err)
 	eval := func(script string, args []string) any {
-		v, err := r.run.Do(t.Context(), slices.Concat([]string{"EVAL", ScriptTexts()[script], "1", "k"}, args)...)
+		v, err := r.run.Do(t.Context(), slices.Concat([]string{"EVALSHA", r.shas[script], "1", "k"}, args)...)
 		if refused, is := err.(redistest.ReplyError); is { //nolint:errorlint // it is never wrapped
 			return refused
 		}
@@ -94,8 +94,7 @@ func TestAScriptForASingleKeyIsTheOtherOneForASingleKey(t *testing.T) {
 				for i, script := range []string{c.many, c.one} {
 					r.put(state, refusal.begin)
 					answers[i] = oneAnswer(t, script, eval(script, [][]string{c.manyArgs, c.oneArgs}[i]))
-					r.do(refusal.end...)
-					left[i] = r.standing()
+					left[i] = linesOf(r.all(refusal.end, askStanding)[1])
 				}
 				what := fmt.Sprintf("%s of what is %s, without %s", c.one, state, refusal.name)
 				require.Equal(t, answers[0], answers[1], what)

@@ -24,6 +24,7 @@ type refusalRig struct {
 	*testing.T
 	server     *redistest.Server
 	admin, run *redistest.Conn
+	shas       map[string]string // of the scripts, which the server has
 }
 
 func newRefusalRig(t *testing.T) *refusalRig {
@@ -58,6 +59,10 @@ func newScriptRig(t *testing.T) *refusalRig {
 		return c
 	}
 	r.admin, r.run = dial(), dial()
+	r.shas = map[string]string{}
+	for script, text := range ScriptTexts() {
+		r.shas[script] = redistest.Text(r.do("SCRIPT", "LOAD", text))
+	}
 	return r
 }
 
@@ -341,9 +346,15 @@ func permitsIn(standing []string) string {
 }
 
 // standing is what stands on the server.
-func (r *refusalRig) standing() (out []string) {
+func (r *refusalRig) standing() []string {
 	r.Helper()
-	for _, line := range r.do("EVAL", standingScript, "0").([]any) {
+	return linesOf(r.do(askStanding...))
+}
+
+var askStanding = []string{"EVAL", standingScript, "0"}
+
+func linesOf(reply any) (out []string) {
+	for _, line := range reply.([]any) {
 		out = append(out, line.(string))
 	}
 	return out
@@ -370,7 +381,14 @@ func errorsIn(v any) (out []string) {
 // busyMs is the time that the server's main thread has run.
 func (r *refusalRig) busyMs() float64 {
 	r.Helper()
-	info := redistest.Text(r.do("INFO", "cpu"))
+	return r.busyBy(r.do(askBusy...))
+}
+
+var askBusy = []string{"INFO", "cpu"}
+
+func (r *refusalRig) busyBy(reply any) float64 {
+	r.Helper()
+	info := redistest.Text(reply)
 	sum := 0.0
 	for _, m := range regexp.MustCompile(`used_cpu_(?:sys|user)_main_thread:([0-9.]+)`).FindAllStringSubmatch(info, -1) {
 		seconds, err := strconv.ParseFloat(m[1], 64)
@@ -380,9 +398,8 @@ func (r *refusalRig) busyMs() float64 {
 	return sum * 1000
 }
 
-// call runs a script as the user who may be refused something.
-func (r *refusalRig) call(script string, args []string) any {
-	r.Helper()
+// calling is the command that runs a script.
+func (r *refusalRig) calling(script string, args []string) []string {
 	keys := []string{"1", "k"}
 	switch script {
 	case "permitsrenew", "permitsleased":
@@ -392,9 +409,15 @@ func (r *refusalRig) call(script string, args []string) any {
 	case "acquire", "read", "write", "fenced":
 		keys = []string{"2", "k", "k2"}
 	}
+	return slices.Concat([]string{"EVALSHA", r.shas[script]}, keys, args)
+}
+
+// call runs a script as the user who may be refused something.
+func (r *refusalRig) call(script string, args []string) any {
+	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
-	v, err := r.run.Do(ctx, slices.Concat([]string{"EVAL", ScriptTexts()[script]}, keys, args)...)
+	v, err := r.run.Do(ctx, r.calling(script, args)...)
 	if e, refused := err.(redistest.ReplyError); refused { //nolint:errorlint // it is never wrapped
 		return e
 	}
@@ -405,7 +428,7 @@ func (r *refusalRig) call(script string, args []string) any {
 // callInline is call as in a cluster: with the keys of any slots among the arguments, at the end.
 func (r *refusalRig) callInline(script string, args []string) any {
 	r.Helper()
-	v, err := r.run.Do(r.Context(), slices.Concat([]string{"EVAL", ScriptTexts()[script], "0"}, args, []string{"k", "k2"})...)
+	v, err := r.run.Do(r.Context(), slices.Concat([]string{"EVALSHA", r.shas[script], "0"}, args, []string{"k", "k2"})...)
 	require.NoError(r, err, "%s %q", script, args)
 	return v
 }
@@ -462,14 +485,13 @@ func TestARefusalEndsItsScriptAndLeavesNothingHalfDone(t *testing.T) {
 				normal := r.call(script, args)
 				after := r.standing()
 				for _, refusal := range slices.Concat(serverRefusals, rightsOf(script)) {
-					r.put(state, refusal.begin)
-					busy := r.busyMs()
+					busy := r.busyBy(r.put(state, refusal.begin, askBusy))
 					answer := r.call(script, args)
-					busy = r.busyMs() - busy
-					r.do(refusal.end...)
+					replies := r.all(askBusy, refusal.end, askStanding)
+					busy = r.busyBy(replies[0]) - busy
 					what := fmt.Sprintf("%s, of a lock that is %s, without %s: %v, normally %v", script, state, refusal.name, answer, normal)
 					r.brief(busy, busyMost, what)
-					left := r.standing()
+					left := linesOf(replies[2])
 					errs := slices.DeleteFunc(errorsIn(answer), func(e string) bool { return slices.Contains(errorsIn(normal), e) })
 					byHand := slices.ContainsFunc(errs, func(e string) bool { return strings.Contains(e, "undone, delete it by hand") })
 					unsaid, reason := len(errs) == 0, silent[script][refusal.name] != "" || silent[script]["*"] != ""
@@ -524,14 +546,20 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 				continue
 			}
 			for _, name := range names {
+				var commands, spoilt [][]string // spoilt: by which each of the commands was preceded, if it is a call
 				for _, value := range values {
-					command := slices.Clone(value)
-					command[1] = name
-					r.put(state, []string{"DEL", name}, command)
+					spoils := slices.Clone(value)
+					spoils[1] = name
+					commands = append(commands, r.putting(state, []string{"DEL", name}, spoils)...)
+					spoilt = append(spoilt, make([][]string, len(commands)-len(spoilt))...)
 					for _, args := range calls {
-						for _, e := range errorsIn(r.call(script, args)) {
-							require.False(t, classOfReply(e) == ClassPartly || strings.Contains(e, "attempt to"), "%s of a lock that is %s, where %q: %s", script, state, command, e)
-						}
+						commands, spoilt = append(commands, r.calling(script, args)), append(spoilt, spoils)
+					}
+				}
+				for i, reply := range r.pipe(commands) {
+					for _, e := range errorsIn(reply) {
+						require.NotNil(t, spoilt[i], "%q: %s", commands[i], e)
+						require.False(t, classOfReply(e) == ClassPartly || strings.Contains(e, "attempt to"), "%s of a lock that is %s, where %q: %s", script, state, spoilt[i], e)
 					}
 				}
 			}
@@ -542,25 +570,53 @@ func TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType(t *testing.T) {
 // prepare makes a state, and says what stands then.
 func (r *refusalRig) prepare(state string) []string {
 	r.Helper()
-	r.put(state)
-	return r.standing()
+	return linesOf(r.put(state, askStanding))
 }
 
-// put makes a state and sends further commands, all in one write.
-func (r *refusalRig) put(state string, extra ...[]string) {
-	r.Helper()
+// putting are the commands that make a state, and further ones.
+func (r *refusalRig) putting(state string, extra ...[]string) [][]string {
 	flush := [][]string{{"FLUSHDB"}} // FLUSHALL would write a snapshot
-	commands := slices.Concat(flush, refusalStates(time.Now().UnixMilli())[state], extra)
+	return slices.Concat(flush, refusalStates(time.Now().UnixMilli())[state], extra)
+}
+
+// put makes a state and sends further commands, and returns the reply to the last.
+func (r *refusalRig) put(state string, extra ...[]string) any {
+	r.Helper()
+	replies := r.all(r.putting(state, extra...)...)
+	return replies[len(replies)-1]
+}
+
+// all is pipe for commands of which none may be refused.
+func (r *refusalRig) all(commands ...[]string) []any {
+	r.Helper()
+	replies := r.pipe(commands)
+	for i, reply := range replies {
+		require.Empty(r, errorsIn(reply), "%q", commands[i])
+	}
+	return replies
+}
+
+// pipe sends commands in one write, and returns their replies.
+func (r *refusalRig) pipe(commands [][]string) []any {
+	r.Helper()
 	var b []byte
 	for _, command := range commands {
 		b = redistest.AppendCommand(b, command...)
 	}
 	_, err := r.admin.Write(b)
 	require.NoError(r, err)
-	for _, command := range commands {
-		_, err := r.admin.Receive(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	replies := make([]any, len(commands))
+	for i, command := range commands {
+		v, err := r.admin.Receive(ctx)
+		if refused, is := err.(redistest.ReplyError); is { //nolint:errorlint // it is never wrapped
+			v, err = refused, nil
+		}
 		require.NoError(r, err, "%q", command)
+		replies[i] = v
 	}
+	return replies
 }
 
 // refusalFamilies are the states that a script is called in.

@@ -17,14 +17,14 @@ func TestAClientDiesInTheMiddle(t *testing.T) {
 	for _, args := range []string{
 		"--scenario lock --inflight 100",
 		"--scenario lock --kind fair --api sync --clients 16",
-		"--scenario contend --clients 8",
-		"--scenario fenced --clients 8 --engines 2 --keys 3 --cluster 3",
-		"--scenario fair --clients 8 --engines 2",
+		"--scenario contend --clients 8 --hold 1ms",
+		"--scenario fenced --clients 8 --engines 2 --keys 3 --cluster 3 --hold 1ms",
+		"--scenario fair --clients 8 --engines 2 --hold 1ms",
 		"--scenario rw --clients 8 --api async --hold 1ms",
 		"--scenario multi --clients 8 --multi-names 2 --hold 1ms",
-		"--scenario contend --clients 4 --sentinel",
-		"--scenario latch --clients 8 --engines 2 --keys 2",
-		"--scenario latch --clients 8 --api async --cluster 3",
+		"--scenario contend --clients 4 --sentinel --hold 1ms",
+		"--scenario latch --clients 8 --engines 2 --keys 2 --hold 1ms",
+		"--scenario latch --clients 8 --api async --cluster 3 --hold 1ms",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()

@@ -65,15 +65,15 @@ func shorter(args []string) []string {
 	add := func(flags ...string) { short = append(short, flags...) }
 	switch {
 	case strings.Contains(text, "--scenario semaphore") && strings.Contains(text, "client"):
-		add("--duration", "4s")
+		add("--duration", "4s", "--hold", "1ms")
 	case strings.Contains(text, "--chaos client"):
-		add("--duration", "4s", "--lease", "2s")
+		add("--duration", "4s", "--lease", "2s", "--hold", "1ms")
 	case strings.Contains(text, "--chaos kill"):
 		add("--duration", "2s")
 	case strings.Contains(text, "--chaos failover"):
 		add("--duration", "2s", "--lease", "3s")
 	default:
-		add("--duration", "500ms")
+		add("--duration", "300ms")
 	}
 	if strings.Contains(text, "--chaos") {
 		add("--chaos-every", "100ms")

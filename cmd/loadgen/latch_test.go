@@ -18,7 +18,7 @@ func TestLatch(t *testing.T) {
 		"--clients 12 --keys 3 --engines 2 --count 20 --hold 1ms",
 		"--api async --clients 12 --engines 2 --cluster 3 --keys 4",
 		"--clients 8 --engines 2 --chaos pause,kill-conn,script-flush --chaos-every 50ms --duration 600ms",
-		"--clients 8 --chaos client,kill-conn --chaos-every 100ms --duration 4s",
+		"--clients 8 --chaos client,kill-conn --chaos-every 100ms --duration 4s --hold 1ms",
 		"--clients 12 --keys 3 --cluster 2 --chaos slots,script-flush --chaos-every 50ms --duration 600ms",
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestPermitsOfAKilledClientAreAccountedFor(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			all := append([]string{
-				"run", "--scenario", "semaphore", "--duration", "4s", "--warmup", "0s", "--json", "-",
+				"run", "--scenario", "semaphore", "--duration", "4s", "--warmup", "0s", "--hold", "1ms", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
 			require.Equal(t, report.StatusOK, status, stderr+stdout)
@@ -119,7 +119,7 @@ func TestLeasedPermitsOfAKilledClientComeBack(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			all := append([]string{
-				"run", "--scenario", "permits", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--json", "-",
+				"run", "--scenario", "permits", "--chaos", "client", "--lease", "2s", "--duration", "4s", "--warmup", "0s", "--hold", "1ms", "--json", "-",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
 			require.Equal(t, report.StatusOK, status, stderr+stdout)
@@ -162,7 +162,7 @@ func TestPermitsThatAReplicaShowsAreFreeForNobody(t *testing.T) {
 	needServer(t)
 	t.Parallel()
 	s := redistest.Run(t, redistest.Options{})
-	c := startChild(t, "run", "--scenario", config.KindSemaphore, "--addr", s.Addr(), "--clients", "6", "--duration", "6s", "--warmup", "20ms", "--json", "-")
+	c := startChild(t, "run", "--scenario", config.KindSemaphore, "--addr", s.Addr(), "--clients", "6", "--duration", "6s", "--warmup", "20ms", "--hold", "1ms", "--json", "-")
 	require.Eventually(t, func() bool {
 		return strings.Contains(s.Do(t, "INFO", "commandstats"), "cmdstat_decrby:")
 	}, 20*time.Second, 10*time.Millisecond, "permits are taken")

@@ -50,6 +50,11 @@ func left() []mutant {
 			"engine/election", "TestRunIsSilentAboutItsEnd", false,
 		},
 		{
+			"lua-ends-by-a-type", "a latch whose name stands for something else ends its script in the middle",
+			one("resp/scripts/latch.lua", "if type(count) == 'table' then", "if false then"),
+			"resp", "TestNoScriptBreaksOffBecauseAKeyIsOfAnotherType", false,
+		},
+		{
 			"fence-passes-on-the-type", "a fenced value's key of another type is not ErrKey",
 			one("engine/fence/fence.go", `strings.Contains(said.Error(), "WRONGTYPE")`, "false && said != nil"),
 			"engine/fence", "TestRedisRefusesTheHolderThatSlept", false,

@@ -83,7 +83,7 @@ databases: ## run the fence's tests on SQLite, PostgreSQL and MariaDB; installs 
 	cd adapters/sqltest && HOLDFAST_DATABASES=required $(GO) test -count 1 -timeout 5m $(TESTFLAGS) ./...
 
 test-module: setup
-	$(GO) test $(LIGHT) $(HEAVY) -p 3 -parallel 5 -timeout 20m $(TESTFLAGS)
+	$(GO) test $(LIGHT) $(HEAVY) -p 3 -parallel 5 -vet=off -timeout 20m $(TESTFLAGS)
 
 # A family of locks that only this tag builds: what a further one takes is what it has (ARCHITECTURE.md, "To add a family").
 test-family: setup
@@ -171,11 +171,12 @@ mutate: setup ## make small changes to a package and see which its tests do not 
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: lint
-lint: ## lint all modules with the pinned golangci-lint; check workflows, compose files and Dockerfiles
+lint: ## lint all modules with the pinned golangci-lint; check workflows, compose files, Dockerfiles, and that alerts fire
 	$(GOLANGCI) run ./...
-	@set -e; for dir in bench examples tools/containers $(ADAPTERS); do echo "cd $$dir && golangci-lint run"; \
+	@set -e; for dir in bench examples tools/containers tools/alerts $(ADAPTERS); do echo "cd $$dir && golangci-lint run"; \
 		(cd $$dir && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...); done
 	cd tools/containers && $(GO) test ./...
+	cd tools/alerts && $(GO) test ./...
 	$(GO) run $(ACTIONLINT)
 
 .PHONY: vuln
@@ -185,7 +186,7 @@ vuln: ## look for known vulnerabilities; VULN_REQUIRED=1: fail where the databas
 .PHONY: fmt
 fmt: ## format the code: gofumpt, and imports in groups
 	$(GOLANGCI) fmt ./...
-	@set -e; for dir in bench examples tools/containers $(ADAPTERS); do (cd $$dir && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@set -e; for dir in bench examples tools/containers tools/alerts $(ADAPTERS); do (cd $$dir && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH=., COUNT=1); see bench/README.md

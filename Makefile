@@ -72,6 +72,7 @@ test: test-module test-family examples adapters ## run every test, against real 
 
 # Modules of their own: what they need, the engine does not.
 ADAPTERS = $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod))
+MODULES  = bench examples tools/containers tools/alerts $(ADAPTERS)
 
 .PHONY: adapters
 adapters: setup ## run the tests of the adapters: Prometheus, OpenTelemetry, go-redis, databases
@@ -173,7 +174,7 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 .PHONY: lint
 lint: ## lint all modules with the pinned golangci-lint; check workflows, compose files, Dockerfiles, and that alerts fire
 	$(GOLANGCI) run ./...
-	@set -e; for dir in bench examples tools/containers tools/alerts $(ADAPTERS); do echo "cd $$dir && golangci-lint run"; \
+	@set -e; for dir in $(MODULES); do echo "cd $$dir && golangci-lint run"; \
 		(cd $$dir && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...); done
 	cd tools/containers && $(GO) test ./...
 	cd tools/alerts && $(GO) test ./...
@@ -186,7 +187,7 @@ vuln: ## look for known vulnerabilities; VULN_REQUIRED=1: fail where the databas
 .PHONY: fmt
 fmt: ## format the code: gofumpt, and imports in groups
 	$(GOLANGCI) fmt ./...
-	@set -e; for dir in bench examples tools/containers tools/alerts $(ADAPTERS); do (cd $$dir && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@set -e; for dir in $(MODULES); do (cd $$dir && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH=., COUNT=1); see bench/README.md

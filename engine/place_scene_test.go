@@ -101,6 +101,27 @@ func (sc *scene) lines(name string) (there, here []string) {
 	return slices.Clone(sc.server.twin.List("redisson_lock_queue:{" + name + "}")), here
 }
 
+// standsBehind has so many ask for a fair lock, one after the other.
+func (sc *scene) standsBehind(name string, n int) (waits []*Future[*Lease]) {
+	for range n {
+		waits = append(waits, sc.e.FairLock(name).AcquireAsync(context.Background()))
+		sc.w.Sleep(10 * time.Millisecond)
+	}
+	return waits
+}
+
+// losesPlace takes a waiter out of a fair lock's queue, as Redisson does; with all that is known of it there, if forgotten.
+func (sc *scene) losesPlace(name, field string, forgotten bool) {
+	sc.server.twin.Do([]string{"LREM", "redisson_lock_queue:{" + name + "}", "0", field})
+	sets := []string{"redisson_lock_timeout:{" + name + "}"}
+	if forgotten {
+		sets = append(sets, "{"+name+"}:fair_heard", "{"+name+"}:fair_asked")
+	}
+	for _, set := range sets {
+		sc.server.twin.Do([]string{"ZREM", set, field})
+	}
+}
+
 // Redisson takes waiters of ours out that nobody has heard for long. They come back to their places, in whatever order they ask
 // again: who asks before all others is last for a moment, and stands where it stood all the same.
 func TestWhoComesBackToItsPlaceOfAFairLockStandsWhereItStood(t *testing.T) {
@@ -109,22 +130,18 @@ func TestWhoComesBackToItsPlaceOfAFairLockStandsWhereItStood(t *testing.T) {
 		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
 			other := sc.another()
 			held := sc.acquire(other.FairLock("g").Lock)
-			var waits []*Future[*Lease]
-			for range 5 {
-				waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
-				sc.w.Sleep(10 * time.Millisecond)
-			}
+			waits := sc.standsBehind("g", 5)
 			before, _ := sc.lines("g")
 			for _, field := range before {
-				sc.server.twin.Do([]string{"LREM", "redisson_lock_queue:{g}", "0", field})
-				sc.server.twin.Do([]string{"ZREM", "redisson_lock_timeout:{g}", field})
+				sc.losesPlace("g", field, false)
 			}
 			sc.w.Sleep(2 * time.Second)
 			if there, here := sc.lines("g"); !slices.Equal(there, before) || !slices.Equal(here, before) {
 				t.Errorf("seed %d: there %v, and here %v; it was %v", seed, there, here, before)
 			}
 			sc.release(held)
-			if order, took := sc.order([]string{"1", "2", "3", "4", "5"}, waits); took > 100*time.Millisecond {
+			names := []string{"1", "2", "3", "4", "5"}
+			if order, took := sc.order(names, waits); took > 100*time.Millisecond || !slices.Equal(order, names) {
 				t.Errorf("seed %d: served %v within %v", seed, order, took)
 			}
 			sc.closes(other)
@@ -139,25 +156,14 @@ func TestWhoWasNotToldOfItsPlaceOfAFairLockStandsBeforeWhoComesAgain(t *testing.
 	play(t, func(sc *scene) {
 		other := sc.another()
 		held := sc.acquire(other.FairLock("g").Lock)
-		var waits []*Future[*Lease]
-		for range 2 {
-			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
-			sc.w.Sleep(10 * time.Millisecond)
-		}
+		waits := sc.standsBehind("g", 2)
 		sc.slowed("fair", -1)
 		waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
 		sc.w.Sleep(5 * time.Millisecond)
 		sc.slow = nil
 		sc.w.Sleep(4 * time.Second)
 		there, _ := sc.lines("g")
-		for _, cmd := range [][]string{
-			{"LREM", "redisson_lock_queue:{g}", "0", there[0]},
-			{"ZREM", "redisson_lock_timeout:{g}", there[0]},
-			{"ZREM", "{g}:fair_heard", there[0]},
-			{"ZREM", "{g}:fair_asked", there[0]},
-		} {
-			sc.server.twin.Do(cmd)
-		}
+		sc.losesPlace("g", there[0], true)
 		sc.w.Sleep(2 * time.Second)
 		if there, here := sc.lines("g"); len(there) != 3 || !slices.Equal(there, here) {
 			t.Errorf("there %v, and here %v", there, here)
@@ -177,20 +183,9 @@ func TestWhoHasLostItsPlaceOfAFairLockStandsBehindTheOthersHereToo(t *testing.T)
 	play(t, func(sc *scene) {
 		other := sc.another()
 		held := sc.acquire(other.FairLock("g").Lock)
-		var waits []*Future[*Lease]
-		for range 3 {
-			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
-			sc.w.Sleep(10 * time.Millisecond)
-		}
+		waits := sc.standsBehind("g", 3)
 		first := sc.server.twin.List("redisson_lock_queue:{g}")[0]
-		for _, cmd := range [][]string{
-			{"LREM", "redisson_lock_queue:{g}", "0", first},
-			{"ZREM", "redisson_lock_timeout:{g}", first},
-			{"ZREM", "{g}:fair_heard", first},
-			{"ZREM", "{g}:fair_asked", first},
-		} {
-			sc.server.twin.Do(cmd)
-		}
+		sc.losesPlace("g", first, true)
 		sc.w.Sleep(2 * time.Second) // all have asked again
 		sc.release(held)
 		order, took := sc.order([]string{"a1", "a2", "a3"}, waits)

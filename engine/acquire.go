@@ -558,18 +558,7 @@ func (sc *section) failSome(ent *entry, verdict func(*acquireOp) error) {
 
 // fairListen makes the first waiter here hear of releases.
 func (sc *section) fairListen(root *entry) {
-	var first *entry
-	for child := root.firstChild(); child != nil && child.hold == nil; child = child.nextChild() {
-		op := child.head()
-		if op == nil || first != nil && child.acks() == first.acks() {
-			continue
-		}
-		if traits(op.set.family).Mark == lockstate.MarkPlace && child.wakeups() != nil && child.Parked() {
-			sc.listenFor(child.wakeups())
-		}
-		if first != nil || !root.children().acksApart {
-			return
-		}
-		first = child
+	if first := root.firstHere(); first != nil && first.wakeups() != nil && first.Parked() {
+		sc.listenFor(first.wakeups())
 	}
 }

@@ -55,11 +55,8 @@ func (sc *section) send(a *attempt, op *acquireOp) error {
 	a.op.Key, a.op.Hash, a.op.Slot, a.op.Wide = l.key, l.hash, l.slot, a.ent.wide
 	a.op.LeaseMs = l.set.Lease.Milliseconds()
 	a.op.Sink, a.op.Ack, a.op.Family, a.op.Inside = a, (*resp.Ack)(l.set.Ack), l.set.family, a.ent.besideHold() != nil
-	if m := traits(a.op.Family).Mark; m != lockstate.MarkNone {
+	if traits(a.op.Family).Mark != lockstate.MarkNone {
 		a.op.Waits = !op.Try
-		if m == lockstate.MarkPlace && a.op.Ack != nil {
-			a.ent.root().ensureChildren().acksApart = true
-		}
 	}
 	switch {
 	case traits(a.op.Family).counted():
@@ -351,7 +348,7 @@ func (sc *section) busy(a *attempt, r *resp.Result) {
 	case !a.op.Waits:
 	case traits(a.op.Family).Mark == lockstate.MarkPlace:
 		a.op.Placed = true
-		if ent.standsInLine(r.CameLast) {
+		if ent.standsInLine(r.Since) {
 			defer sc.fairListen(ent.root())
 		}
 	default:

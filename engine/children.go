@@ -41,8 +41,7 @@ func (ent *entry) newChild() *entry {
 	all := ent.ensureChildren()
 	child := newParent(ent.eng, ent.key, ent.hash, ent.slot)
 	child.wide = ent.wide
-	all.order++
-	child.children().root, child.children().order = ent, all.order
+	child.children().root = ent
 	child.Under(&ent.Queue)
 	ent.attach(child, all.last)
 	return child
@@ -64,34 +63,62 @@ func (ent *entry) attach(child, behind *entry) {
 	}
 }
 
-// standsInLine notes that a child stands in a fair lock's queue on the server. Last: it has just come to the end of
-// that, and so stands behind all those here that stand in it; who had lost its place stood before them here, and is
-// moved, which it reports. Else it stands where it stood: who comes back to its place is there by when it came.
-func (ent *entry) standsInLine(last bool) (moved bool) {
-	root := ent.root()
-	s, all := ent.children(), root.children()
-	switch tail := all.tail; {
-	case tail == nil, tail == ent, s.order > tail.children().order:
-	case !last:
+// standsInLine notes since when a child stands in a fair lock's queue on the server; 0: that is not known. Those of
+// whom it is known stand here in the order in which they stand there. Who has lost its place, or came there in another
+// order than it asked in, is moved, which it reports.
+func (ent *entry) standsInLine(since int64) (moved bool) {
+	s, all := ent.children(), ent.root().children()
+	if since == 0 || since == s.since {
 		return false
-	default:
-		ent.detach()
-		root.attach(ent, tail)
-		all.order++
-		s.order, moved = all.order, true
 	}
-	all.tail = ent
+	s.since = since
+	front := all.tail // the last of those in front of it
+	for front != nil && (front == ent || front.children().since > since) {
+		front = front.inLine()
+	}
+	if ent.inLine() != front {
+		ent.moveBehind(front)
+		moved = true
+	}
+	if front == nil {
+		all.head = ent
+	}
+	if all.tail == nil || all.tail.children().since < since {
+		all.tail = ent
+	}
 	return moved
 }
 
-// placed reports whether a child stands in the queue of a fair lock, as far as is known.
-func (ent *entry) placed() bool { return ent.Attempt() != nil && ent.Attempt().op.Placed }
+// inLine is the next one in front of a child of which it is known since when it stands in the queue.
+func (ent *entry) inLine() *entry {
+	at := ent.children().prev
+	for at != nil && at.children().since == 0 {
+		at = at.children().prev
+	}
+	return at
+}
+
+// moveBehind moves a child: behind another, or (nil) before the first of those that stand in the queue.
+func (ent *entry) moveBehind(front *entry) {
+	root := ent.root()
+	ent.detach()
+	if front == nil {
+		front = root.children().head.children().prev
+	}
+	root.attach(ent, front)
+}
 
 // detach takes a child off its root.
 func (ent *entry) detach() {
 	s, all := ent.children(), ent.children().root.children()
-	for all.tail == ent || all.tail != nil && !all.tail.placed() {
-		all.tail = all.tail.children().prev
+	if all.head == ent {
+		all.head = s.next
+		for all.head != nil && all.head.children().since == 0 {
+			all.head = all.head.nextChild()
+		}
+	}
+	if all.tail == ent {
+		all.tail = ent.inLine()
 	}
 	if s.prev == nil {
 		all.first = s.next

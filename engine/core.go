@@ -362,13 +362,12 @@ type children struct {
 	prev, next *entry // children of one root
 	first      *entry // of a root
 	last       *entry
-	tail       *entry        // of a root: who has come last to the queue of a fair lock, of those who stand in it
-	order      int64         // who has a lower one than the tail stands before it; of a root: the highest
+	head, tail *entry        // of a root: the first and the last of those of whom since is known
+	since      int64         // of a child: when it came to its place in a fair lock's queue, in server µs; 0: unknown
 	unbelieved []*cleanup    // of a root: they wait for the end of a force-release, or their time
 	noted      bool          // of a root: the server has a note that a writer of this engine waits
 	notedHold  bool          // of a root: the same of one that has the lock since; its release takes the note away
 	leaves     bool          // of a child: its waiter has left, its acquire is on its way, and a Try waits for the answer
-	acksApart  bool          // of a root: fair waiters have asked for replicas, over another connection than others
 	lasts      clock.Instant // of a root: until when the key may live for the sake of holds that were given back
 
 	releasers []*releaser // of what is counted, one for each family

@@ -195,3 +195,167 @@ func TestWhoHasLostItsPlaceOfAFairLockStandsBehindTheOthersHereToo(t *testing.T)
 		sc.closes(other)
 	})
 }
+
+// thereStand waits until so many stand in the queue on the server.
+func (sc *scene) thereStand(n int) (there []string) {
+	sc.t.Helper()
+	for range 1000 {
+		if there, _ = sc.lines("g"); len(there) == n {
+			return there
+		}
+		sc.w.Sleep(10 * time.Microsecond)
+	}
+	sc.t.Fatalf("there stand %v, not %d", there, n)
+	return nil
+}
+
+// servedAsThere checks that the waiters of this engine stand here as they do on the server, gives back what is in their way, and
+// checks that they are served in that order, each at once.
+func (sc *scene) servedAsThere(held *Lease, waits []*Future[*Lease], want ...string) {
+	sc.t.Helper()
+	if there, here := sc.lines("g"); len(there) != len(waits) || !slices.Equal(there, here) {
+		sc.t.Errorf("there %v, and here %v", there, here)
+	}
+	sc.release(held)
+	names := []string{"a1", "a2", "a3", "a4"}[:len(waits)]
+	if order, took := sc.order(names, waits); !slices.Equal(order, want) || took > 100*time.Millisecond {
+		sc.t.Errorf("served %v within %v", order, took)
+	}
+}
+
+// A waiter has lost its place, and comes to the end of the queue: that answer is lost.
+func TestWhoComesLastToAFairLockStandsLastHereThoughTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		other := sc.another()
+		held := sc.acquire(other.FairLock("g").Lock)
+		waits := sc.standsBehind("g", 3)
+		there, _ := sc.lines("g")
+		sc.losesPlace("g", there[0], true)
+		lost := false
+		sc.slow = func(args []string) time.Duration {
+			if lost || !slices.Contains(args, there[0]) {
+				return 0
+			}
+			lost = true
+			return -1
+		}
+		sc.w.Sleep(4 * time.Second)
+		if !lost {
+			t.Error("no answer was lost")
+		}
+		sc.servedAsThere(held, waits, "a2", "a3", "a1")
+		sc.closes(other)
+	})
+}
+
+// The first question of one is carried out, its answer is lost, and so is all that is asked for a while. One that came before
+// it is taken for dead meanwhile. That one comes again, first or last.
+func TestWhoIsTakenForDeadInAnOutageStandsBehindWhomNobodyTold(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+			other := sc.another()
+			held := sc.acquire(other.FairLock("g").Lock)
+			waits := sc.standsBehind("g", 1)
+			sc.w.Sleep(800 * time.Millisecond)
+			sc.slowed("fair", -1)
+			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+			there := sc.thereStand(2)
+			sc.slow = nil
+			sc.server.dark = sc.w.Now().Add(2500 * time.Millisecond)
+			sc.losesPlace("g", there[0], true)
+			sc.w.Sleep(6 * time.Second)
+			sc.servedAsThere(held, waits, "a2", "a1")
+			sc.closes(other)
+		})
+	}
+}
+
+// The first question of one comes late to the server, over a connection that has broken: after that of one who asked later.
+func TestWhoseQuestionIsLateStandsWhereItIsCarriedOut(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+			other := sc.another()
+			held := sc.acquire(other.FairLock("g").Lock)
+			var late []string
+			sc.slow = func(args []string) time.Duration {
+				if simScriptNames[scriptArg(args)] != "fair" || late != nil {
+					return 0
+				}
+				late = slices.Clone(args)
+				return -1
+			}
+			waits := []*Future[*Lease]{sc.e.FairLock("g").AcquireAsync(context.Background())}
+			sc.losesPlace("g", sc.thereStand(1)[0], true) // as if it were still on its way
+			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+			sc.thereStand(1)
+			sc.server.twin.Do(late)
+			sc.w.Sleep(3 * time.Second)
+			sc.servedAsThere(held, waits, "a2", "a1")
+			sc.closes(other)
+		})
+	}
+}
+
+// One asks for replicas, over a connection of its own, and that question is lost on its way. Who asks later is first in the
+// queue, and hears of the release.
+func TestWhoIsInTheQueueHearsOfAReleaseThoughOneThatAskedBeforeHasNoAnswer(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		other := sc.another()
+		held := sc.acquire(other.FairLock("g").Lock)
+		sc.server.dark = sc.w.Now().Add(5 * time.Millisecond)
+		waits := []*Future[*Lease]{sc.e.FairLock("g", WaitReplicas(1, time.Second)).AcquireAsync(context.Background())}
+		sc.w.Sleep(5 * time.Millisecond)
+		waits = append(waits, sc.standsBehind("g", 2)...)
+		if there, here := sc.lines("g"); !slices.Equal(there, here[1:]) {
+			t.Errorf("there %v, and here %v", there, here)
+		}
+		sc.release(held)
+		sc.w.Sleep(10 * time.Millisecond)
+		if n := sc.e.Stats().WokenByMessage; n != 1 {
+			t.Errorf("%d have heard of the release", n)
+		}
+		if ls, err, done := waits[1].Result(); !done || err != nil {
+			t.Errorf("who is first in the queue has it: %v, %v", done, err)
+		} else {
+			sc.release(ls)
+		}
+		if order, _ := sc.order([]string{"a1", "a3"}, []*Future[*Lease]{waits[0], waits[2]}); !slices.Equal(order, []string{"a3", "a1"}) {
+			t.Errorf("served %v", order)
+		}
+		sc.closes(other)
+	})
+}
+
+// Redis has evicted what has an end: when each has asked last, and when each has come. They stand where they stood all the same,
+// and come back there when Redisson takes them out.
+func TestWaitersOfAFairLockKeepTheirOrderThoughRedisEvictsWhenTheyCame(t *testing.T) {
+	t.Parallel()
+	for _, evicted := range [][]string{{"{g}:fair_asked"}, {"{g}:fair_heard"}, {"{g}:fair_asked", "{g}:fair_heard"}} {
+		for seed := range uint64(5) {
+			playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+				other := sc.another()
+				held := sc.acquire(other.FairLock("g").Lock)
+				waits := sc.standsBehind("g", 3)
+				for _, key := range evicted {
+					sc.server.twin.Do([]string{"DEL", key})
+				}
+				waits = append(waits, sc.standsBehind("g", 1)...)
+				before, _ := sc.lines("g")
+				sc.w.Sleep(3 * time.Second)
+				for _, field := range before {
+					sc.losesPlace("g", field, false)
+				}
+				sc.w.Sleep(3 * time.Second)
+				if there, _ := sc.lines("g"); !slices.Equal(there, before) {
+					t.Errorf("without %v, seed %d: it was %v, and is %v", evicted, seed, before, there)
+				}
+				sc.servedAsThere(held, waits, "a1", "a2", "a3", "a4")
+				sc.closes(other)
+			})
+		}
+	}
+}

@@ -74,6 +74,7 @@ func (s *sim) conduct() {
 			s.calmDown()
 		}
 		s.checkWaiting()
+		s.checkPlaces()
 		s.counted.checkWaiting()
 		s.leased.checkWaiting()
 		s.group.checkWaiting()

@@ -204,3 +204,50 @@ func simFairField(args []string, at int) (field string, waits bool) {
 
 // simFairFields is where the fields begin in the arguments of the script that asks.
 const simFairFields = 7
+
+// simHeardOf is how long after it came a waiter's engine may not know since when it stands in the queue: two polls, where
+// nothing goes wrong any more.
+const simHeardOf = 3 * time.Second
+
+// checkPlaces: the waiters of an engine stand here in the order in which they stand in the queue of a fair lock, as far as it
+// has been told; and where nothing goes wrong any more it has been told of each.
+func (s *sim) checkPlaces() {
+	calm := s.quietAt != 0 && s.w.Now().Sub(s.quietAt) >= s.settling()
+	for _, n := range s.names {
+		queue := s.server.twin.List(n.queue)
+		if len(queue) == 0 {
+			continue
+		}
+		came := make(map[string]float64)
+		for _, m := range s.server.twin.ZSet("{" + n.name + "}:fair_asked") {
+			came[m.Name] = m.Score
+		}
+		for _, se := range s.engines {
+			if se.running() {
+				s.checkPlacesOf(se, n, queue, came, calm)
+			}
+		}
+	}
+}
+
+func (s *sim) checkPlacesOf(se *simEngine, n *simName, queue []string, came map[string]float64, calm bool) {
+	before := -1
+	for child := se.eng.shard(n.hash()).names.get(n.hash(), n.name).firstChild(); child != nil; child = child.nextChild() {
+		a := child.Attempt()
+		if a == nil {
+			continue
+		}
+		at, since := slices.Index(queue, a.op.Field), came[a.op.Field]
+		switch {
+		case at < 0:
+		case float64(child.children().since) != since:
+			if calm && child.Parked() && float64(s.server.micros())-since > float64(simHeardOf.Microseconds()) {
+				s.fail("the place of a waiter is known", "%q: %s stands in the queue since %.0f, and its engine believes since %d", n.name, a.op.Field, since, child.children().since)
+			}
+		case at < before:
+			s.fail("the order here is the order there", "%q: the queue is %v, and %s stands here behind %s", n.name, queue, a.op.Field, queue[before])
+		default:
+			before = at
+		}
+	}
+}

@@ -47,7 +47,7 @@ func (sc *section) listenFor(p *wakeups) {
 	switch {
 	case f.ownChannel == nil:
 		p.channel = p.ent.channelOf(f)
-	case p.ent.firstHere():
+	case p.ent.firstHere() == p.ent:
 		p.channel = f.ownChannel(p.ent.key, p.ent.Attempt().op.Field)
 	default:
 		return
@@ -322,19 +322,18 @@ func (ent *entry) channelOf(f *family) string {
 	return f.channel(ent.key)
 }
 
-// firstHere reports whether a child is the first of this engine's, and waits. Who asks for replicas travels on another
-// connection: the first of those and the first of the others may have come to the server in either order, so both are.
-func (ent *entry) firstHere() bool {
-	root := ent.root()
-	for child := root.firstChild(); child != nil; child = child.nextChild() {
-		switch {
-		case child.hold != nil:
-			return false
-		case child.First() != nil && (child == ent || !root.children().acksApart || child.acks() == ent.acks()):
-			return child == ent
+// firstHere is the first of this engine's waiters in a fair lock's queue, unless the engine has the lock.
+func (ent *entry) firstHere() *entry {
+	all := ent.root().children()
+	if all == nil || all.first == nil || all.first.hold != nil {
+		return nil
+	}
+	for child := all.head; child != nil && child.hold == nil; child = child.nextChild() {
+		if child.children().since != 0 && child.First() != nil {
+			return child
 		}
 	}
-	return false
+	return nil
 }
 
 // Who has waited for a lock for a while asks the server who holds it. So an error can say that. And the holder may be

@@ -244,6 +244,41 @@ func TestATokenRisesThoughTheClockDoesNot(t *testing.T) {
 	}
 }
 
+// Each answer to one of ours that waits for a fair lock says since when it stands in the queue: in the order in which they stand
+// there, though the server's clock stands still, or is set back, and though Redis evicts it.
+func TestWhoWaitsForAFairLockIsToldSinceWhen(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	s.Do(t, "HSET", "q", "x:9", "1")
+	s.Do(t, "PEXPIRE", "q", "60000")
+	ask := func(field, micros string) string {
+		text := strings.Replace(ScriptTexts()["fair"], "redis.call('TIME')", "{'1700000000', '"+micros+"'}", 1)
+		answer := s.Do(t, "EVAL", text, "1", "q", "30000", "1700000009000", "1", "5000", "300000", "PUBLISH", "0", field, "1")
+		lines := strings.Split(answer, "\n")
+		require.Len(t, lines, 6, answer)
+		require.Equal(t, []string{"0", "1"}, lines[1:3])
+		require.Equal(t, "-1", lines[4])
+		return lines[5]
+	}
+	fields := []string{"e1:00", "e1:01", "e2:02", "e1:03", "e2:04"}
+	for i, micros := range []string{"5", "5", "4", "8", "8"} {
+		require.Equal(t, []string{"1700000000000005", "1700000000000006", "1700000000000007", "1700000000000008", "1700000000000009"}[i], ask(fields[i], micros))
+	}
+	require.Equal(t, "1700000000000006", ask("e1:01", "900000"), "it is the same each time")
+	for _, lost := range [][]string{{slot.FairAsked("q")}, {slot.FairAsked("q"), slot.FairHeard("q")}} {
+		s.Do(t, append([]string{"DEL"}, lost...)...)
+		last := ask("e9:0"+strconv.Itoa(len(lost)), "900000") // who comes before those that stand there have asked again
+		fields = append(fields, "e9:0"+strconv.Itoa(len(lost)))
+		before := ask(fields[0], "900001")
+		for _, f := range fields[1:] {
+			since := ask(f, "900002")
+			require.Less(t, before, since, "%s, without %v", f, lost)
+			before = since
+		}
+		require.Equal(t, last, before)
+	}
+	require.Equal(t, strings.Join(fields, "\n"), s.Do(t, "LRANGE", slot.FairQueue("q"), "0", "-1"))
+}
+
 // Redisson's waiter behind one of ours keeps its place for as long as it waits from when it is the head. What ours ask adds
 // the same to all, and a grant of ours takes nothing off.
 func TestRedissonsWaitersBehindOursKeepTheirTime(t *testing.T) {

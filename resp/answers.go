@@ -177,6 +177,14 @@ func (c *command) readSparse(w *wire, values []rueidis.RedisMessage, normal Code
 			inVain = sparse.v
 			continue
 		}
+		if sparse.at < 0 && c.ops[0].Family.row().places && normal == CodeGranted && sparse.tellsMore() {
+			r := &c.results[sparse.last-1]
+			if r.Code != CodeBusy || r.Since != 0 || sparse.v <= 0 {
+				return c.malformed(w, values)
+			}
+			r.Since = sparse.v
+			continue
+		}
 		if !sparse.rises() {
 			return c.malformed(w, values)
 		}
@@ -186,7 +194,7 @@ func (c *command) readSparse(w *wire, values []rueidis.RedisMessage, normal Code
 			r.Code, r.Err = CodeError, sparse.refused
 			continue
 		}
-		r.Code, r.Value, ok = codeOf(normal, r.came(sparse.v, c.ops[0].Family))
+		r.Code, r.Value, ok = codeOf(normal, sparse.v)
 		if !ok || r.Code == CodePassed && !c.ops[sparse.at-1].bequeaths(r.Value) {
 			return c.malformed(w, values)
 		}
@@ -250,15 +258,6 @@ func (c *command) readTokens(w *wire, values []rueidis.RedisMessage) outcome {
 		return c.malformed(w, values)
 	}
 	return settled
-}
-
-// came notes whether the number of a busy key says that who asked has just come to the end of a fair lock's queue, and
-// returns what it would be else.
-func (r *Result) came(v int64, f Family) int64 {
-	if r.CameLast = v <= -10 && f.row().places && r.Code == CodeGranted; r.CameLast {
-		return -11 - v
-	}
-	return v
 }
 
 // codeOf reads the number of a key that did not answer as most do. False: no script of ours answers it.

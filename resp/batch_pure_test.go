@@ -268,6 +268,43 @@ func TestReleaseIsPassedOnToItsOwnWaiterOnly(t *testing.T) {
 	}
 }
 
+// Behind a busy key of a fair lock follows since when who asked stands in its queue.
+func TestSinceWhenOneStandsInTheQueueIsRead(t *testing.T) {
+	read := func(kind OpKind, family Family, text string) (*wire, []Result) {
+		w, c := &wire{}, asking(kind, family, 3)
+		require.Equal(t, settled, c.readReply(w, replyOf(t, text), 1, 2))
+		return w, c.results
+	}
+	w, r := read(OpAcquire, FamilyFair, "*10 :1 :1 :1 :7 :-1 :1700000000000005 :3 :8 :-3 :1700000000000006")
+	require.False(t, w.malformed.Load())
+	require.Equal(t, []Code{CodeBusy, CodeGranted, CodeBusy}, []Code{r[0].Code, r[1].Code, r[2].Code})
+	require.Equal(t, []int64{7, 0, 8}, []int64{r[0].Value, r[1].Value, r[2].Value})
+	require.Equal(t, []int64{1_700_000_000_000_005, 0, 1_700_000_000_000_006}, []int64{r[0].Since, r[1].Since, r[2].Since})
+	w, r = read(OpAcquire, FamilyFair, "*8 :1 :1 :1 :7 :-1 :5 :3 :8")
+	require.False(t, w.malformed.Load(), "of one it may not be known")
+	require.Equal(t, []int64{5, 0, 0}, []int64{r[0].Since, r[1].Since, r[2].Since})
+	for _, text := range []string{
+		"*6 :1 :2 :-1 :5 :1 :7",        // of a key that was not named
+		"*8 :1 :1 :1 :7 :3 :7 :-1 :5",  // of another than the one before
+		"*8 :1 :2 :1 :7 :-1 :5 :-1 :6", // twice
+		"*6 :1 :2 :1 :7 :-1 :0",        // no time
+		"*6 :1 :2 :1 :7 :-1 -NOPERM",   // none at all
+		"*6 :1 :2 :1 :-3 :-1 :5",       // of another kind
+		"*6 :1 :2 :1 -NOPERM :-1 :5",   // of what was refused
+		"*6 :1 :2 :1 :7 :-9223372036854775808 :5",
+	} {
+		w, _ := read(OpAcquire, FamilyFair, text)
+		require.True(t, w.malformed.Load(), text)
+	}
+	for _, c := range []struct {
+		kind   OpKind
+		family Family
+	}{{OpAcquire, FamilyLock}, {OpAcquire, FamilyWrite}, {OpAcquire, FamilyFenced}, {OpRelease, FamilyFair}} {
+		w, _ := read(c.kind, c.family, "*6 :1 :2 :1 :7 :-1 :5")
+		require.True(t, w.malformed.Load(), "nobody stands in a queue there: %v", c)
+	}
+}
+
 func TestUndeclaredKeysAreSuspectedOfWhatNobodyKnows(t *testing.T) {
 	c := asking(OpAcquire, FamilyLock, 3)
 	c.results[0].Err = &ServerError{Class: ClassOther}

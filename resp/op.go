@@ -162,10 +162,12 @@ type Result struct {
 	ReplicaAcks int32
 	Value       int64
 	Fields      []string // OpQueue: field, score, ...; Value is then the server's time in ms
-	CameLast    bool     // CodeBusy: who asked stands at the end of the queue of a fair lock, since just now
-	More        int64    // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
-	Err         *ServerError
-	AckErr      *ServerError
+	// Since is when who is told CodeBusy came to where it stands in the queue of a fair lock: in µs of the server's clock,
+	// in the order of the queue. 0: it does not stand there, or nobody knows.
+	Since  int64
+	More   int64 // CodeInspected: the hash has so many fields, more than are read; Fields is then its mode
+	Err    *ServerError
+	AckErr *ServerError
 	// SentAt and ReceivedAt are when the attempt that was answered was sent and its answer read. SentAt 0:
 	// nothing was sent.
 	SentAt, ReceivedAt clock.Instant

@@ -164,6 +164,9 @@ func (s *sparse) next() bool {
 	return true
 }
 
+// tellsMore reports whether this is one more number of the key named before, which it calls by its negative number.
+func (s *sparse) tellsMore() bool { return s.last != 0 && s.at == -s.last && s.refused == nil }
+
 // rises reports whether the key is one of the batch, and behind the one before it.
 func (s *sparse) rises() bool {
 	if s.at <= s.last || s.at > s.most {

@@ -14,6 +14,7 @@ import (
 func FuzzReplyOfScripts(f *testing.F) {
 	for _, text := range []string{
 		"*2\r\n:1\r\n:3\r\n", "*6\r\n:1\r\n:0\r\n:1\r\n:500\r\n:1\r\n:500\r\n", "*8\r\n:1\r\n:1\r\n:1\r\n:5\r\n:0\r\n:0\r\n:3\r\n:-3\r\n",
+		"*6\r\n:1\r\n:2\r\n:1\r\n:5\r\n:-1\r\n:1700000000000000\r\n",
 		"*5\r\n:1\r\n:2\r\n:7\r\n:1\r\n:-15\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n:2\r\n:2\r\n-NOPERM no\r\n", "*1\r\n:1\r\n",
 		"*3\r\n:1\r\n:-3\r\n:0\r\n", "*5\r\n:1\r\n:0\r\n:0\r\n:1\r\n:-1\r\n", "*3\r\n:1\r\n:1\r\n:4\r\n",
 		"*3\r\n:1\r\n:2\r\n:1700000000000000\r\n", "*3\r\n:1\r\n:3\r\n:0\r\n", "*3\r\n:1\r\n:4\r\n:0\r\n", "*3\r\n:1\r\n:0\r\n:0\r\n",
@@ -51,6 +52,9 @@ func FuzzReplyOfScripts(f *testing.F) {
 			}
 			if r.Code == CodePassed && r.Value != 7 {
 				t.Fatalf("%s: %q passes on to %d", c.name, text, r.Value)
+			}
+			if r.Since < 0 || r.Since > 0 && (r.Code != CodeBusy || c.family != FamilyFair) && outcome == settled && !w.malformed.Load() {
+				t.Fatalf("%s: %q: in the queue since %d", c.name, text, r.Since)
 			}
 			if r.Value > longestMs && r.Code == CodeBusy && c.family != FamilyLatch {
 				t.Fatalf("%s: %q: %d ms", c.name, text, r.Value)

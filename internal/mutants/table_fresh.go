@@ -10,8 +10,8 @@ func fresh() []mutant {
 		},
 		{
 			"first-here-is-not-first-there", "who is first in a fair lock's queue hears of no release, for another one asked before it",
-			one("engine/attempt.go", "a.ent.root().ensureChildren().acksApart = true", "_ = a"),
-			"engine", "TestTheFirstInTheServersQueueHearsOfAReleaseThoughItAskedLater", false,
+			one("engine/wait.go", "child := all.head; child != nil && child.hold == nil;", "child := all.first; child == all.first && child.hold == nil;"),
+			"engine", "TestWhoIsInTheQueueHearsOfAReleaseThoughOneThatAskedBeforeHasNoAnswer", false,
 		},
 		{
 			"loss-is-not-looked-at-again", "a lock that was kept in its last moment is lost at once",

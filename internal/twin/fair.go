@@ -11,7 +11,7 @@ type fair struct {
 	lease string
 	waits bool
 
-	cameLast bool // came_last
+	since Reply // when the caller came to where it stands, in µs; Nil: it does not, or nobody knows
 }
 
 func (f *fair) grant(key, field string) Reply {
@@ -92,15 +92,6 @@ func (f *fair) stand(field string, since float64, had bool) {
 	if b, is := f.note("base"); had || !is || f.low(b) {
 		f.lift()
 	}
-	f.cameLast = !had
-}
-
-// busy is the answer to who does not have the lock.
-func (f *fair) busy(left Reply) Reply {
-	if f.cameLast {
-		return number(-11 - left.Int)
-	}
-	return left
 }
 
 // least is the base of those behind one that comes back, or less.
@@ -180,7 +171,13 @@ func (f *fair) hear(field string) {
 		}
 		since, had := f.came(field)
 		f.enqueue(field, since, had)
+		f.standsSince(field)
 		return
+	}
+	f.standsSince(field)
+	if f.since.Kind == Nil && at.Int < fairPage {
+		f.adopt(false)
+		f.standsSince(field)
 	}
 	if _, is := f.score(field); !is {
 		till := f.now + f.grace
@@ -199,6 +196,14 @@ func (f *fair) hear(field string) {
 	}
 }
 
+// standsSince notes when the caller has come.
+func (f *fair) standsSince(field string) {
+	f.since = Reply{}
+	if at, is := f.came(field); is {
+		f.since = integer(at)
+	}
+}
+
 // left is how long the place of the head of a free lock is kept.
 func (f *fair) left(first string) Reply {
 	if ours(first) {
@@ -210,7 +215,7 @@ func (f *fair) left(first string) Reply {
 }
 
 func (f *fair) ask(there, head Reply, field string) Reply {
-	f.cameLast = false
+	f.since = Reply{}
 	first := f.tidy(field, field, false)
 	if there.is(1) && f.must("HEXISTS", f.lock, field).is(1) {
 		return f.again()
@@ -241,14 +246,14 @@ func (f *fair) ask(there, head Reply, field string) Reply {
 		return number(1)
 	}
 	if there.is(1) {
-		return f.busy(f.must("PTTL", f.lock))
+		return f.must("PTTL", f.lock)
 	}
 	if head.Kind != Nil && first.Text == head.Text {
 		f.nudge(first.Text)
 	} else {
 		f.tell(first.Text, "0")
 	}
-	return f.busy(f.left(first.Text))
+	return f.left(first.Text)
 }
 
 func (f *fair) take(key, field string) Reply {
@@ -271,7 +276,10 @@ func (f *fair) take(key, field string) Reply {
 	}
 	if first.Kind != Nil || there.is(1) {
 		f.name(key, tag)
-		v, _ := f.try(func() Reply { return f.ask(there, first, field) })
+		v, done := f.try(func() Reply { return f.ask(there, first, field) })
+		if !done {
+			f.since = Reply{}
+		}
 		return v
 	}
 	return f.grant(key, field)
@@ -294,11 +302,15 @@ func (f *fair) run(KEYS, ARGV list) Reply {
 			field, left, at = ARGV.at(at), wantInt(ARGV.at(at+1)), at+2
 		}
 		left--
+		f.since = Reply{}
 		v := f.take(keys.at(skip+i), field)
 		if v.Kind == Nil {
 			granted++
 		} else {
 			out.add(i, v)
+			if f.since.Kind != Nil {
+				out.add(-i, f.since)
+			}
 		}
 	}
 	return out.end(granted)

@@ -2,7 +2,6 @@ package twin
 
 import (
 	"math"
-	"strconv"
 	"strings"
 )
 
@@ -364,10 +363,14 @@ func (q *fairqueue) adopt(headAsks bool) {
 	members, _ := q.page()
 	q.adopts -= len(members)
 	times, comings := []string{"ZADD", q.heard, "NX"}, []string{"ZADD", q.asked, "NX"}
-	for _, m := range members {
+	first, came := q.must("ZRANGEBYSCORE", q.asked, "-inf", "+inf", "WITHSCORES", "LIMIT", "0", "1").Array, float64(q.micros)
+	if len(first) > 0 {
+		came = min(came, want(first[1].Text))
+	}
+	for i, m := range members {
 		if ours(m.Text) {
 			times = append(times, format0f(q.now), m.Text)
-			comings = append(comings, strconv.FormatInt(q.micros, 10), m.Text)
+			comings = append(comings, format0f(came-float64(len(members)-i)), m.Text)
 		}
 	}
 	if len(times) == 3 {
@@ -379,9 +382,14 @@ func (q *fairqueue) adopt(headAsks bool) {
 	q.keep(q.asked, fairKept)
 }
 
-// comes notes when a waiter of ours has come.
+// comes notes when a waiter of ours has come: later than all others, though a clock was set back.
 func (q *fairqueue) comes(field string) {
-	q.must("ZADD", q.asked, strconv.FormatInt(q.micros, 10), field)
+	at := float64(q.micros)
+	ahead := q.must("ZRANGEBYSCORE", q.asked, format0f(at), "+inf", "WITHSCORES", "LIMIT", "0", ms(fairPage)).Array
+	if len(ahead) > 0 {
+		at = max(at, want(ahead[len(ahead)-1].Text)+1)
+	}
+	q.must("ZADD", q.asked, format0f(at), field)
 	q.keep(q.asked, fairKept)
 }
 

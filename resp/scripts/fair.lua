@@ -10,9 +10,9 @@
 -- ARGV[6]  publish command: PUBLISH or SPUBLISH
 -- ARGV[7]  how many keys follow in ARGV: 0 where KEYS has them
 -- ARGV[8+] those keys, then field, n, field, n, ...: the field of the next n keys
--- returns  as acquire; what remains of a busy one is the holder's, or of the head's place; <= -10: the caller has just come
---          to the end of the queue, and -v - 11 remains
--- cost     free and nobody waits: exists, lindex, hset, pexpire; who waits and asks again: twelve commands, and a
+-- returns  as acquire; what remains of a busy one is the holder's, or of the head's place. Behind a busy key i, and what
+--          remains, follow -i and since when the caller stands in its queue, in µs: that is the order of those of ours
+-- cost     free and nobody waits: exists, lindex, hset, pexpire; who waits and asks again: thirteen commands, and a
 --          pass over the queue each half second
 local call, find = redis.pcall, string.find
 local time = redis.call('TIME')
@@ -43,7 +43,7 @@ end
 local queued
 local function open()
 -- needs: fairqueue
-  local came_last = false -- the caller stands at the end of the queue since this question
+  local here_since -- when the caller came to where it stands in the queue, in µs; nil: it does not, or nobody knows
 
   local function again()
     local left = must('PTTL', lock)
@@ -51,6 +51,12 @@ local function open()
       must('PEXPIRE', lock, lease)
     end
     return nil
+  end
+
+  -- latest is a time at which nobody of ours has come yet: now, unless a clock was set back.
+  local function latest()
+    local ahead = must('ZRANGEBYSCORE', asked, ms(micros), '+inf', 'WITHSCORES', 'LIMIT', 0, PAGE)
+    return math.max(micros, (tonumber(ahead[#ahead]) or 0) + 1)
   end
 
   -- stand puts the caller into the queue: behind whoever is there, or where it stood before Redisson took it out.
@@ -105,7 +111,7 @@ local function open()
         end
       end
       till = tail and score(tail) or till
-      must('ZADD', asked, ms(micros), field)
+      must('ZADD', asked, ms(latest()), field)
       keep(asked, KEPT)
     end
     if before then
@@ -118,7 +124,6 @@ local function open()
     if since or not b or low(b) then
       lift()
     end
-    came_last = not since
   end
 
   -- enqueue is stand; who cannot have a whole place has none.
@@ -137,12 +142,18 @@ local function open()
   -- The caller's place, and that it was heard of.
   local function hear(field)
     local at = whereabouts(field)
+    here_since = came(field)
     if not at then
       if must('ZSCORE', timeouts, field) then -- the queue was lost
         must('ZREM', timeouts, field)
       end
-      enqueue(field, came(field))
+      enqueue(field, here_since)
+      here_since = came(field)
       return
+    end
+    if not here_since and at < PAGE then -- when each has come was lost
+      adopt(false)
+      here_since = came(field)
     end
     if not score(field) then -- the scores were lost
       local prev = at > 0 and must('LINDEX', queue, at - 1)
@@ -164,13 +175,8 @@ local function open()
     return math.max(1, till - now)
   end
 
-  -- busy is the answer to who does not have the lock, of which so much remains.
-  local function busy(left)
-    return came_last and -11 - left or left
-  end
-
   local function ask(there, head, field)
-    came_last = false
+    here_since = nil
     local first = tidy(field, field)
     if there == 1 and must('HEXISTS', lock, field) == 1 then
       return again()
@@ -179,9 +185,9 @@ local function open()
       return 1
     end
     if waits and there == 0 and not whereabouts(field) then
-      local since = came(field)
-      if since then -- it stood in front of all who are here now, but for those of ours that came before it
-        enqueue(field, since)
+      local stood = came(field)
+      if stood then -- it stood in front of all who are here now, but for those of ours that came before it
+        enqueue(field, stood)
         first = must('LINDEX', queue, 0)
       end
     end
@@ -202,20 +208,20 @@ local function open()
       return 1
     end
     if there == 1 then
-      return busy(must('PTTL', lock))
+      return must('PTTL', lock)
     end
     if first == head then
       nudge(first)
     else -- who was told to the one before it
       tell(first, '0')
     end
-    return busy(left(first))
+    return left(first)
   end
 
   queued = function(key, its_tag, there, head, field)
     name(key, its_tag)
-    local _, v = try(ask, there, head, field)
-    return v
+    local done, v = try(ask, there, head, field)
+    return v, done and here_since
   end
 end
 
@@ -259,12 +265,16 @@ for i = 1, n do
     field, left, at = ARGV[at], tonumber(ARGV[at + 1]), at + 2
   end
   left = left - 1
-  local v = take(keys[skip + i], field)
+  local v, since = take(keys[skip + i], field)
   if v == nil then
     granted = granted + 1
   else
     out[#out + 1] = i
     out[#out + 1] = v
+    if since then
+      out[#out + 1] = -i
+      out[#out + 1] = since
+    end
   end
 end
 out[2] = granted

@@ -4,7 +4,7 @@
 --                   zset redisson_lock_timeout:{n}: until when a place is kept. Redisson gives the score of the place in
 --                   front and its own wait W, and takes W off everybody when the place is taken or given up
 -- ours              zset {n}:fair_heard: when each waiter of ours has asked last
---                   zset {n}:fair_asked: when each has come, in µs
+--                   zset {n}:fair_asked: when each has come, in µs: no two at the same time, and in the order of the queue
 --                   hash {n}:fair_notes; '' is nothing:
 --                     base         b, see below
 --                     front, edge  what b is for those of Redisson's before the first of ours, and the last of them
@@ -314,11 +314,12 @@ local function adopt(head_asks)
   end
   local members, times, comings = page(), {}, {}
   adopts = adopts - #members
-  local at, came_at = ms(now), ms(micros)
-  for _, m in ipairs(members) do
+  local first = must('ZRANGEBYSCORE', asked, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local at, came_at = ms(now), math.min(micros, tonumber(first[2]) or micros) -- who is known came behind those
+  for i, m in ipairs(members) do
     if ours(m) then
       times[#times + 1], times[#times + 2] = at, m
-      comings[#comings + 1], comings[#comings + 2] = came_at, m
+      comings[#comings + 1], comings[#comings + 2] = ms(came_at - #members + i - 1), m
     end
   end
   if #times == 0 then

@@ -410,6 +410,9 @@ func (sc *section) applyStep(ent *entry, s lockstate.Step) {
 		if err == nil {
 			ent.Sent()
 			sc.sh.pending++
+			if ent.children() != nil && ent.children().since != 0 && ent.acks() {
+				sc.fairListen(ent.root())
+			}
 			return
 		}
 		// Too much waits for the server: a waiter polls later, a newcomer is told.

@@ -63,15 +63,18 @@ func (ent *entry) attach(child, behind *entry) {
 	}
 }
 
-// standsInLine notes since when a child stands in a fair lock's queue on the server; 0: that is not known. Those of
-// whom it is known stand here in the order in which they stand there. Who has lost its place, or came there in another
-// order than it asked in, is moved, which it reports.
+// standsInLine notes since when a child stands in a fair lock's queue on the server; 0: that is not known, or not any
+// more. Those of whom it is known stand here in the order in which they stand there. Who has lost its place, or came
+// there in another order than it asked in, is moved, which it reports.
 func (ent *entry) standsInLine(since int64) (moved bool) {
 	s, all := ent.children(), ent.root().children()
-	if since == 0 || since == s.since {
+	if since == s.since {
 		return false
 	}
-	s.since = since
+	if s.since = since; since == 0 {
+		all.forget(ent)
+		return true
+	}
 	front := all.tail // the last of those in front of it
 	for front != nil && (front == ent || front.children().since > since) {
 		front = front.inLine()
@@ -108,11 +111,10 @@ func (ent *entry) moveBehind(front *entry) {
 	root.attach(ent, front)
 }
 
-// detach takes a child off its root.
-func (ent *entry) detach() {
-	s, all := ent.children(), ent.children().root.children()
+// forget takes a child out of those of whom it is known since when they stand in the queue.
+func (all *children) forget(ent *entry) {
 	if all.head == ent {
-		all.head = s.next
+		all.head = ent.nextChild()
 		for all.head != nil && all.head.children().since == 0 {
 			all.head = all.head.nextChild()
 		}
@@ -120,6 +122,12 @@ func (ent *entry) detach() {
 	if all.tail == ent {
 		all.tail = ent.inLine()
 	}
+}
+
+// detach takes a child off its root.
+func (ent *entry) detach() {
+	s, all := ent.children(), ent.children().root.children()
+	all.forget(ent)
 	if s.prev == nil {
 		all.first = s.next
 	} else {

@@ -96,7 +96,9 @@ func TestAFairLockThatAForceReleaseTakesFromAWaiterGoesToTheNext(t *testing.T) {
 func (sc *scene) lines(name string) (there, here []string) {
 	l := sc.e.FairLock(name)
 	for child := sc.e.shard(l.hash).names.get(l.hash, l.key).firstChild(); child != nil; child = child.nextChild() {
-		here = append(here, child.Attempt().op.Field)
+		if a := child.Attempt(); a != nil { // else it holds the lock
+			here = append(here, a.op.Field)
+		}
 	}
 	return slices.Clone(sc.server.twin.List("redisson_lock_queue:{" + name + "}")), here
 }
@@ -358,4 +360,82 @@ func TestWaitersOfAFairLockKeepTheirOrderThoughRedisEvictsWhenTheyCame(t *testin
 			})
 		}
 	}
+}
+
+// One that asks for replicas is granted the lock, and waits for them, when a ForceRelease takes it away. The next in the queue is
+// told at once, and hears it.
+func TestTheNextHearsThatTheLockWasTakenFromOneThatWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	forcedAny := false
+	for phase := range 10 {
+		play(t, func(sc *scene) {
+			other := sc.another()
+			held := sc.acquire(other.FairLock("g").Lock)
+			sc.server.twin.Acks = 0
+			first := sc.e.FairLock("g", WaitReplicas(1, 900*time.Millisecond)).AcquireAsync(context.Background())
+			sc.w.Sleep(time.Second)
+			next := sc.standsBehind("g", 1)[0]
+			sc.w.Sleep(time.Duration(phase) * 100 * time.Millisecond)
+			sc.release(held)
+			sc.w.Sleep(5 * time.Millisecond)
+			forced, err := result(sc, other.FairLock("g").ForceReleaseAsync(context.Background()))
+			sc.wants(nil, err, "the ForceRelease")
+			began := sc.w.Now()
+			ls, err := result(sc, next)
+			sc.wants(nil, err, "the next")
+			if took := sc.w.Now().Sub(began); forced && took > 100*time.Millisecond {
+				t.Errorf("phase %d: the next has it after %v", phase, took)
+			}
+			forcedAny = forcedAny || forced
+			sc.release(ls)
+			first.Cancel()
+			sc.w.Sleep(2 * time.Second)
+			sc.closes(other)
+		})
+	}
+	if !forcedAny {
+		t.Error("nothing was taken away")
+	}
+}
+
+// Redis has evicted when they came, and more wait than a script goes through. Who stands behind those is not known to stand
+// anywhere: who is first there is first here all the same, and is named to the release.
+func TestTheFirstOfManyIsFirstHereThoughRedisEvictsWhenTheyCame(t *testing.T) {
+	t.Parallel()
+	play(t, func(sc *scene) {
+		held := sc.acquire(sc.e.FairLock("g").Lock)
+		var waits []*Future[*Lease]
+		for range 1010 {
+			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+			sc.w.Sleep(100 * time.Microsecond)
+		}
+		sc.w.Sleep(2 * time.Second)
+		sc.server.twin.Do([]string{"DEL", "{g}:fair_asked"})
+		sc.w.Sleep(3 * time.Second)
+		waits[0].Cancel()
+		sc.w.Sleep(3 * time.Second)
+		there, _ := sc.lines("g")
+		l := sc.e.FairLock("g")
+		at := sc.e.shard(l.hash).names.get(l.hash, l.key).children().head
+		for i, field := range there[:1000] {
+			if at.Attempt().op.Field != field {
+				t.Fatalf("%d here is %s, and there %s", i, at.Attempt().op.Field, field)
+			}
+			for at = at.nextChild(); at != nil && at.children().since == 0; at = at.nextChild() {
+			}
+		}
+		sc.release(held)
+		for _, w := range waits[1:4] {
+			ls, err := result(sc, w)
+			sc.wants(nil, err, "the next")
+			sc.release(ls)
+		}
+		if n := sc.e.Stats().GrantsByHandOff; n < 3 {
+			t.Errorf("%d were handed on", n)
+		}
+		for _, w := range waits[4:] {
+			w.Cancel()
+		}
+		sc.w.Sleep(2 * time.Second)
+	})
 }

@@ -518,9 +518,13 @@ func (sc *section) heirs(h *hold) (heirs []resp.Heir) {
 	if traits(h.Family).Mark != lockstate.MarkPlace || sc.eng.cfg.NoHandOff || sc.eng.closing.Load() {
 		return nil
 	}
-	for child := h.ent.root().firstChild(); child != nil && len(heirs) < heirsMost; child = child.nextChild() {
-		if op := child.head(); op != nil && op.set.Ack == nil && child.Attempt() != nil && child.Attempt().op.Placed &&
-			!child.Attempt().unknown() {
+	all := h.ent.root().children()
+	if all == nil {
+		return nil
+	}
+	for child := all.head; child != nil && len(heirs) < heirsMost; child = child.nextChild() {
+		if op := child.head(); op != nil && op.set.Ack == nil && child.children().since != 0 && child.Attempt() != nil &&
+			child.Attempt().op.Placed && !child.Attempt().unknown() {
 			heirs = append(heirs, resp.Heir{Field: child.Attempt().op.Field, LeaseMs: child.Attempt().op.LeaseMs})
 		}
 	}

@@ -317,10 +317,24 @@ func (s *sim) blow() {
 	case 5:
 		v.twin.FlushScripts()
 		s.story("the scripts are forgotten")
+		s.evict(d)
 	case 6:
 		v.refuse(s.pickRefusal(), d)
 	default:
 		s.failOver(false)
+	}
+}
+
+// evict has the server forget some of what is kept of those who wait for fair locks beside Redisson's queue, as where its memory
+// is full. Which, is drawn with d.
+func (s *sim) evict(d time.Duration) {
+	for i, suffix := range []string{":fair_asked", ":fair_heard", ":fair_notes"} {
+		for _, n := range s.names {
+			if d.Microseconds()>>i&1 == 1 && len(s.server.twin.List(n.queue)) > 0 {
+				s.server.twin.Delete("{" + n.name + "}" + suffix)
+				s.story("{%s}%s is evicted", n.name, suffix)
+			}
+		}
 	}
 }
 

@@ -322,14 +322,19 @@ func (ent *entry) channelOf(f *family) string {
 	return f.channel(ent.key)
 }
 
-// firstHere is the first of this engine's waiters in a fair lock's queue, unless the engine has the lock.
+// firstHere is the first of this engine's waiters in a fair lock's queue, unless the engine has the lock. One that asks
+// for replicas, and has just asked again, may have been granted it: it is told when they have seen that, or have not
+// in a while, and somebody may take the lock away before.
 func (ent *entry) firstHere() *entry {
 	all := ent.root().children()
 	if all == nil || all.first == nil || all.first.hold != nil {
 		return nil
 	}
 	for child := all.head; child != nil && child.hold == nil; child = child.nextChild() {
-		if child.children().since != 0 && child.First() != nil {
+		if child.children().since == 0 || child.First() == nil {
+			continue
+		}
+		if mayHaveIt := child.acks() && child.InFlight(); !mayHaveIt {
 			return child
 		}
 	}

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -244,21 +245,28 @@ func TestATokenRisesThoughTheClockDoesNot(t *testing.T) {
 	}
 }
 
+// askedAt has one wait for the fair lock q, at a time of the server, and returns since when it stands in the queue; "": nobody knows.
+func askedAt(t *testing.T, s *redistest.Server, field, micros string) string {
+	t.Helper()
+	text := strings.Replace(ScriptTexts()["fair"], "redis.call('TIME')", "{'1700000000', '"+micros+"'}", 1)
+	answer := s.Do(t, "EVAL", text, "1", "q", "30000", "1700000009000", "1", "5000", "300000", "PUBLISH", "0", field, "1")
+	lines := strings.Split(answer, "\n")
+	if len(lines) == 4 {
+		return ""
+	}
+	require.Len(t, lines, 6, answer)
+	require.Equal(t, []string{"0", "1"}, lines[1:3])
+	require.Equal(t, "-1", lines[4])
+	return lines[5]
+}
+
 // Each answer to one of ours that waits for a fair lock says since when it stands in the queue: in the order in which they stand
 // there, though the server's clock stands still, or is set back, and though Redis evicts it.
 func TestWhoWaitsForAFairLockIsToldSinceWhen(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	s.Do(t, "HSET", "q", "x:9", "1")
 	s.Do(t, "PEXPIRE", "q", "60000")
-	ask := func(field, micros string) string {
-		text := strings.Replace(ScriptTexts()["fair"], "redis.call('TIME')", "{'1700000000', '"+micros+"'}", 1)
-		answer := s.Do(t, "EVAL", text, "1", "q", "30000", "1700000009000", "1", "5000", "300000", "PUBLISH", "0", field, "1")
-		lines := strings.Split(answer, "\n")
-		require.Len(t, lines, 6, answer)
-		require.Equal(t, []string{"0", "1"}, lines[1:3])
-		require.Equal(t, "-1", lines[4])
-		return lines[5]
-	}
+	ask := func(field, micros string) string { return askedAt(t, s, field, micros) }
 	fields := []string{"e1:00", "e1:01", "e2:02", "e1:03", "e2:04"}
 	for i, micros := range []string{"5", "5", "4", "8", "8"} {
 		require.Equal(t, []string{"1700000000000005", "1700000000000006", "1700000000000007", "1700000000000008", "1700000000000009"}[i], ask(fields[i], micros))
@@ -277,6 +285,64 @@ func TestWhoWaitsForAFairLockIsToldSinceWhen(t *testing.T) {
 		require.Equal(t, last, before)
 	}
 	require.Equal(t, strings.Join(fields, "\n"), s.Do(t, "LRANGE", slot.FairQueue("q"), "0", "-1"))
+}
+
+// The same of more waiters than a script goes through: who stands behind those is known again when it comes among them.
+func TestOfManyWhoWaitForAFairLockTheFirstThousandAreToldSinceWhen(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	s.Do(t, "HSET", "q", "x:9", "1")
+	s.Do(t, "PEXPIRE", "q", "60000")
+	field := func(i int) string { return fmt.Sprintf("e1:0%d", i) }
+	before := ""
+	for i := range 1100 {
+		before = askedAt(t, s, field(i), strconv.Itoa(500_000+i*10))
+	}
+	for i := range 3 { // the clock was set back
+		since := askedAt(t, s, field(1100+i), strconv.Itoa(100_000+i))
+		require.Less(t, before, since)
+		before = since
+	}
+	s.Do(t, "DEL", slot.FairAsked("q"))
+	newcomer := askedAt(t, s, "e2:01", "600000")
+	var all []string
+	for i := range 1000 {
+		all = append(all, askedAt(t, s, field(i), "2900000"))
+	}
+	require.Empty(t, askedAt(t, s, field(1000), "2900001"), "nobody knows")
+	for i := range 5 {
+		s.Do(t, "LREM", slot.FairQueue("q"), "1", field(i))
+		s.Do(t, "ZREM", slot.FairTimeouts("q"), field(i))
+		s.Do(t, "ZREM", slot.FairHeard("q"), field(i))
+		s.Do(t, "ZREM", slot.FairAsked("q"), field(i))
+		all = append(all, askedAt(t, s, field(1000+i), "2900002"))
+	}
+	require.True(t, slices.IsSorted(all))
+	require.Len(t, slices.Compact(all), 1005, "no two came at the same time")
+	require.Less(t, all[1004], newcomer)
+}
+
+// A thousand of Redisson's stand in front: what is kept of ours does not end while they ask.
+func TestOursBehindAThousandOfRedissonsKeepTheirOrder(t *testing.T) {
+	r := newScriptRig(t)
+	_, ahead := notAfters()
+	r.do("HSET", "q", "x:9", "1")
+	r.do("PEXPIRE", "q", "600000")
+	for i := range 1001 {
+		java := fmt.Sprintf("java:%d", i+1)
+		r.do("RPUSH", slot.FairQueue("q"), java)
+		r.do("ZADD", slot.FairTimeouts("q"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), java)
+	}
+	ask := func(field string) any {
+		v := r.shortly("fair", "q", "30000", ahead, "1", "5000", "300000", "PUBLISH", "0", field, "1")
+		require.Len(t, v, 6)
+		return v[5]
+	}
+	since := ask("e1:01")
+	for _, key := range []string{slot.FairHeard("q"), slot.FairAsked("q")} {
+		r.do("PEXPIRE", key, "5000") // 55 s later
+		require.Equal(t, since, ask("e1:01"))
+		require.Greater(t, r.do("PTTL", key), int64(50_000), key)
+	}
 }
 
 // Redisson's waiter behind one of ours keeps its place for as long as it waits from when it is the head. What ours ask adds

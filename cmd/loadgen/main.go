@@ -12,9 +12,15 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
+	"github.com/seed-786ebc8c/holdfast/internal/redisproc"
 )
 
 func main() {
+	os.Exit(run(untilInterrupted(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// untilInterrupted ends with the first interrupt: what ran is reported. The second ends the process, and its servers.
+func untilInterrupted() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -22,9 +28,10 @@ func main() {
 		<-signals
 		cancel()
 		<-signals
+		redisproc.StopAll()
 		os.Exit(report.StatusInterrupted)
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	return ctx
 }
 
 // run is the whole program: it does what args say and returns the exit status. The end of

@@ -5,9 +5,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +104,36 @@ func TestAPrivateClusterDiesWithItsRun(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	requireNobodyListens(t, line)
+}
+
+// Who interrupts twice does not want to wait: nothing is left all the same.
+func TestTheSecondInterruptEndsTheServersToo(t *testing.T) {
+	needServer(t)
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process is sent no interrupt there")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=run --cluster 2 --duration 1h --warmup 0s", "TMPDIR="+dir)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	require.NoError(t, err)
+	started, err := filepath.Glob(filepath.Join(dir, "holdfast-redis-*"))
+	require.NoError(t, err)
+	require.Len(t, started, 2)
+	for range 2 {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, cmd.Process.Signal(syscall.SIGINT)) // two of the same kind at once may be one
+	}
+	require.Error(t, cmd.Wait())
+	require.Equal(t, report.StatusInterrupted, cmd.ProcessState.ExitCode())
+	requireNobodyListens(t, line)
+	left, err := filepath.Glob(filepath.Join(dir, "holdfast-redis-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // requireNobodyListens looks at every address that a run said it had started a server on.

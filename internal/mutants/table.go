@@ -37,7 +37,7 @@ func table() []mutant {
 		wishes(),
 		leases(), leasesElsewhere(), dropped(),
 		moving(),
-		waiting(), company(), rules(), again(), fresh(),
+		waiting(), company(), rules(), fairOrder(), again(), fresh(),
 		rare(), overdue(),
 		user(), workers(), timing(),
 		reading(), notes(),

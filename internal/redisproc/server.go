@@ -93,7 +93,24 @@ func startOnce(ctx context.Context, o Options) (*Server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
+	running.Store(s, nil)
 	return s, nil
+}
+
+// running are the servers that were started and not stopped.
+var running sync.Map //nolint:gochecknoglobals // those of the process, which ends once
+
+// StopAll kills all servers of this process and removes their directories: a process that ends at once calls it first.
+func StopAll() {
+	for s := range running.Range {
+		s := s.(*Server)
+		if s.mu.TryLock() { // else it is being stopped, or started
+			s.proc.kill()
+			s.stopped = true
+			s.mu.Unlock()
+		}
+		_ = os.RemoveAll(s.dir)
+	}
 }
 
 // arguments builds the command line; a sentinel reads and rewrites a file instead.
@@ -208,6 +225,7 @@ func (s *Server) Stop() {
 	s.proc.terminate(stopGrace)
 	s.stopped = true
 	_ = os.RemoveAll(s.dir)
+	running.Delete(s)
 }
 
 // Kill ends the server with SIGKILL, as a crash would, and waits for its end.

@@ -12,6 +12,7 @@ const (
 	fairKept, fairRemembered = 60000, 600000
 	fairSlack, fairNudge     = 500, 1000
 	fairLate                 = 3000
+	fairAge                  = 1000000
 	fairSoon                 = 2000
 	fairLine, fairName       = 25, 256
 	fairShare, fairRoom      = 1 << 17, 1 << 20
@@ -200,6 +201,8 @@ func (q *fairqueue) lift() {
 		}
 	}
 	if f == 0 {
+		q.keep(q.heard, fairKept)
+		q.keep(q.asked, fairKept)
 		return
 	}
 	at := func(i int) string { return members[i-1].Text }
@@ -363,31 +366,51 @@ func (q *fairqueue) adopt(headAsks bool) {
 	members, _ := q.page()
 	q.adopts -= len(members)
 	times, comings := []string{"ZADD", q.heard, "NX"}, []string{"ZADD", q.asked, "NX"}
-	first, came := q.must("ZRANGEBYSCORE", q.asked, "-inf", "+inf", "WITHSCORES", "LIMIT", "0", "1").Array, float64(q.micros)
+	first, till := q.must("ZRANGEBYSCORE", q.asked, "-inf", "+inf", "WITHSCORES", "LIMIT", "0", "1").Array, float64(q.micros)
 	if len(first) > 0 {
-		came = min(came, want(first[1].Text))
+		till = min(till, want(first[1].Text))
 	}
-	for i, m := range members {
-		if ours(m.Text) {
-			times = append(times, format0f(q.now), m.Text)
-			comings = append(comings, format0f(came-float64(len(members)-i)), m.Text)
+	var before []string
+	front, known := 0.0, false
+	for _, m := range members {
+		if !ours(m.Text) {
+			continue
+		}
+		times = append(times, format0f(q.now), m.Text)
+		came, is := 0.0, false
+		if len(first) > 0 {
+			came, is = q.came(m.Text)
+		}
+		switch {
+		case is:
+			front, known = came, true
+		case known:
+			front++
+			comings = append(comings, format0f(front), m.Text)
+		default:
+			before = append(before, m.Text)
 		}
 	}
 	if len(times) == 3 {
 		return
 	}
+	for i, m := range before {
+		comings = append(comings, format0f(till-fairAge-float64(len(before))+float64(i+1)), m)
+	}
 	q.must(times...)
 	q.keep(q.heard, fairKept)
-	q.must(comings...)
+	if len(comings) > 3 {
+		q.must(comings...)
+	}
 	q.keep(q.asked, fairKept)
 }
 
 // comes notes when a waiter of ours has come: later than all others, though a clock was set back.
 func (q *fairqueue) comes(field string) {
 	at := float64(q.micros)
-	ahead := q.must("ZRANGEBYSCORE", q.asked, format0f(at), "+inf", "WITHSCORES", "LIMIT", "0", ms(fairPage)).Array
-	if len(ahead) > 0 {
-		at = max(at, want(ahead[len(ahead)-1].Text)+1)
+	if len(q.must("ZRANGEBYSCORE", q.asked, format0f(at), "+inf", "LIMIT", "0", "1").Array) > 0 {
+		last := ms(q.must("ZCARD", q.asked).Int - 1)
+		at = want(q.must("ZRANGEBYSCORE", q.asked, "-inf", "+inf", "WITHSCORES", "LIMIT", last, "1").Array[1].Text) + 1
 	}
 	q.must("ZADD", q.asked, format0f(at), field)
 	q.keep(q.asked, fairKept)

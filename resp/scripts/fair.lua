@@ -55,8 +55,11 @@ local function open()
 
   -- latest is a time at which nobody of ours has come yet: now, unless a clock was set back.
   local function latest()
-    local ahead = must('ZRANGEBYSCORE', asked, ms(micros), '+inf', 'WITHSCORES', 'LIMIT', 0, PAGE)
-    return math.max(micros, (tonumber(ahead[#ahead]) or 0) + 1)
+    if #must('ZRANGEBYSCORE', asked, ms(micros), '+inf', 'LIMIT', 0, 1) == 0 then
+      return micros
+    end
+    local last_one = must('ZRANGEBYSCORE', asked, '-inf', '+inf', 'WITHSCORES', 'LIMIT', must('ZCARD', asked) - 1, 1)
+    return tonumber(last_one[2]) + 1
   end
 
   -- stand puts the caller into the queue: behind whoever is there, or where it stood before Redisson took it out.

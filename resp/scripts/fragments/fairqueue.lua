@@ -24,6 +24,7 @@ local LONG = 10000 -- places: in a longer queue nobody is looked for in the list
 local KEPT, REMEMBERED = 60000, 600000 -- ms that a key of ours lives from the last lift, and from the last one's leaving
 local SLACK, NUDGE = 500, 1000         -- ms after which b is raised, and after which a head is told once more
 local LATE = 3000                      -- ms after which b is raised by a call that has much to do
+local AGE = 1000000                    -- µs between who is taken to have come first and who is known: there is room for those behind the page
 local SOON = 2000                      -- ms before the end of a place of Redisson's in which it is asked for
 
 local lock, tag, queue, timeouts, heard, asked, notes
@@ -180,7 +181,9 @@ local function lift()
       break
     end
   end
-  if not f then
+  if not f then -- ours stand behind the page, if anywhere
+    keep(heard, KEPT)
+    keep(asked, KEPT)
     return
   end
   local target, b, delta = now + grace, note('base'), nil
@@ -304,7 +307,8 @@ local function drop(field)
   end
 end
 
--- Of ours in the queue that nobody has heard of, because the key was lost: from now on they are. Where the keys of this
+-- Of ours in the queue that nobody has heard of, because the key was lost: from now on they are. And of whom it is not
+-- known when they came, they came before all of whom it is, or right behind the one in front. Where the keys of this
 -- call have long queues the last are left for the next question, each as a whole: behind a head that was heard of nobody
 -- looks for more, so one that asks is not heard of before.
 local function adopt(head_asks)
@@ -312,22 +316,36 @@ local function adopt(head_asks)
     later, untouched = true, head_asks
     return
   end
-  local members, times, comings = page(), {}, {}
+  local members, times, comings, before = page(), {}, {}, {}
   adopts = adopts - #members
   local first = must('ZRANGEBYSCORE', asked, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  local at, came_at = ms(now), math.min(micros, tonumber(first[2]) or micros) -- who is known came behind those
-  for i, m in ipairs(members) do
+  local at, front = ms(now), nil
+  for _, m in ipairs(members) do
     if ours(m) then
       times[#times + 1], times[#times + 2] = at, m
-      comings[#comings + 1], comings[#comings + 2] = ms(came_at - #members + i - 1), m
+      local known = first[2] and came(m)
+      if known then
+        front = known
+      elseif front then
+        front = front + 1
+        comings[#comings + 1], comings[#comings + 2] = ms(front), m
+      else
+        before[#before + 1] = m
+      end
     end
   end
   if #times == 0 then
     return
   end
+  local till = math.min(micros, tonumber(first[2]) or micros) - AGE - #before
+  for i, m in ipairs(before) do
+    comings[#comings + 1], comings[#comings + 2] = ms(till + i), m
+  end
   must('ZADD', heard, 'NX', unpack(times))
   keep(heard, KEPT)
-  must('ZADD', asked, 'NX', unpack(comings))
+  if #comings > 0 then
+    must('ZADD', asked, 'NX', unpack(comings))
+  end
   keep(asked, KEPT)
 end
 

@@ -53,12 +53,20 @@ type Contend struct {
 	FairnessProcesses *ProcessesFairness `json:"fairness_processes"`
 }
 
-// contendRows are the lines of the table.
+// handedOff says of what hand-offs are, where they are not of grants.
+func (c *Contend) handedOff() string {
+	if c.Multi != nil {
+		return " of single locks"
+	}
+	return ""
+}
+
+// rows are the lines of the table.
 func (c *Contend) rows(f *Fairness) [][2]string {
 	rows := [][2]string{
 		{"grants/s", number(c.GrantsPerS)},
-		{"grants", fmt.Sprintf("%s: hand-off %s; wake-ups by message %s, by poll %s",
-			count(c.Grants), count(c.ByHandOff), count(c.ByMessage), count(c.ByPoll))},
+		{"grants", fmt.Sprintf("%s: hand-off %s%s; wake-ups by message %s, by poll %s",
+			count(c.Grants), count(c.ByHandOff), c.handedOff(), count(c.ByMessage), count(c.ByPoll))},
 		{"longest wait", number(c.LongestWait/1e3) + " ms"},
 	}
 	rows = append(rows, c.Tokens.rows()...)

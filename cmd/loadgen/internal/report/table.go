@@ -26,7 +26,7 @@ func (r *Report) Table(columns int) string {
 		r.writeYardstick(w)
 	}
 	if r.Status == StatusOK {
-		w.say("", "ok")
+		w.say("", r.ok())
 		return w.String()
 	}
 	w.say("", map[int]string{StatusFailed: "FAILED", StatusViolation: "EXCLUSION VIOLATED"}[r.Status])
@@ -138,6 +138,22 @@ func (r *Report) measured() string {
 	return text
 }
 
+// unit is what costs are told of: those who wait for latches give nothing back.
+func (r *Report) unit() string {
+	if r.Contend != nil && r.Contend.Latch != nil {
+		return "count"
+	}
+	return "pair"
+}
+
+// ok is the last line of a report in which nothing is wrong.
+func (r *Report) ok() string {
+	if r.Interrupted {
+		return "ok as far as it went: it was interrupted"
+	}
+	return "ok"
+}
+
 // rows are what is worth a line of the table, with its value.
 func (r *Report) rows() [][2]string {
 	rows := [][2]string{
@@ -158,9 +174,9 @@ func (r *Report) rows() [][2]string {
 			rows = append(rows, [2]string{name, number(*v) + unit})
 		}
 	}
-	opt("client CPU a pair", r.ClientCPU, " µs")
-	opt("server CPU a pair", r.ServerCPU, " µs")
-	opt("allocations a pair", r.Allocs, "")
+	opt("client CPU a "+r.unit(), r.ClientCPU, " µs")
+	opt("server CPU a "+r.unit(), r.ServerCPU, " µs")
+	opt("allocations a "+r.unit(), r.Allocs, "")
 	opt("heap a held lock", r.HeapPerLock, " bytes")
 	opt("CPU while keeping", r.KeepingCPU, " cores")
 	held, mismatches := count(r.Held), count(r.Mismatches)
@@ -190,7 +206,7 @@ func (r *Report) rows() [][2]string {
 		rows = append(rows, f.rows()...)
 	}
 	if v := r.ScriptCalls; v != nil {
-		add("script calls a pair", true, fmt.Sprintf("%.4f", *v))
+		add("script calls a "+r.unit(), true, fmt.Sprintf("%.4f", *v))
 	}
 	if c := r.Commands; c != nil {
 		add("server commands", true, fmt.Sprintf("evalsha %s, hset %s, copy %s, restore %s, hdel %s, publish %s",

@@ -54,3 +54,19 @@ func TestTheTableFitsItsColumns(t *testing.T) {
 		}
 	}
 }
+
+// What costs and hand-offs are told of is what was counted, and an interrupted run is not told as a whole one.
+func TestTheTableSaysOfWhatItTells(t *testing.T) {
+	r := full()
+	require.Contains(t, r.Table(0), "client CPU a pair")
+	require.NotContains(t, r.Table(0), "of single locks")
+	r.Contend = &Contend{Latch: &Latch{}}
+	require.Contains(t, r.Table(0), "client CPU a count")
+	require.Contains(t, r.Table(0), "script calls a count")
+	r.Contend = &Contend{ByHandOff: 7, Multi: &Multi{}}
+	require.Contains(t, r.Table(0), "hand-off 7 of single locks;")
+	r.Status = StatusOK
+	require.True(t, strings.HasSuffix(r.Table(0), "\nok\n"))
+	r.Interrupted = true
+	require.True(t, strings.HasSuffix(r.Table(0), "\nok as far as it went: it was interrupted\n"))
+}

@@ -198,6 +198,18 @@ func TestWhoHasLostItsPlaceOfAFairLockStandsBehindTheOthersHereToo(t *testing.T)
 	})
 }
 
+// heldElsewhere plays a scene in which another engine holds a fair lock, with so many seeds.
+func heldElsewhere(t *testing.T, seeds uint64, does func(sc *scene, held *Lease)) {
+	t.Helper()
+	for seed := range seeds {
+		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
+			other := sc.another()
+			does(sc, sc.acquire(other.FairLock("g").Lock))
+			sc.closes(other)
+		})
+	}
+}
+
 // thereStand waits until so many stand in the queue on the server.
 func (sc *scene) thereStand(n int) (there []string) {
 	sc.t.Helper()
@@ -255,50 +267,40 @@ func TestWhoComesLastToAFairLockStandsLastHereThoughTheAnswerIsLost(t *testing.T
 // it is taken for dead meanwhile. That one comes again, first or last.
 func TestWhoIsTakenForDeadInAnOutageStandsBehindWhomNobodyTold(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
-		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
-			other := sc.another()
-			held := sc.acquire(other.FairLock("g").Lock)
-			waits := sc.standsBehind("g", 1)
-			sc.w.Sleep(800 * time.Millisecond)
-			sc.slowed("fair", -1)
-			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
-			there := sc.thereStand(2)
-			sc.slow = nil
-			sc.server.dark = sc.w.Now().Add(2500 * time.Millisecond)
-			sc.losesPlace("g", there[0], true)
-			sc.w.Sleep(6 * time.Second)
-			sc.servedAsThere(held, waits, "a2", "a1")
-			sc.closes(other)
-		})
-	}
+	heldElsewhere(t, 10, func(sc *scene, held *Lease) {
+		waits := sc.standsBehind("g", 1)
+		sc.w.Sleep(800 * time.Millisecond)
+		sc.slowed("fair", -1)
+		waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+		there := sc.thereStand(2)
+		sc.slow = nil
+		sc.server.dark = sc.w.Now().Add(2500 * time.Millisecond)
+		sc.losesPlace("g", there[0], true)
+		sc.w.Sleep(6 * time.Second)
+		sc.servedAsThere(held, waits, "a2", "a1")
+	})
 }
 
 // The first question of one comes late to the server, over a connection that has broken: after that of one who asked later.
 func TestWhoseQuestionIsLateStandsWhereItIsCarriedOut(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
-		playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
-			other := sc.another()
-			held := sc.acquire(other.FairLock("g").Lock)
-			var late []string
-			sc.slow = func(args []string) time.Duration {
-				if simScriptNames[scriptArg(args)] != "fair" || late != nil {
-					return 0
-				}
-				late = slices.Clone(args)
-				return -1
+	heldElsewhere(t, 10, func(sc *scene, held *Lease) {
+		var late []string
+		sc.slow = func(args []string) time.Duration {
+			if simScriptNames[scriptArg(args)] != "fair" || late != nil {
+				return 0
 			}
-			waits := []*Future[*Lease]{sc.e.FairLock("g").AcquireAsync(context.Background())}
-			sc.losesPlace("g", sc.thereStand(1)[0], true) // as if it were still on its way
-			waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
-			sc.thereStand(1)
-			sc.server.twin.Do(late)
-			sc.w.Sleep(3 * time.Second)
-			sc.servedAsThere(held, waits, "a2", "a1")
-			sc.closes(other)
-		})
-	}
+			late = slices.Clone(args)
+			return -1
+		}
+		waits := []*Future[*Lease]{sc.e.FairLock("g").AcquireAsync(context.Background())}
+		sc.losesPlace("g", sc.thereStand(1)[0], true) // as if it were still on its way
+		waits = append(waits, sc.e.FairLock("g").AcquireAsync(context.Background()))
+		sc.thereStand(1)
+		sc.server.twin.Do(late)
+		sc.w.Sleep(3 * time.Second)
+		sc.servedAsThere(held, waits, "a2", "a1")
+	})
 }
 
 // One asks for replicas, over a connection of its own, and that question is lost on its way. Who asks later is first in the
@@ -337,28 +339,23 @@ func TestWhoIsInTheQueueHearsOfAReleaseThoughOneThatAskedBeforeHasNoAnswer(t *te
 func TestWaitersOfAFairLockKeepTheirOrderThoughRedisEvictsWhenTheyCame(t *testing.T) {
 	t.Parallel()
 	for _, evicted := range [][]string{{"{g}:fair_asked"}, {"{g}:fair_heard"}, {"{g}:fair_asked", "{g}:fair_heard"}} {
-		for seed := range uint64(5) {
-			playAs(t, simPlan{seed: seed, engines: 1, owners: 1}, func(sc *scene) {
-				other := sc.another()
-				held := sc.acquire(other.FairLock("g").Lock)
-				waits := sc.standsBehind("g", 3)
-				for _, key := range evicted {
-					sc.server.twin.Do([]string{"DEL", key})
-				}
-				waits = append(waits, sc.standsBehind("g", 1)...)
-				before, _ := sc.lines("g")
-				sc.w.Sleep(3 * time.Second)
-				for _, field := range before {
-					sc.losesPlace("g", field, false)
-				}
-				sc.w.Sleep(3 * time.Second)
-				if there, _ := sc.lines("g"); !slices.Equal(there, before) {
-					t.Errorf("without %v, seed %d: it was %v, and is %v", evicted, seed, before, there)
-				}
-				sc.servedAsThere(held, waits, "a1", "a2", "a3", "a4")
-				sc.closes(other)
-			})
-		}
+		heldElsewhere(t, 5, func(sc *scene, held *Lease) {
+			waits := sc.standsBehind("g", 3)
+			for _, key := range evicted {
+				sc.server.twin.Do([]string{"DEL", key})
+			}
+			waits = append(waits, sc.standsBehind("g", 1)...)
+			before, _ := sc.lines("g")
+			sc.w.Sleep(3 * time.Second)
+			for _, field := range before {
+				sc.losesPlace("g", field, false)
+			}
+			sc.w.Sleep(3 * time.Second)
+			if there, _ := sc.lines("g"); !slices.Equal(there, before) {
+				t.Errorf("without %v: it was %v, and is %v", evicted, before, there)
+			}
+			sc.servedAsThere(held, waits, "a1", "a2", "a3", "a4")
+		})
 	}
 }
 

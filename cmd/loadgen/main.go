@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/config"
@@ -16,11 +17,14 @@ import (
 )
 
 func main() {
-	os.Exit(run(untilInterrupted(), os.Args[1:], os.Stdout, os.Stderr))
+	ctx, exit := untilInterrupted()
+	exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// untilInterrupted ends with the first interrupt: what ran is reported. The second ends the process, and its servers.
-func untilInterrupted() context.Context {
+// untilInterrupted returns a context that ends with the first interrupt: what ran is reported. The second ends the process,
+// and its servers. exit ends the process, unless the second interrupt is doing that.
+func untilInterrupted() (_ context.Context, exit func(status int)) {
+	var exiting sync.Mutex
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -28,10 +32,14 @@ func untilInterrupted() context.Context {
 		<-signals
 		cancel()
 		<-signals
+		exiting.Lock()
 		redisproc.StopAll()
 		os.Exit(report.StatusInterrupted)
 	}()
-	return ctx
+	return ctx, func(status int) {
+		exiting.Lock()
+		os.Exit(status)
+	}
 }
 
 // run is the whole program: it does what args say and returns the exit status. The end of

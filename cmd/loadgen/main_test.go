@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if args := os.Getenv(childEnv); args != "" {
-		os.Exit(run(untilInterrupted(), strings.Fields(args), os.Stdout, os.Stderr))
+		ctx, exit := untilInterrupted()
+		exit(run(ctx, strings.Fields(args), os.Stdout, os.Stderr))
 	}
 	if os.Getenv("GOMAXPROCS") == "" { // a run in this process takes no processor from the tests beside it
 		_ = os.Setenv("GOMAXPROCS", strconv.Itoa(runtime.GOMAXPROCS(0)))

@@ -119,6 +119,7 @@ func TestTheSecondInterruptEndsTheServersToo(t *testing.T) {
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if it still runs
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	require.NoError(t, err)
 	started, err := filepath.Glob(filepath.Join(dir, "holdfast-redis-*"))

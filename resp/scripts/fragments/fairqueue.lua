@@ -24,7 +24,7 @@ local LONG = 10000 -- places: in a longer queue nobody is looked for in the list
 local KEPT, REMEMBERED = 60000, 600000 -- ms that a key of ours lives from the last lift, and from the last one's leaving
 local SLACK, NUDGE = 500, 1000         -- ms after which b is raised, and after which a head is told once more
 local LATE = 3000                      -- ms after which b is raised by a call that has much to do
-local AGE = 1000000                    -- µs between who is taken to have come first and who is known: there is room for those behind the page
+local AGE = 1000000                    -- µs by which those of whom it was lost are taken to have come before the others: room for those behind the page
 local SOON = 2000                      -- ms before the end of a place of Redisson's in which it is asked for
 
 local lock, tag, queue, timeouts, heard, asked, notes

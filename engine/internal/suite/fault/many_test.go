@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,11 +93,36 @@ func TestC172_MemoryIsTightAndTheCollectorThrashes(t *testing.T) {
 	testkit.Finish(t, s, e)
 }
 
-// A narrow link forwards so many bytes a second towards the server.
+// A narrow link forwards so many bytes a second towards the server, over all its connections together:
+// were it so many on each, an engine that dials anew would widen it.
 type narrowLink struct {
 	listener net.Listener
-	rate     atomic.Int64 // 0: all
 	running  sync.WaitGroup
+
+	mu   sync.Mutex
+	rate int64 // 0: all
+	free time.Time
+}
+
+func (p *narrowLink) narrow(bytesPerSecond int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate, p.free = bytesPerSecond, time.Now()
+}
+
+// passed says when n bytes have passed that now wait at the link.
+func (p *narrowLink) passed(n int) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.rate == 0 {
+		return now
+	}
+	if p.free.Before(now) {
+		p.free = now
+	}
+	p.free = p.free.Add(time.Duration(n) * time.Second / time.Duration(p.rate))
+	return p.free
 }
 
 func runNarrow(tb testing.TB, backend string) *narrowLink {
@@ -118,8 +142,8 @@ func runNarrow(tb testing.TB, backend string) *narrowLink {
 				continue
 			}
 			_ = client.(*net.TCPConn).SetReadBuffer(4096)
-			p.running.Go(func() { p.copy(server, client, &p.rate) })
-			p.running.Go(func() { p.copy(client, server, nil) })
+			p.running.Go(func() { p.copy(server, client, true) })
+			p.running.Go(func() { p.copy(client, server, false) })
 		}
 	})
 	tb.Cleanup(func() {
@@ -129,8 +153,8 @@ func runNarrow(tb testing.TB, backend string) *narrowLink {
 	return p
 }
 
-// copy forwards until one side ends. All connections of a link share its rate badly, as they do in life.
-func (p *narrowLink) copy(to, from net.Conn, rate *atomic.Int64) {
+// copy forwards until one side ends.
+func (p *narrowLink) copy(to, from net.Conn, narrow bool) {
 	buf := make([]byte, 2048)
 	for {
 		n, err := from.Read(buf)
@@ -142,11 +166,8 @@ func (p *narrowLink) copy(to, from net.Conn, rate *atomic.Int64) {
 			_ = from.Close()
 			return
 		}
-		if rate == nil {
-			continue
-		}
-		if r := rate.Load(); r > 0 {
-			testkit.LastUntil(time.Now().Add(time.Duration(n) * time.Second / time.Duration(r)))
+		if narrow {
+			testkit.LastUntil(p.passed(n))
 		}
 	}
 }
@@ -160,7 +181,8 @@ func TestC170_ALinkTooNarrowForItsLocks(t *testing.T) {
 	p := runNarrow(t, s.Addr())
 	e := testkit.Open(t, p.listener.Addr().String())
 	held := holdMany(t, e, n, engine.WatchdogLease(3*time.Second))
-	p.rate.Store(40_000) // renewals need ten times that
+	// A renewal takes some 25 bytes: 400 a second pass, thus 1,200 in a lease, of 5,000.
+	p.narrow(10_000)
 	deadline := time.Now().Add(testkit.TooLong)
 	for testkit.LostOf(held) < n/2 && time.Now().Before(deadline) {
 		ls := held[rand.N(n)]
@@ -170,7 +192,7 @@ func TestC170_ALinkTooNarrowForItsLocks(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, testkit.LostOf(held), n/2, "it cannot go on")
 	t.Logf("%d of %d lost", testkit.LostOf(held), n)
-	p.rate.Store(0)
+	p.narrow(0)
 	testkit.Eventually(t, "locks are granted", func() bool {
 		ls, err := e.Lock("fresh").Acquire(testkit.Limited(t))
 		return err == nil && ls.Release(testkit.Limited(t)) == nil

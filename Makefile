@@ -79,9 +79,13 @@ adapters: setup ## run the tests of the adapters: Prometheus, OpenTelemetry, go-
 	@set -e; for dir in $(ADAPTERS); do echo "cd $$dir && go test ./..."; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 5m $(TESTFLAGS) ./...); done
 
 .PHONY: databases
-databases: ## run the fence's tests on SQLite, PostgreSQL and MariaDB; installs the two
+databases: ## run the fence's tests on SQLite, PostgreSQL and MariaDB; installs the two (MYSQL=1: on MySQL, too, unpacked in bin/servers)
 	@tools/setup.sh postgres mysql
 	cd adapters/sqltest && HOLDFAST_DATABASES=required $(GO) test -count 1 -timeout 5m $(TESTFLAGS) ./...
+ifeq ($(MYSQL),1)
+	tools/servers.sh bin/servers mysql-next
+	cd adapters/sqltest && HOLDFAST_DATABASES=required HOLDFAST_MYSQLD=$(CURDIR)/bin/servers/mysql-next/server $(GO) test -count 1 -timeout 5m $(TESTFLAGS) ./...
+endif
 
 test-module: setup
 	$(GO) test $(LIGHT) $(HEAVY) -p 3 -parallel 5 -vet=off -timeout 20m $(TESTFLAGS)

@@ -64,8 +64,7 @@ type Engine struct {
 	ended    *world.Latch       // everything but callbacks has ended
 	closed   *world.Latch       // everything has
 	settled  *world.Bell        // while closing, a shard has nothing pending any more
-	endErr   error              // of ended; closeErr: of closed
-	closeErr error
+	endErr   error              // what Close returns then
 }
 
 // shardCount shards the table of names: enough that two busy names seldom share a mutex.

@@ -260,17 +260,17 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.stopAdmitting()
 		e.world.Go("close", func() { e.shutDown(call) })
 	}
-	over, err := e.closed, &e.closeErr
+	over := e.closed
 	if callback.Inside() {
-		over, err = e.ended, &e.endErr
+		over = e.ended
 	}
 	if over.WaitIn(ctx) {
-		return *err
+		return e.endErr
 	}
 	grace, cancel := call.inGrace(e)
 	defer cancel()
 	if over.WaitIn(grace) {
-		return *err
+		return e.endErr
 	}
 	return e.unfinished(ctx.Err())
 }
@@ -301,7 +301,11 @@ func (e *Engine) unfinished(cause error) error {
 	if stuck := e.callbacks.Stuck(); stuck != "" {
 		text += ": " + stuck
 	}
-	return fmt.Errorf("%s: %w", text, cause)
+	failed := fmt.Errorf("%s: %w", text, cause)
+	if e.ended.IsOpen() {
+		return errors.Join(e.endErr, failed)
+	}
+	return failed
 }
 
 // stopAdmitting ends what can be ended at once: closing lets nobody in any more.
@@ -386,15 +390,13 @@ func (e *Engine) shutDown(call closeCall) {
 		failed.releases = left
 		e.endErr = &failed
 	}
+	e.endStreams()
 	e.ended.Open()
 	e.world.Yield("Engine.shutDown: all but callbacks ended | they have returned")
-	e.closeErr = e.endErr
+	// The grace is this call's: others wait for callbacks longer, or shorter.
 	grace, cancel := call.inGrace(e)
 	defer cancel()
-	if stuck := e.callbacks.Close(grace); stuck != "" {
-		e.closeErr = errors.Join(e.endErr, fmt.Errorf("holdfast: close: %s", stuck))
-	}
-	e.endStreams()
+	e.callbacks.Close(grace)
 	e.closed.Open()
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Fetches server versions beside the one that is installed, for `make versions`.
+# Fetches server versions beside the one that is installed, for `make versions`, and MySQL for `make databases MYSQL=1`.
 #
 #   tools/servers.sh DIR NAME...
 #
 # NAME is one of those in the table below. Its Debian packages are fetched together with the libraries that they need,
 # the C library included. They are unpacked below DIR and run by their own dynamic loader: nothing is installed, and no
 # file outside DIR changes. apt-get fetches them, with lists and a configuration of its own, and verifies signatures and
-# checksums as it does for every package. DIR/NAME/server is then a server binary for HOLDFAST_REDIS_SERVER.
+# checksums as it does for every package. DIR/NAME/server is then a server binary, for HOLDFAST_REDIS_SERVER or
+# HOLDFAST_MYSQLD.
 #
 # DEBIAN_MIRROR  where the packages are; by default the mirror that apt is configured with
 #
@@ -21,15 +22,16 @@ die() {
 	exit 1
 }
 
-# source_of NAME: the Debian release and the package that have it.
+# source_of NAME: the Debian release that has it, the file that is the server, and the packages.
 source_of() {
 	case $1 in
-	redis-6.0) echo bullseye redis-server ;;
-	redis-7.0) echo bookworm redis-server ;;
-	redis-8.0) echo trixie redis-server ;;
-	valkey-8.1) echo trixie valkey-server ;;
-	valkey-next) echo sid valkey-server ;; # whatever is newest
-	*) die "unknown: '$1' (redis-6.0, redis-7.0, redis-8.0, valkey-8.1, valkey-next)" ;;
+	redis-6.0) echo bullseye usr/bin/redis-server redis-server redis-tools ;; # the binary is in the tools
+	redis-7.0) echo bookworm usr/bin/redis-server redis-server redis-tools ;;
+	redis-8.0) echo trixie usr/bin/redis-server redis-server redis-tools ;;
+	valkey-8.1) echo trixie usr/bin/valkey-server valkey-server valkey-tools ;;
+	valkey-next) echo sid usr/bin/valkey-server valkey-server valkey-tools ;; # whatever is newest
+	mysql-next) echo sid usr/sbin/mysqld mysql-server-core ;;                 # no other release has it
+	*) die "unknown: '$1' (redis-6.0, redis-7.0, redis-8.0, valkey-8.1, valkey-next, mysql-next)" ;;
 	esac
 }
 
@@ -98,23 +100,25 @@ libraries() {
 }
 
 for name in "${missing[@]}"; do
-	read -r release server <<<"$(source_of "$name")"
+	read -r release server packages <<<"$(source_of "$name")"
+	read -ra packages <<<"$packages"
 	use "$release"
-	tools=${server%-server}-tools # the package that has the binary
-	mapfile -t needed < <(libraries "$server" "$tools")
+	mapfile -t needed < <(libraries "${packages[@]}")
 	rm -rf "$work/debs" "$dir/$name" "$dir/$name.new"
 	mkdir -p "$work/debs" "$dir/$name.new/root"
-	(cd "$work/debs" && apt-get "${options[@]}" download "$server" "$tools" "${needed[@]}")
-	for package in "$work"/debs/*.deb; do
-		dpkg-deb -x "$package" "$dir/$name.new/root"
+	(cd "$work/debs" && apt-get "${options[@]}" download "${packages[@]}" "${needed[@]}")
+	for deb in "$work"/debs/*.deb; do
+		dpkg-deb -x "$deb" "$dir/$name.new/root"
 	done
 	loader=$(cd "$dir/$name.new" && find root -name 'ld-linux*.so.*' -path '*-linux-gnu*' | head -n 1)
 	[ -n "$loader" ] || die "the C library of $name has no dynamic loader"
 	triplet=$(basename "$(dirname "$loader")")
+	further=
+	[ "$name" != mysql-next ] || further='--basedir="$root/usr"' # its messages and character sets
 	cat >"$dir/$name.new/server" <<-EOF
 		#!/bin/sh
 		root=\${0%/*}/root
-		exec "\${0%/*}/$loader" --library-path "\$root/usr/lib/$triplet:\$root/lib/$triplet" "\$root/usr/bin/$server" "\$@"
+		exec "\${0%/*}/$loader" --library-path "\$root/usr/lib/$triplet:\$root/lib/$triplet" "\$root/$server" "\$@" $further
 	EOF
 	chmod 755 "$dir/$name.new/server"
 	mv "$dir/$name.new" "$dir/$name"

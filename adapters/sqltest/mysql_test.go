@@ -4,6 +4,7 @@ package sqltest
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -46,12 +47,15 @@ func TestFencesOnMySQL(t *testing.T) {
 	})
 }
 
-// mysql starts a server for one test, MariaDB's or MySQL's, and returns where its database is.
+// mysql starts a server for one test, and returns where its database is: the one that HOLDFAST_MYSQLD names, else
+// MariaDB's, else MySQL's.
 func mysql(t *testing.T) (source string) {
 	t.Helper()
 	const binaries = "/usr/sbin"
 	server, create := tool("mariadbd", binaries), tool("mariadb-install-db", binaries)
-	if server == "" || create == "" {
+	if named := os.Getenv("HOLDFAST_MYSQLD"); named != "" {
+		server, create = named, ""
+	} else if server == "" || create == "" {
 		server, create = tool("mysqld", binaries), ""
 	}
 	if server == "" {
@@ -65,11 +69,16 @@ func mysql(t *testing.T) (source string) {
 	} else {
 		h.run(t, exec.Command(server, "--no-defaults", "--initialize-insecure", "--datadir="+data))
 	}
+	// What MariaDB does not know: MySQL's other port, and a folder that its package makes.
 	h.start(t, exec.Command(server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+port,
 		"--socket="+filepath.Join(h.dir, "socket"), "--pid-file="+filepath.Join(h.dir, "pid"),
-		"--innodb-flush-log-at-trx-commit=0"))
+		"--innodb-flush-log-at-trx-commit=0", "--loose-mysqlx=OFF", "--secure-file-priv="+h.dir))
 	root := fmt.Sprintf("root@tcp(127.0.0.1:%s)/", port)
 	db := open(t, "mysql", root)
+	var version, comment string
+	row := db.QueryRowContext(t.Context(), `SELECT @@version, @@version_comment`)
+	require.NoError(t, row.Scan(&version, &comment))
+	t.Logf("%s %s", comment, version)
 	_, err := db.ExecContext(t.Context(), `CREATE DATABASE fence`)
 	require.NoError(t, err)
 	return root + "fence"

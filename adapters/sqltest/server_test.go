@@ -3,6 +3,7 @@
 package sqltest
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"os"
@@ -79,15 +80,21 @@ func (h home) run(t *testing.T, cmd *exec.Cmd) {
 func (h home) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.SysProcAttr, cmd.Dir = h.as, h.dir
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(stop[filepath.Base(cmd.Path)])
+		end := os.Signal(syscall.SIGTERM)
+		if filepath.Base(cmd.Path) == "postgres" {
+			end = os.Interrupt // it would wait for its clients
+		}
+		_ = cmd.Process.Signal(end)
 		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the server said:\n%s", said.String())
+		}
 	})
 }
-
-// stop is what ends a server without waiting for its clients.
-var stop = map[string]os.Signal{"postgres": os.Interrupt, "mariadbd": syscall.SIGTERM, "mysqld": syscall.SIGTERM}
 
 func freePort(t *testing.T) int {
 	t.Helper()

@@ -21,12 +21,12 @@ func TestLinger(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			all := append([]string{
-				"run", "--addr", addr, "--linger", "100ms", "--duration", "300ms", "--warmup", "50ms", "--json", "-", "--check-server", "on",
+				"run", "--addr", addr, "--linger", "100ms", "--duration", "1s", "--warmup", "50ms", "--json", "-", "--check-server", "on",
 			}, strings.Fields(args)...)
 			status, stdout, stderr := invoke(t, all...)
 			require.Equal(t, report.StatusOK, status, stderr+stdout)
 			r := requireReport(t, []byte(stdout))
-			require.Contains(t, r["server_check"], "that was not handed over")
+			require.Contains(t, r["server_check"], "that was not handed over", stdout)
 			require.EqualValues(t, 0, r["violations"])
 			commands := r["server_commands"].(map[string]any)
 			if !strings.Contains(args, "engines") { // they take turns, and hear each other

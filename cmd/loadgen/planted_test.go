@@ -24,6 +24,7 @@ import (
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/report"
 	"github.com/seed-786ebc8c/holdfast/cmd/loadgen/internal/scenario"
 	"github.com/seed-786ebc8c/holdfast/internal/redistest"
+	"github.com/seed-786ebc8c/holdfast/internal/testkit"
 )
 
 // A plant is something wrong, which a scenario has to notice.
@@ -413,7 +414,8 @@ func requirePlanted(t *testing.T, name, api string, pl *plant) {
 }
 
 // Whatever is planted, in whichever scenario and API, ends in the exit status that says so. Each of scenario × API ×
-// plant is run, or named with the reason why there is nothing to run.
+// plant is run, or named with the reason why there is nothing to run. The race detector gets one API of each: what it
+// looks for is in both.
 func TestWhatIsPlantedEndsInItsStatus(t *testing.T) {
 	needServer(t)
 	all := plants(t.TempDir())
@@ -424,15 +426,15 @@ func TestWhatIsPlantedEndsInItsStatus(t *testing.T) {
 			missing[scenario+" "+what] = true
 		}
 	}
-	for _, scenario := range scenario.Names() {
-		for _, pl := range all {
+	for i, scenario := range scenario.Names() {
+		for j, pl := range all {
 			out, isAbsent := pl.absent[scenario]
 			if !isAbsent {
 				delete(missing, scenario+" "+pl.what)
 			}
 			require.Equal(t, isAbsent, out.reason != "", "%s: %s is planted, or there is a reason why not", scenario, pl.name)
-			for _, api := range apis {
-				if isAbsent && out.says == "" {
+			for k, api := range apis {
+				if isAbsent && out.says == "" || testkit.Race && (i+j+k)%len(apis) != 0 {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s %s", scenario, api, pl.name), func(t *testing.T) {

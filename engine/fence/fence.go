@@ -61,7 +61,10 @@ func (g *Gate) Forget(resource string) {
 	delete(g.seen, resource)
 }
 
-// set writes a value unless its key has seen a greater token. Numbers of this size are exact in Lua.
+// mostInLua is the greatest token of which Lua knows the neighbours.
+const mostInLua = 1 << 53
+
+// set writes a value unless its key has seen a greater token.
 //
 //nolint:gochecknoglobals // a constant in all but name
 var set = rueidis.NewLuaScript(`
@@ -70,6 +73,9 @@ if not seen and redis.call('EXISTS', KEYS[1]) == 1 then
   return -1
 end
 seen = tonumber(seen or 0)
+if not seen then
+  return -1
+end
 if tonumber(ARGV[1]) < seen then
   return seen
 end
@@ -88,6 +94,9 @@ type Redis struct{ Client rueidis.Client }
 func (r Redis) Set(ctx context.Context, key, value string, token int64) error {
 	if err := check(token); err != nil {
 		return err
+	}
+	if token > mostInLua {
+		return fmt.Errorf("%w: %d; a FencedLock gives none above %d, and Redis cannot compare them", ErrToken, token, int64(mostInLua))
 	}
 	seen, err := set.Exec(ctx, r.Client, []string{key}, []string{fmt.Sprint(token), value}).AsInt64()
 	if err != nil {
@@ -139,8 +148,10 @@ type Execer interface {
 //	    WHERE account.fence <= excluded.fence
 //
 // args are those of the statement in its order, the token among them; names by [sql.Named]. Update reads the statement,
-// and refuses one that does not fence, saying why: no comparison, one in another direction, an OR beside it, MySQL's
-// ON DUPLICATE KEY UPDATE, which has no condition.
+// and refuses one that does not fence, saying why: no comparison, one in another direction or with another table's column,
+// an OR or BETWEEN beside it, MySQL's ON DUPLICATE KEY UPDATE, which has no condition. It refuses, too, what databases
+// read differently, so that one takes for a comment what another one runs: write texts as arguments. It is a guard against
+// mistakes, and none against whoever wants to write past the fence.
 //
 // The column must not be NULL, for no comparison with NULL is true: make it NOT NULL DEFAULT 0, or write COALESCE(fence, 0) <= ?
 // or (fence IS NULL OR fence <= ?). A driver must count the rows that were found: MySQL's counts those that were changed,
@@ -162,6 +173,8 @@ func Update(ctx context.Context, db Execer, token int64, statement string, args 
 	switch n, err := result.RowsAffected(); {
 	case err != nil:
 		return err
+	case n < 0:
+		return fmt.Errorf("fence: the driver says that %d rows were changed: whether the token was stale is not known", n)
 	case n == 0:
 		return fmt.Errorf("%w, or there is no such row, or its column is NULL: token %d%s", ErrStale, token, mysqlHint(db))
 	case n > 1:

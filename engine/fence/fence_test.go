@@ -131,6 +131,22 @@ func TestRedisHasNoValueWithoutItsToken(t *testing.T) {
 	_, _, ok, err := store.Get(t.Context(), "balance")
 	require.Error(t, err, "somebody else's field")
 	require.False(t, ok)
+	require.ErrorIs(t, store.Set(t.Context(), "balance", "1", 7), fence.ErrKey)
+}
+
+// Redis compares numbers of 53 bits; a FencedLock gives none that are longer.
+func TestRedisTakesNoTokenThatItCannotCompare(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	store := fence.Redis{Client: client}
+	require.NoError(t, store.Set(t.Context(), "balance", "1", 1<<53))
+	require.ErrorIs(t, store.Set(t.Context(), "balance", "2", 1<<53-1), fence.ErrStale)
+	require.ErrorIs(t, store.Set(t.Context(), "balance", "3", 1<<53+1), fence.ErrToken)
+	value, _, _, err := store.Get(t.Context(), "balance")
+	require.NoError(t, err)
+	require.Equal(t, "1", value)
 }
 
 // A row is a table with one row of balance and fence.
@@ -181,6 +197,8 @@ func TestUpdateRefusesTheHolderThatSlept(t *testing.T) {
 
 	r.rows = 2
 	require.ErrorContains(t, write(9, 1), "2 rows")
+	r.rows = -1 // as ODBC says it
+	require.ErrorContains(t, write(9, 1), "is not known")
 	r.uncounted = errors.New("no counts here")
 	require.ErrorIs(t, write(9, 1), r.uncounted, "nobody knows whether it was let through")
 	r.err = errors.New("connection refused")

@@ -24,11 +24,16 @@ type reading struct {
 	token  int64
 	marks  int // positional placeholders that were met
 	insert bool
+	tables []string // what the row's table is called in the statement: its name, and its alias
+	unsure error    // databases do not agree on what is text, comment and statement
 }
 
 func read(statement string, token int64, args []any) *reading {
 	r := &reading{args: args, token: token}
 	for _, t := range lexeme.FindAllString(statement, -1) {
+		if why := ambiguous(t); why != "" {
+			r.unsure = refusal("%s: it cannot be read for every database", why)
+		}
 		switch {
 		case strings.HasPrefix(t, "--"), strings.HasPrefix(t, "/*"):
 		case t[0] == '?' || strings.ContainsRune("$:@", rune(t[0])) && len(t) > 1 && t != "::":
@@ -41,6 +46,24 @@ func read(statement string, token int64, args []any) *reading {
 		r.tokens = r.tokens[:n-1]
 	}
 	return r
+}
+
+// ambiguous says what databases read differently: one takes for text or comment what another one runs.
+func ambiguous(t string) string {
+	comment := strings.HasPrefix(t, "/*")
+	switch {
+	case strings.HasPrefix(t, "/*!"), comment && strings.Contains(t[2:], "/*"):
+		return "a comment that is run, or one in another"
+	case strings.HasPrefix(t, "--") && len(t) > 2 && !strings.ContainsRune(" \t\r", rune(t[2])):
+		return "-- without a blank behind it"
+	case t == "#":
+		return "#, which begins a comment in MySQL"
+	case t == "$":
+		return "a text in dollar signs"
+	case strings.ContainsRune("'\"", rune(t[0])) && strings.Contains(t, `\`):
+		return "a backslash in a quoted text"
+	}
+	return ""
 }
 
 // What a placeholder stands for. No statement has these signs.
@@ -142,18 +165,27 @@ func split(tokens []string, word string) (parts [][]string) {
 func (r *reading) parts() (set, where []string, err error) {
 	t := r.tokens
 	switch {
+	case r.unsure != nil:
+		return nil, nil, r.unsure
 	case slices.Contains(t, ";"):
 		return nil, nil, refusal("several statements")
+	case is(t, 1, "or"):
+		return nil, nil, refusal("%s OR … may replace a row without a comparison", strings.ToUpper(t[0]))
 	case is(t, 0, "update"):
-		if find(t, "set") < 0 {
+		at := find(t, "set")
+		if at < 0 {
 			return nil, nil, refusal("no SET")
 		}
-		t = t[find(t, "set")+1:]
+		r.tables = tablesOf(t[1:at])
+		t = t[at+1:]
 	case find(t, "on", "duplicate", "key") >= 0:
 		return nil, nil, refusal("ON DUPLICATE KEY UPDATE has no WHERE, so it cannot compare: use UPDATE")
-	case is(t, 0, "insert") && find(t, "do", "update", "set") >= 0:
-		r.insert = true
+	case is(t, 0, "insert", "into") && find(t, "do", "update", "set") >= 0:
+		r.insert, r.tables = true, tablesOf(t[2:max(slices.Index(t, "("), 2)])
 		t = t[find(t, "do", "update", "set")+3:]
+		if find(t, "on", "conflict") >= 0 || find(r.tokens[:len(r.tokens)-len(t)-3], "do") >= 0 {
+			return nil, nil, refusal("several ON CONFLICT clauses: only one of them is read")
+		}
 	default:
 		return nil, nil, refusal("neither an UPDATE nor an INSERT … ON CONFLICT … DO UPDATE SET")
 	}
@@ -173,26 +205,74 @@ func (r *reading) parts() (set, where []string, err error) {
 	return set, where, nil
 }
 
+// tablesOf are the names of the first table of an UPDATE or INSERT: its own, without a schema, and its alias.
+func tablesOf(tokens []string) (names []string) {
+	for len(tokens) > 0 && (is(tokens, 0, "only") || is(tokens, 0, "low_priority") || is(tokens, 0, "ignore")) {
+		tokens = tokens[1:]
+	}
+	for len(tokens) > 1 && tokens[1] == "." {
+		tokens = tokens[2:]
+	}
+	if len(tokens) == 0 {
+		return nil
+	}
+	names, tokens = []string{unquoted(tokens[0])}, tokens[1:]
+	if is(tokens, 0, "as") {
+		tokens = tokens[1:]
+	}
+	if len(tokens) > 0 && tokens[0] != "," {
+		names = append(names, unquoted(tokens[0]))
+	}
+	return names
+}
+
+func unquoted(name string) string { return strings.ToLower(strings.Trim(name, "\"`[]")) }
+
+// stored is the column that is set to the token.
+func (r *reading) stored(set []string) (column string, err error) {
+	var all []string
+	for _, assignment := range split(set, ",") {
+		i := slices.Index(assignment, "=")
+		if i <= 0 {
+			continue
+		}
+		name := columnOf(assignment[:i])
+		all = append(all, name)
+		if !r.isValue(assignment[i+1:], name) {
+			continue
+		}
+		column = name
+		// Of several tables it says which one.
+		if table := tableOf(assignment[:i]); table != "" && !slices.Contains(r.tables, table) {
+			r.tables = []string{table}
+		}
+	}
+	if column == "" {
+		return "", refusal("no column is set to the token")
+	}
+	if n := len(slices.DeleteFunc(all, func(name string) bool { return name != column })); n > 1 {
+		return "", refusal("%s is set %d times", column, n)
+	}
+	return column, nil
+}
+
 // check refuses a statement that does not fence, and says why.
 func (r *reading) check() error {
 	set, where, err := r.parts()
 	if err != nil {
 		return err
 	}
-	column := ""
-	for _, assignment := range split(set, ",") {
-		i := slices.Index(assignment, "=")
-		if i > 0 && r.isValue(assignment[i+1:], columnOf(assignment[:i])) {
-			column = columnOf(assignment[:i])
-		}
-	}
-	if column == "" {
-		return refusal("no column is set to the token")
+	column, err := r.stored(set)
+	if err != nil {
+		return err
 	}
 	for _, either := range [][]string{{"or"}, {"xor"}, {"|", "|"}, {"case"}} {
 		if find(where, either...) >= 0 {
 			return refusal("an OR in the WHERE lets rows past the comparison: put it in parentheses")
 		}
+	}
+	if find(where, "between") >= 0 {
+		return refusal("a BETWEEN in the WHERE has an AND of its own: put it in parentheses")
 	}
 	for _, condition := range split(where, "and") {
 		switch compared, err := r.compares(condition, column); {
@@ -259,7 +339,24 @@ func columnOf(e []string) string {
 	if len(e)%2 == 0 {
 		return ""
 	}
-	return strings.ToLower(strings.Trim(e[len(e)-1], "\"`[]"))
+	return unquoted(e[len(e)-1])
+}
+
+// tableOf is the table that the expression of a column names; "": none.
+func tableOf(e []string) string {
+	if i := slices.Index(e, "("); i >= 0 { // COALESCE
+		e = e[i+1 : max(slices.Index(e, ","), i+1)]
+	}
+	if len(e) < 3 {
+		return ""
+	}
+	return unquoted(e[len(e)-3])
+}
+
+// isStored reports whether an expression is the column that the token is stored in, and not one of another table.
+func (r *reading) isStored(e []string, column string) bool {
+	table := tableOf(e)
+	return columnOf(e) == column && (table == "" || slices.Contains(r.tables, table))
 }
 
 var word = regexp.MustCompile(`^[A-Za-z_]\w*$`)
@@ -272,7 +369,7 @@ func (r *reading) compares(condition []string, column string) (bool, error) {
 	}
 	if either := split(condition, "or"); len(either) == 2 { // the column IS NULL OR the comparison
 		for i, c := range either {
-			if n := len(c) - 2; n > 0 && is(c, n, "is", "null") && columnOf(c[:n]) == column {
+			if n := len(c) - 2; n > 0 && is(c, n, "is", "null") && r.isStored(c[:n], column) {
 				return r.compares(either[1-i], column)
 			}
 		}
@@ -287,7 +384,7 @@ func (r *reading) compares(condition []string, column string) (bool, error) {
 		if turned {
 			left, right = right, left
 		}
-		if columnOf(left) != column || !r.isValue(right, column) {
+		if !r.isStored(left, column) || !r.isValue(right, column) {
 			return false, nil
 		}
 		if !turned && op == "<=" || turned && op == ">=" {

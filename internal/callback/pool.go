@@ -239,22 +239,20 @@ func (p *Pool) Unlocked() bool {
 	return free
 }
 
-// Close waits until every callback has returned or ctx ends, and says what has not returned. Nobody else ticks any
-// more, and whatever waits behind a callback that is stuck is still called.
-func (p *Pool) Close(ctx context.Context) (stuck string) {
+// Close waits until every callback has returned. Nobody else ticks any more, and whatever waits behind a callback that
+// is stuck is still called. From the end of ctx on the pool keeps no worker that is idle.
+func (p *Pool) Close(ctx context.Context) {
 	p.mu.Lock()
 	if (p.busy > 0 || len(p.queue) > 0) && p.idle == nil {
 		p.idle = p.world.NewLatch()
 	}
 	idle := p.idle
 	p.mu.Unlock()
-	if idle != nil && !p.waitIdle(ctx, idle) {
-		stuck = p.Stuck()
-		// Somebody has to tick: what waits behind a stuck callback is still called.
-		p.world.Go("callbacks", func() { p.waitIdle(context.Background(), idle) })
-	}
+	over := idle == nil || p.waitIdle(ctx, idle)
 	p.Release()
-	return stuck
+	if !over {
+		p.waitIdle(context.Background(), idle)
+	}
 }
 
 // waitIdle ticks until no callback waits or runs, or ctx ends: then it says false.

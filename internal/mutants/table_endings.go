@@ -13,9 +13,14 @@ func endings() []mutant {
 			"second-close-waits-inside", "a Close that the first one calls waits for it",
 			[]edit{
 				{"engine/engine.go", "\tif e.closing.CompareAndSwap(false, true) {\n\t\te.stopAdmitting()", "\te.closer.Lock()\n\tdefer e.closer.Unlock()\n\tif e.closing.CompareAndSwap(false, true) {\n\t\te.stopAdmitting()"},
-				{"engine/core.go", "\tcloseErr error\n", "\tcloseErr error\n\tcloser   sync.Mutex\n"},
+				{"engine/core.go", "\tsettled  *world.Bell  ", "\tcloser   sync.Mutex\n\tsettled  *world.Bell  "},
 			},
 			"engine", "TestASecondCloseDoesNotWaitInsideTheFirst", true,
+		},
+		{
+			"first-close-decides", "who closes with a context without end hears that callbacks have not returned, as the first call was told",
+			one("internal/callback/pool.go", "\tif !over {\n\t\tp.waitIdle(context.Background(), idle)\n\t}\n", "\t_ = over\n"),
+			apiSuite, "TestEachCloseWaitsForCallbacksAsItsOwnContextAllows", false,
 		},
 		{
 			"loss-remembered-when-told", "an owner that gives back while it is told is locked out, or enters anew",

@@ -17,7 +17,32 @@ func statements() []mutant {
 		},
 		{
 			"fence-of-another-column", "one column is stored and another compared",
-			one(file, "if columnOf(left) != column || !r.isValue(right, column) {", "if !r.isValue(right, column) {"),
+			one(file, "if !r.isStored(left, column) || !r.isValue(right, column) {", "if !r.isValue(right, column) {"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-of-another-table", "a column of the same name in another table is compared",
+			one(file, "return columnOf(e) == column && (table == \"\" || slices.Contains(r.tables, table))", "return columnOf(e) == column && table == table"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-inside-between", "the AND of a BETWEEN is taken for the comparison's",
+			one(file, "\tif find(where, \"between\") >= 0 {", "\tif false {"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-set-twice", "a column that is set to the token, and then to something else",
+			one(file, "; n > 1 {\n\t\treturn \"\", refusal(\"%s is set", "; n > 9 {\n\t\treturn \"\", refusal(\"%s is set"),
+			"engine/fence", refused, false,
+		},
+		{
+			"upsert-of-two-clauses", "the first ON CONFLICT writes past the fence of the second",
+			one(file, "if find(t, \"on\", \"conflict\") >= 0 || find(r.tokens[:len(r.tokens)-len(t)-3], \"do\") >= 0 {", "if find(t, \"on\", \"conflict\") >= 0 {"),
+			"engine/fence", refused, false,
+		},
+		{
+			"fence-in-what-is-run", "what one database takes for a comment another one runs",
+			one(file, "\tcase r.unsure != nil:\n\t\treturn nil, nil, r.unsure\n", ""),
 			"engine/fence", refused, false,
 		},
 		{

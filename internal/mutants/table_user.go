@@ -84,7 +84,7 @@ func workers() []mutant {
 		},
 		{
 			"close-leaves-callbacks", "who is told by Close, behind a callback that is stuck, is never told",
-			one(pool, "\t\tp.world.Go(\"callbacks\", func() { p.waitIdle(context.Background(), idle) })\n", ""),
+			one(pool, "\tif !over {\n\t\tp.waitIdle(context.Background(), idle)\n\t}\n", "\tif !over {\n\t\tidle.WaitIn(context.Background())\n\t}\n"),
 			"internal/callback", "TestCallbacksBehindOneThatIsStuckAreCalledThoughCloseGaveUp", true,
 		},
 	}

@@ -198,21 +198,33 @@ func TestC175_CloseOfAnEngineWhoseServerStandsStillEnds(t *testing.T) {
 	require.Less(t, took, 12*time.Second, "every goroutine has ended, although the server says nothing")
 }
 
-func TestCloseNamesTheCallbacksThatDoNotReturn(t *testing.T) {
+// Each call waits for callbacks as long as its own ctx allows, whoever called first.
+func TestEachCloseWaitsForCallbacksAsItsOwnContextAllows(t *testing.T) {
 	s := redistest.Run(t, redistest.Options{})
 	e := testkit.Open(t, s.Addr())
 	unblock, running := make(chan struct{}), make(chan struct{})
+	events := e.Events(8)
 	e.Lock("name").AcquireAsync(context.Background()).OnComplete(func(*engine.Lease, error) {
 		close(running)
 		<-unblock
 	})
 	<-running
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	err := e.Close(ctx)
+	beside := make(chan error, 1)
+	go func() { beside <- testkit.Close(e) }()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Millisecond)
+		err := e.Close(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "1 callbacks have not returned")
+	}
 	require.Empty(t, s.Keys(t), "the lock itself was given back")
+	for range events.C() { // it ends
+	}
+	require.Empty(t, beside)
 	close(unblock)
-	require.ErrorContains(t, err, "1 callbacks have not returned")
+	require.NoError(t, testkit.Await(t, beside, "it has waited for the callback"))
+	require.NoError(t, testkit.Close(e))
 }
 
 // A context that has ended already is the shortest limit: Close still shuts the door.

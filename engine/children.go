@@ -86,7 +86,8 @@ func (ent *entry) standsInLine(since int64) (moved bool) {
 	if front == nil {
 		all.head = ent
 	}
-	if all.tail == nil || all.tail.children().since < since {
+	// One whose place is gone may have come when another one did: the server has the clock of a while ago.
+	if all.tail == nil || all.tail.children().since <= since {
 		all.tail = ent
 	}
 	return moved

@@ -239,7 +239,7 @@ func (s *sim) checkPlacesOf(se *simEngine, n *simName, queue []string, came map[
 		}
 		at, since := slices.Index(queue, a.op.Field), came[a.op.Field]
 		switch {
-		case at < 0:
+		case at < 0, since == 0: // or it was evicted since, and nobody has been told anything
 		case float64(child.children().since) != since:
 			if calm && child.Parked() && float64(s.server.micros())-since > float64(simHeardOf.Microseconds()) {
 				s.fail("the place of a waiter is known", "%q: %s stands in the queue since %.0f, and its engine believes since %d", n.name, a.op.Field, since, child.children().since)

@@ -29,12 +29,14 @@ type SubscriptionStats = pubsub.Stats
 
 // Stats count what an engine did since Open. Counters only grow; the gauges say so.
 type Stats struct {
-	Grants   int64 // leases given to callers
-	Releases int64 // leases given back
-	Heard    int64 // of those, releases that somebody was subscribed to
-	Refused  int64 // tries that were answered with ErrHeld
-	Waits    int64 // acquires that were told "busy" and waited
-	Errors   int64 // acquires ended by an error of the server or of the network
+	// Grants are acquires that were granted: leases, permits, parties that a Barrier let go on, latches that were waited
+	// for. Releases are leases and permits given back, and CountDowns.
+	Grants, Releases int64
+
+	Heard   int64 // of those, releases that somebody was subscribed to
+	Refused int64 // tries that were answered with ErrHeld
+	Waits   int64 // acquires that were told "busy" and waited
+	Errors  int64 // acquires ended by an error of the server or of the network
 
 	// WaitsLocal counts acquires that queued because this engine held the lock: none of them asked the server first.
 	WaitsLocal int64
@@ -47,7 +49,10 @@ type Stats struct {
 	// Classes is what happened to the names of each class, if Config.Class tells classes apart.
 	Classes []ClassStats
 
-	Lost      int64 // leases lost, those that a release found to be lost among them
+	// Lost are holds that were lost, those that a release found to be lost among them. Leases that share a hold, because
+	// an owner entered again or several read, are lost as one. So Held is not Grants less Releases less Lost.
+	Lost int64
+
 	Leaked    int64 // leases dropped without Release, found by the watchdog
 	Ghosts    int64 // grants that nobody could use, given back
 	Abandoned int64 // of those, left to expire because the server did not answer; and permits refused for an hour

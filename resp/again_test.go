@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -249,7 +250,7 @@ func TestATokenRisesThoughTheClockDoesNot(t *testing.T) {
 func askedAt(t *testing.T, s *redistest.Server, field, micros string) string {
 	t.Helper()
 	text := strings.Replace(ScriptTexts()["fair"], "redis.call('TIME')", "{'1700000000', '"+micros+"'}", 1)
-	answer := s.Do(t, "EVAL", text, "1", "q", "30000", "1700000009000", "1", "5000", "300000", "PUBLISH", "0", field, "1")
+	answer := s.Do(t, "EVAL", text, "1", "q", "30000", "1700000099000", "1", "5000", "300000", "PUBLISH", "0", field, "1")
 	lines := strings.Split(answer, "\n")
 	if len(lines) == 4 {
 		return ""
@@ -513,4 +514,53 @@ func TestWhatIsGrantedByHalvesIsTakenBack(t *testing.T) {
 		s.Do(t, "DEL", "k")
 		s.Do(t, "ACL", "SETUSER", "default", "+set")
 	}
+}
+
+// Whoever asks of a free lock has its head told, once a second. A hold that has expired in between is given back, and tells the
+// head all the same: nobody else has.
+func TestAReleaseThatComesTooLateTellsWhoIsNext(t *testing.T) {
+	r := newFamilyRig(t)
+	told := func() string {
+		return regexp.MustCompile(`cmdstat_publish:calls=\d+`).FindString(r.do("INFO", "commandstats"))
+	}
+	holder, _ := r.ask(OpAcquire, FamilyFair, "q")
+	first, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	second, _ := r.ask(OpAcquire, FamilyFair, "q", waiting)
+	r.do("DEL", "q") // it has expired
+	r.ask(OpReacquire, FamilyFair, "q", as(second.Field), waiting)
+	before := told()
+	require.NotEmpty(t, before, "the head")
+	r.ask(OpReacquire, FamilyFair, "q", as(second.Field), waiting)
+	require.Equal(t, before, told(), "once a second")
+	r.ask(OpRelease, FamilyFair, "q", as(holder.Field))
+	require.NotEqual(t, before, told())
+	before = told()
+	r.ask(OpRelease, FamilyFair, "q", as(second.Field))
+	require.Equal(t, before, told(), "who stood behind the head and leaves changes nothing")
+	_, got := r.ask(OpReacquire, FamilyFair, "q", as(first.Field), waiting)
+	require.Equal(t, CodeGranted, got.Code)
+}
+
+// The server stood still for longer than one of ours may be silent. Nobody is dead for that, however many wait; who has not asked
+// since then is.
+func TestNobodyOfManyIsDeadBecauseTheServerStoodStill(t *testing.T) {
+	s := redistest.Run(t, redistest.Options{})
+	s.Do(t, "HSET", "q", "x:9", "1")
+	s.Do(t, "PEXPIRE", "q", "60000")
+	const many = 1500
+	field := func(i int) string { return fmt.Sprintf("e1:0%d", i) }
+	for i := range many {
+		askedAt(t, s, field(i), strconv.Itoa(i))
+	}
+	stand := func() string { return s.Do(t, "LLEN", slot.FairQueue("q")) }
+	for _, at := range []int{7_000_000, 11_000_000} {
+		for i := range 100 { // in any order
+			askedAt(t, s, field(many-1-i*13), strconv.Itoa(at+i))
+			require.Equal(t, strconv.Itoa(many), stand())
+		}
+	}
+	for i := range 20 {
+		askedAt(t, s, field(i), strconv.Itoa(12_100_000+i))
+	}
+	require.Equal(t, strconv.Itoa(100+20), stand(), "those stand who have asked")
 }

@@ -15,22 +15,35 @@ import (
 //
 // WAIT answers for what came before the last command of its own connection: over one that has sent none
 // it says at once that all is well. It also blocks its connection. So these acquires have a lane and a connection of
-// their own, and everybody else's goes on. The next batch collects while replicas are waited for.
+// their own, and everybody else's goes on. And so that one of them that waits for replicas does not keep the others
+// from asking (a fair lock's place is gone after five seconds), its WAIT is cut into slices: what has collected
+// meanwhile is sent between two of them, and the next WAIT is for all.
 type confirming struct {
 	waiting []confirmation     // guarded by the lane's mutex: who is cancelled leaves
 	cut     context.CancelFunc // ends the WAIT on its way; the same
 	ctx     context.Context    //nolint:containedctx // ends with Hurry
 	stop    context.CancelFunc
+	slice   time.Duration // how long the next WAIT takes at most; owned by whoever has the lane
 }
+
+// A slice that ends without an answer, and behind which something was sent, is followed by a longer one: each WAIT is
+// for what was sent last, and replicas may be further behind than one slice.
+const (
+	leastSlice = 100 * time.Millisecond
+	mostSlice  = time.Second
+)
 
 // A confirmation is a grant that replicas are to see.
 type confirmation struct {
-	op *Op
-	r  *Result
+	op    *Op
+	r     *Result
+	wire  *wire         // that it came over
+	asked clock.Instant // when its run was queued
+	since clock.Instant // when its wait for replicas began
 }
 
 func newConfirming(w *world.World) *confirming {
-	c := &confirming{}
+	c := &confirming{slice: leastSlice}
 	c.ctx, c.stop = w.WithCancel(context.Background())
 	return c
 }
@@ -48,57 +61,87 @@ func unconfirmed(op *Op, r *Result) bool {
 	return op.Ack != nil && (r.Code == CodeGranted || r.Code == CodeOurs) && !r.Unwanted()
 }
 
+// oldest is when the first of those was queued who wait, or then. Called with the lane's mutex held.
+func (c *confirming) oldest(then clock.Instant) clock.Instant {
+	for _, w := range c.waiting {
+		if w.asked.Before(then) {
+			then = w.asked
+		}
+	}
+	return then
+}
+
 // confirm answers what a round has settled. Everything but a grant is answered at once. A grant is answered when as
 // many replicas have seen it as its op asks for, or when the time of its op is over. Each op gets its own number and
-// its own time, whatever the others of the round ask for: each WAIT is for the smallest number, and for the shortest
-// time, that are left.
-func (l *lane) confirm(w *wire, lost bool) {
+// its own time, whatever the others ask for: each WAIT is for the smallest number, and for the shortest time, that are
+// left.
+func (l *lane) confirm(w *wire) {
 	// Who waits. A caller may cancel at any time: it has marked the op by now, or Unwait finds it in waiting.
+	now := l.node.opts.Clock.Now()
 	l.mu.Lock()
 	for i := range l.done {
 		d := &l.done[i]
 		for k, op := range d.ops {
-			r := &d.results[k]
 			switch {
-			case op == nil || !unconfirmed(op, r):
+			case op == nil || !unconfirmed(op, &d.results[k]):
 			case op.state.Load() == opUnwanted:
-				r.unwanted(r.ReceivedAt)
+				d.results[k].unwanted(d.results[k].ReceivedAt)
 			default:
-				l.acks.waiting = append(l.acks.waiting, confirmation{op, r})
+				r := d.results[k] // the run's may be used again before it is answered
+				l.acks.waiting = append(l.acks.waiting, confirmation{op, &r, w, l.oldest, now})
+				d.ops[k] = nil
 			}
 		}
 	}
 	l.mu.Unlock()
 	// Whatever needs no replicas is answered before the first WAIT.
 	l.publish()
-	// One WAIT after another, each for the smallest number and the shortest time that are left.
-	began := l.node.opts.Clock.Now()
-	for now := began; ; {
-		number, left := l.wanted()
-		if number == 0 {
+	l.awaitReplicas()
+}
+
+// awaitReplicas asks for replicas, one WAIT after another, until nobody waits or there is something else to send. Who
+// has the lane calls it.
+func (l *lane) awaitReplicas() {
+	for {
+		w, number, left := l.wanted(l.node.opts.Clock.Now())
+		if w == nil {
 			return
 		}
 		seen, err := 0, errCut
-		if !lost {
-			seen, err = l.waitReplicas(w, number, left-now.Sub(began))
+		if l.link.cur.Load() == w { // over another connection WAIT would answer for what that one has sent
+			seen, err = l.waitReplicas(w, number, min(left, l.acks.slice))
 		}
-		now = l.node.opts.Clock.Now()
-		l.confirmed(seen, err, now, now.Sub(began))
+		answered := l.confirmed(w, seen, err)
+		if answered {
+			l.acks.slice = leastSlice
+		}
+		l.mu.Lock()
+		others := l.queue.len() > 0 || len(l.again) > 0
+		l.mu.Unlock()
+		if others {
+			if !answered {
+				l.acks.slice = min(2*l.acks.slice, mostSlice)
+			}
+			return
+		}
 	}
 }
 
-// wanted returns the smallest number of replicas that an op still waits for, and the shortest time, counted from the
-// beginning. Zero: no op waits.
-func (l *lane) wanted() (number int, left time.Duration) {
+// wanted returns the smallest number of replicas that an op still waits for whose grant came over the same connection
+// as the first one's, and the shortest time that is left. No connection: no op waits.
+func (l *lane) wanted(now clock.Instant) (over *wire, number int, left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, w := range l.acks.waiting {
-		if i == 0 {
-			number, left = w.op.Ack.Replicas, w.op.Ack.Timeout
+	for _, w := range l.acks.waiting {
+		rest := w.op.Ack.Timeout - now.Sub(w.since)
+		switch over {
+		case nil:
+			over, number, left = w.wire, w.op.Ack.Replicas, rest
+		case w.wire:
+			number, left = min(number, w.op.Ack.Replicas), min(left, rest)
 		}
-		number, left = min(number, w.op.Ack.Replicas), min(left, w.op.Ack.Timeout)
 	}
-	return number, left
+	return over, number, left
 }
 
 // unwait answers a grant at once whose op was cancelled while replicas are waited for, and reports whether it did. If
@@ -184,22 +227,24 @@ func demoted(err *ServerError) *ServerError {
 	return err
 }
 
-// confirmed answers those that need not wait any longer.
-func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed time.Duration) {
-	var still, over []confirmation
+// confirmed answers those that need not wait any longer, of those whose grants came over a connection, and says
+// whether there were any.
+func (l *lane) confirmed(over *wire, seen int, err *ServerError) (answered bool) {
+	now := l.node.opts.Clock.Now()
+	var still, done []confirmation
 	l.mu.Lock()
 	l.acks.cut = nil
 	for _, w := range l.acks.waiting {
-		if err == nil && seen < w.op.Ack.Replicas && passed < w.op.Ack.Timeout {
+		if w.wire != over || err == nil && seen < w.op.Ack.Replicas && now.Sub(w.since) < w.op.Ack.Timeout {
 			still = append(still, w)
 		} else {
-			over = append(over, w)
+			done = append(done, w)
 		}
 	}
 	l.acks.waiting = still
 	l.mu.Unlock()
 	l.listInFlight()
-	for _, w := range over {
+	for _, w := range done {
 		switch {
 		case err == nil:
 			w.r.ReplicaAcks = int32(seen) //nolint:gosec // in range
@@ -213,4 +258,5 @@ func (l *lane) confirmed(seen int, err *ServerError, now clock.Instant, passed t
 		w.r.ReceivedAt = now
 		l.answer(w.op, w.r)
 	}
+	return len(done) > 0
 }

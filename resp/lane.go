@@ -225,6 +225,11 @@ func (l *lane) nextRun() bool {
 			l.mu.Unlock()
 			return true
 		}
+		if l.acks != nil && len(l.acks.waiting) > 0 {
+			l.mu.Unlock()
+			l.awaitReplicas()
+			continue
+		}
 		// An empty queue comes first: a lane that is closed still sends what was queued.
 		waiting := l.queue.len() > 0
 		if l.closed && !waiting {
@@ -302,7 +307,10 @@ func (l *lane) beginRun(now clock.Instant, heldBack bool) {
 	l.oldest, l.begun = oldest, now
 	q.note(now)
 	l.noteWaiting()
-	l.inFlight, l.since = l.ops, l.begun
+	l.inFlight, l.since, l.reported = l.ops, l.begun, false
+	if l.acks != nil && len(l.acks.waiting) > 0 {
+		l.oldest, l.inFlight = l.acks.oldest(oldest), l.acks.ops(slices.Clone(l.ops))
+	}
 }
 
 // byLease orders acquires so that those which may share a command stand together. Fair waiters come last, in
@@ -343,6 +351,9 @@ func (l *lane) finishRun() {
 	// An answered op belongs to its owner again. So tick must lose sight of it first: it reads the keys of a run.
 	l.mu.Lock()
 	l.inFlight, l.since, l.reported = nil, 0, false
+	if l.acks != nil {
+		l.inFlight = l.acks.ops(nil)
+	}
 	l.renewLimit()
 	l.mu.Unlock()
 	for i, op := range l.ops {
@@ -402,10 +413,8 @@ func (l *lane) publish() {
 				continue
 			}
 			c.ops[i] = nil
-			if l.acks == nil || !unconfirmed(op, &c.results[i]) {
-				l.node.world.Yield("lane.publish: an answer | the next of its batch")
-				l.answer(op, &c.results[i])
-			}
+			l.node.world.Yield("lane.publish: an answer | the next of its batch")
+			l.answer(op, &c.results[i])
 		}
 	}
 	l.done = l.done[:0]
@@ -478,14 +487,9 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 		if now.Sub(l.since) >= l.node.opts.AttemptLimit {
 			l.end()
 		}
-		if !l.reported && now.Sub(l.oldest) >= patience {
-			l.reported = true
-			for _, op := range l.inFlight {
-				keys = append(keys, op.Key)
-			}
-		}
-	case !l.asleep: // it is just being taken
-		return keys
+		keys = l.report(now, patience, keys)
+	case !l.asleep: // it is just being taken, or waits for replicas
+		return l.report(now, patience, keys)
 	case !l.resting: // nothing waits
 		l.lookAfter(now)
 		return keys
@@ -497,6 +501,17 @@ func (l *lane) tick(now clock.Instant, patience time.Duration, keys []string) []
 		keys = f.overdue(now.Add(-patience), keys)
 	}
 	l.queue.note(now)
+	return keys
+}
+
+// report lists what is on its way once that has taken long. Called with mu held.
+func (l *lane) report(now clock.Instant, patience time.Duration, keys []string) []string {
+	if !l.reported && len(l.inFlight) > 0 && now.Sub(l.oldest) >= patience {
+		l.reported = true
+		for _, op := range l.inFlight {
+			keys = append(keys, op.Key)
+		}
+	}
 	return keys
 }
 

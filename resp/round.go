@@ -144,7 +144,7 @@ func (l *lane) settle(replies []rueidis.RedisResult) {
 	}
 	// Replicas are asked when everything else is done: WAIT blocks the connection.
 	if l.acks != nil {
-		l.confirm(w, lost)
+		l.confirm(w)
 	}
 }
 

@@ -59,12 +59,12 @@ func fairOutages() []mutant {
 		},
 		{
 			"fair-outage-is-a-death", "a server that stands still for longer than places are kept puts the waiters into another order",
-			one(queue, "if len(dead) > 0 && q.stood(alive, asks) {", "if false {"),
+			one(queue, "spared = q.now-at >= 0 && q.now-at <= q.grace || q.stood(alive, asks)", "_ = at"),
 			"internal/twin", "TestFairQueueAnOutageIsNobodysDeath", false,
 		},
 		{
 			"fair-outage-is-a-death-on-a-server", "the same, in the script",
-			one("resp/scripts/fragments/fairqueue.lua", "if #dead > 0 and stood(alive, asks) then", "if false then"),
+			one("resp/scripts/fragments/fairqueue.lua", "spared = ago >= 0 and ago <= grace or stood(alive, asks)", "spared = false"),
 			familySuite, "TestFairWaitersKeepTheirOrderThroughAnOutage", false,
 		},
 		{

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // fairOrder: the waiters of an engine stand in the order of a fair lock's queue.
-func fairOrder() []mutant { return slices.Concat(fairOrderHere(), fairOrderThere()) }
+func fairOrder() []mutant { return slices.Concat(fairOrderHere(), fairOrderThere(), fairOrderKept()) }
 
 // fairOrderHere: in the engine.
 func fairOrderHere() []mutant {
@@ -20,7 +20,7 @@ func fairOrderHere() []mutant {
 		},
 		{
 			"who-comes-last-is-before-the-last", "the same, as who comes last here is not who has come last there",
-			one("engine/children.go", "all.tail == nil || all.tail.children().since < since", "all.tail == nil"),
+			one("engine/children.go", "all.tail == nil || all.tail.children().since <= since", "all.tail == nil"),
 			"engine", "TestWhoComesLastToAFairLockStandsLastHereThoughTheAnswerIsLost", false,
 		},
 		{
@@ -96,6 +96,37 @@ func fairOrderThere() []mutant {
 			"nobody-keeps-those-behind-the-page", "behind a thousand of Redisson's nobody knows after a minute when ours have come",
 			one("resp/scripts/fragments/fairqueue.lua", "    keep(heard, KEPT)\n    keep(asked, KEPT)\n    return\n", "    return\n"),
 			"resp", "TestOursBehindAThousandOfRedissonsKeepTheirOrder", false,
+		},
+	}
+}
+
+// fairOrderKept: who stands in the queue keeps its place there, and is told.
+func fairOrderKept() []mutant {
+	return []mutant{
+		{
+			"who-comes-at-the-same-time-is-before-the-last", "the first on the server hears nothing, where two were told the same time",
+			one("engine/children.go", "all.tail == nil || all.tail.children().since <= since", "all.tail == nil || all.tail.children().since < since"),
+			"engine", "TestTwoWhoCameAtTheSameTimeStandAsTheServerHasThem", false,
+		},
+		{
+			"one-wait-for-all-its-time", "who waits for replicas of another name costs a fair lock's waiter its place, and leaves the lock idle",
+			one("resp/confirm.go", "min(left, l.acks.slice))", "left)"),
+			"engine", "TestAWaiterKeepsItsPlaceBesideALongWaitForReplicas|TestAFairLockIsServedBesideALongWaitForReplicas", false,
+		},
+		{
+			"slices-go-on", "the same: what has come waits behind one slice after another",
+			one("resp/confirm.go", "\t\tif others {\n", "\t\tif others && answered {\n"),
+			"engine", "TestAWaiterKeepsItsPlaceBesideALongWaitForReplicas", false,
+		},
+		{
+			"dead-behind-the-page", "of many who wait most lose their places because the server stood still",
+			one("resp/scripts/fragments/fairqueue.lua", "spared = ago >= 0 and ago <= grace or stood(alive, asks)", "spared = stood(alive, asks)"),
+			"resp", "TestNobodyOfManyIsDeadBecauseTheServerStoodStill", false,
+		},
+		{
+			"head-was-told-before", "nobody tells who is next of a lock whose lease has expired before its release came",
+			one("resp/scripts/fairrelease.lua", "(head ~= first or stood == 0)", "head ~= first"),
+			"resp", "TestAReleaseThatComesTooLateTellsWhoIsNext", false,
 		},
 	}
 }

@@ -16,7 +16,10 @@ func leaving() []mutant {
 		},
 		{
 			"wait-for-nobody-goes-on", "who comes next waits behind a WAIT that nobody needs",
-			one(lanes, "if len(l.acks.waiting) == 0 && l.acks.cut != nil {", "if false {"),
+			[]edit{
+				{lanes, "if len(l.acks.waiting) == 0 && l.acks.cut != nil {", "if false {"},
+				{lanes, "min(left, l.acks.slice))", "left)"},
+			},
 			"engine", "TestWhoLeavesTheWaitForReplicasGivesTheLockBackAtOnce", false,
 		},
 		{

@@ -11,7 +11,7 @@ func bounded() []mutant {
 		},
 		{
 			"lua-refusal-unseen", "a command that is refused is believed to have been run",
-			one(queue, "  must('LREM', queue, 1, field)\n", "  call('LREM', queue, 1, field)\n"),
+			one(queue, "  must('ZREM', timeouts, field)\n  if", "  call('ZREM', timeouts, field)\n  if"),
 			"internal/house", "TestScriptsAreBoundedAndSeeEveryRefusal", false,
 		},
 		{
@@ -63,7 +63,7 @@ func boundedQueues() []mutant {
 	return []mutant{
 		{
 			"lua-long-queue-searched", "dead places in the midst of a long queue keep the server busy for half a second with each question",
-			one(queue, "#dead > 0 and not must('LINDEX', queue, LONG) then", "#dead > 0 then"),
+			one(queue, "not spared and not must('LINDEX', queue, LONG) then", "#dead > 0 then"),
 			"resp", "TestAQueueOfManyDeadPlacesKeepsTheServerBusyForNobody", false,
 		},
 		{

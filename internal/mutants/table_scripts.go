@@ -150,7 +150,10 @@ func replies() []mutant {
 		},
 		{
 			"wait-for-the-most", "who wants one replica waits for what another of the batch wants",
-			one("resp/confirm.go", "number, left = min(number, w.op.Ack.Replicas)", "number, left = max(number, w.op.Ack.Replicas)"),
+			[]edit{
+				{"resp/confirm.go", "number, left = min(number, w.op.Ack.Replicas)", "number, left = max(number, w.op.Ack.Replicas)"},
+				{"resp/confirm.go", "min(left, l.acks.slice))", "left)"},
+			},
 			"resp", "TestWhoWantsFewerReplicasIsAnsweredFirst", true,
 		},
 		{

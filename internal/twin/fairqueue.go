@@ -342,10 +342,10 @@ func (q *fairqueue) whereabouts(field string) Reply {
 	return at
 }
 
-// drop takes one out of the queue.
+// drop takes one out of the queue, and says how often it stood there.
 func (q *fairqueue) drop(field string) Reply {
 	rest := q.behind(field)
-	q.must("LREM", q.queue, "1", field)
+	stood := q.must("LREM", q.queue, "1", field)
 	q.must("ZREM", q.timeouts, field)
 	if q.must("ZREM", q.heard, field).Int == 1 {
 		q.must("ZREM", q.asked, field)
@@ -354,7 +354,7 @@ func (q *fairqueue) drop(field string) Reply {
 			q.last(rest)
 		}
 	}
-	return Reply{}
+	return stood
 }
 
 // adopt begins to hear of those of ours in the queue that nobody has heard of.
@@ -451,10 +451,12 @@ func (q *fairqueue) stood(alive, asks string) bool {
 
 func (q *fairqueue) tidy(asks, alive string, released bool) Reply {
 	dead := q.must("ZRANGEBYSCORE", q.heard, "-inf", format0f(q.now-q.grace), "LIMIT", "0", ms(fairOut)).Array
-	if len(dead) > 0 && q.stood(alive, asks) {
-		dead = nil
+	spared := false
+	if len(dead) > 0 {
+		at, _ := q.note("stood")
+		spared = q.now-at >= 0 && q.now-at <= q.grace || q.stood(alive, asks)
 	}
-	if len(dead) > 0 && q.must("LINDEX", q.queue, ms(fairLong)).Kind == Nil {
+	if len(dead) > 0 && !spared && q.must("LINDEX", q.queue, ms(fairLong)).Kind == Nil {
 		for _, m := range dead {
 			if m.Text != asks && !q.spent() {
 				q.budget--
@@ -464,7 +466,7 @@ func (q *fairqueue) tidy(asks, alive string, released bool) Reply {
 	}
 	for range fairOut {
 		first := q.must("LINDEX", q.queue, "0")
-		if first.Kind == Nil || !q.tidyHead(first.Text, asks, released) {
+		if first.Kind == Nil || !q.tidyHead(first.Text, asks, released, spared) {
 			return first
 		}
 	}
@@ -472,13 +474,13 @@ func (q *fairqueue) tidy(asks, alive string, released bool) Reply {
 }
 
 // tidyHead reports whether the head was taken out.
-func (q *fairqueue) tidyHead(first, asks string, released bool) bool {
+func (q *fairqueue) tidyHead(first, asks string, released, spared bool) bool {
 	till, is := q.score(first)
 	mine, asked := ours(first), Reply{}
 	if mine {
 		asked = q.must("ZSCORE", q.heard, first)
 	}
-	gone := asked.Kind != Nil && first != asks && want(asked.Text) <= q.now-q.grace
+	gone := asked.Kind != Nil && !spared && first != asks && want(asked.Text) <= q.now-q.grace
 	if asked.Kind != Nil && !gone {
 		if (!is || q.low(till) || till > q.now+q.grace+fairSlack) && (asks != "" || q.must("EXISTS", q.notes).is(1)) {
 			q.lift()

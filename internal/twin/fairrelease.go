@@ -57,10 +57,10 @@ func (f *fairrelease) next(i int) Reply {
 
 // left takes a field out that holds nothing.
 func (f *fairrelease) left(first Reply, field string) Reply {
-	f.drop(field)
+	stood := f.drop(field)
 	head := f.tidy("", "", false)
 	if f.must("EXISTS", f.lock).is(0) {
-		if head.Kind != Nil && (first.Kind == Nil || head.Text != first.Text) {
+		if head.Kind != Nil && (first.Kind == Nil || head.Text != first.Text || stood.is(0)) {
 			f.tell(head.Text, f.message)
 		} else if head.Kind != Nil {
 			f.nudge(head.Text)

@@ -68,10 +68,10 @@ local function open()
   end
 
   local function leave(first, field)
-    drop(field)
+    local stood = drop(field)
     local head = tidy()
     if must('EXISTS', lock) == 0 then
-      if head and head ~= first then
+      if head and (head ~= first or stood == 0) then -- who stood nowhere had the lock, which has expired
         tell(head, message)
       elseif head then
         nudge(head)

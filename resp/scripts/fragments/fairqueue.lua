@@ -296,7 +296,7 @@ end
 -- drop takes one out of the queue.
 local function drop(field)
   local rest = behind(field)
-  must('LREM', queue, 1, field)
+  local stood = must('LREM', queue, 1, field)
   must('ZREM', timeouts, field)
   if must('ZREM', heard, field) == 1 then
     must('ZREM', asked, field)
@@ -305,6 +305,7 @@ local function drop(field)
       last(rest)
     end
   end
+  return stood
 end
 
 -- Of ours in the queue that nobody has heard of, because the key was lost: from now on they are. And of whom it is not
@@ -384,10 +385,12 @@ end
 -- alive is one of ours that is alive, as far as the caller knows one; released: the lock was given back just now.
 local function tidy(asks, alive, released)
   local dead = must('ZRANGEBYSCORE', heard, '-inf', ms(now - grace), 'LIMIT', 0, OUT)
-  if #dead > 0 and stood(alive, asks) then
-    dead = {}
+  local spared = false
+  if #dead > 0 then -- since the server stood still all have had less than the grace to ask again
+    local ago = now - (note('stood') or 0)
+    spared = ago >= 0 and ago <= grace or stood(alive, asks)
   end
-  if #dead > 0 and not must('LINDEX', queue, LONG) then
+  if #dead > 0 and not spared and not must('LINDEX', queue, LONG) then
     for _, m in ipairs(dead) do
       if m ~= asks and not spent() then
         budget = budget - 1
@@ -401,7 +404,7 @@ local function tidy(asks, alive, released)
       return false
     end
     local till, asked_last = score(first), ours(first) and must('ZSCORE', heard, first)
-    local gone = asked_last and first ~= asks and tonumber(asked_last) <= now - grace
+    local gone = asked_last and not spared and first ~= asks and tonumber(asked_last) <= now - grace
     if asked_last and not gone then
       if (not till or low(till) or till > now + grace + SLACK) and (asks or must('EXISTS', notes) == 1) then
         lift()

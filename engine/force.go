@@ -11,9 +11,9 @@ import (
 // there was a lock. A holder in this engine is told that it lost the lock before the command is
 // sent; one elsewhere learns it by its next renewal, or, if it is not renewed, at its deadline, and so does who waits
 // for the lock in the same engine as that one (of a fair lock: 1.2 s later at most). All others who wait are woken at
-// once. Of a read-write lock each half is released by itself, and takes nothing where the other half is held. A waiter of this engine
-// that the server has just granted the lock, and that does not know yet, is a holder, too: it asks again, for
-// a fair lock from the end of the queue.
+// once. Of a read-write lock each half is released by itself, and takes nothing where the other half is held. A waiter
+// of this engine that the server has just granted the lock, and that does not know yet, is a holder, too: it asks
+// again, for a fair lock from the end of the queue.
 //
 // Where an answer is lost the command is sent again, and it has an end all the same: when ForceRelease has
 // returned anything but ctx's error, no copy of the command can take a lock away any more. Then it says
